@@ -1,0 +1,69 @@
+#pragma once
+// The sockets of the control path: one listening socket per engine, control connections, frames with deadlines. Knows bytes
+// and frames, nothing of links or channels. A stranger that says nothing, garbage or half a message is dropped at its
+// deadline and holds no more than one frame's memory; at most kStrangersMax unidentified connections exist (oldest dropped).
+// Thread: all calls from whoever holds the engine's control mutex; wake() and wait() from any. Nothing blocks except wait().
+
+#include <mesh/config.h>
+#include <mesh/status.h>
+
+#include "engine/messages.h"
+#include "src/base/clock.h"
+#include "src/base/socket.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+inline constexpr int kStrangersMax = 64;
+inline constexpr std::uint64_t kFirstFrameTimeoutNs = 5'000'000'000;  // from accept to a whole first frame
+inline constexpr std::uint64_t kFrameTimeoutNs = 10'000'000'000;      // from a frame's first byte to its last
+inline constexpr std::uint64_t kDialTimeoutNs = 10'000'000'000;       // per address
+
+using ConnectionId = std::uint64_t;  // never reused; 0 is none
+
+class ControlEvents {
+ public:
+  virtual void on_dialed(ConnectionId id) = 0;  // the connection is up, send() works
+  // A whole, well-formed header and its body. Answer false: the connection is dropped (the handler has logged why).
+  virtual bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) = 0;
+  // EOF, reset, deadline, malformed frame, dial failed on every address. Not called after close(). text says why, one line.
+  virtual void on_lost(ConnectionId id, Errc reason, const std::string& text) = 0;
+
+ protected:
+  ~ControlEvents() = default;
+};
+
+struct ControlPlaneOptions {
+  std::string socket_ifname;  // NCCL_SOCKET_IFNAME: prefixes, "=" exact, "^" exclude
+  std::string socket_family;  // "", AF_INET, AF_INET6
+  Clock clock;                // deadlines
+};
+
+class ControlPlane {
+ public:
+  // Binds to the bootstrap interface by NCCL_SOCKET_IFNAME's rules (loopback only when nothing else is up or it is named).
+  static Result<std::unique_ptr<ControlPlane>> open(const ControlPlaneOptions& options, ControlEvents& events);
+  virtual ~ControlPlane() = default;
+
+  virtual std::uint16_t port() const noexcept = 0;
+  virtual std::span<const SocketAddress> addresses() const noexcept = 0;  // ours, the bootstrap interface's first
+
+  virtual ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) = 0;  // tried in order
+  virtual bool send(ConnectionId id, Bytes frame) = 0;  // queued, bounded by 1 MiB per connection; false: no such connection
+  virtual void identify(ConnectionId id) = 0;           // no longer a stranger: no first-frame deadline
+  virtual void close(ConnectionId id) = 0;              // what was sent is still flushed for at most 1 s
+  virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"
+
+  // One pass over ready sockets and deadlines, never blocking. True: something was done.
+  virtual bool poll_once() = 0;
+  // Blocks until poll_once has something to do, wake() is called, or timeout. Thread: the control thread, without the mutex.
+  virtual void wait(int timeout_ms) = 0;
+  virtual void wake() noexcept = 0;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,35 @@
+#pragma once
+// The 128 bytes that listen() fills and connect() reads. Plain bytes: they travel through NCCL's bootstrap, and the last 16
+// are the connect stage's, written by connect on its own copy. Never a pointer.
+// Layout: magic 4, version 2, flags 2, nonce 16, context 16, port 2, address count 1, reserved 5, addresses 64, stage 16.
+// Thread: any (values).
+
+#include <mesh/engine.h>
+#include <mesh/status.h>
+
+#include "engine/messages.h"
+#include "src/base/socket.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh::engine {
+
+struct Handle {
+  Id128 nonce{};    // names the listener
+  Id128 context{};  // names the accepting context
+  std::uint16_t port = 0;
+  std::vector<SocketAddress> addresses;  // bootstrap interface first; as many as fit in 64 bytes
+};
+
+struct ConnectStage {
+  std::uint64_t index = 0;  // into the engine's table, plus one; 0: first call
+  std::uint64_t check = 0;  // random, must match the table's
+};
+
+void write_handle(const Handle& handle, HandleBytes& bytes);           // zeroes the stage
+Result<Handle> read_handle(const HandleBytes& bytes);                  // Protocol: not a handle of ours, or another version
+ConnectStage read_stage(const HandleBytes& bytes) noexcept;
+void write_stage(const ConnectStage& stage, HandleBytes& bytes) noexcept;
+
+}  // namespace mesh::engine

@@ -1,0 +1,154 @@
+#pragma once
+// What control connections carry: fixed headers, bounded bodies, little-endian fields, no pointers and no padding on the wire.
+// Every message is idempotent: it names link, epoch and sequence, and acting on it twice changes nothing.
+// Thread: any (values). Encoding never fails for values in range; decoding validates every length and count.
+
+#include <mesh/policy.h>
+#include <mesh/status.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+using Id128 = std::array<std::uint8_t, 16>;  // random, from getrandom
+
+inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kBodyBytesMax = 16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
+inline constexpr std::size_t kFrameHeaderBytes = 48;   // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, reserved 8
+inline constexpr std::uint32_t kTextBytesMax = 512;
+inline constexpr std::uint32_t kRailsMax = 64;
+
+enum class MessageType : std::uint16_t {
+  Hello = 1,  // connector: who I am, my rails, what I want
+  Welcome,    // acceptor: its rails, the paths chosen, its queue pairs
+  Attach,     // connector: its queue pairs
+  Ready,      // acceptor: link is up
+  Refuse,     // either: no, and why
+  Open,       // connector: a channel for this listener
+  Opened,     // acceptor: done, or why not
+  Revoke,     // either: take back these credits / stop sending on this channel
+  Revoked,    // the answer, after the last use has completed
+  Close,      // either: my side of this channel is closed
+  Closed,     // the answer
+  Bye,        // the link has no channels left; no more after this
+};
+
+struct FrameHeader {
+  MessageType type = MessageType::Hello;
+  std::uint32_t body_bytes = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t sequence = 0;
+  Id128 link{};
+};
+
+struct WireRail {
+  std::array<std::uint8_t, 16> gid{};
+  std::uint8_t prefix_len = 0;   // bits of the address family
+  std::uint8_t ethernet = 1;
+  std::uint8_t port = 1;
+  std::uint8_t mtu = 0;          // ibv_mtu
+  std::uint16_t lid = 0;
+  std::uint32_t speed_mbps = 0;
+  std::string name;              // for log lines, up to 64 bytes
+};
+
+// Queue pairs of one path: [0] is express, the others bulk.
+struct WirePath {
+  std::uint8_t connector_rail = 0;  // index into the connector's rails
+  std::uint8_t acceptor_rail = 0;
+  std::uint8_t mtu = 0;             // min of both, ibv_mtu
+  std::vector<std::uint32_t> qpn;   // 1 + qps, of the sender of the message
+  std::uint32_t psn = 0;            // the sender's first packet number, same for all its queue pairs on the path
+  std::uint64_t counters_address = 0;  // window counters, one 8-byte word per queue pair of the path; 0 from the acceptor
+  std::uint32_t counters_rkey = 0;
+};
+
+struct Hello {
+  Id128 connector_context{}, acceptor_context{};
+  std::string host;  // for log lines
+  std::uint32_t qps = 0, rq_depth = 0, slots = 0;
+  std::uint8_t preferred_rail = 0;
+  std::vector<WireRail> rails;
+};
+struct Welcome {
+  std::string host;
+  std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // min of both sides
+  std::vector<WireRail> rails;
+  std::vector<WirePath> paths;
+};
+struct Attach {
+  std::vector<WirePath> paths;
+};
+struct Ready {};
+struct Refuse {
+  Errc reason = Errc::Protocol;
+  std::string text;
+};
+struct Open {
+  Id128 listener{};
+  std::uint32_t channel = 0;              // index in the link, chosen by the connector
+  std::uint64_t credits_address = 0;      // slots rows of 64 bytes at the connector
+  std::vector<std::uint32_t> credits_rkey;  // per path
+};
+struct Opened {
+  std::uint32_t channel = 0;
+  Errc result = Errc::Ok;
+  std::uint64_t records_address = 0;        // slots records of 16 bytes at the acceptor
+  std::vector<std::uint32_t> records_rkey;  // per path
+};
+struct Revoke {
+  std::uint32_t channel = 0;
+  std::uint64_t first_credit = 0, credit_count = 0;  // sequence numbers of the channel's credits
+};
+struct Revoked {
+  std::uint32_t channel = 0;
+  std::uint64_t first_credit = 0, credit_count = 0;
+};
+struct Close {
+  std::uint32_t channel = 0;
+  std::uint64_t messages = 0;  // sender: announced in all; receiver: credits given in all
+};
+struct Closed {
+  std::uint32_t channel = 0;
+};
+struct Bye {};
+
+using Bytes = std::vector<std::byte>;
+
+// A whole frame, header and body. link, epoch and sequence from header; its type and body_bytes are filled in.
+Bytes encode(FrameHeader header, const Hello& body);
+Bytes encode(FrameHeader header, const Welcome& body);
+Bytes encode(FrameHeader header, const Attach& body);
+Bytes encode(FrameHeader header, const Ready& body);
+Bytes encode(FrameHeader header, const Refuse& body);
+Bytes encode(FrameHeader header, const Open& body);
+Bytes encode(FrameHeader header, const Opened& body);
+Bytes encode(FrameHeader header, const Revoke& body);
+Bytes encode(FrameHeader header, const Revoked& body);
+Bytes encode(FrameHeader header, const Close& body);
+Bytes encode(FrameHeader header, const Closed& body);
+Bytes encode(FrameHeader header, const Bye& body);
+
+// Protocol: bad magic, another version (kept in *peer_version), unknown type or body over kBodyBytesMax.
+Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std::uint16_t* peer_version);
+
+// Protocol: too short, too long, counts or strings out of bounds. Trailing bytes are an error.
+Status decode(const std::byte* body, std::size_t size, Hello* out);
+Status decode(const std::byte* body, std::size_t size, Welcome* out);
+Status decode(const std::byte* body, std::size_t size, Attach* out);
+Status decode(const std::byte* body, std::size_t size, Ready* out);
+Status decode(const std::byte* body, std::size_t size, Refuse* out);
+Status decode(const std::byte* body, std::size_t size, Open* out);
+Status decode(const std::byte* body, std::size_t size, Opened* out);
+Status decode(const std::byte* body, std::size_t size, Revoke* out);
+Status decode(const std::byte* body, std::size_t size, Revoked* out);
+Status decode(const std::byte* body, std::size_t size, Close* out);
+Status decode(const std::byte* body, std::size_t size, Closed* out);
+Status decode(const std::byte* body, std::size_t size, Bye* out);
+
+}  // namespace mesh::engine

@@ -1,0 +1,89 @@
+#pragma once
+// The answer of every call that can fail: one byte that says what happened.
+// The text of an error is logged once, where it was decided; a Status only carries the verdict onwards.
+// Thread: any (values).
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace mesh {
+
+enum class Errc : std::uint8_t {
+  Ok,
+  WouldBlock,       // not an error: ask again later
+  InvalidArgument,  // the caller's value is outside what the header allows
+  NotFound,         // a named thing (device, host, file) does not exist
+  Unreachable,      // no local rail shares a subnet with the peer
+  Protocol,         // the peer speaks another version or sent something malformed
+  PeerClosed,       // the peer closed the channel with this request still open
+  PeerGone,         // the peer's process or host is lost
+  Truncated,        // a send was larger than its receive
+  Revoked,          // the memory of this request was taken back
+  Transport,        // the NIC reported an error completion
+  Timeout,          // a bounded wait ran out
+  Exhausted,        // a fixed table is full
+  System,           // the operating system refused
+  Internal,         // a mistake of ours
+};
+
+// Name of an error code, static storage. Thread: any.
+const char* errc_name(Errc code) noexcept;
+
+class [[nodiscard]] Status {
+ public:
+  constexpr Status() noexcept = default;
+  constexpr Status(Errc code) noexcept : code_(code) {}  // NOLINT(google-explicit-constructor): errors read as values
+  constexpr bool ok() const noexcept { return code_ == Errc::Ok; }
+  constexpr Errc code() const noexcept { return code_; }
+  friend constexpr bool operator==(Status, Status) noexcept = default;
+
+ private:
+  Errc code_ = Errc::Ok;
+};
+
+// A value or the reason why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}                      // NOLINT(google-explicit-constructor)
+  Result(Errc code) : status_(code) { assert(code != Errc::Ok); }    // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(status) { assert(!status.ok()); }  // NOLINT(google-explicit-constructor)
+
+  bool ok() const noexcept { return status_.ok(); }
+  Status status() const noexcept { return status_; }
+  Errc code() const noexcept { return status_.code(); }
+  T& value() noexcept { return *value_; }
+  const T& value() const noexcept { return *value_; }
+  T& operator*() noexcept { return *value_; }
+  const T& operator*() const noexcept { return *value_; }
+  T* operator->() noexcept { return &*value_; }
+  const T* operator->() const noexcept { return &*value_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+// The hot path's form: a pointer and a verdict in two registers, no optional.
+template <typename T>
+class [[nodiscard]] Result<T*> {
+ public:
+  constexpr Result(T* value) noexcept : value_(value) {}           // NOLINT(google-explicit-constructor)
+  constexpr Result(Errc code) noexcept : status_(code) {}          // NOLINT(google-explicit-constructor)
+  constexpr Result(Status status) noexcept : status_(status) {}    // NOLINT(google-explicit-constructor)
+
+  constexpr bool ok() const noexcept { return status_.ok(); }
+  constexpr Status status() const noexcept { return status_; }
+  constexpr Errc code() const noexcept { return status_.code(); }
+  constexpr T* value() const noexcept { return value_; }
+  constexpr T* operator*() const noexcept { return value_; }
+  constexpr T* operator->() const noexcept { return value_; }
+
+ private:
+  T* value_ = nullptr;
+  Status status_;
+};
+
+}  // namespace mesh

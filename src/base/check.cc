@@ -1,0 +1,14 @@
+#include "src/base/check.h"
+
+#include "src/base/log.h"
+
+#include <cstdlib>
+
+namespace mesh {
+
+void check_failed(const char* file, int line, const char* condition) noexcept {
+  log_line(LogLevel::Warn, file, line, fmt::format("a mistake of nccl-mesh, please report: CHECK({}) failed", condition));
+  std::abort();
+}
+
+}  // namespace mesh

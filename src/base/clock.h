@@ -1,0 +1,28 @@
+#pragma once
+// Time in nanoseconds: the wall's monotonic clock, or a word that a simulator moves by hand. A value, copied freely.
+// Thread: any. No system call (clock_gettime is answered by the vDSO).
+
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+
+namespace mesh {
+
+class Clock {
+ public:
+  constexpr Clock() noexcept = default;
+  constexpr explicit Clock(const std::atomic<std::uint64_t>* manual_ns) noexcept : manual_ns_(manual_ns) {}
+
+  std::uint64_t now_ns() const noexcept {
+    if (manual_ns_ != nullptr) return manual_ns_->load(std::memory_order_relaxed);
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+  }
+  bool manual() const noexcept { return manual_ns_ != nullptr; }
+
+ private:
+  const std::atomic<std::uint64_t>* manual_ns_ = nullptr;
+};
+
+}  // namespace mesh

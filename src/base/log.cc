@@ -1,0 +1,39 @@
+#include "src/base/log.h"
+
+#include <atomic>
+#include <cstdio>
+
+namespace mesh {
+
+namespace {
+std::atomic<LogSink> g_sink{nullptr};
+std::atomic<int> g_level{static_cast<int>(LogLevel::Info)};
+
+const char* level_name(LogLevel level) {
+  switch (level) {
+    case LogLevel::None: return "";
+    case LogLevel::Warn: return "WARN";
+    case LogLevel::Info: return "INFO";
+    case LogLevel::Trace: return "TRACE";
+  }
+  return "";
+}
+}  // namespace
+
+void set_log_sink(LogSink sink) noexcept { g_sink.store(sink, std::memory_order_release); }
+
+void set_log_level(LogLevel level) noexcept { g_level.store(static_cast<int>(level), std::memory_order_relaxed); }
+
+bool log_enabled(LogLevel level) noexcept {
+  return g_sink.load(std::memory_order_acquire) != nullptr || static_cast<int>(level) <= g_level.load(std::memory_order_relaxed);
+}
+
+void log_line(LogLevel level, const char* file, int line, const std::string& text) noexcept {
+  if (LogSink sink = g_sink.load(std::memory_order_acquire); sink != nullptr) {
+    sink(level, file, line, text.c_str());
+    return;
+  }
+  std::fprintf(stderr, "nccl-mesh %s %s\n", level_name(level), text.c_str());
+}
+
+}  // namespace mesh

@@ -1,0 +1,30 @@
+#pragma once
+// One line per event worth a line, to NCCL's logger when there is one, else to stderr. Control path only.
+// Thread: any; a line is formatted by its caller and handed over whole.
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace mesh {
+
+enum class LogLevel : int { None = 0, Warn = 1, Info = 2, Trace = 3 };
+
+// Gets one finished line without newline. Must not throw.
+using LogSink = void (*)(LogLevel level, const char* file, int line, const char* text);
+
+void set_log_sink(LogSink sink) noexcept;     // null: stderr
+void set_log_level(LogLevel level) noexcept;  // what stderr prints; a sink filters for itself
+bool log_enabled(LogLevel level) noexcept;
+void log_line(LogLevel level, const char* file, int line, const std::string& text) noexcept;
+
+}  // namespace mesh
+
+#define MESH_LOG(level, ...)                                                                      \
+  do {                                                                                            \
+    if (::mesh::log_enabled(level)) ::mesh::log_line(level, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+  } while (false)
+#define LOG_WARN(...) MESH_LOG(::mesh::LogLevel::Warn, __VA_ARGS__)
+#define LOG_INFO(...) MESH_LOG(::mesh::LogLevel::Info, __VA_ARGS__)
+#define LOG_TRACE(...) MESH_LOG(::mesh::LogLevel::Trace, __VA_ARGS__)

@@ -1,0 +1,26 @@
+#include <mesh/status.h>
+
+namespace mesh {
+
+const char* errc_name(Errc code) noexcept {
+  switch (code) {
+    case Errc::Ok: return "ok";
+    case Errc::WouldBlock: return "would block";
+    case Errc::InvalidArgument: return "invalid argument";
+    case Errc::NotFound: return "not found";
+    case Errc::Unreachable: return "unreachable";
+    case Errc::Protocol: return "protocol error";
+    case Errc::PeerClosed: return "peer closed";
+    case Errc::PeerGone: return "peer gone";
+    case Errc::Truncated: return "truncated";
+    case Errc::Revoked: return "revoked";
+    case Errc::Transport: return "transport error";
+    case Errc::Timeout: return "timeout";
+    case Errc::Exhausted: return "exhausted";
+    case Errc::System: return "system error";
+    case Errc::Internal: return "internal error";
+  }
+  return "unknown";
+}
+
+}  // namespace mesh

@@ -1,0 +1,45 @@
+#pragma once
+// The software fabric as a verbs provider: one host of a fabric file in this process. Several may live in one process
+// (they are then joined by memory), or each in a process of its own (joined by memfd and process_vm_readv).
+// Thread: any, as Provider.
+
+#include <mesh/status.h>
+
+#include "src/base/clock.h"
+#include "src/soft/fabric_file.h"
+#include "src/soft/fault_plan.h"
+#include "src/verbs/provider.h"
+
+#include <memory>
+#include <string>
+
+namespace mesh::soft {
+
+enum class CopyMode : std::uint8_t { Auto, Cma, Cells };
+enum class Agent : std::uint8_t { Thread, None };  // None: only poll_cq, post_send and turn() move the NICs
+
+struct SoftOptions {
+  FabricFile fabric;         // validated
+  std::string host;          // empty: the first host of the file whose name can be claimed
+  CopyMode copy = CopyMode::Auto;
+  Agent agent = Agent::Thread;
+  Clock clock;               // wall, or manual for simulations
+};
+
+class SoftProvider : public verbs::Provider {
+ public:
+  // NotFound: the host is not in the file. Exhausted: its name is claimed by another process.
+  static Result<std::unique_ptr<SoftProvider>> open(SoftOptions options);
+
+  // One turn of every NIC of this host at the clock's time. True: something moved. Never blocks, no system call when all
+  // peers are in this process.
+  virtual bool turn() = 0;
+
+  // Earliest time at which a turn could move something, for a manual clock; UINT64_MAX: nothing pending.
+  virtual std::uint64_t next_due_ns() const = 0;
+
+  // Faults to come. Thread: any.
+  virtual FaultPlan& faults() = 0;
+};
+
+}  // namespace mesh::soft

@@ -1,0 +1,32 @@
+#pragma once
+// Finds the usable rails of this host: devices filtered by NCCL_IB_HCA, active ports, one GID each chosen by type and
+// address (never by a fixed index), its subnet and MTU.
+// Thread: any, at start-up.
+
+#include <mesh/config.h>
+#include <mesh/engine.h>
+#include <mesh/status.h>
+
+#include "src/verbs/handle.h"
+#include "src/verbs/provider.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh::verbs {
+
+struct Rail {
+  RailInfo info;
+  ContextHandle context;  // one open device context per rail, so that rails share nothing
+  GidEntry gid;           // prefix_len filled, from the net device or NCCL_MESH_PREFIX_LEN
+  std::uint16_t lid = 0;
+  bool ethernet = true;        // link layer
+  ibv_mtu active_mtu = IBV_MTU_1024;
+  int cq_entries_max = 0;
+  int qp_wr_max = 0;
+};
+
+// Rails sorted by device name and port. NotFound: none usable; one INFO line says what was looked at and why each fell out.
+Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
+
+}  // namespace mesh::verbs
