@@ -1,0 +1,70 @@
+#include "src/base/name_rule.h"
+#include "src/base/socket.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+namespace mesh {
+
+namespace {
+int prefix_of(const sockaddr* mask) {
+  if (mask == nullptr) return -1;
+  const SocketAddress bits = SocketAddress::from_sockaddr(mask);
+  int ones = 0;
+  for (std::uint8_t byte : bits.bytes) ones += std::popcount(byte);
+  return ones;
+}
+
+bool family_matches(const SocketAddress& address, std::string_view family) {
+  if (family == "AF_INET") return address.family == AF_INET;
+  if (family == "AF_INET6") return address.family == AF_INET6;
+  return address.family == AF_INET || address.family == AF_INET6;
+}
+
+// Bridges of container and virtual machine hosts: up everywhere, leading nowhere.
+bool virtual_bridge(std::string_view name) { return name.starts_with("docker") || name.starts_with("virbr"); }
+
+std::vector<InterfaceAddress> interfaces_up() {
+  ifaddrs* raw = nullptr;
+  if (::getifaddrs(&raw) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, ::freeifaddrs);
+  std::vector<InterfaceAddress> result;
+  for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_RUNNING) == 0) continue;
+    const SocketAddress address = SocketAddress::from_sockaddr(entry->ifa_addr);
+    if (address.family == AF_UNSPEC) continue;
+    result.push_back({entry->ifa_name, address, prefix_of(entry->ifa_netmask)});
+  }
+  return result;
+}
+}  // namespace
+
+std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates, const InterfaceRule& rule) {
+  const NameRule names(rule.names);
+  // Naming an interface is asking for it, whatever it is; an excluding rule asks for nothing in particular.
+  const bool named = !names.empty() && !names.excludes();
+  std::vector<InterfaceAddress> chosen;
+  std::vector<InterfaceAddress> loopback;
+  for (const InterfaceAddress& candidate : candidates) {
+    if (!family_matches(candidate.address, rule.family) || !names.matches(candidate.name)) continue;
+    if (named) {
+      chosen.push_back(candidate);
+    } else if (candidate.address.loopback()) {
+      loopback.push_back(candidate);
+    } else if (candidate.name != "lo" && (!names.empty() || !virtual_bridge(candidate.name))) {
+      chosen.push_back(candidate);
+    }
+  }
+  if (chosen.empty()) chosen = loopback;
+  std::stable_partition(chosen.begin(), chosen.end(), [](const InterfaceAddress& entry) { return !entry.address.link_local(); });
+  return chosen;
+}
+
+std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule) { return choose_interfaces(interfaces_up(), rule); }
+
+}  // namespace mesh

@@ -1,0 +1,33 @@
+#pragma once
+// NCCL's grammar for choosing interfaces and adapters by name: a comma list of prefixes, a leading '^' excludes, a leading
+// '=' (after '^' if both) compares whole names, and an optional ":port" ties an entry to one port.
+// Thread: any (values).
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mesh {
+
+class NameRule {
+ public:
+  static constexpr int kAnyPort = -1;
+
+  explicit NameRule(std::string_view text);  // empty: everything matches
+
+  bool matches(std::string_view name, int port = kAnyPort) const;
+  bool empty() const noexcept { return entries_.empty(); }
+  bool excludes() const noexcept { return exclude_; }
+
+ private:
+  struct Entry {
+    std::string name;
+    int port = kAnyPort;
+  };
+
+  bool exclude_ = false;
+  bool exact_ = false;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace mesh

@@ -1,0 +1,223 @@
+#include "src/base/socket.h"
+
+#include "src/base/fork_guard.h"
+#include "src/base/log.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+namespace mesh {
+
+namespace {
+constexpr int kListenBacklog = 1024;  // 512 channels of a peer may dial before we turn once
+constexpr int kKeepAliveIdleS = 5;
+constexpr int kKeepAliveIntervalS = 5;
+constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 = 20 s
+static_assert((kKeepAliveIdleS + kKeepAliveIntervalS * kKeepAliveProbes) * 1000 == kDeadHostTimeoutMs);
+
+UniqueFd adopt(int fd) {
+  if (fd >= 0 && !fork_close_fd(fd))
+    LOG_WARN("socket {} is above {}: a forked child keeps it open and hides our death from the peer", fd, kForkFdsMax - 1);
+  return UniqueFd(fd);
+}
+
+void set_option(int fd, int level, int name, int value) {
+  if (::setsockopt(fd, level, name, &value, sizeof value) != 0)
+    LOG_INFO("socket {}: option {} of level {} refused ({})", fd, name, level, std::strerror(errno));
+}
+
+void set_stream_options(int fd) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveIntervalS);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kDeadHostTimeoutMs);
+}
+
+Result<UniqueFd> tcp_socket(std::uint16_t family) {
+  UniqueFd fd = adopt(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return Errc::System;
+  return fd;
+}
+
+Errc connect_errc(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case EADDRNOTAVAIL:
+    case ETIMEDOUT: return Errc::Unreachable;
+    case EINPROGRESS:
+    case EALREADY: return Errc::WouldBlock;
+    default: return Errc::System;
+  }
+}
+
+std::uint16_t port_of(const sockaddr_storage& storage) {
+  std::uint16_t port = 0;
+  if (storage.ss_family == AF_INET) port = reinterpret_cast<const sockaddr_in&>(storage).sin_port;
+  if (storage.ss_family == AF_INET6) port = reinterpret_cast<const sockaddr_in6&>(storage).sin6_port;
+  return ntohs(port);
+}
+}  // namespace
+
+SocketAddress SocketAddress::any(std::uint16_t family) noexcept {
+  SocketAddress address;
+  address.family = family;
+  return address;
+}
+
+SocketAddress SocketAddress::from_sockaddr(const sockaddr* address) noexcept {
+  SocketAddress result;
+  if (address == nullptr) return result;
+  if (address->sa_family == AF_INET) {
+    result.family = AF_INET;
+    std::memcpy(result.bytes.data(), &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
+  } else if (address->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+    result.family = AF_INET6;
+    std::memcpy(result.bytes.data(), &v6->sin6_addr, 16);
+    result.scope_id = v6->sin6_scope_id;
+  }
+  return result;
+}
+
+Result<SocketAddress> SocketAddress::from_text(std::string_view text) {
+  const std::size_t percent = text.find('%');
+  const std::string host(text.substr(0, percent));
+  SocketAddress result;
+  if (::inet_pton(AF_INET, host.c_str(), result.bytes.data()) == 1 && percent == std::string_view::npos) {
+    result.family = AF_INET;
+    return result;
+  }
+  if (::inet_pton(AF_INET6, host.c_str(), result.bytes.data()) != 1) return Errc::InvalidArgument;
+  result.family = AF_INET6;
+  if (percent != std::string_view::npos) {
+    result.scope_id = ::if_nametoindex(std::string(text.substr(percent + 1)).c_str());
+    if (result.scope_id == 0) return Errc::NotFound;
+  }
+  return result;
+}
+
+std::string SocketAddress::text() const {
+  char buffer[INET6_ADDRSTRLEN] = {};
+  if ((family != AF_INET && family != AF_INET6) || ::inet_ntop(family, bytes.data(), buffer, sizeof buffer) == nullptr)
+    return "none";
+  if (scope_id == 0) return buffer;
+  char name[IF_NAMESIZE] = {};
+  if (::if_indextoname(scope_id, name) != nullptr) return fmt::format("{}%{}", buffer, name);
+  return fmt::format("{}%{}", buffer, scope_id);
+}
+
+std::string SocketAddress::text_with_port(std::uint16_t port) const {
+  return family == AF_INET6 ? fmt::format("[{}]:{}", text(), port) : fmt::format("{}:{}", text(), port);
+}
+
+socklen_t SocketAddress::to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept {
+  out = {};
+  if (family == AF_INET) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(out);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, bytes.data(), 4);
+    return sizeof v4;
+  }
+  if (family != AF_INET6) return 0;
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(out);
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(port);
+  std::memcpy(&v6.sin6_addr, bytes.data(), 16);
+  v6.sin6_scope_id = scope_id;
+  return sizeof v6;
+}
+
+bool SocketAddress::link_local() const noexcept {
+  if (family == AF_INET) return bytes[0] == 169 && bytes[1] == 254;
+  return family == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+}
+
+bool SocketAddress::loopback() const noexcept {
+  if (family == AF_INET) return bytes[0] == 127;
+  if (family != AF_INET6) return false;
+  std::array<std::uint8_t, 16> one{};
+  one[15] = 1;
+  return bytes == one;
+}
+
+Result<UniqueFd> tcp_listen(const SocketAddress& address, std::uint16_t port) {
+  sockaddr_storage storage{};
+  const socklen_t size = address.to_sockaddr(port, storage);
+  if (size == 0) return Errc::InvalidArgument;
+  Result<UniqueFd> fd = tcp_socket(address.family);
+  if (!fd.ok()) return fd;
+  if (port != 0) set_option(fd->get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0) return Errc::System;
+  if (::listen(fd->get(), kListenBacklog) != 0) return Errc::System;
+  return fd;
+}
+
+Result<std::uint16_t> local_port(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return Errc::System;
+  return port_of(storage);
+}
+
+Result<UniqueFd> tcp_connect_start(const SocketAddress& address, std::uint16_t port) {
+  sockaddr_storage storage{};
+  const socklen_t size = address.to_sockaddr(port, storage);
+  if (size == 0) return Errc::InvalidArgument;
+  Result<UniqueFd> fd = tcp_socket(address.family);
+  if (!fd.ok()) return fd;
+  set_stream_options(fd->get());
+  // Interrupted is the same as under way (connect(2)).
+  if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&storage), size) == 0 || errno == EINPROGRESS || errno == EINTR)
+    return fd;
+  const int error = errno;
+  fd->reset();
+  errno = error;
+  return connect_errc(error);
+}
+
+Status tcp_connect_result(int fd) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) return Errc::System;
+  if (error != 0) {
+    errno = error;
+    return connect_errc(error);
+  }
+  // No error may also mean not yet: only a connected socket has a peer.
+  sockaddr_storage storage{};
+  size = sizeof storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) == 0) return {};
+  return errno == ENOTCONN ? Errc::WouldBlock : Errc::System;
+}
+
+Result<AcceptedSocket> tcp_accept(int listener) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  AcceptedSocket accepted;
+  accepted.fd = adopt(::accept4(listener, reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!accepted.fd.valid()) {
+    // accept(2): pending network errors of the new socket are to be treated like EAGAIN.
+    const bool later =
+        errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO || connect_errc(errno) == Errc::Unreachable;
+    return later ? Errc::WouldBlock : Errc::System;
+  }
+  set_stream_options(accepted.fd.get());
+  accepted.peer = SocketAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&storage));
+  accepted.peer_port = port_of(storage);
+  return accepted;
+}
+
+}  // namespace mesh

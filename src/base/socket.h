@@ -1,0 +1,72 @@
+#pragma once
+// TCP for the control path: addresses as values, and sockets that never block, close on exec and in forked children, send at
+// once, and notice a dead host in about 20 s.
+// Thread: any. On an error errno is left as the kernel set it, for the caller's one line.
+
+#include <mesh/status.h>
+
+#include "src/base/unique_fd.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/socket.h>
+
+namespace mesh {
+
+inline constexpr int kDeadHostTimeoutMs = 20'000;
+
+struct SocketAddress {
+  std::uint16_t family = AF_UNSPEC;      // AF_INET, AF_INET6, or AF_UNSPEC for none
+  std::array<std::uint8_t, 16> bytes{};  // network order; IPv4 in the first four
+  std::uint32_t scope_id = 0;            // interface of a link-local IPv6 address, ours, so meaningless to the peer
+
+  friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
+
+  static SocketAddress any(std::uint16_t family) noexcept;
+  static SocketAddress from_sockaddr(const sockaddr* address) noexcept;  // another family: none
+  static Result<SocketAddress> from_text(std::string_view text);         // "10.0.0.1", "fe80::1%eth0"
+
+  std::string text() const;                                                         // "10.0.0.1", "fe80::1%eth0", "none"
+  std::string text_with_port(std::uint16_t port) const;                             // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
+  socklen_t to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept;  // 0: none
+  bool link_local() const noexcept;
+  bool loopback() const noexcept;
+};
+
+// Port 0: the kernel picks one, see local_port.
+Result<UniqueFd> tcp_listen(const SocketAddress& address, std::uint16_t port);
+Result<std::uint16_t> local_port(int fd);
+
+// The socket may not be connected yet: wait for it to become writable, then ask tcp_connect_result.
+// Unreachable: refused, no route, or timed out. System: anything else.
+Result<UniqueFd> tcp_connect_start(const SocketAddress& address, std::uint16_t port);
+Status tcp_connect_result(int fd);  // also WouldBlock: still under way
+
+struct AcceptedSocket {
+  UniqueFd fd;
+  SocketAddress peer;
+  std::uint16_t peer_port = 0;
+};
+// WouldBlock: nobody waits, or who waited has gone.
+Result<AcceptedSocket> tcp_accept(int listener);
+
+struct InterfaceAddress {
+  std::string name;
+  SocketAddress address;
+  int prefix_len = -1;
+};
+struct InterfaceRule {
+  std::string_view names;   // NCCL_SOCKET_IFNAME; empty: everything but lo, docker* and virbr*, lo when nothing else is up
+  std::string_view family;  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6 or empty for both
+};
+// Addresses of interfaces that are up, in the kernel's order but link-local ones last. Empty: none.
+std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule);
+
+// The same choice among given candidates (pure, for tests and for callers that already have a list).
+std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates, const InterfaceRule& rule);
+
+}  // namespace mesh

@@ -1,0 +1,60 @@
+#pragma once
+// Owning handles for what a provider makes. Declare them in the order of creation: children die before their parents.
+// Thread: one owner. A destroy that fails is our mistake or a dead device; it is logged and the object is given up.
+
+#include "src/verbs/provider.h"
+
+#include <utility>
+
+namespace mesh::verbs {
+
+// One WARN line naming the object and the errno value.
+void report_destroy_failure(const Provider& provider, const char* object, int error) noexcept;
+
+constexpr const char* object_name(const ibv_context*) noexcept { return "device context"; }
+constexpr const char* object_name(const ibv_pd*) noexcept { return "protection domain"; }
+constexpr const char* object_name(const ibv_mr*) noexcept { return "memory region"; }
+constexpr const char* object_name(const ibv_cq*) noexcept { return "completion queue"; }
+constexpr const char* object_name(const ibv_qp*) noexcept { return "queue pair"; }
+
+template <typename T, int (Provider::*Destroy)(T*)>
+class Handle {
+ public:
+  constexpr Handle() noexcept = default;
+  Handle(Provider& provider, T* object) noexcept : provider_(&provider), object_(object) {}  // null: an empty handle
+  Handle(Handle&& other) noexcept : provider_(other.provider_), object_(std::exchange(other.object_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    if (this != &other) {
+      reset();
+      provider_ = other.provider_;
+      object_ = std::exchange(other.object_, nullptr);
+    }
+    return *this;
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { reset(); }
+
+  T* get() const noexcept { return object_; }
+  T* operator->() const noexcept { return object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  Provider* provider() const noexcept { return provider_; }
+
+  void reset() noexcept {
+    T* object = std::exchange(object_, nullptr);
+    if (object == nullptr) return;
+    if (const int error = (provider_->*Destroy)(object); error != 0) report_destroy_failure(*provider_, object_name(object), error);
+  }
+
+ private:
+  Provider* provider_ = nullptr;
+  T* object_ = nullptr;
+};
+
+using ContextHandle = Handle<ibv_context, &Provider::close_device>;
+using PdHandle = Handle<ibv_pd, &Provider::dealloc_pd>;
+using MrHandle = Handle<ibv_mr, &Provider::dereg_mr>;
+using CqHandle = Handle<ibv_cq, &Provider::destroy_cq>;
+using QpHandle = Handle<ibv_qp, &Provider::destroy_qp>;
+
+}  // namespace mesh::verbs
