@@ -1,0 +1,128 @@
+#include "engine/handle.h"
+
+#include "src/base/byte_order.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <span>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::uint32_t kHandleMagic = 0x4853454du;  // "MESH" read little-endian
+constexpr std::size_t kAddressesBytes = 64;
+constexpr std::size_t kStageBytes = 16;
+constexpr std::size_t kStageOffset = kHandleBytes - kStageBytes;
+constexpr std::size_t kAddressCountMax = 10;  // IPv4 ones of 6 bytes in 64
+constexpr std::uint8_t kFamilyV4 = 4;
+constexpr std::uint8_t kFamilyV6 = 6;
+
+static_assert(4 + 2 + 2 + 16 + 16 + 2 + 1 + 5 + kAddressesBytes + kStageBytes == kHandleBytes);
+static_assert(sizeof(HandleBytes) == kHandleBytes);
+
+std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; }
+
+// The scope of an IPv6 link-local address means nothing on the peer's host: such an address goes out only when there is no other.
+std::vector<SocketAddress> portable(const std::vector<SocketAddress>& addresses) {
+  std::vector<SocketAddress> chosen;
+  const auto usable = [](const SocketAddress& address) { return address.family == AF_INET || address.family == AF_INET6; };
+  const auto needs_scope = [](const SocketAddress& address) { return address.family == AF_INET6 && address.link_local(); };
+  std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen),
+               [&](const SocketAddress& address) { return usable(address) && !needs_scope(address); });
+  if (chosen.empty()) std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen), usable);
+  return chosen;
+}
+
+struct PackedAddresses {
+  std::array<std::byte, kAddressesBytes> bytes{};
+  std::uint8_t count = 0;
+};
+
+PackedAddresses pack(const std::vector<SocketAddress>& addresses) {
+  PackedAddresses packed;
+  ByteWriter writer(packed.bytes);
+  for (const SocketAddress& address : portable(addresses)) {
+    const std::size_t bytes = ip_bytes(address.family);
+    if (writer.remaining() < 2 + bytes) break;
+    writer.put_u8(address.family == AF_INET ? kFamilyV4 : kFamilyV6);
+    writer.put_u8(0);
+    writer.put_bytes(std::as_bytes(std::span(address.bytes)).first(bytes));
+    ++packed.count;
+  }
+  return packed;
+}
+
+Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std::size_t count) {
+  if (count == 0 || count > kAddressCountMax) return Errc::Protocol;
+  std::vector<SocketAddress> addresses;
+  ByteReader reader(bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t family = reader.get_u8();
+    const std::uint8_t reserved = reader.get_u8();
+    if (reserved != 0 || (family != kFamilyV4 && family != kFamilyV6)) return Errc::Protocol;
+    SocketAddress address;
+    address.family = family == kFamilyV4 ? AF_INET : AF_INET6;
+    reader.get_bytes(std::as_writable_bytes(std::span(address.bytes)).first(ip_bytes(address.family)));
+    addresses.push_back(address);
+  }
+  if (!reader.ok()) return Errc::Protocol;
+  return addresses;
+}
+
+}  // namespace
+
+void write_handle(const Handle& handle, HandleBytes& bytes) {
+  constexpr std::array<std::byte, 5> kReserved{};
+  bytes.fill(std::byte{0});
+  const PackedAddresses packed = pack(handle.addresses);
+  ByteWriter writer(bytes);
+  writer.put_u32(kHandleMagic);
+  writer.put_u16(kProtocolVersion);
+  writer.put_u16(0);
+  writer.put_bytes(std::as_bytes(std::span(handle.nonce)));
+  writer.put_bytes(std::as_bytes(std::span(handle.context)));
+  writer.put_u16(handle.port);
+  writer.put_u8(packed.count);
+  writer.put_bytes(kReserved);
+  writer.put_bytes(packed.bytes);
+}
+
+Result<Handle> read_handle(const HandleBytes& bytes) {
+  std::array<std::byte, 5> reserved{};
+  std::array<std::byte, kAddressesBytes> packed{};
+  ByteReader reader(bytes);
+  if (reader.get_u32() != kHandleMagic) return Errc::Protocol;
+  if (reader.get_u16() != kProtocolVersion || reader.get_u16() != 0) return Errc::Protocol;
+  Handle handle;
+  reader.get_bytes(std::as_writable_bytes(std::span(handle.nonce)));
+  reader.get_bytes(std::as_writable_bytes(std::span(handle.context)));
+  handle.port = reader.get_u16();
+  const std::uint8_t count = reader.get_u8();
+  reader.get_bytes(reserved);
+  reader.get_bytes(packed);
+  if (!reader.ok() || handle.port == 0 || reserved != decltype(reserved){}) return Errc::Protocol;
+  Result<std::vector<SocketAddress>> addresses = unpack(packed, count);
+  if (!addresses.ok()) return addresses.status();
+  handle.addresses = std::move(*addresses);
+  return handle;
+}
+
+ConnectStage read_stage(const HandleBytes& bytes) noexcept {
+  ByteReader reader{std::span(bytes).subspan(kStageOffset)};
+  ConnectStage stage;
+  stage.index = reader.get_u64();
+  stage.check = reader.get_u64();
+  return stage;
+}
+
+void write_stage(const ConnectStage& stage, HandleBytes& bytes) noexcept {
+  ByteWriter writer{std::span(bytes).subspan(kStageOffset)};
+  writer.put_u64(stage.index);
+  writer.put_u64(stage.check);
+}
+
+}  // namespace mesh::engine

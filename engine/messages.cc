@@ -1,0 +1,315 @@
+#include "engine/messages.h"
+
+#include "src/base/byte_order.h"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::uint32_t kRailNameBytesMax = 64;
+constexpr std::uint32_t kDepthMax = 65536;      // far above NCCL_MESH_RQ_DEPTH's range
+constexpr std::uint32_t kPrefixLenMax = 128;    // IPv6
+constexpr std::uint32_t kMtuMin = 1;            // IBV_MTU_256
+constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
+constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
+constexpr std::uint32_t kPortMax = 255;
+
+constexpr std::size_t kWireRailBytesMax = 16 + 4 + 2 + 4 + 2 + kRailNameBytesMax;
+constexpr std::size_t kWirePathBytesMax = 3 + 1 + 4 * (1 + kQpsMax) + 4 + 8 + 4;
+static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + kPathsMax * kWirePathBytesMax <= kBodyBytesMax,
+              "the largest WELCOME fits");
+static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255, "counts travel as one byte");
+
+struct Range {
+  std::uint64_t min = 0, max = 0;
+};
+
+// Encoder and Decoder answer the same calls, so that each message's layout is written once, in fields() below.
+class Encoder {
+ public:
+  template <typename Body>
+  using Of = const Body;
+
+  explicit Encoder(std::span<std::byte> buffer) : writer_(buffer) {}
+
+  void u8(std::uint8_t value, Range = {}) { writer_.put_u8(value); }
+  void u16(std::uint16_t value) { writer_.put_u16(value); }
+  void u32(std::uint32_t value, Range = {}) { writer_.put_u32(value); }
+  void u64(std::uint64_t value) { writer_.put_u64(value); }
+  void id(const std::array<std::uint8_t, 16>& value) { writer_.put_bytes(std::as_bytes(std::span(value))); }
+  void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
+  // Texts are for log lines only: a longer one is cut, not refused.
+  void text(const std::string& value, std::size_t bytes_max) { writer_.put_string(std::string_view(value).substr(0, bytes_max)); }
+  template <typename T, typename Each>
+  void list(const std::vector<T>& values, Range count, Each&& each) {
+    const std::size_t size = std::min<std::size_t>(values.size(), count.max);
+    writer_.put_u8(static_cast<std::uint8_t>(size));
+    for (std::size_t i = 0; i < size; ++i) each(values[i]);
+  }
+  void require(bool) {}
+
+  std::size_t size() const { return writer_.size(); }
+
+ private:
+  ByteWriter writer_;
+};
+
+class Decoder {
+ public:
+  template <typename Body>
+  using Of = Body;
+
+  explicit Decoder(std::span<const std::byte> buffer) : reader_(buffer) {}
+
+  void u8(std::uint8_t& value, Range range = {0, UINT8_MAX}) { value = static_cast<std::uint8_t>(within(reader_.get_u8(), range)); }
+  void u16(std::uint16_t& value) { value = reader_.get_u16(); }
+  void u32(std::uint32_t& value, Range range = {0, UINT32_MAX}) {
+    value = static_cast<std::uint32_t>(within(reader_.get_u32(), range));
+  }
+  void u64(std::uint64_t& value) { value = reader_.get_u64(); }
+  void id(std::array<std::uint8_t, 16>& value) { reader_.get_bytes(std::as_writable_bytes(std::span(value))); }
+  void errc(Errc& value) {
+    value = static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
+    require(value != Errc::WouldBlock);  // means "ask again" with us, never a verdict
+  }
+  void text(std::string& value, std::size_t bytes_max) { value = reader_.get_string(bytes_max); }
+  template <typename T, typename Each>
+  void list(std::vector<T>& values, Range count, Each&& each) {
+    const std::size_t size = within(reader_.get_u8(), count);
+    values.clear();
+    for (std::size_t i = 0; i < size && reader_.ok(); ++i) each(values.emplace_back());
+  }
+  void require(bool condition) {
+    if (!condition) reader_.fail();
+  }
+
+  bool complete() const { return reader_.ok() && reader_.remaining() == 0; }
+
+ private:
+  // The value, or the smallest good one after a failure.
+  std::uint64_t within(std::uint64_t value, Range range) {
+    if (value >= range.min && value <= range.max) return value;
+    reader_.fail();
+    return range.min;
+  }
+
+  ByteReader reader_;
+};
+
+template <typename Io>
+using RailOf = typename Io::template Of<WireRail>;
+template <typename Io>
+using PathOf = typename Io::template Of<WirePath>;
+
+template <typename Io>
+void rail_fields(Io& io, RailOf<Io>& rail) {
+  io.id(rail.gid);
+  io.u8(rail.prefix_len, {0, kPrefixLenMax});
+  io.u8(rail.ethernet, {0, 1});
+  io.u8(rail.port, {1, kPortMax});
+  io.u8(rail.mtu, {kMtuMin, kMtuMax});
+  io.u16(rail.lid);
+  io.u32(rail.speed_mbps);
+  io.text(rail.name, kRailNameBytesMax);
+}
+
+template <typename Io>
+void path_fields(Io& io, PathOf<Io>& path) {
+  io.u8(path.connector_rail, {0, kRailsMax - 1});
+  io.u8(path.acceptor_rail, {0, kRailsMax - 1});
+  io.u8(path.mtu, {kMtuMin, kMtuMax});
+  io.list(path.qpn, {1, 1 + kQpsMax}, [&io](auto& number) { io.u32(number, {0, k24BitsMax}); });
+  io.u32(path.psn, {0, k24BitsMax});
+  io.u64(path.counters_address);
+  io.u32(path.counters_rkey);
+}
+
+template <typename Io, typename Body>
+void common_fields(Io& io, Body& body) {
+  io.text(body.host, kTextBytesMax);
+  io.u32(body.qps, {1, kQpsMax});
+  io.u32(body.rq_depth, {1, kDepthMax});
+  io.u32(body.slots, {1, kSlotsMax});
+  io.require(std::has_single_bit(body.rq_depth) && std::has_single_bit(body.slots));
+  io.list(body.rails, {1, kRailsMax}, [&io](auto& rail) { rail_fields(io, rail); });
+}
+
+template <typename Io, typename Paths>
+void paths_fields(Io& io, Paths& paths) {
+  io.list(paths, {1, kPathsMax}, [&io](auto& path) { path_fields(io, path); });
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Hello>& body) {
+  io.id(body.connector_context);
+  io.id(body.acceptor_context);
+  common_fields(io, body);
+  io.u8(body.preferred_rail);
+  io.require(body.preferred_rail < body.rails.size());
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Welcome>& body) {
+  common_fields(io, body);
+  paths_fields(io, body.paths);
+  for (const WirePath& path : body.paths) {
+    io.require(path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps);
+  }
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Attach>& body) {
+  paths_fields(io, body.paths);
+}
+
+template <typename Io>
+void fields(Io&, typename Io::template Of<Ready>&) {}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Refuse>& body) {
+  io.errc(body.reason);
+  io.require(body.reason != Errc::Ok);
+  io.text(body.text, kTextBytesMax);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Open>& body) {
+  io.id(body.listener);
+  io.u32(body.channel, {0, kChannelsMax - 1});
+  io.u64(body.credits_address);
+  io.list(body.credits_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Opened>& body) {
+  io.u32(body.channel, {0, kChannelsMax - 1});
+  io.errc(body.result);
+  io.u64(body.records_address);
+  io.list(body.records_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
+}
+
+template <typename Io, typename Body>
+void credit_range_fields(Io& io, Body& body) {
+  io.u32(body.channel, {0, kChannelsMax - 1});
+  io.u64(body.first_credit);
+  io.u64(body.credit_count);
+  io.require(body.credit_count <= UINT64_MAX - body.first_credit);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Revoke>& body) {
+  credit_range_fields(io, body);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Revoked>& body) {
+  credit_range_fields(io, body);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Close>& body) {
+  io.u32(body.channel, {0, kChannelsMax - 1});
+  io.u64(body.messages);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Closed>& body) {
+  io.u32(body.channel, {0, kChannelsMax - 1});
+}
+
+template <typename Io>
+void fields(Io&, typename Io::template Of<Bye>&) {}
+
+void write_header(const FrameHeader& header, std::span<std::byte> out) {
+  constexpr std::uint64_t kReserved = 0;
+  ByteWriter writer(out);
+  writer.put_u32(kFrameMagic);
+  writer.put_u16(kProtocolVersion);
+  writer.put_u16(static_cast<std::uint16_t>(header.type));
+  writer.put_u32(header.body_bytes);
+  writer.put_u32(header.epoch);
+  writer.put_u64(header.sequence);
+  writer.put_bytes(std::as_bytes(std::span(header.link)));
+  writer.put_u64(kReserved);
+}
+
+template <typename Body>
+Bytes encode_frame(FrameHeader header, MessageType type, const Body& body) {
+  Bytes frame(kFrameHeaderBytes + kBodyBytesMax);
+  Encoder encoder{std::span(frame).subspan(kFrameHeaderBytes)};
+  fields(encoder, body);
+  header.type = type;
+  header.body_bytes = static_cast<std::uint32_t>(encoder.size());
+  write_header(header, std::span(frame).first(kFrameHeaderBytes));
+  frame.resize(kFrameHeaderBytes + encoder.size());
+  frame.shrink_to_fit();
+  return frame;
+}
+
+template <typename Body>
+Status decode_body(const std::byte* bytes, std::size_t size, Body* out) {
+  Decoder decoder{std::span(bytes, size)};
+  Body body;
+  fields(decoder, body);
+  if (!decoder.complete()) return Errc::Protocol;
+  *out = std::move(body);
+  return {};
+}
+
+}  // namespace
+
+Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std::uint16_t* peer_version) {
+  ByteReader reader{std::span(bytes, size)};
+  if (peer_version != nullptr) *peer_version = 0;
+  if (reader.get_u32() != kFrameMagic) return Errc::Protocol;
+  const std::uint16_t version = reader.get_u16();
+  if (peer_version != nullptr) *peer_version = version;
+  // Only magic and version are promised to stay where they are, so nothing behind a foreign version is looked at.
+  if (version != kProtocolVersion) return Errc::Protocol;
+  const std::uint16_t type = reader.get_u16();
+  FrameHeader header;
+  header.body_bytes = reader.get_u32();
+  header.epoch = reader.get_u32();
+  header.sequence = reader.get_u64();
+  reader.get_bytes(std::as_writable_bytes(std::span(header.link)));
+  const std::uint64_t reserved = reader.get_u64();
+  if (!reader.ok() || reserved != 0 || header.body_bytes > kBodyBytesMax) return Errc::Protocol;
+  if (type < static_cast<std::uint16_t>(MessageType::Hello) || type > static_cast<std::uint16_t>(MessageType::Bye))
+    return Errc::Protocol;
+  header.type = static_cast<MessageType>(type);
+  return header;
+}
+
+Bytes encode(FrameHeader header, const Hello& body) { return encode_frame(header, MessageType::Hello, body); }
+Bytes encode(FrameHeader header, const Welcome& body) { return encode_frame(header, MessageType::Welcome, body); }
+Bytes encode(FrameHeader header, const Attach& body) { return encode_frame(header, MessageType::Attach, body); }
+Bytes encode(FrameHeader header, const Ready& body) { return encode_frame(header, MessageType::Ready, body); }
+Bytes encode(FrameHeader header, const Refuse& body) { return encode_frame(header, MessageType::Refuse, body); }
+Bytes encode(FrameHeader header, const Open& body) { return encode_frame(header, MessageType::Open, body); }
+Bytes encode(FrameHeader header, const Opened& body) { return encode_frame(header, MessageType::Opened, body); }
+Bytes encode(FrameHeader header, const Revoke& body) { return encode_frame(header, MessageType::Revoke, body); }
+Bytes encode(FrameHeader header, const Revoked& body) { return encode_frame(header, MessageType::Revoked, body); }
+Bytes encode(FrameHeader header, const Close& body) { return encode_frame(header, MessageType::Close, body); }
+Bytes encode(FrameHeader header, const Closed& body) { return encode_frame(header, MessageType::Closed, body); }
+Bytes encode(FrameHeader header, const Bye& body) { return encode_frame(header, MessageType::Bye, body); }
+
+Status decode(const std::byte* body, std::size_t size, Hello* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Welcome* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Attach* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Ready* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Refuse* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Open* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Opened* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Revoke* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Revoked* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Close* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Closed* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Bye* out) { return decode_body(body, size, out); }
+
+}  // namespace mesh::engine

@@ -1,0 +1,148 @@
+#include "engine/handle.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace mesh::engine {
+
+namespace {
+
+SocketAddress address_of(const char* text) {
+  const Result<SocketAddress> address = SocketAddress::from_text(text);
+  EXPECT_TRUE(address.ok()) << text;
+  return *address;
+}
+
+Handle sample_handle() {
+  Handle handle;
+  for (std::size_t i = 0; i < handle.nonce.size(); ++i) {
+    handle.nonce[i] = static_cast<std::uint8_t>(i);
+    handle.context[i] = static_cast<std::uint8_t>(0xf0 + i);
+  }
+  handle.port = 4711;
+  handle.addresses = {address_of("10.0.0.2"), address_of("fd00::17"), address_of("192.168.100.2")};
+  return handle;
+}
+
+Handle round_trip(const Handle& handle) {
+  HandleBytes bytes;
+  write_handle(handle, bytes);
+  const Result<Handle> read = read_handle(bytes);
+  EXPECT_TRUE(read.ok());
+  return read.ok() ? *read : Handle{};
+}
+
+}  // namespace
+
+TEST(Handle, SurvivesTheRoundTrip) {
+  const Handle in = sample_handle();
+  const Handle out = round_trip(in);
+  EXPECT_EQ(out.nonce, in.nonce);
+  EXPECT_EQ(out.context, in.context);
+  EXPECT_EQ(out.port, 4711u);
+  EXPECT_EQ(out.addresses, in.addresses);
+}
+
+TEST(Handle, KeepsTheFirstAddressesThatFit) {
+  Handle handle = sample_handle();
+  handle.addresses.clear();
+  for (int i = 1; i <= 12; ++i) handle.addresses.push_back(address_of(("10.0.0." + std::to_string(i)).c_str()));
+  EXPECT_EQ(round_trip(handle).addresses.size(), 10u) << "64 bytes hold ten of 6";
+  EXPECT_EQ(round_trip(handle).addresses.front(), address_of("10.0.0.1"));
+
+  handle.addresses.assign(5, address_of("fd00::1"));
+  EXPECT_EQ(round_trip(handle).addresses.size(), 3u) << "64 bytes hold three of 18";
+}
+
+TEST(Handle, ScopedAddressTravelsOnlyAlone) {
+  SocketAddress scoped = address_of("fe80::1");
+  scoped.scope_id = 3;
+  Handle handle = sample_handle();
+  handle.addresses = {scoped, address_of("10.0.0.2")};
+  EXPECT_EQ(round_trip(handle).addresses, std::vector<SocketAddress>{address_of("10.0.0.2")});
+
+  handle.addresses = {scoped};
+  EXPECT_EQ(round_trip(handle).addresses, std::vector<SocketAddress>{address_of("fe80::1")}) << "without our scope id";
+}
+
+TEST(Handle, IPv4LinkLocalIsAnOrdinaryAddress) {
+  Handle handle = sample_handle();
+  handle.addresses = {address_of("169.254.1.1"), address_of("10.0.0.2")};
+  EXPECT_EQ(round_trip(handle).addresses, handle.addresses);
+}
+
+TEST(Handle, WritesTheSameBytesWhateverWasThere) {
+  HandleBytes clean{};
+  HandleBytes dirty;
+  dirty.fill(std::byte{0xee});
+  write_handle(sample_handle(), clean);
+  write_handle(sample_handle(), dirty);
+  EXPECT_EQ(clean, dirty);
+  EXPECT_EQ(read_stage(dirty).index, 0u);
+  EXPECT_EQ(read_stage(dirty).check, 0u);
+}
+
+TEST(Handle, StageLivesInTheLastSixteenBytes) {
+  HandleBytes bytes;
+  write_handle(sample_handle(), bytes);
+  const HandleBytes before = bytes;
+  write_stage({0x0123456789abcdef, 0xfedcba9876543210}, bytes);
+  EXPECT_EQ(read_stage(bytes).index, 0x0123456789abcdefu);
+  EXPECT_EQ(read_stage(bytes).check, 0xfedcba9876543210u);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end() - 16, before.begin()));
+  EXPECT_EQ(bytes[112], std::byte{0xef});
+  EXPECT_TRUE(read_handle(bytes).ok()) << "a handle with a stage is still a handle";
+}
+
+TEST(Handle, RandomBytesAreRefused) {
+  constexpr std::uint32_t kSeed = 20240611;
+  std::mt19937 random(kSeed);
+  HandleBytes bytes;
+  for (int round = 0; round < 10'000; ++round) {
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+    ASSERT_EQ(read_handle(bytes).code(), Errc::Protocol) << "seed " << kSeed << " round " << round;
+  }
+  bytes.fill(std::byte{0});
+  EXPECT_EQ(read_handle(bytes).code(), Errc::Protocol);
+}
+
+TEST(Handle, AnotherVersionIsRefused) {
+  HandleBytes bytes;
+  write_handle(sample_handle(), bytes);
+  bytes[4] = std::byte{2};
+  EXPECT_EQ(read_handle(bytes).code(), Errc::Protocol);
+}
+
+TEST(Handle, NoAddressOrPortIsRefused) {
+  HandleBytes bytes;
+  Handle handle = sample_handle();
+  handle.port = 0;
+  write_handle(handle, bytes);
+  EXPECT_EQ(read_handle(bytes).code(), Errc::Protocol);
+  handle = sample_handle();
+  handle.addresses.clear();
+  write_handle(handle, bytes);
+  EXPECT_EQ(read_handle(bytes).code(), Errc::Protocol);
+}
+
+TEST(Handle, AnyCorruptedByteIsOkOrProtocol) {
+  HandleBytes bytes;
+  write_handle(sample_handle(), bytes);
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (unsigned flip = 1; flip < 256; ++flip) {
+      HandleBytes changed = bytes;
+      changed[at] ^= static_cast<std::byte>(flip);
+      const Result<Handle> read = read_handle(changed);
+      ASSERT_TRUE(read.ok() || read.code() == Errc::Protocol);
+      if (at < 8) {
+        ASSERT_FALSE(read.ok()) << "magic, version and flags are fixed, byte " << at;
+      }
+      if (read.ok()) {
+        ASSERT_LE(read->addresses.size(), 10u);
+      }
+    }
+  }
+}
+
+}  // namespace mesh::engine
