@@ -1,0 +1,34 @@
+#pragma once
+// Reads, validates, prints and documents the settings; all of it from one table in config.cc, the project's only reader of
+// the environment.
+// Thread: any. Bound: one pass over the environment at start-up.
+
+#include <mesh/config.h>
+#include <mesh/status.h>
+
+#include "src/base/log.h"
+
+#include <map>
+#include <string>
+
+namespace mesh {
+
+using Environment = std::map<std::string, std::string>;
+
+Environment process_environment();
+
+// An empty value counts as unset. InvalidArgument: one or more values are unusable; each got its WARN line naming setting,
+// value and range. A variable NCCL_MESH_* that nobody knows gets one WARN line naming the nearest known one and does no harm.
+Result<Settings> load_settings();
+Result<Settings> load_settings(const Environment& environment);
+
+// One line per setting, joined by newlines: value, and where it is not the default, the default and whence it came.
+std::string describe_settings(const Settings& settings);
+std::string describe_settings(const Settings& settings, const Environment& environment);
+void log_settings(const Settings& settings);  // the same as INFO lines
+
+std::string settings_markdown();  // the README's table
+
+LogLevel log_level_of(const Settings& settings) noexcept;
+
+}  // namespace mesh

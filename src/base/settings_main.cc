@@ -1,0 +1,34 @@
+// mesh_settings: shows the settings as this environment gives them, or the README's table.
+
+#include "src/base/config.h"
+
+#include <cstdio>
+#include <string_view>
+
+namespace {
+constexpr const char* kUsage =
+    "usage: mesh_settings [--dump | --markdown | --help]\n"
+    "  --dump      every setting with its value here, and whence it came (the default)\n"
+    "  --markdown  the table of all settings, as in README.md\n"
+    "exit status: 0, or 1 when a setting is unusable, or 2 for a wrong option\n";
+}
+
+int main(int argc, char** argv) {
+  const std::string_view option = argc > 1 ? argv[1] : "--dump";
+  if (argc > 2 || (option != "--dump" && option != "--markdown" && option != "--help")) {
+    std::fprintf(stderr, "mesh_settings: unknown option %s\n%s", argv[argc - 1], kUsage);
+    return 2;
+  }
+  if (option == "--help") {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  if (option == "--markdown") {
+    std::fputs(mesh::settings_markdown().c_str(), stdout);
+    return 0;
+  }
+  const mesh::Result<mesh::Settings> settings = mesh::load_settings();
+  if (!settings.ok()) return 1;
+  std::puts(mesh::describe_settings(*settings).c_str());
+  return 0;
+}
