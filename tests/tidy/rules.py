@@ -1,0 +1,204 @@
+"""The rules. Each takes the files and yields (path, line, rule, what)."""
+
+import os
+import posixpath
+import re
+
+import cpp_scan
+import tables
+
+INCLUDE = re.compile(r'\s*#\s*include(?:_next)?\s*(["<])([^">]+)[">]')
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+def room_of(path):
+    """The room a path or an include lies in; None: not one of ours."""
+    rooms = [room for room in tables.ARROWS if path.startswith(room + "/")]
+    return max(rooms, key=len, default=None)
+
+
+class Source:
+    """One C++ file, scanned once for every rule."""
+
+    def __init__(self, file):
+        self.file = file
+        self.path = file.path
+        self.code = cpp_scan.code_of(file.text)
+        self.statements = cpp_scan.without_directives(self.code)
+        self.includes = self._includes()
+
+    def _includes(self):
+        """(line, bracket, name) of every include that is not in a comment or literal."""
+        found = []
+        for number, (raw, code) in enumerate(zip(self.file.lines, self.code.split("\n")), 1):
+            include = INCLUDE.match(raw)
+            if include and code.lstrip().startswith("#"):
+                found.append((number, include.group(1), include.group(2)))
+        return found
+
+
+def top_level(files):
+    for entry in sorted({path.split("/")[0] for path in files}):
+        if entry not in tables.TOP_LEVEL and not entry.startswith("."):
+            yield entry, 1, "top-level", "%s is not an entry the house knows" % entry
+
+
+def target_room(bracket, name):
+    """Room of an include as written; "" where a quoted one names none."""
+    if name.startswith("mesh/"):
+        return "include/mesh" if bracket == "<" else ""
+    room = room_of(name)
+    if bracket == "<":
+        return room  # <mesh/...> aside, nothing of ours is written so; a room named like this is still an arrow
+    return room or ""
+
+
+def include_arrows(source):
+    room = room_of(source.path)
+    for line, bracket, name in source.includes:
+        target = target_room(bracket, name)
+        if target is None:
+            continue
+        if target == "":
+            yield source.path, line, "include-form", 'write "room/file.h" or <mesh/file.h>, not "%s"' % name
+        elif room is None:
+            yield source.path, line, "include-arrow", "a source outside every room"
+        elif target != room and tables.ARROWS[room] is not None and target not in tables.ARROWS[room]:
+            yield source.path, line, "include-arrow", "%s may not include %s (%s)" % (room, target, name)
+
+
+def fenced_headers(source):
+    for line, bracket, name in source.includes:
+        for rule, pattern, allowed in tables.FENCED_HEADERS:
+            if re.match(pattern, bracket + name) and not re.match(allowed, source.path):
+                yield source.path, line, rule, "%s may not be included here" % name
+
+
+def fenced_words(source):
+    for rule, pattern, allowed in tables.FENCED_WORDS:
+        if re.match(allowed, source.path):
+            continue
+        for found in re.finditer(pattern, source.code):
+            yield source.path, line_of(source.code, found.start()), rule, "%s has no place here" % found.group()
+
+
+def hot_files(source):
+    if source.path not in tables.HOT_FILES:
+        return
+    for name, pattern in tables.HOT_FORBIDDEN:
+        for found in re.finditer(pattern, source.statements):
+            yield source.path, line_of(source.code, found.start()), "hot-file", "%s on a message's way" % name
+
+
+def namespaces(source):
+    for found in re.finditer(r"\busing\s+namespace\s+([\w:]+)", source.code):
+        if not re.match(tables.NAMESPACES_OPEN, found.group(1)):
+            yield source.path, line_of(source.code, found.start()), "using-namespace", "spell out %s" % found.group(1)
+
+
+def header_shape(source):
+    lines = source.file.lines
+    if not source.file.is_header:
+        return
+    if lines[:1] != ["#pragma once"]:
+        yield source.path, 1, "pragma-once", "a header begins with #pragma once"
+        return
+    comment = []
+    for line in lines[1:]:
+        if not line.startswith("//"):
+            break
+        comment.append(line)
+    if not comment:
+        yield source.path, 2, "header-comment", "behind #pragma once stands what the header is for"
+    elif source.path.startswith(tables.THREAD_LINE_ROOMS) and not any("Thread:" in line for line in comment):
+        yield source.path, 2, "header-thread", "the first comment has a line \"Thread:\" that says who may call"
+
+
+def own_header_first(source, files):
+    stem, suffix = os.path.splitext(source.path)
+    if suffix != ".cc" or not source.includes:
+        return
+    written = [name for _, _, name in source.includes]
+    public = "mesh/%s.h" % os.path.basename(stem)
+    own = None
+    if stem + ".h" in files:
+        own = stem + ".h"
+    elif "include/" + public in files and public in written and tables.ARROWS.get(room_of(source.path)) is not None:
+        own = public
+    if own and written[0] != own:
+        yield source.path, source.includes[0][0], "own-header", "%s comes first" % own
+
+
+def function_shape(source):
+    try:
+        functions = cpp_scan.Scanner(source.code).run()
+        anonymous = cpp_scan.lambdas(source.code)
+    except cpp_scan.Unbalanced as fault:
+        yield source.path, line_of(source.code, fault.offset), "brackets", "tidy finds no partner for this bracket"
+        return
+    ends = 0
+    for function in sorted(functions + anonymous, key=lambda each: each.start):
+        line = line_of(source.code, function.start)
+        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_nccls(source.path, function.head):
+            yield source.path, line, "parameters", "%s has %d, at most %d" % (
+                function.name, function.parameters, tables.PARAMETERS_MAX)
+        if function.end is None or function.end < ends:
+            continue
+        length = line_of(source.code, function.end) - line + 1
+        if length > tables.FUNCTION_LINES_MAX:
+            ends = function.end
+            yield source.path, line, "function-lines", "%s has %d lines, at most %d" % (
+                function.name, length, tables.FUNCTION_LINES_MAX)
+
+
+def _signature_is_nccls(path, head):
+    return any(re.match(paths, path) and re.search(heads, head) for paths, heads in tables.NCCL_SIGNATURES)
+
+
+def line_shape(file):
+    """Tabs, trailing space, width, length of file, newline at its end, work left without an issue."""
+    code_like = file.is_cpp or file.is_script or file.is_cmake
+    if (file.is_cpp or file.is_script) and len(file.lines) > tables.FILE_LINES_MAX:
+        yield file.path, len(file.lines), "file-lines", "%d lines, at most %d" % (len(file.lines), tables.FILE_LINES_MAX)
+    if file.text and not file.text.endswith("\n"):
+        yield file.path, len(file.lines), "final-newline", "the file ends without one"
+    for number, line in enumerate(file.lines, 1):
+        if line != line.rstrip() and file.path != "LICENSE":
+            yield file.path, number, "trailing-space", "space at the end of the line"
+        if not code_like:
+            continue
+        if "\t" in line:
+            yield file.path, number, "tab", "tabs are not for sources"
+        if len(line) > tables.LINE_COLUMNS_MAX:
+            yield file.path, number, "line-width", "%d columns, at most %d" % (len(line), tables.LINE_COLUMNS_MAX)
+        if re.search(tables.UNFILED_TODO, line):
+            yield file.path, number, "todo", "work left over names its issue: TODO(issue)"
+
+
+def machine_words(file):
+    for number, line in enumerate(file.lines, 1):
+        found = re.search(tables.MACHINE_WORDS, line)
+        if found:
+            yield file.path, number, "machine-path", "%s is of one machine only" % found.group()
+
+
+def cmake_globs(file):
+    for number, line in enumerate(file.lines, 1):
+        if re.search(r"(?i)\bfile\s*\(\s*GLOB", line.split("#")[0]):
+            yield file.path, number, "cmake-glob", "sources are listed by hand"
+
+
+def cmake_lists(files, cmake_files):
+    """Every source of the product is named in some CMake file, relative to it or from the root."""
+    named = set()
+    for file in cmake_files:
+        for line in file.lines:
+            for name in re.findall(r"[\w./${}+-]+\.cc\b", line.split("#")[0]):
+                name = re.sub(r"^.*\}/", "", name)
+                named |= {name, posixpath.normpath(posixpath.join(posixpath.dirname(file.path), name))}
+    for path in files:
+        if path.endswith(".cc") and path.startswith(tables.CMAKE_LISTED_ROOMS) and path not in named:
+            yield path, 1, "cmake-unlisted", "no CMake file names it"

@@ -1,0 +1,78 @@
+"""What tidy enforces, as tables. Change the house here, the code that reads them stays."""
+
+TOP_LEVEL = {
+    "CMakeLists.txt", "src", "include", "engine", "plugin", "perf", "tests", "tuning",
+    "README.md", "ARCHITECTURE.md", "LICENSE", "CMakePresets.json",
+}  # and dotfiles
+
+# Room -> rooms it may include besides itself. The longest prefix of a path is its room; None: anything.
+ARROWS = {
+    "include/mesh": set(),
+    "src/base": {"include/mesh"},
+    "src/verbs": {"include/mesh", "src/base"},
+    "src/topo": {"include/mesh", "src/base"},
+    "src/soft": {"include/mesh", "src/base", "src/verbs"},
+    "engine": {"include/mesh", "src/base", "src/verbs", "src/topo", "src/soft"},
+    "tuning": {"include/mesh"},
+    "plugin": {"include/mesh", "src/base", "src/verbs", "src/soft", "engine", "tuning"},
+    "perf": None,
+    "tests": None,
+}
+
+# Engine files that post and poll, by the start of their names: these alone see the verbs header there.
+VERBS_ENGINE_FILES = (
+    "lane", "loop", "peer_link", "queue_pair", "wr_chain", "registration", "send_channel", "recv_channel", "link",
+)
+
+# (rule, pattern over #include lines, pattern of the paths that may)
+FENCED_HEADERS = [
+    ("nccl-header", r'["<](plugin/nccl/|nccl)', r"(plugin|perf|tests)/"),
+    ("verbs-header", r"<(infiniband|rdma)/", r"(src/verbs|src/soft|tests)/|engine/(%s)" % "|".join(VERBS_ENGINE_FILES)),
+    ("hwloc-header", r"[\"<]hwloc", r"src/topo/"),
+]
+
+# (rule, pattern over code without comments and strings, pattern of the paths that may)
+FENCED_WORDS = [
+    ("getenv", r"\b(secure_getenv|getenv|environ)\b", r"(src/base/config|perf/driver/environment)\.cc$"),
+    ("setenv", r"\b(setenv|unsetenv|putenv|clearenv)\b", r"tests/|perf/driver/"),
+    ("dlopen", r"\bdl(m?open|sym)\b", r"(src/verbs|src/topo|perf/driver|tests)/"),
+]
+
+# The files a message passes through, and what has no place in them.
+HOT_FILES = {
+    "engine/send_channel.cc",
+    "engine/recv_channel.cc",
+    "engine/progress_loop.cc",
+    "engine/lane.cc",
+}
+HOT_FORBIDDEN = [
+    ("std::function", r"\bstd::function\b"),
+    ("std::string", r"\bstd::string\b"),
+    ("std::map", r"\bstd::(unordered_)?(multi)?map\b"),
+    ("std::mutex", r"\bstd::(\w+_)?mutex\b"),
+    ("shared_ptr", r"\b(make_shared|shared_ptr)\b"),
+    ("throw", r"\bthrow\b"),
+    ("new", r"\bnew\b"),
+    ("make_unique", r"\bmake_unique\b"),
+    ("LOG_", r"\bLOG_\w+"),
+]
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+PARAMETERS_MAX = 4
+LINE_COLUMNS_MAX = 140
+
+# Signatures that NCCL decides may have more parameters: (pattern of paths, pattern of the function's head).
+NCCL_SIGNATURES = [
+    (r"plugin/nccl/", r""),
+    (r"plugin/", r"\bncclResult_t\b"),
+    (r"(plugin|perf|tests)/", r"\bncclDebugLogLevel\b"),
+]
+
+THREAD_LINE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")  # headers that say who may call
+NAMESPACES_OPEN = r"std::(literals|chrono_literals)\b"  # what `using namespace` may name
+CMAKE_LISTED_ROOMS = ("src/", "engine/", "tuning/", "plugin/")  # every .cc is named in a CMake file
+
+# Written so that this file does not contain them.
+MACHINE_WORDS = r"(?<![\w.}])/(?:work|root)/|\bwork[p]lace\b"
+UNFILED_TODO = r"\bTO[D]O\b(?!\([\w#])|\bFIX[M]E\b"

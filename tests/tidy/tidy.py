@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Layering and style as a test: tidy.py [ROOT]. One line per violation, exit status 1 if there is any.
+
+The rules' tables are in tables.py, the rules in rules.py.
+"""
+
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import rules  # noqa: E402
+import tree  # noqa: E402
+
+SOURCE_RULES = (
+    rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files, rules.namespaces,
+    rules.header_shape, rules.function_shape,
+)
+
+
+def check(root):
+    """Every violation under root as (path, line, rule, what)."""
+    paths = tree.paths(root)
+    known = set(paths)
+    found = list(rules.top_level(paths))
+    cmake_files = []
+    for file in filter(None, (tree.read(root, path) for path in paths)):
+        found += rules.line_shape(file)
+        found += rules.machine_words(file)
+        if file.is_cmake:
+            cmake_files.append(file)
+            found += rules.cmake_globs(file)
+        if file.is_cpp:
+            source = rules.Source(file)
+            for rule in SOURCE_RULES:
+                found += rule(source)
+            found += rules.own_header_first(source, known)
+    found += rules.cmake_lists(paths, cmake_files)
+    return sorted(set(found))
+
+
+def main():
+    default = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else default)
+    found = check(root)
+    for path, line, rule, what in found:
+        print("%s:%d: %s: %s" % (path, line, rule, what))
+    if not found:
+        print("tidy: %d files, no violation" % len(tree.paths(root)))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

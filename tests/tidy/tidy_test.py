@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""Every rule of tidy goes red on a planted violation, and stays green on what is allowed."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import cpp_scan  # noqa: E402
+import tables  # noqa: E402
+import tidy  # noqa: E402
+
+HEADER = "#pragma once\n// What it is for.\n// Thread: any.\n"
+LONG_BODY = "  work();\n" * 59  # with signature and brace 61 lines
+
+
+def violations(files):
+    """(path, line, rule) of every violation in a tree of these files, each .cc named in a CMake file."""
+    listed = "".join("  %s\n" % path for path in files if path.endswith(".cc"))
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in {"CMakeLists.txt": "add_library(all\n%s)\n" % listed, **files}.items():
+            place = os.path.join(root, path)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(place, "w", encoding="utf-8") as stream:
+                stream.write(text)
+        return [(path, line, rule) for path, line, rule, _ in tidy.check(root)]
+
+
+def functions(text):
+    return [(each.name, each.parameters) for each in cpp_scan.Scanner(cpp_scan.code_of(text)).run()]
+
+
+class RuleTest(unittest.TestCase):
+    def red(self, path, text, rule, line=1):
+        self.assertEqual([(path, line, rule)], violations({path: text}))
+
+    def green(self, path, text):
+        self.assertEqual([], violations({path: text}))
+
+
+class Layering(RuleTest):
+    def test_every_arrow_is_kept(self):
+        rooms = list(tables.ARROWS)
+        for room in rooms:
+            for target in rooms:
+                name = "<mesh/x.h>" if target == "include/mesh" else '"%s/x.h"' % target
+                text = "#include %s\n" % name
+                with self.subTest(room=room, target=target):
+                    allowed = tables.ARROWS[room]
+                    if allowed is None or target == room or target in allowed:
+                        self.green(room + "/y.cc", text)
+                    else:
+                        self.red(room + "/y.cc", text, "include-arrow")
+
+    def test_arrows_as_designed(self):
+        for path, name in (("src/base/a.cc", "engine/b.h"), ("src/verbs/a.cc", "src/soft/b.h"), ("src/soft/a.cc", "src/topo/b.h"),
+                           ("src/topo/a.cc", "src/verbs/b.h"), ("engine/a.cc", "plugin/b.h"), ("engine/a.cc", "tuning/b.h"),
+                           ("tuning/a.cc", "src/base/b.h"), ("plugin/a.cc", "src/topo/b.h"), ("plugin/a.cc", "perf/b.h"),
+                           ("include/mesh/a.cc", "src/base/b.h"), ("engine/a.cc", "tests/b.h")):
+            with self.subTest(path=path, name=name):
+                self.red(path, '#include "%s"\n' % name, "include-arrow")
+
+    def test_includes_are_written_from_the_root(self):
+        self.red("engine/a.cc", '#include "b.h"\n', "include-form")
+        self.red("engine/a.cc", '#include "mesh/b.h"\n', "include-form")
+        self.red("engine/a.cc", '#include "../src/base/b.h"\n', "include-form")
+        self.red("tuning/a.cc", "#  include <engine/b.h>\n", "include-arrow")
+
+    def test_includes_in_comments_and_strings_are_none(self):
+        self.green("src/base/a.cc", '/*\n#include "engine/a.h"\n*/\nconst char* k = R"(\n#include "engine/a.h"\n)";\n')
+
+    def test_top_level_entries(self):
+        self.assertEqual([("misc", 1, "top-level")], violations({"misc/a.txt": "a\n"}))
+        self.green(".ci/run", "a\n")
+
+    def test_nccl_headers(self):
+        self.assertIn(("engine/a.cc", 1, "nccl-header"), violations({"engine/a.cc": '#include "plugin/nccl/net.h"\n'}))
+        self.red("engine/a.cc", "#include <nccl.h>\n", "nccl-header")
+        for room in ("plugin", "perf", "tests"):
+            self.green(room + "/a.cc", '#include "plugin/nccl/net.h"\n')
+
+    def test_verbs_headers(self):
+        text = "#include <infiniband/verbs.h>\n"
+        for path in ("engine/messages.cc", "engine/control_plane.cc", "engine/handle.cc", "engine/stripe.cc", "plugin/a.cc",
+                     "src/topo/a.cc", "tuning/a.cc", "include/mesh/a.cc"):
+            self.red(path, text, "verbs-header")
+        for path in ("src/verbs/a.cc", "src/soft/a.cc", "tests/a.cc", "engine/lane.cc", "engine/send_channel.cc"):
+            self.green(path, text)
+
+    def test_hwloc_headers(self):
+        self.red("engine/a.cc", "#include <hwloc.h>\n", "hwloc-header")
+        self.green("src/topo/a.cc", "#include <hwloc.h>\n")
+
+    def test_environment(self):
+        for word in ('getenv("A")', 'secure_getenv("A")', "environ"):
+            text = "auto a = %s;\n" % word
+            self.red("src/base/log.cc", text, "getenv")
+            self.red("tests/a.cc", text, "getenv")
+            self.red("perf/driver/a.cc", text, "getenv")
+            self.green("src/base/config.cc", text)
+            self.green("perf/driver/environment.cc", text)
+        self.red("plugin/a.cc", 'int a = setenv("A", "1", 1);\n', "setenv")
+        self.green("tests/a.cc", 'int a = setenv("A", "1", 1);  // getenv\nconst char* k = "getenv";\n')
+
+    def test_dlopen(self):
+        self.red("engine/a.cc", "auto a = dlopen(name, 0);\n", "dlopen")
+        self.red("plugin/a.cc", "auto a = dlsym(library, name);\n", "dlopen")
+        self.green("src/verbs/a.cc", "auto a = dlopen(name, 0);\n")
+
+
+class Shape(RuleTest):
+    def test_file_lines(self):
+        for path in ("engine/a.cc", "perf/run.py", "tests/x.sh"):
+            comment = "// a\n" if path.endswith(".cc") else "# a\n"
+            self.red(path, comment * 401, "file-lines", 401)
+            self.green(path, comment * 400)
+        self.red("tests/run", "#!/bin/sh\n" + "# a\n" * 400, "file-lines", 401)
+
+    def test_function_lines(self):
+        for before in ("void f() {\n", "TEST(Suite, Name) {\n", "A::A(int b) : b_{b}, c_(b) {\n",
+                       "auto f(int a = B{}.c) -> std::vector<int> {\n", "const auto kF = [] {\n",
+                       "template <typename T>  // {\nbool operator==(T a, T b) {\n"):
+            with self.subTest(before=before):
+                extra = before.count("\n") - 1
+                rest = LONG_BODY[10 * extra:]
+                end = "};\n" if before.startswith("const") else "}\n"
+                self.red("engine/a.cc", before + rest + end, "function-lines")
+                self.green("engine/a.cc", before + rest[10:] + end)
+
+    def test_functions_in_scopes(self):
+        long = "void f() {\n" + LONG_BODY + "}\n"
+        for before, after in (("namespace a::b {\n", "}\n"), ("class A final : public B<int> {\n public:\n", "};\n"),
+                              ('extern "C" {\n', "}\n"), ("int a[] = {1, 2};\n#define X {{{ \\\n  {{\n", ""),
+                              ("const char* k = R\"x(}}}\n)x\";\nchar c = '{'; int n = 1'000'000;\n", "")):
+            with self.subTest(before=before):
+                self.red("tests/a.cc", before + long + after, "function-lines", before.count("\n") + 1)
+
+    def test_tables_may_be_long(self):
+        self.green("engine/a.cc", "const Row kRows[] = {\n" + "  {1, 2},\n" * 80 + "};\nstruct A {\n" + "  int a;\n" * 80 + "};\n")
+
+    def test_unreadable_brackets_are_red(self):
+        self.red("engine/a.cc", "void f() {\n", "brackets")
+        self.red("engine/a.cc", "void f() {\n}\n}\n", "brackets", 3)
+
+    def test_parameters(self):
+        for text in ("void f(int a, int b, int c, int d, int e);\n", "void f(int a, int b, int c, int d, int e) {}\n",
+                     "struct A {\n virtual int f(M<int, int> a, int b, int c, int d, int e = g(1, 2)) const = 0;\n};\n",
+                     "using F = void (*)(int, int, int, int, int);\n", "void (*f)(int, int, int, int, int) = nullptr;\n",
+                     "void f() {\n  auto g = [&](int a, int b, int c, int d, int e) mutable {};\n}\n",
+                     "A::A(int a, int b, int c, int d, int e) : a_(a) {}\n"):
+            with self.subTest(text=text):
+                self.red("engine/a.cc", text, "parameters", 1 + text.startswith("struct") + ("g = [" in text))
+        for text in ("void f(std::map<int, M<int, int>> a, int b = g(1, 2), int c = 1 << 2, void (*d)(int, int));\n",
+                     "void f() {\n  g(1, 2, 3, 4, 5, 6);\n  int a[] = {b[0](1, 2, 3, 4, 5)};\n}\n", "int f(void);\n",
+                     "INSTANTIATE(A, B, C, D, E, F);\n", "static const int a = f(1, 2, 3, 4, 5);\n"):
+            with self.subTest(text=text):
+                self.green("engine/a.cc", text)
+
+    def test_parameters_that_nccl_decides(self):
+        text = "ncclResult_t f(int a, int b, int c, int d, int e);\n"
+        self.green("plugin/a.cc", text)
+        self.red("engine/a.cc", text, "parameters")
+        self.red("plugin/a.cc", text.replace("ncclResult_t", "int"), "parameters")
+        self.green("plugin/nccl/a.cc", "struct N {\n  int (*f)(int a, int b, int c, int d, int e);\n};\n")
+
+    def test_using_namespace(self):
+        self.red("engine/a.cc", "using namespace std;\n", "using-namespace")
+        self.green("engine/a.cc", "using namespace std::literals;\nusing namespace std::chrono_literals;\n")
+
+    def test_headers(self):
+        self.green("engine/a.h", HEADER)
+        self.red("engine/a.h", "// First.\n" + HEADER, "pragma-once")
+        self.red("engine/a.h", "#pragma once\n\n// Thread: any.\n", "header-comment", 2)
+        self.red("engine/a.h", "#pragma once\n// For something.\n", "header-thread", 2)
+        self.green("tests/a.h", "#pragma once\n// For something.\n")
+
+    def test_own_header_first(self):
+        for own, name in (("engine/a.h", '"engine/a.h"'), ("include/mesh/a.h", "<mesh/a.h>")):
+            wrong = "#include <vector>\n#include %s\n" % name
+            self.assertEqual([("engine/a.cc", 1, "own-header")], violations({own: HEADER, "engine/a.cc": wrong}))
+            self.assertEqual([], violations({own: HEADER, "engine/a.cc": "#include %s\n#include <vector>\n" % name}))
+
+    def test_lines(self):
+        self.red("engine/a.cc", "int a; \n", "trailing-space")
+        self.red("README.md", "word \n", "trailing-space")
+        self.red("engine/a.cc", "\tint a;\n", "tab")
+        self.red("engine/a.cc", "int a;", "final-newline")
+        self.red("engine/a.cc", "// " + "a" * 138 + "\n", "line-width")
+        self.green("engine/a.cc", "// " + "a" * 137 + "\n")
+        self.red("engine/a.cc", "// TO" + "DO: later\n", "todo")
+        self.green("engine/a.cc", "// TO" + "DO(#12): later\n")
+
+    def test_hot_files(self):
+        for word in ("std::function<void()> a", "std::string a", "std::map<int, int> a", "std::mutex a", "std::shared_ptr<A> a",
+                     "auto a = std::make_unique<A>()"):
+            self.red("engine/send_channel.cc", word + ";\n", "hot-file")
+            self.green("engine/handle.cc", word + ";\n")
+        for word in ("throw 1", "new A", 'LOG_WARN("a")'):
+            self.red("engine/lane.cc", "void f() {\n  %s;\n}\n" % word, "hot-file", 2)
+        self.green("engine/lane.cc", "#include <new>\nstd::string_view a;  // new, throw\n")
+
+    def test_machine_words(self):
+        for word in ("/wo" + "rk/main", "/ro" + "ot/x", "work" + "place"):
+            self.red("README.md", "see %s\n" % word, "machine-path")
+        self.green("README.md", "see perf/work/x and ${A}/root/x\n")
+
+    def test_cmake(self):
+        self.red("engine/CMakeLists.txt", "file(GLOB sources *.cc)\n", "cmake-glob")
+        self.red("tests/x.cmake", "FILE( GLOB_RECURSE sources *.h)\n", "cmake-glob")
+        for room in ("src/base", "engine", "tuning", "plugin"):
+            path = room + "/a.cc"
+            unlisted = {path: "int a;\n", "CMakeLists.txt": "# " + path + "\n", "tests/CMakeLists.txt": "add_library(a a.cc)\n"}
+            self.assertEqual([(path, 1, "cmake-unlisted")], violations(unlisted))
+            beside = {path: "int a;\n", "CMakeLists.txt": "\n", room + "/part.cmake": "add_library(a a.cc)\n"}
+            self.assertEqual([], violations(beside))
+
+
+class Scan(unittest.TestCase):
+    def test_heads(self):
+        for text, expected in (
+                ("[[nodiscard]] Status f(int a) noexcept(noexcept(a + 1));", [("f", 1)]),
+                ("template <typename T, int N = (3 > 2)>\nrequires (N > 1)\nvoid f(T a, T b) {}", [("f", 2)]),
+                ("struct ibv_pd* f(struct ibv_context* a) { return {}; }", [("f", 1)]),
+                ("struct alignas(64) A { A() noexcept : a{1}, b{} {} ~A() { } int a{}, b; };", [("A", 0), ("~A", 0)]),
+                ("A& operator=(A&& a) { return *this; }\nbool operator()(int a, int b) const { return a < b; }",
+                 [("operator_symbol", 1), ("operator_call", 2)]),
+                ("enum class E : int { A, B };\nextern \"C\" const T kT = {f(1), {2}};\nint g() { return '\\''; }", [("g", 0)])):
+            with self.subTest(text=text):
+                self.assertEqual(expected, functions(text))
+
+
+if __name__ == "__main__":
+    unittest.main()
