@@ -1,0 +1,143 @@
+#include "tuning/derive.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <limits>
+
+namespace mesh::tuning {
+namespace {
+
+TransferPolicy derive_from(const Settings& settings) { return derive_policy(FabricTraits{}, settings); }
+
+TEST(DerivePolicy, DefaultsOfSettingsAreDefaultsOfPolicy) {
+  const TransferPolicy derived = derive_from(Settings{});
+  const TransferPolicy expected;
+  EXPECT_EQ(derived.qps, expected.qps);
+  EXPECT_EQ(derived.signal_interval, expected.signal_interval);
+  EXPECT_EQ(derived.inline_bytes, expected.inline_bytes);
+  EXPECT_EQ(derived.slots, expected.slots);
+  EXPECT_EQ(derived.rq_depth, expected.rq_depth);
+  EXPECT_EQ(derived.sq_depth, expected.sq_depth);
+  EXPECT_EQ(derived.express_bytes, expected.express_bytes);
+  EXPECT_EQ(derived.stripe_bytes, expected.stripe_bytes);
+  EXPECT_EQ(derived.wr_bytes, expected.wr_bytes);
+  EXPECT_EQ(derived.inflight_bytes, expected.inflight_bytes);
+  EXPECT_EQ(derived.path_count_max, expected.path_count_max);
+}
+
+TEST(DerivePolicy, EverySettingReachesThePolicy) {
+  Settings settings;
+  settings.qps = 7;
+  settings.signal_interval = 5;
+  settings.inline_bytes = 64;
+  settings.slots = 128;
+  settings.rq_depth = 32;
+  settings.sq_depth = 1024;
+  settings.express_bytes = 4096;
+  settings.stripe_bytes = 131072;
+  settings.wr_bytes = 262144;
+  settings.inflight_bytes = 1 << 20;
+  const TransferPolicy policy = derive_from(settings);
+  EXPECT_EQ(policy.qps, 7u);
+  EXPECT_EQ(policy.signal_interval, 5u);
+  EXPECT_EQ(policy.inline_bytes, 64u);
+  EXPECT_EQ(policy.slots, 128u);
+  EXPECT_EQ(policy.rq_depth, 32u);
+  EXPECT_EQ(policy.sq_depth, 1024u);
+  EXPECT_EQ(policy.express_bytes, 4096u);
+  EXPECT_EQ(policy.stripe_bytes, 131072u);
+  EXPECT_EQ(policy.wr_bytes, 262144u);
+  EXPECT_EQ(policy.inflight_bytes, 1u << 20);
+}
+
+TEST(DerivePolicy, QpsStayWithinOneAndTheMost) {
+  Settings settings;
+  settings.qps = 0;
+  EXPECT_EQ(derive_from(settings).qps, 1u);
+  settings.qps = 33;
+  EXPECT_EQ(derive_from(settings).qps, 32u);
+}
+
+TEST(DerivePolicy, InlineIsAtMostWhatTheDeviceGrants) {
+  FabricTraits traits;
+  traits.inline_bytes_max = 60;
+  Settings settings;
+  EXPECT_EQ(derive_policy(traits, settings).inline_bytes, 60u);
+  settings.inline_bytes = 512;
+  EXPECT_EQ(derive_policy(traits, settings).inline_bytes, 60u);
+  settings.inline_bytes = 32;
+  EXPECT_EQ(derive_policy(traits, settings).inline_bytes, 32u);
+  settings.inline_bytes = 0;
+  EXPECT_EQ(derive_policy(traits, settings).inline_bytes, 0u);
+}
+
+TEST(DerivePolicy, DepthsStayWithinTheDeviceAndPowersOfTwo) {
+  FabricTraits traits;
+  traits.qp_wr_max = 200;
+  const TransferPolicy policy = derive_policy(traits, Settings{});
+  EXPECT_EQ(policy.sq_depth, 128u);
+  EXPECT_EQ(policy.rq_depth, 128u);
+}
+
+TEST(DerivePolicy, RingsAreRoundedDownToPowersOfTwo) {
+  Settings settings;
+  settings.slots = 65;
+  settings.rq_depth = 1000;
+  settings.sq_depth = 127;
+  const TransferPolicy policy = derive_from(settings);
+  EXPECT_EQ(policy.slots, 64u);
+  EXPECT_EQ(policy.rq_depth, 512u);
+  EXPECT_EQ(policy.sq_depth, 64u);
+}
+
+TEST(DerivePolicy, FourSignalsFitInASendQueue) {
+  FabricTraits traits;
+  traits.qp_wr_max = 16;
+  Settings settings;
+  settings.signal_interval = 64;
+  EXPECT_EQ(derive_policy(traits, settings).signal_interval, 4u);
+}
+
+TEST(DerivePolicy, CutsAreWholeLines) {
+  Settings settings;
+  settings.stripe_bytes = 1000;
+  settings.wr_bytes = 5000;
+  const TransferPolicy policy = derive_from(settings);
+  EXPECT_EQ(policy.stripe_bytes, 896u);
+  EXPECT_EQ(policy.wr_bytes, 4992u);
+}
+
+TEST(DerivePolicy, OneWorkRequestAlwaysFitsInTheWindow) {
+  Settings settings;
+  settings.inflight_bytes = 1;
+  settings.express_bytes = 1 << 30;
+  const TransferPolicy policy = derive_from(settings);
+  EXPECT_EQ(policy.inflight_bytes, policy.wr_bytes);
+  EXPECT_EQ(policy.express_bytes, policy.wr_bytes);
+}
+
+void fill(Settings& settings, int value) {
+  settings.qps = settings.signal_interval = settings.inline_bytes = settings.slots = value;
+  settings.rq_depth = settings.sq_depth = value;
+  settings.express_bytes = settings.stripe_bytes = settings.wr_bytes = settings.inflight_bytes = value;
+}
+
+TEST(DerivePolicy, AbsurdSettingsGiveAUsablePolicy) {
+  for (const int value : {std::numeric_limits<int>::min(), -1, 0, 1, std::numeric_limits<int>::max()}) {
+    Settings settings;
+    fill(settings, value);
+    const TransferPolicy policy = derive_from(settings);
+    EXPECT_TRUE(policy.qps >= 1 && policy.qps <= kQpsMax) << value;
+    EXPECT_TRUE(policy.signal_interval >= 1 && policy.signal_interval <= 64) << value;
+    EXPECT_LE(policy.inline_bytes, 512u) << value;
+    EXPECT_TRUE(std::has_single_bit(policy.slots) && policy.slots <= kSlotsMax) << value;
+    EXPECT_TRUE(std::has_single_bit(policy.rq_depth) && std::has_single_bit(policy.sq_depth)) << value;
+    EXPECT_GE(policy.wr_bytes, kStripeAlign) << value;
+    EXPECT_GE(policy.stripe_bytes, kStripeAlign) << value;
+    EXPECT_GE(policy.inflight_bytes, policy.wr_bytes) << value;
+  }
+}
+
+}  // namespace
+}  // namespace mesh::tuning
