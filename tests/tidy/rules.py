@@ -142,7 +142,7 @@ def function_shape(source):
     ends = 0
     for function in sorted(functions + anonymous, key=lambda each: each.start):
         line = line_of(source.code, function.start)
-        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_nccls(source.path, function.head):
+        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(source.path, function.head):
             yield source.path, line, "parameters", "%s has %d, at most %d" % (
                 function.name, function.parameters, tables.PARAMETERS_MAX)
         if function.end is None or function.end < ends:
@@ -154,8 +154,8 @@ def function_shape(source):
                 function.name, length, tables.FUNCTION_LINES_MAX)
 
 
-def _signature_is_nccls(path, head):
-    return any(re.match(paths, path) and re.search(heads, head) for paths, heads in tables.NCCL_SIGNATURES)
+def _signature_is_foreign(path, head):
+    return any(re.match(paths, path) and re.search(heads, head) for paths, heads in tables.FOREIGN_SIGNATURES)
 
 
 def line_shape(file):

@@ -62,11 +62,14 @@ FUNCTION_LINES_MAX = 60
 PARAMETERS_MAX = 4
 LINE_COLUMNS_MAX = 140
 
-# Signatures that NCCL decides may have more parameters: (pattern of paths, pattern of the function's head).
-NCCL_SIGNATURES = [
+# Signatures that others decide may have more parameters: (pattern of paths, pattern of the function's head).
+# In src/verbs and src/topo only pointers to the library's functions, for dlsym; no function of ours.
+FOREIGN_SIGNATURES = [
     (r"plugin/nccl/", r""),
     (r"plugin/", r"\bncclResult_t\b"),
     (r"(plugin|perf|tests)/", r"\bncclDebugLogLevel\b"),
+    (r"src/verbs/", r"^[^()]*\(\s*\*\s*\w*\s*\)\s*\([^)]*\bibv_"),
+    (r"src/topo/", r"^[^()]*\(\s*\*\s*\w*\s*\)\s*\([^)]*\bhwloc_"),
 ]
 
 THREAD_LINE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")  # headers that say who may call

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Every rule of tidy goes red on a planted violation, and stays green on what is allowed."""
 
+import contextlib
+import io
+import json
 import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cpp_scan  # noqa: E402
+import run_clang_tidy  # noqa: E402
 import tables  # noqa: E402
 import tidy  # noqa: E402
 
@@ -159,6 +164,13 @@ class Shape(RuleTest):
             with self.subTest(text=text):
                 self.green("engine/a.cc", text)
 
+    def test_parameters_of_loaded_functions(self):
+        text = "struct L {\n  ibv_cq* (*create_cq)(ibv_context*, int, void*, int, int) = nullptr;\n};\n"
+        self.green("src/verbs/a.cc", text)
+        self.red("engine/a.cc", text, "parameters", 2)
+        self.red("src/verbs/a.cc", "ibv_cq* create_cq(ibv_context*, int, void*, int, int);\n", "parameters")
+        self.red("src/verbs/a.cc", "int f(int (*a)(ibv_cq*), int b, int c, int d, int e);\n", "parameters")
+
     def test_parameters_that_nccl_decides(self):
         text = "ncclResult_t f(int a, int b, int c, int d, int e);\n"
         self.green("plugin/a.cc", text)
@@ -230,6 +242,56 @@ class Scan(unittest.TestCase):
                 ("enum class E : int { A, B };\nextern \"C\" const T kT = {f(1), {2}};\nint g() { return '\\''; }", [("g", 0)])):
             with self.subTest(text=text):
                 self.assertEqual(expected, functions(text))
+
+
+class ClangTidyRunner(unittest.TestCase):
+    """The runner's memory, with a program in clang-tidy's place that finds fault with whatever has the word "bad"."""
+
+    PROGRAM = '#!/bin/sh\nfor last; do :; done\n[ "$1" = --version ] && echo 1 && exit 0\n! grep -H bad "$last"\n'
+    FILES = {"engine/a.cc": '#include "engine/a.h"\n', "engine/a.h": "#include <mesh/b.h>\n", "include/mesh/b.h": "int b;\n",
+             "engine/other.h": "int c;\n", ".clang-tidy": "\n", "program": PROGRAM}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        patch = mock.patch.object(run_clang_tidy, "ROOT", self.root)
+        patch.start()
+        self.addCleanup(patch.stop)
+        for path, text in self.FILES.items():
+            self.write(path, text)
+        os.chmod(os.path.join(self.root, "program"), 0o755)
+        entry = {"directory": self.root, "file": "engine/a.cc", "command": "c++ engine/a.cc"}
+        self.write("build/compile_commands.json", json.dumps([entry]))
+
+    def write(self, path, text):
+        place = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        with open(place, "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+    def run_once(self):
+        """(exit status, last line of what it said)"""
+        build, program = os.path.join(self.root, "build"), os.path.join(self.root, "program")
+        said = io.StringIO()
+        with mock.patch.object(sys, "argv", ["x", build, "--clang-tidy", program]), contextlib.redirect_stdout(said):
+            return run_clang_tidy.main(), said.getvalue().splitlines()[-1]
+
+    def test_clean_is_remembered_until_something_reached_changes(self):
+        looked, remembered = (0, "clang_tidy: 1 files, 1 looked at, 0 with findings"), (
+            0, "clang_tidy: 1 files, 0 looked at, 0 with findings")
+        self.assertEqual(looked, self.run_once())
+        self.assertEqual(remembered, self.run_once())
+        self.write("engine/other.h", "int d;\n")
+        self.assertEqual(remembered, self.run_once())
+        for path in ("include/mesh/b.h", "engine/a.h", ".clang-tidy"):
+            self.write(path, "// changed\n" + self.FILES[path])
+            self.assertEqual(looked, self.run_once())
+
+    def test_findings_are_red_every_time(self):
+        self.write("engine/a.cc", "int bad;\n")
+        for _ in range(2):
+            self.assertEqual((1, "clang_tidy: 1 files, 1 looked at, 1 with findings"), self.run_once())
 
 
 if __name__ == "__main__":
