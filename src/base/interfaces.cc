@@ -29,7 +29,9 @@ bool family_matches(const SocketAddress& address, std::string_view family) {
 // Bridges of container and virtual machine hosts: up everywhere, leading nowhere.
 bool virtual_bridge(std::string_view name) { return name.starts_with("docker") || name.starts_with("virbr"); }
 
-std::vector<InterfaceAddress> interfaces_up() {
+}  // namespace
+
+std::vector<InterfaceAddress> all_interfaces() {
   ifaddrs* raw = nullptr;
   if (::getifaddrs(&raw) != 0) return {};
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, ::freeifaddrs);
@@ -42,7 +44,6 @@ std::vector<InterfaceAddress> interfaces_up() {
   }
   return result;
 }
-}  // namespace
 
 std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates, const InterfaceRule& rule) {
   const NameRule names(rule.names);
@@ -65,6 +66,6 @@ std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddre
   return chosen;
 }
 
-std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule) { return choose_interfaces(interfaces_up(), rule); }
+std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule) { return choose_interfaces(all_interfaces(), rule); }
 
 }  // namespace mesh

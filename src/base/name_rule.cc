@@ -41,10 +41,15 @@ NameRule::NameRule(std::string_view text) {
 bool NameRule::matches(std::string_view name, int port) const {
   if (entries_.empty()) return true;
   const bool listed = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    const bool named = exact_ ? name == entry.name : name.starts_with(entry.name);
-    return named && (entry.port == kAnyPort || port == kAnyPort || entry.port == port);
+    return names(entry, name) && (entry.port == kAnyPort || port == kAnyPort || entry.port == port);
   });
   return listed != exclude_;
+}
+
+bool NameRule::may_match(std::string_view name) const {
+  if (!exclude_) return matches(name);
+  return std::none_of(entries_.begin(), entries_.end(),
+                      [&](const Entry& entry) { return entry.port == kAnyPort && names(entry, name); });
 }
 
 }  // namespace mesh

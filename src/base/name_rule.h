@@ -16,6 +16,8 @@ class NameRule {
   explicit NameRule(std::string_view text);  // empty: everything matches
 
   bool matches(std::string_view name, int port = kAnyPort) const;
+  // False only when no port of that device can match: what need not even be opened.
+  bool may_match(std::string_view name) const;
   bool empty() const noexcept { return entries_.empty(); }
   bool excludes() const noexcept { return exclude_; }
 
@@ -24,6 +26,8 @@ class NameRule {
     std::string name;
     int port = kAnyPort;
   };
+
+  bool names(const Entry& entry, std::string_view name) const { return exact_ ? name == entry.name : name.starts_with(entry.name); }
 
   bool exclude_ = false;
   bool exact_ = false;

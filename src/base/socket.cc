@@ -3,6 +3,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -73,6 +74,17 @@ std::uint16_t port_of(const sockaddr_storage& storage) {
 SocketAddress SocketAddress::any(std::uint16_t family) noexcept {
   SocketAddress address;
   address.family = family;
+  return address;
+}
+
+SocketAddress SocketAddress::from_gid(const std::array<std::uint8_t, 16>& gid) noexcept {
+  constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  SocketAddress address = any(AF_INET6);
+  address.bytes = gid;
+  if (std::equal(kMapped.begin(), kMapped.end(), gid.begin())) {
+    address = any(AF_INET);
+    std::copy(gid.begin() + kMapped.size(), gid.end(), address.bytes.begin());
+  }
   return address;
 }
 

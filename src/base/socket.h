@@ -27,8 +27,9 @@ struct SocketAddress {
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 
   static SocketAddress any(std::uint16_t family) noexcept;
-  static SocketAddress from_sockaddr(const sockaddr* address) noexcept;  // another family: none
-  static Result<SocketAddress> from_text(std::string_view text);         // "10.0.0.1", "fe80::1%eth0"
+  static SocketAddress from_gid(const std::array<std::uint8_t, 16>& gid) noexcept;  // IPv4-mapped becomes IPv4
+  static SocketAddress from_sockaddr(const sockaddr* address) noexcept;             // another family: none
+  static Result<SocketAddress> from_text(std::string_view text);                    // "10.0.0.1", "fe80::1%eth0"
 
   std::string text() const;                                                         // "10.0.0.1", "fe80::1%eth0", "none"
   std::string text_with_port(std::uint16_t port) const;                             // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
@@ -63,7 +64,9 @@ struct InterfaceRule {
   std::string_view names;   // NCCL_SOCKET_IFNAME; empty: everything but lo, docker* and virbr*, lo when nothing else is up
   std::string_view family;  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6 or empty for both
 };
-// Addresses of interfaces that are up, in the kernel's order but link-local ones last. Empty: none.
+// Every address of every interface that is up and running.
+std::vector<InterfaceAddress> all_interfaces();
+// Those the rule chooses, in the kernel's order but link-local ones last. Empty: none.
 std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule);
 
 // The same choice among given candidates (pure, for tests and for callers that already have a list).

@@ -1,0 +1,34 @@
+#include "src/base/small_file.h"
+
+#include "src/base/unique_fd.h"
+
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace mesh {
+
+std::optional<std::string> read_first_line(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
+  std::array<char, 4095> buffer{};
+  const ssize_t bytes = ::read(fd.get(), buffer.data(), buffer.size());
+  if (bytes < 0) return std::nullopt;  // sysfs answers EINVAL for entries that are not in use
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(bytes));
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+std::optional<long long> read_number(const std::string& path) {
+  const std::optional<std::string> line = read_first_line(path);
+  if (!line) return std::nullopt;
+  long long value = 0;
+  const char* const last = line->data() + line->size();
+  const auto [end, error] = std::from_chars(line->data(), last, value);
+  if (error != std::errc{} || end != last) return std::nullopt;
+  return value;
+}
+
+}  // namespace mesh

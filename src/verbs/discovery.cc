@@ -1,0 +1,168 @@
+#include "src/verbs/discovery.h"
+
+#include "src/base/log.h"
+#include "src/base/name_rule.h"
+#include "src/verbs/gid_choice.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace mesh::verbs {
+
+namespace {
+constexpr int kIpv4PrefixUsual = 24;
+constexpr int kIpv6PrefixUsual = 64;
+
+// A field that rdma-core's headers got with XDR, whose code does not fit the old 8 bits.
+template <typename PortAttr>
+std::uint32_t active_speed(const PortAttr& attr) noexcept {
+  if constexpr (requires { attr.active_speed_ex; }) {
+    if (attr.active_speed_ex != 0) return attr.active_speed_ex;
+  }
+  return attr.active_speed;
+}
+
+const char* state_name(ibv_port_state state) noexcept {
+  switch (state) {
+    case IBV_PORT_NOP: return "without state";
+    case IBV_PORT_DOWN: return "down";
+    case IBV_PORT_INIT: return "initialising";
+    case IBV_PORT_ARMED: return "armed, not active";
+    case IBV_PORT_ACTIVE: return "active";
+    case IBV_PORT_ACTIVE_DEFER: return "deferring";
+  }
+  return "in an unknown state";
+}
+
+// One walk over the provider's devices: the rails found, and a reason for each port that is none.
+class Discovery {
+ public:
+  Discovery(Provider& provider, const Settings& settings) : provider_(provider), settings_(settings), rule_(settings.hca) {}
+
+  void look_at(const DeviceEntry& device) {
+    if (!rule_.may_match(device.name)) return refuse(device.name, "left out by NCCL_IB_HCA");
+    ContextHandle context(provider_, provider_.open_device(device.name));
+    if (!context) return refuse(device.name, fmt::format("does not open ({})", std::strerror(errno)));
+    ibv_device_attr attr{};
+    if (const int error = provider_.query_device(context.get(), &attr); error != 0)
+      return refuse(device.name, fmt::format("answers no query ({})", std::strerror(error)));
+    for (int port = 1; port <= attr.phys_port_cnt; ++port) {
+      if (!context) context = ContextHandle(provider_, provider_.open_device(device.name));
+      if (!context) return refuse(device.name, fmt::format("does not open again ({})", std::strerror(errno)));
+      look_at_port({device, static_cast<std::uint8_t>(port), attr}, context);
+    }
+  }
+
+  std::vector<Rail> take_rails() {
+    std::sort(rails_.begin(), rails_.end(), [](const Rail& a, const Rail& b) {
+      return std::tie(a.info.device, a.info.port) < std::tie(b.info.device, b.info.port);
+    });
+    return std::move(rails_);
+  }
+  const std::string& refusals() const { return refusals_; }
+
+ private:
+  struct Port {
+    const DeviceEntry& device;
+    std::uint8_t number;
+    const ibv_device_attr& device_attr;
+    std::string name() const { return fmt::format("{}:{}", device.name, number); }
+  };
+
+  void refuse(const std::string& what, const std::string& why) {
+    if (!refusals_.empty()) refusals_ += ", ";
+    refusals_ += what + " " + why;
+  }
+
+  // Takes the context when the port becomes a rail.
+  void look_at_port(const Port& port, ContextHandle& context) {
+    if (!rule_.matches(port.device.name, port.number)) return refuse(port.name(), "left out by NCCL_IB_HCA");
+    ibv_port_attr attr{};
+    if (const int error = provider_.query_port(context.get(), port.number, &attr); error != 0)
+      return refuse(port.name(), fmt::format("answers no query ({})", std::strerror(error)));
+    if (attr.state != IBV_PORT_ACTIVE) return refuse(port.name(), fmt::format("is {}", state_name(attr.state)));
+    // Unspecified, as drivers older than RoCE leave it, means InfiniBand.
+    const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    const std::vector<GidEntry> gids = provider_.gids(context.get(), port.number);
+    const GidEntry* gid = choose_gid(gids, {.ethernet = ethernet, .index = settings_.gid_index});
+    if (gid == nullptr) return refuse(port.name(), no_gid_reason(ethernet, gids.size()));
+    Rail rail = make_rail(port, attr, *gid);
+    rail.context = std::move(context);
+    rails_.push_back(std::move(rail));
+  }
+
+  std::string no_gid_reason(bool ethernet, std::size_t count) const {
+    if (settings_.gid_index >= 0) return fmt::format("has no GID at NCCL_IB_GID_INDEX {} ({} in use)", settings_.gid_index, count);
+    return ethernet ? fmt::format("has no RoCE v2 GID among {}: give its net device an address", count) : "has no GID at index 0";
+  }
+
+  Rail make_rail(const Port& port, const ibv_port_attr& attr, const GidEntry& gid) const {
+    Rail rail;
+    rail.gid = gid;
+    rail.lid = attr.lid;
+    rail.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    rail.active_mtu = attr.active_mtu;
+    rail.cq_entries_max = port.device_attr.max_cqe;
+    rail.qp_wr_max = port.device_attr.max_qp_wr;
+    rail.gid.prefix_len = prefix_len(port, rail);
+    RailInfo& info = rail.info;
+    info.name = port.name();
+    info.device = port.device.name;
+    info.port = port.number;
+    info.pci_path = port.device.pci_path;
+    info.address = fmt::format("{}/{}", address_of(gid.gid).text(), rail.gid.prefix_len);
+    info.guid = cable_guid(port.device);
+    info.speed_mbps = link_speed_mbps(active_speed(attr), attr.active_width);
+    info.mtu = mtu_bytes(attr.active_mtu);
+    info.numa_node = port.device.numa_node;
+    return rail;
+  }
+
+  int prefix_len(const Port& port, const Rail& rail) const {
+    if (!rail.ethernet) return kIpv6PrefixUsual;  // the upper half of an InfiniBand GID is the subnet prefix
+    const bool v4 = address_of(rail.gid.gid).family == AF_INET;
+    const int bits = v4 ? 32 : 128;
+    if (rail.gid.prefix_len >= 0) return std::min(rail.gid.prefix_len, bits);
+    if (settings_.prefix_len != kAuto) return std::min(settings_.prefix_len, bits);
+    const int usual = v4 ? kIpv4PrefixUsual : kIpv6PrefixUsual;
+    LOG_INFO("rail {}: no interface here carries {}, its subnet is taken as /{}; NCCL_MESH_PREFIX_LEN says otherwise", port.name(),
+             address_of(rail.gid.gid).text(), usual);
+    return usual;
+  }
+
+  Provider& provider_;
+  const Settings& settings_;
+  const NameRule rule_;
+  std::vector<Rail> rails_;
+  std::string refusals_;
+};
+
+void log_rail(std::size_t index, const Rail& rail) {
+  const RailInfo& info = rail.info;
+  const std::size_t slash = info.pci_path.rfind('/');
+  const std::string pci = slash == std::string::npos ? "none" : info.pci_path.substr(slash + 1);
+  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}", index, info.name, info.address,
+           gid_type_name(rail.gid.type), rail.gid.index, info.speed_mbps / 1000, info.mtu, info.numa_node, pci);
+}
+
+}  // namespace
+
+Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
+  Discovery discovery(provider, settings);
+  for (const DeviceEntry& device : provider.devices()) discovery.look_at(device);
+  std::vector<Rail> rails = discovery.take_rails();
+  if (rails.empty()) {
+    LOG_INFO("no usable rail on {} (fabric {}): {}", provider.host_name(), provider.fabric(),
+             discovery.refusals().empty() ? "there is no device" : discovery.refusals());
+    return Errc::NotFound;
+  }
+  if (!discovery.refusals().empty()) LOG_INFO("ports not used: {}", discovery.refusals());
+  for (std::size_t index = 0; index < rails.size(); ++index) log_rail(index, rails[index]);
+  return rails;
+}
+
+}  // namespace mesh::verbs

@@ -1,0 +1,87 @@
+#include "src/verbs/gid_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace mesh::verbs {
+
+namespace {
+// Lower is better; kUnfit: not for automatic choice.
+constexpr int kUnfit = 4;
+
+int rank(const GidEntry& entry) noexcept {
+  if (entry.type != GidType::RoceV2) return kUnfit;
+  const SocketAddress address = address_of(entry.gid);
+  if (address.family == AF_INET) return address.link_local() ? 2 : 0;
+  return address.link_local() ? 3 : 1;
+}
+}  // namespace
+
+const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish) noexcept {
+  const int index = wish.index >= 0 ? wish.index : wish.ethernet ? -1 : 0;
+  const GidEntry* best = nullptr;
+  for (const GidEntry& entry : entries) {
+    if (index >= 0) {
+      if (entry.index == index) return &entry;
+      continue;
+    }
+    if (rank(entry) == kUnfit) continue;
+    const bool better = best == nullptr || rank(entry) < rank(*best) || (rank(entry) == rank(*best) && entry.index < best->index);
+    if (better) best = &entry;
+  }
+  return best;
+}
+
+SocketAddress address_of(const ibv_gid& gid) noexcept {
+  std::array<std::uint8_t, 16> raw{};
+  std::copy(std::begin(gid.raw), std::end(gid.raw), raw.begin());
+  return SocketAddress::from_gid(raw);
+}
+
+const char* gid_type_name(GidType type) noexcept {
+  switch (type) {
+    case GidType::Ib: return "InfiniBand";
+    case GidType::RoceV1: return "RoCE v1";
+    case GidType::RoceV2: return "RoCE v2";
+  }
+  return "unknown";
+}
+
+// IBTA PortInfo: LinkSpeedActive and its extensions (per lane), LinkWidthActive.
+std::uint32_t link_speed_mbps(std::uint32_t active_speed, std::uint32_t active_width) noexcept {
+  std::uint32_t lane_mbps = 0;
+  switch (active_speed) {
+    case 1: lane_mbps = 2'500; break;      // SDR
+    case 2: lane_mbps = 5'000; break;      // DDR
+    case 4: lane_mbps = 10'000; break;     // QDR
+    case 8: lane_mbps = 10'000; break;     // FDR10
+    case 16: lane_mbps = 14'000; break;    // FDR
+    case 32: lane_mbps = 25'000; break;    // EDR
+    case 64: lane_mbps = 50'000; break;    // HDR
+    case 128: lane_mbps = 100'000; break;  // NDR
+    case 256: lane_mbps = 200'000; break;  // XDR
+  }
+  std::uint32_t lanes = 0;
+  switch (active_width) {
+    case 1: lanes = 1; break;
+    case 2: lanes = 4; break;
+    case 4: lanes = 8; break;
+    case 8: lanes = 12; break;
+    case 16: lanes = 2; break;
+  }
+  return lane_mbps * lanes;
+}
+
+std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept { return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0; }
+
+std::uint64_t cable_guid(const DeviceEntry& device) noexcept {
+  const std::size_t dot = device.pci_path.rfind('.');
+  if (dot == std::string::npos || dot + 2 != device.pci_path.size()) return device.guid;
+  const char digit = device.pci_path[dot + 1];
+  const std::uint64_t function = digit >= '0' && digit <= '7' ? static_cast<std::uint64_t>(digit - '0') : 0;
+  constexpr int kFillerShift = 24;
+  return device.guid ^ (function << kFillerShift);
+}
+
+}  // namespace mesh::verbs

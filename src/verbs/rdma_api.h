@@ -1,0 +1,45 @@
+#pragma once
+// The functions of libibverbs that we call, as pointers: found by name at run time so that our library loads where rdma-core
+// is not installed, and filled with fakes by tests.
+// Thread: any (immutable after loading). The library stays loaded for ever: its drivers leave state behind.
+
+#include <mesh/status.h>
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mesh::verbs {
+
+inline constexpr const char* kVerbsLibrary = "libibverbs.so.1";
+
+struct VerbsApi {
+  int (*fork_init)() = nullptr;
+  ibv_device** (*get_device_list)(int*) = nullptr;
+  void (*free_device_list)(ibv_device**) = nullptr;
+  const char* (*get_device_name)(ibv_device*) = nullptr;
+  ibv_context* (*open_device)(ibv_device*) = nullptr;
+  int (*close_device)(ibv_context*) = nullptr;
+  int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
+  int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = nullptr;  // exported form: without the newest fields
+  int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = nullptr;
+  ibv_pd* (*alloc_pd)(ibv_context*) = nullptr;
+  int (*dealloc_pd)(ibv_pd*) = nullptr;
+  ibv_mr* (*reg_mr)(ibv_pd*, void*, std::size_t, int) = nullptr;
+  int (*dereg_mr)(ibv_mr*) = nullptr;
+  ibv_cq* (*create_cq)(ibv_context*, int, void*, ibv_comp_channel*, int) = nullptr;
+  int (*destroy_cq)(ibv_cq*) = nullptr;
+  ibv_qp* (*create_qp)(ibv_pd*, ibv_qp_init_attr*) = nullptr;
+  int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int) = nullptr;
+  int (*destroy_qp)(ibv_qp*) = nullptr;
+
+  // Null in rdma-core before 28 and 32.
+  ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, std::size_t, std::uint64_t, unsigned int) = nullptr;
+  ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t, std::size_t) = nullptr;
+};
+
+// NotFound: library missing or too old; one INFO line said so.
+Result<VerbsApi> load_verbs_api(const char* library = kVerbsLibrary);
+
+}  // namespace mesh::verbs

@@ -1,0 +1,30 @@
+#pragma once
+// The provider over rdma-core: set-up calls forwarded to libibverbs, what it does not know read from sysfs and from the
+// host's interface addresses.
+// Thread: any (libibverbs locks).
+
+#include <mesh/status.h>
+
+#include "src/base/socket.h"
+#include "src/verbs/provider.h"
+#include "src/verbs/rdma_api.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::verbs {
+
+// NotFound: libibverbs is missing or too old; one INFO line said so. No device is not an error: devices() is empty then.
+Result<std::unique_ptr<Provider>> open_rdma();
+
+// The seam for tests: a table of functions, a sysfs tree and a list of interface addresses.
+struct RdmaOptions {
+  VerbsApi api;
+  std::string sysfs_root = "/sys";
+  std::function<std::vector<InterfaceAddress>()> addresses = all_interfaces;
+};
+std::unique_ptr<Provider> make_rdma_provider(RdmaOptions options);
+
+}  // namespace mesh::verbs
