@@ -66,7 +66,7 @@ LINE_COLUMNS_MAX = 140
 # In src/verbs and src/topo only pointers to the library's functions, for dlsym; no function of ours.
 FOREIGN_SIGNATURES = [
     (r"plugin/nccl/", r""),
-    (r"plugin/", r"\bncclResult_t\b"),
+    (r"(plugin|tests)/", r"\bncclResult_t\b"),
     (r"(plugin|perf|tests)/", r"\bncclDebugLogLevel\b"),
     (r"src/verbs/", r"^[^()]*\(\s*\*\s*\w*\s*\)\s*\([^)]*\bibv_"),
     (r"src/topo/", r"^[^()]*\(\s*\*\s*\w*\s*\)\s*\([^)]*\bhwloc_"),

@@ -174,6 +174,7 @@ class Shape(RuleTest):
     def test_parameters_that_nccl_decides(self):
         text = "ncclResult_t f(int a, int b, int c, int d, int e);\n"
         self.green("plugin/a.cc", text)
+        self.green("tests/a.cc", text)
         self.red("engine/a.cc", text, "parameters")
         self.red("plugin/a.cc", text.replace("ncclResult_t", "int"), "parameters")
         self.green("plugin/nccl/a.cc", "struct N {\n  int (*f)(int a, int b, int c, int d, int e);\n};\n")
