@@ -1,0 +1,109 @@
+#include "perf/driver/communicator.h"
+
+#include <utility>
+
+namespace mesh::driver {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// One open connect or accept. NCCL keeps the handle in a heap copy of its own and shows the same bytes at every call.
+struct Attempt {
+  NetHandle handle{};
+  SteadyClock::time_point deadline;
+  std::promise<CommOutcome> answer;
+
+  // True: finished, one way or the other.
+  bool settle(int result, void* comm) {
+    if (result == kNetSuccess && comm == nullptr) {
+      if (SteadyClock::now() < deadline) return false;
+      result = kDriverTimeout;
+    }
+    answer.set_value({result, comm});
+    return true;
+  }
+};
+
+}  // namespace
+
+Communicator::Communicator(NetApi& api, const CommunicatorOptions& options) : api_(api), options_(options) {}
+
+Communicator::~Communicator() { close(); }
+
+int Communicator::open() {
+  int result = api_.init(options_.id, &context_);
+  if (result != kNetSuccess) return result;
+  open_ = true;
+  result = api_.devices(&device_count_);
+  if (result != kNetSuccess) return result;
+  result = api_.properties(options_.device, &properties_);
+  if (result != kNetSuccess) return result;
+  service_ = std::make_unique<ServiceThread>();
+  progress_ = std::make_unique<ProgressThread>();
+  return kNetSuccess;
+}
+
+int Communicator::close() {
+  progress_.reset();
+  service_.reset();
+  if (!std::exchange(open_, false)) return kNetSuccess;
+  return api_.finalize(std::exchange(context_, nullptr));
+}
+
+int Communicator::listen(Listening& listening) {
+  return service_->call([&] {
+    NetProperties properties;
+    const int result = api_.properties(options_.device, &properties);
+    if (result != kNetSuccess) return result;
+    listening.handle.fill(std::byte{0});
+    return api_.listen(context_, options_.device, listening.handle.data(), &listening.comm);
+  });
+}
+
+int Communicator::close_listen(void* comm) {
+  return service_->call([&] { return api_.close_listen(comm); });
+}
+
+int Communicator::close_send(void* comm) {
+  return service_->call([&] { return api_.close_send(comm); });
+}
+
+int Communicator::close_recv(void* comm) {
+  return service_->call([&] { return api_.close_recv(comm); });
+}
+
+int Communicator::reg_mr(void* comm, const NetRegion& region, void** mhandle) {
+  return service_->call([&] { return api_.reg_mr(comm, region, mhandle); });
+}
+
+int Communicator::dereg_mr(void* comm, void* mhandle) {
+  return service_->call([&] { return api_.dereg_mr(comm, mhandle); });
+}
+
+std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote, milliseconds timeout) {
+  auto attempt = std::make_shared<Attempt>();  // std::function must be copyable
+  attempt->handle = remote;
+  attempt->deadline = SteadyClock::now() + timeout;
+  std::future<CommOutcome> outcome = attempt->answer.get_future();
+  service_->post([this, attempt] {
+    void* comm = nullptr;
+    const int result = api_.connect(context_, options_.device, attempt->handle.data(), &comm);
+    return attempt->settle(result, comm);
+  });
+  return outcome;
+}
+
+std::future<CommOutcome> Communicator::start_accept(void* listen_comm, milliseconds timeout) {
+  auto attempt = std::make_shared<Attempt>();
+  attempt->deadline = SteadyClock::now() + timeout;
+  std::future<CommOutcome> outcome = attempt->answer.get_future();
+  service_->post([this, attempt, listen_comm] {
+    void* comm = nullptr;
+    const int result = api_.accept(listen_comm, &comm);
+    if (result == kNetSuccess && comm != nullptr) api_.close_listen(listen_comm);
+    return attempt->settle(result, comm);
+  });
+  return outcome;
+}
+
+}  // namespace mesh::driver

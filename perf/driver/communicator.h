@@ -1,0 +1,76 @@
+#pragma once
+// One NCCL communicator of one rank: the plugin's context, a service thread, a progress thread, and the calls in NCCL's
+// order. What is open when it goes is closed then, in the order of a normal destroy.
+// Thread: one owner. Waits are bounded by the timeouts given.
+
+#include "perf/driver/net_api.h"
+#include "perf/driver/progress_thread.h"
+#include "perf/driver/service_thread.h"
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+
+namespace mesh::driver {
+
+using std::chrono::milliseconds;
+
+struct CommunicatorOptions {
+  std::uint64_t id = 0;
+  int device = 0;
+};
+
+// A listen comm and the handle that travels to the peer.
+struct Listening {
+  void* comm = nullptr;
+  NetHandle handle{};
+};
+
+// How a non-blocking operation ended.
+struct CommOutcome {
+  int result = kNetSuccess;
+  void* comm = nullptr;
+};
+
+class Communicator {
+ public:
+  Communicator(NetApi& api, const CommunicatorOptions& options);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int open();   // init, devices, properties(0)
+  int close();  // stops progress, then service, then finalize
+
+  NetApi& api() noexcept { return api_; }
+  void* context() const noexcept { return context_; }
+  int device_count() const noexcept { return device_count_; }
+  const NetProperties& properties() const noexcept { return properties_; }
+  ProgressThread& progress() noexcept { return *progress_; }
+  ServiceThread& service() noexcept { return *service_; }
+
+  // Service-thread calls, each waited for.
+  int listen(Listening& listening);
+  int close_listen(void* comm);
+  int close_send(void* comm);
+  int close_recv(void* comm);
+  int reg_mr(void* comm, const NetRegion& region, void** mhandle);
+  int dereg_mr(void* comm, void* mhandle);
+
+  // Spun by the service thread until a comm is there; accept closes the listen comm at once, as NCCL does.
+  std::future<CommOutcome> start_connect(const NetHandle& remote, milliseconds timeout);
+  std::future<CommOutcome> start_accept(void* listen_comm, milliseconds timeout);
+
+ private:
+  NetApi& api_;
+  const CommunicatorOptions options_;
+  void* context_ = nullptr;
+  bool open_ = false;
+  int device_count_ = 0;
+  NetProperties properties_;
+  std::unique_ptr<ServiceThread> service_;
+  std::unique_ptr<ProgressThread> progress_;
+};
+
+}  // namespace mesh::driver

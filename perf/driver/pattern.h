@@ -1,0 +1,32 @@
+#pragma once
+// Content that says where it belongs: each 8-byte word is a bijective function of its place in the message, keyed by
+// (seed, sender, message number), at the speed of memory. Two places of one message never hold the same word, so a swap, a
+// shift, a stale or a foreign byte is found for certain.
+// Thread: any (values).
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace mesh::driver {
+
+struct PatternKey {
+  std::uint64_t seed = 0;
+  std::uint32_t sender = 0;
+  std::uint64_t message = 0;
+};
+
+void fill_pattern(const PatternKey& key, void* data, std::size_t bytes) noexcept;
+
+struct PatternVerdict {
+  std::size_t wrong_bytes = 0;
+  std::size_t first_offset = 0;  // of the first wrong byte
+  bool good() const noexcept { return wrong_bytes == 0; }
+};
+
+PatternVerdict check_pattern(const PatternKey& key, const void* data, std::size_t bytes) noexcept;
+
+// "2 of 64 bytes wrong, first at offset 8: that word belongs at offset 16 of this message". For people.
+std::string describe(const PatternVerdict& verdict, const PatternKey& key, const void* data, std::size_t bytes);
+
+}  // namespace mesh::driver

@@ -1,0 +1,67 @@
+#include "perf/driver/plugin_log.h"
+
+#include "perf/driver/net_adapter.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <utility>
+
+namespace mesh::driver {
+
+PluginLog& PluginLog::instance() {
+  // Never destroyed: the plugin's threads may log until the process is gone.
+  static PluginLog* const log = new PluginLog;
+  return *log;
+}
+
+void PluginLog::set_echo(Echo echo, std::string prefix) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  echo_ = echo;
+  prefix_ = std::move(prefix);
+}
+
+void PluginLog::add(int level, std::string line) {
+  const bool warning = level == static_cast<int>(NCCL_LOG_WARN);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (warning) ++warnings_;
+  if (echo_ == Echo::Everything || (echo_ == Echo::Warnings && warning)) {
+    std::fprintf(stderr, "%s%s %s\n", prefix_.c_str(), warning ? "WARN" : "INFO", line.c_str());
+  }
+  lines_.push_back(std::move(line));
+  if (lines_.size() > kLinesMax) lines_.pop_front();
+}
+
+bool PluginLog::contains(const std::string& sentence) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(lines_.begin(), lines_.end(),
+                     [&](const std::string& line) { return line.find(sentence) != std::string::npos; });
+}
+
+std::vector<std::string> PluginLog::lines() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return {lines_.begin(), lines_.end()};
+}
+
+std::size_t PluginLog::warnings() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return warnings_;
+}
+
+void PluginLog::clear() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lines_.clear();
+  warnings_ = 0;
+}
+
+void plugin_log_callback(ncclDebugLogLevel level, unsigned long /*flags*/, const char* /*file*/, int /*line*/, const char* format,
+                         ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  char text[2048];
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  PluginLog::instance().add(static_cast<int>(level), text);
+}
+
+}  // namespace mesh::driver

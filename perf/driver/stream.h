@@ -1,0 +1,26 @@
+#pragma once
+// Whole messages over a TCP socket with a deadline: the bootstrap's own plumbing.
+// Thread: any (values and one owner per socket).
+
+#include <mesh/status.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/unique_fd.h"
+
+namespace mesh::driver {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+Status send_message(int socket, std::string_view text, Deadline deadline);  // length first
+Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadline deadline);
+Status wait_for(int fd, short events, Deadline deadline);  // Timeout when it does not come
+
+Result<UniqueFd> listen_at(const std::string& address);                      // "host:port" or "[v6]:port"
+Result<UniqueFd> connect_to(const std::string& address, Deadline deadline);  // tries until the deadline
+Result<UniqueFd> accept_one(int listening, Deadline deadline);
+
+}  // namespace mesh::driver
