@@ -1,0 +1,238 @@
+#include "plugin/api.h"
+
+#include "plugin/logger.h"
+#include "plugin/properties.h"
+#include "plugin/registry.h"
+#include "src/base/log.h"
+
+#include <cstring>
+#include <exception>
+#include <span>
+
+namespace mesh::plugin::api {
+
+namespace {
+
+// Every call but the hot ones: nothing in a forked child, and no exception into NCCL's C frames.
+template <typename Call>
+ncclResult_t guarded(const char* name, Call&& call) noexcept {
+  if (in_forked_child()) return refuse_comm(name);
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    LOG_WARN("{} failed: {}", name, error.what());
+    return ncclSystemError;
+  }
+}
+
+ncclResult_t refuse(const char* name, const char* reason) {
+  LOG_WARN("{}: {}", name, reason);
+  return ncclInvalidUsage;
+}
+
+std::span<const RailInfo> rails_of(const Engine& engine) {
+  const std::span<const RailInfo> rails = engine.rails();
+  return rails.first(std::min<std::size_t>(rails.size(), kDevicesMax));
+}
+
+// Null, and one line, where the engine or the rail does not exist.
+Engine* engine_with(int device, const char* name) {
+  Engine* const engine = Registry::instance().engine();
+  if (engine == nullptr) {
+    LOG_WARN("{} before a successful init", name);
+    return nullptr;
+  }
+  const std::size_t count = rails_of(*engine).size();
+  if (device >= 0 && static_cast<std::size_t>(device) < count) return engine;
+  LOG_WARN("{}: device {} is not in 0..{}", name, device, static_cast<std::ptrdiff_t>(count) - 1);
+  return nullptr;
+}
+
+// A communicator's traffic class is the plugin's to interpret: ours is the IP header's byte.
+int usable_traffic_class(int wanted) {
+  if (wanted == NCCL_NET_TRAFFIC_CLASS_UNDEF) return kAuto;
+  if (wanted >= 0 && wanted <= 255) return wanted;
+  LOG_WARN("the communicator's traffic class {} is not in 0..255: the setting is used instead", wanted);
+  return kAuto;
+}
+
+Result<Context*> thread_context(int traffic_class) {
+  Engine* const engine = Registry::instance().engine();
+  if (engine != nullptr) return Registry::instance().threads().of_this_thread(*engine, usable_traffic_class(traffic_class));
+  LOG_WARN("listen or connect before a successful init");
+  return Errc::InvalidArgument;
+}
+
+}  // namespace
+
+ncclResult_t refuse_comm(const char* call) noexcept {
+  if (in_forked_child()) return ncclSystemError;  // silent: the parent's logger may hold a lock that nobody opens here
+  return guarded(call, [&] { return refuse(call, "the object is null"); });
+}
+
+ncclResult_t refuse_group(int n) noexcept {
+  if (in_forked_child()) return ncclSystemError;
+  LOG_WARN("irecv of a group of {}: maxRecvs is 1", n);
+  return ncclInvalidUsage;
+}
+
+ncclResult_t refuse_size(int bytes) noexcept {
+  if (in_forked_child()) return ncclSystemError;
+  LOG_WARN("{} is no size in bytes", bytes);
+  return ncclInvalidArgument;
+}
+
+ncclResult_t init_process(ncclDebugLogger_t logger) noexcept {
+  return guarded("init", [&] {
+    use_logger(logger);
+    return to_result(Registry::instance().hold_for_process().code());
+  });
+}
+
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config, void** context) noexcept {
+  *context = nullptr;
+  return guarded("init", [&] {
+    use_logger(logger);
+    const int wanted = config == nullptr ? NCCL_NET_TRAFFIC_CLASS_UNDEF : config->trafficClass;
+    const Result<Context*> opened = Registry::instance().open_communicator({.traffic_class = usable_traffic_class(wanted)});
+    if (opened.ok()) *context = opened.value();
+    return to_result(opened.code());
+  });
+}
+
+ncclResult_t finalize(void* context) noexcept {
+  if (context == nullptr) return ncclSuccess;
+  return guarded("finalize", [&] {
+    Registry::instance().close_communicator(static_cast<Context*>(context));
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t devices(int* count) noexcept {
+  *count = 0;
+  return guarded("devices", [&] {
+    const Engine* const engine = Registry::instance().engine();
+    if (engine == nullptr) return refuse("devices", "called before a successful init");
+    *count = static_cast<int>(rails_of(*engine).size());
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t properties(int device, ncclNetProperties_v12_t* properties) noexcept {
+  return guarded("getProperties", [&] {
+    const Engine* const engine = engine_with(device, "getProperties");
+    if (engine == nullptr) return ncclInvalidArgument;
+    *properties = properties_of(rails_of(*engine)[static_cast<std::size_t>(device)], device);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept {
+  *listen_comm = nullptr;
+  return guarded("listen", [&] {
+    Engine* const engine = engine_with(device, "listen");
+    if (engine == nullptr || context == nullptr) return ncclInvalidArgument;
+    HandleBytes bytes{};
+    const Result<Listener*> listener = engine->listen(*static_cast<Context*>(context), device, bytes);
+    if (!listener.ok()) return to_result(listener.code());
+    std::memcpy(handle, bytes.data(), bytes.size());
+    Registry::instance().threads().hold(listener.value(), static_cast<Context*>(context));
+    *listen_comm = listener.value();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept {
+  *send_comm = nullptr;
+  return guarded("connect", [&] {
+    Engine* const engine = engine_with(device, "connect");
+    if (engine == nullptr || context == nullptr) return ncclInvalidArgument;
+    HandleBytes bytes;
+    std::memcpy(bytes.data(), handle, bytes.size());
+    const Result<Channel*> channel = engine->connect(*static_cast<Context*>(context), device, bytes);
+    std::memcpy(handle, bytes.data(), bytes.size());  // the stage, for the next call
+    if (!channel.ok()) return to_result(channel.code());
+    Registry::instance().threads().hold(channel.value(), static_cast<Context*>(context));
+    *send_comm = channel.value();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t listen_on_thread(int device, void* handle, void** listen_comm) noexcept {
+  *listen_comm = nullptr;
+  return guarded("listen", [&] {
+    const Result<Context*> context = thread_context(NCCL_NET_TRAFFIC_CLASS_UNDEF);
+    return context.ok() ? listen(context.value(), device, handle, listen_comm) : to_result(context.code());
+  });
+}
+
+ncclResult_t connect_on_thread(const Route& route, void* handle, void** send_comm) noexcept {
+  *send_comm = nullptr;
+  return guarded("connect", [&] {
+    const Result<Context*> context = thread_context(route.traffic_class);
+    return context.ok() ? connect(context.value(), route.device, handle, send_comm) : to_result(context.code());
+  });
+}
+
+ncclResult_t accept(void* listen_comm, void** recv_comm) noexcept {
+  *recv_comm = nullptr;
+  return guarded("accept", [&] {
+    Engine* const engine = Registry::instance().engine();
+    if (engine == nullptr || listen_comm == nullptr) return refuse("accept", "there is no listener");
+    const Result<Channel*> channel = engine->accept(*static_cast<Listener*>(listen_comm));
+    if (!channel.ok()) return to_result(channel.code());
+    Registry::instance().threads().hold_like(channel.value(), listen_comm);
+    *recv_comm = channel.value();
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t close_channel(void* comm) noexcept {
+  if (comm == nullptr) return ncclSuccess;
+  return guarded("close", [&] {
+    Engine* const engine = Registry::instance().engine();
+    if (engine == nullptr) return ncclSuccess;  // it went with its communicator
+    ThreadContexts& threads = Registry::instance().threads();
+    const Context* const context = threads.forget(comm);
+    mesh::close(static_cast<Channel*>(comm));
+    threads.release(*engine, context);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t close_listen(void* listen_comm) noexcept {
+  if (listen_comm == nullptr) return ncclSuccess;
+  return guarded("closeListen", [&] {
+    Engine* const engine = Registry::instance().engine();
+    if (engine == nullptr) return ncclSuccess;
+    ThreadContexts& threads = Registry::instance().threads();
+    const Context* const context = threads.forget(listen_comm);
+    engine->close_listener(static_cast<Listener*>(listen_comm));
+    threads.release(*engine, context);
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept {
+  *mhandle = nullptr;
+  return guarded("regMr", [&] {
+    if (comm == nullptr) return refuse("regMr", "the object is null");
+    if (memory.type != NCCL_PTR_HOST) {
+      LOG_WARN("regMr: memory type {} is not supported, only host memory ({})", memory.type, NCCL_PTR_HOST);
+      return ncclInvalidUsage;
+    }
+    const Result<Registration*> region = register_memory(*static_cast<Channel*>(comm), memory.data, memory.bytes, MemoryType::Host);
+    if (region.ok()) *mhandle = region.value();
+    return to_result(region.code());
+  });
+}
+
+ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept {
+  if (comm == nullptr || mhandle == nullptr) return ncclSuccess;
+  return guarded("deregMr", [&] {
+    deregister_memory(*static_cast<Channel*>(comm), static_cast<Registration*>(mhandle));
+    return ncclSuccess;
+  });
+}
+
+}  // namespace mesh::plugin::api

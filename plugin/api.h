@@ -1,0 +1,100 @@
+#pragma once
+// NCCL's calls without a version: the tables add or drop parameters and call these. Comms and mhandles are the engine's own
+// objects, so that the hot calls have nothing to look up.
+// Thread: as NCCL calls them; isend, irecv and test neither lock nor allocate. Nothing throws.
+// In a forked child every call answers ncclSystemError and touches nothing.
+
+#include <mesh/channel.h>
+#include <mesh/engine.h>
+
+#include "plugin/nccl/net_v12.h"
+#include "plugin/result.h"
+#include "src/base/fork_guard.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace mesh::plugin::api {
+
+inline constexpr char kName[] = "Mesh";  // what NCCL_NET is compared with; NCCL 2.12 does so case-sensitively
+
+// A slice of the address space as regMr gets it.
+struct Memory {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  int type = NCCL_PTR_HOST;
+};
+
+// v5..v10: one init per process. v11 and later: one per communicator, *context is then listen's and connect's.
+ncclResult_t init_process(ncclDebugLogger_t logger) noexcept;
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config, void** context) noexcept;
+ncclResult_t finalize(void* context) noexcept;  // null: success
+
+ncclResult_t devices(int* count) noexcept;
+ncclResult_t properties(int device, ncclNetProperties_v12_t* properties) noexcept;
+
+// *comm stays null while there is none yet and on every error.
+ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
+ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
+
+// For v5..v10: in the calling thread's context.
+struct Route {
+  int device = 0;
+  int traffic_class = NCCL_NET_TRAFFIC_CLASS_UNDEF;
+};
+ncclResult_t listen_on_thread(int device, void* handle, void** listen_comm) noexcept;
+ncclResult_t connect_on_thread(const Route& route, void* handle, void** send_comm) noexcept;
+
+ncclResult_t accept(void* listen_comm, void** recv_comm) noexcept;
+ncclResult_t close_channel(void* comm) noexcept;  // null: success, here and below
+ncclResult_t close_listen(void* listen_comm) noexcept;
+
+ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept;
+ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
+
+// What goes wrong on the way of a message; said here so that the hot calls below stay short.
+ncclResult_t refuse_comm(const char* call) noexcept;
+ncclResult_t refuse_group(int n) noexcept;
+ncclResult_t refuse_size(int bytes) noexcept;
+
+// *request may hold a stale pointer or the 0x1 that says "no completion wanted"; it is only ever written.
+inline ncclResult_t started(const Result<Request*>& result, void** request) noexcept {
+  *request = result.ok() ? result.value() : nullptr;
+  return result.ok() ? ncclSuccess : to_result(result.code());
+}
+
+inline ncclResult_t isend(void* comm, const SendArgs& args, void** request) noexcept {
+  *request = nullptr;
+  if (comm == nullptr || in_forked_child()) [[unlikely]]
+    return refuse_comm("isend");
+  return started(mesh::isend(*static_cast<Channel*>(comm), args), request);
+}
+
+inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noexcept {
+  *request = nullptr;
+  if (comm == nullptr || in_forked_child()) [[unlikely]]
+    return refuse_comm("irecv");
+  return started(mesh::irecv(*static_cast<Channel*>(comm), args), request);
+}
+
+// NCCL's sizes are int and its messages at most 1 GiB; a caller who sent more sees the most an int can say.
+inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {
+  *done = 0;
+  if (request == nullptr || in_forked_child()) [[unlikely]]
+    return refuse_comm("test");
+  std::size_t moved = 0;
+  const Status status = mesh::test(*static_cast<Request*>(request), &moved);
+  if (!status.ok()) return to_result(status.code());
+  *done = 1;
+  if (bytes != nullptr) *bytes = static_cast<int>(std::min<std::size_t>(moved, std::numeric_limits<int>::max()));
+  return ncclSuccess;
+}
+
+// Host memory needs no flush. Null means "none needed" to NCCL, never "try again".
+inline ncclResult_t iflush(void** request) noexcept {
+  *request = nullptr;
+  return in_forked_child() ? refuse_comm("iflush") : ncclSuccess;
+}
+
+}  // namespace mesh::plugin::api

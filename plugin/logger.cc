@@ -1,0 +1,39 @@
+#include "plugin/logger.h"
+
+#include "src/base/log.h"
+
+#include <atomic>
+
+namespace mesh::plugin {
+
+namespace {
+
+std::atomic<ncclDebugLogger_t> g_logger{nullptr};  // released in use_logger, acquired in forward
+
+ncclDebugLogLevel nccl_level(LogLevel level) noexcept {
+  switch (level) {
+    case LogLevel::None: return NCCL_LOG_NONE;
+    case LogLevel::Warn: return NCCL_LOG_WARN;
+    case LogLevel::Info: return NCCL_LOG_INFO;
+    case LogLevel::Trace: return NCCL_LOG_TRACE;
+  }
+  return NCCL_LOG_NONE;
+}
+
+// The text is never the format: it may hold a percent sign from a file name or a peer.
+void forward(LogLevel level, const char* file, int line, const char* text) {
+  const ncclDebugLogger_t logger = g_logger.load(std::memory_order_acquire);
+  if (logger != nullptr) logger(nccl_level(level), NCCL_NET, file, line, "%s", text);
+}
+
+}  // namespace
+
+void use_logger(ncclDebugLogger_t logger) noexcept {
+  if (logger == nullptr) return;
+  g_logger.store(logger, std::memory_order_release);
+  set_log_sink(forward);
+}
+
+void drop_logger() noexcept { g_logger.store(nullptr, std::memory_order_release); }
+
+}  // namespace mesh::plugin

@@ -1,0 +1,128 @@
+#include "plugin/properties.h"
+
+#include <mesh/policy.h>
+
+#include <mutex>
+#include <string>
+#include <unordered_set>
+
+namespace mesh::plugin {
+
+namespace {
+
+// NCCL's field is char*, but NCCL only reads it. Elements of an unordered_set stay where they are.
+char* kept_for_ever(const std::string& text) {
+  static std::mutex mutex;
+  static auto* const kept = new std::unordered_set<std::string>;
+  const std::lock_guard lock(mutex);
+  return const_cast<char*>(kept->insert(text).first->c_str());
+}
+
+}  // namespace
+
+ncclNetProperties_v12_t properties_of(const RailInfo& rail, int device) {
+  ncclNetProperties_v12_t properties{};
+  properties.name = kept_for_ever(rail.name);
+  properties.pciPath = rail.pci_path.empty() ? nullptr : kept_for_ever(rail.pci_path);
+  properties.guid = rail.guid;
+  properties.ptrSupport = NCCL_PTR_HOST;
+  properties.regIsGlobal = 0;  // a registration belongs to the rails of one channel's link
+  properties.forceFlush = 0;   // nothing to flush in host memory
+  properties.speed = static_cast<int>(rail.speed_mbps);
+  properties.port = rail.port;
+  properties.latency = 0;  // NCCL cuts fractions of a microsecond off on the way (topo.cc), and counts it twice for Simple
+  properties.maxComms = static_cast<int>(kChannelsMax);
+  properties.maxRecvs = 1;
+  properties.netDeviceType = NCCL_NET_DEVICE_HOST;
+  properties.netDeviceVersion = NCCL_NET_DEVICE_INVALID_VERSION;
+  properties.vProps.ndevs = 1;
+  properties.vProps.devs[0] = device;
+  properties.maxP2pBytes = NCCL_MAX_NET_SIZE_BYTES;
+  properties.maxCollBytes = NCCL_MAX_NET_SIZE_BYTES;
+  properties.maxMultiRequestSize = 1;
+  properties.railId = NCCL_NET_ID_UNDEF;
+  properties.planeId = NCCL_NET_ID_UNDEF;
+  return properties;
+}
+
+ncclNetProperties_v11_t to_v11(const ncclNetProperties_v12_t& p) noexcept {
+  return {.name = p.name,
+          .pciPath = p.pciPath,
+          .guid = p.guid,
+          .ptrSupport = p.ptrSupport,
+          .regIsGlobal = p.regIsGlobal,
+          .forceFlush = p.forceFlush,
+          .speed = p.speed,
+          .port = p.port,
+          .latency = p.latency,
+          .maxComms = p.maxComms,
+          .maxRecvs = p.maxRecvs,
+          .netDeviceType = p.netDeviceType,
+          .netDeviceVersion = p.netDeviceVersion,
+          .vProps = {.ndevs = p.vProps.ndevs, .devs = {p.vProps.devs[0], 0, 0, 0}},
+          .maxP2pBytes = p.maxP2pBytes,
+          .maxCollBytes = p.maxCollBytes,
+          .maxMultiRequestSize = p.maxMultiRequestSize};
+}
+
+ncclNetProperties_v9_t to_v9(const ncclNetProperties_v12_t& p) noexcept {
+  return {.name = p.name,
+          .pciPath = p.pciPath,
+          .guid = p.guid,
+          .ptrSupport = p.ptrSupport,
+          .regIsGlobal = p.regIsGlobal,
+          .forceFlush = p.forceFlush,
+          .speed = p.speed,
+          .port = p.port,
+          .latency = p.latency,
+          .maxComms = p.maxComms,
+          .maxRecvs = p.maxRecvs,
+          .netDeviceType = p.netDeviceType,
+          .netDeviceVersion = p.netDeviceVersion,
+          .vProps = {.ndevs = p.vProps.ndevs, .devs = {p.vProps.devs[0], 0, 0, 0}},
+          .maxP2pBytes = p.maxP2pBytes,
+          .maxCollBytes = p.maxCollBytes};
+}
+
+ncclNetProperties_v8_t to_v8(const ncclNetProperties_v12_t& p) noexcept {
+  return {.name = p.name,
+          .pciPath = p.pciPath,
+          .guid = p.guid,
+          .ptrSupport = p.ptrSupport,
+          .regIsGlobal = p.regIsGlobal,
+          .speed = p.speed,
+          .port = p.port,
+          .latency = p.latency,
+          .maxComms = p.maxComms,
+          .maxRecvs = p.maxRecvs,
+          .netDeviceType = p.netDeviceType,
+          .netDeviceVersion = p.netDeviceVersion};
+}
+
+ncclNetProperties_v7_t to_v7(const ncclNetProperties_v12_t& p) noexcept {
+  return {.name = p.name,
+          .pciPath = p.pciPath,
+          .guid = p.guid,
+          .ptrSupport = p.ptrSupport,
+          .speed = p.speed,
+          .port = p.port,
+          .latency = p.latency,
+          .maxComms = p.maxComms,
+          .maxRecvs = p.maxRecvs,
+          .netDeviceType = p.netDeviceType,
+          .netDeviceVersion = p.netDeviceVersion};
+}
+
+ncclNetProperties_v5_t to_v5(const ncclNetProperties_v12_t& p) noexcept {
+  return {.name = p.name,
+          .pciPath = p.pciPath,
+          .guid = p.guid,
+          .ptrSupport = p.ptrSupport,
+          .speed = p.speed,
+          .port = p.port,
+          .latency = p.latency,
+          .maxComms = p.maxComms,
+          .maxRecvs = p.maxRecvs};
+}
+
+}  // namespace mesh::plugin

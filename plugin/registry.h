@@ -1,0 +1,47 @@
+#pragma once
+// The process's one engine, shared by every version of the table in use: made by the first init, gone with the last
+// finalize. Callers of v5..v10 never finalize; once one of them has called init the engine stays until the process exits.
+// Thread: any; init and finalize lock, engine() does not.
+
+#include <mesh/engine.h>
+#include <mesh/status.h>
+
+#include "plugin/thread_contexts.h"
+#include "src/verbs/provider.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace mesh::plugin {
+
+class Registry {
+ public:
+  static Registry& instance();  // never destroyed: NCCL's threads may outlive static destructors
+
+  Status hold_for_process();                                          // init of v5..v10
+  Result<Context*> open_communicator(const ContextOptions& options);  // init of v11 and later
+  void close_communicator(Context* context) noexcept;                 // finalize
+
+  Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }  // null: no init yet
+  ThreadContexts& threads() noexcept { return threads_; }
+
+  void thread_ended(std::uint64_t thread) noexcept;
+  void process_exits() noexcept;
+
+ private:
+  Status make_engine();  // with the lock held
+  void unmake_engine_if_unused() noexcept;
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<verbs::Provider> provider_;
+  std::unique_ptr<Engine> owned_;
+  std::atomic<Engine*> engine_{nullptr};  // owned_, released in make_engine, acquired in engine()
+  std::size_t communicators_ = 0;
+  bool held_for_process_ = false;
+  ThreadContexts threads_;
+};
+
+}  // namespace mesh::plugin

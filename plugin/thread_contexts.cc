@@ -1,0 +1,116 @@
+#include "plugin/thread_contexts.h"
+
+#include "plugin/registry.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace mesh::plugin {
+
+namespace {
+
+// Tells the registry when its thread ends. Numbers are never used again, unlike the system's thread ids.
+class ThreadMark {
+ public:
+  ThreadMark() noexcept : number_(next_.fetch_add(1, std::memory_order_relaxed)) {}
+  ThreadMark(const ThreadMark&) = delete;
+  ThreadMark& operator=(const ThreadMark&) = delete;
+  ~ThreadMark() { Registry::instance().thread_ended(number_); }
+
+  std::uint64_t number() const noexcept { return number_; }
+
+ private:
+  static inline std::atomic<std::uint64_t> next_{1};
+  std::uint64_t number_;
+};
+
+std::uint64_t this_thread_number() {
+  thread_local const ThreadMark mark;
+  return mark.number();
+}
+
+}  // namespace
+
+Result<Context*> ThreadContexts::of_this_thread(Engine& engine, int traffic_class) {
+  const std::uint64_t thread = this_thread_number();
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.thread == thread && entry.traffic_class == traffic_class) return entry.context;
+  }
+  const Result<Context*> opened = engine.open_context({.traffic_class = traffic_class});
+  if (opened.ok()) entries_.push_back({.context = opened.value(), .thread = thread, .traffic_class = traffic_class, .comms = 0});
+  return opened;
+}
+
+void ThreadContexts::hold(const void* comm, const Context* context) {
+  const std::lock_guard lock(mutex_);
+  Entry* const entry = find(context);
+  if (entry == nullptr) return;
+  ++entry->comms;
+  comms_.emplace(comm, entry->context);
+}
+
+void ThreadContexts::hold_like(const void* comm, const void* listener) {
+  const std::lock_guard lock(mutex_);
+  const auto known = comms_.find(listener);
+  if (known == comms_.end()) return;
+  Context* const context = known->second;
+  ++find(context)->comms;
+  comms_.emplace(comm, context);
+}
+
+Context* ThreadContexts::forget(const void* comm) {
+  const std::lock_guard lock(mutex_);
+  const auto known = comms_.find(comm);
+  if (known == comms_.end()) return nullptr;
+  Context* const context = known->second;
+  comms_.erase(known);
+  return context;
+}
+
+void ThreadContexts::release(Engine& engine, const Context* context) {
+  if (context == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  --find(context)->comms;
+  close_idle_of_dead_threads(engine);
+}
+
+void ThreadContexts::thread_ended(Engine& engine, std::uint64_t thread) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& entry : entries_) {
+    if (entry.thread == thread) entry.thread = 0;
+  }
+  close_idle_of_dead_threads(engine);
+}
+
+bool ThreadContexts::any_held() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.comms != 0; });
+}
+
+std::size_t ThreadContexts::count() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+void ThreadContexts::close_all(Engine& engine) {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) engine.close_context(entry.context);
+  entries_.clear();
+  comms_.clear();
+}
+
+ThreadContexts::Entry* ThreadContexts::find(const Context* context) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.context == context; });
+  return entry == entries_.end() ? nullptr : &*entry;
+}
+
+void ThreadContexts::close_idle_of_dead_threads(Engine& engine) {
+  const auto idle = [](const Entry& entry) { return entry.thread == 0 && entry.comms == 0; };
+  for (const Entry& entry : entries_) {
+    if (idle(entry)) engine.close_context(entry.context);
+  }
+  std::erase_if(entries_, idle);
+}
+
+}  // namespace mesh::plugin
