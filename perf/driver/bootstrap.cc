@@ -3,7 +3,6 @@
 #include "perf/driver/stream.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <charconv>
@@ -61,7 +60,6 @@ Result<Rendezvous> open_loopback_rendezvous() {
   sockaddr_in address{};
   socklen_t length = sizeof(address);
   if (::getsockname(socket->get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return Errc::System;
-  if (::fcntl(socket->get(), F_SETFD, 0) != 0) return Errc::System;
   return Rendezvous{std::move(*socket), "127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
 }
 

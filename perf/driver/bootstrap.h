@@ -28,7 +28,7 @@ struct BootstrapOptions {
 
 // A listening socket on the loopback interface, for a launcher that starts all ranks on this host.
 struct Rendezvous {
-  UniqueFd socket;  // inheritable
+  UniqueFd socket;  // for rank 0
   std::string address;
 };
 Result<Rendezvous> open_loopback_rendezvous();

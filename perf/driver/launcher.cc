@@ -1,5 +1,6 @@
 #include "perf/driver/launcher.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -11,35 +12,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-
-extern char** environ;
 
 namespace mesh::driver {
 namespace {
 
-// Everything the child needs, made before fork so that it only makes plain system calls until exec.
-struct ExecImage {
-  std::vector<std::string> environment;
-  std::vector<char*> argv, envp;
-
-  explicit ExecImage(const ProcessSpec& spec) {
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string text = *entry;
-      const std::string name = text.substr(0, text.find('='));
-      const bool replaced = std::any_of(spec.environment.begin(), spec.environment.end(),
-                                        [&](const auto& addition) { return addition.first == name; });
-      if (!replaced) environment.push_back(text);
-    }
-    for (const auto& [name, value] : spec.environment) environment.push_back(name + "=" + value);
-    for (const std::string& argument : spec.arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-    for (const std::string& entry : environment) envp.push_back(const_cast<char*>(entry.c_str()));
-    argv.push_back(nullptr);
-    envp.push_back(nullptr);
-  }
-};
-
-[[noreturn]] void become(const ExecImage& image, int output, pid_t launcher) {
+// The child between fork and exec. The launcher has one thread, so that the C library may be used here.
+[[noreturn]] void become(const ProcessSpec& spec, int output, pid_t launcher) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(127);  // it died before the line above
@@ -47,10 +27,15 @@ struct ExecImage {
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
   }
+  if (spec.inherited_fd >= 0) ::fcntl(spec.inherited_fd, F_SETFD, 0);
+  for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char*> arguments;
+  for (const std::string& argument : spec.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execve(image.argv[0], image.argv.data(), image.envp.data());
+  ::execv(arguments[0], arguments.data());
   ::_exit(127);
 }
 
@@ -71,13 +56,12 @@ std::string own_program() {
 Launcher::~Launcher() { kill_all(); }
 
 Result<std::size_t> Launcher::start(const ProcessSpec& spec) {
-  const ExecImage image(spec);
   Process process;
   if (spec.capture) process.output.reset(::memfd_create("rank-output", MFD_CLOEXEC));
   const pid_t launcher = ::getpid();
   process.pid = ::fork();
   if (process.pid < 0) return Errc::System;
-  if (process.pid == 0) become(image, process.output.get(), launcher);
+  if (process.pid == 0) become(spec, process.output.get(), launcher);
   ::setpgid(process.pid, process.pid);  // in both, so that neither order leaves a gap
   process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   process.running = true;

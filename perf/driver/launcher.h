@@ -17,9 +17,10 @@
 namespace mesh::driver {
 
 struct ProcessSpec {
-  std::vector<std::string> arguments;                            // the first is the program
-  std::vector<std::pair<std::string, std::string>> environment;  // added to ours
-  bool capture = false;                                          // keep stdout and stderr instead of sharing ours
+  std::vector<std::string> arguments{};                            // the first is the program
+  std::vector<std::pair<std::string, std::string>> environment{};  // added to ours
+  int inherited_fd = -1;                                           // one of ours that it gets, whatever its flags
+  bool capture = false;                                            // keep stdout and stderr instead of sharing ours
 };
 
 struct ProcessEnd {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{10000};
 
-ProcessSpec shell(const std::string& script) { return {{"/bin/sh", "-c", script}, {}, true}; }
+ProcessSpec shell(const std::string& script) { return {.arguments = {"/bin/sh", "-c", script}, .capture = true}; }
 
 TEST(Launcher, KeepsOutputEnvironmentAndExitStatus) {
   Launcher launcher;

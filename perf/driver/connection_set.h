@@ -1,0 +1,49 @@
+#pragma once
+// All connections of one communicator, made at once in NCCL's order: listen for every one to come, exchange the handles,
+// then connect and accept turn by turn on the service thread.
+// Thread: one owner. Bound: the timeout covers the whole set.
+
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/communicator.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::driver {
+
+// Every rank must ask for what the others expect of it.
+struct ConnectionPlan {
+  std::vector<int> send_to, recv_from;  // ranks; one connection each, for every channel
+  int channels = 1;
+  milliseconds timeout{30000};
+};
+
+class ConnectionSet {
+ public:
+  explicit ConnectionSet(Communicator& communicator) : communicator_(communicator) {}
+  ~ConnectionSet() { close(); }
+  ConnectionSet(const ConnectionSet&) = delete;
+  ConnectionSet& operator=(const ConnectionSet&) = delete;
+
+  // An ncclResult_t; the first that failed. kDriverTimeout too when a rank was lost meanwhile.
+  int connect(Bootstrap& bootstrap, const ConnectionPlan& plan);
+  int close();  // first failure of all
+
+  // By place in the plan and channel.
+  void* send(std::size_t peer, int channel = 0) const { return sends_[index(peer, channel)]; }
+  void* recv(std::size_t peer, int channel = 0) const { return recvs_[index(peer, channel)]; }
+
+ private:
+  std::size_t index(std::size_t peer, int channel) const {
+    return peer * static_cast<std::size_t>(channels_) + static_cast<std::size_t>(channel);
+  }
+  int listen_for_all(const ConnectionPlan& plan, std::string& offers);
+  int connect_all(const ConnectionPlan& plan, int own_rank, const std::vector<std::string>& offers);
+
+  Communicator& communicator_;
+  int channels_ = 1;
+  std::vector<void*> listens_, sends_, recvs_;
+};
+
+}  // namespace mesh::driver
