@@ -182,6 +182,7 @@ template <typename Io>
 void fields(Io& io, typename Io::template Of<Open>& body) {
   io.id(body.listener);
   io.u32(body.channel, {0, kChannelsMax - 1});
+  io.u32(body.life);
   io.u64(body.credits_address);
   io.list(body.credits_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
 }

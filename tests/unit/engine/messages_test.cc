@@ -73,7 +73,7 @@ Refuse sample<Refuse>() {
 }
 template <>
 Open sample<Open>() {
-  return {id_of(9), 8191, 0x7f0000001000, {1, 2, 3}};
+  return {id_of(9), 8191, 0xa1b2c3d4, 0x7f0000001000, {1, 2, 3}};
 }
 template <>
 Opened sample<Opened>() {
@@ -207,6 +207,7 @@ TEST(MessageOpen, KeepsEveryField) {
   ASSERT_TRUE(decode_bytes(body_of(encode(sample_header(), sample<Open>())), &out).ok());
   EXPECT_EQ(out.listener, id_of(9));
   EXPECT_EQ(out.channel, 8191u);
+  EXPECT_EQ(out.life, 0xa1b2c3d4u);
   EXPECT_EQ(out.credits_address, 0x7f0000001000u);
   EXPECT_EQ(out.credits_rkey, (std::vector<std::uint32_t>{1, 2, 3}));
 }
