@@ -1,7 +1,8 @@
 #pragma once
 // The sockets of the control path: one listening socket per engine, control connections, frames with deadlines. Knows bytes
 // and frames, nothing of links or channels. A stranger that says nothing, garbage or half a message is dropped at its
-// deadline and holds no more than one frame's memory; at most kStrangersMax unidentified connections exist (oldest dropped).
+// deadline and holds no more than one frame's memory; at most kStrangersMax unidentified connections exist: then the oldest is
+// dropped, and while that one is younger than kStrangerGraceNs the newcomers wait in the kernel's backlog.
 // Thread: all calls from whoever holds the engine's control mutex; wake() and wait() from any. Nothing blocks except wait().
 
 #include <mesh/config.h>
@@ -20,7 +21,8 @@
 namespace mesh::engine {
 
 inline constexpr int kStrangersMax = 64;
-inline constexpr std::uint64_t kFirstFrameTimeoutNs = 5'000'000'000;  // from accept to a whole first frame
+inline constexpr std::uint64_t kStrangerGraceNs = 1'000'000'000;      // no stranger gives way to a newer one before
+inline constexpr std::uint64_t kFirstFrameTimeoutNs = 5'000'000'000;  // from accept to identify(), at its first frame
 inline constexpr std::uint64_t kFrameTimeoutNs = 10'000'000'000;      // from a frame's first byte to its last
 inline constexpr std::uint64_t kDialTimeoutNs = 10'000'000'000;       // per address
 
@@ -29,9 +31,10 @@ using ConnectionId = std::uint64_t;  // never reused; 0 is none
 class ControlEvents {
  public:
   virtual void on_dialed(ConnectionId id) = 0;  // the connection is up, send() works
-  // A whole, well-formed header and its body. Answer false: the connection is dropped (the handler has logged why).
+  // A whole, well-formed header and its body. Answer false: the connection is dropped as by close() (the handler has logged why).
   virtual bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) = 0;
-  // EOF, reset, deadline, malformed frame, dial failed on every address. Not called after close(). text says why, one line.
+  // EOF, reset, deadline, malformed frame, dial failed on every address. text names the peer and says why, one line.
+  // Not called after close(), from inside a call of the plane other than poll_once, nor for a stranger that sent no whole frame.
   virtual void on_lost(ConnectionId id, Errc reason, const std::string& text) = 0;
 
  protected:

@@ -1,0 +1,192 @@
+#include "engine/control_connection.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::size_t kPrefixBytes = 6;  // magic and version: enough to tell ours from others
+constexpr int kDiscardsMax = 16;         // per pass of a closing connection
+constexpr std::size_t kDiscardBytes = 4096;
+
+std::string error_text(int error) { return std::generic_category().message(error); }
+
+// recv and send answers that mean "ask again when the socket is ready".
+bool again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS || error == ENOMEM; }
+
+// A dial to a port of our own host that nobody listens on may meet itself: TCP allows it when the port picked is the port dialed.
+bool connected_to_itself(int fd) {
+  sockaddr_storage local{};
+  sockaddr_storage peer{};
+  socklen_t local_bytes = sizeof local;
+  socklen_t peer_bytes = sizeof peer;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_bytes) != 0) return false;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0) return false;
+  return local_bytes == peer_bytes && std::memcmp(&local, &peer, local_bytes) == 0;
+}
+
+}  // namespace
+
+ReadOutcome FrameReader::read(int fd) {
+  bool any = false;
+  while (true) {
+    const bool in_header = header_got_ < kFrameHeaderBytes;
+    if (!in_header && body_got_ == body_.size()) return ReadOutcome::Frame;
+    const std::span<std::byte> room =
+        in_header ? std::span<std::byte>(header_bytes_).subspan(header_got_) : std::span<std::byte>(body_).subspan(body_got_);
+    const ssize_t received = ::recv(fd, room.data(), room.size(), MSG_DONTWAIT);
+    if (received < 0 && again(errno)) return any ? ReadOutcome::Partial : ReadOutcome::Idle;
+    if (received <= 0) return end_of_stream(received);
+    any = true;
+    (in_header ? header_got_ : body_got_) += static_cast<std::size_t>(received);
+    if (in_header && !header_acceptable()) return ReadOutcome::Lost;
+  }
+}
+
+bool FrameReader::header_acceptable() {
+  if (header_got_ < kPrefixBytes) return true;
+  std::uint16_t version = 0;
+  const Result<FrameHeader> header = decode_header(header_bytes_.data(), header_got_, &version);
+  if (version == 0) {
+    loss_ = {Errc::Protocol, "sent garbage"};
+    return false;
+  }
+  if (version != kProtocolVersion) {
+    loss_ = {Errc::Protocol, fmt::format("it speaks version {}, we speak {}", version, kProtocolVersion)};
+    return false;
+  }
+  if (header_got_ < kFrameHeaderBytes) return true;
+  if (!header.ok()) {
+    loss_ = {Errc::Protocol, "sent a malformed header"};
+    return false;
+  }
+  header_ = *header;
+  body_.resize(header_.body_bytes);
+  body_got_ = 0;
+  return true;
+}
+
+ReadOutcome FrameReader::end_of_stream(long received) {
+  if (received < 0) {
+    loss_ = {Errc::PeerGone, fmt::format("{}, after {}", error_text(errno), describe())};
+  } else {
+    loss_ = {Errc::PeerGone,
+             in_frame() || !spoke_ ? fmt::format("closed the connection after {}", describe()) : "closed the connection"};
+  }
+  return ReadOutcome::Lost;
+}
+
+Bytes FrameReader::take_body() {
+  spoke_ = true;
+  header_got_ = 0;
+  body_got_ = 0;
+  return std::exchange(body_, {});
+}
+
+std::string FrameReader::describe() const {
+  if (!in_frame()) return "nothing";
+  const std::size_t whole = kFrameHeaderBytes + (header_got_ < kFrameHeaderBytes ? 0 : body_.size());
+  return fmt::format("half a message ({} of {} bytes)", header_got_ + body_got_, whole);
+}
+
+bool SendQueue::push(Bytes frame) {
+  if (frame.size() > kSendQueueBytesMax - bytes_) return false;
+  bytes_ += frame.size();
+  frames_.push_back(std::move(frame));
+  return true;
+}
+
+bool SendQueue::flush(int fd) {
+  while (!frames_.empty()) {
+    const std::span<const std::byte> rest = std::span<const std::byte>(frames_.front()).subspan(first_sent_);
+    const ssize_t sent = ::send(fd, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && again(errno)) return true;
+    if (sent < 0) {
+      frames_.clear();
+      first_sent_ = bytes_ = 0;
+      return false;
+    }
+    first_sent_ += static_cast<std::size_t>(sent);
+    bytes_ -= static_cast<std::size_t>(sent);
+    if (first_sent_ < frames_.front().size()) continue;
+    frames_.pop_front();
+    first_sent_ = 0;
+  }
+  return true;
+}
+
+std::uint32_t Connection::wanted_events() const noexcept {
+  const bool sending = !queue.empty();
+  switch (state) {
+    case ConnectionState::Dialing: return EPOLLOUT;
+    case ConnectionState::Up: return sending ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    case ConnectionState::Closing: return sending ? EPOLLOUT : EPOLLIN;
+    case ConnectionState::Lost: return 0;
+  }
+  return 0;
+}
+
+Loss named(const Connection& connection, const Loss& loss) {
+  return {loss.reason, fmt::format("{}: {}", connection.name, loss.text)};
+}
+
+void note_dial_failure(Connection& connection, Errc reason, const std::string& text) {
+  Loss& loss = connection.dial_loss;
+  loss.reason = reason;
+  loss.text += fmt::format("{}{}: {}", loss.text.empty() ? "" : "; ", connection.name, text);
+}
+
+bool dial_next(Connection& connection) {
+  while (connection.next_candidate < connection.candidates.size()) {
+    const SocketAddress& address = connection.candidates[connection.next_candidate++];
+    connection.name = address.text_with_port(connection.port);
+    Result<UniqueFd> fd = tcp_connect_start(address, connection.port);
+    if (fd.ok()) {
+      connection.fd = std::move(*fd);
+      return true;
+    }
+    note_dial_failure(connection, fd.code(), error_text(errno));
+  }
+  if (connection.candidates.empty()) connection.dial_loss = {Errc::Unreachable, "no address to connect to"};
+  return false;
+}
+
+Status dial_result(Connection& connection) {
+  const Status status = tcp_connect_result(connection.fd.get());
+  if (status.code() == Errc::WouldBlock) return status;
+  if (!status.ok()) {
+    note_dial_failure(connection, status.code(), error_text(errno));
+    return status;
+  }
+  if (!connected_to_itself(connection.fd.get())) return {};
+  note_dial_failure(connection, Errc::Unreachable, "nobody listens there");
+  return Errc::Unreachable;
+}
+
+bool closing_done(Connection& connection) {
+  const int fd = connection.fd.get();
+  if (!connection.queue.empty()) {
+    if (!connection.queue.flush(fd)) return true;
+    if (!connection.queue.empty()) return false;
+  }
+  ::shutdown(fd, SHUT_WR);
+  std::array<std::byte, kDiscardBytes> discarded;
+  for (int i = 0; i < kDiscardsMax; ++i) {
+    const ssize_t received = ::recv(fd, discarded.data(), discarded.size(), MSG_DONTWAIT);
+    if (received > 0) continue;
+    return received == 0 || !again(errno);
+  }
+  return false;
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,28 @@
+#pragma once
+// The listening socket and the addresses at which peers find it, by NCCL_SOCKET_IFNAME's and NCCL_SOCKET_FAMILY's rules.
+// Thread: the owner of the control plane. Bound: kListenAddressesMax addresses.
+
+#include <mesh/status.h>
+
+#include "engine/control_plane.h"
+#include "src/base/socket.h"
+#include "src/base/unique_fd.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh::engine {
+
+inline constexpr std::size_t kListenAddressesMax = 8;
+
+struct ControlListener {
+  UniqueFd fd;
+  std::uint16_t port = 0;
+  std::vector<SocketAddress> addresses;  // the bootstrap interface's first
+};
+
+// NotFound: no interface fits the rules. System: the kernel refused. Both logged.
+Result<ControlListener> open_listener(const ControlPlaneOptions& options);
+
+}  // namespace mesh::engine

@@ -1,0 +1,249 @@
+#include "engine/control_plane_impl.h"
+
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::uint64_t kCloseTimeoutNs = 1'000'000'000;
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+
+}  // namespace
+
+Status Plane::open(const ControlPlaneOptions& options) {
+  if (const Status status = watcher_.open(); !status.ok()) return status;
+  Result<ControlListener> listener = open_listener(options);
+  if (!listener.ok()) return listener.status();
+  listener_ = std::move(*listener);
+  return watcher_.watch(listener_.fd.get(), kListenerToken, EPOLLIN);
+}
+
+Connection* Plane::find(ConnectionId id) const {
+  const auto found = connections_.find(id);
+  return found == connections_.end() ? nullptr : found->second.get();
+}
+
+Connection& Plane::add() {
+  auto connection = std::make_unique<Connection>();
+  connection->id = ++last_id_;
+  return *connections_.emplace(last_id_, std::move(connection)).first->second;
+}
+
+void Plane::erase(ConnectionId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  drop_socket(*found->second);
+  connections_.erase(found);
+  forget_stranger(id);
+}
+
+void Plane::note_deadline(std::uint64_t deadline_ns) noexcept {
+  if (deadline_ns >= next_deadline_ns_.load(std::memory_order_relaxed)) return;
+  next_deadline_ns_.store(deadline_ns, std::memory_order_release);
+  watcher_.wake();  // wait() may be asleep with a later deadline
+}
+
+// Closing alone would leave the socket in epoll for as long as a forked child holds a copy of it.
+void Plane::drop_socket(Connection& connection) {
+  if (connection.fd.valid()) watcher_.forget(connection.fd.get());
+  connection.fd.reset();
+}
+
+void Plane::update_watch(Connection& connection) {
+  const std::uint32_t wanted = connection.wanted_events();
+  if (wanted == connection.watched) return;
+  connection.watched = wanted;
+  watcher_.change(connection.fd.get(), connection.id, wanted);
+}
+
+// Ends a connection and tells whoever has heard of it. The connection stays, unusable, until the handler has returned.
+void Plane::lose(ConnectionId id, const Loss& loss) {
+  Connection* connection = find(id);
+  if (strangers_.contains(id)) LOG_INFO("control: dropped a stranger, {}", loss.text);
+  connection->state = ConnectionState::Lost;
+  drop_socket(*connection);
+  if (connection->known) events_.on_lost(id, loss.reason, loss.text);
+  erase(id);
+}
+
+// For calls that must not call back: the next poll_once reports it.
+void Plane::lose_later(Connection& connection, Loss loss) {
+  connection.loss = std::move(loss);
+  connection.step_deadline_ns = 0;
+  note_deadline(0);
+}
+
+ConnectionId Plane::dial(std::span<const SocketAddress> addresses, std::uint16_t port) {
+  Connection& connection = add();
+  connection.state = ConnectionState::Dialing;
+  connection.known = true;
+  connection.port = port;
+  connection.candidates.assign(addresses.begin(), addresses.end());
+  start_dial(connection);
+  return connection.id;
+}
+
+void Plane::start_dial(Connection& connection) {
+  drop_socket(connection);
+  while (dial_next(connection)) {
+    if (!watcher_.watch(connection.fd.get(), connection.id, EPOLLOUT).ok()) {
+      note_dial_failure(connection, Errc::System, "cannot be watched");
+      continue;
+    }
+    connection.watched = EPOLLOUT;
+    connection.step_deadline_ns = clock_.now_ns() + kDialTimeoutNs;
+    note_deadline(connection.step_deadline_ns);
+    return;
+  }
+  drop_socket(connection);
+  lose_later(connection, connection.dial_loss);
+}
+
+void Plane::advance_dial(ConnectionId id) {
+  Connection& connection = *find(id);
+  const Status status = dial_result(connection);
+  if (status.code() == Errc::WouldBlock) return;
+  if (!status.ok()) {
+    start_dial(connection);
+    return;
+  }
+  connection.state = ConnectionState::Up;
+  connection.step_deadline_ns = kNever;
+  connection.send_broken = !connection.queue.flush(connection.fd.get());
+  update_watch(connection);
+  events_.on_dialed(id);
+}
+
+bool Plane::send(ConnectionId id, Bytes frame) {
+  Connection* connection = find(id);
+  if (connection == nullptr || connection->loss || connection->send_broken) return false;
+  if (connection->state != ConnectionState::Up && connection->state != ConnectionState::Dialing) return false;
+  if (!connection->queue.push(std::move(frame))) {
+    lose_later(*connection, named(*connection, {Errc::Exhausted,
+                                                fmt::format("takes nothing, over {} bytes wait to be sent", kSendQueueBytesMax)}));
+    return false;
+  }
+  if (connection->state == ConnectionState::Dialing) return true;
+  // A socket that fails here may still hold the peer's last words: reading them ends in the reason.
+  connection->send_broken = !connection->queue.flush(connection->fd.get());
+  update_watch(*connection);
+  return !connection->send_broken;
+}
+
+void Plane::identify(ConnectionId id) {
+  Connection* connection = find(id);
+  if (connection == nullptr) return;
+  connection->stranger_deadline_ns = kNever;
+  connection->known = true;
+  forget_stranger(id);
+}
+
+void Plane::close(ConnectionId id) {
+  Connection* connection = find(id);
+  if (connection == nullptr || connection->state == ConnectionState::Closing || connection->state == ConnectionState::Lost) return;
+  if (connection->state == ConnectionState::Dialing || connection->loss) {
+    erase(id);
+    return;
+  }
+  connection->state = ConnectionState::Closing;
+  connection->stranger_deadline_ns = kNever;
+  connection->step_deadline_ns = clock_.now_ns() + kCloseTimeoutNs;
+  note_deadline(connection->step_deadline_ns);
+  advance_close(id);
+}
+
+void Plane::advance_close(ConnectionId id) {
+  Connection& connection = *find(id);
+  if (closing_done(connection)) {
+    erase(id);
+  } else {
+    update_watch(connection);
+  }
+}
+
+std::string Plane::peer_name(ConnectionId id) const {
+  const Connection* connection = find(id);
+  return connection == nullptr ? "unknown" : connection->name;
+}
+
+bool Plane::poll_once() {
+  std::array<epoll_event, kEventsPerPass> room;
+  bool active = false;
+  for (const epoll_event& event : watcher_.ready(room)) {
+    if (event.data.u64 == SocketWatcher::kWakeToken) {
+      watcher_.wake_taken();
+    } else if (event.data.u64 == kListenerToken) {
+      active = accept_strangers() || active;
+    } else {
+      active = on_event(event.data.u64, event.events) || active;
+    }
+  }
+  const std::uint64_t now_ns = clock_.now_ns();
+  if (now_ns >= next_deadline_ns_.load(std::memory_order_relaxed)) active = expire(now_ns) || active;
+  return active;
+}
+
+void Plane::wait(int timeout_ms) {
+  const std::uint64_t deadline_ns = next_deadline_ns_.load(std::memory_order_acquire);
+  if (deadline_ns != kNever) {
+    const std::uint64_t now_ns = clock_.now_ns();
+    const std::uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    const auto left_ms = static_cast<int>(std::min<std::uint64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, INT32_MAX));
+    timeout_ms = timeout_ms < 0 ? left_ms : std::min(timeout_ms, left_ms);
+  }
+  watcher_.wait(timeout_ms);
+}
+
+bool Plane::on_event(ConnectionId id, std::uint32_t events) {
+  Connection* connection = find(id);
+  if (connection == nullptr || connection->loss) return false;  // closed earlier in this pass, or about to be reported
+  switch (connection->state) {
+    case ConnectionState::Dialing: advance_dial(id); return true;
+    case ConnectionState::Closing: advance_close(id); return true;
+    case ConnectionState::Lost: return false;
+    case ConnectionState::Up: break;
+  }
+  if ((events & EPOLLOUT) != 0 && !connection->send_broken) {
+    connection->send_broken = !connection->queue.flush(connection->fd.get());
+    update_watch(*connection);
+  }
+  const bool sent = (events & EPOLLOUT) != 0;
+  return ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && read_frame(id)) || sent;
+}
+
+// At most one frame. True: something came.
+bool Plane::read_frame(ConnectionId id) {
+  Connection& connection = *find(id);
+  switch (connection.reader.read(connection.fd.get())) {
+    case ReadOutcome::Idle: return false;
+    case ReadOutcome::Partial:
+      if (connection.step_deadline_ns == kNever) connection.step_deadline_ns = clock_.now_ns() + kFrameTimeoutNs;
+      note_deadline(connection.step_deadline_ns);
+      return true;
+    case ReadOutcome::Frame: deliver(id); return true;
+    case ReadOutcome::Lost: lose(id, named(connection, connection.reader.loss())); return true;
+  }
+  return false;
+}
+
+void Plane::deliver(ConnectionId id) {
+  Connection& connection = *find(id);
+  const FrameHeader header = connection.reader.header();
+  const Bytes body = connection.reader.take_body();  // ours: the handler may close the connection
+  connection.step_deadline_ns = kNever;
+  connection.known = true;
+  if (!events_.on_frame(id, header, body)) close(id);
+}
+
+Result<std::unique_ptr<ControlPlane>> ControlPlane::open(const ControlPlaneOptions& options, ControlEvents& events) {
+  auto plane = std::make_unique<Plane>(options.clock, events);
+  if (const Status status = plane->open(options); !status.ok()) return status;
+  return std::unique_ptr<ControlPlane>(std::move(plane));
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,86 @@
+#pragma once
+// The control plane's sockets. Connections are found by id before every use: any callback may close any of them.
+// Thread: as ControlPlane. Bounds: kEventsPerPass and kAcceptsPerPass in one pass, kStrangersMax strangers.
+
+#include "engine/control_connection.h"
+#include "engine/control_listener.h"
+#include "engine/control_plane.h"
+#include "engine/socket_watcher.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+namespace mesh::engine {
+
+class Plane final : public ControlPlane {
+ public:
+  static constexpr std::size_t kEventsPerPass = 64;
+  static constexpr int kAcceptsPerPass = 64;
+  static constexpr std::uint64_t kListenerToken = std::numeric_limits<std::uint64_t>::max();
+
+  Plane(const Clock& clock, ControlEvents& events) : clock_(clock), events_(events) {}
+
+  Status open(const ControlPlaneOptions& options);
+
+  std::uint16_t port() const noexcept override { return listener_.port; }
+  std::span<const SocketAddress> addresses() const noexcept override { return listener_.addresses; }
+
+  ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) override;
+  bool send(ConnectionId id, Bytes frame) override;
+  void identify(ConnectionId id) override;
+  void close(ConnectionId id) override;
+  std::string peer_name(ConnectionId id) const override;
+
+  bool poll_once() override;
+  void wait(int timeout_ms) override;
+  void wake() noexcept override { watcher_.wake(); }
+
+ private:
+  Connection* find(ConnectionId id) const;
+  Connection& add();
+  void erase(ConnectionId id);
+  void lose(ConnectionId id, const Loss& loss);
+  void lose_later(Connection& connection, Loss loss);
+  void drop_socket(Connection& connection);
+  void update_watch(Connection& connection);
+  void note_deadline(std::uint64_t deadline_ns) noexcept;
+
+  bool on_event(ConnectionId id, std::uint32_t events);
+  bool read_frame(ConnectionId id);
+  void deliver(ConnectionId id);
+  void advance_dial(ConnectionId id);
+  void start_dial(Connection& connection);
+  void advance_close(ConnectionId id);
+
+  bool accept_strangers();
+  bool make_room();
+  void adopt(AcceptedSocket accepted);
+  bool crowded() const noexcept { return strangers_.size() >= static_cast<std::size_t>(kStrangersMax); }
+  void forget_stranger(ConnectionId id);
+  void pause_accepting(std::uint64_t until_ns);
+  void resume_accepting();
+
+  bool expire(std::uint64_t now_ns);
+  void on_deadline(ConnectionId id);
+
+  Clock clock_;
+  ControlEvents& events_;
+  SocketWatcher watcher_;
+  ControlListener listener_;
+  std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
+  std::set<ConnectionId> strangers_;  // ids grow, so the first is the oldest
+  ConnectionId last_id_ = 0;
+  std::uint64_t accept_again_ns_ = kNever;  // kNever: accepting
+  bool accept_failed_ = false;              // logged, and not yet over
+  std::atomic<std::uint64_t> next_deadline_ns_{
+      kNever};  // never later than the nearest one; released by the owner, acquired in wait()
+};
+
+}  // namespace mesh::engine

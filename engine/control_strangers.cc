@@ -1,0 +1,140 @@
+#include "engine/control_plane_impl.h"
+
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+// Who connects to us, and whose time is up.
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::uint64_t kAcceptRetryNs = 100'000'000;  // after the process ran out of descriptors
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
+}  // namespace
+
+bool Plane::accept_strangers() {
+  if (accept_again_ns_ != kNever) return false;  // paused earlier in this pass
+  bool active = false;
+  for (int i = 0; i < kAcceptsPerPass; ++i) {
+    if (crowded() && !make_room()) return active;
+    Result<AcceptedSocket> accepted = tcp_accept(listener_.fd.get());
+    if (accepted.code() == Errc::WouldBlock) return active;
+    if (!accepted.ok()) {
+      if (!accept_failed_) LOG_WARN("control: cannot accept connections: {}", std::generic_category().message(errno));
+      accept_failed_ = true;
+      pause_accepting(clock_.now_ns() + kAcceptRetryNs);  // the socket stays readable, looking again at once would spin
+      return active;
+    }
+    accept_failed_ = false;
+    adopt(std::move(*accepted));
+    active = true;
+  }
+  return active;
+}
+
+// The oldest stranger gives way to the next, but not before it had a fair chance to speak: a burst of honest peers is
+// accepted faster than it is read, and waits in the kernel's backlog meanwhile.
+bool Plane::make_room() {
+  const ConnectionId oldest = *strangers_.begin();
+  if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
+  if (!crowded()) return true;
+  const Connection& still = *find(*strangers_.begin());
+  const std::uint64_t due_ns = still.accepted_ns + kStrangerGraceNs;
+  if (clock_.now_ns() < due_ns) {
+    pause_accepting(due_ns);
+    return false;
+  }
+  if (still.state == ConnectionState::Closing) {
+    erase(still.id);
+  } else {
+    lose(still.id,
+         named(still, {Errc::Exhausted, fmt::format("oldest of {}, had sent {}", kStrangersMax, still.reader.describe())}));
+  }
+  return true;
+}
+
+void Plane::adopt(AcceptedSocket accepted) {
+  const std::uint64_t now_ns = clock_.now_ns();
+  Connection& connection = add();
+  connection.fd = std::move(accepted.fd);
+  connection.name = accepted.peer.text_with_port(accepted.peer_port);
+  connection.accepted_ns = now_ns;
+  connection.stranger_deadline_ns = now_ns + kFirstFrameTimeoutNs;
+  connection.watched = EPOLLIN;
+  strangers_.insert(connection.id);
+  note_deadline(connection.stranger_deadline_ns);
+  if (!watcher_.watch(connection.fd.get(), connection.id, EPOLLIN).ok()) erase(connection.id);
+}
+
+void Plane::forget_stranger(ConnectionId id) {
+  strangers_.erase(id);
+  if (!crowded() && !accept_failed_) resume_accepting();
+}
+
+void Plane::pause_accepting(std::uint64_t until_ns) {
+  accept_again_ns_ = until_ns;
+  watcher_.change(listener_.fd.get(), kListenerToken, 0);
+  note_deadline(until_ns);
+}
+
+void Plane::resume_accepting() {
+  if (accept_again_ns_ == kNever) return;
+  accept_again_ns_ = kNever;
+  watcher_.change(listener_.fd.get(), kListenerToken, EPOLLIN);
+}
+
+bool Plane::expire(std::uint64_t now_ns) {
+  std::vector<ConnectionId> expired;
+  const bool resumed = now_ns >= accept_again_ns_;
+  if (resumed) resume_accepting();
+  std::uint64_t next_ns = accept_again_ns_;
+  for (const auto& [id, connection] : connections_) {
+    if (now_ns >= connection->deadline_ns()) {
+      expired.push_back(id);
+    } else {
+      next_ns = std::min(next_ns, connection->deadline_ns());
+    }
+  }
+  next_deadline_ns_.store(next_ns, std::memory_order_release);
+  std::sort(expired.begin(), expired.end());  // in order of age, so that a manual clock's runs repeat
+  for (const ConnectionId id : expired) {
+    if (find(id) != nullptr) on_deadline(id);
+    if (const Connection* left = find(id); left != nullptr) note_deadline(left->deadline_ns());
+  }
+  return resumed || !expired.empty();
+}
+
+// We may be the late ones (a stopped process): what has arrived meanwhile counts, so look before judging.
+void Plane::on_deadline(ConnectionId id) {
+  Connection* connection = find(id);
+  if (connection->loss) {
+    lose(id, Loss(*connection->loss));
+    return;
+  }
+  switch (connection->state) {
+    case ConnectionState::Dialing: advance_dial(id); break;
+    case ConnectionState::Closing: erase(id); return;
+    case ConnectionState::Lost: return;
+    case ConnectionState::Up: read_frame(id); break;
+  }
+  connection = find(id);
+  const std::uint64_t now_ns = clock_.now_ns();
+  if (connection == nullptr || now_ns < connection->deadline_ns() || connection->loss) return;
+  if (connection->state == ConnectionState::Dialing) {
+    note_dial_failure(*connection, Errc::Timeout, "no answer");
+    start_dial(*connection);
+  } else if (connection->state == ConnectionState::Up) {
+    const std::uint64_t limit_ns = now_ns >= connection->stranger_deadline_ns ? kFirstFrameTimeoutNs : kFrameTimeoutNs;
+    lose(id, named(*connection,
+                   {Errc::Timeout, fmt::format("sent {} in {} s", connection->reader.describe(), limit_ns / kNsPerSecond)}));
+  }
+}
+
+}  // namespace mesh::engine

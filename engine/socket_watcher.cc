@@ -1,0 +1,64 @@
+#include "engine/socket_watcher.h"
+
+#include "src/base/fork_guard.h"
+#include "src/base/log.h"
+
+#include <cerrno>
+#include <system_error>
+
+#include <sys/eventfd.h>
+
+namespace mesh::engine {
+
+Status SocketWatcher::open() {
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_.valid() || !event_.valid()) {
+    LOG_WARN("control: no epoll or eventfd: {}", std::generic_category().message(errno));
+    return Errc::System;
+  }
+  fork_close_fd(epoll_.get());
+  fork_close_fd(event_.get());
+  return watch(event_.get(), kWakeToken, EPOLLIN);
+}
+
+Status SocketWatcher::watch(int fd, std::uint64_t token, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = token;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  LOG_WARN("control: cannot watch a socket: {}", std::generic_category().message(errno));
+  return Errc::System;
+}
+
+void SocketWatcher::change(int fd, std::uint64_t token, std::uint32_t events) noexcept {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = token;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
+void SocketWatcher::forget(int fd) noexcept { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+
+std::span<epoll_event> SocketWatcher::ready(std::span<epoll_event> room) noexcept {
+  const int count = ::epoll_wait(epoll_.get(), room.data(), static_cast<int>(room.size()), 0);
+  return count > 0 ? room.first(static_cast<std::size_t>(count)) : std::span<epoll_event>{};
+}
+
+void SocketWatcher::wait(int timeout_ms) noexcept {
+  epoll_event event{};
+  ::epoll_wait(epoll_.get(), &event, 1, timeout_ms);
+}
+
+void SocketWatcher::wake() noexcept {
+  if (!woken_.exchange(true, std::memory_order_acq_rel)) ::eventfd_write(event_.get(), 1);
+}
+
+void SocketWatcher::wake_taken() noexcept {
+  // Emptied before the flag falls: the other way round a wake between the two would be swallowed and the flag stay up for good.
+  eventfd_t count = 0;
+  ::eventfd_read(event_.get(), &count);
+  woken_.exchange(false, std::memory_order_acq_rel);
+}
+
+}  // namespace mesh::engine

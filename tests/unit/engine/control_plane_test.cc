@@ -1,0 +1,240 @@
+#include "engine/control_plane.h"
+
+#include "engine/control_connection.h"
+#include "tests/unit/engine/control_fixture.h"
+
+#include <numeric>
+#include <thread>
+
+namespace mesh::engine {
+
+TEST_F(ControlPlaneTest, ListensOnTheNamedInterface) {
+  EXPECT_NE(ours_->port(), 0u);
+  ASSERT_EQ(ours_->addresses().size(), 1u);
+  EXPECT_EQ(ours_->addresses()[0], loopback());
+}
+
+TEST_F(ControlPlaneTest, UnknownInterfaceIsNotFound) {
+  ControlPlaneOptions options;
+  options.socket_ifname = "=no-such-interface";
+  EXPECT_EQ(ControlPlane::open(options, our_events_).code(), Errc::NotFound);
+  EXPECT_TRUE(logged("no-such-interface"));
+}
+
+TEST_F(ControlPlaneTest, OpensWithoutAnyRule) {
+  Recorder events;
+  const auto plane = ControlPlane::open({}, events);
+  ASSERT_TRUE(plane.ok());
+  EXPECT_GE((*plane)->addresses().size(), 1u);
+  EXPECT_LE((*plane)->addresses().size(), 8u);
+}
+
+TEST_F(ControlPlaneTest, CarriesFramesBothWays) {
+  const ConnectionId id = dial_theirs();
+  our_events_.when_dialed = [&](ConnectionId dialed) { EXPECT_TRUE(ours_->send(dialed, frame_of(1, 100))); };
+  their_events_.when_frame = [&](const Recorder::Frame& frame) {
+    theirs_->identify(frame.id);
+    EXPECT_TRUE(theirs_->send(frame.id, frame_of(2, 0)));
+    return true;
+  };
+  ASSERT_TRUE(turn_until([&] { return our_events_.frames.size() == 1; }));
+  EXPECT_EQ(our_events_.dialed, std::vector<ConnectionId>{id});
+  EXPECT_EQ(our_events_.frames[0].id, id);
+  EXPECT_EQ(our_events_.frames[0].header.sequence, 2u);
+  EXPECT_TRUE(our_events_.frames[0].body.empty());
+  ASSERT_EQ(their_events_.frames.size(), 1u);
+  const Bytes expected = frame_of(1, 100);
+  EXPECT_EQ(their_events_.frames[0].body, Bytes(expected.begin() + kFrameHeaderBytes, expected.end()));
+  EXPECT_EQ(ours_->peer_name(id), "127.0.0.1:" + std::to_string(theirs_->port()));
+  EXPECT_TRUE(our_events_.lost.empty() && their_events_.lost.empty());
+}
+
+TEST_F(ControlPlaneTest, WhatIsSentBeforeTheDialIsUpArrives) {
+  const ConnectionId id = dial_theirs();
+  EXPECT_TRUE(ours_->send(id, frame_of(7)));
+  ASSERT_TRUE(turn_until([&] { return their_events_.frames.size() == 1; }));
+  EXPECT_EQ(their_events_.frames[0].header.sequence, 7u);
+}
+
+TEST_F(ControlPlaneTest, CarriesTheLargestFramesInOrder) {
+  constexpr std::size_t kFrames = 60;  // 60 of 16 KiB: just under the queue's bound
+  const ConnectionId id = dial_theirs();
+  their_events_.when_frame = [&](const Recorder::Frame& frame) {
+    theirs_->identify(frame.id);
+    return true;
+  };
+  for (std::size_t i = 0; i < kFrames; ++i) ASSERT_TRUE(ours_->send(id, frame_of(i, kBodyBytesMax)));
+  ASSERT_TRUE(turn_until([&] { return their_events_.frames.size() == kFrames; }));
+  for (std::size_t i = 0; i < kFrames; ++i) {
+    const Bytes expected = frame_of(i, kBodyBytesMax);
+    ASSERT_TRUE(std::equal(their_events_.frames[i].body.begin(), their_events_.frames[i].body.end(),
+                           expected.begin() + kFrameHeaderBytes, expected.end()));
+  }
+}
+
+TEST_F(ControlPlaneTest, APassTakesOneFramePerConnection) {
+  const UniqueFd client = raw_client();
+  our_events_.when_frame = [&](const Recorder::Frame& frame) {
+    ours_->identify(frame.id);
+    return true;
+  };
+  Bytes five;
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    const Bytes frame = frame_of(i, 3);
+    five.insert(five.end(), frame.begin(), frame.end());
+  }
+  raw_send(client, five);
+  while (our_events_.frames.size() < 5) {
+    const std::size_t before = our_events_.frames.size();
+    ours_->poll_once();
+    ASSERT_LE(our_events_.frames.size(), before + 1);
+  }
+}
+
+TEST_F(ControlPlaneTest, SixHundredDialsAtOnceAreAllServed) {
+  constexpr std::size_t kDials = 600;
+  their_events_.when_frame = [&](const Recorder::Frame& frame) {
+    theirs_->identify(frame.id);
+    return theirs_->send(frame.id, frame_of(frame.header.sequence));
+  };
+  our_events_.when_dialed = [&](ConnectionId id) { ours_->send(id, frame_of(id)); };
+  for (std::size_t i = 0; i < kDials; ++i) dial_theirs();
+  ASSERT_TRUE(turn_until([&] { return our_events_.frames.size() == kDials; }));
+  for (const Recorder::Frame& frame : our_events_.frames) EXPECT_EQ(frame.header.sequence, frame.id);
+  EXPECT_TRUE(our_events_.lost.empty() && their_events_.lost.empty());
+  EXPECT_EQ(their_clock_ns_.load(), 0u) << "no deadline was needed";
+}
+
+TEST_F(ControlPlaneTest, EndOfTheOtherSideIsPeerGone) {
+  const ConnectionId id = dial_theirs();
+  ASSERT_TRUE(turn_until([&] { return !our_events_.dialed.empty(); }));
+  theirs_.reset();
+  ASSERT_TRUE(turn_until([&] { return !our_events_.lost.empty(); }));
+  EXPECT_EQ(our_events_.lost[0].id, id);
+  EXPECT_EQ(our_events_.lost[0].reason, Errc::PeerGone);
+  EXPECT_NE(our_events_.lost[0].text.find("127.0.0.1:"), std::string::npos) << our_events_.lost[0].text;
+  EXPECT_FALSE(ours_->send(id, frame_of(1)));
+}
+
+TEST_F(ControlPlaneTest, ResetIsPeerGone) {
+  UniqueFd client = raw_client();
+  our_events_.when_frame = [&](const Recorder::Frame& frame) {
+    ours_->identify(frame.id);
+    return true;
+  };
+  raw_send(client, frame_of(1));
+  ASSERT_TRUE(turn_until([&] { return !our_events_.frames.empty(); }));
+  const linger at_once{1, 0};
+  ::setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  client.reset();
+  ASSERT_TRUE(turn_until([&] { return !our_events_.lost.empty(); }));
+  EXPECT_EQ(our_events_.lost[0].reason, Errc::PeerGone);
+}
+
+TEST_F(ControlPlaneTest, APeerThatReadsNothingIsLostAtTheQueuesBound) {
+  const UniqueFd client = raw_client();
+  our_events_.when_frame = [&](const Recorder::Frame& frame) {
+    ours_->identify(frame.id);
+    return true;
+  };
+  raw_send(client, frame_of(1));
+  ASSERT_TRUE(turn_until([&] { return !our_events_.frames.empty(); }));
+  const ConnectionId id = our_events_.frames[0].id;
+  std::size_t accepted = 0;
+  while (ours_->send(id, frame_of(2, kBodyBytesMax)) && accepted < 100'000) ++accepted;  // loopback's buffers come first
+  EXPECT_GE(accepted, kSendQueueBytesMax / (kBodyBytesMax + kFrameHeaderBytes));
+  EXPECT_LT(accepted, 100'000u);
+  EXPECT_TRUE(our_events_.lost.empty()) << "never from inside send()";
+  EXPECT_FALSE(ours_->send(id, frame_of(3)));
+  ours_->wait(-1);  // must not sleep on what send() found
+  ours_->poll_once();
+  ASSERT_EQ(our_events_.lost.size(), 1u);
+  EXPECT_EQ(our_events_.lost[0].reason, Errc::Exhausted);
+}
+
+TEST_F(ControlPlaneTest, FallsBackFromARefusedAddress) {
+  const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
+  const ConnectionId id = ours_->dial(addresses, theirs_->port());
+  ASSERT_TRUE(turn_until([&] { return !our_events_.dialed.empty(); }));
+  EXPECT_EQ(ours_->peer_name(id), "127.0.0.1:" + std::to_string(theirs_->port()));
+  EXPECT_TRUE(our_events_.lost.empty());
+}
+
+TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
+  // A listener whose backlog is full answers no further SYN.
+  sockaddr_storage storage{};
+  const socklen_t bytes = loopback("127.0.0.9").to_sockaddr(theirs_->port(), storage);
+  const UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<const sockaddr*>(&storage), bytes), 0);
+  ASSERT_EQ(::listen(silent.get(), 0), 0);
+  std::vector<UniqueFd> fillers;
+  for (int i = 0; i < 4; ++i) {
+    fillers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    ::connect(fillers.back().get(), reinterpret_cast<const sockaddr*>(&storage), bytes);
+  }
+  const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
+  ours_->dial(addresses, theirs_->port());
+  turn_until_idle();
+  our_clock_ns_ += kDialTimeoutNs - 1;
+  turn_until_idle();
+  EXPECT_TRUE(our_events_.dialed.empty());
+  our_clock_ns_ += 1;
+  ASSERT_TRUE(turn_until([&] { return !our_events_.dialed.empty(); }));
+  EXPECT_TRUE(our_events_.lost.empty());
+}
+
+TEST_F(ControlPlaneTest, ADialWithoutAnswerAnywhereIsLostAndNamesAll) {
+  const std::vector<SocketAddress> addresses{loopback("127.0.0.8"), loopback("127.0.0.9")};
+  const ConnectionId id = ours_->dial(addresses, theirs_->port());
+  EXPECT_TRUE(our_events_.lost.empty()) << "never from inside dial()";
+  ASSERT_TRUE(turn_until([&] { return !our_events_.lost.empty(); }));
+  EXPECT_EQ(our_events_.lost[0].id, id);
+  EXPECT_NE(our_events_.lost[0].text.find("127.0.0.8"), std::string::npos);
+  EXPECT_NE(our_events_.lost[0].text.find("127.0.0.9"), std::string::npos);
+  EXPECT_TRUE(our_events_.dialed.empty());
+
+  const ConnectionId nowhere = ours_->dial({}, 1);
+  ASSERT_TRUE(turn_until([&] { return our_events_.lost.size() == 2; }));
+  EXPECT_EQ(our_events_.lost[1].id, nowhere);
+}
+
+TEST_F(ControlPlaneTest, CloseInsideADialIsSilent) {
+  const ConnectionId id = dial_theirs();
+  ours_->close(id);
+  turn_until_idle();
+  EXPECT_TRUE(our_events_.dialed.empty() && our_events_.lost.empty());
+}
+
+TEST_F(ControlPlaneTest, WakeEndsAWaitEachTime) {
+  for (int round = 0; round < 3; ++round) {
+    std::thread waker([&] {
+      ours_->wake();
+      ours_->wake();
+    });
+    ours_->wait(-1);  // ends only by the wake
+    waker.join();
+    EXPECT_FALSE(ours_->poll_once()) << "a wake-up is no work";
+  }
+}
+
+TEST_F(ControlPlaneTest, WaitEndsAtADeadline) {
+  const UniqueFd client = raw_client();
+  ASSERT_TRUE(turn_until([&] { return ours_->poll_once(); })) << "accepted";
+  ours_->poll_once();
+  our_clock_ns_ += kFirstFrameTimeoutNs;
+  ours_->wait(-1);  // the deadline has passed
+  EXPECT_TRUE(ours_->poll_once());
+  EXPECT_TRUE(raw_ended(client));
+}
+
+TEST_F(ControlPlaneTest, ADialFromAnotherThreadIsNoticedByASleeper) {
+  ours_->poll_once();
+  std::thread sleeper([&] { ours_->wait(-1); });
+  const std::vector<SocketAddress> nowhere;
+  ours_->dial(nowhere, 1);  // fails at once: the sleeper has to come and report it
+  sleeper.join();
+  ours_->poll_once();
+  EXPECT_EQ(our_events_.lost.size(), 1u);
+}
+
+}  // namespace mesh::engine
