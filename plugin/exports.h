@@ -1,5 +1,6 @@
 #pragma once
 // The data symbols NCCL looks for, newest first. Everything else in the library is hidden.
+// Thread: any (constants).
 
 #include "plugin/nccl/net_v12.h"
 #include "plugin/nccl/net_v5.h"

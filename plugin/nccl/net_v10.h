@@ -1,5 +1,6 @@
 #pragma once
 // ncclNet version 10, NCCL 2.26.2 and later: profiler, traffic class at connect.
+// Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/net_v9.h"
 

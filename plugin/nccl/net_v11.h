@@ -1,5 +1,6 @@
 #pragma once
 // ncclNet version 11, NCCL 2.28.3 and later: one context per communicator, finalize, network attributes.
+// Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/net_v10.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 // ncclNet version 12, NCCL 2.30.3 and later: wider virtual NICs, rail and plane numbers.
+// Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/net_v11.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 // ncclNet version 6, NCCL 2.13.4 and later: registration of DMA buffers.
+// Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/net_v5.h"
 

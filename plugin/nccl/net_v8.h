@@ -1,5 +1,6 @@
 #pragma once
 // ncclNet version 8, NCCL 2.20.3 and later: regIsGlobal (in the middle of the properties), wide registration sizes.
+// Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/functions.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 // ncclNet version 9, NCCL 2.24.3 and later: wide message sizes, virtual NICs, transfer limits.
+// Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/functions.h"
 

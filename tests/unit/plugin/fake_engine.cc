@@ -1,0 +1,231 @@
+#include "tests/unit/plugin/fake_engine.h"
+
+#include "plugin/provider.h"
+
+#include <stdexcept>
+
+namespace mesh {
+
+namespace fake {
+
+State& state() {
+  static State* const only = new State;
+  return *only;
+}
+
+RailInfo rail(const std::string& name) {
+  RailInfo info;
+  info.name = name;
+  info.device = name;
+  info.port = 1;
+  info.pci_path = "/sys/devices/pci0000:00/0000:01:00.0";
+  info.guid = 0x1122334455667788;
+  info.speed_mbps = 200000;
+  info.mtu = 4096;
+  return info;
+}
+
+// The engine of the process may still be there (v5..v10 keep it), so what it counts stays.
+void reset() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.rails = {rail("fake0:1"), rail("fake1:1")};
+  s.open_answer = s.context_answer = s.listen_answer = s.connect_answer = s.accept_answer = Errc::Ok;
+  s.isend_answer = s.irecv_answer = s.test_answer = s.register_answer = Errc::Ok;
+  s.throws = false;
+  s.bytes_tested = 0;
+  s.traffic_classes.clear();
+  s.context_threads.clear();
+  s.calls.clear();
+  s.rail = -1;
+  s.handle_seen = {};
+  s.context_seen = nullptr;
+  s.sent = {};
+  s.received = {};
+  s.channel_seen = nullptr;
+  s.registered_data = nullptr;
+  s.registered_bytes = 0;
+}
+
+namespace {
+
+class FakeEngine : public Engine {
+ public:
+  explicit FakeEngine(std::vector<RailInfo> rails) : rails_(std::move(rails)) {}
+  ~FakeEngine() override {
+    const std::lock_guard lock(state().mutex);
+    --state().engines_alive;
+    state().calls.emplace_back("engine closed");
+  }
+
+  std::span<const RailInfo> rails() const noexcept override { return rails_; }
+  EngineStats stats() const override { return {}; }
+
+  Result<Context*> open_context(const ContextOptions& options) override {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    if (s.context_answer != Errc::Ok) return s.context_answer;
+    s.traffic_classes.push_back(options.traffic_class);
+    s.context_threads.push_back(std::this_thread::get_id());
+    ++s.contexts_alive;
+    auto* const context = new Context;
+    context->traffic_class = options.traffic_class;
+    return context;
+  }
+  void close_context(Context* context) noexcept override {
+    const std::lock_guard lock(state().mutex);
+    --state().contexts_alive;
+    state().calls.emplace_back("context closed");
+    delete context;
+  }
+
+  Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    if (s.throws) throw std::runtime_error("no memory left");
+    s.rail = rail;
+    s.context_seen = &context;
+    if (s.listen_answer != Errc::Ok) return s.listen_answer;
+    for (std::size_t i = 0; i < handle.size(); ++i) handle[i] = static_cast<std::byte>(i ^ 0x5a);
+    ++s.listeners_alive;
+    auto* const listener = new Listener;
+    listener->context = &context;
+    listener->rail = rail;
+    return listener;
+  }
+  void close_listener(Listener* listener) noexcept override {
+    const std::lock_guard lock(state().mutex);
+    --state().listeners_alive;
+    state().calls.emplace_back("listener closed");
+    delete listener;
+  }
+
+  Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) override {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    s.rail = rail;
+    s.context_seen = &context;
+    s.handle_seen = handle;
+    handle.back() = static_cast<std::byte>(static_cast<int>(handle.back()) + 1);  // the stage moves on
+    if (s.connect_answer != Errc::Ok) return s.connect_answer;
+    return make_channel(&context, rail, true);
+  }
+  Result<Channel*> accept(Listener& listener) override {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    if (s.accept_answer != Errc::Ok) return s.accept_answer;
+    return make_channel(listener.context, listener.rail, false);
+  }
+
+  bool poll_loop(Context&) override { return false; }
+  bool poll_control() override { return false; }
+
+ private:
+  static Channel* make_channel(Context* context, int rail, bool sends) {
+    ++state().channels_alive;
+    auto* const channel = new Channel;
+    channel->context = context;
+    channel->rail = rail;
+    channel->sends = sends;
+    return channel;
+  }
+
+  std::vector<RailInfo> rails_;
+};
+
+}  // namespace
+}  // namespace fake
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions&) {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  if (s.open_answer != Errc::Ok) return s.open_answer;
+  ++s.engines_opened;
+  ++s.engines_alive;
+  return std::unique_ptr<Engine>(std::make_unique<fake::FakeEngine>(s.rails));
+}
+
+Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  s.channel_seen = &channel;
+  s.sent = args;
+  if (s.isend_answer != Errc::Ok) return s.isend_answer;
+  return new Request{args.bytes};
+}
+
+Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  s.channel_seen = &channel;
+  s.received = args;
+  if (s.irecv_answer != Errc::Ok) return s.irecv_answer;
+  return new Request{args.bytes};
+}
+
+Status test(Request& request, std::size_t* bytes) noexcept {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  if (s.test_answer == Errc::WouldBlock) return Errc::WouldBlock;
+  if (bytes != nullptr) *bytes = s.bytes_tested != 0 ? s.bytes_tested : request.bytes;
+  delete &request;
+  return s.test_answer;
+}
+
+Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes, MemoryType) {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  s.channel_seen = &channel;
+  s.registered_data = data;
+  s.registered_bytes = bytes;
+  if (s.register_answer != Errc::Ok) return s.register_answer;
+  ++s.registrations_alive;
+  return new Registration{data, bytes};
+}
+
+void deregister_memory(Channel&, Registration* region) noexcept {
+  const std::lock_guard lock(fake::state().mutex);
+  --fake::state().registrations_alive;
+  delete region;
+}
+
+void close(Channel* channel) noexcept {
+  const std::lock_guard lock(fake::state().mutex);
+  --fake::state().channels_alive;
+  fake::state().calls.emplace_back("channel closed");
+  delete channel;
+}
+
+bool is_send_channel(const Channel& channel) noexcept { return channel.sends; }
+
+namespace plugin {
+
+namespace {
+class NoProvider : public verbs::Provider {
+ public:
+  const char* fabric() const noexcept override { return "none"; }
+  std::string host_name() const override { return "here"; }
+  std::vector<verbs::DeviceEntry> devices() override { return {}; }
+  ibv_context* open_device(const std::string&) override { return nullptr; }
+  int close_device(ibv_context*) override { return 0; }
+  int query_device(ibv_context*, ibv_device_attr*) override { return 0; }
+  int query_port(ibv_context*, std::uint8_t, ibv_port_attr*) override { return 0; }
+  std::vector<verbs::GidEntry> gids(ibv_context*, std::uint8_t) override { return {}; }
+  ibv_pd* alloc_pd(ibv_context*) override { return nullptr; }
+  int dealloc_pd(ibv_pd*) override { return 0; }
+  ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return nullptr; }
+  int dereg_mr(ibv_mr*) override { return 0; }
+  ibv_cq* create_cq(ibv_context*, int) override { return nullptr; }
+  int destroy_cq(ibv_cq*) override { return 0; }
+  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return nullptr; }
+  int modify_qp(ibv_qp*, ibv_qp_attr*, int) override { return 0; }
+  int destroy_qp(ibv_qp*) override { return 0; }
+};
+}  // namespace
+
+Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings&) {
+  return std::unique_ptr<verbs::Provider>(std::make_unique<NoProvider>());
+}
+
+}  // namespace plugin
+}  // namespace mesh

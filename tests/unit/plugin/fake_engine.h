@@ -1,0 +1,85 @@
+#pragma once
+// An engine of pointers: it moves no data, but remembers every argument and answers as the test has scripted it.
+// Thread: any; locks.
+
+#include <mesh/engine.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mesh {
+
+class Context {
+ public:
+  int traffic_class = kAuto;
+};
+
+class Listener {
+ public:
+  Context* context = nullptr;
+  int rail = -1;
+};
+
+class Channel {
+ public:
+  Context* context = nullptr;
+  int rail = -1;
+  bool sends = false;
+};
+
+class Request {
+ public:
+  std::size_t bytes = 0;
+};
+
+class Registration {
+ public:
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+namespace fake {
+
+// The script (what calls answer) and the protocol (what they were called with), reset between tests.
+struct State {
+  std::mutex mutex;
+
+  std::vector<RailInfo> rails;
+  Errc open_answer = Errc::Ok;
+  Errc context_answer = Errc::Ok;
+  Errc listen_answer = Errc::Ok;
+  Errc connect_answer = Errc::Ok;
+  Errc accept_answer = Errc::Ok;
+  Errc isend_answer = Errc::Ok;
+  Errc irecv_answer = Errc::Ok;
+  Errc test_answer = Errc::Ok;
+  Errc register_answer = Errc::Ok;
+  bool throws = false;           // listen throws
+  std::size_t bytes_tested = 0;  // what test() reports
+
+  int engines_opened = 0, engines_alive = 0;
+  int contexts_alive = 0, listeners_alive = 0, channels_alive = 0, registrations_alive = 0;
+  std::vector<int> traffic_classes;
+  std::vector<std::thread::id> context_threads;
+  std::vector<std::string> calls;  // order of closes
+  int rail = -1;
+  HandleBytes handle_seen{};
+  Context* context_seen = nullptr;
+  SendArgs sent{};
+  RecvArgs received{};
+  Channel* channel_seen = nullptr;
+  void* registered_data = nullptr;
+  std::size_t registered_bytes = 0;
+};
+
+State& state();
+void reset();
+RailInfo rail(const std::string& name);
+
+}  // namespace fake
+}  // namespace mesh

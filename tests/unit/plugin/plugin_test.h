@@ -1,0 +1,91 @@
+#pragma once
+// What the plugin's tests share: a clean fake engine before, and nothing left open behind them.
+// Thread: the test's.
+
+#include "plugin/registry.h"
+#include "tests/unit/plugin/any_net.h"
+#include "tests/unit/plugin/fake_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::plugin {
+
+// NCCL's logger as a test sees it.
+class LogCatcher {
+ public:
+  using Line = std::pair<ncclDebugLogLevel, std::string>;
+
+  static void log(ncclDebugLogLevel level, unsigned long, const char*, int, const char* format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    const std::lock_guard lock(mutex_);
+    lines_.emplace_back(level, text);
+  }
+  static void clear() {
+    const std::lock_guard lock(mutex_);
+    lines_.clear();
+  }
+  static std::vector<Line> lines(ncclDebugLogLevel level) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Line> found;
+    for (const Line& line : lines_) {
+      if (line.first == level) found.push_back(line);
+    }
+    return found;
+  }
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::vector<Line> lines_;
+};
+
+class PluginTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fake::reset();
+    LogCatcher::clear();
+  }
+  // As at exit: what v5..v10 keep for the process goes too, unless a test left a comm open.
+  void TearDown() override {
+    Registry::instance().process_exits();
+    EXPECT_EQ(fake::state().channels_alive, 0);
+    EXPECT_EQ(fake::state().listeners_alive, 0);
+    EXPECT_EQ(fake::state().registrations_alive, 0);
+    EXPECT_EQ(fake::state().contexts_alive, 0);
+    EXPECT_EQ(fake::state().engines_alive, 0);
+  }
+  static fake::State& state() { return fake::state(); }
+};
+
+struct Connected {
+  void* listen = nullptr;
+  void* send = nullptr;
+  void* recv = nullptr;
+};
+
+inline Connected connect_to_self(const AnyNet& net, void* context) {
+  Connected made;
+  std::array<std::byte, NCCL_NET_HANDLE_MAXSIZE> handle{};
+  EXPECT_EQ(net.listen({context, 0}, handle.data(), &made.listen), ncclSuccess);
+  EXPECT_EQ(net.connect({context, 0}, handle.data(), &made.send), ncclSuccess);
+  EXPECT_EQ(net.accept(made.listen, &made.recv), ncclSuccess);
+  return made;
+}
+
+inline void close_all(const AnyNet& net, const Connected& made) {
+  EXPECT_EQ(net.close_listen(made.listen), ncclSuccess);
+  EXPECT_EQ(net.close_send(made.send), ncclSuccess);
+  EXPECT_EQ(net.close_recv(made.recv), ncclSuccess);
+}
+
+}  // namespace mesh::plugin

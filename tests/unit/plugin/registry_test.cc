@@ -1,0 +1,259 @@
+#include "plugin/registry.h"
+
+#include "plugin/api.h"
+#include "src/base/fork_guard.h"
+#include "tests/unit/plugin/plugin_test.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <future>
+#include <thread>
+
+namespace mesh::plugin {
+namespace {
+
+class RegistryTest : public PluginTest {
+ protected:
+  void* init(const AnyNet& net, int traffic_class = NCCL_NET_TRAFFIC_CLASS_UNDEF) {
+    void* context = nullptr;
+    EXPECT_EQ(net.init(LogCatcher::log, traffic_class, &context), ncclSuccess);
+    return context;
+  }
+  const std::vector<AnyNet> nets_ = every_net();
+  const AnyNet& net(int version) const { return nets_[static_cast<std::size_t>(version - 5)]; }
+};
+
+TEST_F(RegistryTest, EngineLivesFromTheFirstInitToTheLastFinalize) {
+  const int opened = state().engines_opened;
+  void* const first = init(net(12));
+  void* const second = init(net(11));
+  EXPECT_NE(first, second);
+  EXPECT_EQ(state().engines_opened, opened + 1);
+  EXPECT_EQ(net(12).finalize(first), ncclSuccess);
+  EXPECT_EQ(state().engines_alive, 1);
+  EXPECT_EQ(net(11).finalize(second), ncclSuccess);
+  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_EQ(state().contexts_alive, 0);
+}
+
+TEST_F(RegistryTest, InitAfterTheLastFinalizeOpensAnother) {
+  const int opened = state().engines_opened;
+  for (int cycle = 0; cycle < 3; ++cycle) EXPECT_EQ(net(12).finalize(init(net(12))), ncclSuccess);
+  EXPECT_EQ(state().engines_opened, opened + 3);
+  EXPECT_EQ(state().engines_alive, 0);
+}
+
+TEST_F(RegistryTest, FinalizeWithoutInitIsHarmless) {
+  Context stray;
+  EXPECT_EQ(net(12).finalize(&stray), ncclSuccess);
+  void* const context = init(net(12));
+  EXPECT_EQ(net(12).finalize(context), ncclSuccess);
+}
+
+TEST_F(RegistryTest, OldVersionsKeepTheEngineBeyondAFinalize) {
+  init(net(6));
+  void* const context = init(net(12));
+  EXPECT_EQ(net(12).finalize(context), ncclSuccess);
+  EXPECT_EQ(state().engines_alive, 1);
+  init(net(9));
+  int count = 0;
+  EXPECT_EQ(net(9).devices(&count), ncclSuccess);
+  EXPECT_EQ(count, 2);
+}
+
+TEST_F(RegistryTest, NoUsableRailFailsQuietly) {
+  for (const AnyNet& each : nets_) {
+    state().open_answer = Errc::NotFound;
+    void* context = &context;
+    EXPECT_EQ(each.init(LogCatcher::log, -1, &context), ncclSystemError);
+    EXPECT_EQ(context, nullptr);
+  }
+  EXPECT_TRUE(LogCatcher::lines(NCCL_LOG_WARN).empty());
+  EXPECT_EQ(state().engines_alive, 0);
+}
+
+TEST_F(RegistryTest, FailedContextLeavesNoEngine) {
+  state().context_answer = Errc::Exhausted;
+  void* context = nullptr;
+  EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclInternalError);
+  EXPECT_EQ(context, nullptr);
+  EXPECT_EQ(state().engines_alive, 0);
+}
+
+TEST_F(RegistryTest, BadSettingFailsInitWithAWarning) {
+  ASSERT_EQ(::setenv("NCCL_MESH_QPS", "99", 1), 0);
+  void* context = nullptr;
+  EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclInvalidArgument);
+  ASSERT_EQ(::unsetenv("NCCL_MESH_QPS"), 0);
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 1u);
+  EXPECT_EQ(state().engines_alive, 0);
+}
+
+TEST_F(RegistryTest, SettingsAreDumpedOnceAtInfo) {
+  void* const first = init(net(12));
+  const std::size_t lines = LogCatcher::lines(NCCL_LOG_INFO).size();
+  EXPECT_GE(lines, 20u);
+  void* const second = init(net(12));
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), lines);
+  EXPECT_EQ(net(12).finalize(first), ncclSuccess);
+  EXPECT_EQ(net(12).finalize(second), ncclSuccess);
+}
+
+TEST_F(RegistryTest, CallsBeforeInitAreRefused) {
+  for (const AnyNet& each : nets_) {
+    int count = 77;
+    EXPECT_EQ(each.devices(&count), ncclInvalidUsage);
+    EXPECT_EQ(count, 0);
+    std::array<std::byte, NCCL_NET_HANDLE_MAXSIZE> handle{};
+    void* comm = &count;
+    EXPECT_EQ(each.listen({nullptr, 0}, handle.data(), &comm), ncclInvalidArgument);
+    EXPECT_EQ(comm, nullptr);
+  }
+}
+
+TEST_F(RegistryTest, TrafficClassReachesTheContext) {
+  for (const int wanted : {-1, 0, 104, 255, 256, -7}) EXPECT_EQ(net(12).finalize(init(net(12), wanted)), ncclSuccess);
+  EXPECT_EQ(state().traffic_classes, (std::vector<int>{kAuto, 0, 104, 255, kAuto, kAuto}));
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 2u);
+}
+
+TEST_F(RegistryTest, SeveralVersionsShareOneEngine) {
+  std::vector<void*> contexts;
+  std::vector<Connected> made;
+  for (const AnyNet& each : nets_) {
+    contexts.push_back(init(each));
+    made.push_back(connect_to_self(each, contexts.back()));
+  }
+  EXPECT_EQ(state().engines_alive, 1);
+  // v5..v10 share this thread's, v11 and v12 have their own.
+  EXPECT_EQ(state().contexts_alive, 3);
+  for (std::size_t i = 0; i < nets_.size(); ++i) {
+    close_all(nets_[i], made[i]);
+    EXPECT_EQ(nets_[i].finalize(contexts[i]), ncclSuccess);
+  }
+  EXPECT_EQ(state().contexts_alive, 1);
+}
+
+TEST_F(RegistryTest, EveryThreadHasItsContext) {
+  init(net(8));
+  std::vector<std::thread> threads;
+  std::barrier together(3);
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      const Connected first = connect_to_self(net(8), nullptr);
+      together.arrive_and_wait();
+      const Connected second = connect_to_self(net(6), nullptr);
+      EXPECT_EQ(static_cast<Channel*>(first.send)->context, static_cast<Channel*>(second.send)->context);
+      EXPECT_EQ(static_cast<Channel*>(first.recv)->context, static_cast<Channel*>(second.send)->context);
+      close_all(net(8), first);
+      close_all(net(6), second);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(state().context_threads.size(), 3u);
+  EXPECT_EQ(state().contexts_alive, 0) << "an ended thread's idle context is closed";
+}
+
+TEST_F(RegistryTest, ContextOfAnEndedThreadGoesWithItsLastComm) {
+  init(net(7));
+  Connected made;
+  std::thread([&] { made = connect_to_self(net(7), nullptr); }).join();
+  EXPECT_EQ(state().contexts_alive, 1);
+  EXPECT_EQ(net(7).close_listen(made.listen), ncclSuccess);
+  EXPECT_EQ(net(7).close_send(made.send), ncclSuccess);
+  EXPECT_EQ(state().contexts_alive, 1);
+  state().calls.clear();
+  EXPECT_EQ(net(7).close_recv(made.recv), ncclSuccess);
+  EXPECT_EQ(state().calls, (std::vector<std::string>{"channel closed", "context closed"}));
+}
+
+TEST_F(RegistryTest, TrafficClassesOfVersionTenHaveContextsOfTheirOwn) {
+  init(net(10));
+  std::array<std::byte, NCCL_NET_HANDLE_MAXSIZE> handle{};
+  std::vector<void*> comms;
+  for (const int wanted : {-1, 8, 8, 16}) {
+    ncclNetCommConfig_v10_t config{wanted};
+    comms.push_back(nullptr);
+    ASSERT_EQ(ncclNetPlugin_v10.connect(0, &config, handle.data(), &comms.back(), nullptr), ncclSuccess);
+  }
+  EXPECT_EQ(state().traffic_classes, (std::vector<int>{kAuto, 8, 16}));
+  for (void* const comm : comms) EXPECT_EQ(net(10).close_send(comm), ncclSuccess);
+}
+
+TEST_F(RegistryTest, ExitWithACommOpenLeavesTheEngineToTheKernel) {
+  init(net(6));
+  const Connected made = connect_to_self(net(6), nullptr);
+  Registry::instance().process_exits();
+  EXPECT_EQ(state().engines_alive, 1);
+  LogCatcher::clear();
+  EXPECT_EQ(net(6).close_send(made.send), ncclSuccess);
+  int count = 0;
+  EXPECT_EQ(net(6).test(nullptr, &count, nullptr), ncclInvalidUsage);
+  EXPECT_TRUE(LogCatcher::lines(NCCL_LOG_WARN).empty()) << "NCCL's logger may be gone";
+  EXPECT_EQ(net(6).close_recv(made.recv), ncclSuccess);
+  EXPECT_EQ(net(6).close_listen(made.listen), ncclSuccess);
+}
+
+TEST_F(RegistryTest, ManyThreadsMayInitAndFinalizeAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        void* const context = init(net(12));
+        const Connected made = connect_to_self(net(12), context);
+        close_all(net(12), made);
+        EXPECT_EQ(net(12).finalize(context), ncclSuccess);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(state().engines_alive, 0);
+}
+
+// What a child sees: every call refused, nothing of the parent's touched. Returns how many answers were wrong.
+int wrong_answers_in_child(const AnyNet& net, const Connected& made, void* context) {
+  int wrong = 0;
+  const auto refused = [&](ncclResult_t result) { wrong += result == ncclSystemError ? 0 : 1; };
+  std::array<std::byte, NCCL_NET_HANDLE_MAXSIZE> handle{};
+  void* out = nullptr;
+  int number = 0;
+  char data[8];
+  refused(net.init(LogCatcher::log, -1, &out));
+  refused(net.devices(&number));
+  refused(net.listen({context, 0}, handle.data(), &out));
+  refused(net.connect({context, 0}, handle.data(), &out));
+  refused(net.accept(made.listen, &out));
+  refused(net.reg_mr({made.send, data, 8, NCCL_PTR_HOST}, &out));
+  refused(net.isend({made.send, data, 8, 0, nullptr}, &out));
+  refused(net.irecv({made.recv, data, 8, 0, nullptr}, &out));
+  refused(net.iflush(made.recv, &out));
+  refused(net.test(made.send, &number, nullptr));
+  refused(net.close_send(made.send));
+  refused(net.close_recv(made.recv));
+  refused(net.close_listen(made.listen));
+  if (context != nullptr) refused(net.finalize(context));
+  return wrong + (fake::state().channels_alive == 2 ? 0 : 1);
+}
+
+TEST_F(RegistryTest, ForkedChildIsRefusedEverything) {
+  fork_close_fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (const int version : {5, 10, 12}) {
+    void* const context = init(net(version));
+    const Connected made = connect_to_self(net(version), context);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(wrong_answers_in_child(net(version), made, context));
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0) << "version " << version;
+    close_all(net(version), made);
+    EXPECT_EQ(net(version).finalize(context), ncclSuccess);
+  }
+}
+
+}  // namespace
+}  // namespace mesh::plugin

@@ -1,0 +1,60 @@
+#include "plugin/result.h"
+
+#include "plugin/logger.h"
+#include "src/base/log.h"
+#include "tests/unit/plugin/plugin_test.h"
+
+namespace mesh::plugin {
+namespace {
+
+struct Case {
+  Errc code;
+  ncclResult_t newer;
+  ncclResult_t v5;
+};
+
+constexpr Case kCases[] = {
+    {Errc::Ok, ncclSuccess, ncclSuccess},
+    {Errc::WouldBlock, ncclSuccess, ncclSuccess},
+    {Errc::InvalidArgument, ncclInvalidArgument, ncclInvalidArgument},
+    {Errc::NotFound, ncclSystemError, ncclSystemError},
+    {Errc::Unreachable, ncclRemoteError, ncclSystemError},
+    {Errc::Protocol, ncclRemoteError, ncclSystemError},
+    {Errc::PeerClosed, ncclRemoteError, ncclSystemError},
+    {Errc::PeerGone, ncclRemoteError, ncclSystemError},
+    {Errc::Truncated, ncclRemoteError, ncclSystemError},
+    {Errc::Revoked, ncclInvalidUsage, ncclInvalidUsage},
+    {Errc::Transport, ncclRemoteError, ncclSystemError},
+    {Errc::Timeout, ncclRemoteError, ncclSystemError},
+    {Errc::Exhausted, ncclInternalError, ncclInternalError},
+    {Errc::System, ncclSystemError, ncclSystemError},
+    {Errc::Internal, ncclInternalError, ncclInternalError},
+};
+
+TEST(ToResult, EveryCodeHasItsAnswer) {
+  ASSERT_EQ(std::size(kCases), static_cast<std::size_t>(Errc::Internal) + 1);
+  for (const Case& each : kCases) {
+    EXPECT_EQ(to_result(each.code), each.newer) << errc_name(each.code);
+    EXPECT_EQ(without_remote_error(to_result(each.code)), each.v5) << errc_name(each.code);
+    EXPECT_LE(without_remote_error(to_result(each.code)), ncclInvalidUsage) << errc_name(each.code);
+  }
+}
+
+TEST(Logger, LevelsAreNcclsAndTextIsNoFormat) {
+  LogCatcher::clear();
+  use_logger(LogCatcher::log);
+  LOG_WARN("100 % of {}s", "%s");
+  LOG_INFO("a");
+  LOG_TRACE("b");
+  use_logger(nullptr);  // a caller without a logger takes nobody else's away
+  LOG_INFO("c");
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN), (std::vector<LogCatcher::Line>{{NCCL_LOG_WARN, "100 % of %ss"}}));
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), 2u);
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_TRACE).size(), 1u);
+  drop_logger();
+  LOG_INFO("d");
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), 2u);
+}
+
+}  // namespace
+}  // namespace mesh::plugin
