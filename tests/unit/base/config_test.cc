@@ -1,0 +1,179 @@
+#include "src/base/config.h"
+
+#include "tests/unit/base/log_capture.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace mesh {
+namespace {
+
+using test::LogCapture;
+
+Settings loaded(const Environment& environment) {
+  const Result<Settings> settings = load_settings(environment);
+  EXPECT_TRUE(settings.ok());
+  return settings.ok() ? *settings : Settings{};
+}
+
+TEST(Config, EmptyEnvironmentGivesDefaultsWithoutAWord) {
+  const LogCapture log;
+  const Settings settings = loaded({});
+  EXPECT_EQ(settings.qps, 4);
+  EXPECT_EQ(settings.signal_interval, 16);
+  EXPECT_EQ(settings.threads, kAuto);
+  EXPECT_EQ(settings.wr_bytes, 524288);
+  EXPECT_EQ(settings.fabric, "rdma");
+  EXPECT_EQ(settings.timeout, 16);
+  EXPECT_TRUE(log.all().empty()) << log.joined();
+}
+
+TEST(Config, EveryKindOfValueArrives) {
+  const Settings settings = loaded({{"NCCL_MESH_QPS", "32"},
+                                    {"NCCL_MESH_THREADS", "auto"},
+                                    {"NCCL_MESH_INLINE", "-1"},
+                                    {"NCCL_MESH_SLOTS", "256"},
+                                    {"NCCL_MESH_WR_BYTES", "1M"},
+                                    {"NCCL_MESH_INFLIGHT_BYTES", "1g"},
+                                    {"NCCL_MESH_STRIPE_BYTES", "128K"},
+                                    {"NCCL_MESH_EXPRESS_BYTES", "0"},
+                                    {"NCCL_MESH_FABRIC", "soft:/tmp/triangle.json"},
+                                    {"NCCL_MESH_HOST", "a"},
+                                    {"NCCL_HOSTID", "b"},
+                                    {"NCCL_SOCKET_IFNAME", "^docker"},
+                                    {"NCCL_SOCKET_FAMILY", "AF_INET6"},
+                                    {"NCCL_IB_HCA", "=mlx5_0:1"},
+                                    {"NCCL_IB_GID_INDEX", "3"},
+                                    {"NCCL_IB_TC", "0x6a"},
+                                    {"NCCL_IB_SL", "15"},
+                                    {"NCCL_IB_TIMEOUT", "22"},
+                                    {"NCCL_IB_RETRY_CNT", "7"},
+                                    {"NCCL_MESH_LOG", "trace"}});
+  EXPECT_EQ(settings.qps, 32);
+  EXPECT_EQ(settings.threads, kAuto);
+  EXPECT_EQ(settings.inline_bytes, kAuto);
+  EXPECT_EQ(settings.slots, 256);
+  EXPECT_EQ(settings.wr_bytes, 1 << 20);
+  EXPECT_EQ(settings.inflight_bytes, 1 << 30);
+  EXPECT_EQ(settings.stripe_bytes, 131072);
+  EXPECT_EQ(settings.express_bytes, 0);
+  EXPECT_EQ(settings.fabric, "soft:/tmp/triangle.json");
+  EXPECT_EQ(settings.host, "a");
+  EXPECT_EQ(settings.host_id, "b");
+  EXPECT_EQ(settings.socket_ifname, "^docker");
+  EXPECT_EQ(settings.socket_family, "AF_INET6");
+  EXPECT_EQ(settings.hca, "=mlx5_0:1");
+  EXPECT_EQ(settings.gid_index, 3);
+  EXPECT_EQ(settings.traffic_class, 0x6a);
+  EXPECT_EQ(settings.service_level, 15);
+  EXPECT_EQ(settings.timeout, 22);
+  EXPECT_EQ(settings.retry_count, 7);
+  EXPECT_EQ(log_level_of(settings), LogLevel::Trace);
+}
+
+struct BadValue {
+  const char* name;
+  const char* value;
+  const char* range;
+};
+class ConfigBadValue : public testing::TestWithParam<BadValue> {};
+
+TEST_P(ConfigBadValue, FailsWithOneLineNamingValueAndRange) {
+  const LogCapture log;
+  const Result<Settings> settings = load_settings({{GetParam().name, GetParam().value}});
+  EXPECT_EQ(settings.code(), Errc::InvalidArgument);
+  ASSERT_EQ(log.all().size(), 1u) << log.joined();
+  EXPECT_EQ(log.all()[0].level, LogLevel::Warn);
+  for (const char* part : {GetParam().name, GetParam().value, GetParam().range})
+    EXPECT_NE(log.all()[0].text.find(part), std::string::npos) << log.joined();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EachKind, ConfigBadValue,
+    testing::Values(BadValue{"NCCL_MESH_QPS", "0", "1..32"}, BadValue{"NCCL_MESH_QPS", "33", "1..32"},
+                    BadValue{"NCCL_MESH_QPS", "4x", "1..32"}, BadValue{"NCCL_MESH_QPS", " 4", "1..32"},
+                    BadValue{"NCCL_MESH_QPS", "auto", "1..32"}, BadValue{"NCCL_MESH_QPS", "99999999999999999999", "1..32"},
+                    BadValue{"NCCL_MESH_QPS", "4294967300", "1..32"}, BadValue{"NCCL_MESH_SLOTS", "33", "32..256, a power of two"},
+                    BadValue{"NCCL_MESH_SLOTS", "16", "a power of two"}, BadValue{"NCCL_MESH_THREADS", "-2", "0..8 or auto"},
+                    BadValue{"NCCL_MESH_INLINE", "513", "0..512 or auto"}, BadValue{"NCCL_MESH_WR_BYTES", "1T", "4K..1G"},
+                    BadValue{"NCCL_MESH_WR_BYTES", "2G", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "-4K", "4K..1G"},
+                    BadValue{"NCCL_MESH_WR_BYTES", "K", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "9999999999999999G", "4K..1G"},
+                    BadValue{"NCCL_MESH_STRIPE_BYTES", "1000", "a multiple of 128"},
+                    BadValue{"NCCL_MESH_FABRIC", "tcp", "rdma or soft:FILE"},
+                    BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"},
+                    BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"}, BadValue{"NCCL_MESH_HOST", "a b", "a host name"},
+                    BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
+                    BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info or trace"},
+                    BadValue{"NCCL_SOCKET_FAMILY", "inet", "AF_INET or AF_INET6"}, BadValue{"NCCL_IB_TIMEOUT", "0", "1..31"},
+                    BadValue{"NCCL_IB_TC", "0x100", "0..255"}, BadValue{"NCCL_IB_QPS_PER_CONNECTION", "64", "1..32"}));
+
+TEST(Config, EveryBadValueIsNamed) {
+  const LogCapture log;
+  EXPECT_FALSE(load_settings({{"NCCL_MESH_QPS", "0"}, {"NCCL_IB_SL", "16"}, {"NCCL_MESH_LOG", "x"}}).ok());
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_QPS"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_IB_SL"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_LOG"), 1);
+}
+
+TEST(Config, EmptyMeansUnset) {
+  EXPECT_EQ(loaded({{"NCCL_MESH_QPS", ""}, {"NCCL_IB_QPS_PER_CONNECTION", "2"}, {"NCCL_MESH_FABRIC", ""}}).qps, 2);
+}
+
+TEST(Config, OwnNameGoesBeforeNcclsQpsPerConnection) {
+  EXPECT_EQ(loaded({{"NCCL_MESH_QPS", "8"}, {"NCCL_IB_QPS_PER_CONNECTION", "2"}}).qps, 8);
+  EXPECT_EQ(loaded({{"NCCL_IB_QPS_PER_CONNECTION", "2"}}).qps, 2);
+}
+
+TEST(Config, UnknownNameWarnsOnceWithTheNearestAndDoesNoHarm) {
+  const LogCapture log;
+  EXPECT_EQ(loaded({{"NCCL_MESH_QPZ", "9"}, {"NCCL_OTHER", "1"}, {"NCCL_MESHED", "1"}}).qps, 4);
+  ASSERT_EQ(log.all().size(), 1u) << log.joined();
+  EXPECT_NE(log.all()[0].text.find("NCCL_MESH_QPZ"), std::string::npos);
+  EXPECT_NE(log.all()[0].text.find("nearest is NCCL_MESH_QPS"), std::string::npos);
+}
+
+TEST(Config, FewerBytesInFlightThanOneWorkRequestIsRefused) {
+  const LogCapture log;
+  EXPECT_EQ(load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_WR_BYTES"), 1);
+  EXPECT_TRUE(load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}, {"NCCL_MESH_WR_BYTES", "256K"}}).ok());
+}
+
+TEST(Config, DescriptionSaysWhatDiffersAndFromWhere) {
+  const Environment environment{{"NCCL_IB_QPS_PER_CONNECTION", "2"}};
+  Settings settings = loaded(environment);
+  settings.slots = 128;
+  const std::string text = describe_settings(settings, environment);
+  EXPECT_NE(text.find("NCCL_MESH_QPS 2 queue pairs (default 4, from NCCL_IB_QPS_PER_CONNECTION in the environment)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("NCCL_MESH_SLOTS 128 requests (default 64, set by the program)"), std::string::npos) << text;
+  EXPECT_NE(text.find("NCCL_MESH_WR_BYTES 512K bytes\n"), std::string::npos) << text;
+}
+
+TEST(Config, LogHasOneLinePerSetting) {
+  const LogCapture log;
+  log_settings(Settings{});
+  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 25) << log.joined();
+}
+
+TEST(Config, MarkdownNamesEverySettingWithItsRange) {
+  const std::string text = settings_markdown();
+  EXPECT_NE(text.find("| `NCCL_MESH_SLOTS` | 64 | 32..256, a power of two (requests) |"), std::string::npos) << text;
+  EXPECT_NE(text.find("Unset: `NCCL_IB_QPS_PER_CONNECTION`."), std::string::npos) << text;
+  std::size_t rows = 0;
+  for (std::size_t at = text.find("\n| `"); at != std::string::npos; at = text.find("\n| `", at + 1)) ++rows;
+  EXPECT_EQ(rows, 25u);
+}
+
+TEST(Config, ProcessEnvironmentIsRead) {
+  ASSERT_EQ(::setenv("NCCL_MESH_QPS", "5", 1), 0);
+  const Result<Settings> settings = load_settings();
+  ::unsetenv("NCCL_MESH_QPS");
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->qps, 5);
+}
+
+}  // namespace
+}  // namespace mesh

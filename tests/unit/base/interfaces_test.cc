@@ -1,0 +1,68 @@
+#include "src/base/socket.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+std::vector<InterfaceAddress> machine() {
+  std::vector<InterfaceAddress> all;
+  const auto add = [&](const char* name, const char* text) { all.push_back({name, *SocketAddress::from_text(text), 24}); };
+  add("lo", "127.0.0.1");
+  add("lo", "::1");
+  add("docker0", "172.17.0.1");
+  add("virbr0", "192.168.122.1");
+  add("eth0", "fe80::5");
+  add("eth0", "10.0.0.5");
+  add("eth1", "10.1.0.5");
+  add("eth1", "2001:db8::5");
+  return all;
+}
+
+std::vector<std::string> chosen(std::vector<InterfaceAddress> candidates, const InterfaceRule& rule) {
+  std::vector<std::string> texts;
+  for (const InterfaceAddress& entry : choose_interfaces(candidates, rule))
+    texts.push_back(entry.name + " " + entry.address.text());
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Interfaces, UnsetLeavesOutLoopbackAndBridgesAndPutsLinkLocalLast) {
+  EXPECT_EQ(chosen(machine(), {}), (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5", "eth1 2001:db8::5", "eth0 fe80::5"}));
+}
+
+TEST(Interfaces, FamilyIsASieve) {
+  EXPECT_EQ(chosen(machine(), {.names = "", .family = "AF_INET"}), (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5"}));
+  EXPECT_EQ(chosen(machine(), {.names = "", .family = "AF_INET6"}), (Texts{"eth1 2001:db8::5", "eth0 fe80::5"}));
+}
+
+TEST(Interfaces, NamedOnesAreTakenWhateverTheyAre) {
+  EXPECT_EQ(chosen(machine(), {.names = "docker", .family = ""}), (Texts{"docker0 172.17.0.1"}));
+  EXPECT_EQ(chosen(machine(), {.names = "=lo", .family = "AF_INET"}), (Texts{"lo 127.0.0.1"}));
+  EXPECT_EQ(chosen(machine(), {.names = "=eth", .family = ""}), Texts{});
+}
+
+TEST(Interfaces, ExcludingAsksForNothingSoLoopbackStaysOut) {
+  EXPECT_EQ(chosen(machine(), {.names = "^eth0", .family = "AF_INET"}),
+            (Texts{"docker0 172.17.0.1", "virbr0 192.168.122.1", "eth1 10.1.0.5"}));
+}
+
+TEST(Interfaces, LoopbackOnlyWhenNothingElseIsUp) {
+  std::vector<InterfaceAddress> bare = machine();
+  bare.resize(4);
+  EXPECT_EQ(chosen(bare, {.names = "", .family = "AF_INET"}), (Texts{"lo 127.0.0.1"}));
+}
+
+TEST(Interfaces, ThisHostHasLoopbackByName) {
+  bool found = false;
+  for (const InterfaceAddress& entry : interfaces({.names = "=lo", .family = "AF_INET"}))
+    found = found || (entry.address.loopback() && entry.prefix_len == 8);
+  EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace mesh

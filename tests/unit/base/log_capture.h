@@ -1,0 +1,62 @@
+#pragma once
+// Collects log lines while it lives, for tests that say what a reader must be told.
+// Thread: lines from any; one capture at a time.
+
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mesh::test {
+
+struct LoggedLine {
+  LogLevel level;
+  std::string text;
+};
+
+class LogCapture {
+ public:
+  LogCapture() {
+    const std::lock_guard lock(mutex());
+    lines().clear();
+    set_log_sink(&LogCapture::take);
+  }
+  ~LogCapture() { set_log_sink(nullptr); }
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+
+  std::vector<LoggedLine> all() const {
+    const std::lock_guard lock(mutex());
+    return lines();
+  }
+  // How many lines of that level hold the text.
+  int count(LogLevel level, const std::string& text) const {
+    const std::vector<LoggedLine> copy = all();
+    return static_cast<int>(std::count_if(copy.begin(), copy.end(), [&](const LoggedLine& line) {
+      return line.level == level && line.text.find(text) != std::string::npos;
+    }));
+  }
+  std::string joined() const {
+    std::string text;
+    for (const LoggedLine& line : all()) text += line.text + "\n";
+    return text;
+  }
+
+ private:
+  static void take(LogLevel level, const char*, int, const char* text) {
+    const std::lock_guard lock(mutex());
+    lines().push_back({level, text});
+  }
+  static std::mutex& mutex() {
+    static std::mutex instance;
+    return instance;
+  }
+  static std::vector<LoggedLine>& lines() {
+    static std::vector<LoggedLine> instance;
+    return instance;
+  }
+};
+
+}  // namespace mesh::test
