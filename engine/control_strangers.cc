@@ -23,7 +23,8 @@ bool Plane::accept_strangers() {
   if (accept_again_ns_ != kNever) return false;  // paused earlier in this pass
   bool active = false;
   for (int i = 0; i < kAcceptsPerPass; ++i) {
-    if (crowded() && !make_room()) return active;
+    // Nobody gives way unless somebody waits: only the pass's first is certain to, for the rest the listener stays ready.
+    if (crowded() && (i > 0 || !make_room())) return active;
     Result<AcceptedSocket> accepted = tcp_accept(listener_.fd.get());
     if (accepted.code() == Errc::WouldBlock) return active;
     if (!accepted.ok()) {
