@@ -1,0 +1,61 @@
+#pragma once
+// What mesh_perf measures: a collective over the plugin's connections, in the ranks of one communicator.
+// Thread: one owner; data moves in the communicator's progress thread. Every wait is bounded by Team::timeout.
+
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/communicator.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mesh::perf {
+
+enum class Kind : std::uint8_t { AllReduce, SendRecv, AllToAll };
+enum class DataType : std::uint8_t { Uint8, Int32, Int64, Float, Double };
+enum class Direction : std::uint8_t { Both, OneWay };  // OneWay: rank 0 to rank 1 only, SendRecv of two ranks
+
+struct DataTypeInfo {
+  const char* name;
+  std::size_t bytes;
+};
+DataTypeInfo info(DataType type) noexcept;
+
+// The rank's place in the run.
+struct Team {
+  driver::Communicator* communicator = nullptr;
+  driver::Bootstrap* bootstrap = nullptr;
+  int channels = 1;
+  std::chrono::milliseconds timeout{60000};  // without an end to an operation: an error
+
+  int rank() const { return bootstrap->rank(); }
+  int world() const { return bootstrap->world(); }
+};
+
+struct CollectiveOptions {
+  Kind kind = Kind::AllReduce;
+  DataType type = DataType::Float;
+  Direction direction = Direction::Both;
+  std::size_t bytes_max = 0;  // largest size that will be asked for
+};
+
+class Collective {
+ public:
+  // Connects; every rank calls it at the same time. Null: `error` says why.
+  static std::unique_ptr<Collective> create(const Team& team, const CollectiveOptions& options, std::string& error);
+  virtual ~Collective() = default;
+
+  // Elements really moved for a size asked for, and the size that goes with them.
+  virtual std::size_t count_for(std::size_t bytes) const = 0;
+  virtual std::size_t size_of(std::size_t count) const = 0;
+  // Bytes on the busiest wire over the size, as nccl-tests defines it.
+  virtual double bus_factor() const = 0;
+
+  // Runs it `iterations` times. An ncclResult_t.
+  virtual int run(std::size_t count, int iterations) = 0;
+  // One verified run: fills, runs, looks at every byte. Wrong elements are added up in `wrong`.
+  virtual int check(std::size_t count, std::uint64_t round, std::size_t& wrong) = 0;
+};
+
+}  // namespace mesh::perf

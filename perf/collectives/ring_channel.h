@@ -1,0 +1,78 @@
+#pragma once
+// One channel of a ring all-reduce: the part a GPU's kernel plays, as a task of the progress thread. Reduce-scatter, then
+// all-gather, in chunks of at most one slot; eight slots each way, as NCCL's Simple protocol has them.
+// Thread: start() from the owner while inactive, turn() from the progress thread.
+
+#include "perf/driver/pipe.h"
+#include "perf/driver/progress_thread.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace mesh::perf {
+
+inline constexpr std::uint32_t kRingSlots = 8;                          // NCCL_STEPS
+inline constexpr std::size_t kRingSlotBytes = std::size_t{512} * 1024;  // 4 MiB of buffer over 8 slots
+
+// The pipes to the neighbours and their staging memory, kRingSlots * kRingSlotBytes each.
+struct RingWires {
+  driver::Pipe* next = nullptr;
+  driver::Pipe* previous = nullptr;
+  driver::NetPiece send_slots, recv_slots;  // of slot 0
+};
+
+struct RingPlace {
+  int rank = 0;
+  int world = 1;
+};
+
+// What this channel reduces: elements [begin, end) of both arrays.
+template <typename T>
+struct RingWork {
+  const T* input = nullptr;
+  T* output = nullptr;
+  std::size_t begin = 0, end = 0;
+  int iterations = 0;
+};
+
+template <typename T>
+class RingChannel final : public driver::Task {
+ public:
+  RingChannel(const RingPlace& place, const RingWires& wires) : place_(place), wires_(wires) {}
+
+  void start(const RingWork<T>& work);
+  bool turn() override;
+  bool active() const noexcept override { return running_.load(std::memory_order_seq_cst); }
+
+ private:
+  // What one step of the ring does with its chunk.
+  struct Step {
+    int chunk = 0;
+    bool receive = false, reduce = false, keep = false, send = false;
+  };
+  struct Span {
+    std::size_t begin = 0, count = 0;
+  };
+
+  Step step_at(int step) const;
+  Span span_of(int chunk) const;
+  bool keep_receives_posted();
+  bool take_step();
+  void process(const Step& step);
+  void advance();
+  void begin_loop();
+
+  const RingPlace place_;
+  const RingWires wires_;
+  RingWork<T> work_;                // written in start(), released by running_
+  std::size_t chunk_elements_ = 0;  // of the current loop
+  std::size_t loop_begin_ = 0;
+  int step_ = 0;
+  int iteration_ = 0;
+  std::uint64_t sent_ = 0, taken_ = 0;  // since the pipes exist
+  std::uint64_t receives_wanted_ = 0;   // of the current loop and all before
+  std::atomic<bool> running_{false};    // released in start(), acquired in turn(); and back
+};
+
+}  // namespace mesh::perf

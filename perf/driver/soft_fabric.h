@@ -1,0 +1,32 @@
+#pragma once
+// A software fabric for one run: a private copy of a fabric file, so that runs of the same file never meet, and what each
+// host's process needs in its environment to be that host. The copy is a memory file and goes with its launcher.
+// Thread: one owner.
+
+#include <mesh/status.h>
+
+#include "src/base/unique_fd.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::driver {
+
+class SoftFabric {
+ public:
+  // `wanted`: names of hosts by rank; empty: every host of the file. What is wrong goes to stderr.
+  static Result<SoftFabric> open(const std::string& file, const std::vector<std::string>& wanted);
+  // The same from a text instead of a file.
+  static Result<SoftFabric> make(const std::string& text, const std::vector<std::string>& wanted);
+
+  const std::vector<std::string>& hosts() const noexcept { return hosts_; }
+  std::vector<std::pair<std::string, std::string>> environment(std::size_t rank) const;
+
+ private:
+  UniqueFd copy_;
+  std::string path_;
+  std::vector<std::string> hosts_;
+};
+
+}  // namespace mesh::driver

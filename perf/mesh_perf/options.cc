@@ -1,0 +1,110 @@
+#include "perf/mesh_perf/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+
+namespace mesh::perf {
+namespace {
+
+const std::map<std::string, Kind> kKinds{
+    {"all_reduce", Kind::AllReduce}, {"sendrecv", Kind::SendRecv}, {"alltoall", Kind::AllToAll}};
+const std::map<std::string, DataType> kTypes{{"uint8", DataType::Uint8}, {"int32", DataType::Int32}, {"int", DataType::Int32},
+                                             {"int64", DataType::Int64}, {"float", DataType::Float}, {"double", DataType::Double}};
+
+constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
+constexpr const char* kFooter =
+    "Without --fabric the run goes over perf/fabrics/triangle.json: software fabric on this host, not RDMA.\n"
+    "Settings of the plugin (NCCL_MESH_*) are taken from the environment.\n"
+    "Exit status: 0 all right; 1 error; 2 wrong data.";
+
+void add_sizes(CLI::App& app, Options& options) {
+  app.add_option("-b,--minbytes", options.bytes_min, "Smallest size; K, M, G are powers of 1024")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::size_t{0}, kBytesLimit));
+  app.add_option("-e,--maxbytes", options.bytes_max, "Largest size")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::size_t{0}, kBytesLimit));
+  app.add_option("-f,--stepfactor", options.step_factor, "Multiply by this from size to size (1: add --stepbytes)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("-i,--stepbytes", options.step_bytes, "Add this from size to size")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::size_t{1}, kBytesLimit));
+}
+
+void add_run(CLI::App& app, Options& options) {
+  app.add_option("-n,--iters", options.iterations, "Timed iterations per size")->check(CLI::Range(1, 1000000));
+  app.add_option("-w,--warmup_iters", options.warmup, "Iterations before, not timed")->check(CLI::Range(0, 1000000));
+  app.add_option("-c,--check", options.checks, "Verified runs per size, every byte against its place")->check(CLI::Range(0, 1000));
+  app.add_option("-d,--datatype", options.type, "uint8, int32, int64, float, double")->transform(CLI::CheckedTransformer(kTypes));
+  static std::string operation = "sum";
+  app.add_option("-o,--op", operation, "Reduction")->check(CLI::IsMember({"sum"}));
+  app.add_option("--channels", options.channels, "Connections per pair of ranks, the data spread over them")
+      ->check(CLI::Range(1, 64));
+  app.add_flag("--one-way", options.one_way, "sendrecv of 2 ranks: only rank 0 sends");
+  app.add_flag("--memcpy", options.measure_memcpy, "Measure this host's one-thread memcpy of the same sizes in the same run");
+  app.add_option("--timeout", options.timeout_s, "Seconds for the whole run")->check(CLI::Range(1, 1000000));
+  app.add_option("--json", options.json_file, "Write the results to this file as well");
+  app.add_flag("-v,--verbose", options.verbose, "Print the plugin's INFO lines (to stderr)");
+}
+
+void add_place(CLI::App& app, Options& options) {
+  app.add_option("--fabric", options.fabric, "Fabric file of the software fabric, or rdma for real devices");
+  app.add_option("--hosts", options.hosts, "Hosts of the file to run on, by rank (default: every host)")->delimiter(',');
+  app.add_option("--plugin", options.plugin, "The plugin's library");
+  app.add_option("--net-version", options.net_version, "ncclNet version to drive it with")->check(CLI::Range(5, 12));
+  app.add_option("--rank", options.rank, "This process's rank, when ranks are started by hand")->envname("RANK");
+  app.add_option("--world-size", options.world, "Number of ranks, when started by hand")->envname("WORLD_SIZE");
+  app.add_option("--rendezvous", options.rendezvous, "host:port of rank 0, when started by hand")->envname("MESH_RENDEZVOUS");
+  app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
+}
+
+void set_defaults(Options& options) {
+  if (options.fabric.empty()) options.fabric = MESH_FABRIC_DIR "/triangle.json";
+  if (options.plugin.empty()) options.plugin = MESH_PLUGIN_FILE;
+  if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
+}
+
+const char* contradiction(const Options& options) {
+  if (options.is_rank() && (options.rank < 0 || options.world < 1)) return "a rendezvous needs --rank and --world-size";
+  if (!options.is_rank() && !options.soft())
+    return "ranks on real devices are started one per host: set --rank, --world-size, --rendezvous";
+  return nullptr;
+}
+
+}  // namespace
+
+const char* kind_name(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::AllReduce: return "all_reduce";
+    case Kind::SendRecv: return "sendrecv";
+    case Kind::AllToAll: return "alltoall";
+  }
+  return "unknown";
+}
+
+bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
+  CLI::App app("Drives the nccl-mesh plugin as NCCL does, one process per host, and prints nccl-tests' table.", "mesh_perf");
+  app.footer(kFooter);
+  app.add_option("collective", options.kind, "all_reduce, sendrecv or alltoall")
+      ->required()
+      ->transform(CLI::CheckedTransformer(kKinds));
+  add_sizes(app, options);
+  add_run(app, options);
+  add_place(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    *exit_code = app.exit(error) == 0 ? 0 : 1;
+    return false;
+  }
+  set_defaults(options);
+  if (const char* why = contradiction(options)) {
+    std::fprintf(stderr, "mesh_perf: %s\n", why);
+    *exit_code = 1;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace mesh::perf

@@ -1,0 +1,49 @@
+#pragma once
+// The command line of mesh_perf: nccl-tests' flags where they exist, ours for what they have no word for.
+// Thread: any (values).
+
+#include "perf/collectives/collective.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace mesh::perf {
+
+struct Options {
+  Kind kind = Kind::AllReduce;
+  std::size_t bytes_min = std::size_t{32} << 20;
+  std::size_t bytes_max = std::size_t{32} << 20;
+  std::size_t step_factor = 1;  // above 1: multiply, else add step_bytes
+  std::size_t step_bytes = std::size_t{1} << 20;
+  int iterations = 20;
+  int warmup = 5;
+  int checks = 1;  // verified runs per size
+  DataType type = DataType::Float;
+  int channels = 1;
+  int net_version = 12;
+  bool one_way = false;
+  bool measure_memcpy = false;
+  bool verbose = false;
+  int timeout_s = 600;             // of the whole run
+  std::string fabric;              // file of the software fabric, or "rdma"
+  std::vector<std::string> hosts;  // empty: every host of the file
+  std::string plugin;
+  std::string json_file;
+
+  // Set for a rank; the launcher sets them itself, a cluster's by RANK, WORLD_SIZE, MESH_RENDEZVOUS.
+  int rank = -1;
+  int world = 0;
+  std::string rendezvous;
+  int rendezvous_fd = -1;
+
+  bool is_rank() const noexcept { return !rendezvous.empty(); }
+  bool soft() const noexcept { return fabric != "rdma"; }
+};
+
+const char* kind_name(Kind kind) noexcept;
+
+// False: the process is to end with *exit_code; --help and mistakes have been printed.
+bool parse_options(int argc, char** argv, Options& options, int* exit_code);
+
+}  // namespace mesh::perf

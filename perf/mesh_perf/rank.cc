@@ -1,0 +1,164 @@
+#include "perf/mesh_perf/rank.h"
+
+#include "perf/driver/plugin_log.h"
+#include "perf/mesh_perf/memcpy_rate.h"
+#include "perf/mesh_perf/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace mesh::perf {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr int kWrongData = 2;
+
+int fail(const Options& options, const char* what, const std::string& why) {
+  std::fprintf(stderr, "mesh_perf: rank %d: %s: %s\n", options.rank, what, why.c_str());
+  return 1;
+}
+
+// What every rank tells the others about one size.
+struct Measure {
+  double seconds = 0;
+  std::uint64_t wrong = 0;
+};
+
+class Session {
+ public:
+  Session(const Options& options, const Team& team, Collective& collective)
+      : options_(options), team_(team), collective_(collective) {}
+
+  int run(const std::string& device);
+
+ private:
+  bool reports() const { return team_.rank() == 0; }
+  int measure(std::size_t count, Measure& own);
+  int share(const Measure& own, Row& row);
+  int one_size(std::size_t bytes);
+  void show_progress(std::size_t bytes) const;
+
+  const Options& options_;
+  const Team& team_;
+  Collective& collective_;
+  std::vector<Row> rows_;
+};
+
+int Session::measure(std::size_t count, Measure& own) {
+  std::size_t wrong = 0;
+  for (int round = 0; round < options_.checks; ++round) {
+    const int result = collective_.check(count, static_cast<std::uint64_t>(round), wrong);
+    if (result != driver::kNetSuccess) return result;
+  }
+  own.wrong = wrong;
+  if (options_.warmup > 0) {
+    const int result = collective_.run(count, options_.warmup);
+    if (result != driver::kNetSuccess) return result;
+  }
+  if (!team_.bootstrap->barrier().ok()) return driver::kDriverTimeout;
+  const auto start = SteadyClock::now();
+  const int result = collective_.run(count, options_.iterations);
+  own.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count() / options_.iterations;
+  return result;
+}
+
+int Session::share(const Measure& own, Row& row) {
+  auto all = team_.bootstrap->all_gather({reinterpret_cast<const char*>(&own), sizeof(own)});
+  if (!all.ok()) return driver::kDriverTimeout;
+  double sum = 0;
+  double slowest = 0;
+  for (const std::string& blob : *all) {
+    Measure measure;
+    if (blob.size() != sizeof(measure)) return driver::kNetInternalError;
+    std::memcpy(&measure, blob.data(), sizeof(measure));
+    sum += measure.seconds;
+    slowest = std::max(slowest, measure.seconds);
+    row.wrong += measure.wrong;
+  }
+  const double seconds = sum / team_.world();
+  row.time_us = seconds * 1e6;
+  row.time_us_max = slowest * 1e6;
+  row.algbw_gbps = seconds > 0 ? static_cast<double>(row.bytes) / seconds / 1e9 : 0;
+  row.busbw_gbps = row.algbw_gbps * collective_.bus_factor();
+  row.checks = options_.checks;
+  return driver::kNetSuccess;
+}
+
+void Session::show_progress(std::size_t bytes) const {
+  if (reports() && ::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r# running %zu bytes ...\033[K\r", bytes);
+}
+
+int Session::one_size(std::size_t bytes) {
+  show_progress(bytes);
+  Row row;
+  row.count = collective_.count_for(bytes);
+  row.bytes = collective_.size_of(row.count);
+  Measure own;
+  int result = measure(row.count, own);
+  if (result == driver::kNetSuccess) result = share(own, row);
+  if (result != driver::kNetSuccess) return fail(options_, "run failed", driver::net_result_name(result));
+  // The others wait in the next exchange, asleep, while rank 0 has the memory for itself.
+  if (options_.measure_memcpy && reports()) row.memcpy_gbps = measure_memcpy(row.bytes);
+  if (reports()) print_row(options_, row);
+  rows_.push_back(row);
+  return team_.bootstrap->barrier().ok() ? 0 : fail(options_, "run failed", "a rank was lost");
+}
+
+int Session::run(const std::string& device) {
+  if (reports()) print_header(options_, team_.world(), device);
+  std::size_t bytes = options_.bytes_min;
+  for (;;) {
+    const int failed = one_size(bytes);
+    if (failed != 0) return failed;
+    const std::size_t next =
+        options_.step_factor > 1 ? std::max(bytes * options_.step_factor, bytes + 1) : bytes + options_.step_bytes;
+    if (next > options_.bytes_max) break;
+    bytes = next;
+  }
+  bool written = true;
+  if (reports()) {
+    print_footer(rows_);
+    if (!options_.json_file.empty()) written = write_json(options_, team_.world(), rows_);
+  }
+  if (!team_.bootstrap->barrier().ok()) return fail(options_, "run failed", "a rank was lost at the end");
+  if (total_wrong(rows_) != 0) return kWrongData;
+  return written ? 0 : 1;
+}
+
+int run_collective(const Options& options, const Team& team) {
+  std::string error;
+  const CollectiveOptions wanted{.kind = options.kind,
+                                 .type = options.type,
+                                 .direction = options.one_way ? Direction::OneWay : Direction::Both,
+                                 .bytes_max = options.bytes_max};
+  const std::unique_ptr<Collective> collective = Collective::create(team, wanted, error);
+  if (collective == nullptr) return fail(options, "no connections", error);
+  return Session(options, team, *collective).run(team.communicator->properties().name);
+}
+
+}  // namespace
+
+int run_rank(const Options& options) {
+  const std::chrono::seconds patience(options.timeout_s);
+  driver::PluginLog::instance().set_echo(options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
+                                         "mesh_perf: rank " + std::to_string(options.rank) + ": ");
+  auto bootstrap = driver::Bootstrap::join({options.rank, options.world, options.rendezvous, options.rendezvous_fd, patience});
+  if (!bootstrap.ok()) return fail(options, "rendezvous failed", errc_name(bootstrap.code()));
+  std::string error;
+  const std::unique_ptr<driver::NetApi> api = driver::NetApi::load(options.plugin, options.net_version, error);
+  if (api == nullptr) return fail(options, "no plugin", error);
+  driver::Communicator communicator(*api, {.id = 1});
+  int result = communicator.open();
+  if (result != driver::kNetSuccess) return fail(options, "init failed", driver::net_result_name(result));
+  const Team team{&communicator, &*bootstrap, options.channels, patience};
+  const int code = run_collective(options, team);
+  result = communicator.close();
+  if (result != driver::kNetSuccess) return fail(options, "finalize failed", driver::net_result_name(result));
+  return code;
+}
+
+}  // namespace mesh::perf

@@ -1,0 +1,11 @@
+#pragma once
+// One rank of mesh_perf: loads the plugin, connects, measures, and tells rank 0. Thread: main.
+
+#include "perf/mesh_perf/options.h"
+
+namespace mesh::perf {
+
+// Exit status: 0 all right, 1 error, 2 wrong data.
+int run_rank(const Options& options);
+
+}  // namespace mesh::perf
