@@ -61,8 +61,8 @@ struct InterfaceAddress {
   int prefix_len = -1;
 };
 struct InterfaceRule {
-  std::string_view names;   // NCCL_SOCKET_IFNAME; empty: everything but lo, docker* and virbr*, lo when nothing else is up
-  std::string_view family;  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6 or empty for both
+  std::string_view names = {};   // NCCL_SOCKET_IFNAME; empty: everything but lo, docker* and virbr*, lo when nothing else is up
+  std::string_view family = {};  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6 or empty for both
 };
 // Every address of every interface that is up and running.
 std::vector<InterfaceAddress> all_interfaces();

@@ -29,7 +29,7 @@ struct HostTopology {
 struct TopologySources {
   std::string sysfs_root = "/sys";
   std::string hwloc_library = "libhwloc.so.15";
-  std::vector<int> allowed;  // empty: the process's affinity mask
+  std::vector<int> allowed = {};  // empty: the process's affinity mask
 };
 HostTopology read_host_topology(const TopologySources& sources = {});
 

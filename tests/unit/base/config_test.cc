@@ -9,7 +9,7 @@
 namespace mesh {
 namespace {
 
-using test::LogCapture;
+using testkit::LogCapture;
 
 Settings loaded(const Environment& environment) {
   const Result<Settings> settings = load_settings(environment);

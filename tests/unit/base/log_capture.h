@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace mesh::test {
+namespace mesh::testkit {
 
 struct LoggedLine {
   LogLevel level;
@@ -59,4 +59,4 @@ class LogCapture {
   }
 };
 
-}  // namespace mesh::test
+}  // namespace mesh::testkit

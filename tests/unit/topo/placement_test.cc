@@ -1,0 +1,105 @@
+#include "src/topo/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include <sched.h>
+
+namespace mesh::topo {
+namespace {
+
+using Cpus = std::vector<int>;
+
+HostTopology host_of(std::vector<Cpu> cpus) { return {.cpus = std::move(cpus), .quota_cpus = 0}; }
+
+// Two nodes of two cores with two hardware threads each: CPU 0..3 are first threads, 4..7 second ones.
+HostTopology two_nodes() {
+  std::vector<Cpu> cpus;
+  for (int i = 0; i < 8; ++i)
+    cpus.push_back({.index = i, .core = i % 4, .numa_node = i % 4 / 2, .max_khz = 3'000'000, .allowed = true});
+  return host_of(cpus);
+}
+
+TEST(Placement, NicsNodeFirstThenWholeCoresThenHighNumbers) {
+  EXPECT_EQ(poller_cpus(two_nodes(), 1), (Cpus{3, 2, 7, 6, 1, 0, 5, 4}));
+  EXPECT_EQ(poller_cpus(two_nodes(), 0), (Cpus{1, 0, 5, 4, 3, 2, 7, 6}));
+  EXPECT_EQ(poller_cpus(two_nodes(), -1), (Cpus{3, 2, 1, 0, 7, 6, 5, 4}));
+}
+
+TEST(Placement, FastCoresBeforeSlowOnes) {
+  std::vector<Cpu> cpus;
+  for (int i = 0; i < 6; ++i)
+    cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = i < 2 ? 3'900'000 : 2'800'000, .allowed = true});
+  EXPECT_EQ(poller_cpus(host_of(cpus), 0), (Cpus{1, 0, 5, 4, 3, 2}));
+}
+
+TEST(Placement, OnlyWhatTheProcessMayUse) {
+  HostTopology host = two_nodes();
+  for (Cpu& cpu : host.cpus) cpu.allowed = cpu.index == 1 || cpu.index == 5 || cpu.index == 7;
+  EXPECT_EQ(poller_cpus(host, 0), (Cpus{1, 5, 7}));
+  EXPECT_EQ(host.allowed_on(0), (Cpus{1, 5}));
+  EXPECT_EQ(host.allowed_on(1), (Cpus{7}));
+  EXPECT_EQ(host.allowed_on(9), (Cpus{1, 5, 7}));
+  EXPECT_EQ(host.allowed_on(-1), (Cpus{1, 5, 7}));
+  EXPECT_EQ(host.usable_cores(), 2);
+}
+
+TEST(Placement, ChoosesTheKthOrSaysThereAreNotSoMany) {
+  EXPECT_EQ(*choose_cpu(two_nodes(), 1, 0), 3);
+  EXPECT_EQ(*choose_cpu(two_nodes(), 1, 7), 4);
+  EXPECT_EQ(choose_cpu(two_nodes(), 1, 8).code(), Errc::NotFound);
+  EXPECT_EQ(choose_cpu(two_nodes(), 1, -1).code(), Errc::NotFound);
+  EXPECT_EQ(choose_cpu(host_of({}), 0, 0).code(), Errc::NotFound);
+}
+
+// CPU numbers no host here has, so that no living poller interferes.
+TEST(Placement, ACoreIsClaimedOnceUntilGivenBack) {
+  std::vector<Cpu> cpus;
+  for (int i = 8001; i < 8003; ++i) cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = 0, .allowed = true});
+  const HostTopology host = host_of(cpus);
+  Result<CpuClaim> first = claim_cpu(host, 0);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->cpu, 8002);
+  {
+    const Result<CpuClaim> second = claim_cpu(host, 0);
+    ASSERT_TRUE(second.ok());
+    EXPECT_EQ(second->cpu, 8001);
+    EXPECT_EQ(claim_cpu(host, 0).code(), Errc::Exhausted);
+  }
+  const Result<CpuClaim> again = claim_cpu(host, 0);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->cpu, 8001);
+}
+
+TEST(Placement, PinsOnlyTheCallingThread) {
+  const HostTopology host = read_host_topology();
+  const Cpus allowed = host.allowed_on(-1);
+  ASSERT_FALSE(allowed.empty());
+  cpu_set_t inside;
+  CPU_ZERO(&inside);
+  Status answer;
+  std::thread([&] {
+    answer = pin_this_thread(std::span(allowed).first(1));
+    ::sched_getaffinity(0, sizeof inside, &inside);
+  }).join();
+  EXPECT_TRUE(answer.ok());
+  EXPECT_EQ(CPU_COUNT(&inside), 1);
+  EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(allowed.front()), &inside));
+  cpu_set_t outside;
+  CPU_ZERO(&outside);
+  ::sched_getaffinity(0, sizeof outside, &outside);
+  EXPECT_EQ(static_cast<std::size_t>(CPU_COUNT(&outside)), allowed.size());
+}
+
+TEST(Placement, ImpossiblePinIsAnAnswer) {
+  EXPECT_EQ(pin_this_thread(Cpus{kCpusMax}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(pin_this_thread(Cpus{-1}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(pin_this_thread(Cpus{kCpusMax - 1}).code(), Errc::System);
+  EXPECT_EQ(pin_this_thread({}).code(), Errc::System);
+}
+
+}  // namespace
+}  // namespace mesh::topo

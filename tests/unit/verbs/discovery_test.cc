@@ -1,0 +1,182 @@
+#include "src/verbs/discovery.h"
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mesh::verbs {
+namespace {
+
+using mesh::testkit::LogCapture;
+using testkit::ethernet_port;
+using testkit::FakeDevice;
+using testkit::FakeProvider;
+using testkit::gid_of;
+
+FakeDevice device(const std::string& name, std::vector<testkit::FakePort> ports) {
+  FakeDevice fake;
+  fake.entry.name = name;
+  fake.entry.guid = 0x1000;
+  fake.ports = std::move(ports);
+  return fake;
+}
+
+std::vector<std::string> names(FakeProvider& provider, const Settings& settings = {}) {
+  std::vector<std::string> found;
+  Result<std::vector<Rail>> rails = discover(provider, settings);
+  if (!rails.ok()) return found;
+  for (const Rail& rail : *rails) found.push_back(rail.info.name);
+  return found;
+}
+
+FakeProvider two_devices() {
+  FakeProvider provider;
+  provider.fakes.push_back(device("mlx5_1", {ethernet_port({gid_of(3, "10.0.13.1")}), ethernet_port({gid_of(3, "10.0.14.1")})}));
+  provider.fakes.push_back(device("mlx5_0", {ethernet_port({gid_of(3, "10.0.12.1")})}));
+  return provider;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Discovery, RailsAreSortedByDeviceAndPort) {
+  FakeProvider provider = two_devices();
+  EXPECT_EQ(names(provider), (Names{"mlx5_0:1", "mlx5_1:1", "mlx5_1:2"}));
+  EXPECT_EQ(provider.open_now, 0);
+}
+
+TEST(Discovery, EachRailHasItsOwnContext) {
+  FakeProvider provider = two_devices();
+  {
+    const Result<std::vector<Rail>> rails = discover(provider, {});
+    ASSERT_TRUE(rails.ok());
+    EXPECT_EQ(provider.open_now, 3);
+    EXPECT_NE((*rails)[1].context.get(), (*rails)[2].context.get());
+  }
+  EXPECT_EQ(provider.open_now, 0);
+}
+
+TEST(Discovery, RailIsFilledInWhole) {
+  FakeProvider provider = two_devices();
+  provider.fakes[1].entry.pci_path = "/sys/devices/pci0000:00/0000:01:00.1";
+  provider.fakes[1].entry.numa_node = 1;
+  provider.fakes[1].ports[0].attr.lid = 9;
+  provider.fakes[1].ports[0].gids[0].prefix_len = 30;
+  const LogCapture log;
+  const Result<std::vector<Rail>> rails = discover(provider, {});
+  ASSERT_TRUE(rails.ok());
+  const Rail& rail = rails->front();
+  EXPECT_EQ(rail.info.device, "mlx5_0");
+  EXPECT_EQ(rail.info.port, 1);
+  EXPECT_EQ(rail.info.pci_path, provider.fakes[1].entry.pci_path);
+  EXPECT_EQ(rail.info.address, "10.0.12.1/30");
+  EXPECT_EQ(rail.info.guid, 0x1000u ^ (1u << 24));
+  EXPECT_EQ(rail.info.speed_mbps, 100'000u);
+  EXPECT_EQ(rail.info.mtu, 4096u);
+  EXPECT_EQ(rail.info.numa_node, 1);
+  EXPECT_EQ(rail.gid.index, 3);
+  EXPECT_EQ(rail.gid.prefix_len, 30);
+  EXPECT_EQ(rail.lid, 9);
+  EXPECT_TRUE(rail.ethernet);
+  EXPECT_EQ(rail.cq_entries_max, 4194303);
+  EXPECT_EQ(rail.qp_wr_max, 32768);
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "rail 0 mlx5_0:1: 10.0.12.1/30, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, NUMA node 1, PCI 0000:01:00.1"),
+            1)
+      << log.joined();
+}
+
+TEST(Discovery, HcaGrammarChoosesDevicesAndPorts) {
+  FakeProvider provider = two_devices();
+  const auto with = [&](const char* hca) {
+    Settings settings;
+    settings.hca = hca;
+    return names(provider, settings);
+  };
+  EXPECT_EQ(with("mlx5"), (Names{"mlx5_0:1", "mlx5_1:1", "mlx5_1:2"}));
+  EXPECT_EQ(with("mlx5_1:2,mlx5_0"), (Names{"mlx5_0:1", "mlx5_1:2"}));
+  EXPECT_EQ(with("=mlx5_1"), (Names{"mlx5_1:1", "mlx5_1:2"}));
+  EXPECT_EQ(with("=mlx5"), Names{});
+  EXPECT_EQ(with("^mlx5_1:1"), (Names{"mlx5_0:1", "mlx5_1:2"}));
+  provider.opened.clear();
+  EXPECT_EQ(with("^mlx5_1"), Names{"mlx5_0:1"});
+  EXPECT_EQ(provider.opened, Names{"mlx5_0"}) << "an excluded device need not be opened";
+}
+
+TEST(Discovery, PrefixFromEntryThenSettingThenUsual) {
+  FakeProvider provider;
+  provider.fakes.push_back(device("a", {ethernet_port({gid_of(0, "10.0.12.1")})}));
+  provider.fakes.push_back(device("b", {ethernet_port({gid_of(0, "2001:db8::1")})}));
+  const auto addresses = [&](const Settings& settings) {
+    std::vector<std::string> texts;
+    const Result<std::vector<Rail>> rails = discover(provider, settings);
+    for (const Rail& rail : *rails) texts.push_back(rail.info.address);
+    return texts;
+  };
+  const LogCapture log;
+  EXPECT_EQ(addresses({}), (Names{"10.0.12.1/24", "2001:db8::1/64"}));
+  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_MESH_PREFIX_LEN"), 2) << log.joined();
+  Settings settings;
+  settings.prefix_len = 48;
+  EXPECT_EQ(addresses(settings), (Names{"10.0.12.1/32", "2001:db8::1/48"}));
+  provider.fakes[0].ports[0].gids[0].prefix_len = 31;
+  provider.fakes[1].ports[0].gids[0].prefix_len = 127;
+  EXPECT_EQ(addresses(settings), (Names{"10.0.12.1/31", "2001:db8::1/127"}));
+}
+
+TEST(Discovery, InfiniBandPortTakesGidZeroAndItsSubnetPrefix) {
+  FakeProvider provider;
+  testkit::FakePort port = ethernet_port({gid_of(0, "fe80::1", GidType::Ib), gid_of(1, "fe80::2", GidType::Ib)});
+  port.attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  port.attr.lid = 17;
+  provider.fakes.push_back(device("mlx5_0", {port}));
+  const Result<std::vector<Rail>> rails = discover(provider, {});
+  ASSERT_TRUE(rails.ok());
+  EXPECT_FALSE(rails->front().ethernet);
+  EXPECT_EQ(rails->front().gid.index, 0);
+  EXPECT_EQ(rails->front().gid.prefix_len, 64);
+  EXPECT_EQ(rails->front().lid, 17);
+}
+
+TEST(Discovery, OneLineSaysWhyEachPortFellOut) {
+  FakeProvider provider;
+  testkit::FakePort down = ethernet_port({gid_of(3, "10.0.12.1")});
+  down.attr.state = IBV_PORT_DOWN;
+  provider.fakes.push_back(device("a", {down, ethernet_port({gid_of(0, "10.0.0.1", GidType::RoceV1)})}));
+  provider.fakes.push_back(device("b", {}));
+  provider.fakes.back().opens = false;
+  provider.fakes.push_back(device("c", {ethernet_port({gid_of(3, "10.0.12.1")})}));
+  Settings settings;
+  settings.hca = "^c";
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
+  ASSERT_EQ(log.all().size(), 1u) << log.joined();
+  EXPECT_EQ(log.all()[0].level, LogLevel::Info);
+  for (const char* part : {"host-a", "fake", "a:1 is down", "a:2 has no RoCE v2 GID among 1", "b does not open (Permission denied)",
+                           "c left out by NCCL_IB_HCA"})
+    EXPECT_NE(log.joined().find(part), std::string::npos) << part << " not in " << log.joined();
+  EXPECT_EQ(provider.open_now, 0);
+}
+
+TEST(Discovery, MissingGidIndexIsNamed) {
+  FakeProvider provider = two_devices();
+  Settings settings;
+  settings.gid_index = 5;
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
+  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_IB_GID_INDEX 5"), 1) << log.joined();
+}
+
+TEST(Discovery, NoDeviceAtAllIsOneQuietLine) {
+  FakeProvider provider;
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, {}).code(), Errc::NotFound);
+  ASSERT_EQ(log.all().size(), 1u);
+  EXPECT_NE(log.joined().find("there is no device"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mesh::verbs

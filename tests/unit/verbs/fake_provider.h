@@ -1,0 +1,136 @@
+#pragma once
+// A provider whose devices, ports and GIDs are lists that a test lays out; it counts what is open. No data path.
+// Thread: one.
+
+#include "src/base/socket.h"
+#include "src/verbs/provider.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::verbs::testkit {
+
+struct FakePort {
+  ibv_port_attr attr{};
+  std::vector<GidEntry> gids;
+};
+struct FakeDevice {
+  DeviceEntry entry;
+  std::vector<FakePort> ports;
+  bool opens = true;
+};
+
+class FakeProvider : public Provider {
+ public:
+  std::vector<FakeDevice> fakes;
+  std::vector<std::string> opened;  // names, in order
+  int open_now = 0;
+  int destroyed = 0;
+  int destroy_answer = 0;
+
+  const char* fabric() const noexcept override { return "fake"; }
+  std::string host_name() const override { return "host-a"; }
+  std::vector<DeviceEntry> devices() override {
+    std::vector<DeviceEntry> entries;
+    for (const FakeDevice& fake : fakes) entries.push_back(fake.entry);
+    return entries;
+  }
+  ibv_context* open_device(const std::string& name) override {
+    for (const FakeDevice& fake : fakes) {
+      if (fake.entry.name != name) continue;
+      if (!fake.opens) break;
+      opened.push_back(name);
+      ++open_now;
+      auto context = std::make_unique<ibv_context>();
+      ibv_context* const raw = context.get();
+      owners_[raw] = {std::move(context), &fake};
+      return raw;
+    }
+    errno = EACCES;
+    return nullptr;
+  }
+  int close_device(ibv_context* context) override {
+    owners_.erase(context);
+    --open_now;
+    return 0;
+  }
+  int query_device(ibv_context* context, ibv_device_attr* attr) override {
+    *attr = {};
+    attr->phys_port_cnt = static_cast<std::uint8_t>(owners_.at(context).device->ports.size());
+    attr->max_cqe = 4194303;
+    attr->max_qp_wr = 32768;
+    return 0;
+  }
+  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
+    *attr = owners_.at(context).device->ports.at(port - 1u).attr;
+    return 0;
+  }
+  std::vector<GidEntry> gids(ibv_context* context, std::uint8_t port) override {
+    return owners_.at(context).device->ports.at(port - 1u).gids;
+  }
+
+  ibv_pd* alloc_pd(ibv_context*) override { return &pd_; }
+  int dealloc_pd(ibv_pd*) override { return destroy(); }
+  ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return &mr_; }
+  int dereg_mr(ibv_mr*) override { return destroy(); }
+  ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
+  int destroy_cq(ibv_cq*) override { return destroy(); }
+  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
+  int modify_qp(ibv_qp*, ibv_qp_attr*, int) override { return 0; }
+  int destroy_qp(ibv_qp*) override { return destroy(); }
+
+ private:
+  int destroy() {
+    ++destroyed;
+    return destroy_answer;
+  }
+
+  struct Opened {
+    std::unique_ptr<ibv_context> context;
+    const FakeDevice* device = nullptr;
+  };
+
+  std::map<const ibv_context*, Opened> owners_;
+  ibv_pd pd_{};
+  ibv_mr mr_{};
+  ibv_cq cq_{};
+  ibv_qp qp_{};
+};
+
+inline ibv_gid gid_bytes(const std::string& text) {
+  const SocketAddress address = *SocketAddress::from_text(text);
+  ibv_gid gid{};
+  if (address.family == AF_INET) {
+    gid.raw[10] = gid.raw[11] = 0xff;
+    std::copy_n(address.bytes.begin(), 4, gid.raw + 12);
+  } else {
+    std::copy(address.bytes.begin(), address.bytes.end(), gid.raw);
+  }
+  return gid;
+}
+
+inline GidEntry gid_of(int index, const std::string& text, GidType type = GidType::RoceV2) {
+  GidEntry entry;
+  entry.gid = gid_bytes(text);
+  entry.type = type;
+  entry.index = index;
+  return entry;
+}
+
+inline FakePort ethernet_port(std::vector<GidEntry> gids) {
+  FakePort port;
+  port.attr.state = IBV_PORT_ACTIVE;
+  port.attr.active_mtu = IBV_MTU_4096;
+  port.attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  port.attr.active_speed = 32;
+  port.attr.active_width = 2;
+  port.gids = std::move(gids);
+  return port;
+}
+
+}  // namespace mesh::verbs::testkit

@@ -1,0 +1,99 @@
+#include "src/verbs/gid_choice.h"
+
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace mesh::verbs {
+namespace {
+
+using testkit::gid_of;
+
+int chosen_index(const std::vector<GidEntry>& entries, const GidWish& wish = {}) {
+  const GidEntry* gid = choose_gid(entries, wish);
+  return gid == nullptr ? -1 : gid->index;
+}
+
+// What a port with one IPv4 and one IPv6 address shows: each address once as v1 and once as v2.
+std::vector<GidEntry> usual_table() {
+  return {gid_of(0, "fe80::1", GidType::RoceV1),
+          gid_of(1, "fe80::1"),
+          gid_of(2, "10.0.12.1", GidType::RoceV1),
+          gid_of(3, "10.0.12.1"),
+          gid_of(4, "2001:db8::1", GidType::RoceV1),
+          gid_of(5, "2001:db8::1"),
+          gid_of(6, "169.254.3.4"),
+          gid_of(7, "10.0.99.1")};
+}
+
+TEST(GidChoice, PrefersIpv4ThenGlobalIpv6ThenLinkLocalInAnyOrder) {
+  std::vector<GidEntry> table = usual_table();
+  const auto by_index = [](const GidEntry& a, const GidEntry& b) { return a.index < b.index; };
+  const auto without = [&](int index) { std::erase_if(table, [&](const GidEntry& entry) { return entry.index == index; }); };
+  for (const int expected : {3, 7, 5, 6, 1, -1}) {
+    std::sort(table.begin(), table.end(), by_index);
+    for (std::size_t turn = 0; turn < table.size(); ++turn) {
+      EXPECT_EQ(chosen_index(table), expected) << "rotation " << turn;
+      std::rotate(table.begin(), table.begin() + 1, table.end());
+    }
+    std::reverse(table.begin(), table.end());
+    EXPECT_EQ(chosen_index(table), expected);
+    without(expected);
+  }
+}
+
+TEST(GidChoice, NeverTakesVersionOneByItself) {
+  EXPECT_EQ(chosen_index({gid_of(0, "10.0.0.1", GidType::RoceV1), gid_of(1, "10.0.0.1", GidType::Ib)}), -1);
+  EXPECT_EQ(chosen_index({}), -1);
+}
+
+TEST(GidChoice, WishedIndexIsObeyedWhateverItsType) {
+  EXPECT_EQ(chosen_index(usual_table(), {.ethernet = true, .index = 2}), 2);
+  EXPECT_EQ(chosen_index(usual_table(), {.ethernet = true, .index = 0}), 0);
+  EXPECT_EQ(chosen_index(usual_table(), {.ethernet = true, .index = 12}), -1);
+}
+
+TEST(GidChoice, InfiniBandTakesIndexZero) {
+  const std::vector<GidEntry> table{gid_of(1, "fe80::2", GidType::Ib), gid_of(0, "fe80::1", GidType::Ib)};
+  EXPECT_EQ(chosen_index(table, {.ethernet = false}), 0);
+  EXPECT_EQ(chosen_index(table, {.ethernet = false, .index = 1}), 1);
+}
+
+TEST(PortDecoding, SpeedIsLaneTimesWidth) {
+  EXPECT_EQ(link_speed_mbps(1, 1), 2'500u);
+  EXPECT_EQ(link_speed_mbps(32, 1), 25'000u);
+  EXPECT_EQ(link_speed_mbps(32, 2), 100'000u);
+  EXPECT_EQ(link_speed_mbps(64, 2), 200'000u);
+  EXPECT_EQ(link_speed_mbps(128, 2), 400'000u);
+  EXPECT_EQ(link_speed_mbps(256, 2), 800'000u);
+  EXPECT_EQ(link_speed_mbps(128, 16), 200'000u);
+  EXPECT_EQ(link_speed_mbps(16, 8), 168'000u);
+  EXPECT_EQ(link_speed_mbps(3, 2), 0u);
+  EXPECT_EQ(link_speed_mbps(32, 3), 0u);
+}
+
+TEST(PortDecoding, MtuInBytes) {
+  EXPECT_EQ(mtu_bytes(IBV_MTU_256), 256u);
+  EXPECT_EQ(mtu_bytes(IBV_MTU_1024), 1024u);
+  EXPECT_EQ(mtu_bytes(IBV_MTU_4096), 4096u);
+  EXPECT_EQ(mtu_bytes(static_cast<ibv_mtu>(0)), 0u);
+  EXPECT_EQ(mtu_bytes(static_cast<ibv_mtu>(6)), 0u);
+}
+
+// The four functions of a GB10's one adapter: two cables, each seen through two PCIe links.
+TEST(CableGuid, HalvesOfOneCableShareItDifferentCablesDoNot) {
+  const auto guid_at = [](const char* path) {
+    return cable_guid({.name = "x", .pci_path = path, .guid = 0x4cbb470300a1b2c3, .numa_node = 0});
+  };
+  const std::uint64_t first = guid_at("/sys/devices/pci0000:00/0000:01:00.0");
+  EXPECT_EQ(first, guid_at("/sys/devices/pci0002:00/0002:01:00.0"));
+  EXPECT_NE(first, guid_at("/sys/devices/pci0000:00/0000:01:00.1"));
+  EXPECT_EQ(guid_at("/sys/devices/pci0000:00/0000:01:00.1"), guid_at("/sys/devices/pci0002:00/0002:01:00.1"));
+  EXPECT_EQ(guid_at(""), 0x4cbb470300a1b2c3u);
+}
+
+}  // namespace
+}  // namespace mesh::verbs

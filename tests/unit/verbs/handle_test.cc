@@ -1,0 +1,62 @@
+#include "src/verbs/handle.h"
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+#include <utility>
+
+namespace mesh::verbs {
+namespace {
+
+using mesh::testkit::LogCapture;
+using testkit::FakeProvider;
+
+TEST(Handle, DestroysOnceWhereverItMoved) {
+  FakeProvider provider;
+  {
+    PdHandle first(provider, provider.alloc_pd(nullptr));
+    PdHandle second = std::move(first);
+    EXPECT_FALSE(first);
+    EXPECT_TRUE(second);
+    PdHandle third;
+    third = std::move(second);
+    EXPECT_TRUE(third);
+    EXPECT_EQ(provider.destroyed, 0);
+    third.reset();
+    EXPECT_EQ(provider.destroyed, 1);
+    third.reset();
+  }
+  EXPECT_EQ(provider.destroyed, 1);
+}
+
+TEST(Handle, AssigningDestroysWhatWasThere) {
+  FakeProvider provider;
+  CqHandle cq(provider, provider.create_cq(nullptr, 1));
+  cq = CqHandle(provider, provider.create_cq(nullptr, 1));
+  EXPECT_EQ(provider.destroyed, 1);
+  EXPECT_TRUE(cq);
+  static_assert(!std::is_copy_constructible_v<CqHandle> && !std::is_copy_assignable_v<CqHandle>);
+}
+
+TEST(Handle, NullObjectIsEmpty) {
+  FakeProvider provider;
+  { const QpHandle none(provider, nullptr); }
+  EXPECT_EQ(provider.destroyed, 0);
+}
+
+TEST(Handle, FailedDestroyIsNamedInOneWarning) {
+  FakeProvider provider;
+  provider.destroy_answer = EBUSY;
+  const LogCapture log;
+  { const QpHandle qp(provider, provider.create_qp(nullptr, nullptr)); }
+  { const MrHandle mr(provider, provider.reg_mr(nullptr, nullptr, 0, 0)); }
+  EXPECT_EQ(log.count(LogLevel::Warn, "queue pair"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "memory region"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "busy"), 2) << log.joined();
+}
+
+}  // namespace
+}  // namespace mesh::verbs

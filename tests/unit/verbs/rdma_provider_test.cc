@@ -1,0 +1,308 @@
+#include "src/verbs/rdma_provider.h"
+
+#include "src/base/random.h"
+#include "src/verbs/rdma_sysfs.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mesh::verbs {
+namespace {
+
+namespace fs = std::filesystem;
+using mesh::testkit::LogCapture;
+using testkit::gid_bytes;
+
+// A sysfs of our own, gone with the test.
+class SysfsTree {
+ public:
+  SysfsTree() : root_(fs::path(testing::TempDir()) / ("mesh_sysfs_" + std::to_string(random_u64()))) {
+    fs::create_directories(root_);
+  }
+  ~SysfsTree() { fs::remove_all(root_); }
+  SysfsTree(const SysfsTree&) = delete;
+  SysfsTree& operator=(const SysfsTree&) = delete;
+
+  std::string root() const { return root_.string(); }
+  std::string path(const std::string& file) const { return (root_ / file).string(); }
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text << "\n";
+  }
+  void link(const std::string& file, const std::string& target) const {
+    fs::create_directories(root_ / target);
+    fs::create_directories((root_ / file).parent_path());
+    fs::create_directory_symlink(root_ / target, root_ / file);
+  }
+
+ private:
+  fs::path root_;
+};
+
+// What the fake library below answers; one test at a time.
+struct FakeLibrary {
+  std::vector<ibv_device> devices = std::vector<ibv_device>(2);
+  ibv_context context{};
+  std::map<int, std::string> gids;     // by index, for query_gid
+  std::vector<ibv_gid_entry> table;    // for query_gid_table
+  ssize_t table_answer = -EOPNOTSUPP;  // 0: the table
+  std::uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
+  int lists_held = 0;
+  int close_answer = 0;
+  int fork_inits = 0;
+  int plain_reg_access = -1;
+  unsigned iova2_access = 0;
+};
+FakeLibrary* g_library = nullptr;
+
+ibv_device** fake_list(int* count) {
+  ++g_library->lists_held;
+  auto** list = new ibv_device* [2] { &g_library->devices[0], &g_library->devices[1] };
+  *count = 2;
+  return list;
+}
+void fake_free_list(ibv_device** list) {
+  --g_library->lists_held;
+  errno = EBADF;
+  delete[] list;
+}
+int fake_query_device(ibv_context*, ibv_device_attr* attr) {
+  *attr = {};
+  attr->phys_port_cnt = 2;
+  return 0;
+}
+int fake_query_port(ibv_context*, std::uint8_t port, _compat_ibv_port_attr* compat) {
+  auto* attr = reinterpret_cast<ibv_port_attr*>(compat);
+  if (port < 1 || port > 2) return EINVAL;
+  attr->gid_tbl_len = 8;
+  attr->link_layer = g_library->link_layer;
+  return 0;
+}
+int fake_query_gid(ibv_context*, std::uint8_t, int index, ibv_gid* gid) {
+  const auto found = g_library->gids.find(index);
+  if (found == g_library->gids.end()) {
+    *gid = {};
+    return 0;
+  }
+  *gid = gid_bytes(found->second);
+  return 0;
+}
+ssize_t fake_query_gid_table(ibv_context*, ibv_gid_entry* out, std::size_t room, std::uint32_t, std::size_t entry_size) {
+  EXPECT_EQ(entry_size, sizeof(ibv_gid_entry));
+  EXPECT_EQ(room, 16u) << "eight entries for each of two ports";
+  if (g_library->table_answer < 0) return g_library->table_answer;
+  std::copy(g_library->table.begin(), g_library->table.end(), out);
+  return static_cast<ssize_t>(g_library->table.size());
+}
+ibv_mr* fake_reg(ibv_pd*, void*, std::size_t, int access) {
+  g_library->plain_reg_access = access;
+  return nullptr;
+}
+ibv_mr* fake_reg_iova2(ibv_pd*, void* address, std::size_t, std::uint64_t iova, unsigned access) {
+  EXPECT_EQ(iova, reinterpret_cast<std::uint64_t>(address));
+  g_library->iova2_access = access;
+  return nullptr;
+}
+
+VerbsApi fake_api() {
+  VerbsApi api;
+  api.fork_init = [] { return ++g_library->fork_inits, 0; };
+  api.get_device_list = fake_list;
+  api.free_device_list = fake_free_list;
+  api.get_device_name = [](ibv_device* device) -> const char* { return device->name; };
+  api.open_device = [](ibv_device* device) -> ibv_context* {
+    g_library->context.device = device;
+    return &g_library->context;
+  };
+  api.close_device = [](ibv_context*) {
+    errno = EBUSY;
+    return g_library->close_answer;
+  };
+  api.query_device = fake_query_device;
+  api.query_port = fake_query_port;
+  api.query_gid = fake_query_gid;
+  api.query_gid_table = fake_query_gid_table;
+  api.reg_mr = fake_reg;
+  api.reg_mr_iova2 = fake_reg_iova2;
+  return api;
+}
+
+class RdmaProviderTest : public testing::Test {
+ protected:
+  RdmaProviderTest() {
+    g_library = &library_;
+    std::strcpy(library_.devices[0].name, "mlx5_0");
+    std::strcpy(library_.devices[1].name, "rxe0");
+    options_.api = fake_api();
+    options_.sysfs_root = sysfs_.root();
+    options_.addresses = [this] { return addresses_; };
+  }
+  ~RdmaProviderTest() override { g_library = nullptr; }
+
+  Provider& provider() {
+    if (!provider_) provider_ = make_rdma_provider(options_);
+    return *provider_;
+  }
+  std::vector<GidEntry> gids_of_port_1() { return provider().gids(provider().open_device("mlx5_0"), 1); }
+  void address(const char* interface, const char* text, int prefix_len) {
+    addresses_.push_back({interface, *SocketAddress::from_text(text), prefix_len});
+  }
+
+  SysfsTree sysfs_;
+  FakeLibrary library_;
+  RdmaOptions options_;
+  std::vector<InterfaceAddress> addresses_;
+  std::unique_ptr<Provider> provider_;
+};
+
+TEST_F(RdmaProviderTest, DevicesCarryWhatSysfsSays) {
+  sysfs_.link("class/infiniband/mlx5_0/device", "devices/pci0000:00/0000:00:01.0/0000:01:00.1");
+  sysfs_.write("devices/pci0000:00/0000:00:01.0/0000:01:00.1/numa_node", "1");
+  sysfs_.write("class/infiniband/mlx5_0/sys_image_guid", "4cbb:4703:00a1:b2c3");
+  sysfs_.write("class/infiniband/rxe0/node_guid", "5054:00ff:fe12:3456");
+  const std::vector<DeviceEntry> devices = provider().devices();
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].name, "mlx5_0");
+  EXPECT_EQ(devices[0].pci_path, fs::canonical(sysfs_.path("devices/pci0000:00/0000:00:01.0/0000:01:00.1")).string());
+  EXPECT_EQ(devices[0].numa_node, 1);
+  EXPECT_EQ(devices[0].guid, 0x4cbb470300a1b2c3u);
+  EXPECT_EQ(devices[1].name, "rxe0");
+  EXPECT_EQ(devices[1].pci_path, "");
+  EXPECT_EQ(devices[1].numa_node, -1);
+  EXPECT_EQ(devices[1].guid, 0x505400fffe123456u);
+  EXPECT_EQ(library_.lists_held, 0);
+}
+
+TEST_F(RdmaProviderTest, PciPathIsTheNearestFunctionAbove) {
+  sysfs_.link("class/infiniband/rxe0/device", "devices/pci0000:00/0000:00:03.0/virtio0");
+  sysfs_.link("class/infiniband/mlx5_0/device", "devices/virtual/net/br0");
+  const std::vector<DeviceEntry> devices = provider().devices();
+  EXPECT_EQ(fs::path(devices[1].pci_path).filename(), "0000:00:03.0");
+  EXPECT_EQ(devices[0].pci_path, "");
+}
+
+TEST_F(RdmaProviderTest, OpensByNameOrSaysNoSuchDevice) {
+  ibv_context* context = provider().open_device("rxe0");
+  ASSERT_NE(context, nullptr);
+  EXPECT_STREQ(context->device->name, "rxe0");
+  EXPECT_EQ(provider().open_device("mlx5_9"), nullptr);
+  EXPECT_EQ(errno, ENODEV);
+  EXPECT_EQ(library_.lists_held, 0);
+}
+
+TEST_F(RdmaProviderTest, GidTableIsSiftedByPortAndZero) {
+  library_.table_answer = 0;
+  library_.table = {{gid_bytes("fe80::1"), 0, 1, IBV_GID_TYPE_ROCE_V1, 0},
+                    {gid_bytes("10.0.12.1"), 3, 1, IBV_GID_TYPE_ROCE_V2, 0},
+                    {gid_bytes("10.0.13.1"), 3, 2, IBV_GID_TYPE_ROCE_V2, 0},
+                    {gid_bytes("::"), 4, 1, IBV_GID_TYPE_ROCE_V2, 0}};
+  sysfs_.write("class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/3", "eth2");
+  address("eth1", "10.0.12.1", 16);
+  address("eth2", "10.0.12.1", 30);
+  const std::vector<GidEntry> gids = gids_of_port_1();
+  ASSERT_EQ(gids.size(), 2u);
+  EXPECT_EQ(gids[0].type, GidType::RoceV1);
+  EXPECT_EQ(gids[0].prefix_len, -1);
+  EXPECT_EQ(gids[1].type, GidType::RoceV2);
+  EXPECT_EQ(gids[1].index, 3);
+  EXPECT_EQ(gids[1].netdev, "eth2");
+  EXPECT_EQ(gids[1].prefix_len, 30) << "the GID's own interface is the better witness";
+}
+
+TEST_F(RdmaProviderTest, WithoutTheTableCallSysfsTellsTypes) {
+  library_.gids = {{0, "fe80::1"}, {1, "fe80::1"}, {3, "10.0.12.1"}, {6, "10.0.12.2"}};
+  sysfs_.write("class/infiniband/mlx5_0/ports/1/gid_attrs/types/0", "IB/RoCE v1");
+  sysfs_.write("class/infiniband/mlx5_0/ports/1/gid_attrs/types/1", "RoCE v2");
+  sysfs_.write("class/infiniband/mlx5_0/ports/1/gid_attrs/types/3", "RoCE v2");
+  address("eth9", "10.0.12.1", 31);
+  for (const bool refused : {true, false}) {
+    if (!refused) options_.api.query_gid_table = nullptr;
+    provider_.reset();
+    const std::vector<GidEntry> gids = gids_of_port_1();
+    ASSERT_EQ(gids.size(), 4u);
+    EXPECT_EQ(gids[0].type, GidType::RoceV1);
+    EXPECT_EQ(gids[1].type, GidType::RoceV2);
+    EXPECT_EQ(gids[2].index, 3);
+    EXPECT_EQ(gids[2].prefix_len, 31);
+    EXPECT_EQ(gids[3].type, GidType::RoceV1) << "a type nobody tells is no RoCE v2";
+  }
+}
+
+TEST_F(RdmaProviderTest, InfiniBandGidsHaveNoPrefixAndNoRoceType) {
+  library_.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  library_.gids = {{0, "fe80::1"}};
+  const std::vector<GidEntry> gids = gids_of_port_1();
+  ASSERT_EQ(gids.size(), 1u);
+  EXPECT_EQ(gids[0].type, GidType::Ib);
+  EXPECT_EQ(gids[0].prefix_len, -1);
+}
+
+TEST_F(RdmaProviderTest, OptionalAccessFlagsTakeTheNewerCall) {
+  provider().reg_mr(nullptr, &library_, 8, IBV_ACCESS_LOCAL_WRITE);
+  EXPECT_EQ(library_.plain_reg_access, IBV_ACCESS_LOCAL_WRITE);
+  EXPECT_EQ(library_.iova2_access, 0u);
+  provider().reg_mr(nullptr, &library_, 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+  EXPECT_EQ(library_.iova2_access, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING));
+  options_.api.reg_mr_iova2 = nullptr;
+  provider_.reset();
+  provider().reg_mr(nullptr, &library_, 8, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+  EXPECT_EQ(library_.plain_reg_access, IBV_ACCESS_REMOTE_WRITE) << "an old library would refuse the flag";
+}
+
+TEST_F(RdmaProviderTest, MinusOneBecomesErrno) {
+  library_.close_answer = -1;
+  EXPECT_EQ(provider().close_device(&library_.context), EBUSY);
+  library_.close_answer = EINVAL;
+  EXPECT_EQ(provider().close_device(&library_.context), EINVAL);
+  library_.close_answer = 0;
+  EXPECT_EQ(provider().close_device(&library_.context), 0);
+}
+
+TEST_F(RdmaProviderTest, ForkInitRunsOncePerProcess) {
+  make_rdma_provider(options_);
+  const int after_first = library_.fork_inits;
+  make_rdma_provider(options_);
+  EXPECT_EQ(library_.fork_inits, after_first);
+}
+
+TEST(RdmaApi, MissingLibraryIsNotFoundAndOneLine) {
+  const LogCapture log;
+  EXPECT_EQ(load_verbs_api("libibverbs-of-nobody.so.1").code(), Errc::NotFound);
+  ASSERT_EQ(log.all().size(), 1u) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "libibverbs-of-nobody.so.1 does not load"), 1) << log.joined();
+}
+
+TEST(RdmaApi, LibraryWithoutOurFunctionsIsNotFoundAndNamesOne) {
+  const LogCapture log;
+  EXPECT_EQ(load_verbs_api("libc.so.6").code(), Errc::NotFound);
+  EXPECT_EQ(log.count(LogLevel::Info, "has no function ibv_fork_init"), 1) << log.joined();
+}
+
+TEST(RdmaApi, RealLibraryBindsEveryFunction) {
+  const Result<VerbsApi> api = load_verbs_api();
+  if (!api.ok()) GTEST_SKIP() << "no libibverbs here";
+  EXPECT_NE(api->destroy_qp, nullptr);
+  EXPECT_NE(api->query_gid_table, nullptr);
+  EXPECT_NE(api->reg_mr_iova2, nullptr);
+  Result<std::unique_ptr<Provider>> provider = open_rdma();
+  ASSERT_TRUE(provider.ok());
+  for (const DeviceEntry& device : (*provider)->devices()) EXPECT_FALSE(device.name.empty());
+  EXPECT_EQ((*provider)->open_device("no such device"), nullptr);
+}
+
+TEST(RdmaSysfs, GuidsAreSixteenDigits) {
+  EXPECT_EQ(parse_guid("0015:5dff:fe33:ff42"), 0x00155dfffe33ff42u);
+  for (const char* bad : {"", "0015:5dff:fe33", "0015:5dff:fe33:ff421", "zz15:5dff:fe33:ff42"})
+    EXPECT_EQ(parse_guid(bad), 0u) << bad;
+}
+
+}  // namespace
+}  // namespace mesh::verbs
