@@ -1,0 +1,41 @@
+#pragma once
+// How one message is cut: pure arithmetic on the policy's numbers. Which queue pair takes which stripe is the link's business
+// (paths first, then the queue pairs of a path).
+// Thread: any (values). Sizes in bytes.
+
+#include <mesh/policy.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace mesh::engine {
+
+inline constexpr std::uint32_t kStripesMax = 64;  // per message; more would only cost announcements
+
+enum class Route : std::uint8_t { Express, Bulk };
+
+struct StripePlan {
+  Route route = Route::Express;
+  std::uint32_t count = 1;
+  std::uint64_t stripe_bytes = 0;  // of every stripe but the last, a multiple of kStripeAlign when count > 1
+  std::uint64_t total_bytes = 0;
+
+  constexpr std::uint64_t offset(std::uint32_t i) const noexcept { return i * stripe_bytes; }
+  constexpr std::uint64_t bytes(std::uint32_t i) const noexcept { return i + 1 == count ? total_bytes - offset(i) : stripe_bytes; }
+};
+
+constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy, std::uint32_t bulk_queue_pairs) noexcept {
+  if (bytes <= policy.express_bytes) return {.route = Route::Express, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes};
+  const std::uint64_t wanted = bytes <= policy.stripe_bytes ? 1 : (bytes + policy.stripe_bytes - 1) / policy.stripe_bytes;
+  const std::uint64_t count = std::min<std::uint64_t>({wanted, bulk_queue_pairs, kStripesMax});
+  const std::uint64_t even = (bytes + count - 1) / count;
+  const std::uint64_t aligned = (even + kStripeAlign - 1) / kStripeAlign * kStripeAlign;
+  // Rounding up can leave the last stripes without bytes: an empty announcement would cost a completion for nothing.
+  const std::uint64_t needed = (bytes + aligned - 1) / aligned;
+  return {.route = Route::Bulk,
+          .count = static_cast<std::uint32_t>(needed),
+          .stripe_bytes = needed == 1 ? bytes : aligned,
+          .total_bytes = bytes};
+}
+
+}  // namespace mesh::engine
