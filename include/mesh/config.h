@@ -25,24 +25,24 @@ struct Settings {
   std::int64_t inflight_bytes = 8388608;  // NCCL_MESH_INFLIGHT_BYTES: bytes in flight per path
 
   // Finding the way.
-  std::string fabric = "rdma";        // NCCL_MESH_FABRIC: rdma | soft:FILE
-  std::string host;                   // NCCL_MESH_HOST: our name in the fabric file; empty: NCCL_HOSTID, else the first free one
-  std::string host_id;                // NCCL_HOSTID
-  std::string soft_copy = "auto";     // NCCL_MESH_SOFT_COPY: auto | cma | cells
-  int prefix_len = kAuto;             // NCCL_MESH_PREFIX_LEN: prefix where the net device is not visible, 1..128
-  std::string hca;                    // NCCL_IB_HCA: list of device[:port], ^ excludes, = exact
-  int gid_index = kAuto;              // NCCL_IB_GID_INDEX: -1: by type and address
-  std::string socket_ifname;          // NCCL_SOCKET_IFNAME: interfaces for the handshake
-  std::string socket_family;          // NCCL_SOCKET_FAMILY: AF_INET | AF_INET6 | empty
+  std::string fabric = "rdma";     // NCCL_MESH_FABRIC: rdma | soft:FILE
+  std::string host;                // NCCL_MESH_HOST: our name in the fabric file; empty: NCCL_HOSTID, else the first free one
+  std::string host_id;             // NCCL_HOSTID
+  std::string soft_copy = "auto";  // NCCL_MESH_SOFT_COPY: auto | cma | cells
+  int prefix_len = kAuto;          // NCCL_MESH_PREFIX_LEN: prefix where the net device is not visible, 1..128
+  std::string hca;                 // NCCL_IB_HCA: list of device[:port], ^ excludes, = exact
+  int gid_index = kAuto;           // NCCL_IB_GID_INDEX: -1: by type and address
+  std::string socket_ifname;       // NCCL_SOCKET_IFNAME: interfaces for the handshake
+  std::string socket_family;       // NCCL_SOCKET_FAMILY: AF_INET | AF_INET6 | empty
 
   // Queue pair attributes.
-  int traffic_class = 0;              // NCCL_IB_TC: 0..255
-  int service_level = 0;              // NCCL_IB_SL: 0..15
-  int timeout = 16;                   // NCCL_IB_TIMEOUT: 4.096 us * 2^n per try, 1..31; 16 is 0.27 s
-  int retry_count = 6;                // NCCL_IB_RETRY_CNT: tries, 0..7; on some devices 7 means for ever
+  int traffic_class = 0;  // NCCL_IB_TC: 0..255
+  int service_level = 0;  // NCCL_IB_SL: 0..15
+  int timeout = 16;       // NCCL_IB_TIMEOUT: 4.096 us * 2^n per try, 1..31; 16 is 0.27 s
+  int retry_count = 6;    // NCCL_IB_RETRY_CNT: tries, 0..7; on some devices 7 means for ever
 
   // Diagnostics.
-  std::string log_level = "info";     // NCCL_MESH_LOG: none | warn | info | trace, when NCCL gives no logger
+  std::string log_level = "info";  // NCCL_MESH_LOG: none | warn | info | trace, when NCCL gives no logger
 };
 
 }  // namespace mesh

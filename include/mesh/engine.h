@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,14 +28,14 @@ using HandleBytes = std::array<std::byte, kHandleBytes>;
 
 // One local RDMA port as one PCIe function shows it. Strings live as long as the engine.
 struct RailInfo {
-  std::string name;         // unique: "rocep1s0f0:1"
-  std::string device;       // "rocep1s0f0"
+  std::string name;    // unique: "rocep1s0f0:1"
+  std::string device;  // "rocep1s0f0"
   std::uint8_t port = 1;
-  std::string pci_path;     // resolved sysfs path, last component the bus id; empty: no PCI parent
-  std::string address;      // of the chosen GID, "10.0.12.1/24"
-  std::uint64_t guid = 0;   // equal for the halves of one cable, different for different cables
+  std::string pci_path;    // resolved sysfs path, last component the bus id; empty: no PCI parent
+  std::string address;     // of the chosen GID, "10.0.12.1/24"
+  std::uint64_t guid = 0;  // equal for the halves of one cable, different for different cables
   std::uint32_t speed_mbps = 0;
-  std::uint32_t mtu = 0;    // path MTU in bytes
+  std::uint32_t mtu = 0;  // path MTU in bytes
   int numa_node = -1;
 };
 
@@ -47,9 +48,10 @@ enum class Threading : std::uint8_t {
 struct EngineOptions {
   Settings settings;
   TransferPolicy policy;
-  verbs::Provider* provider = nullptr;                        // outlives the engine
+  verbs::Provider* provider = nullptr;                          // outlives the engine
   const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: wall clock
   Threading threading = Threading::Own;
+  std::function<void()> while_waiting;  // Threading::Manual: turns the rest of the world while a bounded wait lasts
 };
 
 struct ContextOptions {

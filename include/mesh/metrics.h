@@ -19,13 +19,13 @@ class Counter {
 
 // One path of one peer link, as this side counts it. Written by the loop's holder.
 struct PathCounters {
-  Counter messages_sent, bytes_sent, work_requests, doorbells, send_completions, announcements, rnr_events;
+  Counter bytes_sent, work_requests, doorbells, send_completions, announcements;
 };
 
 // One context's loop.
 struct LoopCounters {
-  Counter turns, empty_turns, token_misses, submissions, credits_sent, credits_taken, credit_stalls, sq_stalls, window_stalls,
-      inflight_stalls, rnr_events, idle_yields, idle_sleeps, late_announcements;
+  Counter turns, empty_turns, messages_sent, messages_received, bytes_sent, bytes_received, credits_sent, credit_stalls,
+      queue_stalls, window_stalls, inflight_stalls, late_announcements, errors;
 };
 
 // A copy of the engine's figures at one moment.
@@ -33,7 +33,7 @@ struct EngineStats {
   std::uint64_t contexts = 0, links = 0, channels = 0, queue_pairs = 0, completion_queues = 0, registrations = 0;
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;
   std::uint64_t work_requests = 0, doorbells = 0, send_completions = 0, announcements = 0;
-  std::uint64_t rnr_events = 0, late_announcements = 0, revokes = 0, errors = 0;
+  std::uint64_t late_announcements = 0, revokes = 0, errors = 0;
 };
 
 }  // namespace mesh

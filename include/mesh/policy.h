@@ -7,23 +7,23 @@
 
 namespace mesh {
 
-inline constexpr std::uint32_t kStripeAlign = 128;  // LL128 needs 128-byte lines whole (NCCL device.h:101)
-inline constexpr std::uint32_t kPathsMax = 8;       // a peer link's paths; a credit row carries one rkey per peer rail
-inline constexpr std::uint32_t kQpsMax = 32;        // bulk queue pairs per path
-inline constexpr std::uint32_t kSlotsMax = 256;     // the immediate's slot field has 8 bits
-inline constexpr std::uint32_t kChannelsMax = 8192; // the immediate's channel field has 13 bits
+inline constexpr std::uint32_t kStripeAlign = 128;   // LL128 needs 128-byte lines whole (NCCL device.h:101)
+inline constexpr std::uint32_t kPathsMax = 8;        // a peer link's paths; a credit row carries one rkey per peer rail
+inline constexpr std::uint32_t kQpsMax = 32;         // bulk queue pairs per path
+inline constexpr std::uint32_t kSlotsMax = 256;      // the immediate's slot field has 8 bits
+inline constexpr std::uint32_t kChannelsMax = 8192;  // the immediate's channel field has 13 bits
 
 struct TransferPolicy {
-  std::uint32_t qps = 4;                      // bulk queue pairs per path
-  std::uint32_t signal_interval = 16;         // within a doorbell chain, every n-th work request is signaled
-  std::uint32_t inline_bytes = 220;           // wanted; lowered to what the device grants
-  std::uint32_t slots = 64;                   // per channel, a power of two
-  std::uint32_t rq_depth = 256;               // announcement window per queue pair, a power of two
-  std::uint32_t sq_depth = 256;               // send queue per queue pair, a power of two
-  std::uint64_t express_bytes = 8192;         // up to here: express queue pair
-  std::uint64_t stripe_bytes = 65536;         // up to here: one bulk queue pair; above: stripes of at least this
-  std::uint64_t wr_bytes = 524288;            // no work request is larger (1 MiB ones lose 28 % on one queue pair at 400 G)
-  std::uint64_t inflight_bytes = 8388608;     // per path
+  std::uint32_t qps = 4;                   // bulk queue pairs per path
+  std::uint32_t signal_interval = 16;      // within a doorbell chain, every n-th work request is signaled
+  std::uint32_t inline_bytes = 220;        // wanted; lowered to what the device grants
+  std::uint32_t slots = 64;                // per channel, a power of two
+  std::uint32_t rq_depth = 256;            // announcement window per queue pair, a power of two
+  std::uint32_t sq_depth = 256;            // send queue per queue pair, a power of two
+  std::uint64_t express_bytes = 8192;      // up to here: express queue pair
+  std::uint64_t stripe_bytes = 65536;      // up to here: one bulk queue pair; above: stripes of at least this
+  std::uint64_t wr_bytes = 524288;         // no work request is larger (1 MiB ones lose 28 % on one queue pair at 400 G)
+  std::uint64_t inflight_bytes = 8388608;  // per path
   std::uint32_t path_count_max = kPathsMax;
 };
 

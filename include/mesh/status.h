@@ -70,9 +70,9 @@ class [[nodiscard]] Result {
 template <typename T>
 class [[nodiscard]] Result<T*> {
  public:
-  constexpr Result(T* value) noexcept : value_(value) {}           // NOLINT(google-explicit-constructor)
-  constexpr Result(Errc code) noexcept : status_(code) {}          // NOLINT(google-explicit-constructor)
-  constexpr Result(Status status) noexcept : status_(status) {}    // NOLINT(google-explicit-constructor)
+  constexpr Result(T* value) noexcept : value_(value) {}         // NOLINT(google-explicit-constructor)
+  constexpr Result(Errc code) noexcept : status_(code) {}        // NOLINT(google-explicit-constructor)
+  constexpr Result(Status status) noexcept : status_(status) {}  // NOLINT(google-explicit-constructor)
 
   constexpr bool ok() const noexcept { return status_.ok(); }
   constexpr Status status() const noexcept { return status_; }

@@ -1,0 +1,154 @@
+#include "engine/lane.h"
+
+#include "engine/peer_link.h"
+#include "engine/wire.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace mesh::engine {
+
+namespace {
+constexpr std::uint32_t kQueueEntries = 16384;     // room for 32 default queue pairs; the devices' maximum can cost 256 MB
+constexpr int kBatch = 16;                         // completions taken per verbs call
+constexpr std::array kInlineTried{0u, 128u, 64u};  // 0 stands for the policy's wish; a credit row needs 64
+}  // namespace
+
+Status Lane::open() {
+  pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(rail_.context.get()));
+  if (pd_) return {};
+  LOG_WARN("{}: no protection domain: {}", name(), std::strerror(errno));
+  return Errc::System;
+}
+
+verbs::MrHandle Lane::register_range(void* address, std::size_t bytes, int access) {
+  return verbs::MrHandle(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
+}
+
+Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted) {
+  for (std::uint32_t i = 0; i < queues_.size(); ++i) {
+    if (queues_[i].entries - queues_[i].reserved >= wanted) return i;
+  }
+  const auto limit = static_cast<std::uint32_t>(std::max(rail_.cq_entries_max, 1));
+  const std::uint32_t entries = std::min(std::max(kQueueEntries, wanted), limit);
+  if (entries < wanted) {
+    LOG_WARN(
+        "{}: a queue pair needs {} completion entries, the device's limit is {}; lower NCCL_MESH_SQ_DEPTH or "
+        "NCCL_MESH_RQ_DEPTH",
+        name(), wanted, limit);
+    return Errc::Exhausted;
+  }
+  verbs::CqHandle cq(provider_, provider_.create_cq(rail_.context.get(), static_cast<int>(entries)));
+  if (!cq) {
+    LOG_WARN("{}: no completion queue of {} entries: {}", name(), entries, std::strerror(errno));
+    return Errc::System;
+  }
+  queues_.push_back({.cq = std::move(cq), .entries = entries});
+  return static_cast<std::uint32_t>(queues_.size() - 1);
+}
+
+Status Lane::create(QueuePair& queue_pair, const TransferPolicy& policy) {
+  if (free_places_.empty() && places_.size() >= kQueuePairsMax) {
+    LOG_WARN("{}: more than {} queue pairs in one communicator", name(), kQueuePairsMax);
+    return Errc::Exhausted;
+  }
+  const std::uint32_t reserve = policy.sq_depth + policy.rq_depth;
+  const Result<std::uint32_t> queue = queue_with_room(reserve);
+  if (!queue.ok()) return queue.status();
+  ibv_qp_init_attr attr{};
+  verbs::QpHandle qp;
+  for (const std::uint32_t tried : kInlineTried) {
+    attr = {};
+    attr.send_cq = attr.recv_cq = queues_[*queue].cq.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = policy.sq_depth,
+                .max_recv_wr = policy.rq_depth,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = tried == 0 ? std::max(policy.inline_bytes, 64u) : tried};
+    qp = verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
+    if (qp) break;
+  }
+  if (!qp) {
+    LOG_WARN("{}: no queue pair (send {}, receive {}, inline 64): {}", name(), policy.sq_depth, policy.rq_depth,
+             std::strerror(errno));
+    return Errc::System;
+  }
+  std::uint32_t at = 0;
+  if (free_places_.empty()) {
+    at = static_cast<std::uint32_t>(places_.size());
+    places_.emplace_back();
+  } else {
+    at = free_places_.back();
+    free_places_.pop_back();
+  }
+  Place& place = places_[at];
+  place = {.queue_pair = &queue_pair, .life = place.life + 1, .queue = *queue, .reserved = reserve};
+  queues_[*queue].reserved += reserve;
+  ++queue_pairs_;
+  queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), std::min(policy.inline_bytes, attr.cap.max_inline_data));
+  return {};
+}
+
+void Lane::destroy(QueuePair& queue_pair) noexcept {
+  if (queue_pair.verbs() == nullptr) return;
+  queue_pair.destroy();
+  queue_pair.drop_outstanding();
+  const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
+  Place& place = places_[at];
+  queues_[place.queue].reserved -= place.reserved;
+  place.queue_pair = nullptr;
+  free_places_.push_back(at);
+  --queue_pairs_;
+}
+
+void Lane::dispatch(const ibv_wc& completion) noexcept {
+  const auto at = static_cast<std::uint32_t>(completion.wr_id >> 48);
+  if (at >= places_.size() || places_[at].queue_pair == nullptr) return;
+  QueuePair& queue_pair = *places_[at].queue_pair;
+  constexpr std::uint64_t kLifeBits = std::uint64_t{0x7fff} << 32;
+  if ((completion.wr_id & kLifeBits) != (queue_pair.id_base() & kLifeBits)) return;
+  if (completion.status != IBV_WC_SUCCESS) {
+    queue_pair.link().on_error_completion(queue_pair, completion);
+    return;
+  }
+  if ((completion.wr_id & kReceiveBit) == 0) {
+    queue_pair.path().counters.send_completions.add(1);
+    queue_pair.retire_through(static_cast<std::uint32_t>(completion.wr_id));
+    return;
+  }
+  queue_pair.on_receive();
+  queue_pair.link().on_announcement(queue_pair, __builtin_bswap32(completion.imm_data), completion.byte_len);
+}
+
+std::uint32_t Lane::poll_queue(Queue& queue, std::uint32_t bound) noexcept {
+  std::array<ibv_wc, kBatch> completions;
+  std::uint32_t taken = 0;
+  while (taken < bound) {
+    const int count = ibv_poll_cq(queue.cq.get(), kBatch, completions.data());
+    if (count <= 0) break;
+    for (int i = 0; i < count; ++i) dispatch(completions[static_cast<std::size_t>(i)]);
+    taken += static_cast<std::uint32_t>(count);
+    if (count < kBatch) break;
+  }
+  return taken;
+}
+
+std::uint32_t Lane::poll(std::uint32_t bound) noexcept {
+  std::uint32_t taken = 0;
+  for (Queue& queue : queues_) taken += poll_queue(queue, bound);
+  return taken;
+}
+
+void Lane::drain() noexcept {
+  for (Queue& queue : queues_) {
+    // A queue holds at most its entries; more arrive only if somebody goes on posting, and we hold the token.
+    for (std::uint32_t round = 0; round < queue.entries / kBatch && poll_queue(queue, kBatch) == kBatch; ++round) {
+    }
+  }
+}
+
+}  // namespace mesh::engine

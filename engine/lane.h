@@ -1,0 +1,71 @@
+#pragma once
+// A loop's share of one rail: protection domain, completion queues, and the table that turns a completion's wr_id into its
+// queue pair. Queue pairs join a completion queue with room for all they can flush, so none can overflow.
+// Thread: poll() from the loop's holder; set-up with control mutex and token. Bound: kQueuePairsMax queue pairs.
+
+#include <mesh/policy.h>
+#include <mesh/status.h>
+
+#include "engine/queue_pair.h"
+#include "src/verbs/discovery.h"
+#include "src/verbs/handle.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+inline constexpr std::uint32_t kQueuePairsMax = 65536;  // the wr_id's index has 16 bits
+
+class Lane {
+ public:
+  Lane(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index) : provider_(provider), rail_(rail), index_(index) {}
+
+  Status open();  // System: the device refused a protection domain
+
+  // Makes a queue pair in RESET on a completion queue with room and gives it an id.
+  Status create(QueuePair& queue_pair, const TransferPolicy& policy);
+  void destroy(QueuePair& queue_pair) noexcept;  // frees its room; what it had outstanding is dropped
+
+  // Takes at most `bound` completions and dispatches them. Returns how many.
+  std::uint32_t poll(std::uint32_t bound) noexcept;
+  // Takes all that is there now, however much: before a CLOSE is acted on.
+  void drain() noexcept;
+
+  verbs::MrHandle register_range(void* address, std::size_t bytes, int access);
+
+  verbs::Rail& rail() const noexcept { return rail_; }
+  verbs::Provider& provider() const noexcept { return provider_; }
+  std::uint32_t index() const noexcept { return index_; }
+  const std::string& name() const noexcept { return rail_.info.name; }
+  std::size_t completion_queue_count() const noexcept { return queues_.size(); }
+  std::size_t queue_pair_count() const noexcept { return queue_pairs_; }
+
+ private:
+  struct Queue {
+    verbs::CqHandle cq;
+    std::uint32_t entries = 0, reserved = 0;
+  };
+  struct Place {
+    QueuePair* queue_pair = nullptr;
+    std::uint32_t life = 0;
+    std::uint32_t queue = 0;
+    std::uint32_t reserved = 0;
+  };
+
+  Result<std::uint32_t> queue_with_room(std::uint32_t wanted);
+  std::uint32_t poll_queue(Queue& queue, std::uint32_t bound) noexcept;
+  void dispatch(const ibv_wc& completion) noexcept;
+
+  verbs::Provider& provider_;
+  verbs::Rail& rail_;
+  const std::uint32_t index_;
+  verbs::PdHandle pd_;
+  std::vector<Queue> queues_;
+  std::vector<Place> places_;
+  std::vector<std::uint32_t> free_places_;
+  std::size_t queue_pairs_ = 0;
+};
+
+}  // namespace mesh::engine

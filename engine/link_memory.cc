@@ -1,0 +1,75 @@
+#include "engine/link_memory.h"
+
+#include "engine/lane.h"
+#include "src/base/log.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace mesh::engine {
+
+namespace {
+constexpr std::size_t kPage = 4096;  // whole pages: no neighbour's memory becomes writable by the peer
+}
+
+void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
+
+void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path) {
+  bytes_per_channel_ = bytes_per_channel;
+  lanes_ = std::move(lanes_by_path);
+}
+
+Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
+  const std::size_t rounded = (bytes + kPage - 1) / kPage * kPage;
+  Block block;
+  block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, rounded)));
+  if (!block.memory) {
+    LOG_WARN("out of memory: {} bytes for a peer link", rounded);
+    return Errc::System;
+  }
+  std::memset(block.memory.get(), 0, rounded);
+  for (std::size_t path = 0; path < lanes_.size(); ++path) {
+    std::size_t same = 0;
+    while (lanes_[same] != lanes_[path]) ++same;
+    if (same < path) {
+      block.rkeys[path] = block.rkeys[same];
+      continue;
+    }
+    verbs::MrHandle mr =
+        lanes_[path]->register_range(block.memory.get(), rounded, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (!mr) {
+      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, lanes_[path]->name(), std::strerror(errno));
+      return Errc::System;
+    }
+    block.rkeys[path] = mr->rkey;
+    block.mrs.push_back(std::move(mr));
+  }
+  return block;
+}
+
+Result<LinkPlace> LinkMemory::channel_place(std::uint32_t index) {
+  const std::uint32_t at = index / kChannelsPerBlock;
+  if (at >= blocks_.size()) blocks_.resize(at + 1);
+  if (!blocks_[at]) {
+    Result<Block> made = make_block(bytes_per_channel_ * kChannelsPerBlock);
+    if (!made.ok()) return made.status();
+    blocks_[at] = std::make_unique<Block>(std::move(*made));
+  }
+  return LinkPlace{.memory = blocks_[at]->memory.get() + (index % kChannelsPerBlock) * bytes_per_channel_,
+                   .rkeys = blocks_[at]->rkeys};
+}
+
+Result<LinkPlace> LinkMemory::counters(std::size_t bytes) {
+  Result<Block> made = make_block(bytes);
+  if (!made.ok()) return made.status();
+  counters_ = std::make_unique<Block>(std::move(*made));
+  return LinkPlace{.memory = counters_->memory.get(), .rkeys = counters_->rkeys};
+}
+
+void LinkMemory::release() noexcept {
+  blocks_.clear();
+  counters_.reset();
+}
+
+}  // namespace mesh::engine

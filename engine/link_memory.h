@@ -1,0 +1,55 @@
+#pragma once
+// The small registered memory of a link that the peer's NIC writes: the credit ring (connector) or the records (acceptor) of
+// every channel, and the connector's window counters. A channel index has its own place for good, so a row that comes late
+// from an index's former life can only meet the same index, whose generations differ.
+// Thread: control mutex; addresses are stable and read by the loop. Bound: kChannelsMax places in blocks of kChannelsPerBlock.
+
+#include <mesh/policy.h>
+#include <mesh/status.h>
+
+#include "src/verbs/handle.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mesh::engine {
+
+class Lane;
+
+inline constexpr std::uint32_t kChannelsPerBlock = 32;
+
+struct LinkPlace {
+  std::byte* memory = nullptr;
+  std::array<std::uint32_t, kPathsMax> rkeys{};  // by path
+};
+
+class LinkMemory {
+ public:
+  // Bytes per channel; a multiple of 64. The lanes are those of the paths, in order.
+  void configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path);
+  Result<LinkPlace> channel_place(std::uint32_t index);  // zeroed when the index is new
+  Result<LinkPlace> counters(std::size_t bytes);         // zeroed; once
+  void release() noexcept;                               // deregisters all; the queue pairs are gone
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  struct Block {
+    std::unique_ptr<std::byte, Free> memory;
+    std::vector<verbs::MrHandle> mrs;  // by lane, one per distinct lane
+    std::array<std::uint32_t, kPathsMax> rkeys{};
+  };
+  Result<Block> make_block(std::size_t bytes) const;
+
+  std::size_t bytes_per_channel_ = 0;
+  std::vector<Lane*> lanes_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::unique_ptr<Block> counters_;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,181 @@
+#include "engine/peer_link.h"
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mesh::engine {
+
+namespace {
+const char* advice(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR: return "the peer's NIC does not answer: look at the cable, the peer's port and MTU";
+    case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer had no receive posted, which is a mistake of nccl-mesh";
+    case IBV_WC_REM_ACCESS_ERR: return "the peer's memory is no longer registered, it may have aborted";
+    case IBV_WC_LOC_PROT_ERR: return "our memory is no longer registered";
+    default: return "see the device's error counters";
+  }
+}
+
+const char* status_name(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_RETRY_EXC_ERR: return "retries exceeded";
+    case IBV_WC_RNR_RETRY_EXC_ERR: return "receiver-not-ready retries exceeded";
+    case IBV_WC_REM_ACCESS_ERR: return "remote access error";
+    case IBV_WC_LOC_PROT_ERR: return "local protection error";
+    case IBV_WC_REM_OP_ERR: return "remote operation error";
+    case IBV_WC_WR_FLUSH_ERR: return "flushed";
+    default: return "error completion";
+  }
+}
+}  // namespace
+
+PeerLink::PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity, const TransferPolicy& policy)
+    : loop_(loop), owner_(owner), identity_(identity), policy_(policy) {}
+
+// A link whose channels have all ended is taken apart by the peer without further word.
+bool PeerLink::every_channel_ended() const noexcept {
+  return std::all_of(channels_.begin(), channels_.end(), [](const std::unique_ptr<Channel>& channel) {
+    return !channel || channel->failure.load(std::memory_order_relaxed) != Errc::Ok;
+  });
+}
+
+void PeerLink::on_announcement(QueuePair& queue_pair, std::uint32_t imm, std::uint32_t bytes) noexcept {
+  queue_pair.path().counters.announcements.add(1);
+  const Announcement announcement = unpack(imm);
+  Channel* found = channel(announcement.channel);
+  if (found == nullptr || found->side != Side::Receive) {
+    loop_.counters.late_announcements.add(1);
+    return;
+  }
+  static_cast<RecvChannel&>(*found).on_announcement(announcement, bytes);
+}
+
+void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
+  if (failure() != Errc::Ok) return;  // the rest of a flush
+  if (every_channel_ended()) {
+    fail(Errc::PeerClosed, "");
+    return;
+  }
+  fail(Errc::Transport, fmt::format("peer {}, {}: {} (status {}, vendor {:#x}) on queue pair {}; {}", identity_.peer_host,
+                                    queue_pair.path().name, status_name(completion.status), static_cast<int>(completion.status),
+                                    completion.vendor_err, queue_pair.index(), advice(completion.status)));
+}
+
+void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
+  if (failure() != Errc::Ok) return;
+  fail(Errc::Transport, fmt::format("peer {}, {}: posting on queue pair {} was refused: {}", identity_.peer_host,
+                                    queue_pair.path().name, queue_pair.index(), std::strerror(error)));
+}
+
+void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept {
+  loop_.counters.errors.add(1);
+  LOG_WARN("peer {}: a send of {} bytes met a receive of {} bytes; both fail (ranks disagree about a message's size)",
+           identity_.peer_host, sent, room);
+}
+
+void PeerLink::fail(Errc why, const std::string& text) noexcept {
+  if (failure() != Errc::Ok) return;
+  failure_.store(why, std::memory_order_release);
+  if (!text.empty()) {
+    loop_.counters.errors.add(1);
+    LOG_WARN("{}", text);
+  }
+  for (const auto& channel : channels_) {
+    if (channel) channel->fail_all(why);
+  }
+  loop_.wake_control();
+}
+
+Status PeerLink::add_path(Lane& lane, std::uint32_t peer_rail, std::string name) {
+  auto path = std::make_unique<Path>();
+  path->lane = &lane;
+  path->index = path_count();
+  path->peer_rail = peer_rail;
+  path->name = std::move(name);
+  paths_.push_back(std::move(path));
+  Path& added = *paths_.back();
+  for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
+    added.queue_pairs.push_back(std::make_unique<QueuePair>(policy_, QueuePairPlace{.link = this, .path = &added, .index = i}));
+    if (const Status status = lane.create(*added.queue_pairs.back(), policy_); !status.ok()) return status;
+  }
+  std::size_t all = 0;
+  for (const auto& each : loop_.lanes) all += each->queue_pair_count();
+  loop_.reserve(all);
+  return {};
+}
+
+void PeerLink::order_bulk() {
+  bulk_order_.clear();
+  for (std::uint32_t i = 1; i <= policy_.qps; ++i) {
+    for (const auto& path : paths_) bulk_order_.push_back(path->queue_pairs[i].get());
+  }
+}
+
+void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> channel) {
+  if (index >= channels_.size()) channels_.resize(index + 1);
+  CHECK(!channels_[index]);
+  loop_.attach(*channel);
+  channels_[index] = std::move(channel);
+  ++channel_count_;
+}
+
+SendChannel* PeerLink::add_send_channel(std::uint32_t index, std::uint32_t life, CreditRow* credits) {
+  auto channel = std::make_unique<SendChannel>(*this, index, credits);
+  SendChannel* const added = channel.get();
+  added->life_number = life;
+  added->generation_base = generation_base(life);
+  place_channel(index, std::move(channel));
+  return added;
+}
+
+RecvChannel* PeerLink::add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records) {
+  auto channel = std::make_unique<RecvChannel>(*this, index, records);
+  RecvChannel* const added = channel.get();
+  added->life_number = life;
+  added->generation_base = generation_base(life);
+  place_channel(index, std::move(channel));
+  return added;
+}
+
+void PeerLink::remove_channel(std::uint32_t index) noexcept {
+  loop_.forget(*channels_[index]);
+  channels_[index].reset();
+  --channel_count_;
+}
+
+std::vector<std::uint32_t> PeerLink::rails() const {
+  std::vector<std::uint32_t> rails;
+  for (const auto& path : paths_) rails.push_back(path->lane->index());
+  std::sort(rails.begin(), rails.end());
+  rails.erase(std::unique(rails.begin(), rails.end()), rails.end());
+  return rails;
+}
+
+void PeerLink::stop_queue_pairs() noexcept {
+  if (stopped_) return;
+  stopped_ = true;
+  for (const auto& path : paths_) {
+    for (const auto& queue_pair : path->queue_pairs) {
+      if (queue_pair->verbs() == nullptr) continue;
+      ibv_qp_attr attr{};
+      attr.qp_state = IBV_QPS_ERR;
+      const int error = path->lane->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
+      if (error != 0) LOG_WARN("{}: cannot stop a queue pair: {}", path->name, std::strerror(error));
+    }
+  }
+}
+
+void PeerLink::destroy_queue_pairs() noexcept {
+  for (const auto& path : paths_) {
+    for (const auto& queue_pair : path->queue_pairs) {
+      loop_.forget(*queue_pair);
+      path->lane->destroy(*queue_pair);
+    }
+  }
+  memory_.release();
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,128 @@
+#pragma once
+// All paths from one connecting context to one accepting context, with their queue pairs; one side of it. Data flows from
+// connector to acceptor, credits and counters back on the same queue pairs. Channels of the pair share it, so the number of
+// queue pairs does not grow with channels.
+// Thread: the hot part by the loop's holder; set-up, channels' coming and going, and the end by the control mutex and token.
+// Bounds: kPathsMax paths, kChannelsMax channels.
+
+#include <mesh/metrics.h>
+#include <mesh/policy.h>
+#include <mesh/status.h>
+
+#include "engine/lane.h"
+#include "engine/link_memory.h"
+#include "engine/messages.h"
+#include "engine/progress_loop.h"
+#include "engine/queue_pair.h"
+#include "engine/recv_channel.h"
+#include "engine/send_channel.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+enum class LinkRole : std::uint8_t { Connector, Acceptor };
+
+// A local rail and a peer's rail that reach each other, and the queue pairs between them: [0] express, the others bulk.
+struct Path {
+  Lane* lane = nullptr;
+  std::uint32_t index = 0;      // in the link
+  std::uint32_t peer_rail = 0;  // in the peer's list
+  std::string name;             // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  std::uint64_t inflight_bytes = 0;
+  PathCounters counters;
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs;
+};
+
+struct LinkIdentity {
+  LinkRole role = LinkRole::Connector;
+  Id128 id{};  // of the link, made by the connector
+  Id128 peer_context{};
+  std::string peer_host;
+};
+
+// What a channel asks of the engine off the message path.
+class ChannelOwner {
+ public:
+  virtual Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) = 0;
+  virtual void deregister_memory(Channel& channel, Registration& registration) noexcept = 0;
+  virtual void close_channel(Channel& channel) noexcept = 0;
+
+ protected:
+  ~ChannelOwner() = default;
+};
+
+class PeerLink {
+ public:
+  PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity, const TransferPolicy& policy);
+
+  // ---- Hot, holding the token.
+  const TransferPolicy& policy() const noexcept { return policy_; }
+  ProgressLoop& loop() const noexcept { return loop_; }
+  Path& path(std::uint32_t i) noexcept { return *paths_[i]; }
+  std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
+  // Channels spread over the paths; one channel's small messages and credits stay on one queue pair.
+  QueuePair& express(std::uint32_t channel) noexcept { return *paths_[channel % path_count()]->queue_pairs[0]; }
+  // Paths first, then the queue pairs of a path.
+  QueuePair& bulk(std::uint32_t position) noexcept { return *bulk_order_[position % bulk_order_.size()]; }
+  std::uint32_t bulk_count() const noexcept { return static_cast<std::uint32_t>(bulk_order_.size()); }
+  std::uint32_t next_bulk(std::uint32_t stripes) noexcept {
+    const std::uint32_t first = bulk_cursor_;
+    bulk_cursor_ = (bulk_cursor_ + stripes) % bulk_count();
+    return first;
+  }
+  void on_announcement(QueuePair& queue_pair, std::uint32_t imm, std::uint32_t bytes) noexcept;
+  void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
+  void on_post_failed(QueuePair& queue_pair, int error) noexcept;
+  void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
+
+  // Holding the token: every open request of every channel fails; the control thread is told. Once; text is the WARN line,
+  // empty for an end that is no error.
+  void fail(Errc why, const std::string& text) noexcept;
+  Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
+
+  // ---- Set-up (control mutex and token).
+  Status add_path(Lane& lane, std::uint32_t peer_rail, std::string name);  // queue pairs in RESET
+  void order_bulk();                                                       // after the last path
+  SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, CreditRow* credits);
+  RecvChannel* add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records);
+  Channel* channel(std::uint32_t index) const noexcept { return index < channels_.size() ? channels_[index].get() : nullptr; }
+  void remove_channel(std::uint32_t index) noexcept;
+  std::uint32_t channel_count() const noexcept { return channel_count_; }
+  std::uint32_t channel_index_bound() const noexcept { return static_cast<std::uint32_t>(channels_.size()); }
+  std::vector<std::uint32_t> rails() const;  // lane indices of the paths, each once
+
+  // ---- The end (control mutex and token): no queue pair can touch memory afterwards.
+  void stop_queue_pairs() noexcept;  // to ERR; synchronous
+  void destroy_queue_pairs() noexcept;
+  bool stopped() const noexcept { return stopped_; }
+
+  ChannelOwner& owner() const noexcept { return owner_; }
+  const LinkIdentity& identity() const noexcept { return identity_; }
+  LinkMemory& memory() noexcept { return memory_; }
+
+ private:
+  void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
+
+  bool every_channel_ended() const noexcept;
+
+  ProgressLoop& loop_;
+  ChannelOwner& owner_;
+  LinkIdentity identity_;
+  const TransferPolicy policy_;
+  std::vector<std::unique_ptr<Path>> paths_;
+  std::vector<QueuePair*> bulk_order_;
+  std::uint32_t bulk_cursor_ = 0;
+  LinkMemory memory_;                               // declared before the queue pairs' end: see destroy_queue_pairs()
+  std::vector<std::unique_ptr<Channel>> channels_;  // by index
+  std::uint32_t channel_count_ = 0;
+  std::atomic<Errc> failure_{Errc::Ok};  // released in fail()
+  bool stopped_ = false;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,92 @@
+#pragma once
+// The heart of a context: one loop, turned by whoever holds its turn token (NCCL's thread in isend, irecv and test, a poller,
+// the control thread, a simulator). Nobody on a message's way waits for the token: who misses it leaves a bit in the mailbox,
+// which the holder looks at after release.
+// Thread: any for submit, try_turn, Guard; the rest by the token's holder. Bounds: kCompletionsPerTurn, kVisitsPerTurn.
+
+#include <mesh/metrics.h>
+
+#include "engine/channel_base.h"
+#include "engine/lane.h"
+#include "engine/queue_pair.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mesh::engine {
+
+inline constexpr std::uint32_t kMailBits = 64;
+
+// Told from inside a turn that something is for the control thread (a link failed). Must not block.
+class ControlWaker {
+ public:
+  virtual void wake_control() noexcept = 0;
+
+ protected:
+  ~ControlWaker() = default;
+};
+
+class ProgressLoop {
+ public:
+  explicit ProgressLoop(ControlWaker& waker) : waker_(waker) {}
+
+  // ---- NCCL's threads and pollers.
+  void submit(Channel& channel) noexcept;            // after publish(): does it now, or leaves it to the holder
+  bool try_turn(Channel* first = nullptr) noexcept;  // a turn if the token is free; true: something was done
+  std::atomic<bool> callers_turn{true};              // test() turns the loop itself: no poller does
+
+  // ---- Holding the token from the control path. Waits (yielding) for the holder of the moment to finish its turn.
+  class Guard {
+   public:
+    explicit Guard(ProgressLoop& loop) noexcept;
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    ProgressLoop& loop_;
+  };
+
+  // ---- The holder.
+  bool poll_once(Channel* first = nullptr) noexcept;  // one turn
+  void drain_completions() noexcept;
+  void activate(Channel& channel) noexcept;  // wants a visit
+  void forget(Channel& channel) noexcept;    // takes it off every list; the channel is about to die
+  void forget(QueuePair& queue_pair) noexcept;
+  void add_staged(QueuePair& queue_pair) noexcept;
+  void add_window_due(QueuePair& queue_pair) noexcept;
+  void ring_staged() noexcept;
+  void attach(Channel& channel);  // from now on its submissions are noticed
+  void reserve(std::size_t queue_pairs) { window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs); }
+  void wake_control() noexcept { waker_.wake_control(); }
+
+  std::vector<std::unique_ptr<Lane>> lanes;
+  LoopCounters counters;
+
+ private:
+  bool try_acquire() noexcept;
+  void release() noexcept;
+  void after_release() noexcept;
+  void take_mail() noexcept;
+  void visit(Channel& channel) noexcept;
+  bool visit_active() noexcept;
+  void return_windows() noexcept;
+
+  ControlWaker& waker_;
+  alignas(64) std::atomic<bool> token_{false};
+  std::atomic<std::uint32_t> guards_waiting_{0};
+  alignas(64) std::atomic<std::uint64_t> mailbox_{0};                  // bit n: a channel with that mail bit has something new
+  alignas(64) std::array<std::vector<Channel*>, kMailBits> channels_;  // by mail bit
+  std::uint32_t next_mail_bit_ = 0;
+  Channel* active_first_ = nullptr;
+  Channel* active_last_ = nullptr;
+  std::uint32_t active_count_ = 0;
+  QueuePair* staged_ = nullptr;
+  std::vector<QueuePair*> window_due_;
+  std::vector<QueuePair*> window_later_;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,105 @@
+#pragma once
+// One RC queue pair of a peer link as the loop uses it: send queue accounting, announcement window, doorbell chain.
+// Sends are retired in order by cumulative count, so an unsignaled work request costs nothing but its entry here.
+// Thread: loop (token). Set-up calls: control mutex and token. Bounds: sq_depth work requests, rq_depth announcements.
+
+#include <mesh/metrics.h>
+#include <mesh/policy.h>
+#include <mesh/status.h>
+
+#include "engine/request.h"
+#include "engine/wire.h"
+#include "src/verbs/handle.h"
+#include "src/verbs/wr_chain.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh::engine {
+
+class Lane;
+class PeerLink;
+struct Path;
+
+// wr_id: table index 16 | receive 1 | life 15 | count 32. A completion that outlives its queue pair finds another life.
+inline constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 47;
+constexpr std::uint64_t wr_id_base(std::uint32_t index, std::uint32_t life) noexcept {
+  return (std::uint64_t{index} << 48) | (std::uint64_t{life & 0x7fff} << 32);
+}
+
+struct QueuePairPlace {
+  PeerLink* link = nullptr;
+  Path* path = nullptr;
+  std::uint32_t index = 0;  // in the path: 0 is express
+};
+
+class QueuePair {
+ public:
+  QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
+
+  // ---- Staging. The caller asked has_room() first; nothing is posted before ring().
+  bool has_room(std::uint32_t count) const noexcept { return posted_ - retired_ + count <= sq_depth_; }
+  bool window_open() noexcept;  // may one more announcement be outstanding?
+  struct Data {
+    verbs::LocalSource source;
+    verbs::RemoteTarget target;
+    Request* request = nullptr;
+    std::uint32_t imm = 0;
+    bool ends_stripe = false;  // announced with imm; its completion is the stripe's
+  };
+  void stage_data(const Data& data) noexcept;
+  void stage_row(const void* row, std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
+  bool staged() const noexcept { return chain_.staged() != 0; }
+  void ring() noexcept;  // one doorbell; a refusal fails the link
+
+  // ---- Completions, from the lane.
+  void retire_through(std::uint32_t count) noexcept;
+  void on_receive() noexcept;     // one announcement was taken from the receive queue
+  bool return_window() noexcept;  // reposts and tells the peer; false: wants to be asked again
+
+  // ---- Set-up and end.
+  Status fill_receive_queue() noexcept;  // in state INIT or later
+  void adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t inline_bytes);
+  void set_window_word(std::uint64_t* word) noexcept { window_word_ = word; }                  // connector: written by the peer
+  void set_peer_window(const verbs::RemoteTarget& target) noexcept { peer_window_ = target; }  // acceptor
+  void drop_outstanding() noexcept;  // after the queue pair is destroyed: nothing can complete any more
+  ibv_qp* verbs() const noexcept { return qp_.get(); }
+  void destroy() { qp_.reset(); }
+
+  std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
+  PeerLink& link() const noexcept { return *place_.link; }
+  Path& path() const noexcept { return *place_.path; }
+  std::uint32_t index() const noexcept { return place_.index; }
+  std::uint32_t rq_depth() const noexcept { return rq_depth_; }
+  std::uint64_t id_base() const noexcept { return id_base_; }
+
+  QueuePair* next_staged = nullptr;  // the loop's list of queue pairs to ring
+  bool in_staged_list = false;
+
+ private:
+  struct Posted {
+    Request* request = nullptr;
+    std::uint32_t bytes = 0;
+    bool ends_stripe = false;
+  };
+  void note(ibv_send_wr& wr, const Posted& entry) noexcept;
+  Status post_receives(std::uint32_t count) noexcept;
+
+  const QueuePairPlace place_;
+  const std::uint32_t sq_depth_, rq_depth_, signal_interval_;
+  std::uint32_t inline_bytes_ = 0;
+  std::uint64_t id_base_ = 0;
+  std::uint64_t posted_ = 0, retired_ = 0;      // work requests, staged ones included
+  std::uint64_t announced_ = 0, returned_ = 0;  // as sender: announcements given, receives the peer has posted again
+  std::uint64_t consumed_ = 0, reposted_ = 0;   // as receiver
+  std::uint32_t since_signal_ = 0;
+  bool chain_has_data_ = false;
+  std::uint64_t* window_word_ = nullptr;
+  verbs::RemoteTarget peer_window_;
+  std::vector<Posted> ring_;           // by posted count
+  std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
+  verbs::WrChain chain_;
+  verbs::QpHandle qp_;
+};
+
+}  // namespace mesh::engine

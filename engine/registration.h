@@ -1,0 +1,69 @@
+#pragma once
+// Registered memory: one entry per exact (address, bytes, type) and context, one MR per rail that uses it, both counted.
+// Thread: keys of a live registration are read by the loop; everything else by any thread under the table's own mutex.
+
+#include <mesh/channel.h>
+#include <mesh/status.h>
+
+#include "src/verbs/handle.h"
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <tuple>
+#include <vector>
+
+namespace mesh {
+
+class Registration {
+ public:
+  struct Keys {
+    std::uint32_t lkey = 0, rkey = 0;
+  };
+
+  bool covers(const void* data, std::size_t size) const noexcept {
+    const auto at = reinterpret_cast<std::uint64_t>(data);
+    return at >= address && size <= bytes && at - address <= bytes - size;
+  }
+  const Keys& keys(std::uint32_t rail) const noexcept { return keys_by_rail[rail]; }
+
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  MemoryType type = MemoryType::Host;
+  std::uint32_t count = 0;                   // of register_memory not yet taken back, all channels
+  std::vector<Keys> keys_by_rail;            // fixed size; a rail's entry is set before a link on that rail uses it
+  std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
+  std::vector<verbs::MrHandle> mr_by_rail;
+};
+
+namespace engine {
+
+class Lane;
+
+class RegistrationTable {
+ public:
+  explicit RegistrationTable(std::vector<Lane*> lanes) : lanes_(std::move(lanes)) {}
+
+  // Registers on the rails named (indices of lanes). System: a rail refused; logged with errno.
+  Result<Registration*> acquire(const SendArgs& range, MemoryType type, std::span<const std::uint32_t> rails);
+  // Gives up one use on the rails named; MRs without users are deregistered before this returns.
+  void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
+  std::size_t size() const;
+
+ private:
+  using Key = std::tuple<std::uint64_t, std::uint64_t, MemoryType>;
+
+  Status add_rail(Registration& entry, std::uint32_t rail);
+
+  mutable std::mutex mutex_;
+  std::vector<Lane*> lanes_;
+  std::map<Key, std::unique_ptr<Registration>> entries_;
+};
+
+}  // namespace engine
+}  // namespace mesh

@@ -1,0 +1,39 @@
+#pragma once
+// One slot of a channel in use: what NCCL calls a request. NCCL's thread fills it and frees it; in between the loop owns it.
+// Thread: state as noted; the fields belong to NCCL's thread while Free, to the loop while Submitted, to NCCL's afterwards.
+
+#include <mesh/channel.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace mesh {
+
+enum class RequestState : std::uint32_t { Free, Submitted, Done, Failed };
+
+class alignas(64) Request {
+ public:
+  std::atomic<RequestState> state{RequestState::Free};  // Done and Failed released by the loop, acquired in test()
+  std::uint32_t tag = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  // asked for; when Done: what was sent
+  Registration* region = nullptr;
+  Channel* channel = nullptr;
+  std::uint32_t open_stripes = 0;  // sends, loop: stripes not yet completed
+  Errc error = Errc::Ok;           // when Failed
+
+  // Loop, holding the token. A request that already failed stays failed: its slot may be dead.
+  void complete(std::uint64_t bytes_done) noexcept {
+    if (state.load(std::memory_order_relaxed) != RequestState::Submitted) return;
+    bytes = bytes_done;
+    state.store(RequestState::Done, std::memory_order_release);
+  }
+  void fail(Errc why) noexcept {
+    if (state.load(std::memory_order_relaxed) != RequestState::Submitted) return;
+    error = why;
+    state.store(RequestState::Failed, std::memory_order_release);
+  }
+};
+static_assert(sizeof(Request) == 64, "one cache line a slot");
+
+}  // namespace mesh
