@@ -21,8 +21,8 @@ void log_line(LogLevel level, const char* file, int line, const std::string& tex
 
 }  // namespace mesh
 
-#define MESH_LOG(level, ...)                                                                      \
-  do {                                                                                            \
+#define MESH_LOG(level, ...)                                                                                 \
+  do {                                                                                                       \
     if (::mesh::log_enabled(level)) ::mesh::log_line(level, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)
 #define LOG_WARN(...) MESH_LOG(::mesh::LogLevel::Warn, __VA_ARGS__)

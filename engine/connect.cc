@@ -1,0 +1,174 @@
+#include "engine/engine_impl.h"
+#include "engine/handle.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+
+#include <algorithm>
+
+namespace mesh::engine {
+
+// The poller is the one of the NIC that NCCL asks for first: the two sit on the same node.
+void EngineImpl::start_polling(Context& context, std::uint32_t rail) {
+  if (context.polled || options_.threading == Threading::Manual) return;
+  if (!pollers_.add(context.loop, rails_[rail])) return;
+  context.polled = true;
+  context.loop.callers_turn.store(false, std::memory_order_relaxed);
+}
+
+Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& handle) {
+  if (rail < 0 || static_cast<std::size_t>(rail) >= rails_.size()) {
+    LOG_WARN("listen on device {}: there are {} devices, numbered from 0", rail, rails_.size());
+    return Errc::InvalidArgument;
+  }
+  const Lock lock(mutex_);
+  auto listener = std::make_unique<Listener>();
+  listener->context = &context;
+  listener->nonce = random_id();
+  listener->rail = rail;
+  const auto addresses = plane_->addresses();
+  write_handle({.nonce = listener->nonce,
+                .context = context.id,
+                .port = plane_->port(),
+                .addresses = std::vector<SocketAddress>(addresses.begin(), addresses.end())},
+               handle);
+  start_polling(context, static_cast<std::uint32_t>(rail));
+  context.listeners.push_back(std::move(listener));
+  return context.listeners.back().get();
+}
+
+void EngineImpl::close_listener(Listener* listener) noexcept {
+  if (listener == nullptr) return;
+  const Lock lock(mutex_);
+  for (Channel* channel : listener->arrived) begin_close(*channel);
+  auto& listeners = listener->context->listeners;
+  std::erase_if(listeners, [listener](const auto& each) { return each.get() == listener; });
+  plane_->wake();
+}
+
+Result<Channel*> EngineImpl::accept(Listener& listener) {
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || listener.arrived.empty()) return Errc::WouldBlock;
+  Channel* const channel = listener.arrived.front();
+  listener.arrived.pop_front();
+  return channel;
+}
+
+Result<Channel*> EngineImpl::connect(Context& context, int rail, HandleBytes& handle) {
+  if (rail < 0 || static_cast<std::size_t>(rail) >= rails_.size()) {
+    LOG_WARN("connect on device {}: there are {} devices, numbered from 0", rail, rails_.size());
+    return Errc::InvalidArgument;
+  }
+  // The control thread may be making queue pairs: come back rather than wait.
+  const Lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return Errc::WouldBlock;
+  return read_stage(handle).index == 0 ? first_connect(context, static_cast<std::uint32_t>(rail), handle) : later_connect(handle);
+}
+
+LinkControl* EngineImpl::link_to(Context& context, const Id128& peer_context) {
+  for (const auto& link : context.links) {
+    const bool failed = link->link && link->link->failure() != Errc::Ok;
+    if (link->connector() && link->identity.peer_context == peer_context && link->usable() && !failed) return link.get();
+  }
+  return nullptr;
+}
+
+Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes) {
+  const Result<Handle> handle = read_handle(bytes);
+  if (!handle.ok()) {
+    LOG_WARN("connect: these {} bytes are not a handle of this version of nccl-mesh (do all ranks use the same plugin?)",
+             kHandleBytes);
+    return handle.status();
+  }
+  start_polling(context, rail);
+  auto stage = std::make_unique<PendingConnect>();
+  stage->check = random_u64() | 1;
+  stage->context = &context;
+  stage->listener = handle->nonce;
+  LinkControl* link = link_to(context, handle->context);
+  if (link == nullptr) {
+    auto made = std::make_unique<LinkControl>(context);
+    link = made.get();
+    link->identity = {
+        .role = LinkRole::Connector, .id = random_id(), .peer_context = handle->context, .peer_host = "not yet known"};
+    link->rail_wanted = rail;
+    link->psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
+    link->connection = plane_->dial(handle->addresses, handle->port);
+    context.links.push_back(std::move(made));
+  }
+  stage->link = link;
+  std::size_t at = 0;
+  while (at < stages_.size() && stages_[at]) ++at;
+  if (at == stages_.size()) stages_.emplace_back();
+  stages_[at] = std::move(stage);
+  write_stage({.index = at + 1, .check = stages_[at]->check}, bytes);
+  link->waiting.push_back(stages_[at].get());
+  if (link->state == LinkState::Up) open_channel(*stages_[at]);
+  plane_->wake();
+  return Errc::WouldBlock;
+}
+
+Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
+  const auto [index, check] = read_stage(bytes);
+  if (index > stages_.size() || !stages_[index - 1] || stages_[index - 1]->check != check) {
+    LOG_WARN("connect: the handle names a stage ({}) that does not exist; it was changed or its communicator is gone", index);
+    return Errc::InvalidArgument;
+  }
+  PendingConnect& stage = *stages_[index - 1];
+  switch (stage.state) {
+    case StageState::Waiting:
+    case StageState::Opening: return Errc::WouldBlock;
+    case StageState::Ready: {
+      Channel* const channel = stage.channel;
+      stages_[index - 1].reset();
+      return channel;
+    }
+    case StageState::Failed: {
+      const Errc error = stage.error;
+      stages_[index - 1].reset();
+      return error;
+    }
+  }
+  return Errc::Internal;
+}
+
+void EngineImpl::fail_stage(PendingConnect& stage, Errc why) {
+  if (stage.state == StageState::Ready || stage.state == StageState::Failed) return;
+  std::erase(stage.link->waiting, &stage);
+  // NCCL never gets this channel, so nobody else would close it.
+  if (stage.channel != nullptr) begin_close(*stage.channel);
+  stage.channel = nullptr;
+  stage.state = StageState::Failed;
+  stage.error = why;
+}
+
+void EngineImpl::open_channel(PendingConnect& stage) {
+  LinkControl& link = *stage.link;
+  PeerLink& peer = *link.link;
+  std::uint32_t index = static_cast<std::uint32_t>(link.lives.size());
+  if (!link.free_indices.empty()) {
+    index = link.free_indices.back();
+    link.free_indices.pop_back();
+  } else if (index == kChannelsMax) {
+    LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer", link.identity.peer_host,
+             index);
+    return fail_stage(stage, Errc::Exhausted);
+  } else {
+    link.lives.push_back(0);
+  }
+  const std::uint32_t life = ++link.lives[index];
+  const Result<LinkPlace> place = peer.memory().channel_place(index);
+  if (!place.ok()) return fail_stage(stage, place.code());
+  {
+    const ProgressLoop::Guard guard(link.context.loop);
+    stage.channel = peer.add_send_channel(index, life, reinterpret_cast<CreditRow*>(place->memory));
+  }
+  stage.state = StageState::Opening;
+  const auto rkeys = place->rkeys.begin();
+  send(link, Open{.listener = stage.listener,
+                  .channel = index,
+                  .life = life,
+                  .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
+                  .credits_rkey = {rkeys, rkeys + peer.path_count()}});
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,39 @@
+#pragma once
+// One communicator as the engine sees it: its loop, its registrations, its links and listeners.
+// Thread: loop by its token, registrations by their mutex, everything else by the control mutex.
+
+#include <mesh/engine.h>
+
+#include "engine/link_control.h"
+#include "engine/progress_loop.h"
+#include "engine/registration.h"
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh {
+
+class Listener {
+ public:
+  Context* context = nullptr;
+  engine::Id128 nonce{};
+  int rail = 0;
+  std::deque<Channel*> arrived;  // opened by a peer, not yet accepted
+};
+
+class Context {
+ public:
+  Context(const ContextOptions& options_of, engine::ControlWaker& waker) : options(options_of), loop(waker) {}
+
+  const ContextOptions options;
+  engine::Id128 id{};
+  engine::ProgressLoop loop;
+  std::unique_ptr<engine::RegistrationTable> registrations;
+  std::vector<std::unique_ptr<Listener>> listeners;
+  std::vector<std::unique_ptr<engine::LinkControl>> links;
+  bool polled = false;  // a poller turns the loop
+};
+
+}  // namespace mesh

@@ -1,0 +1,207 @@
+#include "engine/engine_impl.h"
+
+#include "src/base/log.h"
+#include "src/base/random.h"
+#include "src/topo/host_topology.h"
+
+#include <pthread.h>
+#include <algorithm>
+#include <csignal>
+
+namespace mesh {
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
+  auto engine = std::make_unique<engine::EngineImpl>(options);
+  if (const Status status = engine->start(); !status.ok()) return status;
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+namespace engine {
+
+namespace {
+constexpr int kIdleWaitMs = 1000;
+constexpr int kBusyWaitMs = 1;
+constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all waits of a finalize together
+constexpr int kManualRounds = 20'000;                   // a manual clock may stand still: bound the wait by turns as well
+constexpr int kCoresToSpare = 8;                        // fewer, and a spinning poller would take a core from the job
+
+// A poller pays only where a core is left for it beside NCCL's own threads.
+int poller_threads(const Settings& settings, const topo::HostTopology& host) {
+  if (settings.threads != kAuto) return settings.threads;
+  return host.usable_cores() >= kCoresToSpare ? 1 : 0;
+}
+}  // namespace
+
+EngineImpl::EngineImpl(const EngineOptions& options)
+    : options_(options), settings_(options_.settings), clock_(options.manual_clock_ns) {}
+
+Status EngineImpl::start() {
+  Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
+  if (!found.ok()) return found.status();
+  rails_ = std::move(*found);
+  for (const verbs::Rail& rail : rails_) rail_infos_.push_back(rail.info);
+  Result<std::unique_ptr<ControlPlane>> plane = ControlPlane::open(
+      {.socket_ifname = settings_.socket_ifname, .socket_family = settings_.socket_family, .clock = clock_}, *this);
+  if (!plane.ok()) return plane.status();
+  plane_ = std::move(*plane);
+  if (options_.threading == Threading::Manual) return {};
+  const topo::HostTopology host = topo::read_host_topology();
+  pollers_.configure(poller_threads(settings_, host), host);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { control_thread(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+EngineImpl::~EngineImpl() {
+  while (!contexts_.empty()) close_context(contexts_.back().get());
+  if (thread_.joinable()) {
+    {
+      const Lock lock(mutex_);
+      stopping_ = true;
+    }
+    plane_->wake();
+    thread_.join();
+  }
+  pollers_.stop();
+}
+
+void EngineImpl::control_thread() {
+  pthread_setname_np(pthread_self(), "mesh-control");
+  int wait_ms = kIdleWaitMs;
+  for (;;) {
+    plane_->wait(wait_ms);
+    const Lock lock(mutex_);
+    if (stopping_) return;
+    poll_control_locked();
+    wait_ms = busy_ ? kBusyWaitMs : kIdleWaitMs;
+  }
+}
+
+bool EngineImpl::poll_control() {
+  const Lock lock(mutex_);
+  return poll_control_locked();
+}
+
+bool EngineImpl::poll_control_locked() {
+  const bool moved = plane_->poll_once();
+  busy_ = tend_links();
+  changed_.notify_all();
+  return moved;
+}
+
+bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done) {
+  const std::uint64_t deadline = clock_.now_ns() + bound_ns;
+  for (int round = 0; !done(); ++round) {
+    if (clock_.now_ns() >= deadline) return false;
+    if (options_.threading == Threading::Own) {
+      changed_.wait_for(lock, std::chrono::milliseconds(kBusyWaitMs));
+      continue;
+    }
+    if (round >= kManualRounds) return false;
+    poll_control_locked();
+    lock.unlock();
+    if (options_.while_waiting) options_.while_waiting();
+    lock.lock();
+  }
+  return true;
+}
+
+Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
+  const Lock lock(mutex_);
+  auto context = std::make_unique<Context>(options, static_cast<ControlWaker&>(*this));
+  context->id = random_id();
+  std::vector<Lane*> lanes;
+  for (std::size_t i = 0; i < rails_.size(); ++i) {
+    auto lane = std::make_unique<Lane>(*options_.provider, rails_[i], static_cast<std::uint32_t>(i));
+    if (const Status status = lane->open(); !status.ok()) return status;
+    lanes.push_back(lane.get());
+    context->loop.lanes.push_back(std::move(lane));
+  }
+  context->registrations = std::make_unique<RegistrationTable>(std::move(lanes));
+  contexts_.push_back(std::move(context));
+  return contexts_.back().get();
+}
+
+void EngineImpl::close_links(Context& context, Lock& lock) {
+  for (const auto& link : context.links) {
+    if (!link->link) continue;
+    for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
+      if (Channel* channel = link->link->channel(i); channel != nullptr) begin_close(*channel);
+    }
+    say_bye_if_empty(*link);
+  }
+  plane_->wake();
+  busy_ = true;
+  const bool done = wait_for(lock, kCloseBoundNs, [&context] { return context.links.empty(); });
+  if (!done) LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
+}
+
+void EngineImpl::close_context(Context* context) noexcept {
+  if (context == nullptr) return;
+  Lock lock(mutex_);
+  context->listeners.clear();
+  for (const auto& stage : stages_) {
+    if (stage && stage->context == context && stage->state == StageState::Waiting) fail_stage(*stage, Errc::PeerClosed);
+  }
+  close_links(*context, lock);
+  for (auto& stage : stages_) {
+    if (stage && stage->context == context) stage.reset();
+  }
+  destroy_context(*context);
+}
+
+void EngineImpl::destroy_context(Context& context) {
+  pollers_.remove(context.loop);
+  for (const auto& link : context.links) {
+    if (link->connection != 0) plane_->close(link->connection);
+    if (!link->link) continue;
+    const ProgressLoop::Guard guard(context.loop);
+    link->link->stop_queue_pairs();
+    link->link->destroy_queue_pairs();
+    for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
+      if (link->link->channel(i) != nullptr) link->link->remove_channel(i);
+    }
+  }
+  context.links.clear();
+  std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
+}
+
+EngineStats EngineImpl::stats() const {
+  const Lock lock(mutex_);
+  EngineStats stats;
+  stats.contexts = contexts_.size();
+  stats.revokes = revokes_;
+  for (const auto& context : contexts_) {
+    const LoopCounters& counters = context->loop.counters;
+    stats.messages_sent += counters.messages_sent.get();
+    stats.messages_received += counters.messages_received.get();
+    stats.bytes_sent += counters.bytes_sent.get();
+    stats.bytes_received += counters.bytes_received.get();
+    stats.late_announcements += counters.late_announcements.get();
+    stats.errors += counters.errors.get();
+    stats.registrations += context->registrations->size();
+    for (const auto& lane : context->loop.lanes) {
+      stats.queue_pairs += lane->queue_pair_count();
+      stats.completion_queues += lane->completion_queue_count();
+    }
+    for (const auto& link : context->links) {
+      if (!link->link) continue;
+      ++stats.links;
+      stats.channels += link->link->channel_count();
+      for (std::uint32_t i = 0; i < link->link->path_count(); ++i) {
+        const PathCounters& path = link->link->path(i).counters;
+        stats.work_requests += path.work_requests.get();
+        stats.doorbells += path.doorbells.get();
+        stats.send_completions += path.send_completions.get();
+        stats.announcements += path.announcements.get();
+      }
+    }
+  }
+  return stats;
+}
+
+}  // namespace engine
+}  // namespace mesh

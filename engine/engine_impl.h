@@ -1,0 +1,125 @@
+#pragma once
+// The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files by theme: engine_impl.cc
+// (life, threads), connect.cc (listen, connect, accept), handshake.cc (frames that build links and channels), take_back.cc
+// (deregistration, close, revoke, failure).
+// Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
+
+#include <mesh/engine.h>
+
+#include "engine/context.h"
+#include "engine/control_plane.h"
+#include "engine/link_control.h"
+#include "engine/pollers.h"
+#include "src/base/clock.h"
+#include "src/verbs/discovery.h"
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mesh::engine {
+
+class EngineImpl final : public Engine, private ControlEvents, private ControlWaker, private ChannelOwner {
+ public:
+  explicit EngineImpl(const EngineOptions& options);
+  ~EngineImpl() override;
+  Status start();
+
+  std::span<const RailInfo> rails() const noexcept override { return rail_infos_; }
+  EngineStats stats() const override;
+  Result<Context*> open_context(const ContextOptions& options) override;
+  void close_context(Context* context) noexcept override;
+  Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override;
+  void close_listener(Listener* listener) noexcept override;
+  Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) override;
+  Result<Channel*> accept(Listener& listener) override;
+  bool poll_loop(Context& context) override { return context.loop.try_turn(); }
+  bool poll_control() override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // ---- engine_impl.cc
+  bool poll_control_locked();
+  void control_thread();
+  void wake_control() noexcept override { plane_->wake(); }
+  bool wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done);
+  void close_links(Context& context, Lock& lock);
+  void destroy_context(Context& context);
+
+  // ---- connect.cc
+  Result<Channel*> first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes);
+  Result<Channel*> later_connect(HandleBytes& bytes);
+  LinkControl* link_to(Context& context, const Id128& peer_context);
+  void open_channel(PendingConnect& stage);
+  void start_polling(Context& context, std::uint32_t rail);
+  void fail_stage(PendingConnect& stage, Errc why);
+
+  // ---- handshake.cc
+  void on_dialed(ConnectionId id) override;
+  bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) override;
+  void on_lost(ConnectionId id, Errc reason, const std::string& text) override;
+  bool on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
+  bool on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes);
+  bool on_welcome(LinkControl& link, const Welcome& body);
+  bool on_attach(LinkControl& link, const Attach& body);
+  bool on_ready(LinkControl& link, const Ready& body);
+  bool on_refuse(LinkControl& link, const Refuse& body);
+  bool on_open(LinkControl& link, const Open& body);
+  bool on_opened(LinkControl& link, const Opened& body);
+  bool build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths);
+  bool connect_link(LinkControl& link, const std::vector<WirePath>& paths);
+  std::vector<WirePath> choose_paths(const Hello& hello, std::string* refusal) const;
+  void announce_link(const LinkControl& link) const;
+  void refuse(ConnectionId id, const Id128& link, const Refuse& body);
+  template <typename Body>
+  void send(LinkControl& link, const Body& body) {
+    const FrameHeader header{.sequence = ++link.sequence, .link = link.identity.id};
+    plane_->send(link.connection, encode(header, body));  // a lost connection reports itself
+  }
+  LinkControl* find_link(ConnectionId id);
+  std::vector<WireRail> wire_rails() const;
+
+  // ---- take_back.cc
+  Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) override;
+  void deregister_memory(Channel& channel, Registration& registration) noexcept override;
+  void close_channel(Channel& channel) noexcept override;
+  void revoke_receives(LinkControl& link, RecvChannel& channel, Lock& lock);
+  void finish_sends(LinkControl& link, SendChannel& channel, Lock& lock);
+  void fence(LinkControl& link);
+  bool on_revoke(LinkControl& link, const Revoke& body);
+  bool on_revoked(LinkControl& link, const Revoked& body);
+  bool on_close(LinkControl& link, const Close& body);
+  bool on_bye(LinkControl& link, const Bye& body);
+  bool answer_revoke(LinkControl& link, const Revoke& body);
+  bool act_on_close(LinkControl& link, const LinkControl::PendingClose& pending);
+  bool advance_close(LinkControl& link, std::uint32_t index);
+  void begin_close(Channel& channel);
+  void say_bye_if_empty(LinkControl& link);
+  bool tend(LinkControl& link);  // true: needs tending again soon
+  bool tend_links();
+  void take_down(LinkControl& link, Errc why);
+  LinkControl& control_of(Channel& channel);
+
+  const EngineOptions options_;
+  const Settings& settings_;
+  const Clock clock_;
+  std::vector<verbs::Rail> rails_;
+  std::vector<RailInfo> rail_infos_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // after every control pass that did something
+  std::unique_ptr<ControlPlane> plane_;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::vector<std::unique_ptr<PendingConnect>> stages_;  // by stage index
+  Pollers pollers_;
+  std::thread thread_;
+  bool stopping_ = false;
+  bool busy_ = false;  // something must be looked at again in a millisecond
+  std::uint64_t revokes_ = 0;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,374 @@
+#include "engine/engine_impl.h"
+#include "engine/link_setup.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+#include "src/topo/pairing.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace mesh::engine {
+
+namespace {
+
+template <typename Body>
+bool decode_into(std::span<const std::byte> bytes, Body* body) {
+  return decode(bytes.data(), bytes.size(), body).ok();
+}
+
+std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
+  std::vector<topo::RailEnd> ends;
+  for (const WireRail& rail : rails) {
+    ends.push_back({.gid = rail.gid, .prefix_len = rail.prefix_len, .ethernet = rail.ethernet != 0, .speed_mbps = rail.speed_mbps});
+  }
+  return ends;
+}
+
+std::string address_of(const WireRail& rail) { return SocketAddress::from_gid(rail.gid).text(); }
+
+// What a peer may ask for: values outside would break our arithmetic, so they are refused, not trimmed.
+bool sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
+  return qps >= 1 && qps <= kQpsMax && rq_depth >= 16 && rq_depth <= 4096 && std::has_single_bit(rq_depth) && slots >= 32 &&
+         slots <= kSlotsMax && std::has_single_bit(slots);
+}
+
+}  // namespace
+
+std::vector<WireRail> EngineImpl::wire_rails() const {
+  std::vector<WireRail> rails;
+  for (const verbs::Rail& rail : rails_) rails.push_back(describe_rail(rail));
+  return rails;
+}
+
+LinkControl* EngineImpl::find_link(ConnectionId id) {
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) {
+      if (link->connection == id) return link.get();
+    }
+  }
+  return nullptr;
+}
+
+void EngineImpl::refuse(ConnectionId id, const Id128& link, const Refuse& body) {
+  LOG_WARN("{}: refused: {}", plane_->peer_name(id), body.text);
+  plane_->send(id, encode(FrameHeader{.sequence = 1, .link = link}, body));
+  plane_->close(id);
+}
+
+void EngineImpl::on_dialed(ConnectionId id) {
+  LinkControl* const link = find_link(id);
+  if (link == nullptr || link->state != LinkState::Dialing) return;
+  plane_->identify(id);
+  link->state = LinkState::AwaitWelcome;
+  send(*link, Hello{.connector_context = link->context.id,
+                    .acceptor_context = link->identity.peer_context,
+                    .host = options_.provider->host_name(),
+                    .qps = options_.policy.qps,
+                    .rq_depth = options_.policy.rq_depth,
+                    .slots = options_.policy.slots,
+                    .preferred_rail = static_cast<std::uint8_t>(link->rail_wanted),
+                    .rails = wire_rails()});
+}
+
+bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
+  LinkControl* const link = find_link(id);
+  if (link == nullptr) return header.type == MessageType::Hello && on_hello(id, header, body);
+  if (header.link != link->identity.id) {
+    LOG_WARN("peer {}: a control message for another link; connection dropped", link->identity.peer_host);
+    return false;
+  }
+  if (on_link_frame(*link, header, body)) return true;
+  take_down(*link, Errc::Protocol);
+  return true;  // take_down closed the connection in good order
+}
+
+std::vector<WirePath> EngineImpl::choose_paths(const Hello& hello, std::string* refusal) const {
+  const std::vector<topo::RailEnd> theirs = rail_ends(hello.rails);
+  const std::vector<WireRail> our_rails = wire_rails();
+  const std::vector<topo::RailEnd> ours = rail_ends(our_rails);
+  std::vector<WirePath> paths;
+  for (const topo::RailPair& pair : topo::pair_rails(theirs, ours, {.preferred_local = hello.preferred_rail})) {
+    WirePath path;
+    path.connector_rail = static_cast<std::uint8_t>(pair.local);
+    path.acceptor_rail = static_cast<std::uint8_t>(pair.peer);
+    path.mtu = std::min(hello.rails[pair.local].mtu, our_rails[pair.peer].mtu);
+    paths.push_back(path);
+  }
+  if (paths.empty()) {
+    *refusal = fmt::format("hosts {} and {} share no subnet: {}", hello.host, options_.provider->host_name(),
+                           topo::no_common_subnet_text(theirs, ours));
+  }
+  return paths;
+}
+
+bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes) {
+  Hello hello;
+  if (!decode_into(bytes, &hello) || !sane(hello.qps, hello.rq_depth, hello.slots)) {
+    LOG_WARN("{}: a malformed hello; connection dropped", plane_->peer_name(id));
+    return false;
+  }
+  const auto context =
+      std::find_if(contexts_.begin(), contexts_.end(), [&hello](const auto& each) { return each->id == hello.acceptor_context; });
+  std::string refusal;
+  if (context == contexts_.end()) {
+    refusal = fmt::format("host {}: the communicator asked for has ended", options_.provider->host_name());
+    refuse(id, header.link, {.reason = Errc::PeerClosed, .text = refusal});
+    return true;
+  }
+  std::vector<WirePath> paths = choose_paths(hello, &refusal);
+  if (paths.empty()) {
+    refuse(id, header.link, {.reason = Errc::Unreachable, .text = refusal});
+    return true;
+  }
+  auto made = std::make_unique<LinkControl>(**context);
+  LinkControl& link = *made;
+  (*context)->links.push_back(std::move(made));
+  plane_->identify(id);
+  link.identity = {.role = LinkRole::Acceptor, .id = header.link, .peer_context = hello.connector_context, .peer_host = hello.host};
+  link.connection = id;
+  link.peer_rails = std::move(hello.rails);
+  link.state = LinkState::AwaitAttach;
+  link.psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
+  TransferPolicy policy = options_.policy;
+  policy.qps = std::min(policy.qps, hello.qps);
+  policy.rq_depth = std::min(policy.rq_depth, hello.rq_depth);
+  policy.slots = std::min(policy.slots, hello.slots);
+  if (!build_link(link, policy, paths)) {
+    refuse(id, header.link,
+           {.reason = Errc::System, .text = fmt::format("host {} could not make its queue pairs", options_.provider->host_name())});
+    take_down(link, Errc::System);
+    return true;
+  }
+  for (std::uint32_t i = 0; i < paths.size(); ++i) {
+    const WirePath ours = describe_path(link.link->path(i), link.psn, {});
+    paths[i].qpn = ours.qpn;
+    paths[i].psn = ours.psn;
+  }
+  send(link, Welcome{.host = options_.provider->host_name(),
+                     .qps = policy.qps,
+                     .rq_depth = policy.rq_depth,
+                     .slots = policy.slots,
+                     .rails = wire_rails(),
+                     .paths = paths});
+  return true;
+}
+
+bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths) {
+  const ProgressLoop::Guard guard(link.context.loop);
+  link.link = std::make_unique<PeerLink>(link.context.loop, static_cast<ChannelOwner&>(*this), link.identity, policy);
+  std::vector<Lane*> lanes;
+  for (const WirePath& path : paths) {
+    const std::uint32_t own = link.connector() ? path.connector_rail : path.acceptor_rail;
+    const std::uint32_t theirs = link.connector() ? path.acceptor_rail : path.connector_rail;
+    Lane& lane = *link.context.loop.lanes[own];
+    const WireRail& peer = link.peer_rails[theirs];
+    std::string name =
+        fmt::format("{} {} -> {} {}", lane.name(), address_of(describe_rail(lane.rail())), peer.name, address_of(peer));
+    lanes.push_back(&lane);
+    if (!link.link->add_path(lane, theirs, std::move(name)).ok()) return false;
+  }
+  link.link->order_bulk();
+  const std::size_t bytes = link.connector() ? policy.slots * sizeof(CreditRow) : policy.slots * sizeof(Record);
+  link.link->memory().configure(bytes, std::move(lanes));
+  return true;
+}
+
+bool EngineImpl::connect_link(LinkControl& link, const std::vector<WirePath>& paths) {
+  const ProgressLoop::Guard guard(link.context.loop);
+  for (std::uint32_t i = 0; i < paths.size(); ++i) {
+    Path& path = link.link->path(i);
+    const PeerEnd peer{.rail = &link.peer_rails[path.peer_rail], .path = &paths[i], .own_psn = link.psn};
+    if (!connect_path(path, peer, settings_).ok()) return false;
+  }
+  return true;
+}
+
+bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes) {
+  const auto handle = [&]<typename Body>(bool (EngineImpl::*handler)(LinkControl&, const Body&), bool expected) {
+    Body body;
+    if (expected && decode_into(bytes, &body)) return (this->*handler)(link, body);
+    LOG_WARN("peer {}: a control message (type {}) that is malformed or out of order; connection dropped", link.identity.peer_host,
+             static_cast<int>(header.type));
+    return false;
+  };
+  const LinkState state = link.state;
+  const bool up = link.link != nullptr && state != LinkState::AwaitWelcome && state != LinkState::AwaitAttach;
+  switch (header.type) {
+    case MessageType::Hello: return true;  // said again
+    case MessageType::Welcome: return handle(&EngineImpl::on_welcome, state == LinkState::AwaitWelcome);
+    case MessageType::Attach: return handle(&EngineImpl::on_attach, state == LinkState::AwaitAttach);
+    case MessageType::Ready: return handle(&EngineImpl::on_ready, state == LinkState::AwaitReady);
+    case MessageType::Refuse: return handle(&EngineImpl::on_refuse, true);
+    case MessageType::Open: return handle(&EngineImpl::on_open, up && !link.connector());
+    case MessageType::Opened: return handle(&EngineImpl::on_opened, up && link.connector());
+    case MessageType::Revoke: return handle(&EngineImpl::on_revoke, up);
+    case MessageType::Revoked: return handle(&EngineImpl::on_revoked, up);
+    case MessageType::Close: return handle(&EngineImpl::on_close, up);
+    case MessageType::Closed: return true;
+    case MessageType::Bye: return handle(&EngineImpl::on_bye, up);
+  }
+  return false;
+}
+
+bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
+  const auto valid = [&](const WirePath& path) {
+    return path.connector_rail < rails_.size() && path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps;
+  };
+  if (!sane(body.qps, body.rq_depth, body.slots) || body.qps > options_.policy.qps || body.slots > options_.policy.slots ||
+      body.rq_depth > options_.policy.rq_depth || body.paths.empty() || !std::all_of(body.paths.begin(), body.paths.end(), valid)) {
+    LOG_WARN("peer {}: its welcome does not fit what was asked for; connection dropped", body.host);
+    return false;
+  }
+  link.identity.peer_host = body.host;
+  link.peer_rails = body.rails;
+  TransferPolicy policy = options_.policy;
+  policy.qps = body.qps;
+  policy.rq_depth = body.rq_depth;
+  policy.slots = body.slots;
+  if (!build_link(link, policy, body.paths)) return false;
+  const std::uint32_t words_per_path = 1 + policy.qps;
+  const Result<LinkPlace> counters = link.link->memory().counters(body.paths.size() * words_per_path * sizeof(std::uint64_t));
+  if (!counters.ok() || !connect_link(link, body.paths)) return false;
+  Attach attach;
+  for (std::uint32_t i = 0; i < body.paths.size(); ++i) {
+    auto* const words = reinterpret_cast<std::uint64_t*>(counters->memory) + i * words_per_path;
+    Path& path = link.link->path(i);
+    for (std::uint32_t qp = 0; qp < words_per_path; ++qp) path.queue_pairs[qp]->set_window_word(words + qp);
+    WirePath ours = describe_path(path, link.psn, {.address = reinterpret_cast<std::uint64_t>(words), .rkey = counters->rkeys[i]});
+    ours.connector_rail = body.paths[i].connector_rail;
+    ours.acceptor_rail = body.paths[i].acceptor_rail;
+    attach.paths.push_back(std::move(ours));
+  }
+  link.state = LinkState::AwaitReady;
+  send(link, attach);
+  return true;
+}
+
+bool EngineImpl::on_attach(LinkControl& link, const Attach& body) {
+  if (body.paths.size() != link.link->path_count()) {
+    LOG_WARN("peer {}: attaches {} paths, {} were offered; connection dropped", link.identity.peer_host, body.paths.size(),
+             link.link->path_count());
+    return false;
+  }
+  if (!connect_link(link, body.paths)) return false;
+  for (std::uint32_t i = 0; i < body.paths.size(); ++i) {
+    Path& path = link.link->path(i);
+    for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
+      path.queue_pairs[qp]->set_peer_window(
+          {.address = body.paths[i].counters_address + qp * sizeof(std::uint64_t), .rkey = body.paths[i].counters_rkey});
+    }
+  }
+  link.state = LinkState::Up;
+  announce_link(link);
+  send(link, Ready{});
+  return true;
+}
+
+bool EngineImpl::on_ready(LinkControl& link, const Ready&) {
+  link.state = LinkState::Up;
+  announce_link(link);
+  const std::vector<PendingConnect*> waiting = link.waiting;
+  for (PendingConnect* stage : waiting) open_channel(*stage);
+  return true;
+}
+
+void EngineImpl::announce_link(const LinkControl& link) const {
+  PeerLink& peer = *link.link;
+  const TransferPolicy& policy = peer.policy();
+  std::string paths;
+  bool wanted = false;
+  for (std::uint32_t i = 0; i < peer.path_count(); ++i) {
+    paths += (i == 0 ? "" : ", ") + peer.path(i).name;
+    wanted |= peer.path(i).lane->index() == link.rail_wanted;
+  }
+  std::size_t queue_pairs = 0;
+  for (const auto& lane : link.context.loop.lanes) queue_pairs += lane->queue_pair_count();
+  LOG_INFO(
+      "{} host {}: {}; per path 1 express + {} bulk queue pairs, inline {} B, express to {} B, stripes from {} B, "
+      "1 signal in {}, window {}; {} queue pairs in this communicator",
+      link.connector() ? "sending to" : "receiving from", link.identity.peer_host, paths, policy.qps, policy.inline_bytes,
+      policy.express_bytes, policy.stripe_bytes, policy.signal_interval, policy.rq_depth, queue_pairs);
+  if (link.connector() && !wanted) {
+    LOG_INFO("device {} does not reach host {}; using {} instead", rail_infos_[link.rail_wanted].name, link.identity.peer_host,
+             peer.path(0).lane->name());
+  }
+}
+
+bool EngineImpl::on_refuse(LinkControl& link, const Refuse& body) {
+  LOG_WARN("peer {}: {}", plane_->peer_name(link.connection), body.text);
+  take_down(link, body.reason);
+  return true;
+}
+
+bool EngineImpl::on_open(LinkControl& link, const Open& body) {
+  if (link.state == LinkState::Down) return true;
+  PeerLink& peer = *link.link;
+  Opened answer;
+  answer.channel = body.channel;
+  const auto& listeners = link.context.listeners;
+  const auto listener =
+      std::find_if(listeners.begin(), listeners.end(), [&body](const auto& each) { return each->nonce == body.listener; });
+  if (listener == listeners.end() || body.credits_rkey.size() != peer.path_count()) {
+    LOG_INFO("peer {}: asks for a listener that was closed", link.identity.peer_host);
+    answer.result = Errc::PeerClosed;
+    send(link, answer);
+    return true;
+  }
+  if (peer.channel(body.channel) != nullptr) {
+    LOG_WARN("peer {}: opens channel {} twice; connection dropped", link.identity.peer_host, body.channel);
+    return false;
+  }
+  const Result<LinkPlace> place = peer.memory().channel_place(body.channel);
+  if (!place.ok()) {
+    answer.result = place.code();
+    send(link, answer);
+    return true;
+  }
+  RecvChannel::Credits credits{.address = body.credits_address, .rkeys = {}};
+  std::copy(body.credits_rkey.begin(), body.credits_rkey.end(), credits.rkeys.begin());
+  RecvChannel* channel = nullptr;
+  {
+    const ProgressLoop::Guard guard(link.context.loop);
+    channel = peer.add_recv_channel(body.channel, body.life, reinterpret_cast<Record*>(place->memory));
+    channel->set_credits(credits);
+  }
+  (*listener)->arrived.push_back(channel);
+  answer.records_address = reinterpret_cast<std::uint64_t>(place->memory);
+  answer.records_rkey.assign(place->rkeys.begin(), place->rkeys.begin() + peer.path_count());
+  send(link, answer);
+  return true;
+}
+
+bool EngineImpl::on_opened(LinkControl& link, const Opened& body) {
+  const auto found = std::find_if(link.waiting.begin(), link.waiting.end(), [&body](const PendingConnect* stage) {
+    return stage->channel != nullptr && stage->channel->index == body.channel;
+  });
+  if (found == link.waiting.end()) return true;  // given up meanwhile
+  PendingConnect& stage = **found;
+  if (body.result != Errc::Ok || body.records_rkey.size() != link.link->path_count()) {
+    stage.channel->life.closed_there = true;  // the peer has no such channel
+    fail_stage(stage, body.result == Errc::Ok ? Errc::Protocol : body.result);
+    return true;
+  }
+  SendChannel::Records records{.address = body.records_address, .rkeys = {}};
+  std::copy(body.records_rkey.begin(), body.records_rkey.end(), records.rkeys.begin());
+  {
+    const ProgressLoop::Guard guard(link.context.loop);
+    static_cast<SendChannel*>(stage.channel)->set_records(records);
+  }
+  link.waiting.erase(found);
+  stage.state = StageState::Ready;
+  return true;
+}
+
+void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) {
+  LinkControl* const link = find_link(id);
+  if (link == nullptr) return;
+  link->connection = 0;
+  const bool over = link->state == LinkState::ByeSent || link->state == LinkState::Down ||
+                    (link->link && link->link->channel_count() == 0 && link->waiting.empty());
+  if (!over) LOG_WARN("peer {} is lost: {}", link->identity.peer_host, text);
+  take_down(*link, over ? Errc::PeerClosed : reason);
+}
+
+}  // namespace mesh::engine

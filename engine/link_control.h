@@ -1,0 +1,76 @@
+#pragma once
+// One side of a peer link as the control path sees it: its connection, how far the handshake is, which channels wait for it,
+// what is still to be answered. The link proper exists once both sides' rails are known.
+// Thread: control mutex. Bounds: kChannelsMax channels, one entry a channel in every list.
+
+#include "engine/channel_base.h"
+#include "engine/control_plane.h"
+#include "engine/messages.h"
+#include "engine/peer_link.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh {
+class Context;
+class Listener;
+}  // namespace mesh
+
+namespace mesh::engine {
+
+struct LinkControl;
+
+enum class StageState : std::uint8_t { Waiting, Opening, Ready, Failed };
+
+// One connect() under way.
+struct PendingConnect {
+  std::uint64_t check = 0;
+  Context* context = nullptr;
+  LinkControl* link = nullptr;
+  Id128 listener{};
+  StageState state = StageState::Waiting;
+  Channel* channel = nullptr;
+  Errc error = Errc::Ok;
+};
+
+enum class LinkState : std::uint8_t {
+  Dialing,       // connector: no connection yet
+  AwaitWelcome,  // connector: HELLO sent
+  AwaitAttach,   // acceptor: WELCOME sent
+  AwaitReady,    // connector: ATTACH sent
+  Up,
+  ByeSent,  // connector: no channels left
+  Down,     // queue pairs stopped; waits for NCCL to close what is left
+};
+
+struct LinkControl {
+  explicit LinkControl(Context& context_of) : context(context_of) {}
+
+  Context& context;
+  LinkIdentity identity;
+  LinkState state = LinkState::Dialing;
+  ConnectionId connection = 0;
+  std::unique_ptr<PeerLink> link;
+  std::vector<WireRail> peer_rails;
+  std::uint32_t rail_wanted = 0;  // the device NCCL asked for first
+  std::uint32_t psn = 0;
+  std::uint64_t sequence = 0;
+  std::uint64_t deadline_ns = 0;  // ByeSent, and closes not yet complete
+  std::vector<PendingConnect*> waiting;
+  std::vector<std::uint32_t> free_indices;  // connector: channel indices used before
+  std::vector<std::uint32_t> lives;         // connector: by channel index
+  std::vector<Revoke> revokes;              // the peer's, to be answered when the channel is idle
+  struct PendingClose {
+    Close close;
+    std::uint64_t deadline_ns = 0;
+  };
+  std::vector<std::uint32_t> closing;  // channels that NCCL has closed and the peer has not
+  std::vector<PendingClose> closes;    // the peer's, to be acted on when everything sent has been seen
+
+  bool usable() const noexcept { return state != LinkState::ByeSent && state != LinkState::Down; }
+  bool connector() const noexcept { return identity.role == LinkRole::Connector; }
+};
+
+}  // namespace mesh::engine

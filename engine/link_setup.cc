@@ -1,0 +1,116 @@
+#include "engine/link_setup.h"
+
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mesh::engine {
+
+namespace {
+constexpr std::uint8_t kRnrRetryForever = 7;  // a receiver-not-ready is a bug of ours, counted; it must not kill a job
+constexpr std::uint8_t kRnrTimer = 1;         // 0.01 ms; 12 (0.64 ms) made flows collapse tenfold when it happened
+constexpr std::uint8_t kHopLimit = 64;
+
+Status to_init(const Path& path, ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.pkey_index = 0;
+  attr.port_num = path.lane->rail().info.port;
+  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  const int error =
+      path.lane->provider().modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  if (error == 0) return {};
+  LOG_WARN("{}: queue pair to INIT: {}", path.name, std::strerror(error));
+  return Errc::Transport;
+}
+
+ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& settings) {
+  ibv_ah_attr address{};
+  const verbs::Rail& rail = path.lane->rail();
+  address.sl = static_cast<std::uint8_t>(settings.service_level);
+  address.port_num = rail.info.port;  // ours: the peer's number is the peer's business
+  address.dlid = peer.lid;
+  if (peer.ethernet != 0) {
+    address.is_global = 1;
+    std::memcpy(address.grh.dgid.raw, peer.gid.data(), peer.gid.size());
+    address.grh.sgid_index = static_cast<std::uint8_t>(rail.gid.index);
+    address.grh.hop_limit = kHopLimit;
+    address.grh.traffic_class = static_cast<std::uint8_t>(settings.traffic_class);
+  }
+  return address;
+}
+
+Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr) {
+  ibv_qp_attr copy = attr;
+  const int error = path.lane->provider().modify_qp(qp, &copy,
+                                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (error == 0) return {};
+  LOG_WARN("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)", path.name, std::strerror(error));
+  return Errc::Transport;
+}
+
+Status to_rts(const Path& path, ibv_qp* qp, const PeerEnd& peer, const Settings& settings) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = static_cast<std::uint8_t>(settings.timeout);
+  attr.retry_cnt = static_cast<std::uint8_t>(settings.retry_count);
+  attr.rnr_retry = kRnrRetryForever;
+  attr.sq_psn = peer.own_psn;
+  attr.max_rd_atomic = 1;
+  const int error = path.lane->provider().modify_qp(
+      qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (error == 0) return {};
+  LOG_WARN("{}: queue pair to RTS: {}", path.name, std::strerror(error));
+  return Errc::Transport;
+}
+}  // namespace
+
+WireRail describe_rail(const verbs::Rail& rail) {
+  WireRail wire;
+  std::memcpy(wire.gid.data(), rail.gid.gid.raw, wire.gid.size());
+  wire.prefix_len = static_cast<std::uint8_t>(std::max(rail.gid.prefix_len, 0));
+  wire.ethernet = rail.ethernet ? 1 : 0;
+  wire.port = rail.info.port;
+  wire.mtu = static_cast<std::uint8_t>(rail.active_mtu);
+  wire.lid = rail.lid;
+  wire.speed_mbps = rail.info.speed_mbps;
+  wire.name = rail.info.name;
+  return wire;
+}
+
+WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPlace& counters) {
+  WirePath wire;
+  wire.psn = psn;
+  wire.mtu = static_cast<std::uint8_t>(path.lane->rail().active_mtu);
+  wire.counters_address = counters.address;
+  wire.counters_rkey = counters.rkey;
+  for (const auto& queue_pair : path.queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
+  return wire;
+}
+
+Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
+  if (peer.path->qpn.size() != path.queue_pairs.size()) {
+    LOG_WARN("{}: the peer names {} queue pairs, we have {}", path.name, peer.path->qpn.size(), path.queue_pairs.size());
+    return Errc::Protocol;
+  }
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = static_cast<ibv_mtu>(std::min<int>(peer.rail->mtu, path.lane->rail().active_mtu));
+  attr.rq_psn = peer.path->psn;
+  attr.max_dest_rd_atomic = 1;
+  attr.min_rnr_timer = kRnrTimer;
+  attr.ah_attr = address_of(path, *peer.rail, settings);
+  for (std::size_t i = 0; i < path.queue_pairs.size(); ++i) {
+    QueuePair& queue_pair = *path.queue_pairs[i];
+    if (const Status status = to_init(path, queue_pair.verbs()); !status.ok()) return status;
+    if (const Status status = queue_pair.fill_receive_queue(); !status.ok()) return status;
+    attr.dest_qp_num = peer.path->qpn[i];
+    if (const Status status = to_rtr(path, queue_pair.verbs(), attr); !status.ok()) return status;
+    if (const Status status = to_rts(path, queue_pair.verbs(), peer, settings); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,35 @@
+#pragma once
+// Brings a link's queue pairs up: what they look like on the wire, and the verbs states INIT, RTR, RTS.
+// Thread: control mutex and token. modify_qp to RTR may take long on hardware (address resolution).
+
+#include <mesh/config.h>
+#include <mesh/status.h>
+
+#include "engine/messages.h"
+#include "engine/peer_link.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh::engine {
+
+WireRail describe_rail(const verbs::Rail& rail);
+
+// This side's queue pairs of one path. counters: the connector's window words, null on the acceptor.
+struct PathCountersPlace {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+};
+WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPlace& counters);
+
+struct PeerEnd {
+  const WireRail* rail = nullptr;
+  const WirePath* path = nullptr;  // the peer's queue pairs
+  std::uint32_t own_psn = 0;
+};
+
+// RESET to RTS for every queue pair of the path; the receive queues are filled before anything can arrive.
+// Transport: refused, logged with device, peer address and errno.
+Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings);
+
+}  // namespace mesh::engine

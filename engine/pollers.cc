@@ -1,0 +1,121 @@
+#include "engine/pollers.h"
+
+#include "src/base/log.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <algorithm>
+#include <csignal>
+
+namespace mesh::engine {
+
+namespace {
+constexpr std::uint32_t kSpinPasses = 2000;    // about 100 us of empty turns before anybody else may have the core
+constexpr std::uint32_t kYieldPasses = 20000;  // then yield; after that sleep
+constexpr long kSleepNs = 50'000;              // bounds what a sleeping poller adds to a message's latency
+}  // namespace
+
+Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(rail.info.name) {
+  Result<topo::CpuClaim> claim = topo::claim_cpu(host, rail.info.numa_node);
+  if (claim.ok()) {
+    claim_ = std::move(*claim);
+    cpus_ = {claim_.cpu};
+  } else {
+    cpus_ = host.allowed_on(rail.info.numa_node);
+  }
+  // Signals belong to the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Poller::~Poller() {
+  stop_.store(true, std::memory_order_relaxed);
+  thread_.join();
+  LOG_INFO("poller of {}: {} passes, {} yields, {} sleeps", name_, passes_.load(std::memory_order_relaxed) / 2, idle_yields_.get(),
+           idle_sleeps_.get());
+}
+
+bool Poller::add(ProgressLoop& loop) {
+  for (std::atomic<ProgressLoop*>& place : loops_) {
+    if (place.load(std::memory_order_relaxed) != nullptr) continue;
+    place.store(&loop, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+bool Poller::remove(ProgressLoop& loop) noexcept {
+  const auto found = std::find_if(loops_.begin(), loops_.end(),
+                                  [&loop](const auto& place) { return place.load(std::memory_order_relaxed) == &loop; });
+  if (found == loops_.end()) return false;
+  // seq_cst, as in pass(): either the pass sees null, or we see that it runs and wait for its end.
+  found->store(nullptr, std::memory_order_seq_cst);
+  const std::uint64_t seen = passes_.load(std::memory_order_seq_cst);
+  while (seen % 2 == 1 && passes_.load(std::memory_order_seq_cst) == seen) ::sched_yield();
+  return true;
+}
+
+std::size_t Poller::load() const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      loops_.begin(), loops_.end(), [](const auto& place) { return place.load(std::memory_order_relaxed) != nullptr; }));
+}
+
+bool Poller::pass() noexcept {
+  bool worked = false;
+  passes_.fetch_add(1, std::memory_order_seq_cst);
+  for (std::atomic<ProgressLoop*>& place : loops_) {
+    ProgressLoop* const loop = place.load(std::memory_order_seq_cst);
+    if (loop != nullptr) worked |= loop->try_turn();
+  }
+  passes_.fetch_add(1, std::memory_order_seq_cst);
+  return worked;
+}
+
+void Poller::rest(std::uint32_t idle_passes) noexcept {
+  if (idle_passes < kSpinPasses) return;
+  if (idle_passes < kYieldPasses) {
+    idle_yields_.add(1);
+    ::sched_yield();
+    return;
+  }
+  idle_sleeps_.add(1);
+  const timespec pause{.tv_sec = 0, .tv_nsec = kSleepNs};
+  ::nanosleep(&pause, nullptr);
+}
+
+void Poller::run() {
+  pthread_setname_np(pthread_self(), "mesh-poll");
+  static_cast<void>(topo::pin_this_thread(cpus_));  // a refusal was logged; an unpinned poller works too
+  std::uint32_t idle_passes = 0;
+  while (!stop_.load(std::memory_order_relaxed)) {
+    idle_passes = pass() ? 0 : std::min(idle_passes + 1, kYieldPasses);
+    rest(idle_passes);
+  }
+}
+
+bool Pollers::add(ProgressLoop& loop, const verbs::Rail& rail) {
+  if (threads_per_nic_ == 0) return false;
+  auto nic = std::find_if(nics_.begin(), nics_.end(), [&rail](const Nic& each) { return each.rail == &rail; });
+  if (nic == nics_.end()) {
+    nics_.push_back({.rail = &rail, .pollers = {}});
+    nic = std::prev(nics_.end());
+    for (int i = 0; i < threads_per_nic_; ++i) nic->pollers.push_back(std::make_unique<Poller>(rail, host_));
+  }
+  const auto least = std::min_element(nic->pollers.begin(), nic->pollers.end(),
+                                      [](const auto& a, const auto& b) { return a->load() < b->load(); });
+  return (*least)->add(loop);
+}
+
+void Pollers::remove(ProgressLoop& loop) noexcept {
+  for (Nic& nic : nics_) {
+    for (const auto& poller : nic.pollers) {
+      if (poller->remove(loop)) return;
+    }
+  }
+}
+
+}  // namespace mesh::engine

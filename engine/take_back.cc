@@ -1,0 +1,233 @@
+#include "engine/engine_impl.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+
+namespace mesh::engine {
+
+namespace {
+constexpr std::uint64_t kRevokeBoundNs = 500'000'000;  // for the peer's answer; then the link is fenced
+constexpr std::uint64_t kByeBoundNs = 1'000'000'000;
+constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for announcements that the sender counted and we have not seen
+}  // namespace
+
+LinkControl& EngineImpl::control_of(Channel& channel) {
+  for (const auto& context : contexts_) {
+    if (&context->loop != &channel.loop) continue;
+    for (const auto& link : context->links) {
+      if (link->link.get() == &channel.link) return *link;
+    }
+  }
+  CHECK(!"a channel belongs to a link");
+  __builtin_unreachable();
+}
+
+Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendArgs& range, MemoryType type) {
+  Lock lock(mutex_);
+  RegistrationTable& table = *control_of(channel).context.registrations;
+  lock.unlock();  // pinning gigabytes takes time
+  return table.acquire(range, type, channel.link.rails());
+}
+
+void EngineImpl::deregister_memory(Channel& channel, Registration& registration) noexcept {
+  Lock lock(mutex_);
+  LinkControl& link = control_of(channel);
+  bool named = false;
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.loop.drain_completions();
+    named = channel.side == Side::Send ? static_cast<SendChannel&>(channel).names(registration)
+                                       : static_cast<RecvChannel&>(channel).names(registration);
+  }
+  if (named && channel.side == Side::Send) finish_sends(link, static_cast<SendChannel&>(channel), lock);
+  if (named && channel.side == Side::Receive) revoke_receives(link, static_cast<RecvChannel&>(channel), lock);
+  link.context.registrations->release(&registration, channel.link.rails());
+}
+
+// The peer may still write into the region: it must drop the credits and finish what it has begun, and say so.
+void EngineImpl::revoke_receives(LinkControl& link, RecvChannel& channel, Lock& lock) {
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.fail_all(Errc::Revoked);
+  }
+  const auto safe = [&] { return channel.life.revoked || channel.life.closed_there || link.state == LinkState::Down; };
+  if (safe()) return;
+  if (!channel.life.revoke_sent) {
+    channel.life.revoke_sent = true;
+    ++revokes_;
+    send(link, Revoke{.channel = channel.index, .first_credit = 0, .credit_count = channel.accepted});
+    plane_->wake();
+  }
+  if (!wait_for(lock, kRevokeBoundNs, safe)) fence(link);
+}
+
+// Our NIC may still read from the region: what is posted must complete.
+void EngineImpl::finish_sends(LinkControl& link, SendChannel& channel, Lock& lock) {
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.fail_all(Errc::Revoked);
+  }
+  const auto safe = [&] {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.loop.drain_completions();
+    return channel.idle() || link.state == LinkState::Down;
+  };
+  if (!wait_for(lock, kRevokeBoundNs, safe)) fence(link);
+}
+
+// The peer does not answer: our queue pairs end, and with them every way into our memory.
+void EngineImpl::fence(LinkControl& link) {
+  LOG_WARN("peer {}: no answer within 500 ms while memory is taken back; the link is cut", link.identity.peer_host);
+  take_down(link, Errc::Timeout);
+}
+
+bool EngineImpl::on_revoke(LinkControl& link, const Revoke& body) {
+  if (Channel* channel = link.link->channel(body.channel); channel != nullptr) {
+    const ProgressLoop::Guard guard(channel->loop);
+    channel->loop.drain_completions();
+    channel->fail_all(Errc::Revoked);
+  }
+  if (!answer_revoke(link, body)) link.revokes.push_back(body);
+  return true;
+}
+
+bool EngineImpl::answer_revoke(LinkControl& link, const Revoke& body) {
+  if (Channel* channel = link.link->channel(body.channel); channel != nullptr) {
+    const ProgressLoop::Guard guard(channel->loop);
+    channel->loop.drain_completions();
+    if (channel->outstanding != 0) return false;
+  }
+  send(link, Revoked{.channel = body.channel, .first_credit = body.first_credit, .credit_count = body.credit_count});
+  return true;
+}
+
+bool EngineImpl::on_revoked(LinkControl& link, const Revoked& body) {
+  if (Channel* channel = link.link->channel(body.channel); channel != nullptr) channel->life.revoked = true;
+  return true;
+}
+
+void EngineImpl::begin_close(Channel& channel) {
+  if (channel.life.closed_here) return;
+  LinkControl& link = control_of(channel);
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.fail_all(Errc::PeerClosed);
+  }
+  channel.life.closed_here = true;
+  link.closing.push_back(channel.index);
+  if (advance_close(link, channel.index)) std::erase(link.closing, channel.index);
+  busy_ = true;
+}
+
+void EngineImpl::close_channel(Channel& channel) noexcept {
+  const Lock lock(mutex_);
+  LinkControl& link = control_of(channel);
+  begin_close(channel);
+  say_bye_if_empty(link);
+  plane_->wake();
+}
+
+// True: the channel is gone.
+bool EngineImpl::advance_close(LinkControl& link, std::uint32_t index) {
+  Channel& channel = *link.link->channel(index);
+  const ProgressLoop::Guard guard(channel.loop);
+  const bool idle = channel.outstanding == 0;
+  if (link.state == LinkState::Up && idle && !channel.life.close_sent) {
+    channel.life.close_sent = true;
+    const std::uint64_t messages =
+        channel.side == Side::Send ? static_cast<SendChannel&>(channel).announced() : static_cast<RecvChannel&>(channel).received();
+    send(link, Close{.channel = index, .messages = messages});
+  }
+  const bool over = link.state == LinkState::Down || (channel.life.close_sent && channel.life.closed_there);
+  if (!over || !idle) return false;
+  link.link->remove_channel(index);
+  if (link.connector()) link.free_indices.push_back(index);
+  return true;
+}
+
+bool EngineImpl::on_close(LinkControl& link, const Close& body) {
+  const LinkControl::PendingClose pending{.close = body, .deadline_ns = clock_.now_ns() + kCloseBoundNs};
+  if (!act_on_close(link, pending)) link.closes.push_back(pending);
+  return true;
+}
+
+bool EngineImpl::act_on_close(LinkControl& link, const LinkControl::PendingClose& pending) {
+  Channel* const channel = link.link->channel(pending.close.channel);
+  if (channel == nullptr) return true;
+  {
+    const ProgressLoop::Guard guard(channel->loop);
+    channel->loop.drain_completions();
+    const bool owed = channel->side == Side::Receive && static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
+    if (owed && clock_.now_ns() < pending.deadline_ns) return false;
+    channel->fail_all(Errc::PeerClosed);
+  }
+  channel->life.closed_there = true;
+  busy_ = true;
+  return true;
+}
+
+void EngineImpl::say_bye_if_empty(LinkControl& link) {
+  if (!link.connector() || link.state != LinkState::Up || link.link->channel_count() != 0 || !link.waiting.empty()) return;
+  send(link, Bye{});
+  link.state = LinkState::ByeSent;
+  link.deadline_ns = clock_.now_ns() + kByeBoundNs;
+  busy_ = true;
+}
+
+bool EngineImpl::on_bye(LinkControl& link, const Bye&) {
+  if (!link.connector() && link.state == LinkState::Up) send(link, Bye{});
+  take_down(link, Errc::PeerClosed);
+  return true;
+}
+
+void EngineImpl::take_down(LinkControl& link, Errc why) {
+  if (link.state == LinkState::Down) return;
+  link.state = LinkState::Down;
+  busy_ = true;
+  if (link.link) {
+    const ProgressLoop::Guard guard(link.context.loop);
+    link.context.loop.drain_completions();  // what was announced before the end still counts
+    link.link->fail(why, "");
+    link.link->stop_queue_pairs();
+    link.link->destroy_queue_pairs();
+  }
+  const std::vector<PendingConnect*> waiting = link.waiting;
+  for (PendingConnect* stage : waiting) fail_stage(*stage, why);
+  if (link.connection != 0) plane_->close(link.connection);
+  link.connection = 0;
+  link.revokes.clear();
+  link.closes.clear();
+}
+
+bool EngineImpl::tend(LinkControl& link) {
+  if (link.link && link.state != LinkState::Down && link.link->failure() != Errc::Ok) {
+    send(link, Refuse{.reason = link.link->failure(),
+                      .text = fmt::format("host {}: its end of the link failed: {}", options_.provider->host_name(),
+                                          errc_name(link.link->failure()))});
+    take_down(link, link.link->failure());
+  }
+  if (!link.link) return false;
+  std::erase_if(link.revokes, [&](const Revoke& revoke) { return answer_revoke(link, revoke); });
+  std::erase_if(link.closes, [&](const LinkControl::PendingClose& close) { return act_on_close(link, close); });
+  std::erase_if(link.closing, [&](std::uint32_t index) { return advance_close(link, index); });
+  say_bye_if_empty(link);
+  if (link.state == LinkState::ByeSent && clock_.now_ns() >= link.deadline_ns) take_down(link, Errc::PeerClosed);
+  const bool unanswered = !link.revokes.empty() || !link.closes.empty();
+  // Nobody else may be turning this loop any more; what is outstanding must still complete.
+  if (unanswered || !link.closing.empty()) link.context.loop.try_turn();
+  return unanswered || !link.closing.empty() || link.state == LinkState::ByeSent;
+}
+
+bool EngineImpl::tend_links() {
+  bool again = false;
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) again |= tend(*link);
+    std::erase_if(context->links, [](const auto& link) {
+      return link->state == LinkState::Down && link->waiting.empty() && (!link->link || link->link->channel_count() == 0);
+    });
+  }
+  return again;
+}
+
+}  // namespace mesh::engine
