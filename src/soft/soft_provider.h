@@ -1,6 +1,7 @@
 #pragma once
 // The software fabric as a verbs provider: one host of a fabric file in this process. Several may live in one process
 // (they are then joined by memory), or each in a process of its own (joined by memfd and process_vm_readv).
+// With a manual clock only hosts of this process on the same clock meet: no sockets, and many fabrics side by side.
 // Thread: any, as Provider.
 
 #include <mesh/status.h>
@@ -10,6 +11,7 @@
 #include "src/soft/fault_plan.h"
 #include "src/verbs/provider.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -26,6 +28,11 @@ struct SoftOptions {
   Clock clock;               // wall, or manual for simulations
 };
 
+// Since the provider was opened; posted by this host, but rnr_events happened at its receive queues.
+struct SoftCounters {
+  std::uint64_t work_requests = 0, bytes = 0, rnr_events = 0, doorbells = 0;
+};
+
 class SoftProvider : public verbs::Provider {
  public:
   // NotFound: the host is not in the file. Exhausted: its name is claimed by another process.
@@ -35,11 +42,14 @@ class SoftProvider : public verbs::Provider {
   // peers are in this process.
   virtual bool turn() = 0;
 
-  // Earliest time at which a turn could move something, for a manual clock; UINT64_MAX: nothing pending.
+  // Earliest time at which a turn could move something, for a manual clock; 0: now; UINT64_MAX: nothing pending.
   virtual std::uint64_t next_due_ns() const = 0;
 
   // Faults to come. Thread: any.
   virtual FaultPlan& faults() = 0;
+
+  // Of one NIC by name; all zero for a name that is not there.
+  virtual SoftCounters counters(const std::string& nic) const = 0;
 };
 
 }  // namespace mesh::soft

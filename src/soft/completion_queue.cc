@@ -1,0 +1,60 @@
+#include "src/soft/completion_queue.h"
+
+#include "src/base/log.h"
+#include "src/soft/queue_pair.h"
+
+#include <bit>
+#include <mutex>
+
+namespace mesh::soft {
+
+CompletionQueue::CompletionQueue(ibv_context* context, Nic* owner, int entries)
+    : nic(owner),
+      entries_(std::bit_ceil(static_cast<std::size_t>(entries))),
+      mask_(entries_.size() - 1),
+      limit_(static_cast<std::uint64_t>(entries)) {
+  verbs.context = context;
+  verbs.cqe = entries;
+}
+
+void CompletionQueue::push(const CompletionEntry& entry) noexcept {
+  const std::uint64_t in = in_.load(std::memory_order_relaxed);
+  if (in - out_.load(std::memory_order_acquire) >= limit_) {
+    if (!dead_.exchange(true, std::memory_order_release))
+      LOG_WARN("soft fabric: a completion queue of {} entries has overflowed and is dead; queue pair {}", limit_, entry.wc.qp_num);
+    return;
+  }
+  entries_[in & mask_] = entry;
+  in_.store(in + 1, std::memory_order_release);
+}
+
+int CompletionQueue::pop(int count, ibv_wc* wc) noexcept {
+  if (in_.load(std::memory_order_relaxed) == out_.load(std::memory_order_relaxed) && !dead_.load(std::memory_order_relaxed)) return 0;
+  if (!pop_lock_.try_lock()) return 0;
+  std::lock_guard lock(pop_lock_, std::adopt_lock);
+  if (dead_.load(std::memory_order_acquire)) return -1;
+  const std::uint64_t in = in_.load(std::memory_order_acquire);
+  std::uint64_t out = out_.load(std::memory_order_relaxed);
+  int found = 0;
+  for (; found < count && out != in; ++out) {
+    const CompletionEntry& entry = entries_[out & mask_];
+    if (entry.qp == nullptr) continue;
+    wc[found++] = entry.wc;
+    if (entry.is_receive) {
+      entry.qp->receives.freed.fetch_add(1, std::memory_order_release);
+    } else {
+      entry.qp->sends.freed.store(entry.end, std::memory_order_release);
+    }
+  }
+  out_.store(out, std::memory_order_release);
+  return found;
+}
+
+void CompletionQueue::forget(const QueuePair* qp) noexcept {
+  std::lock_guard lock(pop_lock_);
+  const std::uint64_t in = in_.load(std::memory_order_acquire);
+  for (std::uint64_t at = out_.load(std::memory_order_acquire); at != in; ++at)
+    if (entries_[at & mask_].qp == qp) entries_[at & mask_].qp = nullptr;
+}
+
+}  // namespace mesh::soft

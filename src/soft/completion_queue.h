@@ -1,0 +1,49 @@
+#pragma once
+// A completion queue: pushed by the holder of the NIC's turn, popped by one poller at a time. Overflow kills it, loudly: whoever
+// posts more than the queue can report has a mistake. Thread: push under the turn lock; pop from any (a second poller gets none).
+// Bound: the entries asked for.
+
+#include <infiniband/verbs.h>
+
+#include "src/soft/spin_lock.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh::soft {
+
+class Nic;
+struct QueuePair;
+
+struct CompletionEntry {
+  ibv_wc wc{};
+  QueuePair* qp = nullptr;  // null: its queue pair was destroyed, the entry is skipped
+  std::uint64_t end = 0;    // send: slots of the send queue that polling this frees, as a running count
+  bool is_receive = false;
+};
+
+class CompletionQueue {
+ public:
+  CompletionQueue(ibv_context* context, Nic* nic, int entries);
+
+  ibv_cq verbs{};  // first, so that the pointer the user holds is ours
+  Nic* const nic;
+  int users = 0;  // queue pairs; under the turn lock
+
+  void push(const CompletionEntry& entry) noexcept;
+  int pop(int count, ibv_wc* wc) noexcept;  // -1: the queue has overflowed
+  void forget(const QueuePair* qp) noexcept;  // under the turn lock; afterwards no entry names qp
+
+ private:
+  std::vector<CompletionEntry> entries_;
+  std::uint64_t mask_;
+  std::uint64_t limit_;
+  std::atomic<bool> dead_{false};
+  SpinLock pop_lock_;
+  alignas(64) std::atomic<std::uint64_t> in_{0};   // released in push(), acquired in pop()
+  alignas(64) std::atomic<std::uint64_t> out_{0};  // released in pop(), acquired in push()
+};
+
+}  // namespace mesh::soft

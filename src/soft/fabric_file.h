@@ -1,0 +1,66 @@
+#pragma once
+// A fabric file: which hosts exist, which NICs they have and which cables or switches join them. JSON, validated whole;
+// a value of this type is always consistent. Thread: any (values).
+// Bounds: kHostsMax hosts, kNicsMax NICs a host.
+
+#include <infiniband/verbs.h>
+#include <mesh/status.h>
+
+#include "src/soft/fault_plan.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::soft {
+
+inline constexpr std::size_t kHostsMax = 256;
+inline constexpr std::size_t kNicsMax = 16;
+
+struct NicSpec {
+  std::string name;
+  std::string address;  // "10.0.12.1", without the prefix
+  ibv_gid gid{};        // of the address; IPv4 is mapped into ::ffff:0:0/96
+  int prefix_len = 0;   // in bits of the address' family
+  bool ipv4 = true;
+  std::uint64_t guid = 0;  // equal for the halves of one cable
+  std::string pci;         // sysfs path, empty: none
+  int numa = -1;
+  int link = -1;  // index into FabricFile::links; -1: nothing is plugged in
+};
+
+struct HostSpec {
+  std::string name;
+  std::vector<NicSpec> nics;
+};
+
+struct NicRef {
+  int host = 0, nic = 0;  // indices
+};
+
+struct LinkSpec {
+  std::vector<NicRef> ends;  // two of a cable, two or more of a switch
+  double gbps = 0;           // each direction; 0: as fast as memory
+  std::uint64_t delay_ns = 0;
+  std::uint32_t mtu = 4096;
+  double qp_gbps = 0;  // what one queue pair can use; 0: all
+};
+
+struct FabricFile {
+  std::string name;
+  std::string identity;  // hosts meet under this: of a file its path and text, of parsed text also the process that parsed it
+  std::vector<HostSpec> hosts;
+  std::vector<LinkSpec> links;
+  std::vector<Fault> faults;  // each armed on its host when that is opened
+
+  int find_host(const std::string& host) const;    // index or -1
+  bool find_gid(const ibv_gid& gid, NicRef* out) const;
+};
+
+// InvalidArgument: not JSON, or contradictory; one line says what, where and what would be right.
+Result<FabricFile> parse(const std::string& text);
+// NotFound: no such file; else as parse().
+Result<FabricFile> load(const std::string& path);
+
+}  // namespace mesh::soft

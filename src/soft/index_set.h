@@ -1,0 +1,72 @@
+#pragma once
+// Sets of queue pair indices. IndexSet is one thread's; Bells is rung by any thread of any process and emptied by the NIC's
+// turn. Both are two levels of bits, so that an idle look costs one word.
+// Bound: kQpsMax indices.
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace mesh::soft {
+
+inline constexpr std::uint32_t kQpsMax = 4096;  // queue pairs of one NIC: 64 words under one summary word
+inline constexpr std::uint32_t kBellWords = kQpsMax / 64;
+
+class IndexSet {
+ public:
+  bool empty() const noexcept { return summary_ == 0; }
+  bool has(std::uint32_t index) const noexcept { return (words_[index / 64] >> (index % 64) & 1) != 0; }
+  void insert(std::uint32_t index) noexcept { merge(index / 64, std::uint64_t{1} << (index % 64)); }
+  void merge(std::uint32_t word, std::uint64_t bits) noexcept {
+    words_[word] |= bits;
+    summary_ |= std::uint64_t{1} << word;
+  }
+  void erase(std::uint32_t index) noexcept {
+    const std::uint32_t word = index / 64;
+    words_[word] &= ~(std::uint64_t{1} << (index % 64));
+    if (words_[word] == 0) summary_ &= ~(std::uint64_t{1} << word);
+  }
+  // The first index at or after `from`, else kQpsMax.
+  std::uint32_t next(std::uint32_t from) const noexcept {
+    if (from >= kQpsMax) return kQpsMax;
+    const std::uint32_t word = from / 64;
+    const std::uint64_t here = words_[word] & (~std::uint64_t{0} << (from % 64));
+    if (here != 0) return word * 64 + static_cast<std::uint32_t>(std::countr_zero(here));
+    const std::uint64_t later = word == 63 ? 0 : summary_ & (~std::uint64_t{0} << (word + 1));
+    if (later == 0) return kQpsMax;
+    const auto found = static_cast<std::uint32_t>(std::countr_zero(later));
+    return found * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[found]));
+  }
+
+ private:
+  std::uint64_t summary_ = 0;
+  std::array<std::uint64_t, kBellWords> words_{};
+};
+
+class Bells {
+ public:
+  // The summary is set only by who finds the word empty: until the turn takes the word that bit stays pending.
+  void ring(std::uint32_t index) noexcept {
+    const std::uint32_t word = index / 64;
+    const std::uint64_t old = words_[word].fetch_or(std::uint64_t{1} << (index % 64), std::memory_order_seq_cst);
+    if (old == 0) summary_.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
+  }
+  bool any() const noexcept { return summary_.load(std::memory_order_seq_cst) != 0; }
+  void take(IndexSet& into) noexcept {
+    if (summary_.load(std::memory_order_relaxed) == 0) return;
+    std::uint64_t summary = summary_.exchange(0, std::memory_order_seq_cst);
+    for (; summary != 0; summary &= summary - 1) {
+      const auto word = static_cast<std::uint32_t>(std::countr_zero(summary));
+      const std::uint64_t bits = words_[word].exchange(0, std::memory_order_seq_cst);
+      if (bits != 0) into.merge(word, bits);
+    }
+  }
+
+ private:
+  alignas(64) std::atomic<std::uint64_t> summary_;
+  alignas(64) std::array<std::atomic<std::uint64_t>, kBellWords> words_;
+};
+
+}  // namespace mesh::soft

@@ -1,0 +1,57 @@
+#pragma once
+// The registered regions of one NIC: what a key allows. Private memory of the process, grown in chunks, never moved.
+// Thread: add and remove under the NIC's turn lock; check from any thread (a stale key is simply not found).
+// Bound: kRegionsMax regions.
+
+#include <atomic>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace mesh::soft {
+
+inline constexpr std::uint32_t kRegionsMax = 65536;
+
+class MemoryTable {
+ public:
+  struct Region {
+    std::uint64_t address = 0, bytes = 0;
+    const void* pd = nullptr;
+    int access = 0;  // ibv_access_flags
+  };
+
+  ~MemoryTable();
+  std::uint32_t add(const Region& region);  // the key; 0: full
+  void remove(std::uint32_t key);
+
+  // What is asked of a key: all of [address, address+bytes), with every flag of access, within the protection domain.
+  struct Use {
+    std::uint32_t key;
+    std::uint64_t address, bytes;
+    const void* pd;
+    int access;
+  };
+  bool allows(const Use& use) const noexcept;
+  std::uint32_t size() const noexcept { return used_; }
+
+ private:
+  // Atomic fields: a poster may look at a slot with a stale key while another thread gives the slot to a new region.
+  struct Slot {
+    std::atomic<std::uint32_t> key{0};  // 0: free. Released last when set, checked again after the fields were read
+    std::atomic<std::uint64_t> address{0}, bytes{0};
+    std::atomic<const void*> pd{nullptr};
+    std::atomic<int> access{0};
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = 0;
+  };
+  static constexpr std::uint32_t kChunk = 1024;
+  Slot* slot(std::uint32_t index) const noexcept;
+
+  std::array<std::atomic<Slot*>, kRegionsMax / kChunk> chunks_{};
+  std::uint32_t made_ = 1;       // slots ever used; slot 0 is left out, so that no key is 0
+  std::uint32_t free_head_ = 0;  // 0: none
+  std::uint32_t used_ = 0;
+};
+
+}  // namespace mesh::soft

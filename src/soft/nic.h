@@ -1,0 +1,196 @@
+#pragma once
+// One NIC of the software fabric. turn() does everything hardware would do by itself: puts posted requests on the modelled wire,
+// executes what peers' rings hold, and completes what peers have answered. Only its own turn touches its tables, its receive
+// queues and the memory registered with it.
+// Thread: try_turn, post and poll from any; the rest takes the turn lock and may wait for one turn.
+// Bounds: kQpsMax queue pairs; a turn executes at most kTurnRequests requests and about kTurnBytes bytes.
+
+#include <infiniband/verbs.h>
+#include <mesh/status.h>
+
+#include "src/base/clock.h"
+#include "src/soft/board.h"
+#include "src/soft/fabric_file.h"
+#include "src/soft/fault_plan.h"
+#include "src/soft/memory_table.h"
+#include "src/soft/queue_pair.h"
+#include "src/soft/wire_model.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mesh::soft {
+
+inline constexpr std::uint32_t kTurnRequests = 256;
+inline constexpr std::uint64_t kTurnBytes = 1 << 20;
+inline constexpr std::uint64_t kStalledLookNs = 1'000'000;  // how often a manual clock looks at a path that a fault has cut
+
+// A ring on offer: "these are the requests of my queue pair for yours".
+struct Offer {
+  std::shared_ptr<Ring> ring;
+  std::shared_ptr<Peer> peer;  // who offers
+  ibv_gid gid{};               // of the offering NIC
+  int from_nic = 0, to_nic = 0;
+  std::uint32_t from_qp_num = 0, to_qp_num = 0;
+  pid_t pid = 0;         // 0: this process
+  bool streams = false;  // sources come through the ring's stream
+};
+
+struct NicOptions {
+  const FabricFile* fabric = nullptr;  // these four outlive the NIC
+  FaultPlan* faults = nullptr;
+  Board* board = nullptr;
+  Clock clock;
+  NicRef self;  // host and NIC
+};
+
+// Reads the clock at most once, and only if somebody asks.
+class TurnTime {
+ public:
+  explicit TurnTime(const Clock& clock) : clock_(clock) {}
+  std::uint64_t now_ns() {
+    if (!known_) value_ns_ = clock_.now_ns();
+    known_ = true;
+    return value_ns_;
+  }
+
+ private:
+  const Clock& clock_;
+  std::uint64_t value_ns_ = 0;
+  bool known_ = false;
+};
+
+class Nic {
+ public:
+  explicit Nic(const NicOptions& options);
+  ~Nic();
+  Nic(const Nic&) = delete;
+  Nic& operator=(const Nic&) = delete;
+
+  const NicSpec& spec() const noexcept { return spec_; }
+  const LinkSpec* link() const noexcept { return link_; }
+  int index() const noexcept { return self_.nic; }
+
+  // Data path.
+  bool try_turn() noexcept;  // false: nothing moved, or another thread is turning
+  int post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
+  int post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept;
+
+  // Control path.
+  std::uint32_t add_region(const MemoryTable::Region& region);
+  void remove_region(std::uint32_t key);
+  QueuePair* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr);  // null with errno
+  void destroy_qp(QueuePair* qp);
+  bool in_use(const CompletionQueue& cq);
+  // State changes, already validated. connect() needs the ring and where it goes.
+  void initialise(QueuePair& qp, int access);
+  void connect(QueuePair& qp, const Attributes& attributes, Outgoing out);
+  void start(QueuePair& qp, const Attributes& attributes);
+  void fail(QueuePair& qp);
+  void reset(QueuePair& qp);
+  void take_offer(const Offer& offer);
+  void peer_changed(const Peer* peer);  // its board is known, or it is lost: look at everything that has to do with it
+
+  // Agent and simulator.
+  std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
+  bool has_work();                // something is pending, now or later
+  std::uint64_t next_due_ns();    // 0: now; UINT64_MAX: nothing
+  struct Totals {
+    std::uint64_t work_requests = 0, bytes = 0, rnr_events = 0, doorbells = 0;
+    void add(const QueuePair& qp) noexcept;
+  };
+  Totals totals();
+
+ private:
+  enum class Step : std::uint8_t {
+    Done,
+    Later,     // not due, no receive, no room: look again
+    Fail,      // the initiator's queue pair fails, ours lives
+    FailBoth,  // both fail, as RC does
+    Drop,      // no answer at all
+  };
+  struct Outcome {
+    Step step = Step::Done;
+    ibv_wc_status status = IBV_WC_SUCCESS;  // for the initiator
+  };
+  struct Budget {
+    std::uint32_t requests = kTurnRequests;
+    std::uint64_t bytes = kTurnBytes;
+  };
+  QueuePair* find(std::uint32_t index) const noexcept;
+  QueuePair* find_num(std::uint32_t qp_num) const noexcept;
+  bool turn_locked() noexcept;
+  std::uint64_t serve_due_ns(QueuePair& qp, TurnTime& time) noexcept;
+  std::uint64_t complete_due_ns(QueuePair& qp, TurnTime& time) noexcept;
+
+  // nic_control.cc, under the turn lock.
+  bool uses(QueuePair& qp, std::uint32_t key) noexcept;
+  void take_down(QueuePair& qp) noexcept;
+  static void set_state(QueuePair& qp, ibv_qp_state state) noexcept;
+  static bool fits(const QueuePair& qp, const Offer& offer) noexcept;
+
+  // nic_target.cc: as target of a peer's requests.
+  bool serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
+  Outcome execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
+  Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time, Budget& budget) noexcept;
+  Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time, Budget& budget) noexcept;
+  Outcome execute_read(QueuePair& qp, RingRequest& request, Budget& budget) noexcept;
+  Outcome receiver_ready(QueuePair& qp, TurnTime& time) noexcept;
+  Outcome pull(QueuePair& qp, RingRequest& request, std::byte* to, std::size_t* bytes) noexcept;
+  void complete_receive(QueuePair& qp, const RingRequest& request, ibv_wc_status status) noexcept;
+  void respond(QueuePair& qp, ibv_wc_status status) noexcept;
+  bool stalled(QueuePair& qp, TurnTime& time) noexcept;
+  void attach(QueuePair& qp, const Offer& offer);
+  void detach(QueuePair& qp) noexcept;
+
+  // nic_initiator.cc: as initiator of our own.
+  bool complete(QueuePair& qp, TurnTime& time) noexcept;
+  bool take_responses(QueuePair& qp, TurnTime& time) noexcept;
+  bool drain_read(QueuePair& qp) noexcept;
+  bool stream(QueuePair& qp) noexcept;
+  void watch(QueuePair& qp, TurnTime& time) noexcept;
+  void complete_send(QueuePair& qp, ibv_wc_status status) noexcept;
+  void to_error(QueuePair& qp, ibv_wc_status first) noexcept;
+  bool flush(QueuePair& qp) noexcept;
+  bool cut_off(const QueuePair& qp, TurnTime& time) noexcept;
+
+  // nic_wire.cc: the modelled wire of our sends.
+  bool schedule(TurnTime& time) noexcept;
+  std::uint32_t next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept;
+  std::uint64_t sends_at(std::uint32_t index, TurnTime& time) noexcept;
+  void send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept;
+
+  // nic_post.cc
+  struct Posting;
+  int stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept;
+  void check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept;
+  void publish(QueuePair& qp, Posting& posting) noexcept;
+
+  bool shaped() const noexcept { return modelled_ || faults_.armed(); }
+
+  const NicRef self_;
+  const FabricFile& fabric_;
+  const NicSpec& spec_;
+  const LinkSpec* const link_;
+  FaultPlan& faults_;
+  Board& board_;
+  NicBoard& bells_;
+  const Clock clock_;
+  WireModel wire_;
+  const bool modelled_;
+
+  TurnLock turn_lock_;
+  std::atomic<std::uint64_t> turns_{0};
+  MemoryTable regions_;
+  // All below: under the turn lock.
+  std::vector<QueuePair*> qps_;
+  std::vector<std::uint32_t> generations_;
+  std::uint32_t serve_from_ = 0, schedule_from_ = 0;  // whose turn it is
+  IndexSet serving_, completing_, backlog_;
+  std::vector<Offer> offers_;  // for queue pairs that cannot receive yet
+  Totals gone_;                // of destroyed queue pairs
+};
+
+}  // namespace mesh::soft

@@ -1,0 +1,206 @@
+// The NIC as initiator: takes what targets have answered, completes, watches over paths that do not answer, and flushes.
+
+#include "src/base/check.h"
+#include "src/soft/copy.h"
+#include "src/soft/nic.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace mesh::soft {
+
+namespace {
+
+constexpr std::uint64_t kTimeoutUnitNs = 4096;
+
+ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
+  if (opcode == IBV_WR_RDMA_READ) return IBV_WC_RDMA_READ;
+  return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;
+}
+
+}  // namespace
+
+bool Nic::complete(QueuePair& qp, TurnTime& time) noexcept {
+  const int state = qp.state.load(std::memory_order_acquire);
+  if (state == IBV_QPS_ERR || qp.out.ring == nullptr) {
+    completing_.erase(qp.index);
+    return state == IBV_QPS_ERR && flush(qp);
+  }
+  bool moved = false;
+  const bool cut = cut_off(qp, time);
+  if (!cut) {
+    moved = take_responses(qp, time);
+    if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return true;
+    if (qp.out.ring->header().streams.load(std::memory_order_acquire) != 0) moved |= stream(qp);
+    if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return true;
+  }
+  const std::uint64_t posted = qp.sends.posted.load(std::memory_order_acquire);
+  const std::uint64_t completed = qp.sends.completed;
+  if (completed < posted && qp.sends.slot(completed).local_error != IBV_WC_SUCCESS) {
+    to_error(qp, qp.sends.slot(completed).local_error);
+    return true;
+  }
+  RingHeader& header = qp.out.ring->header();
+  if (!cut && header.tail.load(std::memory_order_relaxed) < posted) backlog_.insert(qp.index);
+  watch(qp, time);
+  const bool unanswered = header.responded.load(std::memory_order_acquire) == qp.sends.completed;
+  if (qp.retry_deadline_ns == 0 && unanswered && !cut) completing_.erase(qp.index);
+  return moved;
+}
+
+bool Nic::cut_off(const QueuePair& qp, TurnTime& time) noexcept {
+  return faults_.armed() && faults_.cut_off(spec_.name, qp.out.peer->host(), time.now_ns());
+}
+
+bool Nic::take_responses(QueuePair& qp, TurnTime& time) noexcept {
+  SendQueue& queue = qp.sends;
+  Ring& ring = *qp.out.ring;
+  const std::uint64_t responded = ring.header().responded.load(std::memory_order_acquire);
+  const std::uint64_t posted = queue.posted.load(std::memory_order_acquire);
+  bool moved = false;
+  while (queue.completed < posted) {
+    SendSlot& slot = queue.slot(queue.completed);
+    if (slot.opcode == IBV_WR_RDMA_READ && slot.local_error == IBV_WC_SUCCESS) {
+      moved |= drain_read(qp);
+      if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return true;
+    }
+    if (queue.completed >= responded) break;
+    const RingResponse& response = ring.response(queue.completed);
+    if (response.ready_at_ns != 0 && response.ready_at_ns > time.now_ns()) break;
+    const auto status = static_cast<ibv_wc_status>(response.status);
+    moved = true;
+    if (status != IBV_WC_SUCCESS) {
+      to_error(qp, status);
+      return true;
+    }
+    complete_send(qp, status);
+  }
+  return moved;
+}
+
+bool Nic::drain_read(QueuePair& qp) noexcept {
+  SendSlot& slot = qp.sends.slot(qp.sends.completed);
+  RingHeader& header = qp.out.ring->header();
+  bool moved = false;
+  while (qp.sends.read_done < slot.bytes) {
+    const std::uint64_t out = header.read_out.load(std::memory_order_relaxed);
+    const std::uint64_t there = header.read_in.load(std::memory_order_acquire) - out;
+    const std::size_t piece = std::min<std::size_t>({there, slot.bytes - qp.sends.read_done, kStreamBytes - out % kStreamBytes});
+    if (piece == 0) break;
+    for (std::size_t i = 0; i < slot.sges; ++i) {
+      const RingSge& sge = slot.sge[i];
+      if (sge.bytes == 0 || regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE})) continue;
+      to_error(qp, IBV_WC_LOC_PROT_ERR);
+      return true;
+    }
+    scatter({slot.sge.data(), slot.sges, qp.sends.read_done, piece}, qp.out.ring->read_stream() + out % kStreamBytes);
+    header.read_out.store(out + piece, std::memory_order_release);
+    qp.sends.read_done += piece;
+    moved = true;
+  }
+  if (Board* board = qp.out.peer->board(); moved && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
+  return moved;
+}
+
+// Puts sources into the stream for a target that cannot read our memory.
+bool Nic::stream(QueuePair& qp) noexcept {
+  SendQueue& queue = qp.sends;
+  RingHeader& header = qp.out.ring->header();
+  const std::uint64_t tail = header.tail.load(std::memory_order_acquire);
+  bool moved = false;
+  while (queue.streamed < tail) {
+    const SendSlot& slot = queue.slot(queue.streamed);
+    const std::uint64_t total = slot.is_inline || slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
+    if (queue.streamed_bytes >= total) {
+      ++queue.streamed;
+      queue.streamed_bytes = 0;
+      continue;
+    }
+    const std::uint64_t in = header.data_in.load(std::memory_order_relaxed);
+    const std::uint64_t used = in - header.data_out.load(std::memory_order_acquire);
+    const std::size_t room = used >= kStreamBytes ? 0 : static_cast<std::size_t>(kStreamBytes - used);
+    const std::size_t piece = std::min<std::size_t>({total - queue.streamed_bytes, room, kStreamBytes - in % kStreamBytes});
+    if (piece == 0) break;
+    for (std::size_t i = 0; i < slot.sges; ++i) {
+      const RingSge& sge = slot.sge[i];
+      if (sge.bytes == 0 || regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, 0})) continue;
+      to_error(qp, IBV_WC_LOC_PROT_ERR);
+      return true;
+    }
+    gather(qp.out.ring->data_stream() + in % kStreamBytes, {slot.sge.data(), slot.sges, queue.streamed_bytes, piece}, 0);
+    header.data_in.store(in + piece, std::memory_order_release);
+    queue.streamed_bytes += piece;
+    moved = true;
+  }
+  if (Board* board = qp.out.peer->board(); moved && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
+  return moved;
+}
+
+// A target that does not answer: after timeout x tries the oldest work request fails. A peer that is alive and attached is
+// waited for without end, as its process may just be stopped.
+void Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
+  const TargetState state = qp.out.ring->state();
+  const bool answers = state == TargetState::Attached || state == TargetState::Unseen;
+  const bool stuck = qp.outstanding() != 0 && (!answers || qp.out.peer->lost() || cut_off(qp, time));
+  if (!stuck || qp.attributes.timeout == 0) {
+    qp.retry_deadline_ns = 0;
+    return;
+  }
+  if (qp.retry_deadline_ns == 0) {
+    const std::uint64_t tries = std::uint64_t{qp.attributes.retry_count} + 1;
+    qp.retry_deadline_ns = time.now_ns() + (kTimeoutUnitNs << qp.attributes.timeout) * tries;
+  }
+  if (time.now_ns() >= qp.retry_deadline_ns) to_error(qp, IBV_WC_RETRY_EXC_ERR);
+}
+
+void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
+  SendQueue& queue = qp.sends;
+  const SendSlot& slot = queue.slot(queue.completed++);
+  queue.read_done = 0;
+  if (!slot.signaled && status == IBV_WC_SUCCESS) return;
+  CompletionEntry entry;
+  entry.wc.wr_id = slot.wr_id;
+  entry.wc.status = status;
+  entry.wc.opcode = completion_opcode(slot.opcode);
+  entry.wc.byte_len = static_cast<std::uint32_t>(slot.bytes);
+  entry.wc.qp_num = qp.verbs.qp_num;
+  entry.qp = &qp;
+  entry.end = queue.completed;
+  qp.send_cq->push(entry);
+}
+
+// The oldest outstanding work request completes with `first`, the others and all receives are flushed, what the peer has sent
+// is dropped. Afterwards no source of ours is read any more.
+void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
+  {
+    std::lock_guard lock(qp.sends.lock);
+    qp.state.store(IBV_QPS_ERR, std::memory_order_seq_cst);
+    qp.verbs.state = IBV_QPS_ERR;
+  }
+  if (qp.out.ring != nullptr) qp.out.ring->close();
+  detach(qp);
+  backlog_.erase(qp.index);
+  qp.retry_deadline_ns = 0;
+  completing_.insert(qp.index);
+  if (qp.outstanding() != 0) complete_send(qp, first);
+  flush(qp);
+}
+
+bool Nic::flush(QueuePair& qp) noexcept {
+  bool moved = false;
+  for (; qp.outstanding() != 0; moved = true) complete_send(qp, IBV_WC_WR_FLUSH_ERR);
+  ReceiveQueue& queue = qp.receives;
+  for (; queue.posted.load(std::memory_order_seq_cst) != queue.taken; moved = true) {
+    CompletionEntry entry;
+    entry.wc.wr_id = queue.slot(queue.taken++).wr_id;
+    entry.wc.status = IBV_WC_WR_FLUSH_ERR;
+    entry.wc.opcode = IBV_WC_RECV;
+    entry.wc.qp_num = qp.verbs.qp_num;
+    entry.qp = &qp;
+    entry.is_receive = true;
+    qp.receive_cq->push(entry);
+  }
+  return moved;
+}
+
+}  // namespace mesh::soft

@@ -1,0 +1,183 @@
+// What the user's thread does when it posts: check, remember, publish, ring. Nothing completes here.
+
+#include "src/soft/nic.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+namespace mesh::soft {
+
+namespace {
+
+constexpr std::uint64_t kMessageBytesMax = std::uint64_t{1} << 31;
+
+bool is_supported(ibv_wr_opcode opcode) {
+  return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND ||
+         opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_READ;
+}
+
+void copy_inline(const ibv_send_wr& wr, std::byte* to) {
+  for (int i = 0; i < wr.num_sge; ++i) {
+    if (wr.sg_list[i].length == 0) continue;
+    std::memcpy(to, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(wr.sg_list[i].addr)), wr.sg_list[i].length);
+    to += wr.sg_list[i].length;
+  }
+}
+
+void fill_request(const ibv_send_wr& wr, const SendSlot& slot, RingRequest& request) {
+  request.ready_at_ns = 0;
+  request.remote_address = wr.wr.rdma.remote_addr;
+  request.rkey = wr.wr.rdma.rkey;
+  request.bytes = static_cast<std::uint32_t>(slot.bytes);
+  request.imm = wr.imm_data;
+  request.opcode = static_cast<std::uint8_t>(wr.opcode);
+  request.is_inline = slot.is_inline ? 1 : 0;
+  request.sges = slot.sges;
+  if (slot.is_inline) {
+    copy_inline(wr, request.inline_bytes);
+  } else {
+    std::copy_n(slot.sge.begin(), slot.sges, request.sge);
+  }
+}
+
+}  // namespace
+
+// One call of post_send, under the queue pair's send lock.
+struct Nic::Posting {
+  std::uint64_t posted = 0;     // running count, stored at the end
+  std::uint64_t published = 0;  // the ring's tail to be
+  bool direct = false;          // requests go straight to the target; else the turn puts them on the modelled wire
+  bool dead = false;            // the queue pair is in ERR: the turn flushes
+  std::uint64_t bytes = 0;
+};
+
+int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  try_turn();
+  std::lock_guard lock(qp.sends.lock);
+  const int state = qp.state.load(std::memory_order_acquire);
+  if (state != IBV_QPS_RTS && state != IBV_QPS_ERR) {
+    *bad = wr;
+    return EINVAL;
+  }
+  Posting posting;
+  posting.posted = qp.sends.posted.load(std::memory_order_relaxed);
+  posting.dead = state == IBV_QPS_ERR;
+  if (!posting.dead) {
+    posting.published = qp.out.ring->header().tail.load(std::memory_order_relaxed);
+    posting.direct = !shaped() && !qp.sends.poisoned && posting.published == posting.posted;
+  }
+  int error = 0;
+  for (; wr != nullptr && error == 0; wr = wr->next) {
+    error = stage(qp, *wr, posting);
+    if (error != 0) *bad = wr;
+  }
+  publish(qp, posting);
+  return error;
+}
+
+int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept {
+  if (!is_supported(wr.opcode) || wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.max_sge) return EINVAL;
+  SendQueue& queue = qp.sends;
+  if (posting.posted - queue.freed.load(std::memory_order_acquire) >= queue.depth) return ENOMEM;
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < wr.num_sge; ++i) bytes += wr.sg_list[i].length;
+  const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  if (bytes > kMessageBytesMax || (is_inline && (bytes > qp.max_inline || wr.opcode == IBV_WR_RDMA_READ))) return EINVAL;
+
+  SendSlot& slot = queue.slot(posting.posted);
+  slot.wr_id = wr.wr_id;
+  slot.bytes = bytes;
+  slot.sges = static_cast<std::uint8_t>(wr.num_sge);
+  slot.is_inline = is_inline;
+  slot.signaled = qp.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  slot.opcode = wr.opcode;
+  slot.local_error = IBV_WC_SUCCESS;
+  if (!is_inline) check_sources(qp, wr, slot);
+  posting.bytes += bytes;
+  if (posting.dead) {
+    ++posting.posted;
+    return 0;
+  }
+  if (shaped()) {
+    slot.posted_at_ns = clock_.now_ns();
+    slot.fault_delay_ns = 0;
+    if (faults_.armed()) {
+      const FaultPlan::PostVerdict verdict = faults_.on_post(spec_.name, qp.verbs.qp_num, slot.posted_at_ns);
+      if (verdict.status != IBV_WC_SUCCESS) slot.local_error = verdict.status;
+      slot.fault_delay_ns = verdict.delay_ns;
+    }
+  }
+  if (slot.local_error != IBV_WC_SUCCESS) {
+    queue.poisoned = true;
+    posting.direct = false;
+  } else {
+    RingRequest& request = qp.out.ring->request(posting.posted);
+    fill_request(wr, slot, request);
+    request.psn = (qp.attributes.sq_psn + static_cast<std::uint32_t>(posting.posted)) & 0xffffff;
+  }
+  ++posting.posted;
+  if (posting.direct) posting.published = posting.posted;
+  return 0;
+}
+
+void Nic::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept {
+  const int access = wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
+  for (int i = 0; i < wr.num_sge; ++i) {
+    const ibv_sge& sge = wr.sg_list[i];
+    slot.sge[static_cast<std::size_t>(i)] = {sge.addr, sge.length, sge.lkey};
+    if (sge.length != 0 && !regions_.allows({sge.lkey, sge.addr, sge.length, qp.verbs.pd, access})) slot.local_error = IBV_WC_LOC_PROT_ERR;
+  }
+}
+
+// The tail before `posted`: a turn that sees more posted than published would put it on the modelled wire itself.
+void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
+  SendQueue& queue = qp.sends;
+  const std::uint64_t before = queue.posted.load(std::memory_order_relaxed);
+  if (posting.posted == before) return;
+  qp.work_requests.store(qp.work_requests.load(std::memory_order_relaxed) + posting.posted - before, std::memory_order_relaxed);
+  qp.bytes.store(qp.bytes.load(std::memory_order_relaxed) + posting.bytes, std::memory_order_relaxed);
+  qp.doorbells.store(qp.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  bool look = true;  // our own turn has something to do about it
+  if (!posting.dead) {
+    RingHeader& header = qp.out.ring->header();
+    const bool published = posting.published != header.tail.load(std::memory_order_relaxed);
+    if (published) header.tail.store(posting.published, std::memory_order_release);
+    queue.posted.store(posting.posted, std::memory_order_release);
+    Board* board = qp.out.peer->board();
+    if (published && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
+    // After the bell, which is a full fence: a target that left before it was rung has said so by now.
+    look = posting.published != posting.posted || qp.out.ring->state() != TargetState::Attached ||
+           header.streams.load(std::memory_order_relaxed) != 0 || qp.out.peer->lost();
+  } else {
+    queue.posted.store(posting.posted, std::memory_order_release);
+  }
+  if (look) board_.ring_response(self_.nic, qp.index);
+}
+
+int Nic::post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  ReceiveQueue& queue = qp.receives;
+  std::lock_guard lock(queue.lock);
+  std::uint64_t posted = queue.posted.load(std::memory_order_relaxed);
+  int error = qp.state.load(std::memory_order_acquire) == IBV_QPS_RESET ? EINVAL : 0;
+  for (; wr != nullptr && error == 0; wr = wr->next) {
+    if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > qp.max_receive_sge) {
+      error = EINVAL;
+    } else if (posted - queue.freed.load(std::memory_order_acquire) >= queue.depth) {
+      error = ENOMEM;
+    }
+    if (error != 0) break;
+    ReceiveSlot& slot = queue.slot(posted++);
+    slot.wr_id = wr->wr_id;
+    slot.sges = static_cast<std::uint32_t>(wr->num_sge);
+    for (std::size_t i = 0; i < slot.sges; ++i) slot.sge[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
+  }
+  if (error != 0) *bad = wr;
+  // Pairs with to_error(): it sets the state and then looks at what is posted, we post and then look at the state.
+  queue.posted.store(posted, std::memory_order_seq_cst);
+  if (qp.state.load(std::memory_order_seq_cst) == IBV_QPS_ERR) board_.ring_response(self_.nic, qp.index);
+  return error;
+}
+
+}  // namespace mesh::soft

@@ -1,0 +1,91 @@
+// The modelled wire: queue pairs take turns by quanta, each within its cap, and a request becomes visible to its target with the
+// time at which its last byte arrives. Times are computed from the link's virtual time, so a late turn costs no bandwidth.
+
+#include "src/soft/nic.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mesh::soft {
+
+namespace {
+constexpr std::uint32_t kScheduleSteps = 256;  // quanta per turn
+constexpr std::uint64_t kNever = UINT64_MAX;
+
+bool carries_imm(ibv_wr_opcode opcode) { return opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND_WITH_IMM; }
+}  // namespace
+
+bool Nic::schedule(TurnTime& time) noexcept {
+  const std::uint64_t now_ticks = time.now_ns() * kTicksPerNs;
+  bool moved = false;
+  for (std::uint32_t step = 0; step < kScheduleSteps && !backlog_.empty() && wire_.free_at_ticks <= now_ticks; ++step) {
+    std::uint64_t at_ticks = kNever;
+    const std::uint32_t index = next_sender(time, &at_ticks);
+    if (index == kQpsMax || at_ticks > now_ticks) break;
+    send_quantum(*find(index), std::max(at_ticks, wire_.free_at_ticks));
+    schedule_from_ = index + 1;
+    moved = true;
+  }
+  return moved;
+}
+
+// The next in turn that may send as soon as the wire is free; if none, the one that may send first.
+std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept {
+  struct Span {
+    std::uint32_t from, to;
+  };
+  std::uint32_t best = kQpsMax;
+  for (const Span span : std::array<Span, 2>{{{schedule_from_, kQpsMax}, {0, schedule_from_}}}) {
+    for (std::uint32_t index = backlog_.next(span.from); index < span.to; index = backlog_.next(index + 1)) {
+      const std::uint64_t ticks = sends_at(index, time);
+      if (ticks < *at_ticks) {
+        best = index;
+        *at_ticks = ticks;
+      }
+      if (*at_ticks <= wire_.free_at_ticks) return best;
+    }
+  }
+  return best;
+}
+
+// When the queue pair's first unpublished request may start; kNever: there is none, and it leaves the backlog.
+std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
+  QueuePair* qp = find(index);
+  bool sends = qp != nullptr && qp->state.load(std::memory_order_acquire) == IBV_QPS_RTS;
+  if (sends && cut_off(*qp, time)) {
+    completing_.insert(index);  // where it is watched
+    sends = false;
+  }
+  if (sends) {
+    const std::uint64_t tail = qp->out.ring->header().tail.load(std::memory_order_relaxed);
+    const bool any = tail < qp->sends.posted.load(std::memory_order_acquire);
+    const SendSlot& slot = qp->sends.slot(tail);
+    if (any && slot.local_error == IBV_WC_SUCCESS) return std::max(slot.posted_at_ns * kTicksPerNs, qp->pace.free_at_ticks);
+  }
+  backlog_.erase(index);
+  return kNever;
+}
+
+void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
+  Ring& ring = *qp.out.ring;
+  const std::uint64_t tail = ring.header().tail.load(std::memory_order_relaxed);
+  const SendSlot& slot = qp.sends.slot(tail);
+  const std::uint64_t payload = slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
+  const std::uint64_t total = WireModel::wire_bytes(payload, qp.attributes.mtu, carries_imm(slot.opcode));
+  const std::uint64_t quantum = std::min(total - qp.pace.sent_bytes, kQuantumBytes);
+  const std::uint64_t end_ticks = at_ticks + wire_.link_ticks(quantum);
+  wire_.free_at_ticks = std::max(wire_.free_at_ticks, end_ticks);
+  qp.pace.free_at_ticks = std::max(qp.pace.free_at_ticks, at_ticks) + wire_.qp_ticks(quantum);
+  qp.pace.sent_bytes += quantum;
+  if (qp.pace.sent_bytes < total) return;
+
+  qp.pace.sent_bytes = 0;
+  const std::uint64_t arrival_ns = (end_ticks + kTicksPerNs - 1) / kTicksPerNs + wire_.delay_ns() + slot.fault_delay_ns;
+  qp.pace.last_ready_ns = std::max(qp.pace.last_ready_ns, arrival_ns);
+  ring.request(tail).ready_at_ns = qp.pace.last_ready_ns;
+  ring.header().tail.store(tail + 1, std::memory_order_release);
+  if (Board* board = qp.out.peer->board(); board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
+  if (ring.header().streams.load(std::memory_order_relaxed) != 0) completing_.insert(qp.index);
+}
+
+}  // namespace mesh::soft

@@ -1,0 +1,137 @@
+#pragma once
+// One reliable connected queue pair: its send queue with the ring that its target pulls from, its receive queue, and the ring
+// of its peer that it pulls from. Owned by its NIC.
+// Thread: marked per part; "turn" is whoever holds the NIC's turn lock, "poster" whoever holds the part's own lock.
+// Bound: the depths it was created with.
+
+#include <infiniband/verbs.h>
+
+#include "src/soft/board.h"
+#include "src/soft/completion_queue.h"
+#include "src/soft/ring.h"
+#include "src/soft/spin_lock.h"
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mesh::soft {
+
+class Nic;
+
+// What post_send keeps of a work request for its completion. Written by the poster, read by the turn once posted.
+struct SendSlot {
+  std::uint64_t wr_id = 0;
+  std::uint64_t posted_at_ns = 0;  // with a wire model or faults only
+  std::uint64_t fault_delay_ns = 0;
+  std::uint64_t bytes = 0;
+  std::array<RingSge, kSgesMax> sge{};
+  std::uint8_t sges = 0;
+  bool is_inline = false;
+  bool signaled = false;
+  ibv_wr_opcode opcode = IBV_WR_SEND;
+  ibv_wc_status local_error = IBV_WC_SUCCESS;  // not success: never sent, completes with this
+};
+
+struct SendQueue {
+  SpinLock lock;
+  std::vector<SendSlot> slots;  // a power of two
+  std::uint32_t depth = 0;
+  bool poisoned = false;                 // poster: a work request failed locally, nothing after it is published
+  std::atomic<std::uint64_t> posted{0};  // released by the poster after the ring's tail
+  std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
+  // Turn.
+  std::uint64_t completed = 0;
+  std::uint64_t read_done = 0;     // bytes of the READ at `completed` that have arrived
+  std::uint64_t streamed = 0;      // requests whose source has gone into the data stream
+  std::uint64_t streamed_bytes = 0;  // of the request at `streamed`
+  SendSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
+};
+
+struct ReceiveSlot {
+  std::uint64_t wr_id = 0;
+  std::array<RingSge, kSgesMax> sge{};
+  std::uint32_t sges = 0;
+};
+
+struct ReceiveQueue {
+  SpinLock lock;
+  std::vector<ReceiveSlot> slots;
+  std::uint32_t depth = 0;
+  std::atomic<std::uint64_t> posted{0};  // released by the poster, acquired by the turn
+  std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
+  std::uint64_t taken = 0;               // turn
+  ReceiveSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
+};
+
+// Where our requests go. Changed under turn lock and send lock.
+struct Outgoing {
+  std::shared_ptr<Ring> ring;
+  std::shared_ptr<Peer> peer;
+  int peer_nic = 0;
+  std::uint32_t peer_index = 0;
+};
+
+// Where the peer's requests come from. Turn.
+struct Incoming {
+  std::shared_ptr<Ring> ring;
+  std::shared_ptr<Peer> peer;
+  int peer_nic = 0;
+  std::uint32_t peer_index = 0;
+  pid_t pid = 0;            // 0: same process
+  std::uint64_t next = 0;   // request to execute
+  std::uint64_t done_bytes = 0;  // of that one
+  std::uint64_t retry_at_ns = 0;  // receiver not ready until then
+  std::uint32_t rnr_tries = 0;
+  bool waits_for_stream = false;  // its source has not come through the stream yet, or its answer has no room
+};
+
+// What modify_qp was told. Changed under turn lock and send lock.
+struct Attributes {
+  int access = 0;
+  ibv_gid dest_gid{};
+  std::uint32_t dest_qp_num = 0;
+  std::uint32_t mtu = 4096;
+  std::uint32_t rq_psn = 0, sq_psn = 0;
+  std::uint8_t timeout = 0, retry_count = 0, rnr_retry = 7, min_rnr_timer = 0;
+};
+
+// Paces this queue pair's share of the wire. Turn.
+struct Pace {
+  std::uint64_t free_at_ticks = 0;  // when its cap allows the next quantum
+  std::uint64_t sent_bytes = 0;     // on the wire, of the request at the ring's tail
+  std::uint64_t last_ready_ns = 0;  // nothing overtakes within a queue pair
+};
+
+struct QueuePair {
+  ibv_qp verbs{};  // first, so that the pointer the user holds is ours
+  Nic* nic = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* receive_cq = nullptr;
+  std::uint32_t index = 0;
+  std::uint32_t max_sge = 1, max_receive_sge = 1, max_inline = 0;
+  bool signal_all = false;
+  std::atomic<int> state{IBV_QPS_RESET};  // ibv_qp_state; released under turn and send lock
+
+  SendQueue sends;
+  ReceiveQueue receives;
+  Attributes attributes;
+  Outgoing out;
+  Incoming in;
+  Pace pace;
+  std::uint64_t retry_deadline_ns = 0;  // turn; 0: the path is fine
+
+  // Written under the send lock, read by any.
+  std::atomic<std::uint64_t> work_requests{0}, bytes{0}, doorbells{0};
+  std::atomic<std::uint64_t> rnr_events{0};  // turn, as target
+
+  std::uint64_t outstanding() const noexcept { return sends.posted.load(std::memory_order_acquire) - sends.completed; }
+};
+
+static_assert(sizeof(ibv_qp) > 0 && kRingSlotsMax >= 16384);
+
+}  // namespace mesh::soft

@@ -1,0 +1,42 @@
+#pragma once
+// The hosts of software fabrics that live in this process. Two of them meet here and are joined by memory.
+// Thread: any; calls hold one mutex, under which a visitor may take turn locks (never the other way round).
+
+#include "src/soft/board.h"
+#include "src/soft/nic.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace mesh::soft {
+
+// What others in this process may use of a host.
+class LocalHost {
+ public:
+  virtual const std::shared_ptr<Peer>& self() = 0;  // as others see it; its board is known
+  virtual void take_offer(const Offer& offer) = 0;
+
+ protected:
+  ~LocalHost() = default;
+};
+
+class Registry {
+ public:
+  static Registry& instance();
+
+  // False: the name is taken. The universe keeps apart what must not meet: another file, another manual clock.
+  bool claim(const std::string& universe, const std::string& host, LocalHost* owner);
+  void release(const std::string& universe, const std::string& host);
+  // Calls use with the host while it cannot go away. False: it is not in this process.
+  bool visit(const std::string& universe, const std::string& host, const std::function<void(LocalHost&)>& use);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, LocalHost*> hosts_;
+};
+
+}  // namespace mesh::soft

@@ -1,0 +1,146 @@
+// What the provider answers about its devices, ports and GIDs, and the jumps of the data path.
+
+#include "src/soft/soft_host.h"
+
+#include <endian.h>
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+namespace mesh::soft {
+
+namespace {
+
+constexpr double kDefaultGbps = 100;  // what a link without a rate says it is
+
+QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) { return soft(qp).nic->post_send(soft(qp), wr, bad); }
+int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) { return soft(qp).nic->post_receive(soft(qp), wr, bad); }
+int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
+  auto& queue = *reinterpret_cast<CompletionQueue*>(cq);
+  queue.nic->try_turn();
+  return queue.pop(count, wc);
+}
+
+struct Rate {
+  std::uint8_t code;
+  double value;  // Gb/s of a lane, or lanes
+};
+constexpr std::array<Rate, 8> kSpeeds = {{{1, 2.5}, {2, 5}, {4, 10}, {16, 14}, {32, 25}, {64, 50}, {128, 100}, {8, 10}}};
+constexpr std::array<Rate, 5> kWidths = {{{1, 1}, {16, 2}, {2, 4}, {4, 8}, {8, 12}}};
+
+// The pair whose product is nearest to the link's rate, as a port can only name such products.
+void name_rate(double gbps, ibv_port_attr* attr) {
+  double nearest = INFINITY;
+  for (const Rate& speed : kSpeeds) {
+    for (const Rate& width : kWidths) {
+      const double off = std::abs(speed.value * width.value - gbps);
+      if (off >= nearest) continue;
+      nearest = off;
+      attr->active_speed = speed.code;
+      attr->active_width = width.code;
+    }
+  }
+}
+
+ibv_mtu mtu_code(std::uint32_t bytes) { return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7); }
+static_assert(IBV_MTU_256 == 1 && IBV_MTU_4096 == 5);
+
+Nic& nic_of(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context)->nic; }
+
+ibv_gid link_local(std::uint64_t guid) {
+  ibv_gid gid{};
+  gid.raw[0] = 0xfe;
+  gid.raw[1] = 0x80;
+  const std::uint64_t wire = htobe64(guid);
+  std::memcpy(gid.raw + 8, &wire, sizeof wire);
+  return gid;
+}
+
+}  // namespace
+
+std::vector<verbs::DeviceEntry> SoftHost::devices() {
+  std::vector<verbs::DeviceEntry> list;
+  for (const std::unique_ptr<Nic>& nic : nics_) list.push_back({nic->spec().name, nic->spec().pci, nic->spec().guid, nic->spec().numa});
+  return list;
+}
+
+ibv_context* SoftHost::open_device(const std::string& name) {
+  for (const std::unique_ptr<Nic>& nic : nics_) {
+    if (nic->spec().name != name) continue;
+    auto* context = new SoftContext;
+    context->nic = nic.get();
+    context->device.node_type = IBV_NODE_CA;
+    context->device.transport_type = IBV_TRANSPORT_IB;
+    name.copy(context->device.name, IBV_SYSFS_NAME_MAX - 1);
+    name.copy(context->device.dev_name, IBV_SYSFS_NAME_MAX - 1);
+    context->verbs.device = &context->device;
+    context->verbs.cmd_fd = context->verbs.async_fd = -1;
+    context->verbs.num_comp_vectors = 1;
+    context->verbs.ops.post_send = post_send;
+    context->verbs.ops.post_recv = post_receive;
+    context->verbs.ops.poll_cq = poll_cq;
+    return &context->verbs;
+  }
+  errno = ENODEV;
+  return nullptr;
+}
+
+int SoftHost::close_device(ibv_context* context) {
+  delete reinterpret_cast<SoftContext*>(context);
+  return 0;
+}
+
+int SoftHost::query_device(ibv_context* context, ibv_device_attr* attr) {
+  *attr = ibv_device_attr{};
+  std::strcpy(attr->fw_ver, "soft");
+  attr->node_guid = attr->sys_image_guid = htobe64(nic_of(context).spec().guid);
+  attr->max_mr_size = UINT64_MAX;
+  attr->page_size_cap = 4096;
+  attr->max_qp = kQpsMax;
+  attr->max_qp_wr = kQpWrMax;
+  attr->max_sge = attr->max_sge_rd = kSgesMax;
+  attr->max_cq = 65536;
+  attr->max_cqe = kCqeMax;
+  attr->max_mr = kRegionsMax - 1;
+  attr->max_pd = 65536;
+  attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 16;
+  attr->phys_port_cnt = 1;
+  return 0;
+}
+
+int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) {
+  if (port != kPort) return EINVAL;
+  const LinkSpec* link = nic_of(context).link();
+  *attr = ibv_port_attr{};
+  attr->state = link != nullptr ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attr->phys_state = link != nullptr ? 5 : 3;  // LinkUp, Disabled
+  attr->max_mtu = IBV_MTU_4096;
+  attr->active_mtu = mtu_code(link != nullptr ? link->mtu : 1024);
+  attr->gid_tbl_len = 16;
+  attr->pkey_tbl_len = 1;
+  attr->max_msg_sz = 1u << 31;
+  attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+  name_rate(link != nullptr && link->gbps > 0 ? link->gbps : kDefaultGbps, attr);
+  return 0;
+}
+
+// The table begins with link-local entries and has holes, and the address' place differs from NIC to NIC, so that nobody gets
+// away with a fixed index.
+std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t port) {
+  if (port != kPort) return {};
+  const Nic& nic = nic_of(context);
+  const NicSpec& spec = nic.spec();
+  const ibv_gid local = link_local(spec.guid);
+  const int first = 4 + 2 * (nic.index() % 3);
+  return {{local, verbs::GidType::RoceV1, 0, 64, spec.name},
+          {local, verbs::GidType::RoceV2, 1, 64, spec.name},
+          {spec.gid, verbs::GidType::RoceV1, first, spec.prefix_len, spec.name},
+          {spec.gid, verbs::GidType::RoceV2, first + 1, spec.prefix_len, spec.name}};
+}
+
+}  // namespace mesh::soft

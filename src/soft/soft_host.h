@@ -1,0 +1,83 @@
+#pragma once
+// The provider's inside: one host with its NICs, its board and its faults.
+// Thread: any, as Provider.
+
+#include "src/soft/board.h"
+#include "src/soft/nic.h"
+#include "src/soft/registry.h"
+#include "src/soft/soft_provider.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::soft {
+
+inline constexpr int kQpWrMax = 16384;
+inline constexpr int kCqeMax = 65536;
+inline constexpr std::uint8_t kPort = 1;
+
+// The first member of each is what the user holds a pointer to.
+struct SoftContext {
+  ibv_context verbs{};
+  ibv_device device{};
+  Nic* nic = nullptr;
+};
+struct SoftPd {
+  ibv_pd verbs{};
+  std::atomic<int> users{0};
+};
+
+class SoftHost final : public SoftProvider, public LocalHost {
+ public:
+  explicit SoftHost(SoftOptions options);
+  ~SoftHost() override;
+  Status start(int host_index);
+
+  // SoftProvider.
+  bool turn() override;
+  std::uint64_t next_due_ns() const override;
+  FaultPlan& faults() override { return faults_; }
+  SoftCounters counters(const std::string& nic) const override;
+
+  // LocalHost.
+  const std::shared_ptr<Peer>& self() override { return self_; }
+  void take_offer(const Offer& offer) override;
+
+  // Provider.
+  const char* fabric() const noexcept override { return "soft"; }
+  std::string host_name() const override { return options_.host; }
+  std::vector<verbs::DeviceEntry> devices() override;
+  ibv_context* open_device(const std::string& name) override;
+  int close_device(ibv_context* context) override;
+  int query_device(ibv_context* context, ibv_device_attr* attr) override;
+  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override;
+  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override;
+  ibv_pd* alloc_pd(ibv_context* context) override;
+  int dealloc_pd(ibv_pd* pd) override;
+  ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override;
+  int dereg_mr(ibv_mr* mr) override;
+  ibv_cq* create_cq(ibv_context* context, int entries) override;
+  int destroy_cq(ibv_cq* cq) override;
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override;
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override;
+  int destroy_qp(ibv_qp* qp) override;
+
+ private:
+  int to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask);
+  int to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask);
+  int to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask);
+  int route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const;
+
+  SoftOptions options_;
+  std::string universe_;
+  int host_index_ = -1;
+  bool claimed_ = false;
+  FaultPlan faults_;
+  std::shared_ptr<Board> board_;
+  std::shared_ptr<Peer> self_;
+  std::vector<std::unique_ptr<Nic>> nics_;
+};
+
+}  // namespace mesh::soft

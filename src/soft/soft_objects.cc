@@ -1,0 +1,171 @@
+// The provider's objects: protection domains, regions, completion queues, queue pairs and their states.
+
+#include "src/soft/soft_host.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+namespace mesh::soft {
+
+namespace {
+
+SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context); }
+SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
+CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
+QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
+
+bool has(int mask, int bits) { return (mask & bits) == bits; }
+
+}  // namespace
+
+ibv_pd* SoftHost::alloc_pd(ibv_context* context) {
+  auto* pd = new SoftPd;
+  pd->verbs.context = context;
+  return &pd->verbs;
+}
+
+int SoftHost::dealloc_pd(ibv_pd* pd) {
+  if (soft(pd).users.load(std::memory_order_relaxed) != 0) return EBUSY;
+  delete &soft(pd);
+  return 0;
+}
+
+ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) {
+  const bool writes_remotely_only = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) == IBV_ACCESS_REMOTE_WRITE;
+  if (address == nullptr || bytes == 0 || writes_remotely_only) {  // the specification's rule, as the kernel checks it
+    errno = EINVAL;
+    return nullptr;
+  }
+  const std::uint32_t key = soft(pd->context).nic->add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
+  if (key == 0) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  soft(pd).users.fetch_add(1, std::memory_order_relaxed);
+  return new ibv_mr{pd->context, pd, address, bytes, key, key, key};
+}
+
+int SoftHost::dereg_mr(ibv_mr* mr) {
+  soft(mr->context).nic->remove_region(mr->rkey);
+  soft(mr->pd).users.fetch_sub(1, std::memory_order_relaxed);
+  delete mr;
+  return 0;
+}
+
+ibv_cq* SoftHost::create_cq(ibv_context* context, int entries) {
+  if (entries < 1 || entries > kCqeMax) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return &(new CompletionQueue(context, soft(context).nic, entries))->verbs;
+}
+
+int SoftHost::destroy_cq(ibv_cq* cq) {
+  if (soft(cq).nic->in_use(soft(cq))) return EBUSY;
+  delete &soft(cq);
+  return 0;
+}
+
+ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_cap& cap = attr->cap;
+  const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr && attr->recv_cq != nullptr &&
+                  cap.max_send_wr <= kQpWrMax && cap.max_recv_wr <= kQpWrMax && cap.max_send_sge <= kSgesMax &&
+                  cap.max_recv_sge <= kSgesMax && cap.max_inline_data <= kInlineMax;
+  if (!ok) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+  cap.max_recv_wr = std::max(cap.max_recv_wr, 1u);
+  cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+  cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+  QueuePair* qp = soft(pd->context).nic->create_qp(pd, attr);
+  if (qp == nullptr) return nullptr;
+  soft(pd).users.fetch_add(1, std::memory_order_relaxed);
+  return &qp->verbs;
+}
+
+int SoftHost::destroy_qp(ibv_qp* qp) {
+  soft(qp->pd).users.fetch_sub(1, std::memory_order_relaxed);
+  soft(qp).nic->destroy_qp(&soft(qp));
+  return 0;
+}
+
+int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
+  if (!has(mask, IBV_QP_STATE)) return EINVAL;
+  QueuePair& qp = soft(verbs);
+  const int from = qp.state.load(std::memory_order_acquire);
+  switch (attr->qp_state) {
+    case IBV_QPS_RESET: qp.nic->reset(qp); return 0;
+    case IBV_QPS_ERR:
+      if (from == IBV_QPS_RESET) return EINVAL;
+      qp.nic->fail(qp);
+      return 0;
+    case IBV_QPS_INIT: return from == IBV_QPS_RESET || from == IBV_QPS_INIT ? to_init(qp, *attr, mask) : EINVAL;
+    case IBV_QPS_RTR: return from == IBV_QPS_INIT ? to_rtr(qp, *attr, mask) : EINVAL;
+    case IBV_QPS_RTS: return from == IBV_QPS_RTR ? to_rts(qp, *attr, mask) : EINVAL;
+    default: return EINVAL;
+  }
+}
+
+int SoftHost::to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
+  if (!has(mask, IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) || attr.port_num != kPort) return EINVAL;
+  qp.nic->initialise(qp, static_cast<int>(attr.qp_access_flags));
+  return 0;
+}
+
+// As RoCE's address resolution: a GID that nothing on our link answers to runs into a timeout.
+int SoftHost::route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const {
+  if (!options_.fabric.find_gid(gid, peer)) return ETIMEDOUT;
+  if (peer->host == host_index_ && peer->nic == nic.index()) return 0;
+  const HostSpec& host = options_.fabric.hosts[static_cast<std::size_t>(peer->host)];
+  const int link = host.nics[static_cast<std::size_t>(peer->nic)].link;
+  return link >= 0 && link == nic.spec().link ? 0 : ETIMEDOUT;
+}
+
+int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
+  if (!has(mask, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)) return EINVAL;
+  Nic& nic = *qp.nic;
+  const std::vector<verbs::GidEntry> table = gids(qp.verbs.context, kPort);
+  const auto known = [&](const verbs::GidEntry& entry) { return entry.index == attr.ah_attr.grh.sgid_index; };
+  const std::uint32_t link_mtu = nic.link() != nullptr ? nic.link()->mtu : 4096;
+  const std::uint32_t mtu = attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096 ? 128u << attr.path_mtu : 0;
+  if (attr.ah_attr.is_global == 0 || std::none_of(table.begin(), table.end(), known) || mtu == 0 || mtu > link_mtu) return EINVAL;
+  NicRef to;
+  if (const int error = route(nic, attr.ah_attr.grh.dgid, &to); error != 0) return error;
+
+  Attributes attributes = qp.attributes;
+  attributes.dest_gid = attr.ah_attr.grh.dgid;
+  attributes.dest_qp_num = attr.dest_qp_num;
+  attributes.mtu = mtu;
+  attributes.rq_psn = attr.rq_psn & 0xffffff;
+  if (has(mask, IBV_QP_MIN_RNR_TIMER)) attributes.min_rnr_timer = attr.min_rnr_timer;
+  const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(to.host)].name;
+  Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, Sharing::Process);
+  if (!ring.ok()) return ENOMEM;
+  Outgoing out{*ring, nullptr, to.nic, attr.dest_qp_num % kQpsMax};
+  Offer offer{*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num, 0, options_.copy == CopyMode::Cells};
+  const bool here = Registry::instance().visit(universe_, host, [&](LocalHost& local) { out.peer = local.self(); });
+  if (!here) {
+    out.peer = std::make_shared<Peer>(host);  // nobody has claimed it: posting will run into the retries
+    out.peer->lose();
+  }
+  nic.connect(qp, attributes, std::move(out));
+  Registry::instance().visit(universe_, host, [&](LocalHost& local) { local.take_offer(offer); });
+  return 0;
+}
+
+int SoftHost::to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
+  if (!has(mask, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN)) return EINVAL;
+  if (attr.timeout > 31 || attr.retry_cnt > 7 || attr.rnr_retry > 7) return EINVAL;
+  Attributes attributes = qp.attributes;
+  attributes.timeout = attr.timeout;
+  attributes.retry_count = attr.retry_cnt;
+  attributes.rnr_retry = attr.rnr_retry;
+  attributes.sq_psn = attr.sq_psn & 0xffffff;
+  qp.nic->start(qp, attributes);
+  return 0;
+}
+
+}  // namespace mesh::soft

@@ -1,0 +1,84 @@
+#include "src/soft/soft_provider.h"
+
+#include "src/base/log.h"
+#include "src/soft/soft_host.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace mesh::soft {
+
+Result<std::unique_ptr<SoftProvider>> SoftProvider::open(SoftOptions options) {
+  const std::vector<HostSpec>& hosts = options.fabric.hosts;
+  if (!options.host.empty() && options.fabric.find_host(options.host) < 0) {
+    LOG_WARN("soft fabric {}: host {} is not one of its {} hosts", options.fabric.name, options.host, hosts.size());
+    return Errc::NotFound;
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (!options.host.empty() && hosts[i].name != options.host) continue;
+    auto host = std::make_unique<SoftHost>(options);
+    const Status status = host->start(static_cast<int>(i));
+    if (status.ok()) return std::unique_ptr<SoftProvider>(std::move(host));
+    if (status != Errc::Exhausted) return status;
+  }
+  LOG_WARN("soft fabric {}: {} claimed by others", options.fabric.name,
+           options.host.empty() ? "all hosts are" : "host " + options.host + " is");
+  return Errc::Exhausted;
+}
+
+SoftHost::SoftHost(SoftOptions options) : options_(std::move(options)) {}
+
+Status SoftHost::start(int host_index) {
+  host_index_ = host_index;
+  const HostSpec& spec = options_.fabric.hosts[static_cast<std::size_t>(host_index)];
+  options_.host = spec.name;
+  universe_ = options_.fabric.identity;
+  // A clock is a pointer to its word: hosts on different manual clocks never meet.
+  if (options_.clock.manual()) universe_ += fmt::format("@{:x}", std::bit_cast<std::uintptr_t>(options_.clock));
+  Result<Segment> memory = Segment::create(sizeof(HostBoard), Sharing::Process);
+  if (!memory.ok()) return memory.status();
+  board_ = std::make_shared<Board>(std::move(*memory), UniqueFd());
+  self_ = std::make_shared<Peer>(options_.host);
+  self_->set_board(board_);
+  for (const Fault& fault : options_.fabric.faults)
+    if (fault.host.empty() || fault.host == options_.host) static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+  for (std::size_t i = 0; i < spec.nics.size(); ++i) {
+    const NicRef ref{host_index, static_cast<int>(i)};
+    nics_.push_back(std::make_unique<Nic>(NicOptions{&options_.fabric, &faults_, board_.get(), options_.clock, ref}));
+  }
+  claimed_ = Registry::instance().claim(universe_, options_.host, this);
+  return claimed_ ? Errc::Ok : Errc::Exhausted;
+}
+
+SoftHost::~SoftHost() {
+  if (claimed_) Registry::instance().release(universe_, options_.host);
+  if (self_ != nullptr) self_->lose();
+  nics_.clear();
+}
+
+bool SoftHost::turn() {
+  bool moved = false;
+  for (const std::unique_ptr<Nic>& nic : nics_) moved |= nic->try_turn();
+  return moved;
+}
+
+std::uint64_t SoftHost::next_due_ns() const {
+  std::uint64_t due_ns = UINT64_MAX;
+  for (const std::unique_ptr<Nic>& nic : nics_) due_ns = std::min(due_ns, nic->next_due_ns());
+  return due_ns;
+}
+
+SoftCounters SoftHost::counters(const std::string& name) const {
+  for (const std::unique_ptr<Nic>& nic : nics_) {
+    if (nic->spec().name != name) continue;
+    const Nic::Totals totals = nic->totals();
+    return {totals.work_requests, totals.bytes, totals.rnr_events, totals.doorbells};
+  }
+  return {};
+}
+
+void SoftHost::take_offer(const Offer& offer) {
+  if (offer.to_nic >= 0 && offer.to_nic < static_cast<int>(nics_.size())) nics_[static_cast<std::size_t>(offer.to_nic)]->take_offer(offer);
+}
+
+}  // namespace mesh::soft
