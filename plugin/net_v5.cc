@@ -22,26 +22,26 @@ struct Filtered<Call, ncclResult_t (*)(Args...) noexcept> {
   static ncclResult_t call(Args... args) noexcept { return mesh::plugin::without_remote_error(Call(args...)); }
 };
 template <auto Call>
-constexpr auto filtered = &Filtered<Call>::call;
+constexpr auto kFiltered = &Filtered<Call>::call;
 
 }  // namespace
 
 // NCCL 2.12 knows no code above ncclInvalidUsage, so every answer passes a filter here.
 const ncclNet_v5_t ncclNetPlugin_v5 = {
     .name = api::kName,
-    .init = filtered<&calls::init_v5>,
-    .devices = filtered<&calls::devices>,
-    .getProperties = filtered<&get_properties>,
-    .listen = filtered<&calls::listen_v5>,
-    .connect = filtered<&calls::connect_v5>,
-    .accept = filtered<&calls::accept_v5>,
-    .regMr = filtered<&calls::reg_mr_v5>,
-    .deregMr = filtered<&calls::dereg_mr>,
-    .isend = filtered<&calls::isend_v5>,
-    .irecv = filtered<&calls::irecv_v5>,
-    .iflush = filtered<&calls::iflush>,
-    .test = filtered<&calls::test>,
-    .closeSend = filtered<&calls::close_channel>,
-    .closeRecv = filtered<&calls::close_channel>,
-    .closeListen = filtered<&calls::close_listen>,
+    .init = kFiltered<&calls::init_v5>,
+    .devices = kFiltered<&calls::devices>,
+    .getProperties = kFiltered<&get_properties>,
+    .listen = kFiltered<&calls::listen_v5>,
+    .connect = kFiltered<&calls::connect_v5>,
+    .accept = kFiltered<&calls::accept_v5>,
+    .regMr = kFiltered<&calls::reg_mr_v5>,
+    .deregMr = kFiltered<&calls::dereg_mr>,
+    .isend = kFiltered<&calls::isend_v5>,
+    .irecv = kFiltered<&calls::irecv_v5>,
+    .iflush = kFiltered<&calls::iflush>,
+    .test = kFiltered<&calls::test>,
+    .closeSend = kFiltered<&calls::close_channel>,
+    .closeRecv = kFiltered<&calls::close_channel>,
+    .closeListen = kFiltered<&calls::close_listen>,
 };

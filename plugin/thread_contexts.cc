@@ -9,10 +9,12 @@ namespace mesh::plugin {
 
 namespace {
 
+std::atomic<std::uint64_t> g_next_thread{1};
+
 // Tells the registry when its thread ends. Numbers are never used again, unlike the system's thread ids.
 class ThreadMark {
  public:
-  ThreadMark() noexcept : number_(next_.fetch_add(1, std::memory_order_relaxed)) {}
+  ThreadMark() noexcept : number_(g_next_thread.fetch_add(1, std::memory_order_relaxed)) {}
   ThreadMark(const ThreadMark&) = delete;
   ThreadMark& operator=(const ThreadMark&) = delete;
   ~ThreadMark() { Registry::instance().thread_ended(number_); }
@@ -20,7 +22,6 @@ class ThreadMark {
   std::uint64_t number() const noexcept { return number_; }
 
  private:
-  static inline std::atomic<std::uint64_t> next_{1};
   std::uint64_t number_;
 };
 

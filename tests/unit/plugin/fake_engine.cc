@@ -2,6 +2,7 @@
 
 #include "plugin/provider.h"
 
+#include <new>
 #include <stdexcept>
 
 namespace mesh {
@@ -145,13 +146,20 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions&) {
   return std::unique_ptr<Engine>(std::make_unique<fake::FakeEngine>(s.rails));
 }
 
+namespace {
+Result<Request*> make_request(std::size_t bytes) noexcept {
+  auto* const request = new (std::nothrow) Request{bytes};
+  return request != nullptr ? Result<Request*>(request) : Result<Request*>(Errc::Exhausted);
+}
+}  // namespace
+
 Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
   s.channel_seen = &channel;
   s.sent = args;
   if (s.isend_answer != Errc::Ok) return s.isend_answer;
-  return new Request{args.bytes};
+  return make_request(args.bytes);
 }
 
 Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
@@ -160,7 +168,7 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
   s.channel_seen = &channel;
   s.received = args;
   if (s.irecv_answer != Errc::Ok) return s.irecv_answer;
-  return new Request{args.bytes};
+  return make_request(args.bytes);
 }
 
 Status test(Request& request, std::size_t* bytes) noexcept {

@@ -28,25 +28,31 @@ class LogCatcher {
     va_start(arguments, format);
     std::vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    const std::lock_guard lock(mutex_);
-    lines_.emplace_back(level, text);
+    const std::lock_guard lock(caught().mutex);
+    caught().lines.emplace_back(level, text);
   }
   static void clear() {
-    const std::lock_guard lock(mutex_);
-    lines_.clear();
+    const std::lock_guard lock(caught().mutex);
+    caught().lines.clear();
   }
   static std::vector<Line> lines(ncclDebugLogLevel level) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(caught().mutex);
     std::vector<Line> found;
-    for (const Line& line : lines_) {
+    for (const Line& line : caught().lines) {
       if (line.first == level) found.push_back(line);
     }
     return found;
   }
 
  private:
-  static inline std::mutex mutex_;
-  static inline std::vector<Line> lines_;
+  struct Caught {
+    std::mutex mutex;
+    std::vector<Line> lines;
+  };
+  static Caught& caught() {
+    static Caught* const only = new Caught;
+    return *only;
+  }
 };
 
 class PluginTest : public ::testing::Test {

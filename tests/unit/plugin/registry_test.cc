@@ -141,6 +141,7 @@ TEST_F(RegistryTest, SeveralVersionsShareOneEngine) {
 TEST_F(RegistryTest, EveryThreadHasItsContext) {
   init(net(8));
   std::vector<std::thread> threads;
+  threads.reserve(3);
   std::barrier together(3);
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
@@ -200,6 +201,7 @@ TEST_F(RegistryTest, ExitWithACommOpenLeavesTheEngineToTheKernel) {
 
 TEST_F(RegistryTest, ManyThreadsMayInitAndFinalizeAtOnce) {
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 50; ++round) {
