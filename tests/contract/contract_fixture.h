@@ -1,0 +1,43 @@
+#pragma once
+// The contract suite's fixture: a connected pair, and short forms for posting to it and polling it.
+// Thread: the test's.
+
+#include "tests/contract/endpoint_pair.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mesh::contract {
+
+// A work request with its one scatter-gather element; change what the test is about.
+struct SendRequest {
+  ibv_send_wr wr{};
+  ibv_sge sge{};
+};
+
+SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id, std::uint32_t bytes);
+int post(Endpoint& from, SendRequest request);
+int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes = 0, std::size_t offset = 0);
+
+class Contract : public ::testing::TestWithParam<ProviderKind> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+  void connect_pair(const PairOptions& options = {});
+
+  // Polls both sides until the queue has given `count` completions or, the answer's size tells, a bound of time ran out.
+  std::vector<ibv_wc> wait(ibv_cq* cq, std::size_t count);
+  // Polls both sides for a while and answers what came out of the queue.
+  std::vector<ibv_wc> settle(ibv_cq* cq);
+  void poll_both();  // completions go into the lists below
+  std::vector<ibv_wc>& seen(ibv_cq* cq);
+
+  std::unique_ptr<ProviderPair> providers_;
+  Endpoint left_, right_;
+  std::vector<ibv_wc> seen_[4];
+};
+
+}  // namespace mesh::contract

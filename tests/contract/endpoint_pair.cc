@@ -1,0 +1,88 @@
+#include "tests/contract/endpoint_pair.h"
+
+#include <gtest/gtest.h>
+
+namespace mesh::contract {
+
+bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options) {
+  endpoint.provider = &provider;
+  const std::vector<verbs::DeviceEntry> devices = provider.devices();
+  EXPECT_FALSE(devices.empty());
+  if (devices.empty()) return false;
+  endpoint.context = provider.open_device(devices.front().name);
+  EXPECT_NE(endpoint.context, nullptr);
+  if (endpoint.context == nullptr) return false;
+  for (const verbs::GidEntry& gid : provider.gids(endpoint.context, 1)) endpoint.gid = gid;  // the last is the address' own
+  ibv_port_attr port{};
+  EXPECT_EQ(provider.query_port(endpoint.context, 1, &port), 0);
+  endpoint.mtu = port.active_mtu;
+  endpoint.pd = provider.alloc_pd(endpoint.context);
+  endpoint.send_cq = provider.create_cq(endpoint.context, 256);
+  endpoint.receive_cq = provider.create_cq(endpoint.context, 256);
+  endpoint.memory.resize(kEndpointBytes);
+  endpoint.mr = provider.reg_mr(endpoint.pd, endpoint.memory.data(), endpoint.memory.size(), kAllAccess);
+  ibv_qp_init_attr init{};
+  init.qp_type = IBV_QPT_RC;
+  init.send_cq = endpoint.send_cq;
+  init.recv_cq = endpoint.receive_cq;
+  init.cap.max_send_wr = options.send_depth;
+  init.cap.max_recv_wr = options.receive_depth;
+  init.cap.max_send_sge = init.cap.max_recv_sge = 4;
+  init.cap.max_inline_data = options.max_inline;
+  endpoint.qp = provider.create_qp(endpoint.pd, &init);
+  EXPECT_NE(endpoint.qp, nullptr);
+  EXPECT_NE(endpoint.mr, nullptr);
+  endpoint.cap = init.cap;
+  return endpoint.qp != nullptr && endpoint.mr != nullptr;
+}
+
+bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num, const PairOptions& options) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qp_access_flags = kAllAccess;
+  const int init = endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  EXPECT_EQ(init, 0);
+  attr = ibv_qp_attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = endpoint.mtu;
+  attr.dest_qp_num = peer_qp_num;
+  attr.rq_psn = 77;
+  attr.max_dest_rd_atomic = 1;
+  attr.min_rnr_timer = options.min_rnr_timer;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = 1;
+  attr.ah_attr.grh.dgid = peer_gid;
+  attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(endpoint.gid.index);
+  attr.ah_attr.grh.hop_limit = 64;
+  const int rtr = endpoint.provider->modify_qp(endpoint.qp, &attr,
+                                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  EXPECT_EQ(rtr, 0);
+  attr = ibv_qp_attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = options.timeout;
+  attr.retry_cnt = options.retry_count;
+  attr.rnr_retry = options.rnr_retry;
+  attr.sq_psn = 77;
+  attr.max_rd_atomic = 1;
+  const int rts = endpoint.provider->modify_qp(
+      endpoint.qp, &attr,
+      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  EXPECT_EQ(rts, 0);
+  return init == 0 && rtr == 0 && rts == 0;
+}
+
+void close_endpoint(Endpoint& endpoint) {
+  if (endpoint.provider == nullptr || endpoint.context == nullptr) return;
+  verbs::Provider& provider = *endpoint.provider;
+  EXPECT_TRUE(endpoint.qp == nullptr || provider.destroy_qp(endpoint.qp) == 0);
+  EXPECT_TRUE(endpoint.mr == nullptr || provider.dereg_mr(endpoint.mr) == 0);
+  EXPECT_TRUE(endpoint.send_cq == nullptr || provider.destroy_cq(endpoint.send_cq) == 0);
+  EXPECT_TRUE(endpoint.receive_cq == nullptr || provider.destroy_cq(endpoint.receive_cq) == 0);
+  EXPECT_EQ(provider.dealloc_pd(endpoint.pd), 0);
+  EXPECT_EQ(provider.close_device(endpoint.context), 0);
+  endpoint = Endpoint{};
+}
+
+}  // namespace mesh::contract

@@ -1,0 +1,225 @@
+// What happens when something is wrong: flushes, access errors, receiver not ready, memory taken back.
+
+#include "tests/contract/contract_fixture.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace mesh::contract {
+
+namespace {
+
+int to_error(Endpoint& endpoint) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
+}
+
+TEST_P(Contract, ErrorStateFlushesSignaledOrNot) {
+  PairOptions options;
+  options.timeout = 20;  // long: nothing but the flush may end them
+  connect_pair(options);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(post_receive(left_, 100 + i), 0);
+  ASSERT_EQ(to_error(right_), 0);  // so that what left_ posts is not answered
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    SendRequest request = write_request(left_, right_, i, 64);
+    if (i % 2 == 0) request.wr.send_flags = 0;
+    ASSERT_EQ(post(left_, request), 0);
+  }
+  ASSERT_EQ(to_error(left_), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 4);
+  ASSERT_EQ(sends.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(sends[i].status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(sends[i].wr_id, i);
+  }
+  const std::vector<ibv_wc> receives = wait(left_.receive_cq, 3);
+  ASSERT_EQ(receives.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(receives[i].status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(receives[i].wr_id, 100 + i);
+  }
+  SendRequest late = write_request(left_, right_, 50, 8);
+  late.wr.send_flags = 0;
+  ASSERT_EQ(post(left_, late), 0);
+  ASSERT_EQ(post_receive(left_, 51), 0);
+  const std::vector<ibv_wc> late_send = wait(left_.send_cq, 1);
+  const std::vector<ibv_wc> late_receive = wait(left_.receive_cq, 1);
+  ASSERT_EQ(late_send.size() + late_receive.size(), 2u);
+  EXPECT_EQ(late_send[0].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(late_receive[0].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_P(Contract, SilentPeerEndsInRetryExceeded) {
+  connect_pair();
+  ASSERT_EQ(to_error(right_), 0);
+  ASSERT_EQ(post(left_, write_request(left_, right_, 7, 64)), 0);
+  ASSERT_EQ(post(left_, write_request(left_, right_, 8, 64)), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 2);
+  ASSERT_EQ(sends.size(), 2u);
+  EXPECT_EQ(sends[0].status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(sends[1].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// How a remote key can be wrong.
+enum class Wrong { Key, Range, Stale };
+
+void expect_access_error(const std::vector<ibv_wc>& sends) {
+  ASSERT_EQ(sends.size(), 2u);
+  EXPECT_EQ(sends[0].status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(sends[0].wr_id, 1u);
+  EXPECT_EQ(sends[1].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+class ContractAccess : public Contract {
+ protected:
+  void check(Wrong wrong) {
+    connect_pair();
+    ASSERT_EQ(post_receive(right_, 60), 0);
+    SendRequest request = write_request(left_, right_, 1, 4096);
+    request.wr.send_flags = 0;  // an error completes even what was not signaled
+    std::memset(left_.memory.data(), 0xee, 4096);
+    if (wrong == Wrong::Key) request.wr.wr.rdma.rkey += 0x01010000;
+    if (wrong == Wrong::Range) request.wr.wr.rdma.remote_addr += right_.memory.size() - 4095;
+    if (wrong == Wrong::Stale) {
+      EXPECT_EQ(right_.provider->dereg_mr(std::exchange(right_.mr, nullptr)), 0);
+    }
+    ASSERT_EQ(post(left_, request), 0);
+    request.wr.wr_id = 2;
+    ASSERT_EQ(post(left_, request), 0);
+    expect_access_error(wait(left_.send_cq, 2));
+    for (const std::byte byte : right_.memory) ASSERT_EQ(byte, std::byte{0});
+    const std::vector<ibv_wc> receives = wait(right_.receive_cq, 1);
+    ASSERT_EQ(receives.size(), 1u) << "the target's queue pair fails too";
+    EXPECT_EQ(receives[0].status, IBV_WC_WR_FLUSH_ERR);
+  }
+};
+
+TEST_P(ContractAccess, WrongKeyFailsBothSides) { check(Wrong::Key); }
+TEST_P(ContractAccess, OneByteOutOfRangeFailsBothSides) { check(Wrong::Range); }
+TEST_P(ContractAccess, DeregisteredKeyFailsBothSides) { check(Wrong::Stale); }
+
+TEST_P(ContractAccess, ReadOnlyRegionRefusesWrites) {
+  connect_pair();
+  ibv_mr* narrow = right_.provider->reg_mr(right_.pd, right_.memory.data(), 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  ASSERT_NE(narrow, nullptr);
+  SendRequest request = write_request(left_, right_, 1, 8);
+  request.wr.wr.rdma.rkey = narrow->rkey;
+  ASSERT_EQ(post(left_, request), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(right_.provider->dereg_mr(narrow), 0);
+}
+
+TEST_P(Contract, WrongLocalKeyIsALocalProtectionError) {
+  connect_pair();
+  ASSERT_EQ(post(left_, write_request(left_, right_, 1, 8)), 0);
+  SendRequest request = write_request(left_, right_, 2, 8);
+  request.sge.lkey += 0x01010000;
+  ASSERT_EQ(post(left_, request), 0);
+  ASSERT_EQ(post(left_, write_request(left_, right_, 3, 8)), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 3);
+  ASSERT_EQ(sends.size(), 3u);
+  EXPECT_EQ(sends[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(sends[1].status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(sends[2].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_P(Contract, ReceiverNotReadyIsRetriedUntilItIs) {
+  connect_pair();
+  SendRequest request = write_request(left_, right_, 1, 8);
+  request.wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  ASSERT_EQ(post(left_, request), 0);
+  EXPECT_TRUE(settle(left_.send_cq).empty());
+  ASSERT_EQ(post_receive(right_, 4), 0);
+  const std::vector<ibv_wc> got = wait(right_.receive_cq, 1);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wait(left_.send_cq, 1).size(), 1u);
+}
+
+TEST_P(Contract, ReceiverNeverReadyFailsAfterItsRetries) {
+  PairOptions options;
+  options.rnr_retry = 2;
+  connect_pair(options);
+  SendRequest request = write_request(left_, right_, 1, 8);
+  request.wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  ASSERT_EQ(post(left_, request), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+TEST_P(Contract, NothingLandsAfterDeregistration) {
+  connect_pair();
+  std::memset(left_.memory.data(), 0xab, 1 << 20);
+  ASSERT_EQ(post(left_, write_request(left_, right_, 1, 1 << 20)), 0);
+  ASSERT_EQ(right_.provider->dereg_mr(std::exchange(right_.mr, nullptr)), 0);
+  std::vector<std::byte> canary(right_.memory);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_TRUE(sends[0].status == IBV_WC_SUCCESS || sends[0].status == IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(std::memcmp(canary.data(), right_.memory.data(), canary.size()), 0);
+}
+
+TEST_P(Contract, TooLongASendFailsBothSides) {
+  connect_pair();
+  ASSERT_EQ(post_receive(right_, 4, 100), 0);
+  SendRequest request = write_request(left_, right_, 1, 101);
+  request.wr.opcode = IBV_WR_SEND;
+  ASSERT_EQ(post(left_, request), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  const std::vector<ibv_wc> receives = wait(right_.receive_cq, 1);
+  ASSERT_EQ(sends.size() + receives.size(), 2u);
+  EXPECT_EQ(sends[0].status, IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(receives[0].status, IBV_WC_LOC_LEN_ERR);
+}
+
+TEST_P(Contract, PostingNeedsTheRightState) {
+  PairOptions options;
+  ASSERT_TRUE(open_endpoint(left_, providers_->left(), options));
+  ASSERT_TRUE(open_endpoint(right_, providers_->right(), options));
+  EXPECT_EQ(post(left_, write_request(left_, right_, 1, 8)), EINVAL);
+  EXPECT_EQ(post_receive(left_, 1), EINVAL);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  EXPECT_EQ(left_.provider->modify_qp(left_.qp, &attr, IBV_QP_STATE), EINVAL);
+}
+
+TEST_P(Contract, AfterErrorAndResetItConnectsAgain) {
+  connect_pair();
+  ASSERT_EQ(to_error(left_), 0);
+  ASSERT_EQ(to_error(right_), 0);
+  settle(left_.send_cq);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RESET;
+  ASSERT_EQ(left_.provider->modify_qp(left_.qp, &attr, IBV_QP_STATE), 0);
+  ASSERT_EQ(right_.provider->modify_qp(right_.qp, &attr, IBV_QP_STATE), 0);
+  ASSERT_TRUE(connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, {}));
+  ASSERT_TRUE(connect_endpoint(right_, left_.gid.gid, left_.qp->qp_num, {}));
+  left_.memory[0] = std::byte{42};
+  ASSERT_EQ(post(left_, write_request(left_, right_, 1, 8)), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(right_.memory[0], std::byte{42});
+}
+
+TEST_P(Contract, DestroyedQueuePairLeavesNoCompletions) {
+  connect_pair();
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(post_receive(left_, i), 0);
+  ASSERT_EQ(to_error(left_), 0);
+  ASSERT_EQ(left_.provider->destroy_qp(std::exchange(left_.qp, nullptr)), 0);
+  EXPECT_TRUE(settle(left_.receive_cq).empty());
+}
+
+}  // namespace
+
+std::vector<ProviderKind> provider_kinds();
+std::string kind_name(const ::testing::TestParamInfo<ProviderKind>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Providers, Contract, ::testing::ValuesIn(provider_kinds()), kind_name);
+INSTANTIATE_TEST_SUITE_P(Providers, ContractAccess, ::testing::ValuesIn(provider_kinds()), kind_name);
+
+}  // namespace mesh::contract
