@@ -39,16 +39,18 @@ std::string read_all(int fd) {
   return text;
 }
 
+std::vector<char*> null_terminated(std::vector<std::string>& words) {
+  std::vector<char*> pointers(words.size() + 1, nullptr);
+  std::transform(words.begin(), words.end(), pointers.begin(), [](std::string& word) { return word.data(); });
+  return pointers;
+}
+
 // root empty: where we are.
 Outcome run(std::vector<std::string> command, const fs::path& root, std::vector<std::string> environment) {
   std::array<int, 2> pipe{};
   if (::pipe(pipe.data()) != 0) return {};
-  std::vector<char*> argv;
-  for (std::string& word : command) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  std::vector<char*> envp;
-  for (std::string& pair : environment) envp.push_back(pair.data());
-  envp.push_back(nullptr);
+  std::vector<char*> argv = null_terminated(command);
+  std::vector<char*> envp = null_terminated(environment);
   const pid_t child = ::fork();
   if (child == 0) {
     ::dup2(pipe[1], STDOUT_FILENO);
