@@ -115,6 +115,8 @@ template <typename... Visitors>
 struct Overloaded : Visitors... {
   using Visitors::operator()...;
 };
+template <typename... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;  // clang 14 does not deduce it for aggregates
 
 // Decimal or 0x hexadecimal, whole text. NCCL's own parameters accept both.
 std::optional<std::int64_t> parse_integer(std::string_view text) {

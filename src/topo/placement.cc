@@ -52,6 +52,7 @@ std::vector<int> poller_cpus(const HostTopology& host, int numa_node) {
   }
   std::sort(candidates.begin(), candidates.end());
   std::vector<int> cpus;
+  cpus.reserve(candidates.size());
   for (const Candidate& candidate : candidates) cpus.push_back(candidate.cpu);
   return cpus;
 }

@@ -20,7 +20,7 @@ struct Rail {
   ContextHandle context;  // one open device context per rail, so that rails share nothing
   GidEntry gid;           // prefix_len filled, from the net device or NCCL_MESH_PREFIX_LEN
   std::uint16_t lid = 0;
-  bool ethernet = true;        // link layer
+  bool ethernet = true;  // link layer
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;

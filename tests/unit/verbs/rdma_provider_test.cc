@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace mesh::verbs {
@@ -95,20 +96,8 @@ int fake_query_gid(ibv_context*, std::uint8_t, int index, ibv_gid* gid) {
   *gid = gid_bytes(found->second);
   return 0;
 }
-ssize_t fake_query_gid_table(ibv_context*, ibv_gid_entry* out, std::size_t room, std::uint32_t, std::size_t entry_size) {
-  EXPECT_EQ(entry_size, sizeof(ibv_gid_entry));
-  EXPECT_EQ(room, 16u) << "eight entries for each of two ports";
-  if (g_library->table_answer < 0) return g_library->table_answer;
-  std::copy(g_library->table.begin(), g_library->table.end(), out);
-  return static_cast<ssize_t>(g_library->table.size());
-}
 ibv_mr* fake_reg(ibv_pd*, void*, std::size_t, int access) {
   g_library->plain_reg_access = access;
-  return nullptr;
-}
-ibv_mr* fake_reg_iova2(ibv_pd*, void* address, std::size_t, std::uint64_t iova, unsigned access) {
-  EXPECT_EQ(iova, reinterpret_cast<std::uint64_t>(address));
-  g_library->iova2_access = access;
   return nullptr;
 }
 
@@ -129,9 +118,21 @@ VerbsApi fake_api() {
   api.query_device = fake_query_device;
   api.query_port = fake_query_port;
   api.query_gid = fake_query_gid;
-  api.query_gid_table = fake_query_gid_table;
+  api.query_gid_table = [](ibv_context*, ibv_gid_entry* out, std::size_t room, auto... flags_and_size) -> ssize_t {
+    EXPECT_EQ(std::get<1>(std::tuple(flags_and_size...)), sizeof(ibv_gid_entry));
+    EXPECT_EQ(room, 16u) << "eight entries for each of two ports";
+    if (g_library->table_answer < 0) return g_library->table_answer;
+    std::copy(g_library->table.begin(), g_library->table.end(), out);
+    return static_cast<ssize_t>(g_library->table.size());
+  };
   api.reg_mr = fake_reg;
-  api.reg_mr_iova2 = fake_reg_iova2;
+  api.reg_mr_iova2 = [](ibv_pd*, void* address, auto... rest) -> ibv_mr* {
+    const auto [bytes, iova, access] = std::tuple(rest...);
+    EXPECT_EQ(bytes, 8u);
+    EXPECT_EQ(iova, reinterpret_cast<std::uint64_t>(address));
+    g_library->iova2_access = access;
+    return nullptr;
+  };
   return api;
 }
 
