@@ -1,0 +1,79 @@
+// Bars on speed, measured by mesh_perf on the software fabric: model rates against the model's own link, memory speed against
+// this host's memcpy in the same run.
+#include "perf/driver/launcher.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+constexpr const char* kCapped = MESH_FABRIC_DIR "/capped.json";
+constexpr double kLinkGBps = 1.0;  // its link: 8 Gb/s, of which one queue pair gets 64 %
+
+struct Measured {
+  double busbw_gbps = 0;
+  double memcpy_gbps = 0;
+};
+
+// The whole table of one mesh_perf run of 1 MiB messages; a failing run fails the test.
+Measured measure(const std::string& qps, const std::vector<std::string>& arguments) {
+  const std::string json = testing::TempDir() + "mesh-bandwidth-" + std::to_string(::getpid()) + ".json";
+  driver::ProcessSpec spec;
+  spec.arguments = {MESH_PERF_FILE, "sendrecv", "-b", "1M", "-e", "1M", "-w", "50", "--json", json};
+  spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
+  spec.environment = {{"NCCL_MESH_QPS", qps}};
+  spec.capture = true;
+  driver::Launcher launcher;
+  EXPECT_TRUE(launcher.start(spec).ok());
+  launcher.wait({.timeout = std::chrono::seconds(120)});
+  EXPECT_TRUE(launcher.end(0).success()) << launcher.output(0);
+  std::ifstream file(json);
+  const nlohmann::json root = nlohmann::json::parse(file, nullptr, false);
+  std::remove(json.c_str());
+  Measured measured;
+  EXPECT_TRUE(root.is_object() && root.contains("rows")) << launcher.output(0);
+  if (!root.is_object() || !root.contains("rows")) return measured;
+  measured.busbw_gbps = root["rows"][0]["busbw_gbps"];
+  measured.memcpy_gbps = root["rows"][0].value("memcpy_gbps", 0.0);
+  EXPECT_EQ(root["wrong"], 0);
+  std::printf("%s", launcher.output(0).c_str());
+  return measured;
+}
+
+std::vector<std::string> one_way_over(const std::string& fabric) { return {"--one-way", "--fabric", fabric, "-n", "500"}; }
+
+// The same link with nothing that holds a single queue pair back.
+std::string without_cap(const std::string& fabric) {
+  std::ifstream file(fabric);
+  nlohmann::json root = nlohmann::json::parse(file, nullptr, false);
+  for (nlohmann::json& link : root["links"]) link.erase("qp_gbps");
+  const std::string copy = testing::TempDir() + "mesh-uncapped-" + std::to_string(::getpid()) + ".json";
+  std::ofstream(copy) << root.dump();
+  return copy;
+}
+
+TEST(Bandwidth, OneQueuePairGivesItsCap) { EXPECT_NEAR(measure("1", one_way_over(kCapped)).busbw_gbps / kLinkGBps, 0.64, 0.02); }
+
+TEST(Bandwidth, FourQueuePairsFillTheLink) { EXPECT_GE(measure("4", one_way_over(kCapped)).busbw_gbps / kLinkGBps, 0.95); }
+
+TEST(Bandwidth, OneQueuePairFillsALinkWithoutCap) {
+  const std::string fabric = without_cap(kCapped);
+  EXPECT_GE(measure("1", one_way_over(fabric)).busbw_gbps / kLinkGBps, 0.95);
+  std::remove(fabric.c_str());
+}
+
+TEST(Bandwidth, PairReachesHalfOfMemcpy) {
+  const Measured measured = measure("4", {"--fabric", MESH_FABRIC_DIR "/pair.json", "-n", "2000", "--memcpy"});
+  EXPECT_GE(measured.busbw_gbps, 0.5 * measured.memcpy_gbps);
+}
+
+}  // namespace
+}  // namespace mesh::e2e

@@ -1,0 +1,65 @@
+// Collectives over all hosts of a fabric, computed and verified element by element.
+#include "perf/collectives/collective.h"
+#include "tests/e2e/line.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+using perf::DataType;
+using perf::Kind;
+
+struct Work {
+  Kind kind = Kind::AllReduce;
+  DataType type = DataType::Float;
+  int channels = 1;
+  std::vector<std::size_t> sizes;
+};
+
+void verify(Peer& peer, const Work& work) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const auto patience = std::chrono::duration_cast<driver::milliseconds>(std::chrono::seconds(60) * slowness());
+  const perf::Team team{communicator.get(), &peer.bootstrap(), work.channels, patience};
+  std::string error;
+  const auto collective =
+      perf::Collective::create(team, {.kind = work.kind, .type = work.type, .bytes_max = work.sizes.back()}, error);
+  require(collective != nullptr, error);
+  std::uint64_t round = 0;
+  for (const std::size_t bytes : work.sizes) {
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      std::size_t wrong = 0;
+      require_success(collective->check(collective->count_for(bytes), ++round, wrong),
+                      "a run of " + std::to_string(bytes) + " bytes");
+      require(wrong == 0, std::to_string(wrong) + " wrong elements of " + std::to_string(bytes) + " bytes");
+    }
+  }
+  peer.barrier();
+}
+
+const std::vector<std::size_t> kSizes{0, 4, 40, 4096, 100004, std::size_t{1} << 20, (std::size_t{9} << 20) + 20};
+
+const Scenario all_reduce("all_reduce", [](Peer& peer) { verify(peer, {.sizes = kSizes}); });
+TEST(Collective, RingAllReduceOnThreeRanksOfATriangle) { expect_run(all_reduce, {.fabric = "triangle.json"}); }
+TEST(Collective, RingAllReduceOnThreeRanksOfASwitch) { expect_run(all_reduce, {.fabric = "switched3.json"}); }
+TEST(Collective, RingAllReduceOnFourRanksOfARing) { expect_run(all_reduce, {.fabric = "ring4.json"}); }
+TEST(Collective, RingAllReduceWithoutPollerThreads) {
+  expect_run(all_reduce, {.fabric = "triangle.json", .environment = {{"NCCL_MESH_THREADS", "0"}}});
+}
+
+const Scenario all_reduce_channels("all_reduce_channels",
+                                   [](Peer& peer) { verify(peer, {.type = DataType::Int64, .channels = 4, .sizes = kSizes}); });
+TEST(Collective, RingAllReduceOverFourChannels) { expect_run(all_reduce_channels, {.fabric = "triangle.json"}); }
+
+const Scenario all_to_all("all_to_all", [](Peer& peer) {
+  verify(peer, {.kind = Kind::AllToAll, .sizes = {0, 64, 8192, std::size_t{1} << 20, std::size_t{8} << 20}});
+});
+TEST(Collective, AllToAllOfEightRanksWithinAMinute) {
+  expect_run(all_to_all, {.fabric = "alltoall8.json", .timeout = std::chrono::seconds(60)});
+}
+
+}  // namespace
+}  // namespace mesh::e2e

@@ -1,0 +1,253 @@
+// Connections: in every order, many of them, to oneself, to nobody, and past strangers.
+#include "perf/driver/plugin_log.h"
+#include "perf/driver/stream.h"
+#include "tests/e2e/line.h"
+#include "tests/e2e/process_figures.h"
+#include "tests/e2e/raw.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+using driver::PluginLog;
+
+// Moves one checked message over each connection of a two-rank set, in both directions of the plan.
+void move_over_all(driver::Communicator& communicator, driver::ConnectionSet& connections, int channels) {
+  for (int channel = 0; channel < channels; ++channel) {
+    driver::Registered from(communicator, connections.send(0, channel), 4096);
+    driver::Registered to(communicator, connections.recv(0, channel), 4096);
+    std::memset(from.data(), channel + 1, 4096);
+    Raw sender(communicator.api(), connections.send(0, channel), driver::Side::Send);
+    Raw receiver(communicator.api(), connections.recv(0, channel), driver::Side::Recv);
+    void* receive = receiver.post(to.piece(0, 4096));
+    void* send = sender.post(from.piece(0, 4096));
+    require(receiver.await(receive) == 4096, "a wrong size was reported");
+    sender.await(send);
+    require(to.data()[0] == static_cast<char>(channel + 1) && to.data()[4095] == to.data()[0], "a channel got another's data");
+  }
+}
+
+const Scenario both_at_once("both_at_once", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const int other = 1 - peer.rank();
+  for (int round = 0; round < 5; ++round) {
+    driver::ConnectionSet connections(*communicator);
+    require_success(connections.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = kPatience}),
+                    "connect");
+    move_over_all(*communicator, connections, 1);
+    peer.barrier();
+    require_success(connections.close(), "close");
+  }
+  require_success(communicator->close(), "finalize");
+});
+TEST(Connect, BothDirectionsAtOnce) { expect_run(both_at_once); }
+
+// NCCL's bootstrap over the plugin: listen, connect, accept and data on one thread.
+const Scenario to_oneself("to_oneself", [](Peer& peer) {
+  const auto api = peer.load();
+  void* context = nullptr;
+  require_success(api->init(7, &context), "init");
+  driver::NetHandle handle{};
+  void* listening = nullptr;
+  require_success(api->listen(context, 0, handle.data(), &listening), "listen");
+  void* send_comm = nullptr;
+  void* recv_comm = nullptr;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (send_comm == nullptr || recv_comm == nullptr) {
+    require(std::chrono::steady_clock::now() < end, "connecting to oneself takes for ever");
+    if (send_comm == nullptr) require_success(api->connect(context, 0, handle.data(), &send_comm), "connect");
+    if (recv_comm == nullptr) require_success(api->accept(listening, &recv_comm), "accept");
+  }
+  require_success(api->close_listen(listening), "closeListen");
+  std::vector<char> from(100000, 'x');
+  std::vector<char> to(100000, 'y');
+  void* from_mr = nullptr;
+  void* to_mr = nullptr;
+  require_success(api->reg_mr(send_comm, {from.data(), from.size()}, &from_mr), "regMr");
+  require_success(api->reg_mr(recv_comm, {to.data(), to.size()}, &to_mr), "regMr");
+  Raw sender(*api, send_comm, driver::Side::Send);
+  Raw receiver(*api, recv_comm, driver::Side::Recv);
+  void* receive = receiver.post({to.data(), to.size(), 0, to_mr});
+  void* send = sender.post({from.data(), from.size(), 0, from_mr});
+  // One thread: the receive can only end if each call moves what there is to move.
+  require(receiver.await(receive) == 100000, "a wrong size was reported");
+  sender.await(send);
+  require(from == to, "wrong data");
+  require_success(api->dereg_mr(send_comm, from_mr), "deregMr");
+  require_success(api->dereg_mr(recv_comm, to_mr), "deregMr");
+  require_success(api->close_send(send_comm), "closeSend");
+  require_success(api->close_recv(recv_comm), "closeRecv");
+  require_success(api->finalize(context), "finalize");
+});
+TEST(Connect, ToOneselfInOneThread) { expect_run(to_oneself, {.hosts = {"a"}}); }
+
+// The figure in the newest "N queue pairs in this communicator", and how often it was said.
+struct QueuePairs {
+  long newest = -1;
+  long lines = 0;
+};
+QueuePairs queue_pairs_said() {
+  QueuePairs said;
+  for (const std::string& line : PluginLog::instance().lines()) {
+    const std::size_t at = line.find(" queue pairs in this communicator");
+    if (at == std::string::npos) continue;
+    said.newest = std::atol(line.c_str() + line.rfind(' ', at - 1) + 1);
+    ++said.lines;
+  }
+  return said;
+}
+
+const Scenario sixty_four("sixty_four", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const int other = 1 - peer.rank();
+  driver::ConnectionSet first(*communicator);
+  require_success(first.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = kPatience}), "connect");
+  const QueuePairs with_one = queue_pairs_said();
+  driver::ConnectionSet rest(*communicator);
+  require_success(rest.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .channels = 63, .timeout = kPatience}),
+                  "connect");
+  const QueuePairs with_all = queue_pairs_said();
+  require(with_one.newest > 0, "the plugin did not say how many queue pairs it has");
+  require(with_all.newest == with_one.newest && with_all.lines == with_one.lines,
+          "queue pairs grew from " + std::to_string(with_one.newest) + " to " + std::to_string(with_all.newest));
+  move_over_all(*communicator, first, 1);
+  move_over_all(*communicator, rest, 63);
+  peer.barrier();
+});
+TEST(Connect, SixtyFourChannelsShareTheQueuePairsOfOne) { expect_run(sixty_four); }
+
+const Scenario many_channels("many_channels", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  peer.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  driver::ConnectionSet connections(*communicator);
+  driver::ConnectionPlan plan{.send_to = {}, .recv_from = {}, .channels = 512, .timeout = kPatience};
+  (peer.rank() == 0 ? plan.send_to : plan.recv_from).push_back(1 - peer.rank());
+  require_success(connections.connect(peer.bootstrap(), plan), "connect");
+  report_figure("seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  peer.barrier();
+});
+TEST(Connect, FiveHundredAndTwelveChannelsWithinTwoSeconds) {
+  const std::vector<RankEnd> ranks = run(many_channels, {});
+  expect_success(ranks);
+  for (const RankEnd& rank : ranks) EXPECT_LT(figure(rank, "seconds"), 2 * slowness());
+}
+
+// A communicator goes with a connect, a listener and an accepted stage left open: nothing of them stays.
+const Scenario abandoned("abandoned", [](Peer& peer) {
+  const auto api = peer.load();
+  ProcessFigures before;
+  for (int round = 0; round < 6; ++round) {
+    if (round == 3) before = process_figures();
+    const auto communicator = open_communicator(*api, static_cast<std::uint64_t>(round + 1));
+    driver::Listening listening[4];
+    std::string handles;
+    for (driver::Listening& each : listening) {
+      require_success(communicator->listen(each), "listen");
+      handles.append(reinterpret_cast<const char*>(each.handle.data()), each.handle.size());
+    }
+    const std::vector<std::string> all = peer.all_gather(handles);
+    // Connects begin towards listeners that never accept; a single call each, then everybody lets go.
+    driver::NetHandle remote[4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      std::memcpy(remote[i].data(), all[static_cast<std::size_t>(1 - peer.rank())].data() + i * remote[i].size(), remote[i].size());
+      void* comm = nullptr;
+      const int result =
+          communicator->service().call([&] { return api->connect(communicator->context(), 0, remote[i].data(), &comm); });
+      require_success(result, "connect");
+    }
+    if (round % 2 == 0) communicator->start_accept(listening[0].comm, driver::milliseconds(20)).get();
+    peer.barrier();
+    require_success(communicator->close(), "finalize");
+    peer.barrier();
+  }
+  const ProcessFigures after = process_figures();
+  require(after.descriptors <= before.descriptors, "descriptors grew: " + text_of(before) + " to " + text_of(after));
+  require(after.threads <= before.threads, "threads grew: " + text_of(before) + " to " + text_of(after));
+});
+TEST(Connect, AbandonedHalfConnectedCommsAreReclaimed) { expect_run(abandoned); }
+
+const Scenario random_handle("random_handle", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 50; ++round) {
+    driver::NetHandle handle;
+    for (std::byte& byte : handle) byte = static_cast<std::byte>(random());
+    const driver::CommOutcome outcome = communicator->start_connect(handle, kPatience).get();
+    require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout, "random bytes passed as a handle");
+    require(outcome.comm == nullptr, "a comm came out of random bytes");
+  }
+  require(PluginLog::instance().contains("not a handle"), "no line about the handle");
+  require_success(communicator->close(), "finalize");
+});
+TEST(BadInput, HandleOfRandomBytesIsRefused) { expect_run(random_handle, {.hosts = {"a"}}); }
+
+// The address of the handshake's listener, as the plugin says it.
+std::string handshake_address() {
+  for (const std::string& line : PluginLog::instance().lines()) {
+    const std::string key = "handshakes on ";
+    const std::size_t at = line.find(key);
+    if (at != std::string::npos) return line.substr(at + key.size(), line.find(' ', at + key.size()) - at - key.size());
+  }
+  throw Failure("the plugin did not say where it listens");
+}
+
+const Scenario strangers("strangers", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  std::vector<UniqueFd> open;
+  const std::string garbage(5000, '\xa7');
+  const std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  for (int i = 0; i < 32; ++i) {
+    auto socket = driver::connect_to(handshake_address(), std::chrono::steady_clock::now() + kPatience);
+    require(socket.ok(), "no TCP connection to the listener");
+    const std::string& said = i % 4 == 0 ? garbage : http;
+    const std::size_t bytes = i % 4 == 1 ? 0 : i % 4 == 2 ? 6 : said.size();  // nothing, half a header, or all
+    if (bytes > 0) require(::send(socket->get(), said.data(), bytes, MSG_NOSIGNAL) > 0, "a stranger could not speak");
+    open.push_back(std::move(*socket));
+  }
+  Line line(peer, *communicator, {.bytes = 65536});
+  stream(line, {.count = 100, .bytes = 4096});
+  peer.barrier();
+  line.close();
+});
+TEST(BadInput, StrangersOnTheListenerDoNotStopAConnect) { expect_run(strangers); }
+
+const Scenario no_subnet("no_subnet", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  driver::Listening listening;
+  require_success(communicator->listen(listening), "listen");
+  const std::string own(reinterpret_cast<const char*>(listening.handle.data()), listening.handle.size());
+  const std::vector<std::string> handles = peer.all_gather(own);
+  if (peer.rank() == 0) {
+    driver::NetHandle remote;
+    std::memcpy(remote.data(), handles[1].data(), remote.size());
+    const driver::CommOutcome outcome = communicator->start_connect(remote, kPatience).get();
+    require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
+            "a peer out of reach was not refused");
+    require(outcome.comm == nullptr, "a comm to a peer out of reach");
+    const std::vector<std::string> lines = PluginLog::instance().lines();
+    const bool named = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.find("10.0.12.") != std::string::npos && line.find("10.0.23.") != std::string::npos;
+    });
+    require(named, "no line names both sides' subnets");
+  }
+  peer.barrier();
+});
+TEST(BadInput, PeerWithoutCommonSubnetIsRefusedByName) { expect_run(no_subnet, {.fabric = "line3.json", .hosts = {"a", "c"}}); }
+
+}  // namespace
+}  // namespace mesh::e2e

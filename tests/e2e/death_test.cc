@@ -1,0 +1,111 @@
+// A peer that dies is an error soon; a peer that only stands still is waited for.
+#include "perf/collectives/repeat.h"
+#include "tests/e2e/line.h"
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace mesh::e2e {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::uint64_t kForEver = std::uint64_t{1} << 60;
+
+// Data flows without end from rank 0 to rank 1.
+struct Flow {
+  explicit Flow(Peer& peer)
+      : api(peer.load()),
+        communicator(open_communicator(*api)),
+        line(peer, *communicator, {.bytes = 8 * kMiB}),
+        repeat(line.pipe()) {
+    communicator->progress().attach(repeat);
+    repeat.start({.first = line.memory().piece(0, kMiB), .stride = kMiB, .slots = 8}, kForEver);
+  }
+  ~Flow() { communicator->progress().detach(repeat); }
+
+  // Until `count` more messages are through.
+  void let_flow(std::uint64_t count) {
+    const std::uint64_t goal = line.pipe().completed() + count;
+    const auto end = SteadyClock::now() + kPatience;
+    while (line.pipe().completed() < goal) {
+      require(SteadyClock::now() < end, "no data flows");
+      std::this_thread::yield();
+    }
+  }
+
+  std::unique_ptr<driver::NetApi> api;
+  std::unique_ptr<driver::Communicator> communicator;
+  Line line;
+  perf::Repeat repeat;
+};
+
+[[noreturn]] void die() {
+  ::raise(SIGKILL);
+  std::abort();
+}
+
+// The rank named in the argument kills itself in the middle of the flow; "fork" leaves a sleeping child behind.
+const Scenario killed("killed", [](Peer& peer) {
+  const bool with_child = peer.argument().find("fork") != std::string::npos;
+  const int victim = peer.argument()[0] - '0';
+  Flow flow(peer);
+  flow.let_flow(20);
+  if (peer.rank() == victim && with_child && ::fork() == 0) {
+    for (;;) ::pause();  // a data loader; the launcher ends it with its group
+  }
+  peer.barrier();
+  if (peer.rank() == victim) die();
+  const auto begin = SteadyClock::now();
+  const int result = flow.line.wait_result(driver::milliseconds(10000));
+  const std::chrono::duration<double> taken = SteadyClock::now() - begin;
+  require(result == driver::kNetRemoteError || result == driver::kNetSystemError,
+          std::string("the flow ended with ") + driver::net_result_name(result));
+  report_figure("seconds", taken.count());
+  const auto closing = SteadyClock::now();
+  flow.line.close();
+  require_success(flow.communicator->close(), "finalize");
+  const std::chrono::duration<double> closed = SteadyClock::now() - closing;
+  require(closed.count() < 3 * slowness(), "closing after a peer's death took " + std::to_string(closed.count()) + " s");
+});
+
+void expect_error_within_two_seconds(const std::string& argument) {
+  const std::vector<RankEnd> ranks = run(killed, {.argument = argument});
+  ASSERT_EQ(ranks.size(), 2u);
+  const auto victim = static_cast<std::size_t>(argument[0] - '0');
+  const RankEnd& survivor = ranks[1 - victim];
+  EXPECT_EQ(ranks[victim].end.code, SIGKILL) << ranks[victim].output;
+  EXPECT_TRUE(survivor.finished && survivor.end.success()) << survivor.end.text() << "\n" << survivor.output;
+  EXPECT_LT(figure(survivor, "seconds"), 2 * slowness()) << survivor.output;
+}
+TEST(Death, ReceiverKilledMidTransfer) { expect_error_within_two_seconds("1"); }
+TEST(Death, SenderKilledMidTransfer) { expect_error_within_two_seconds("0"); }
+TEST(Death, ReceiverKilledWhileItsForkedChildSleeps) { expect_error_within_two_seconds("1 fork"); }
+TEST(Death, SenderKilledWhileItsForkedChildSleeps) { expect_error_within_two_seconds("0 fork"); }
+
+const Scenario stopped("stopped", [](Peer& peer) {
+  Flow flow(peer);
+  flow.let_flow(20);
+  const std::string told = peer.all_gather(std::to_string(::getpid()))[1];
+  if (peer.rank() == 1) {
+    ::raise(SIGSTOP);
+  } else {
+    const auto pid = static_cast<pid_t>(std::stol(told));
+    // Standing still takes real time; nothing else can show that it is not taken for death.
+    const int meanwhile = flow.line.wait_result(driver::milliseconds(4000));
+    ::kill(pid, SIGCONT);
+    require(meanwhile == driver::kDriverTimeout, std::string("a stopped peer was given up: ") + driver::net_result_name(meanwhile));
+  }
+  flow.let_flow(50);
+  peer.barrier();
+  require_success(flow.communicator->progress().error(), "data");
+});
+TEST(Death, AStoppedPeerIsWaitedFor) { expect_run(stopped); }
+
+}  // namespace
+}  // namespace mesh::e2e

@@ -1,0 +1,60 @@
+// Loading, unloading, and every version of the interface.
+#include "tests/e2e/line.h"
+#include "tests/e2e/process_figures.h"
+
+#include <gtest/gtest.h>
+
+namespace mesh::e2e {
+namespace {
+
+const Scenario any_version("any_version", [](Peer& peer) {
+  const int version = std::stoi(peer.argument());
+  const auto api = peer.load(version);
+  require(api->version() == version && std::string(api->name()) == "Mesh", "another table than asked for");
+  const auto communicator = open_communicator(*api);
+  const driver::NetProperties& properties = communicator->properties();
+  require(communicator->device_count() >= 1 && !properties.name.empty() && properties.speed_mbps > 0 && properties.max_recvs == 1 &&
+              properties.max_comms > 0 && (properties.ptr_support & 1) != 0,
+          "a property is missing");
+  require(version < 7 || properties.device_type == 0, "not a host device");
+  require(version < 9 || (properties.virtual_count == 1 && properties.max_p2p_bytes > 0 && properties.max_coll_bytes > 0),
+          "a property of v9 is missing");
+  Line line(peer, *communicator, {.bytes = 8 << 20});
+  std::uint64_t number = 0;
+  for (const std::size_t bytes : {0u, 1u, 64u, 5000u, 100000u, 3000000u}) transfer(line, {.bytes = bytes, .number = ++number});
+  peer.barrier();
+  line.close();
+  require_success(communicator->close(), "finalize");
+});
+class Version : public testing::TestWithParam<int> {};
+TEST_P(Version, DrivesATransfer) { expect_run(any_version, {.argument = std::to_string(GetParam())}); }
+INSTANTIATE_TEST_SUITE_P(NcclNet, Version, testing::Range(driver::kNetVersionMin, driver::kNetVersionMax + 1),
+                         [](const auto& version) { return "v" + std::to_string(version.param); });
+
+const Scenario cycles("cycles", [](Peer& peer) {
+  constexpr int kCycles = 10;
+  ProcessFigures third;
+  for (int cycle = 1; cycle <= kCycles; ++cycle) {
+    {
+      const auto api = peer.load(std::stoi(peer.argument()));
+      const auto communicator = open_communicator(*api);
+      Line line(peer, *communicator, {.bytes = 1 << 20});
+      stream(line, {.count = 50, .bytes = 100000});
+      peer.barrier();
+      line.close();
+      require_success(communicator->close(), "finalize");
+    }
+    if (cycle == 3) third = process_figures();
+  }
+  const ProcessFigures last = process_figures();
+  const std::string grown = "from the 3rd to the 10th cycle: " + text_of(third) + " to " + text_of(last);
+  require(last.threads <= third.threads, "threads grew " + grown);
+  require(last.descriptors <= third.descriptors, "descriptors grew " + grown);
+  // A sanitizer's allocator maps as it likes.
+  if (slowness() < 2) require(last.mappings <= third.mappings, "mappings grew " + grown);
+});
+TEST(Lifecycle, NothingGrowsOverLoadAndUnload) { expect_run(cycles, {.argument = "12"}); }
+TEST(Lifecycle, NothingGrowsOverLoadAndUnloadOfAVersionWithoutFinalize) { expect_run(cycles, {.argument = "8"}); }
+
+}  // namespace
+}  // namespace mesh::e2e

@@ -1,0 +1,71 @@
+#pragma once
+// The smallest useful set-up of a scenario: one communicator, and connections from every even rank to the next odd one, each
+// with a pipe and registered memory.
+// Thread: main.
+
+#include "perf/driver/pattern.h"
+#include "perf/driver/pipe.h"
+#include "perf/driver/registered.h"
+#include "tests/e2e/scenario.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace mesh::e2e {
+
+// A communicator of its own, open.
+std::unique_ptr<driver::Communicator> open_communicator(driver::NetApi& api, std::uint64_t id = 1);
+
+struct LineOptions {
+  std::size_t bytes = 4096;  // of registered memory on each side
+  std::uint32_t depth = 8;
+  bool optional_marker = false;
+  bool ask_sizes = true;
+  driver::milliseconds patience = kPatience;
+};
+
+// Rank 0 sends to rank 1.
+class Line {
+ public:
+  Line(Peer& peer, driver::Communicator& communicator, const LineOptions& options);
+  ~Line();
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  bool sends() const noexcept { return sends_; }
+  void* comm() const noexcept { return comm_; }
+  driver::Communicator& communicator() noexcept { return communicator_; }
+  driver::Registered& memory() noexcept { return memory_; }
+  driver::Pipe& pipe() noexcept { return *pipe_; }
+  void wait();  // until nothing is open; fails the scenario on error or when it takes too long
+  int wait_result(driver::milliseconds timeout) { return communicator_.progress().wait_idle(timeout); }
+  void close();  // orderly: deregMr, then the comm
+
+ private:
+  driver::Communicator& communicator_;
+  const LineOptions options_;
+  driver::ConnectionSet connections_;
+  bool sends_ = false;
+  void* comm_ = nullptr;
+  driver::Registered memory_;
+  std::unique_ptr<driver::Pipe> pipe_;
+};
+
+// One message, begun and awaited on both sides, every byte and the size checked, and that nothing behind it was touched.
+struct Transfer {
+  std::size_t bytes = 0;
+  std::size_t room = 0;    // of the receive; 0: as much as is sent
+  std::size_t offset = 0;  // into both buffers
+  std::uint64_t number = 0;
+};
+void transfer(Line& line, const Transfer& message);
+
+// `count` messages of one size through as many slots as the pipe is deep, checked one by one.
+struct Stream {
+  std::uint64_t count = 0;
+  std::size_t bytes = 0;
+  std::uint64_t first_number = 0;
+};
+void stream(Line& line, const Stream& messages);
+
+}  // namespace mesh::e2e

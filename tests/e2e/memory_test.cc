@@ -1,0 +1,132 @@
+// Memory handed back is unreachable, whatever is still on its way.
+#include "tests/e2e/line.h"
+#include "tests/e2e/raw.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr char kCanary = '\x5e';
+
+// deregMr and close with requests open on one side or on both; afterwards the communicator still works.
+const Scenario in_flight("in_flight", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const bool this_side = peer.argument() == "both" || peer.argument() == (peer.rank() == 0 ? "send" : "recv");
+  for (int round = 0; round < 3; ++round) {
+    Line line(peer, *communicator, {.bytes = 8 * kMiB});
+    stream(line, {.count = 10, .bytes = 100000});
+    Raw raw(*api, line.comm(), line.sends() ? driver::Side::Send : driver::Side::Recv);
+    communicator->progress().detach(line.pipe());
+    for (std::size_t i = 0; i < 8 && this_side; ++i) raw.post(line.memory().piece(i * kMiB, kMiB));
+    peer.barrier();
+    const auto begin = SteadyClock::now();
+    line.close();
+    const std::chrono::duration<double> taken = SteadyClock::now() - begin;
+    require(taken.count() < 2 * slowness(), "deregMr and close took " + std::to_string(taken.count()) + " s");
+    peer.barrier();
+  }
+  require_success(communicator->close(), "finalize");
+});
+TEST(Memory, CloseAndDeregWithSendsInFlight) { expect_run(in_flight, {.argument = "send"}); }
+TEST(Memory, CloseAndDeregWithReceivesInFlight) { expect_run(in_flight, {.argument = "recv"}); }
+TEST(Memory, CloseAndDeregWithBothInFlight) { expect_run(in_flight, {.argument = "both"}); }
+
+// The memory of one receive is taken back while the peer has the credit but has sent nothing; the other receives live on.
+const Scenario take_one_back("take_one_back", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Line line(peer, *communicator, {.bytes = kMiB});
+  if (!line.sends()) {
+    driver::Registered passing(*communicator, line.comm(), kMiB);
+    Raw raw(*api, line.comm(), driver::Side::Recv);
+    raw.post(passing.piece(0, kMiB));
+    require_success(passing.release(), "deregMr");
+    std::memset(passing.data(), kCanary, kMiB);
+    require(passing.buffer().make_read_only(), "mprotect");
+    peer.barrier();
+    peer.barrier();
+    const char* data = passing.data();
+    require(std::all_of(data, data + kMiB, [](char byte) { return byte == kCanary; }), "memory taken back was written");
+    return;
+  }
+  peer.barrier();
+  std::memset(line.memory().data(), 1, kMiB);
+  line.pipe().push(line.memory().piece(0, kMiB));
+  line.wait_result(driver::milliseconds(500));  // it may fail or wait; only it must not land
+  peer.barrier();
+});
+TEST(Memory, ASendAfterDeregLandsNowhere) { expect_run(take_one_back); }
+
+// Every write of a short while is five seconds late. The receiver of one takes the memory back at once.
+constexpr const char* kDelayedPair = R"({"name": "delayed",
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
+            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
+  "links": [{"ends": ["a/mesh0", "b/mesh0"]}],
+  "faults": [{"kind": "write_delay", "host": "a", "after_ns": 1500000000, "duration_ns": 700000000, "delay_ns": 5000000000}]})";
+
+// Rank 0 sends message after message until one is stuck. True: the one that was just begun is.
+bool send_until_stuck(Peer& peer, Line& line, Raw& raw) {
+  void* request = raw.post(line.memory().piece(0, kMiB));
+  const auto end = SteadyClock::now() + driver::milliseconds(300);
+  bool done = false;
+  while (!done && SteadyClock::now() < end) done = raw.poll(request).has_value();
+  peer.all_gather(done ? "done" : "stuck");
+  return !done;
+}
+
+void take_back_under_delay(Peer& peer, Line& line) {
+  Raw raw(line.communicator().api(), line.comm(), line.sends() ? driver::Side::Send : driver::Side::Recv);
+  line.communicator().progress().detach(line.pipe());
+  const auto end = SteadyClock::now() + kPatience;
+  if (line.sends()) {
+    while (!send_until_stuck(peer, line, raw)) require(SteadyClock::now() < end, "the fault plan delayed nothing");
+    return;
+  }
+  for (;;) {
+    void* request = raw.post(line.memory().piece(0, kMiB));
+    if (peer.all_gather("")[0] == "stuck") break;
+    raw.await(request);
+  }
+  require_success(line.memory().release(), "deregMr");
+  std::memset(line.memory().data(), kCanary, kMiB);
+  require(line.memory().buffer().make_read_only(), "mprotect");
+}
+
+const Scenario canary("canary", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto struck = open_communicator(*api, 1);
+  const auto other = open_communicator(*api, 2);
+  Line line(peer, *struck, {.bytes = kMiB});
+  Line beside(peer, *other, {.bytes = 8 * 65536});
+  take_back_under_delay(peer, line);
+  // Longer than the delay: whatever was on its way has had its time.
+  const auto begin = SteadyClock::now();
+  std::uint64_t moved = 0;
+  for (bool enough = false; !enough; moved += 50) {
+    stream(beside, {.count = 50, .bytes = 65536, .first_number = moved});
+    enough = peer.all_gather(SteadyClock::now() - begin > std::chrono::seconds(6) ? "enough" : "")[0] == "enough";
+  }
+  if (!line.sends()) {
+    const char* data = line.memory().data();
+    require(std::all_of(data, data + kMiB, [](char byte) { return byte == kCanary; }), "memory taken back was written");
+  }
+  require(other->progress().error() == driver::kNetSuccess, "the other communicator saw an error");
+  peer.barrier();
+});
+TEST(Memory, DelayedWritesNeverReachMemoryTakenBack) { expect_run(canary, {.fabric_text = kDelayedPair}); }
+TEST(Memory, DelayedWritesNeverReachMemoryTakenBackThroughCells) {
+  expect_run(canary, {.fabric_text = kDelayedPair, .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}});
+}
+
+}  // namespace
+}  // namespace mesh::e2e

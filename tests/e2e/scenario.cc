@@ -1,0 +1,160 @@
+#include "tests/e2e/scenario.h"
+
+#include "perf/driver/plugin_log.h"
+#include "perf/driver/soft_fabric.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <regex>
+
+namespace mesh::e2e {
+namespace {
+
+constexpr const char* kRankFlag = "--scenario-rank";
+
+std::vector<const Scenario*>& scenarios() {
+  static std::vector<const Scenario*> known;
+  return known;
+}
+
+std::string dump(const std::vector<RankEnd>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::string how = ranks[i].finished ? ranks[i].end.text() : "not done in time";
+    text += "---- rank " + std::to_string(i) + ": " + how + "\n" + ranks[i].output;
+  }
+  return text;
+}
+
+// argv: flag, scenario, rank, world, address, fd, argument.
+int run_rank(char** argv) {
+  const std::string name = argv[0];
+  const int rank = std::atoi(argv[1]);
+  const auto found = std::find_if(scenarios().begin(), scenarios().end(), [&](const Scenario* s) { return name == s->name; });
+  if (found == scenarios().end()) return 3;
+  driver::PluginLog::instance().set_echo(driver::Echo::Everything, "");
+  auto bootstrap = driver::Bootstrap::join({rank, std::atoi(argv[2]), argv[3], std::atoi(argv[4]), std::chrono::minutes(2)});
+  if (!bootstrap.ok()) {
+    std::fprintf(stderr, "bootstrap: %s\n", errc_name(bootstrap.code()));
+    return 3;
+  }
+  Peer peer(std::move(*bootstrap), MESH_PLUGIN_FILE, argv[5]);
+  try {
+    (*found)->run(peer);
+  } catch (const Failure& failure) {
+    std::fprintf(stderr, "FAILED in rank %d: %s\n", rank, failure.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw Failure(what);
+}
+
+void require_success(int result, const std::string& call) {
+  require(result == driver::kNetSuccess, call + " answered " + driver::net_result_name(result));
+}
+
+void Peer::barrier() { require(bootstrap_.barrier().ok(), "a barrier was not reached by all"); }
+
+std::vector<std::string> Peer::all_gather(const std::string& blob) {
+  auto all = bootstrap_.all_gather(blob);
+  require(all.ok(), "an exchange was not reached by all");
+  return std::move(*all);
+}
+
+std::unique_ptr<driver::NetApi> Peer::load(int version) const {
+  std::string error;
+  auto api = driver::NetApi::load(plugin_, version, error);
+  require(api != nullptr, error);
+  return api;
+}
+
+Scenario::Scenario(const char* scenario_name, ScenarioFunction function) : name(scenario_name), run(function) {
+  scenarios().push_back(this);
+}
+
+std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
+  auto fabric = options.fabric_text.empty() ? driver::SoftFabric::open(MESH_FABRIC_DIR "/" + options.fabric, options.hosts)
+                                            : driver::SoftFabric::make(options.fabric_text, options.hosts);
+  auto rendezvous = driver::open_loopback_rendezvous();
+  if (!fabric.ok() || !rendezvous.ok()) {
+    ADD_FAILURE() << "no fabric or no rendezvous";
+    return {};
+  }
+  driver::Launcher launcher;
+  const std::size_t world = fabric->hosts().size();
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    driver::ProcessSpec spec;
+    const int fd = rank == 0 ? rendezvous->socket.get() : -1;
+    spec.arguments = {driver::own_program(), kRankFlag,           scenario.name,      std::to_string(rank),
+                      std::to_string(world), rendezvous->address, std::to_string(fd), options.argument};
+    spec.inherited_fd = fd;
+    spec.environment = fabric->environment(rank);
+    for (const auto& addition : options.environment) spec.environment.push_back(addition);
+    spec.capture = true;
+    EXPECT_TRUE(launcher.start(spec).ok());
+  }
+  rendezvous->socket.reset();
+  const auto patience = std::chrono::duration<double>(options.timeout) * slowness();
+  launcher.wait({.timeout = std::chrono::duration_cast<driver::milliseconds>(patience)});
+  std::vector<RankEnd> ranks(launcher.count());
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = {launcher.end(i), !launcher.running(i), launcher.output(i)};
+  return ranks;
+}
+
+void expect_success(const std::vector<RankEnd>& ranks) {
+  // What the plugin counts at finalize; a receiver that was not ready is a mistake of its protocol.
+  static const std::regex counted("([1-9][0-9]*) (RNR|rnr|receiver-not-ready)");
+  bool good = !ranks.empty();
+  for (const RankEnd& rank : ranks) {
+    good = good && rank.finished && rank.end.success() && !std::regex_search(rank.output, counted);
+  }
+  EXPECT_TRUE(good) << dump(ranks);
+}
+
+void expect_run(const Scenario& scenario, const RunOptions& options) { expect_success(run(scenario, options)); }
+
+void expect_run_says(const Scenario& scenario, const RunOptions& options, const std::string& sentence) {
+  const std::vector<RankEnd> ranks = run(scenario, options);
+  expect_success(ranks);
+  const bool said =
+      std::any_of(ranks.begin(), ranks.end(), [&](const RankEnd& rank) { return rank.output.find(sentence) != std::string::npos; });
+  EXPECT_TRUE(said) << "nobody said \"" << sentence << "\"\n" << dump(ranks);
+}
+
+void report_figure(const std::string& name, double value) { std::printf("e2e: %s=%.9g\n", name.c_str(), value); }
+
+double figure(const RankEnd& rank, const std::string& name) {
+  const std::string key = "e2e: " + name + "=";
+  const std::size_t at = rank.output.find(key);
+  return at == std::string::npos ? std::nan("") : std::strtod(rank.output.c_str() + at + key.size(), nullptr);
+}
+
+double slowness() noexcept {
+#if defined(__SANITIZE_ADDRESS__)
+  return 4;
+#elif defined(__SANITIZE_THREAD__)
+  return 10;
+#else
+  return 1;
+#endif
+}
+
+int scenario_main(int argc, char** argv) {
+  if (argc == 8 && std::strcmp(argv[1], kRankFlag) == 0) return run_rank(argv + 2);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace mesh::e2e
+
+int main(int argc, char** argv) { return mesh::e2e::scenario_main(argc, argv); }

@@ -1,0 +1,96 @@
+#pragma once
+// An end-to-end test: one function that every rank of a run executes in a process of its own, as hosts of a software fabric.
+// The test binary starts itself again for each rank and judges how they ended and what they printed.
+// Thread: main. Every wait has a deadline, so that a hang is a failure.
+
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/communicator.h"
+#include "perf/driver/connection_set.h"
+#include "perf/driver/launcher.h"
+#include "perf/driver/net_api.h"
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::e2e {
+
+inline constexpr driver::milliseconds kPatience{20000};
+
+// Ends the rank with a sentence on stderr and a bad exit status.
+class Failure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+void require(bool condition, const std::string& what);
+void require_success(int result, const std::string& call);
+
+// One rank's world.
+class Peer {
+ public:
+  Peer(driver::Bootstrap bootstrap, std::string plugin, std::string argument)
+      : bootstrap_(std::move(bootstrap)), plugin_(std::move(plugin)), argument_(std::move(argument)) {}
+
+  int rank() const noexcept { return bootstrap_.rank(); }
+  int world() const noexcept { return bootstrap_.world(); }
+  const std::string& argument() const noexcept { return argument_; }
+  driver::Bootstrap& bootstrap() noexcept { return bootstrap_; }
+  void barrier();
+  std::vector<std::string> all_gather(const std::string& blob);
+
+  std::unique_ptr<driver::NetApi> load(int version = driver::kNetVersionMax) const;
+
+ private:
+  driver::Bootstrap bootstrap_;
+  std::string plugin_;
+  std::string argument_;
+};
+
+using ScenarioFunction = void (*)(Peer& peer);
+
+// One static object per scenario makes it known by name to the processes that are to run it.
+struct Scenario {
+  Scenario(const char* scenario_name, ScenarioFunction function);
+  const char* name;
+  ScenarioFunction run;
+};
+
+struct RunOptions {
+  std::string fabric = "pair.json";  // of perf/fabrics
+  std::string fabric_text{};         // instead of a file
+  std::vector<std::string> hosts{};  // empty: every host of the fabric
+  std::string argument{};            // for the scenario
+  std::vector<std::pair<std::string, std::string>> environment{};
+  std::chrono::seconds timeout{60};
+};
+
+struct RankEnd {
+  driver::ProcessEnd end;
+  bool finished = false;  // before the timeout
+  std::string output;
+};
+
+// Runs the scenario in one process per host.
+std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options);
+
+// Everybody ended well, no receiver was ever not ready; otherwise the outputs are shown.
+void expect_success(const std::vector<RankEnd>& ranks);
+// run() and expect_success().
+void expect_run(const Scenario& scenario, const RunOptions& options = {});
+// Runs it, expects success, and this sentence in the output of some rank.
+void expect_run_says(const Scenario& scenario, const RunOptions& options, const std::string& sentence);
+
+// Figures out of a rank's output: lines "e2e: name=value".
+void report_figure(const std::string& name, double value);
+double figure(const RankEnd& rank, const std::string& name);  // NaN: not there
+
+// Sanitizers slow everything down; bars on time are scaled by this.
+double slowness() noexcept;
+
+int scenario_main(int argc, char** argv);
+
+}  // namespace mesh::e2e

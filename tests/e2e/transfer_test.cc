@@ -1,0 +1,213 @@
+// What NCCL may ask of one connection: every size, every order of arrival, every form of the calls.
+#include "tests/e2e/line.h"
+#include "tests/e2e/raw.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr int kInFlight = 32;  // NCCL_NET_MAX_REQUESTS
+
+// One connection and its communicator.
+struct Setup {
+  explicit Setup(Peer& peer, const LineOptions& options = {})
+      : api(peer.load()), communicator(open_communicator(*api)), line(std::make_unique<Line>(peer, *communicator, options)) {}
+
+  Raw raw() { return {*api, line->comm(), line->sends() ? driver::Side::Send : driver::Side::Recv}; }
+  void finish(Peer& peer) {
+    peer.barrier();  // nobody hangs up while the other still works
+    line->close();
+    line.reset();
+    require_success(communicator->close(), "finalize");
+  }
+
+  std::unique_ptr<driver::NetApi> api;
+  std::unique_ptr<driver::Communicator> communicator;
+  std::unique_ptr<Line> line;
+};
+
+const Scenario every_size("every_size", [](Peer& peer) {
+  Setup setup(peer, {.bytes = 64 * kMiB + 4096});
+  std::vector<std::size_t> sizes{0, 1, 7, 8, 63, 64, 65, 255, 256, 257, 4097, 65537, 1000003, 8 * kMiB + 13};
+  for (std::size_t size = 1024; size <= 64 * kMiB; size *= 2) sizes.push_back(size);
+  std::uint64_t number = 0;
+  for (const std::size_t size : sizes) transfer(*setup.line, {.bytes = size, .number = ++number});
+  for (const std::size_t offset : {1u, 3u, 64u, 127u}) {
+    for (const std::size_t size : {5u, 300u, 70001u}) transfer(*setup.line, {.bytes = size, .offset = offset, .number = ++number});
+  }
+  setup.finish(peer);
+});
+TEST(Transfer, EverySizeArrivesWhole) { expect_run(every_size, {.timeout = std::chrono::seconds(120)}); }
+TEST(Transfer, EverySizeArrivesWholeOverTwoCables) {
+  expect_run(every_size, {.fabric = "pair2.json", .timeout = std::chrono::seconds(120)});
+}
+TEST(Transfer, EverySizeArrivesWholeWithoutPollerThread) {
+  expect_run(every_size, {.environment = {{"NCCL_MESH_THREADS", "0"}}, .timeout = std::chrono::seconds(120)});
+}
+TEST(Transfer, EverySizeArrivesWholeWithPollerThread) {
+  expect_run(every_size, {.environment = {{"NCCL_MESH_THREADS", "1"}}, .timeout = std::chrono::seconds(120)});
+}
+TEST(Transfer, EverySizeArrivesWholeThroughCells) {
+  expect_run(every_size, {.environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}, .timeout = std::chrono::seconds(120)});
+}
+
+const Scenario one_gibibyte("one_gibibyte", [](Peer& peer) {
+  Setup setup(peer, {.bytes = 1024 * kMiB});
+  transfer(*setup.line, {.bytes = 1024 * kMiB, .number = 1});
+  setup.finish(peer);
+});
+TEST(Transfer, OneGibibyte) { expect_run(one_gibibyte, {.timeout = std::chrono::seconds(120)}); }
+
+const Scenario larger_receive("larger_receive", [](Peer& peer) {
+  Setup setup(peer, {.bytes = 4 * kMiB});
+  std::uint64_t number = 0;
+  for (const std::size_t size : {0u, 1u, 100u, 9000u, 100000u, 1000000u}) {
+    transfer(*setup.line, {.bytes = size, .room = 2 * size + 4096, .number = ++number});
+  }
+  setup.finish(peer);
+});
+TEST(Transfer, ReceiveMayBeLargerThanSend) { expect_run(larger_receive); }
+
+const Scenario many_messages("many_messages", [](Peer& peer) {
+  Setup setup(peer, {.bytes = 8 * 65536});
+  std::uint64_t number = 0;
+  for (const std::size_t size : {8u, 512u, 8192u, 65536u}) {
+    stream(*setup.line, {.count = 2000, .bytes = size, .first_number = number});
+    number += 2000;
+  }
+  setup.finish(peer);
+});
+TEST(Transfer, ThousandsOfMessagesInOrder) { expect_run(many_messages); }
+TEST(Transfer, ReceiveDepthOfSixteenIsNeverOverrun) { expect_run(many_messages, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}}}); }
+
+const Scenario thirty_two("thirty_two", [](Peer& peer) {
+  Setup setup(peer, {.bytes = kInFlight * 4096});
+  Raw raw = setup.raw();
+  if (!setup.line->sends()) peer.barrier();  // all sends are in the plugin before the first receive
+  std::vector<void*> requests;
+  for (int i = 0; i < kInFlight; ++i) {
+    const std::size_t offset = static_cast<std::size_t>(i) * 4096;
+    if (setup.line->sends()) std::memset(setup.line->memory().data() + offset, i + 1, 4096);
+    void* request = raw.try_post(setup.line->memory().piece(offset, 4096));
+    require(request != nullptr, "request " + std::to_string(i) + " of 32 was put off");
+    requests.push_back(request);
+  }
+  if (setup.line->sends()) peer.barrier();
+  for (int i = 0; i < kInFlight; ++i) {
+    require(raw.await(requests[static_cast<std::size_t>(i)]) == 4096, "a wrong size was reported");
+    const char* data = setup.line->memory().data() + static_cast<std::size_t>(i) * 4096;
+    require(data[0] == i + 1 && data[4095] == i + 1, "message " + std::to_string(i) + " met another receive");
+  }
+  setup.finish(peer);
+});
+TEST(Requests, ThirtyTwoInFlight) { expect_run(thirty_two); }
+
+// Sends without receives until NULL; nothing of it is lost, and there is room again afterwards.
+const Scenario out_of_requests("out_of_requests", [](Peer& peer) {
+  Setup setup(peer, {.bytes = 1024 * 64});
+  Raw raw = setup.raw();
+  std::vector<void*> requests;
+  if (setup.line->sends()) {
+    while (requests.size() < 1024) {
+      void* request = raw.try_post(setup.line->memory().piece(0, 64));
+      if (request == nullptr) break;
+      requests.push_back(request);
+    }
+    require(requests.size() >= kInFlight && requests.size() < 1024, std::to_string(requests.size()) + " sends before NULL");
+  }
+  const std::string sent = peer.all_gather(std::to_string(requests.size()))[0];
+  const auto count = static_cast<std::size_t>(std::stoul(sent));
+  if (setup.line->sends()) {
+    for (void* request : requests) raw.await(request);
+    raw.await(raw.post(setup.line->memory().piece(0, 64)));
+  } else {
+    for (std::size_t i = 0; i < count + 1; ++i) raw.await(raw.post(setup.line->memory().piece(i % 1024 * 64, 64)));
+  }
+  setup.finish(peer);
+});
+TEST(Requests, OutOfRequestsIsNullAndNothingIsLost) { expect_run(out_of_requests); }
+
+// `late` is the side that posts only after the other has asked for a while in vain.
+void one_side_late(Peer& peer, bool receiver_late) {
+  Setup setup(peer, {.bytes = kMiB});
+  Raw raw = setup.raw();
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{30000}, kMiB}) {
+    const driver::NetPiece piece = setup.line->memory().piece(0, bytes);
+    if (setup.line->sends() == receiver_late) {
+      void* request = raw.post(piece);
+      for (int i = 0; i < 2000; ++i) {
+        const bool early = raw.poll(request).has_value();
+        require(!early || (receiver_late && bytes == 0), "a request was done before its other half existed");
+        if (early) request = nullptr;
+        if (early) break;
+      }
+      peer.barrier();
+      if (request != nullptr) require(raw.await(request) == static_cast<int>(bytes), "a wrong size was reported");
+    } else {
+      peer.barrier();
+      require(raw.await(raw.post(piece)) == static_cast<int>(bytes), "a wrong size was reported");
+    }
+  }
+  setup.finish(peer);
+}
+const Scenario late_receive("late_receive", [](Peer& peer) { one_side_late(peer, true); });
+TEST(Requests, LateReceive) { expect_run(late_receive); }
+const Scenario late_send("late_send", [](Peer& peer) { one_side_late(peer, false); });
+TEST(Requests, LateSend) { expect_run(late_send); }
+
+const Scenario null_sizes("null_sizes", [](Peer& peer) {
+  Setup setup(peer, {.bytes = kMiB});
+  Raw raw = setup.raw();
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, kMiB})
+    raw.await_blind(raw.post(setup.line->memory().piece(0, bytes)));
+  setup.finish(peer);
+});
+TEST(Requests, NullSizesInTest) { expect_run(null_sizes); }
+
+const Scenario empty_message("empty_message", [](Peer& peer) {
+  Setup setup(peer);
+  Raw raw = setup.raw();
+  for (int i = 0; i < 100; ++i) require(raw.await(raw.post({})) == 0, "an empty message had bytes");
+  setup.finish(peer);
+});
+TEST(Requests, ZeroBytesWithoutMemoryIsAMessage) { expect_run(empty_message); }
+
+const Scenario optional_marker("optional_marker", [](Peer& peer) {
+  Setup setup(peer, {.bytes = kMiB, .optional_marker = true});
+  stream(*setup.line, {.count = 200, .bytes = 65536});
+  setup.finish(peer);
+});
+TEST(Requests, OptionalCompletionMarkerIsTaken) { expect_run(optional_marker); }
+
+// Pipes keep old pointers in their slots for ever, Raw starts with rubbish: the plugin may read neither.
+const Scenario stale_slots("stale_slots", [](Peer& peer) {
+  Setup setup(peer, {.bytes = 8 * 4096});
+  stream(*setup.line, {.count = 500, .bytes = 4096});
+  setup.finish(peer);
+});
+TEST(Requests, StaleSlotsAreNotRead) { expect_run(stale_slots); }
+
+const Scenario oversized_send("oversized_send", [](Peer& peer) {
+  Setup setup(peer, {.bytes = kMiB});
+  Raw raw = setup.raw();
+  const std::size_t bytes = static_cast<std::size_t>(std::stoul(peer.argument()));
+  const std::size_t room = setup.line->sends() ? bytes : bytes / 2;
+  void* request = raw.post(setup.line->memory().piece(0, room));
+  const int code = raw.await_error(request, kPatience);
+  require(code == driver::kNetInvalidUsage || code == driver::kNetRemoteError || code == driver::kNetInternalError,
+          std::string("it failed with ") + driver::net_result_name(code));
+  peer.barrier();
+});
+TEST(BadInput, SendLargerThanReceiveFailsOnBothSides) {
+  for (const char* bytes : {"200", "20000", "1000000"}) {
+    expect_run_says(oversized_send, {.argument = bytes}, "a send of " + std::string(bytes) + " bytes met a receive of ");
+  }
+}
+
+}  // namespace
+}  // namespace mesh::e2e
