@@ -115,7 +115,7 @@ class Discovery {
     info.port = port.number;
     info.pci_path = port.device.pci_path;
     info.address = fmt::format("{}/{}", address_of(gid.gid).text(), rail.gid.prefix_len);
-    info.guid = cable_guid(port.device);
+    info.guid = port.device.guid;
     info.speed_mbps = link_speed_mbps(active_speed(attr), attr.active_width);
     info.mtu = mtu_bytes(attr.active_mtu);
     info.numa_node = port.device.numa_node;

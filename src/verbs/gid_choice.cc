@@ -75,13 +75,13 @@ std::uint32_t link_speed_mbps(std::uint32_t active_speed, std::uint32_t active_w
 
 std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept { return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0; }
 
-std::uint64_t cable_guid(const DeviceEntry& device) noexcept {
-  const std::size_t dot = device.pci_path.rfind('.');
-  if (dot == std::string::npos || dot + 2 != device.pci_path.size()) return device.guid;
-  const char digit = device.pci_path[dot + 1];
+std::uint64_t cable_guid(std::uint64_t adapter_guid, const std::string& pci_path) noexcept {
+  const std::size_t dot = pci_path.rfind('.');
+  if (dot == std::string::npos || dot + 2 != pci_path.size()) return adapter_guid;
+  const char digit = pci_path[dot + 1];
   const std::uint64_t function = digit >= '0' && digit <= '7' ? static_cast<std::uint64_t>(digit - '0') : 0;
   constexpr int kFillerShift = 24;
-  return device.guid ^ (function << kFillerShift);
+  return adapter_guid ^ (function << kFillerShift);
 }
 
 }  // namespace mesh::verbs

@@ -31,6 +31,6 @@ std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept;
 // NCCL takes two devices with equal guid and port for two views of one port. The halves of one cable are functions of equal
 // number on different PCIe links of one adapter; different cables are different functions: so the adapter's guid with the
 // PCI function number in its filler bytes (0xfffe in an EUI-64 made from a MAC address, so no other adapter's).
-std::uint64_t cable_guid(const DeviceEntry& device) noexcept;
+std::uint64_t cable_guid(std::uint64_t adapter_guid, const std::string& pci_path) noexcept;
 
 }  // namespace mesh::verbs

@@ -26,7 +26,7 @@ struct GidEntry {
 struct DeviceEntry {
   std::string name;        // "mlx5_0"
   std::string pci_path;    // resolved sysfs path of the PCI function; empty: none
-  std::uint64_t guid = 0;  // of the adapter (system image), host byte order
+  std::uint64_t guid = 0;  // equal for the halves of one cable, different for different cables; host byte order
   int numa_node = -1;
 };
 

@@ -1,6 +1,7 @@
 #include "src/verbs/rdma_sysfs.h"
 
 #include "src/base/small_file.h"
+#include "src/verbs/gid_choice.h"
 
 #include <algorithm>
 #include <cctype>
@@ -42,6 +43,7 @@ DeviceEntry RdmaSysfs::device(const std::string& name) const {
   for (const char* file : {"/sys_image_guid", "/node_guid"}) {
     if (entry.guid == 0) entry.guid = parse_guid(read_first_line(device_folder(name) + file).value_or(""));
   }
+  entry.guid = cable_guid(entry.guid, entry.pci_path);
   return entry;
 }
 

@@ -73,7 +73,7 @@ TEST(Discovery, RailIsFilledInWhole) {
   EXPECT_EQ(rail.info.port, 1);
   EXPECT_EQ(rail.info.pci_path, provider.fakes[1].entry.pci_path);
   EXPECT_EQ(rail.info.address, "10.0.12.1/30");
-  EXPECT_EQ(rail.info.guid, 0x1000u ^ (1u << 24));
+  EXPECT_EQ(rail.info.guid, 0x1000u);
   EXPECT_EQ(rail.info.speed_mbps, 100'000u);
   EXPECT_EQ(rail.info.mtu, 4096u);
   EXPECT_EQ(rail.info.numa_node, 1);

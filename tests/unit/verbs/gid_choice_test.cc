@@ -85,9 +85,7 @@ TEST(PortDecoding, MtuInBytes) {
 
 // The four functions of a GB10's one adapter: two cables, each seen through two PCIe links.
 TEST(CableGuid, HalvesOfOneCableShareItDifferentCablesDoNot) {
-  const auto guid_at = [](const char* path) {
-    return cable_guid({.name = "x", .pci_path = path, .guid = 0x4cbb470300a1b2c3, .numa_node = 0});
-  };
+  const auto guid_at = [](const char* path) { return cable_guid(0x4cbb470300a1b2c3, path); };
   const std::uint64_t first = guid_at("/sys/devices/pci0000:00/0000:01:00.0");
   EXPECT_EQ(first, guid_at("/sys/devices/pci0002:00/0002:01:00.0"));
   EXPECT_NE(first, guid_at("/sys/devices/pci0000:00/0000:01:00.1"));

@@ -1,6 +1,7 @@
 #include "src/verbs/rdma_provider.h"
 
 #include "src/base/random.h"
+#include "src/verbs/gid_choice.h"
 #include "src/verbs/rdma_sysfs.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
@@ -174,7 +175,8 @@ TEST_F(RdmaProviderTest, DevicesCarryWhatSysfsSays) {
   EXPECT_EQ(devices[0].name, "mlx5_0");
   EXPECT_EQ(devices[0].pci_path, fs::canonical(sysfs_.path("devices/pci0000:00/0000:00:01.0/0000:01:00.1")).string());
   EXPECT_EQ(devices[0].numa_node, 1);
-  EXPECT_EQ(devices[0].guid, 0x4cbb470300a1b2c3u);
+  EXPECT_EQ(devices[0].guid, cable_guid(0x4cbb470300a1b2c3u, devices[0].pci_path));
+  EXPECT_NE(devices[0].guid, 0x4cbb470300a1b2c3u);
   EXPECT_EQ(devices[1].name, "rxe0");
   EXPECT_EQ(devices[1].pci_path, "");
   EXPECT_EQ(devices[1].numa_node, -1);
