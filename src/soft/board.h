@@ -36,7 +36,7 @@ class Board {
   void wake() noexcept;  // unconditionally
   HostBoard& host() noexcept { return *host_; }
   NicBoard& nic(int index) noexcept { return host_->nics[static_cast<std::size_t>(index)]; }
-  Segment& memory() noexcept { return memory_; }
+  int memory_fd() const noexcept { return memory_.fd(); }
   int wake_fd() const noexcept { return wake_fd_.get(); }
 
  private:

@@ -91,7 +91,7 @@ class Nic {
   void fail(QueuePair& qp);
   void reset(QueuePair& qp);
   void take_offer(const Offer& offer);
-  void peer_changed(const Peer* peer);  // its board is known, or it is lost: look at everything that has to do with it
+  void peer_changed(const Peer& peer);  // its board is known, or it is lost: look at everything that has to do with it
 
   // Agent and simulator.
   std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_relaxed); }

@@ -201,15 +201,15 @@ void Nic::take_offer(const Offer& offer) {
   if (Board* board = offer.peer->board(); board != nullptr) board->ring_response(offer.from_nic, offer.from_qp_num % kQpsMax);
 }
 
-void Nic::peer_changed(const Peer* peer) {
+void Nic::peer_changed(const Peer& peer) {
   std::lock_guard lock(turn_lock_);
   for (QueuePair* qp : qps_) {
     if (qp == nullptr) continue;
-    if (qp->out.peer.get() == peer) {
+    if (qp->out.peer.get() == &peer) {
       completing_.insert(qp->index);
-      if (Board* board = peer->board(); board != nullptr) board->ring_request(qp->out.peer_nic, qp->out.peer_index);
+      if (Board* board = peer.board(); board != nullptr) board->ring_request(qp->out.peer_nic, qp->out.peer_index);
     }
-    if (qp->in.peer.get() == peer) serving_.insert(qp->index);
+    if (qp->in.peer.get() == &peer) serving_.insert(qp->index);
   }
 }
 

@@ -146,6 +146,11 @@ void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
     if (published) header.tail.store(posting.published, std::memory_order_release);
     queue.posted.store(posting.posted, std::memory_order_release);
     Board* board = qp.out.peer->board();
+    if (published && board == nullptr) {
+      // Our own bell is a full fence: if the board is still not known after it, who makes it known will see the new tail.
+      board_.ring_response(self_.nic, qp.index);
+      board = qp.out.peer->board();
+    }
     if (published && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
     // After the bell, which is a full fence: a target that left before it was rung has said so by now.
     look = posting.published != posting.posted || qp.out.ring->state() != TargetState::Attached ||

@@ -27,12 +27,13 @@ bool with_imm(const RingRequest& request) {
 
 bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
   Incoming& in = qp.in;
+  if (in.ring != nullptr && in.peer->lost()) detach(qp);
   const std::uint64_t tail = in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
   if (in.next == tail || in.ring->closed()) {
     serving_.erase(qp.index);
     return false;
   }
-  if (in.peer->lost() || tail - in.next > in.ring->slots()) {
+  if (tail - in.next > in.ring->slots()) {  // no initiator of ours
     detach(qp);
     return false;
   }

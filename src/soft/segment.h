@@ -29,6 +29,7 @@ class Segment {
   std::size_t bytes() const noexcept { return bytes_; }
   // The memfd to give away, once; invalid for plain memory. Nothing keeps it afterwards: the mapping holds the memory.
   UniqueFd take_fd() noexcept { return std::move(fd_); }
+  int fd() const noexcept { return fd_.get(); }
 
  private:
   std::byte* data_ = nullptr;

@@ -5,11 +5,13 @@
 #include "src/soft/board.h"
 #include "src/soft/nic.h"
 #include "src/soft/registry.h"
+#include "src/soft/rendezvous.h"
 #include "src/soft/soft_provider.h"
 
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mesh::soft {
@@ -29,7 +31,7 @@ struct SoftPd {
   std::atomic<int> users{0};
 };
 
-class SoftHost final : public SoftProvider, public LocalHost {
+class SoftHost final : public SoftProvider, public LocalHost, public RendezvousEvents {
  public:
   explicit SoftHost(SoftOptions options);
   ~SoftHost() override;
@@ -41,9 +43,10 @@ class SoftHost final : public SoftProvider, public LocalHost {
   FaultPlan& faults() override { return faults_; }
   SoftCounters counters(const std::string& nic) const override;
 
-  // LocalHost.
+  // LocalHost, RendezvousEvents.
   const std::shared_ptr<Peer>& self() override { return self_; }
   void take_offer(const Offer& offer) override;
+  void peer_changed(const Peer& peer) override;
 
   // Provider.
   const char* fabric() const noexcept override { return "soft"; }
@@ -68,6 +71,10 @@ class SoftHost final : public SoftProvider, public LocalHost {
   int to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   int to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   int to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask);
+  std::shared_ptr<Peer> find_peer(const std::string& host, Sharing* sharing);
+  void send_offer(const Peer& peer, const std::string& host, Offer offer);
+  void run();  // agent.cc: the host's one thread
+  int tend();
   int route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const;
 
   SoftOptions options_;
@@ -78,6 +85,13 @@ class SoftHost final : public SoftProvider, public LocalHost {
   std::shared_ptr<Board> board_;
   std::shared_ptr<Peer> self_;
   std::vector<std::unique_ptr<Nic>> nics_;
+  std::unique_ptr<Rendezvous> rendezvous_;  // null with a manual clock
+
+  // The agent's own.
+  std::vector<std::uint64_t> turns_seen_;  // per NIC
+  std::uint64_t busy_at_ns_ = 0;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
 };
 
 }  // namespace mesh::soft

@@ -142,18 +142,32 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   attributes.rq_psn = attr.rq_psn & 0xffffff;
   if (has(mask, IBV_QP_MIN_RNR_TIMER)) attributes.min_rnr_timer = attr.min_rnr_timer;
   const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(to.host)].name;
-  Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, Sharing::Process);
+  Sharing sharing = Sharing::Process;
+  const std::shared_ptr<Peer> peer = find_peer(host, &sharing);
+  Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, sharing);
   if (!ring.ok()) return ENOMEM;
-  Outgoing out{*ring, nullptr, to.nic, attr.dest_qp_num % kQpsMax};
-  Offer offer{*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num, 0, options_.copy == CopyMode::Cells};
-  const bool here = Registry::instance().visit(universe_, host, [&](LocalHost& local) { out.peer = local.self(); });
-  if (!here) {
-    out.peer = std::make_shared<Peer>(host);  // nobody has claimed it: posting will run into the retries
-    out.peer->lose();
-  }
-  nic.connect(qp, attributes, std::move(out));
-  Registry::instance().visit(universe_, host, [&](LocalHost& local) { local.take_offer(offer); });
+  nic.connect(qp, attributes, {*ring, peer, to.nic, attr.dest_qp_num % kQpsMax});
+  send_offer(*peer, host,
+             {*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num, 0, options_.copy == CopyMode::Cells});
   return 0;
+}
+
+// In this process, or in another, or nowhere: then it is lost and posting runs into the retries.
+std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* sharing) {
+  std::shared_ptr<Peer> peer;
+  if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { peer = local.self(); })) return peer;
+  if (rendezvous_ != nullptr) {
+    *sharing = Sharing::Host;
+    return rendezvous_->peer(host);
+  }
+  peer = std::make_shared<Peer>(host);
+  peer->lose();
+  return peer;
+}
+
+void SoftHost::send_offer(const Peer& peer, const std::string& host, Offer offer) {
+  if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { local.take_offer(offer); })) return;
+  if (rendezvous_ != nullptr) rendezvous_->offer(peer, std::move(offer));
 }
 
 int SoftHost::to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask) {

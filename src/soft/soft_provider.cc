@@ -1,7 +1,10 @@
 #include "src/soft/soft_provider.h"
 
+#include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/soft/soft_host.h"
+
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <bit>
@@ -35,9 +38,12 @@ Status SoftHost::start(int host_index) {
   universe_ = options_.fabric.identity;
   // A clock is a pointer to its word: hosts on different manual clocks never meet.
   if (options_.clock.manual()) universe_ += fmt::format("@{:x}", std::bit_cast<std::uintptr_t>(options_.clock));
-  Result<Segment> memory = Segment::create(sizeof(HostBoard), Sharing::Process);
+  const bool alone = options_.clock.manual();
+  Result<Segment> memory = Segment::create(sizeof(HostBoard), alone ? Sharing::Process : Sharing::Host);
   if (!memory.ok()) return memory.status();
-  board_ = std::make_shared<Board>(std::move(*memory), UniqueFd());
+  UniqueFd wake_fd(alone ? -1 : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (wake_fd.valid()) fork_close_fd(wake_fd.get());
+  board_ = std::make_shared<Board>(std::move(*memory), std::move(wake_fd));
   self_ = std::make_shared<Peer>(options_.host);
   self_->set_board(board_);
   for (const Fault& fault : options_.fabric.faults)
@@ -47,11 +53,27 @@ Status SoftHost::start(int host_index) {
     nics_.push_back(std::make_unique<Nic>(NicOptions{&options_.fabric, &faults_, board_.get(), options_.clock, ref}));
   }
   claimed_ = Registry::instance().claim(universe_, options_.host, this);
-  return claimed_ ? Errc::Ok : Errc::Exhausted;
+  if (!claimed_) return Errc::Exhausted;
+  if (alone) return Errc::Ok;
+  Result<std::unique_ptr<Rendezvous>> meeting = Rendezvous::open({universe_, options_.host, options_.copy, board_.get(), this});
+  if (!meeting.ok()) return meeting.status();
+  rendezvous_ = std::move(*meeting);
+  thread_ = std::thread([this] { run(); });
+  return Errc::Ok;
 }
 
 SoftHost::~SoftHost() {
   if (claimed_) Registry::instance().release(universe_, options_.host);
+  stop_.store(true, std::memory_order_release);
+  if (thread_.joinable()) {
+    board_->wake();
+    // A forked child has a copy of the object, but not the thread.
+    if (in_forked_child()) {
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
+  }
   if (self_ != nullptr) self_->lose();
   nics_.clear();
 }
@@ -79,6 +101,10 @@ SoftCounters SoftHost::counters(const std::string& name) const {
 
 void SoftHost::take_offer(const Offer& offer) {
   if (offer.to_nic >= 0 && offer.to_nic < static_cast<int>(nics_.size())) nics_[static_cast<std::size_t>(offer.to_nic)]->take_offer(offer);
+}
+
+void SoftHost::peer_changed(const Peer& peer) {
+  for (const std::unique_ptr<Nic>& nic : nics_) nic->peer_changed(peer);
 }
 
 }  // namespace mesh::soft

@@ -1,0 +1,285 @@
+#include "src/soft/rendezvous.h"
+
+#include "src/base/fork_guard.h"
+#include "src/base/log.h"
+#include "src/soft/copy.h"
+#include "src/soft/unix_socket.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace mesh::soft {
+
+namespace {
+
+constexpr std::uint64_t kListenerId = 0, kWakeId = 1;
+constexpr std::uint32_t kMagic = 0x6d736d74;
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3;
+
+struct Prefix {
+  std::uint32_t magic = kMagic, version = kVersion, type = 0, reserved = 0;
+};
+struct HelloMessage {  // with board and, if there is an agent, its wake descriptor; WELCOME is the same
+  Prefix prefix;
+  char host[40] = {};
+  std::uint64_t probe_address = 0, probe_value = 0;
+};
+struct OfferMessage {  // with the ring
+  Prefix prefix;
+  ibv_gid gid;
+  std::int32_t from_nic, to_nic;
+  std::uint32_t from_qp_num, to_qp_num, slots, streams;
+};
+constexpr std::size_t kMessageBytesMax = 256;
+static_assert(sizeof(HelloMessage) <= kMessageBytesMax && sizeof(OfferMessage) <= kMessageBytesMax);
+
+template <typename T>
+std::vector<std::byte> bytes_of(const T& value) {
+  const auto* from = reinterpret_cast<const std::byte*>(&value);
+  return {from, from + sizeof value};
+}
+
+UniqueFd duplicate(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (copy.valid()) fork_close_fd(copy.get());
+  return copy;
+}
+
+std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
+  std::uint64_t hash = 0xcbf29ce484222325u ^ seed;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Rendezvous>> Rendezvous::open(const RendezvousOptions& options) {
+  std::unique_ptr<Rendezvous> meeting(new Rendezvous(options));
+  meeting->listener_ = listen_abstract(meeting->name_of(options.host));
+  if (!meeting->listener_.valid()) {
+    if (errno == EADDRINUSE) return Errc::Exhausted;
+    LOG_WARN("soft fabric: host {} cannot be claimed: {}", options.host, std::strerror(errno));
+    return Errc::System;
+  }
+  meeting->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  if (meeting->epoll_.valid()) fork_close_fd(meeting->epoll_.get());
+  meeting->probe_ = hash_text(options.host, static_cast<std::uint64_t>(::getpid()) << 32);
+  const bool ok = meeting->watch(meeting->listener_.get(), kListenerId, EPOLLIN, EPOLL_CTL_ADD) &&
+                  meeting->watch(options.board->wake_fd(), kWakeId, EPOLLIN, EPOLL_CTL_ADD);
+  if (!ok) {
+    LOG_WARN("soft fabric: no epoll for host {}: {}", options.host, std::strerror(errno));
+    return Errc::System;
+  }
+  return meeting;
+}
+
+Rendezvous::~Rendezvous() {
+  for (auto& [id, connection] : connections_)
+    if (connection.peer != nullptr) connection.peer->lose();
+}
+
+std::string Rendezvous::name_of(const std::string& host) const {
+  const std::string text = fmt::format("{}\n{}\n{}", options_.universe, ::getuid(), host);
+  return fmt::format("mesh-soft-{:016x}{:016x}", hash_text(text, 0), hash_text(text, 0x9e3779b97f4a7c15u));
+}
+
+bool Rendezvous::watch(int fd, std::uint64_t id, std::uint32_t events, int how) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = id;
+  return ::epoll_ctl(epoll_.get(), how, fd, &event) == 0;
+}
+
+Rendezvous::Connection* Rendezvous::add(UniqueFd fd, std::uint64_t* id) {
+  *id = next_id_++;
+  if (connections_.size() >= kConnectionsMax || !watch(fd.get(), *id, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD)) return nullptr;
+  Connection& connection = connections_[*id];
+  connection.fd = std::move(fd);
+  return &connection;
+}
+
+std::shared_ptr<Peer> Rendezvous::peer(const std::string& host) {
+  std::lock_guard lock(mutex_);
+  for (auto& [id, connection] : connections_)
+    if (!connection.accepted && connection.peer->host() == host && !connection.peer->lost()) return connection.peer;
+  auto peer = std::make_shared<Peer>(host);
+  UniqueFd fd = connect_abstract(name_of(host));
+  const int error = errno;
+  std::uint64_t id = 0;
+  Connection* connection = nullptr;
+  if (fd.valid() && credentials_of(fd.get()).uid == ::getuid()) connection = add(std::move(fd), &id);
+  if (connection == nullptr) {
+    LOG_INFO("soft fabric: host {} does not answer: {}", host, std::strerror(error));
+    peer->lose();
+    return peer;
+  }
+  connection->peer = peer;
+  greet(*connection, kHello);
+  return peer;
+}
+
+void Rendezvous::greet(Connection& connection, std::uint32_t type) {
+  HelloMessage hello;
+  hello.prefix.type = type;
+  options_.host.copy(hello.host, sizeof hello.host - 1);
+  hello.probe_address = reinterpret_cast<std::uintptr_t>(&probe_);
+  hello.probe_value = probe_;
+  Message message{bytes_of(hello), {}};
+  message.fds.push_back(duplicate(options_.board->memory_fd()));
+  message.fds.push_back(duplicate(options_.board->wake_fd()));
+  send(connection, std::move(message));
+}
+
+void Rendezvous::offer(const Peer& peer, Offer offer) {
+  OfferMessage body{};
+  body.prefix.type = kOffer;
+  body.gid = offer.gid;
+  body.from_nic = offer.from_nic;
+  body.to_nic = offer.to_nic;
+  body.from_qp_num = offer.from_qp_num;
+  body.to_qp_num = offer.to_qp_num;
+  body.slots = offer.ring->slots();
+  body.streams = offer.streams ? 1 : 0;
+  Message message{bytes_of(body), {}};
+  message.fds.push_back(offer.ring->memory().take_fd());
+  std::lock_guard lock(mutex_);
+  for (auto& [id, connection] : connections_)
+    if (connection.peer.get() == &peer) return send(connection, std::move(message));
+}
+
+void Rendezvous::send(Connection& connection, Message message) {
+  connection.outbox.push_back(std::move(message));
+  for (auto& [id, other] : connections_)
+    if (&other == &connection) return flush(id, connection);
+}
+
+// What does not go now goes when there is room; a connection that is gone shows it by end of file.
+void Rendezvous::flush(std::uint64_t id, Connection& connection) {
+  while (!connection.outbox.empty()) {
+    const Message& message = connection.outbox.front();
+    std::vector<int> fds;
+    for (const UniqueFd& fd : message.fds)
+      if (fd.valid()) fds.push_back(fd.get());
+    const Io result = send_message(connection.fd.get(), message.bytes, fds);
+    if (result == Io::Again) break;
+    connection.outbox.pop_front();
+  }
+  const bool waits = !connection.outbox.empty();
+  if (waits == connection.waits_for_room) return;
+  connection.waits_for_room = waits;
+  watch(connection.fd.get(), id, EPOLLIN | EPOLLRDHUP | (waits ? EPOLLOUT : 0u), EPOLL_CTL_MOD);
+}
+
+void Rendezvous::poll_once(int timeout_ms) {
+  std::array<epoll_event, 32> events{};
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+  if (count <= 0) return;
+  std::lock_guard lock(mutex_);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    const std::uint64_t id = event.data.u64;
+    if (id == kListenerId) {
+      accept_all();
+    } else if (id == kWakeId) {
+      std::uint64_t value;
+      [[maybe_unused]] const ssize_t got = ::read(options_.board->wake_fd(), &value, sizeof value);
+    } else {
+      const auto it = connections_.find(id);
+      if (it == connections_.end()) continue;
+      if ((event.events & EPOLLOUT) != 0) flush(id, it->second);
+      if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive_all(id);
+    }
+  }
+}
+
+void Rendezvous::accept_all() {
+  for (UniqueFd fd = accept_connection(listener_.get()); fd.valid(); fd = accept_connection(listener_.get())) {
+    const Credentials who = credentials_of(fd.get());
+    if (who.uid != ::getuid()) {
+      LOG_WARN("soft fabric: process {} of user {} is not let in", who.pid, who.uid);
+      continue;
+    }
+    std::uint64_t id = 0;
+    if (Connection* connection = add(std::move(fd), &id); connection != nullptr) {
+      connection->accepted = true;
+      connection->pid = who.pid;
+    }
+  }
+}
+
+void Rendezvous::receive_all(std::uint64_t id) {
+  std::array<std::byte, kMessageBytesMax> buffer;
+  for (;;) {
+    Connection& connection = connections_.at(id);
+    Received received;
+    const Io result = receive_message(connection.fd.get(), buffer, &received);
+    if (result == Io::Again) return;
+    if (result == Io::Closed || !handle(connection, std::span(buffer).first(received.bytes), received)) return drop(id);
+  }
+}
+
+bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes, Received& received) {
+  Prefix prefix;
+  if (bytes.size() < sizeof prefix) return false;
+  std::memcpy(&prefix, bytes.data(), sizeof prefix);
+  if (prefix.magic != kMagic || prefix.version != kVersion) {
+    LOG_WARN("soft fabric: a peer speaks version {}, not {}", prefix.version, kVersion);
+    return false;
+  }
+  if (prefix.type == (connection.accepted ? kHello : kWelcome)) return handle_hello(connection, bytes, received);
+  return prefix.type == kOffer && connection.accepted && connection.peer != nullptr && handle_offer(connection, bytes, received);
+}
+
+bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received) {
+  HelloMessage hello;
+  if (bytes.size() != sizeof hello || !received.fds[0].valid()) return false;
+  std::memcpy(&hello, bytes.data(), sizeof hello);
+  hello.host[sizeof hello.host - 1] = '\0';
+  Result<Segment> memory = Segment::map(std::move(received.fds[0]), sizeof(HostBoard));
+  if (!memory.ok()) return false;
+  auto board = std::make_shared<Board>(std::move(*memory), std::move(received.fds[1]));
+  if (connection.accepted) {
+    connection.peer = std::make_shared<Peer>(hello.host);
+    connection.readable = can_read_process(connection.pid, hello.probe_address, hello.probe_value);
+    greet(connection, kWelcome);
+  }
+  connection.peer->set_board(std::move(board));
+  options_.events->peer_changed(*connection.peer);
+  return true;
+}
+
+bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte> bytes, Received& received) {
+  OfferMessage body;
+  if (bytes.size() != sizeof body || !received.fds[0].valid()) return false;
+  std::memcpy(&body, bytes.data(), sizeof body);
+  Result<std::shared_ptr<Ring>> ring = Ring::map(std::move(received.fds[0]), body.slots);
+  if (!ring.ok()) return false;
+  Offer offer{*ring,           connection.peer, body.gid,       body.from_nic, body.to_nic, body.from_qp_num,
+              body.to_qp_num, connection.pid,  body.streams != 0};
+  if (options_.copy == CopyMode::Cells || (options_.copy == CopyMode::Auto && !connection.readable)) offer.streams = true;
+  if (options_.copy == CopyMode::Cma && !offer.streams && !connection.readable) {
+    LOG_WARN("soft fabric: the memory of host {} (process {}) cannot be read, and copying by cells is switched off",
+             connection.peer->host(), connection.pid);
+    offer.ring->set_state(TargetState::Dead);
+    return true;
+  }
+  options_.events->take_offer(offer);
+  return true;
+}
+
+void Rendezvous::drop(std::uint64_t id) {
+  const auto it = connections_.find(id);
+  const std::shared_ptr<Peer> peer = it->second.peer;
+  connections_.erase(it);
+  if (peer == nullptr) return;
+  peer->lose();
+  options_.events->peer_changed(*peer);
+}
+
+}  // namespace mesh::soft

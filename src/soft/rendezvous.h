@@ -1,0 +1,94 @@
+#pragma once
+// Where hosts of one fabric in different processes meet: an abstract unix socket per host, whose bind is the claim of its name.
+// Who wants to send to a host connects to it, shows its board, and offers rings as memfds; end of file means the host is lost.
+// Only processes of the same user are let in.
+// Thread: peer() and offer() from any; poll_once() from one thread. Nothing blocks except poll_once for its timeout.
+// Bounds: kConnectionsMax.
+
+#include <mesh/status.h>
+
+#include "src/base/unique_fd.h"
+#include "src/soft/board.h"
+#include "src/soft/nic.h"
+#include "src/soft/soft_provider.h"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::soft {
+
+inline constexpr std::size_t kConnectionsMax = 4096;
+
+// What the rendezvous tells its host, from within poll_once().
+class RendezvousEvents {
+ public:
+  virtual void take_offer(const Offer& offer) = 0;
+  virtual void peer_changed(const Peer& peer) = 0;
+
+ protected:
+  ~RendezvousEvents() = default;
+};
+
+struct RendezvousOptions {
+  std::string universe, host;
+  CopyMode copy = CopyMode::Auto;
+  Board* board = nullptr;  // ours, outlives the rendezvous
+  RendezvousEvents* events = nullptr;
+};
+
+class Rendezvous {
+ public:
+  // Exhausted: another process has claimed the host.
+  static Result<std::unique_ptr<Rendezvous>> open(const RendezvousOptions& options);
+  ~Rendezvous();
+
+  // The host as another process has it; lost already if none does.
+  std::shared_ptr<Peer> peer(const std::string& host);
+  void offer(const Peer& peer, Offer offer);
+
+  // Handles what has arrived; waits for it at most that long, -1: without end, or until our board is woken.
+  void poll_once(int timeout_ms);
+
+ private:
+  struct Message {
+    std::vector<std::byte> bytes;
+    std::vector<UniqueFd> fds;
+  };
+  struct Connection {
+    UniqueFd fd;
+    std::shared_ptr<Peer> peer;  // accepted: null before its HELLO
+    bool accepted = false;
+    pid_t pid = 0;
+    bool readable = false;  // accepted: its memory, with process_vm_readv
+    bool waits_for_room = false;
+    std::deque<Message> outbox;
+  };
+  explicit Rendezvous(const RendezvousOptions& options) : options_(options) {}
+  std::string name_of(const std::string& host) const;
+  bool watch(int fd, std::uint64_t id, std::uint32_t events, int how);
+  Connection* add(UniqueFd fd, std::uint64_t* id);
+  void accept_all();
+  void receive_all(std::uint64_t id);
+  bool handle(Connection& connection, std::span<const std::byte> bytes, Received& received);
+  bool handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received);
+  bool handle_offer(Connection& connection, std::span<const std::byte> bytes, Received& received);
+  void greet(Connection& connection, std::uint32_t type);
+  void send(Connection& connection, Message message);
+  void flush(std::uint64_t id, Connection& connection);
+  void drop(std::uint64_t id);
+
+  const RendezvousOptions options_;
+  std::mutex mutex_;
+  UniqueFd epoll_, listener_;
+  std::map<std::uint64_t, Connection> connections_;
+  std::uint64_t next_id_ = 2;  // 0 is the listener, 1 the wake descriptor
+  std::uint64_t probe_ = 0;    // a peer reads it to see whether it can
+};
+
+}  // namespace mesh::soft

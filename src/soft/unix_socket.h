@@ -1,0 +1,40 @@
+#pragma once
+// Abstract unix sockets that carry small messages with file descriptors, never blocking.
+// Thread: any. Bounds: kMessageBytesMax, kMessageFdsMax.
+
+#include "src/base/unique_fd.h"
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace mesh::soft {
+
+inline constexpr std::size_t kMessageFdsMax = 2;
+
+enum class Io : unsigned char { Done, Again, Closed };
+
+struct Received {
+  std::size_t bytes = 0;
+  std::array<UniqueFd, kMessageFdsMax> fds;
+};
+
+// Invalid with errno; EADDRINUSE: somebody has the name.
+UniqueFd listen_abstract(const std::string& name);
+// Invalid with errno; ECONNREFUSED: nobody has the name.
+UniqueFd connect_abstract(const std::string& name);
+UniqueFd accept_connection(int listener);
+
+Io send_message(int fd, std::span<const std::byte> bytes, std::span<const int> fds);
+Io receive_message(int fd, std::span<std::byte> buffer, Received* out);
+
+struct Credentials {
+  pid_t pid = 0;
+  uid_t uid = static_cast<uid_t>(-1);
+};
+Credentials credentials_of(int fd);
+
+}  // namespace mesh::soft
