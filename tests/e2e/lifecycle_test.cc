@@ -7,7 +7,7 @@
 namespace mesh::e2e {
 namespace {
 
-const Scenario any_version("any_version", [](Peer& peer) {
+void drive_version(Peer& peer) {
   const int version = std::stoi(peer.argument());
   const auto api = peer.load(version);
   require(api->version() == version && std::string(api->name()) == "Mesh", "another table than asked for");
@@ -25,7 +25,8 @@ const Scenario any_version("any_version", [](Peer& peer) {
   peer.barrier();
   line.close();
   require_success(communicator->close(), "finalize");
-});
+}
+const Scenario any_version("any_version", drive_version);
 class Version : public testing::TestWithParam<int> {};
 TEST_P(Version, DrivesATransfer) { expect_run(any_version, {.argument = std::to_string(GetParam())}); }
 INSTANTIATE_TEST_SUITE_P(NcclNet, Version, testing::Range(driver::kNetVersionMin, driver::kNetVersionMax + 1),
