@@ -204,7 +204,6 @@ bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std
     case MessageType::Revoke: return handle(&EngineImpl::on_revoke, up);
     case MessageType::Revoked: return handle(&EngineImpl::on_revoked, up);
     case MessageType::Close: return handle(&EngineImpl::on_close, up);
-    case MessageType::Closed: return true;
     case MessageType::Bye: return handle(&EngineImpl::on_bye, up);
   }
   return false;

@@ -220,11 +220,6 @@ void fields(Io& io, typename Io::template Of<Close>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Closed>& body) {
-  io.u32(body.channel, {0, kChannelsMax - 1});
-}
-
-template <typename Io>
 void fields(Io&, typename Io::template Of<Bye>&) {}
 
 void write_header(const FrameHeader& header, std::span<std::byte> out) {
@@ -297,7 +292,6 @@ Bytes encode(FrameHeader header, const Opened& body) { return encode_frame(heade
 Bytes encode(FrameHeader header, const Revoke& body) { return encode_frame(header, MessageType::Revoke, body); }
 Bytes encode(FrameHeader header, const Revoked& body) { return encode_frame(header, MessageType::Revoked, body); }
 Bytes encode(FrameHeader header, const Close& body) { return encode_frame(header, MessageType::Close, body); }
-Bytes encode(FrameHeader header, const Closed& body) { return encode_frame(header, MessageType::Closed, body); }
 Bytes encode(FrameHeader header, const Bye& body) { return encode_frame(header, MessageType::Bye, body); }
 
 Status decode(const std::byte* body, std::size_t size, Hello* out) { return decode_body(body, size, out); }
@@ -310,7 +304,6 @@ Status decode(const std::byte* body, std::size_t size, Opened* out) { return dec
 Status decode(const std::byte* body, std::size_t size, Revoke* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Revoked* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Close* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Closed* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Bye* out) { return decode_body(body, size, out); }
 
 }  // namespace mesh::engine

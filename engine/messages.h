@@ -34,7 +34,6 @@ enum class MessageType : std::uint16_t {
   Revoke,     // either: take back these credits / stop sending on this channel
   Revoked,    // the answer, after the last use has completed
   Close,      // either: my side of this channel is closed
-  Closed,     // the answer
   Bye,        // the link has no channels left; no more after this
 };
 
@@ -114,9 +113,6 @@ struct Close {
   std::uint32_t channel = 0;
   std::uint64_t messages = 0;  // sender: announced in all; receiver: credits given in all
 };
-struct Closed {
-  std::uint32_t channel = 0;
-};
 struct Bye {};
 
 using Bytes = std::vector<std::byte>;
@@ -132,7 +128,6 @@ Bytes encode(FrameHeader header, const Opened& body);
 Bytes encode(FrameHeader header, const Revoke& body);
 Bytes encode(FrameHeader header, const Revoked& body);
 Bytes encode(FrameHeader header, const Close& body);
-Bytes encode(FrameHeader header, const Closed& body);
 Bytes encode(FrameHeader header, const Bye& body);
 
 // Protocol: bad magic, another version (kept in *peer_version), unknown type or body over kBodyBytesMax.
@@ -149,7 +144,6 @@ Status decode(const std::byte* body, std::size_t size, Opened* out);
 Status decode(const std::byte* body, std::size_t size, Revoke* out);
 Status decode(const std::byte* body, std::size_t size, Revoked* out);
 Status decode(const std::byte* body, std::size_t size, Close* out);
-Status decode(const std::byte* body, std::size_t size, Closed* out);
 Status decode(const std::byte* body, std::size_t size, Bye* out);
 
 }  // namespace mesh::engine

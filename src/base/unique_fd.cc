@@ -7,7 +7,8 @@
 namespace mesh {
 
 void UniqueFd::reset(int fd) noexcept {
-  if (fd_ >= 0) {
+  // In a forked child the handler has closed it, and the number may be somebody else's by now.
+  if (fd_ >= 0 && !in_forked_child()) {
     fork_forget_fd(fd_);
     ::close(fd_);
   }

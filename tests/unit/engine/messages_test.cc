@@ -92,10 +92,6 @@ Close sample<Close>() {
   return {8, 123456789};
 }
 template <>
-Closed sample<Closed>() {
-  return {9};
-}
-template <>
 Bye sample<Bye>() {
   return {};
 }
@@ -119,7 +115,7 @@ Status decode_changed(Change&& change) {
 template <typename Body>
 class Message : public ::testing::Test {};
 
-using Bodies = ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Closed, Bye>;
+using Bodies = ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye>;
 TYPED_TEST_SUITE(Message, Bodies);
 
 }  // namespace
@@ -285,7 +281,6 @@ TEST(MessageChannel, NumbersOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Revoke>([](Revoke& body) { body.channel = kChannelsMax; }).ok());
   EXPECT_FALSE(decode_changed<Revoked>([](Revoked& body) { body.channel = kChannelsMax; }).ok());
   EXPECT_FALSE(decode_changed<Close>([](Close& body) { body.channel = kChannelsMax; }).ok());
-  EXPECT_FALSE(decode_changed<Closed>([](Closed& body) { body.channel = kChannelsMax; }).ok());
 }
 
 TEST(MessageRevoke, CreditRangeMustNotWrap) {
@@ -302,14 +297,14 @@ TEST(MessageRefuse, ReasonMustBeAnError) {
 }
 
 TEST(FrameHeader, LayoutIsFixedAndLittleEndian) {
-  const Bytes frame = encode(sample_header(), Closed{0x0102});
+  const Bytes frame = encode(sample_header(), Close{0x0102, 7});
   const auto at = [&](std::size_t index) { return std::to_integer<unsigned>(frame[index]); };
-  ASSERT_EQ(frame.size(), kFrameHeaderBytes + 4);
+  ASSERT_EQ(frame.size(), kFrameHeaderBytes + 12);
   EXPECT_EQ(at(0), 0x4au);
   EXPECT_EQ(at(3), 0x4du);
   EXPECT_EQ(at(4), kProtocolVersion);
-  EXPECT_EQ(at(6), static_cast<unsigned>(MessageType::Closed));
-  EXPECT_EQ(at(8), 4u);
+  EXPECT_EQ(at(6), static_cast<unsigned>(MessageType::Close));
+  EXPECT_EQ(at(8), 12u);
   EXPECT_EQ(at(12), 0x04u);
   EXPECT_EQ(at(16), 0x88u);
   EXPECT_EQ(at(24), 0x40u);
