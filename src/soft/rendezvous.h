@@ -11,6 +11,7 @@
 #include "src/soft/board.h"
 #include "src/soft/nic.h"
 #include "src/soft/soft_provider.h"
+#include "src/soft/unix_socket.h"
 
 #include <cstdint>
 #include <deque>
