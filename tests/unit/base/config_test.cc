@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadValue{"NCCL_MESH_SLOTS", "16", "a power of two"}, BadValue{"NCCL_MESH_THREADS", "-2", "0..8 or auto"},
                     BadValue{"NCCL_MESH_INLINE", "513", "0..512 or auto"}, BadValue{"NCCL_MESH_WR_BYTES", "1T", "4K..1G"},
                     BadValue{"NCCL_MESH_WR_BYTES", "2G", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "-4K", "4K..1G"},
-                    BadValue{"NCCL_MESH_WR_BYTES", "K", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "9999999999999999G", "4K..1G"},
+                    BadValue{"NCCL_MESH_WR_BYTES", "K", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "18014398509481988K", "4K..1G"},
                     BadValue{"NCCL_MESH_STRIPE_BYTES", "1000", "a multiple of 128"},
                     BadValue{"NCCL_MESH_FABRIC", "tcp", "rdma or soft:FILE"},
                     BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"},
