@@ -21,22 +21,27 @@ constexpr const char* kFooter =
 void add_sizes(CLI::App& app, Options& options) {
   app.add_option("-b,--minbytes", options.bytes_min, "Smallest size; K, M, G are powers of 1024")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{0}, kBytesLimit));
+      ->check(CLI::Range(std::size_t{0}, kBytesLimit))
+      ->option_text("SIZE");
   app.add_option("-e,--maxbytes", options.bytes_max, "Largest size")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{0}, kBytesLimit));
+      ->check(CLI::Range(std::size_t{0}, kBytesLimit))
+      ->option_text("SIZE");
   app.add_option("-f,--stepfactor", options.step_factor, "Multiply by this from size to size (1: add --stepbytes)")
       ->check(CLI::Range(1, 1024));
   app.add_option("-i,--stepbytes", options.step_bytes, "Add this from size to size")
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, kBytesLimit));
+      ->check(CLI::Range(std::size_t{1}, kBytesLimit))
+      ->option_text("SIZE");
 }
 
 void add_run(CLI::App& app, Options& options) {
   app.add_option("-n,--iters", options.iterations, "Timed iterations per size")->check(CLI::Range(1, 1000000));
   app.add_option("-w,--warmup_iters", options.warmup, "Iterations before, not timed")->check(CLI::Range(0, 1000000));
   app.add_option("-c,--check", options.checks, "Verified runs per size, every byte against its place")->check(CLI::Range(0, 1000));
-  app.add_option("-d,--datatype", options.type, "uint8, int32, int64, float, double")->transform(CLI::CheckedTransformer(kTypes));
+  app.add_option("-d,--datatype", options.type, "uint8, int32, int64, float, double")
+      ->transform(CLI::CheckedTransformer(kTypes))
+      ->option_text("NAME");
   static std::string operation = "sum";
   app.add_option("-o,--op", operation, "Reduction")->check(CLI::IsMember({"sum"}));
   app.add_option("--channels", options.channels, "Connections per pair of ranks, the data spread over them")
@@ -88,7 +93,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   app.footer(kFooter);
   app.add_option("collective", options.kind, "all_reduce, sendrecv or alltoall")
       ->required()
-      ->transform(CLI::CheckedTransformer(kKinds));
+      ->transform(CLI::CheckedTransformer(kKinds))
+      ->option_text("REQUIRED");
   add_sizes(app, options);
   add_run(app, options);
   add_place(app, options);
