@@ -338,8 +338,8 @@ TEST(FrameHeader, TypeLengthReservedAndSizeAreChecked) {
     frame[at] = std::byte{value};
     return decode_header(frame.data(), frame.size(), nullptr).code();
   };
-  EXPECT_EQ(decoded(6, 12), Errc::Ok);
-  EXPECT_EQ(decoded(6, 13), Errc::Protocol);
+  EXPECT_EQ(decoded(6, 11), Errc::Ok);
+  EXPECT_EQ(decoded(6, 12), Errc::Protocol);
   EXPECT_EQ(decoded(6, 0), Errc::Protocol);
   EXPECT_EQ(decoded(7, 1), Errc::Protocol);
   EXPECT_EQ(decoded(9, kBodyBytesMax >> 8), Errc::Ok);
