@@ -1,0 +1,67 @@
+#pragma once
+// An endpoint of a soft fabric in a process of its own, driven by short commands over a socket pair. Forked from the test before
+// it has any thread of ours.
+// Thread: the test's.
+
+#include "tests/contract/endpoint_pair.h"
+
+#include "src/soft/soft_provider.h"
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace mesh::contract {
+
+struct EndpointName {
+  ibv_gid gid{};
+  std::uint32_t qp_num = 0, rkey = 0;
+  std::uint64_t address = 0;
+};
+
+class OtherProcess {
+ public:
+  OtherProcess(const soft::SoftOptions& options, const PairOptions& pair);
+  ~OtherProcess();  // ends the process
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+
+  const EndpointName& name() const { return name_; }
+  bool connect(const EndpointName& peer);
+  bool post_receives(std::uint32_t count);
+  bool write(const EndpointName& to, std::uint32_t bytes, std::uint32_t imm);  // with announcement; waits for its completion
+  bool fill(std::uint8_t seed);                                               // every byte of its memory, by position
+  bool holds(std::uint8_t seed, std::uint32_t bytes);                         // its memory, by position
+  ibv_wc next_receive();                                                      // polls until there is one
+  bool deregister();
+  bool nap();  // from now on it only waits for commands and polls nothing: its agent must do
+
+  void kill();
+  void stop();
+  void resume();
+
+ private:
+  enum class Verb : std::uint32_t { Connect, PostReceives, Write, Fill, Holds, NextReceive, Deregister, Nap };
+  struct Command {
+    Verb verb;
+    EndpointName peer;
+    std::uint32_t value = 0, bytes = 0;
+  };
+  struct Answer {
+    std::uint32_t good = 0;
+    EndpointName name;
+    ibv_wc wc{};
+  };
+  class Server;
+  [[noreturn]] static void serve(int fd, soft::SoftOptions options, const PairOptions& pair);
+  Answer ask(const Command& command);
+
+  pid_t pid_ = 0;
+  int fd_ = -1;
+  EndpointName name_;
+};
+
+std::byte expected_byte(std::uint8_t seed, std::size_t position);
+
+}  // namespace mesh::contract
