@@ -1,0 +1,214 @@
+// What NCCL may rely on in isend, irecv and test, over the engine's own classes on the software fabric.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::Talk;
+
+constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+
+TEST(Message, EverySizeArrivesWhole) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, 3 << 20);
+  for (const std::size_t bytes : {1u, 7u, 8u, 63u, 65u, 220u, 221u, 8192u, 8193u, 65536u, 65537u, 524288u, 524289u, 3u << 20}) {
+    talk.exchange(bytes);
+    ASSERT_FALSE(HasFailure()) << bytes << " bytes";
+  }
+}
+
+TEST(Message, ZeroBytesIsAMessage) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, 64);
+  const Request* before = nullptr;
+  for (int i = 0; i < 100; ++i) {
+    const auto receiving = irecv(*talk.pair.receive, {});
+    ASSERT_TRUE(receiving.ok());
+    EXPECT_NE(*receiving, before);
+    before = *receiving;
+    std::size_t bytes = 99;
+    EXPECT_EQ(test(**receiving, &bytes).code(), Errc::WouldBlock) << "nothing was sent yet";
+    const auto sending = isend(*talk.pair.send, {});
+    ASSERT_TRUE(sending.ok());
+    EXPECT_TRUE(bed.finish(*sending).ok());
+    EXPECT_TRUE(bed.finish(*receiving, &bytes).ok());
+    EXPECT_EQ(bytes, 0u);
+  }
+}
+
+TEST(Message, ReceiveMayBeLarger) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, 1 << 20);
+  for (const std::size_t bytes : {std::size_t{3}, std::size_t{5000}, std::size_t{300'001}}) {
+    const auto receiving = talk.receive({.bytes = 1 << 20});
+    const auto sending = talk.send({.bytes = bytes});
+    std::size_t received = 0;
+    EXPECT_TRUE(bed.finish(*sending).ok());
+    EXPECT_TRUE(bed.finish(*receiving, &received).ok());
+    EXPECT_EQ(received, bytes);
+  }
+}
+
+TEST(Message, EndedRequestIsNotAnsweredTwice) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, 64);
+  const auto receiving = talk.receive({.bytes = 8});
+  const auto sending = talk.send({.bytes = 8});
+  EXPECT_TRUE(bed.finish(*sending).ok());
+  EXPECT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_EQ(test(**sending, nullptr).code(), Errc::InvalidArgument);
+  EXPECT_EQ(test(**receiving, nullptr).code(), Errc::InvalidArgument);
+}
+
+TEST(Message, OutOfRequestsIsWouldBlock) {
+  TransferPolicy policy;
+  policy.slots = 32;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, 1024);
+  std::deque<Request*> sends, receives;
+  for (std::size_t i = 0; i < 32; ++i) sends.push_back(talk.send({.at = i, .bytes = 1}).value());
+  EXPECT_EQ(talk.send({.at = 40, .bytes = 1}).code(), Errc::WouldBlock);
+  for (std::size_t i = 0; i < 32; ++i) receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
+  EXPECT_EQ(talk.receive({.at = 40, .bytes = 1}).code(), Errc::WouldBlock);
+  for (int i = 0; i < 2; ++i) {  // one ends, one more fits, not two
+    EXPECT_TRUE(bed.finish(sends.front()).ok());
+    EXPECT_TRUE(bed.finish(receives.front()).ok());
+    sends.pop_front(), receives.pop_front();
+    sends.push_back(talk.send({.at = 40, .bytes = 1}).value());
+    receives.push_back(talk.receive({.at = 40, .bytes = 1}).value());
+    ASSERT_NE(sends.back(), nullptr);
+    ASSERT_NE(receives.back(), nullptr);
+    EXPECT_EQ(talk.send({.at = 41, .bytes = 1}).code(), Errc::WouldBlock);
+    EXPECT_EQ(talk.receive({.at = 41, .bytes = 1}).code(), Errc::WouldBlock);
+  }
+  while (!sends.empty()) {
+    EXPECT_TRUE(bed.finish(sends.front()).ok());
+    EXPECT_TRUE(bed.finish(receives.front()).ok());
+    sends.pop_front(), receives.pop_front();
+  }
+  EXPECT_TRUE(talk.holds(0, 0, 32));
+}
+
+TEST(Message, OpOfAnotherTagIsPassedOverAndOrderWithinATagKept) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, 100'000);
+  constexpr std::size_t kStep = 10'000;
+  const std::array<std::uint32_t, 8> sent{7, 5, 5, 7, 9, 5, 9, 7};
+  const std::array<std::uint32_t, 8> received{5, 5, 5, 9, 7, 7, 9, 7};
+  const std::array<std::size_t, 8> meets{1, 2, 5, 4, 0, 3, 6, 7};  // which send each receive must get
+  std::vector<Request*> open;
+  for (std::size_t i = 0; i < sent.size(); ++i)
+    open.push_back(talk.send({.at = i * kStep, .bytes = 9000 + i, .tag = sent[i]}).value());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    Request* const receiving = talk.receive({.at = i * kStep, .bytes = kStep, .tag = received[i]}).value();
+    std::size_t bytes = 0;
+    ASSERT_TRUE(bed.finish(receiving, &bytes).ok());
+    EXPECT_EQ(bytes, 9000 + meets[i]);
+    EXPECT_TRUE(talk.holds(i * kStep, meets[i] * kStep, bytes)) << "receive " << i;
+  }
+  for (Request* request : open) EXPECT_TRUE(bed.finish(request).ok());
+}
+
+TEST(Message, SendLargerThanItsReceiveFailsBothAndTheChannelGoesOn) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, 2 << 20);
+  struct Case {
+    std::size_t sent, room;
+  };
+  for (const Case& each : {Case{2, 1}, Case{100, 0}, Case{9000, 8999}, Case{2 << 20, 300'000}}) {
+    const testkit::LogCapture log;
+    std::fill(talk.target.begin(), talk.target.end(), std::byte{0xcc});
+    const auto receiving = talk.receive({.bytes = each.room});
+    const auto sending = talk.send({.bytes = each.sent});
+    EXPECT_EQ(bed.finish(*sending).code(), Errc::Truncated);
+    EXPECT_EQ(bed.finish(*receiving).code(), Errc::Truncated);
+    for (const std::byte byte : talk.target) ASSERT_EQ(byte, std::byte{0xcc}) << "no byte of it may be written";
+    const std::string text = fmt::format("a send of {} bytes met a receive of {} bytes", each.sent, each.room);
+    EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << log.joined();  // one a side
+    talk.exchange(100'000);
+    ASSERT_FALSE(HasFailure()) << each.sent << " into " << each.room;
+  }
+}
+
+TEST(Message, RangeOutsideItsMemoryHandleIsRefused) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, 4096);
+  const testkit::LogCapture log;
+  EXPECT_EQ(talk.send({.at = 4000, .bytes = 97}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(talk.receive({.at = 4096, .bytes = 1}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(isend(*talk.pair.send, {.data = talk.source.data(), .bytes = 1}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(log.count(LogLevel::Warn, "not within the memory handle"), 3);
+  talk.exchange(4096);
+}
+
+// 32 slots and 70,000 messages: every slot is used 2,187 times, so that the 10 bits of the generation on the wire wrap twice.
+TEST(Message, SlotsAndGenerationsWrap) {
+  TransferPolicy policy;
+  policy.slots = 32;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, 1 << 16);
+  constexpr std::uint64_t kMessages = 70'000;
+  constexpr std::size_t kBytes = 24;
+  const auto place = [](std::uint64_t message) { return static_cast<std::size_t>(message * 37 % 60'000); };
+  struct Open {
+    Request* request;
+    std::uint64_t message;
+  };
+  std::deque<Open> sends, receives;
+  std::uint64_t next_send = 0, next_receive = 0, received = 0;
+  for (std::uint64_t round = 0; received < kMessages && round < 10 * kMessages; ++round) {
+    while (next_receive < kMessages && receives.size() < 30) {
+      // A target of its own for each open receive, far from the next one's.
+      receives.push_back({talk.receive({.at = next_receive % 64 * 512, .bytes = kBytes}).value(), next_receive});
+      ++next_receive;
+    }
+    while (next_send < kMessages && sends.size() < 30) {
+      sends.push_back({talk.send({.at = place(next_send), .bytes = kBytes}).value(), next_send});
+      ++next_send;
+    }
+    bed.data_round();
+    while (!sends.empty() && test(*sends.front().request, nullptr).ok()) sends.pop_front();
+    while (!receives.empty() && test(*receives.front().request, nullptr).ok()) {
+      const std::uint64_t message = receives.front().message;
+      ASSERT_TRUE(talk.holds(message % 64 * 512, place(message), kBytes)) << "message " << message;
+      receives.pop_front();
+      ++received;
+    }
+  }
+  EXPECT_EQ(received, kMessages);
+  EXPECT_EQ(bed.stats(1).late_announcements, 0u);
+}
+
+TEST(Message, LargeMessageDoesNotHoldUpAnotherChannel) {
+  Bed bed({});
+  Talk large(bed, kA, kB, 64 << 20);
+  Talk small(bed, kA, kB, 1 << 20);
+  for (const std::size_t bytes : {std::size_t{2048}, std::size_t{20'000}}) {  // on express, and on a queue pair the large one uses
+    const auto large_receive = large.receive({.bytes = 64 << 20});
+    const auto large_send = large.send({.bytes = 64 << 20});
+    for (int i = 0; i < 5; ++i) bed.data_round();
+    for (int message = 0; message < 8; ++message) {
+      const auto receiving = small.receive({.bytes = bytes});
+      const auto sending = small.send({.bytes = bytes});
+      int rounds = 0;
+      while (test(**receiving, nullptr).code() == Errc::WouldBlock && rounds < 1000) bed.data_round(), ++rounds;
+      EXPECT_LE(rounds, bytes <= 8192 ? 4 : 12) << bytes << " bytes, message " << message;
+      EXPECT_TRUE(bed.finish(*sending).ok());
+    }
+    EXPECT_EQ(test(**large_receive, nullptr).code(), Errc::WouldBlock) << "the large one was to be under way all the time";
+    EXPECT_TRUE(bed.finish(*large_send).ok());
+    EXPECT_TRUE(bed.finish(*large_receive).ok());
+    EXPECT_TRUE(large.holds(0, 0, 64 << 20));
+  }
+}
+
+}  // namespace
+}  // namespace mesh
