@@ -44,14 +44,18 @@ int Communicator::open() {
 }
 
 int Communicator::close() {
-  progress_.reset();
+  if (progress_ != nullptr) progress_->stop();
   service_.reset();
   if (!std::exchange(open_, false)) return kNetSuccess;
   return api_.finalize(std::exchange(context_, nullptr));
 }
 
+int Communicator::on_service(const std::function<int()>& work) {
+  return service_ != nullptr ? service_->call(work) : kNetInvalidUsage;
+}
+
 int Communicator::listen(Listening& listening) {
-  return service_->call([&] {
+  return on_service([&] {
     NetProperties properties;
     const int result = api_.properties(options_.device, &properties);
     if (result != kNetSuccess) return result;
@@ -61,23 +65,23 @@ int Communicator::listen(Listening& listening) {
 }
 
 int Communicator::close_listen(void* comm) {
-  return service_->call([&] { return api_.close_listen(comm); });
+  return on_service([&] { return api_.close_listen(comm); });
 }
 
 int Communicator::close_send(void* comm) {
-  return service_->call([&] { return api_.close_send(comm); });
+  return on_service([&] { return api_.close_send(comm); });
 }
 
 int Communicator::close_recv(void* comm) {
-  return service_->call([&] { return api_.close_recv(comm); });
+  return on_service([&] { return api_.close_recv(comm); });
 }
 
 int Communicator::reg_mr(void* comm, const NetRegion& region, void** mhandle) {
-  return service_->call([&] { return api_.reg_mr(comm, region, mhandle); });
+  return on_service([&] { return api_.reg_mr(comm, region, mhandle); });
 }
 
 int Communicator::dereg_mr(void* comm, void* mhandle) {
-  return service_->call([&] { return api_.dereg_mr(comm, mhandle); });
+  return on_service([&] { return api_.dereg_mr(comm, mhandle); });
 }
 
 std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote, milliseconds timeout) {

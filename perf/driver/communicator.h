@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 
@@ -47,6 +48,7 @@ class Communicator {
   void* context() const noexcept { return context_; }
   int device_count() const noexcept { return device_count_; }
   const NetProperties& properties() const noexcept { return properties_; }
+  // Stopped after close(), but there as long as this is.
   ProgressThread& progress() noexcept { return *progress_; }
   ServiceThread& service() noexcept { return *service_; }
 
@@ -63,6 +65,8 @@ class Communicator {
   std::future<CommOutcome> start_accept(void* listen_comm, milliseconds timeout);
 
  private:
+  int on_service(const std::function<int()>& work);  // kNetInvalidUsage: closed
+
   NetApi& api_;
   const CommunicatorOptions options_;
   void* context_ = nullptr;

@@ -30,7 +30,7 @@ const Scenario any_version("any_version", drive_version);
 class Version : public testing::TestWithParam<int> {};
 TEST_P(Version, DrivesATransfer) { expect_run(any_version, {.argument = std::to_string(GetParam())}); }
 INSTANTIATE_TEST_SUITE_P(NcclNet, Version, testing::Range(driver::kNetVersionMin, driver::kNetVersionMax + 1),
-                         [](const auto& version) { return "v" + std::to_string(version.param); });
+                         [](const auto& version) { return std::string("v").append(std::to_string(version.param)); });
 
 const Scenario cycles("cycles", [](Peer& peer) {
   constexpr int kCycles = 10;
