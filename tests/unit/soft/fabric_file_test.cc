@@ -1,0 +1,144 @@
+#include "src/soft/fabric_file.h"
+
+#include "src/base/log.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mesh::soft {
+
+namespace {
+
+std::string g_line;
+
+// The one line that a refusal leaves; empty when the text was accepted.
+std::string refusal(const std::string& text) {
+  g_line.clear();
+  set_log_sink([](LogLevel, const char*, int, const char* line) { g_line += line; });
+  const Result<FabricFile> file = parse(text);
+  set_log_sink(nullptr);
+  EXPECT_EQ(file.ok(), g_line.empty()) << g_line;
+  EXPECT_EQ(g_line.find('\n'), std::string::npos);
+  EXPECT_TRUE(file.ok() || file.code() == Errc::InvalidArgument);
+  return g_line;
+}
+
+std::string file_with(const std::string& nics_a, const std::string& nics_b, const std::string& links) {
+  return R"({"name": "t", "hosts": [{"name": "a", "nics": [)" + nics_a + R"(]}, {"name": "b", "nics": [)" + nics_b +
+         R"(]}], "links": [)" + links + "]}";
+}
+
+const std::string kNicA = R"({"name": "n0", "address": "10.0.12.1/24"})";
+const std::string kNicB = R"({"name": "n0", "address": "10.0.12.2/24"})";
+const std::string kLink = R"({"ends": ["a/n0", "b/n0"]})";
+
+TEST(FabricFile, ReadsEveryField) {
+  const Result<FabricFile> file = parse(file_with(
+      R"({"name": "n0", "address": "10.0.12.1/24", "guid": "abc123", "pci": "/sys/devices/x", "numa": 1})", kNicB,
+      R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "delay_us": 1.5, "mtu": 1024, "qp_gbps": 64})"));
+  ASSERT_TRUE(file.ok());
+  const NicSpec& nic = file->hosts[0].nics[0];
+  EXPECT_EQ(nic.guid, 0xabc123u);
+  EXPECT_EQ(nic.pci, "/sys/devices/x");
+  EXPECT_EQ(nic.numa, 1);
+  EXPECT_EQ(nic.prefix_len, 24);
+  EXPECT_EQ(nic.gid.raw[10], 0xff);
+  EXPECT_EQ(nic.gid.raw[15], 1);
+  EXPECT_EQ(nic.link, 0);
+  const LinkSpec& link = file->links[0];
+  EXPECT_DOUBLE_EQ(link.gbps, 100);
+  EXPECT_EQ(link.delay_ns, 1500u);
+  EXPECT_EQ(link.mtu, 1024u);
+  EXPECT_DOUBLE_EQ(link.qp_gbps, 64);
+}
+
+TEST(FabricFile, GuidsDifferUnlessTheFileSaysOtherwise) {
+  const Result<FabricFile> file = parse(file_with(
+      R"({"name": "n0", "address": "10.0.1.1/24"}, {"name": "n1", "address": "10.0.2.1/24", "guid": "7"},
+         {"name": "n2", "address": "10.0.3.1/24", "guid": "7"})",
+      kNicB, ""));
+  ASSERT_TRUE(file.ok());
+  const std::vector<NicSpec>& nics = file->hosts[0].nics;
+  EXPECT_NE(nics[0].guid, nics[1].guid);
+  EXPECT_EQ(nics[1].guid, nics[2].guid);
+  EXPECT_NE(nics[0].guid, file->hosts[1].nics[0].guid);
+  EXPECT_EQ(nics[0].link, -1) << "nothing is plugged in";
+}
+
+TEST(FabricFile, ReadsIpv6AndSwitches) {
+  const Result<FabricFile> file = parse(file_with(R"({"name": "n0", "address": "fd00::1/64"}, {"name": "n1", "address": "fd00::3/64"})",
+                                                  R"({"name": "n0", "address": "fd00::2/64"})", R"({"switch": ["a/n0", "b/n0", "a/n1"]})"));
+  ASSERT_TRUE(file.ok());
+  EXPECT_FALSE(file->hosts[0].nics[0].ipv4);
+  EXPECT_EQ(file->links[0].ends.size(), 3u);
+}
+
+TEST(FabricFile, EveryReadyFileIsGood) {
+  for (const char* name : {"pair", "pair2", "triangle", "switched3", "ring4", "line3", "alltoall8", "capped"})
+    EXPECT_TRUE(load(std::string(MESH_SOURCE_DIR "/perf/fabrics/") + name + ".json").ok()) << name;
+}
+
+TEST(FabricFile, IdentityTellsFilesAndProcessesApart) {
+  const std::string path = MESH_SOURCE_DIR "/perf/fabrics/";
+  EXPECT_EQ(load(path + "pair.json")->identity, load(path + "pair.json")->identity);
+  EXPECT_NE(load(path + "pair.json")->identity, load(path + "pair2.json")->identity);
+}
+
+TEST(FabricFile, MissingFileIsNamed) {
+  set_log_sink([](LogLevel, const char*, int, const char* line) { g_line = line; });
+  const Result<FabricFile> file = load("/nowhere/fabric.json");
+  set_log_sink(nullptr);
+  EXPECT_EQ(file.code(), Errc::NotFound);
+  EXPECT_NE(g_line.find("/nowhere/fabric.json"), std::string::npos);
+}
+
+struct Bad {
+  const char* name;
+  std::string text;
+  const char* says;  // part of the line
+};
+
+class FabricFileRefuses : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(FabricFileRefuses, WithAReason) {
+  const std::string line = refusal(GetParam().text);
+  EXPECT_NE(line.find(GetParam().says), std::string::npos) << line;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Contradictions, FabricFileRefuses,
+    ::testing::Values(
+        Bad{"NotJson", "{", "is not JSON"}, Bad{"NotAnObject", "[]", "not an object"},
+        Bad{"NoHosts", R"({"name": "t"})", "0 hosts"}, Bad{"UnknownField", R"({"name": "t", "hots": []})", "unknown field \"hots\""},
+        Bad{"HostTwice", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]},
+            {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.2/8"}]}]})", "host a is there twice"},
+        Bad{"NicTwice", file_with(kNicA + ", " + R"({"name": "n0", "address": "10.0.1.9/24"})", kNicB, ""), "NIC a/n0 is there twice"},
+        Bad{"AddressTwice", file_with(kNicA, kNicA, ""), "address 10.0.12.1 is there twice"},
+        Bad{"NoPrefix", file_with(R"({"name": "n0", "address": "10.0.12.1"})", kNicB, ""), "no prefix"},
+        Bad{"PrefixTooLong", file_with(R"({"name": "n0", "address": "10.0.12.1/33"})", kNicB, ""), "prefix \"33\" is not in 1..32"},
+        Bad{"PrefixZero", file_with(R"({"name": "n0", "address": "fd00::1/0"})", kNicB, ""), "not in 1..128"},
+        Bad{"PrefixNoNumber", file_with(R"({"name": "n0", "address": "10.0.12.1/x"})", kNicB, ""), "prefix \"x\""},
+        Bad{"NoAddress", file_with(R"({"name": "n0", "address": "host/24"})", kNicB, ""), "neither IPv4 nor IPv6"},
+        Bad{"UnknownNic", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n7"]})"), "\"b/n7\" is no NIC"},
+        Bad{"OneEnd", file_with(kNicA, kNicB, R"({"ends": ["a/n0"]})"), "1 ends, not 2"},
+        Bad{"InTwoLinks", file_with(kNicA, kNicB, kLink + ", " + kLink), "already in a link"},
+        Bad{"OwnCable", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "a/n0"]})"), "already in a link"},
+        Bad{"TwoSubnets", file_with(kNicA, R"({"name": "n0", "address": "10.0.13.2/24"})", kLink), "different subnets"},
+        Bad{"TwoPrefixes", file_with(kNicA, R"({"name": "n0", "address": "10.0.12.2/25"})", kLink), "different subnets"},
+        Bad{"RateZero", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 0})"), "gbps 0 is not in"},
+        Bad{"RateNegative", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "qp_gbps": -1})"), "qp_gbps -1 is not in"},
+        Bad{"RateText", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": "x"})"), "not a number"},
+        Bad{"Mtu", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "mtu": 1500})"), "mtu 1500 is not 256"},
+        Bad{"CableAndSwitch", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "switch": []})"), "exactly one"},
+        Bad{"Guid", file_with(R"({"name": "n0", "address": "10.0.12.1/24", "guid": "xyz"})", kNicB, ""), "guid \"xyz\""},
+        Bad{"HostName", R"({"name": "t", "hosts": [{"name": "a/b", "nics": []}]})", "name \"a/b\""},
+        Bad{"FaultKind", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
+            "faults": [{"kind": "fire"}]})", "kind \"fire\""},
+        Bad{"FaultDelay", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
+            "faults": [{"kind": "write_delay", "delay_ns": 6000000000}]})", "delay_ns"}),
+    [](const auto& bad) { return std::string(bad.param.name); });
+
+}  // namespace
+
+}  // namespace mesh::soft
