@@ -115,9 +115,9 @@ void EngineImpl::begin_close(Channel& channel) {
     channel.fail_all(Errc::PeerClosed);
   }
   channel.life.closed_here = true;
-  link.closing.push_back(channel.index);
-  if (advance_close(link, channel.index)) std::erase(link.closing, channel.index);
   busy_ = true;
+  const std::uint32_t index = channel.index;
+  if (!advance_close(link, index)) link.closing.push_back(index);
 }
 
 void EngineImpl::close_channel(Channel& channel) noexcept {
