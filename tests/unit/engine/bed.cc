@@ -29,15 +29,18 @@ Bed::Bed(const BedOptions& options) {
   fabric_ = *file;
   for (const soft::HostSpec& spec : fabric_.hosts) {
     BedHost host;
-    auto provider = soft::SoftProvider::open(
-        {.fabric = fabric_, .host = spec.name, .copy = soft::CopyMode::Auto, .agent = soft::Agent::None, .clock = Clock(&clock_)});
+    auto provider = soft::SoftProvider::open({.fabric = fabric_,
+                                              .host = spec.name,
+                                              .copy = soft::CopyMode::Auto,
+                                              .agent = soft::Agent::None,
+                                              .clock = options.wall_clock ? Clock() : Clock(&clock_)});
     if (!provider.ok()) throw std::runtime_error("no provider for " + spec.name);
     host.provider = std::move(*provider);
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = "lo";
     engine_options.policy = options.policy;
     engine_options.provider = host.provider.get();
-    engine_options.manual_clock_ns = &clock_;
+    if (!options.wall_clock) engine_options.manual_clock_ns = &clock_;
     engine_options.threading = Threading::Manual;
     engine_options.while_waiting = [this] { round(); };
     auto engine = Engine::open(engine_options);
