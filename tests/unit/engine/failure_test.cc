@@ -1,0 +1,114 @@
+// A link that breaks: said once with peer and path, felt by its own channels and nobody else's.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::LogCapture;
+using testkit::Talk;
+
+constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+
+soft::Fault broken_queue_pair(ibv_wc_status status) {
+  soft::Fault fault;
+  fault.kind = soft::FaultKind::QpError;
+  fault.status = status;
+  return fault;
+}
+
+TEST(LinkFailure, QueuePairErrorFailsItsLinkAndIsSaidOnce) {
+  Bed bed({.contexts = 2});
+  Talk struck(bed, kA, kB, 1 << 20), neighbour(bed, kA, kB, 4096), elsewhere(bed, {0, 1}, {1, 1}, 1 << 20);
+  Talk backwards(bed, kB, kA, 4096);  // another direction is another link
+  const auto waiting_send = neighbour.send({.bytes = 10});
+  const auto waiting_receive = neighbour.receive({.bytes = 10, .tag = 1});
+  bed.rounds(100);
+  const LogCapture log;
+  ASSERT_TRUE(bed.hosts[0].provider->faults().arm(broken_queue_pair(IBV_WC_RETRY_EXC_ERR)).ok());
+  const auto receiving = struck.receive({.bytes = 1 << 20});
+  const auto sending = struck.send({.bytes = 1 << 20});
+  EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
+  EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
+  EXPECT_EQ(bed.finish(*waiting_send).code(), Errc::Transport) << "the neighbour shares the queue pairs";
+  EXPECT_EQ(bed.finish(*waiting_receive).code(), Errc::Transport);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer b, n0:1 10.0.1.1 -> n0:1 10.0.1.2: retries exceeded"), 1) << log.joined();
+  EXPECT_EQ(struck.send({.bytes = 1}).code(), Errc::Transport) << "the verdict stays";
+  EXPECT_EQ(neighbour.receive({.bytes = 1}).code(), Errc::Transport);
+  elsewhere.exchange(1 << 20);
+  backwards.exchange(4096);
+  for (Talk* talk : {&struck, &neighbour, &elsewhere, &backwards}) talk->release(), talk->close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(LinkFailure, ReceiverSeesItsOwnQueuePairBreak) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, 4096);
+  const LogCapture log;
+  ASSERT_TRUE(bed.hosts[1].provider->faults().arm(broken_queue_pair(IBV_WC_REM_ACCESS_ERR)).ok());
+  const auto receiving = talk.receive({.bytes = 4096});  // its credit is the work request that fails
+  const auto sending = talk.send({.bytes = 4096});
+  EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
+  EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer a, n0:1 10.0.1.2 -> n0:1 10.0.1.1: "), 1) << log.joined();
+}
+
+TEST(LinkFailure, ConnectingAgainAfterAFailureMakesANewLink) {
+  Bed bed({});
+  Talk struck(bed, kA, kB, 4096);
+  ASSERT_TRUE(bed.hosts[0].provider->faults().arm(broken_queue_pair(IBV_WC_RETRY_EXC_ERR)).ok());
+  const auto receiving = struck.receive({.bytes = 64});
+  const auto sending = struck.send({.bytes = 64});
+  EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
+  EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
+  Talk again(bed, kA, kB, 1 << 20);
+  again.exchange(1 << 20);
+  for (Talk* talk : {&struck, &again}) talk->release(), talk->close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(LinkFailure, LostHostFailsOnlyWhatGoesToIt) {
+  Bed bed({.fabric = testkit::kLine});  // a - b - c
+  const testkit::Seat c{2, 0};
+  Talk to_c(bed, kB, c, 1 << 20);
+  Talk from_a(bed, kA, kB, 1 << 20);
+  soft::Fault lost;
+  lost.kind = soft::FaultKind::PeerLost;
+  lost.peer_host = "a";
+  ASSERT_TRUE(bed.hosts[1].provider->faults().arm(lost).ok());
+  const LogCapture log;
+  const auto receiving = from_a.receive({.bytes = 1 << 20});
+  const auto sending = from_a.send({.bytes = 1 << 20});
+  to_c.exchange(1 << 20);
+  bed.tick_ns = 1'000'000;
+  const std::uint64_t began_ns = bed.now_ns();
+  EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
+  EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
+  EXPECT_LT(bed.now_ns() - began_ns, 5'000'000'000u) << "about 0.27 s times 6 retries";
+  EXPECT_GT(bed.now_ns() - began_ns, 1'000'000'000u) << "not before the retries are used up";
+  EXPECT_GE(log.count(LogLevel::Warn, "retries exceeded"), 1) << log.joined();
+  to_c.exchange(1 << 20);
+}
+
+TEST(LinkFailure, EndedProcessFailsItsPeersRequests) {
+  Bed bed({.fabric = testkit::kLine});
+  const testkit::Seat c{2, 0};
+  Talk from_a(bed, kA, kB, 4096), to_c(bed, kB, c, 4096);
+  const auto receiving = from_a.receive({.bytes = 4096});
+  bed.close_context(kA);
+  const Status status = bed.finish(*receiving);
+  EXPECT_TRUE(status.code() == Errc::PeerClosed || status.code() == Errc::PeerGone) << errc_name(status.code());
+  to_c.exchange(4096);
+  deregister_memory(*from_a.pair.receive, from_a.target_region);
+  close(from_a.pair.receive);
+  to_c.release();
+  to_c.close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+}  // namespace
+}  // namespace mesh

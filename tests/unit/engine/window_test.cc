@@ -1,0 +1,153 @@
+// What bounds a sender: the peer's receives, its own send queues, the bytes it may have in flight.
+
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::Talk;
+
+constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+
+TransferPolicy narrow() {
+  TransferPolicy policy;
+  policy.qps = 1;
+  policy.slots = 64;
+  policy.rq_depth = 16;
+  return policy;
+}
+
+std::size_t ended(std::vector<Request*>& requests) {
+  return std::erase_if(requests, [](Request* request) { return test(*request, nullptr).code() != Errc::WouldBlock; });
+}
+
+// The receiver's NIC works, its loop does not: what the window does not hold back would find no receive posted.
+void announce_to_a_loop_that_stands(std::size_t bytes) {
+  Bed bed({.policy = narrow()});
+  Talk talk(bed, kA, kB, 64 * bytes);
+  std::vector<Request*> sends, receives;
+  for (std::size_t i = 0; i < 64; ++i) receives.push_back(talk.receive({.at = i * bytes, .bytes = bytes}).value());
+  bed.rounds(100);
+  bed.hosts[1].loops_stand = true;
+  for (std::size_t i = 0; i < 64; ++i) sends.push_back(talk.send({.at = i * bytes, .bytes = bytes}).value());
+  std::size_t sent = 0;
+  for (int i = 0; i < 2000; ++i) bed.round(), sent += ended(sends);
+  EXPECT_EQ(sent, 16u) << "as many as the receive queue is deep";
+  EXPECT_EQ(bed.rnr_events(), 0u);
+  bed.hosts[1].loops_stand = false;
+  EXPECT_TRUE(bed.until([&] { return ended(sends), ended(receives), sends.empty() && receives.empty(); }));
+  EXPECT_TRUE(talk.holds(0, 0, 64 * bytes));
+  EXPECT_EQ(bed.rnr_events(), 0u);
+}
+
+TEST(Window, HoldsSmallMessagesBackFromALoopThatStands) { announce_to_a_loop_that_stands(200); }
+TEST(Window, HoldsBulkMessagesBackFromALoopThatStands) { announce_to_a_loop_that_stands(20'000); }
+
+TEST(Window, ManyRoundsOfTheSmallestWindowCountNoReceiverNotReady) {
+  TransferPolicy policy = narrow();
+  policy.qps = 3;
+  Bed bed({.fabric = testkit::kHalves, .policy = policy});
+  Talk one(bed, kA, kB, 1 << 20), other(bed, kA, kB, 1 << 20);
+  for (std::size_t i = 0; i < 500; ++i) {
+    std::vector<Request*> open;
+    for (Talk* talk : {&one, &other}) {
+      for (std::size_t m = 0; m < 8; ++m) {
+        const Talk::Part part{.at = m << 17, .bytes = i % 4 == 0 ? std::size_t{1} << 17 : (i * 37 + m) % 9000};
+        open.push_back(talk->receive(part).value());
+        open.push_back(talk->send(part).value());
+      }
+    }
+    ASSERT_TRUE(bed.until([&] { return ended(open), open.empty(); }));
+  }
+  EXPECT_EQ(bed.rnr_events(), 0u);
+  EXPECT_EQ(bed.stats(0).errors + bed.stats(1).errors, 0u);
+}
+
+TEST(Window, SendQueueIsNeverOverfilled) {
+  TransferPolicy policy = narrow();
+  policy.sq_depth = 64;
+  policy.wr_bytes = 4096;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, 1 << 20);  // 256 work requests
+  const auto receiving = talk.receive({.bytes = 1 << 20});
+  bed.rounds(100);
+  const std::uint64_t before = bed.stats(0).work_requests;
+  bed.hosts[1].nics_stand = true;  // nothing is executed
+  bed.hosts[1].loops_stand = true;
+  const auto sending = talk.send({.bytes = 1 << 20});
+  bed.rounds(2000);
+  const std::uint64_t posted = bed.stats(0).work_requests - before;
+  EXPECT_LE(posted, 64u);
+  EXPECT_GE(posted, 62u);
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
+  EXPECT_TRUE(bed.finish(*sending).ok());
+  EXPECT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_TRUE(talk.holds(0, 0, 1 << 20));
+}
+
+// A receiver's credits and its returned windows share one send queue with nothing to wait for them.
+TEST(Window, CreditsWaitForRoomInTheSendQueue) {
+  TransferPolicy policy = narrow();
+  policy.sq_depth = 64;
+  policy.slots = 256;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, 256);
+  bed.hosts[0].nics_stand = bed.hosts[0].loops_stand = true;
+  std::vector<Request*> receives, sends;
+  for (std::size_t i = 0; i < 256; ++i) receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
+  bed.rounds(100);
+  EXPECT_LE(bed.stats(1).work_requests, 64u);
+  bed.hosts[0].nics_stand = bed.hosts[0].loops_stand = false;
+  for (std::size_t i = 0; i < 256; ++i) sends.push_back(talk.send({.at = i, .bytes = 1}).value());
+  EXPECT_TRUE(bed.until([&] { return ended(sends), ended(receives), sends.empty() && receives.empty(); }));
+  EXPECT_TRUE(talk.holds(0, 0, 256));
+}
+
+TEST(Window, BytesInFlightStayUnderTheCapOfAPath) {
+  TransferPolicy policy;
+  policy.qps = 4;
+  policy.wr_bytes = 65536;
+  policy.inflight_bytes = 262'144;
+  Bed bed({.fabric = testkit::kHalves, .policy = policy});
+  Talk talk(bed, kA, kB, 8 << 20);
+  const auto receiving = talk.receive({.bytes = 8 << 20});
+  bed.rounds(100);
+  const std::uint64_t before = bed.stats(0).work_requests;
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true;
+  const auto sending = talk.send({.bytes = 8 << 20});
+  bed.rounds(1000);
+  EXPECT_EQ(bed.stats(0).work_requests - before, 8u) << "four of 64 KiB on each of two paths";
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
+  EXPECT_TRUE(bed.finish(*sending).ok());
+  EXPECT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_TRUE(talk.holds(0, 0, 8 << 20));
+}
+
+// A cap smaller than one work request must not stop everything.
+TEST(Window, CapBelowOneWorkRequestStillMovesData) {
+  TransferPolicy policy;
+  policy.inflight_bytes = 4096;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, 4 << 20);
+  talk.exchange(4 << 20);
+}
+
+// Express messages do not count against bulk's bytes for ever.
+TEST(Window, CapIsFreeAgainAfterTraffic) {
+  TransferPolicy policy;
+  policy.inflight_bytes = 1 << 20;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, 1 << 20);
+  for (int i = 0; i < 200; ++i) {
+    talk.exchange(i % 2 == 0 ? 8000 : 1 << 20);
+    ASSERT_FALSE(HasFailure()) << "message " << i;
+  }
+}
+
+}  // namespace
+}  // namespace mesh
