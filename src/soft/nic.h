@@ -150,7 +150,7 @@ class Nic {
   bool take_responses(QueuePair& qp, TurnTime& time) noexcept;
   bool drain_read(QueuePair& qp) noexcept;
   bool stream(QueuePair& qp) noexcept;
-  void watch(QueuePair& qp, TurnTime& time) noexcept;
+  bool watch(QueuePair& qp, TurnTime& time) noexcept;
   void complete_send(QueuePair& qp, ibv_wc_status status) noexcept;
   void to_error(QueuePair& qp, ibv_wc_status first) noexcept;
   bool flush(QueuePair& qp) noexcept;

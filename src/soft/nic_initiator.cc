@@ -42,9 +42,10 @@ bool Nic::complete(QueuePair& qp, TurnTime& time) noexcept {
   }
   RingHeader& header = qp.out.ring->header();
   if (!cut && header.tail.load(std::memory_order_relaxed) < posted) backlog_.insert(qp.index);
-  watch(qp, time);
-  const bool unanswered = header.responded.load(std::memory_order_acquire) == qp.sends.completed;
-  if (qp.retry_deadline_ns == 0 && unanswered && !cut) completing_.erase(qp.index);
+  moved |= watch(qp, time);
+  const bool answered = header.responded.load(std::memory_order_acquire) != qp.sends.completed;
+  const bool watched = qp.outstanding() != 0 && (cut || qp.retry_deadline_ns != 0);
+  if (!answered && !watched) completing_.erase(qp.index);
   return moved;
 }
 
@@ -138,19 +139,21 @@ bool Nic::stream(QueuePair& qp) noexcept {
 
 // A target that does not answer: after timeout x tries the oldest work request fails. A peer that is alive and attached is
 // waited for without end, as its process may just be stopped.
-void Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
+bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
   const TargetState state = qp.out.ring->state();
   const bool answers = state == TargetState::Attached || state == TargetState::Unseen;
   const bool stuck = qp.outstanding() != 0 && (!answers || qp.out.peer->lost() || cut_off(qp, time));
   if (!stuck || qp.attributes.timeout == 0) {
     qp.retry_deadline_ns = 0;
-    return;
+    return false;
   }
   if (qp.retry_deadline_ns == 0) {
     const std::uint64_t tries = std::uint64_t{qp.attributes.retry_count} + 1;
     qp.retry_deadline_ns = time.now_ns() + (kTimeoutUnitNs << qp.attributes.timeout) * tries;
   }
-  if (time.now_ns() >= qp.retry_deadline_ns) to_error(qp, IBV_WC_RETRY_EXC_ERR);
+  if (time.now_ns() < qp.retry_deadline_ns) return false;
+  to_error(qp, IBV_WC_RETRY_EXC_ERR);
+  return true;
 }
 
 void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {

@@ -1,0 +1,102 @@
+#include "tests/unit/soft/manual_fabric.h"
+
+#include <algorithm>
+
+namespace mesh::soft {
+
+namespace {
+
+std::unique_ptr<SoftProvider> open(const FabricFile& fabric, const char* host, const std::atomic<std::uint64_t>* now_ns) {
+  SoftOptions options;
+  options.fabric = fabric;
+  options.host = host;
+  options.agent = Agent::None;
+  options.clock = Clock(now_ns);
+  Result<std::unique_ptr<SoftProvider>> provider = SoftProvider::open(std::move(options));
+  EXPECT_TRUE(provider.ok());
+  return provider.ok() ? std::move(*provider) : nullptr;
+}
+
+void collect(ibv_cq* cq, std::uint64_t now_ns, std::vector<Seen>& into) {
+  std::array<ibv_wc, 16> wc{};
+  for (int found = 1; found > 0;) {
+    found = ibv_poll_cq(cq, static_cast<int>(wc.size()), wc.data());
+    for (int i = 0; i < found; ++i) into.push_back({now_ns, wc[static_cast<std::size_t>(i)]});
+  }
+}
+
+}  // namespace
+
+ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options)
+    : left(pairs), right(pairs), sent(pairs), received(pairs) {
+  const Result<FabricFile> fabric = parse(R"({"name": "pair",
+    "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
+              {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
+    "links": [{"ends": ["a/mesh0", "b/mesh0"])" + (link_fields.empty() ? "" : ", " + link_fields) + "}]}");
+  a = open(*fabric, "a", &now_ns_);
+  b = open(*fabric, "b", &now_ns_);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    EXPECT_TRUE(open_endpoint(left[i], *a, options));
+    EXPECT_TRUE(open_endpoint(right[i], *b, options));
+    EXPECT_TRUE(connect_endpoint(left[i], right[i].gid.gid, right[i].qp->qp_num, options));
+    EXPECT_TRUE(connect_endpoint(right[i], left[i].gid.gid, left[i].qp->qp_num, options));
+  }
+}
+
+ManualFabric::~ManualFabric() {
+  for (contract::Endpoint& endpoint : left) close_endpoint(endpoint);
+  for (contract::Endpoint& endpoint : right) close_endpoint(endpoint);
+}
+
+void ManualFabric::run(std::uint64_t until_ns) {
+  constexpr int kStepsMax = 10'000'000;
+  for (int step = 0;; ++step) {
+    ASSERT_LT(step, kStepsMax) << "it never comes to rest";
+    bool moved = a->turn();
+    moved |= b->turn();
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      collect(left[i].send_cq, now_ns(), sent[i]);
+      collect(right[i].receive_cq, now_ns(), received[i]);
+    }
+    if (moved) continue;
+    const std::uint64_t due_ns = std::min(a->next_due_ns(), b->next_due_ns());
+    if (due_ns == UINT64_MAX || due_ns > until_ns) break;
+    if (due_ns == 0) continue;  // a bell that polling just rang
+    ASSERT_GT(due_ns, now_ns()) << "a turn that is due has done nothing";
+    now_ns_.store(due_ns);
+  }
+  if (until_ns != UINT64_MAX) now_ns_.store(until_ns);
+}
+
+int ManualFabric::write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes, unsigned flags) {
+  const contract::Endpoint& to = right[pair];
+  ibv_sge sge{left[pair].address(), bytes, left[pair].mr->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = wr_id;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = flags;
+  wr.wr.rdma = {to.address(), to.mr->rkey};
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(left[pair].qp, &wr, &bad);
+}
+
+int ManualFabric::announce(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes) {
+  ibv_recv_wr receive{};
+  receive.wr_id = wr_id;
+  ibv_recv_wr* bad_receive = nullptr;
+  if (const int error = ibv_post_recv(right[pair].qp, &receive, &bad_receive); error != 0) return error;
+  ibv_sge sge{left[pair].address(), bytes, left[pair].mr->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = wr_id;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma = {right[pair].address(), right[pair].mr->rkey};
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(left[pair].qp, &wr, &bad);
+}
+
+}  // namespace mesh::soft

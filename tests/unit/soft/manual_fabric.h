@@ -1,0 +1,42 @@
+#pragma once
+// A fabric of two hosts on a manual clock, with as many connected endpoints as a test wants. Time jumps to the next due moment.
+// Thread: the test's.
+
+#include "src/soft/soft_provider.h"
+#include "tests/contract/endpoint_pair.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::soft {
+
+struct Seen {
+  std::uint64_t at_ns = 0;
+  ibv_wc wc{};
+};
+
+class ManualFabric {
+ public:
+  ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options = {});
+  ~ManualFabric();
+
+  // Runs until nothing is pending, or until then; false: a turn promised work and did nothing.
+  void run(std::uint64_t until_ns = UINT64_MAX);
+  int write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes, unsigned flags = IBV_SEND_SIGNALED);
+  int announce(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes);  // with its receive
+  std::uint64_t now_ns() const { return now_ns_.load(); }
+
+  std::atomic<std::uint64_t> now_ns_{1'000'000};
+  std::unique_ptr<SoftProvider> a, b;
+  std::vector<contract::Endpoint> left, right;
+  std::vector<std::vector<Seen>> sent, received;  // per pair
+};
+
+}  // namespace mesh::soft
