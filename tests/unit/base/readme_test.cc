@@ -1,0 +1,20 @@
+#include "src/base/config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace mesh {
+namespace {
+
+TEST(Readme, HoldsTheSettingsTableAsGenerated) {
+  std::ifstream file(MESH_README_FILE);
+  std::stringstream text;
+  text << file.rdbuf();
+  ASSERT_FALSE(text.str().empty()) << MESH_README_FILE;
+  EXPECT_NE(text.str().find(settings_markdown()), std::string::npos) << "paste the output of mesh_settings --markdown";
+}
+
+}  // namespace
+}  // namespace mesh
