@@ -1,3 +1,6 @@
+# Everything the thread sanitizer's run needs, and nothing else.
+add_custom_target(mesh_threads_tests)
+
 # mesh_test(NAME sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds]): one GoogleTest binary, one ctest entry
 # per binary so that ctest's own overhead stays small.
 function(mesh_test name)
@@ -9,6 +12,9 @@ function(mesh_test name)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(mesh_threads_tests ${name})
+  endif()
   if(ARG_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
   endif()
