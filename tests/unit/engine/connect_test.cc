@@ -1,0 +1,207 @@
+// How channels come to be, and what happens to those that never do.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::LogCapture;
+using testkit::Talk;
+
+constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+
+// Ends with an answer other than "again".
+Result<Channel*> connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
+  Result<Channel*> answer = Errc::WouldBlock;
+  EXPECT_TRUE(bed.until([&] {
+    answer = bed.hosts[seat.host].engine->connect(*bed.hosts[seat.host].contexts[seat.context], 0, handle);
+    return answer.code() != Errc::WouldBlock;
+  }));
+  return answer;
+}
+
+Listener* listen(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
+  return bed.hosts[seat.host].engine->listen(*bed.hosts[seat.host].contexts[seat.context], 0, handle).value();
+}
+
+TEST(Connect, ToOneselfInOneThread) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kA, 1 << 20);
+  for (const std::size_t bytes : {0u, 8u, 8192u, 70'000u, 1u << 20}) talk.exchange(bytes);
+  talk.release();
+  talk.close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(Connect, BothDirectionsAtOnce) {
+  Bed bed({});
+  HandleBytes to_a{}, to_b{};
+  Listener* const at_a = listen(bed, kA, to_a);
+  Listener* const at_b = listen(bed, kB, to_b);
+  testkit::Pair forth, back;
+  ASSERT_TRUE(bed.until([&] {
+    if (forth.send == nullptr) forth.send = bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, to_b).value();
+    if (back.send == nullptr) back.send = bed.hosts[1].engine->connect(*bed.hosts[1].contexts[0], 0, to_a).value();
+    if (forth.receive == nullptr) forth.receive = bed.hosts[1].engine->accept(*at_b).value();
+    if (back.receive == nullptr) back.receive = bed.hosts[0].engine->accept(*at_a).value();
+    return forth.send && forth.receive && back.send && back.receive;
+  }));
+  Talk one(bed, forth, 100'000), other(bed, back, 100'000);
+  one.exchange(100'000);
+  other.exchange(100'000);
+}
+
+TEST(Connect, FiveHundredChannelsShareTheQueuePairsOfOne) {
+  Bed bed({.fabric = testkit::kHalves});
+  std::vector<std::unique_ptr<Talk>> talks;
+  talks.push_back(std::make_unique<Talk>(bed, kA, kB, 512));
+  const EngineStats sender = bed.stats(0), receiver = bed.stats(1);
+  EXPECT_EQ(sender.queue_pairs, 2u * (1 + 4));
+  for (int i = 1; i < 512; ++i) talks.push_back(std::make_unique<Talk>(bed, kA, kB, 512));
+  EXPECT_EQ(bed.stats(0).channels, 512u);
+  EXPECT_EQ(bed.stats(0).queue_pairs, sender.queue_pairs);
+  EXPECT_EQ(bed.stats(1).queue_pairs, receiver.queue_pairs);
+  EXPECT_EQ(bed.stats(0).completion_queues, sender.completion_queues);
+  EXPECT_EQ(bed.stats(0).links, 1u);
+  std::vector<Request*> open;
+  for (const auto& talk : talks) open.push_back(talk->receive({.bytes = 512}).value());
+  for (const auto& talk : talks) open.push_back(talk->send({.bytes = 512}).value());
+  for (Request* request : open) ASSERT_TRUE(bed.finish(request).ok());
+  for (const auto& talk : talks) ASSERT_TRUE(talk->holds(0, 0, 512));
+  for (const auto& talk : talks) talk->release(), talk->close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(Connect, CommunicatorsShareNoQueuePair) {
+  Bed bed({.contexts = 2});
+  Talk one(bed, kA, kB, 4096);
+  const std::uint64_t of_one = bed.stats(0).queue_pairs;
+  Talk other(bed, {0, 1}, {1, 1}, 4096);
+  EXPECT_EQ(bed.stats(0).queue_pairs, 2 * of_one);
+  bed.close_context({0, 1});
+  one.exchange(4096);
+}
+
+TEST(Connect, ListenerThatWasClosedIsPeerClosed) {
+  Bed bed({});
+  HandleBytes handle{};
+  bed.hosts[1].engine->close_listener(listen(bed, kB, handle));
+  EXPECT_EQ(connect(bed, kA, handle).code(), Errc::PeerClosed);
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(Connect, CommunicatorThatHasEndedIsPeerClosed) {
+  Bed bed({});
+  HandleBytes handle{};
+  listen(bed, kB, handle);
+  bed.close_context(kB);
+  EXPECT_EQ(connect(bed, kA, handle).code(), Errc::PeerClosed);
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(Connect, NoCommonSubnetIsRefusedByNameOnBothSides) {
+  Bed bed({.fabric = testkit::kLine});
+  const testkit::Seat c{2, 0};
+  HandleBytes handle{};
+  listen(bed, c, handle);
+  const LogCapture log;
+  EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Unreachable);
+  EXPECT_EQ(log.count(LogLevel::Warn, "hosts a and c share no subnet"), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "10.0.1."), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "10.0.2."), 2) << log.joined();
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(Connect, RandomBytesAreNoHandle) {
+  Bed bed({});
+  const LogCapture log;
+  std::mt19937 random(7);
+  for (int i = 0; i < 200; ++i) {
+    HandleBytes handle{};
+    for (std::byte& byte : handle) byte = static_cast<std::byte>(random() & 0xff);
+    const bool first_call = i % 2 == 0;
+    if (first_call) std::fill(handle.end() - 16, handle.end(), std::byte{0});
+    const Errc code = bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code();
+    EXPECT_EQ(code, first_call ? Errc::Protocol : Errc::InvalidArgument);
+  }
+  EXPECT_EQ(log.count(LogLevel::Warn, "are not a handle"), 100);
+  EXPECT_EQ(log.count(LogLevel::Warn, "names a stage"), 100);
+  EXPECT_EQ(bed.stats(0).links, 0u);
+}
+
+TEST(Connect, DeviceOutOfRangeIsRefused) {
+  Bed bed({});
+  HandleBytes handle{};
+  listen(bed, kB, handle);
+  for (const int rail : {-1, 1, 1000}) {
+    HandleBytes copy = handle;
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], rail, copy).code(), Errc::InvalidArgument);
+    EXPECT_EQ(bed.hosts[0].engine->listen(*bed.hosts[0].contexts[0], rail, copy).code(), Errc::InvalidArgument);
+  }
+}
+
+TEST(Connect, TamperedStageIsRefusedAndTheTrueOneGoesOn) {
+  Bed bed({});
+  HandleBytes handle{};
+  Listener* const listener = listen(bed, kB, handle);
+  EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::WouldBlock);
+  for (std::size_t at = handle.size() - 16; at < handle.size(); ++at) {
+    HandleBytes tampered = handle;
+    tampered[at] ^= std::byte{0x40};
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, tampered).code(), Errc::InvalidArgument) << at;
+  }
+  testkit::Pair pair;
+  pair.send = connect(bed, kA, handle).value();
+  ASSERT_NE(pair.send, nullptr);
+  ASSERT_TRUE(bed.until([&] { return (pair.receive = bed.hosts[1].engine->accept(*listener).value()) != nullptr; }));
+  Talk talk(bed, pair, 4096);
+  talk.exchange(4096);
+  EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::InvalidArgument) << "used up";
+}
+
+// The connector goes away after any number of rounds; whatever had been built by then is given back on both sides.
+TEST(Connect, AbandonedByTheConnectorIsReclaimed) {
+  for (int rounds = 0; rounds < 24; ++rounds) {
+    Bed bed({});
+    HandleBytes handle{};
+    Listener* const listener = listen(bed, kB, handle);
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::WouldBlock);
+    bed.rounds(rounds);
+    bed.close_context(kA);
+    EXPECT_EQ(bed.stats(0).queue_pairs, 0u);
+    bed.rounds(100);
+    bed.hosts[1].engine->close_listener(listener);
+    EXPECT_TRUE(bed.empties()) << "after " << rounds << " rounds";
+  }
+}
+
+TEST(Connect, AbandonedByTheAcceptorEndsAndIsReclaimed) {
+  for (int rounds = 0; rounds < 24; ++rounds) {
+    Bed bed({});
+    HandleBytes handle{};
+    Listener* const listener = listen(bed, kB, handle);
+    static_cast<void>(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle));
+    bed.rounds(rounds);
+    bed.hosts[1].engine->close_listener(listener);
+    const Result<Channel*> channel = connect(bed, kA, handle);
+    if (channel.ok()) {
+      const auto sending = isend(**channel, {.data = nullptr, .bytes = 0, .tag = 0, .region = nullptr});
+      if (sending.ok()) {
+        EXPECT_NE(bed.finish(*sending).code(), Errc::WouldBlock);  // owed zero bytes: done
+      }
+      close(*channel);
+    } else {
+      EXPECT_EQ(channel.code(), Errc::PeerClosed);
+    }
+    EXPECT_TRUE(bed.empties()) << "after " << rounds << " rounds";
+  }
+}
+
+}  // namespace
+}  // namespace mesh

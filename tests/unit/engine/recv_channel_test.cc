@@ -1,0 +1,178 @@
+// Announcements as a hostile or confused wire might bring them: only the live generation of a live slot completes anything.
+
+#include "engine/recv_channel.h"
+
+#include "engine/peer_link.h"
+#include "engine/progress_loop.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+namespace mesh::engine {
+namespace {
+
+class NoWaker : public ControlWaker {
+ public:
+  void wake_control() noexcept override {}
+};
+class NoOwner : public ChannelOwner {
+ public:
+  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override { return Errc::Internal; }
+  void deregister_memory(Channel&, Registration&) noexcept override {}
+  void close_channel(Channel&) noexcept override {}
+};
+
+constexpr std::uint32_t kIndex = 5;
+
+// A link whose queue pairs take work requests but are never rung.
+class RecvChannelTest : public testing::Test {
+ protected:
+  RecvChannelTest() {
+    rail.info.name = "n0:1";
+    rail.cq_entries_max = 65536;
+    loop.lanes.push_back(std::make_unique<Lane>(provider, rail, 0));
+    EXPECT_TRUE(loop.lanes[0]->open().ok());
+    link = std::make_unique<PeerLink>(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
+    EXPECT_TRUE(link->add_path(*loop.lanes[0], 0, "path").ok());
+    link->order_bulk();
+    open(1);
+  }
+  ~RecvChannelTest() override { link->destroy_queue_pairs(); }
+
+  void open(std::uint32_t life) {
+    channel = link->add_recv_channel(kIndex, life, records.data());
+    channel->set_credits({});
+  }
+  Request& receive(std::uint64_t bytes) {
+    Request& request = *channel->take_slot();
+    request.bytes = bytes;
+    request.region = nullptr;
+    channel->publish(request);
+    EXPECT_FALSE(channel->advance());
+    return request;
+  }
+  void announce(const Announcement& announcement, std::uint32_t bytes = 0) {
+    link->on_announcement(link->express(0), pack(announcement), bytes);
+  }
+  std::uint32_t generation() const { return channel->generation_base; }
+  std::uint64_t late() const { return loop.counters.late_announcements.get(); }
+  void write_record(std::uint32_t slot, const Record& record) {
+    std::atomic_ref(records[slot].words[0]).store(record.words[0], std::memory_order_relaxed);
+    std::atomic_ref(records[slot].words[1]).store(record.words[1], std::memory_order_release);
+  }
+
+  NoWaker waker;
+  NoOwner owner;
+  verbs::testkit::FakeProvider provider;
+  verbs::Rail rail;
+  ProgressLoop loop{waker};
+  std::unique_ptr<PeerLink> link;
+  std::vector<Record> records = std::vector<Record>(TransferPolicy{}.slots);
+  RecvChannel* channel = nullptr;
+};
+
+TEST_F(RecvChannelTest, AnnouncementOfTheLiveCreditCompletesOnce) {
+  Request& request = receive(100);
+  EXPECT_TRUE(channel->has_live_credit());
+  announce({.channel = kIndex, .slot = 0, .generation = generation()}, 64);
+  std::size_t bytes = 0;
+  EXPECT_TRUE(test(request, &bytes).ok());
+  EXPECT_EQ(bytes, 64u);
+  EXPECT_FALSE(channel->has_live_credit());
+  EXPECT_EQ(late(), 0u);
+  announce({.channel = kIndex, .slot = 0, .generation = generation()}, 64);  // repeated
+  EXPECT_EQ(late(), 1u);
+  EXPECT_EQ(channel->received(), 1u);
+}
+
+TEST_F(RecvChannelTest, OtherGenerationIsIgnoredAndCounted) {
+  Request& request = receive(100);
+  for (const std::uint32_t off : {1u, 2u, 512u, kGenerationMask}) {
+    announce({.channel = kIndex, .slot = 0, .generation = generation() - off}, 64);
+    announce({.channel = kIndex, .slot = 0, .generation = generation() + off}, 64);
+  }
+  EXPECT_EQ(late(), 8u);
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+  EXPECT_EQ(channel->received(), 0u);
+}
+
+TEST_F(RecvChannelTest, SlotWithoutCreditOrOutOfRangeIsIgnoredAndCounted) {
+  Request& request = receive(100);
+  announce({.channel = kIndex, .slot = 1, .generation = generation()}, 64);
+  announce({.channel = kIndex, .slot = 1, .generation = 0}, 64);
+  announce({.channel = kIndex, .slot = TransferPolicy{}.slots, .generation = generation()}, 64);
+  announce({.channel = kIndex, .slot = kSlotsMax - 1, .generation = generation()}, 64);
+  EXPECT_EQ(late(), 4u);
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+}
+
+TEST_F(RecvChannelTest, UnknownChannelAndSendChannelAreIgnoredAndCounted) {
+  Request& request = receive(100);
+  std::vector<CreditRow> credits(TransferPolicy{}.slots);
+  link->add_send_channel(9, 1, credits.data());
+  for (const std::uint32_t index : {0u, 9u, 10u, kChannelsMax - 1}) {
+    announce({.channel = index, .slot = 0, .generation = generation()}, 64);
+    announce({.record = true, .channel = index, .slot = 0, .generation = generation()}, 0);
+  }
+  EXPECT_EQ(late(), 8u);
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+}
+
+TEST_F(RecvChannelTest, FormerLifeOfTheIndexIsIgnoredAndCounted) {
+  static_cast<void>(receive(100));
+  const std::uint32_t former = generation();
+  link->remove_channel(kIndex);
+  announce({.channel = kIndex, .slot = 0, .generation = former}, 64);
+  EXPECT_EQ(late(), 1u);
+  open(2);
+  Request& request = receive(100);
+  announce({.channel = kIndex, .slot = 0, .generation = former}, 64);
+  EXPECT_EQ(late(), 2u);
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+  announce({.channel = kIndex, .slot = 0, .generation = generation()}, 64);
+  EXPECT_EQ(request.state.load(), RequestState::Done);
+}
+
+TEST_F(RecvChannelTest, StripesMayOvertakeTheRecord) {
+  Request& request = receive(1 << 20);
+  const Announcement stripe{.record = true, .channel = kIndex, .slot = 0, .generation = generation()};
+  announce(stripe);
+  announce(stripe);
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+  write_record(0, encode_record(700'000, 3, generation()));
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+  announce(stripe);
+  std::size_t bytes = 0;
+  EXPECT_TRUE(test(request, &bytes).ok());
+  EXPECT_EQ(bytes, 700'000u);
+}
+
+TEST_F(RecvChannelTest, RecordOfAnotherGenerationDoesNotCount) {
+  Request& request = receive(1 << 20);
+  write_record(0, encode_record(10, 1, generation() + 1024));  // the same on the wire's ten bits
+  announce({.record = true, .channel = kIndex, .slot = 0, .generation = generation()});
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+}
+
+TEST_F(RecvChannelTest, TruncatedRecordFailsTheReceive) {
+  const testkit::LogCapture log;
+  Request& request = receive(100);
+  write_record(0, encode_record(5000 | kRecordTruncated, 1, generation()));
+  announce({.record = true, .channel = kIndex, .slot = 0, .generation = generation()});
+  EXPECT_EQ(test(request, nullptr).code(), Errc::Truncated);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer far: a send of 5000 bytes met a receive of 100 bytes"), 1) << log.joined();
+  EXPECT_EQ(link->failure(), Errc::Ok);
+}
+
+TEST_F(RecvChannelTest, LateAnnouncementCannotReviveAFailedReceive) {
+  Request& request = receive(100);
+  channel->fail_all(Errc::Revoked);
+  announce({.channel = kIndex, .slot = 0, .generation = generation()}, 64);
+  EXPECT_EQ(test(request, nullptr).code(), Errc::Revoked);
+}
+
+}  // namespace
+}  // namespace mesh::engine

@@ -1,0 +1,158 @@
+// One registration per exact range, one memory region per rail that uses it, both by count.
+
+#include "engine/registration.h"
+
+#include "engine/lane.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+
+namespace mesh::engine {
+namespace {
+
+// Keys of its own for every region, and a refusal when asked for.
+class RegionProvider : public verbs::testkit::FakeProvider {
+ public:
+  ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t bytes, int) override {
+    if (refuse_after == 0) {
+      errno = ENOMEM;
+      return nullptr;
+    }
+    --refuse_after;
+    auto* mr = new ibv_mr{};
+    mr->addr = address;
+    mr->length = bytes;
+    mr->lkey = ++last_key;
+    mr->rkey = last_key + 1000;
+    live.insert(mr);
+    return mr;
+  }
+  int dereg_mr(ibv_mr* mr) override {
+    const bool known = live.erase(mr) == 1;
+    if (known) delete mr;
+    return known ? 0 : EINVAL;
+  }
+  std::set<ibv_mr*> live;
+  std::uint32_t last_key = 0;
+  int refuse_after = -1;  // negative: never
+};
+
+class RegistrationTableTest : public testing::Test {
+ protected:
+  static constexpr std::array<std::uint32_t, 1> kFirst{0}, kSecond{1};
+  static constexpr std::array<std::uint32_t, 2> kBoth{0, 1};
+  static constexpr std::array<std::uint32_t, 3> kAll{0, 1, 2};
+
+  RegistrationTableTest() {
+    std::vector<Lane*> pointers;
+    for (std::uint32_t i = 0; i < rails.size(); ++i) {
+      rails[i].info.name = fmt::format("n{}:1", i);
+      lanes.push_back(std::make_unique<Lane>(provider, rails[i], i));
+      EXPECT_TRUE(lanes.back()->open().ok());
+      pointers.push_back(lanes.back().get());
+    }
+    table = std::make_unique<RegistrationTable>(std::move(pointers));
+  }
+  Registration* acquire(std::size_t offset, std::size_t bytes, std::span<const std::uint32_t> on) {
+    return table->acquire({.data = memory.data() + offset, .bytes = bytes}, MemoryType::Host, on).value();
+  }
+
+  testkit::LogCapture log;
+  RegionProvider provider;
+  std::array<verbs::Rail, 3> rails{};
+  std::vector<std::unique_ptr<Lane>> lanes;
+  std::unique_ptr<RegistrationTable> table;
+  std::array<std::byte, 8192> memory{};
+};
+
+TEST_F(RegistrationTableTest, SameRangeOfTwoChannelsIsOneRegionUntilTheLast) {
+  Registration* const first = acquire(0, 4096, kFirst);
+  Registration* const again = acquire(0, 4096, kFirst);
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(provider.live.size(), 1u);
+  EXPECT_EQ(table->size(), 1u);
+  table->release(first, kFirst);
+  EXPECT_EQ(provider.live.size(), 1u);
+  table->release(again, kFirst);
+  EXPECT_EQ(provider.live.size(), 0u);
+  EXPECT_EQ(table->size(), 0u);
+}
+
+TEST_F(RegistrationTableTest, OtherAddressOrLengthIsAnotherRegion) {
+  Registration* const one = acquire(0, 4096, kFirst);
+  Registration* const shorter = acquire(0, 4095, kFirst);
+  Registration* const shifted = acquire(1, 4095, kFirst);
+  EXPECT_EQ(provider.live.size(), 3u);
+  EXPECT_NE(one->keys(0).rkey, shorter->keys(0).rkey);
+  table->release(one, kFirst);
+  EXPECT_EQ(provider.live.size(), 2u);
+  table->release(shorter, kFirst);
+  table->release(shifted, kFirst);
+  EXPECT_EQ(provider.live.size(), 0u);
+}
+
+TEST_F(RegistrationTableTest, RegionGoesFromEachRailWithItsLastUserThere) {
+  Registration* const of_one_link = acquire(0, 4096, kFirst);
+  EXPECT_EQ(provider.live.size(), 1u);
+  Registration* const of_another = acquire(0, 4096, kBoth);
+  EXPECT_EQ(of_one_link, of_another);
+  EXPECT_EQ(provider.live.size(), 2u) << "the first rail's is shared";
+  EXPECT_NE(of_another->keys(0).lkey, of_another->keys(1).lkey);
+  table->release(of_another, kBoth);
+  EXPECT_EQ(provider.live.size(), 1u);
+  EXPECT_EQ((*provider.live.begin())->lkey, of_one_link->keys(0).lkey);
+  table->release(of_one_link, kFirst);
+  EXPECT_EQ(provider.live.size(), 0u);
+}
+
+TEST_F(RegistrationTableTest, RangeRegisteredAgainGetsNewKeys) {
+  Registration* registration = acquire(0, 4096, kFirst);
+  const std::uint32_t before = registration->keys(0).rkey;
+  table->release(registration, kFirst);
+  registration = acquire(0, 4096, kFirst);
+  EXPECT_NE(registration->keys(0).rkey, before);
+  table->release(registration, kFirst);
+}
+
+TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
+  provider.refuse_after = 2;
+  const auto refused = table->acquire({.data = memory.data(), .bytes = 4096}, MemoryType::Host, kAll);
+  EXPECT_EQ(refused.code(), Errc::System);
+  EXPECT_EQ(provider.live.size(), 0u);
+  EXPECT_EQ(table->size(), 0u);
+  EXPECT_EQ(log.count(LogLevel::Warn, "cannot register 4096 bytes"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn, "on n2:1: Cannot allocate memory"), 1) << log.joined();
+}
+
+TEST_F(RegistrationTableTest, RefusalLeavesAnotherUsersRegionAlone) {
+  Registration* const held = acquire(0, 4096, kFirst);
+  provider.refuse_after = 1;
+  EXPECT_FALSE(table->acquire({.data = memory.data(), .bytes = 4096}, MemoryType::Host, kAll).ok());
+  EXPECT_EQ(provider.live.size(), 1u);
+  EXPECT_EQ(table->size(), 1u);
+  provider.refuse_after = -1;
+  table->release(held, kFirst);
+  EXPECT_EQ(provider.live.size(), 0u);
+}
+
+TEST(Registration, CoversItsRangeAndNothingElse) {
+  Registration registration;
+  registration.address = 4096;
+  registration.bytes = 100;
+  const auto at = [](std::uintptr_t address) { return reinterpret_cast<const void*>(address); };
+  EXPECT_TRUE(registration.covers(at(4096), 100));
+  EXPECT_TRUE(registration.covers(at(4195), 1));
+  EXPECT_TRUE(registration.covers(at(4196), 0));
+  EXPECT_FALSE(registration.covers(at(4095), 1));
+  EXPECT_FALSE(registration.covers(at(4096), 101));
+  EXPECT_FALSE(registration.covers(at(4196), 1));
+  EXPECT_FALSE(registration.covers(at(4097), SIZE_MAX));
+  EXPECT_FALSE(registration.covers(at(UINTPTR_MAX), 2));
+}
+
+}  // namespace
+}  // namespace mesh::engine
