@@ -7,9 +7,9 @@
 namespace mesh::soft {
 
 namespace {
-constexpr int kLookMs = 1;                           // a NIC that nobody has turned for this long is turned by us
-constexpr std::uint64_t kAwakeNs = 100'000'000;      // idle for this long: sleep until somebody rings
-constexpr int kTurnsPerLook = 64;                    // then look after the sockets again
+constexpr int kLookMs = 1;                       // a NIC that nobody has turned for this long is turned by us
+constexpr std::uint64_t kAwakeNs = 100'000'000;  // idle for this long: sleep until somebody rings
+constexpr int kTurnsPerLook = 64;                // then look after the sockets again
 constexpr int kForEver = -1;
 }  // namespace
 

@@ -29,7 +29,8 @@ void CompletionQueue::push(const CompletionEntry& entry) noexcept {
 }
 
 int CompletionQueue::pop(int count, ibv_wc* wc) noexcept {
-  if (in_.load(std::memory_order_relaxed) == out_.load(std::memory_order_relaxed) && !dead_.load(std::memory_order_relaxed)) return 0;
+  if (in_.load(std::memory_order_relaxed) == out_.load(std::memory_order_relaxed) && !dead_.load(std::memory_order_relaxed))
+    return 0;
   if (!pop_lock_.try_lock()) return 0;
   std::lock_guard lock(pop_lock_, std::adopt_lock);
   if (dead_.load(std::memory_order_acquire)) return -1;

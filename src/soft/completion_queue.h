@@ -33,7 +33,7 @@ class CompletionQueue {
   int users = 0;  // queue pairs; under the turn lock
 
   void push(const CompletionEntry& entry) noexcept;
-  int pop(int count, ibv_wc* wc) noexcept;  // -1: the queue has overflowed
+  int pop(int count, ibv_wc* wc) noexcept;    // -1: the queue has overflowed
   void forget(const QueuePair* qp) noexcept;  // under the turn lock; afterwards no entry names qp
 
  private:

@@ -54,7 +54,7 @@ struct FabricFile {
   std::vector<LinkSpec> links;
   std::vector<Fault> faults;  // each armed on its host when that is opened
 
-  int find_host(const std::string& host) const;    // index or -1
+  int find_host(const std::string& host) const;  // index or -1
   bool find_gid(const ibv_gid& gid, NicRef* out) const;
 };
 

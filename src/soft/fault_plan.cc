@@ -55,7 +55,8 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
     if (!in_time(armed, now_ns)) continue;
     const std::uint64_t number = armed.seen++;
     if (number < fault.after_work_requests) continue;
-    const std::uint64_t bound = fault.kind == FaultKind::QpError ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
+    const std::uint64_t bound =
+        fault.kind == FaultKind::QpError ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
     if (bound != 0 && number - fault.after_work_requests >= bound) continue;
     switch (fault.kind) {
       case FaultKind::QpError: verdict.status = fault.status; break;

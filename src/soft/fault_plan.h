@@ -28,15 +28,15 @@ enum class FaultKind : std::uint8_t {
 
 struct Fault {
   FaultKind kind = FaultKind::QpError;
-  std::string host{};       // in a file: the host on which it is armed, empty: every host. Ignored by arm()
-  std::string nic{};        // empty: every NIC of the host
-  std::string peer_host{};  // PeerLost: who is lost
-  std::uint64_t after_work_requests = 0;  // leaves that many posted work requests of the chosen NICs alone
-  std::uint64_t work_requests = 0;        // then strikes that many; 0: all (QpError: 1)
-  std::uint64_t after_ns = 0;             // not before this long after it was armed
-  std::uint64_t duration_ns = 0;          // and no longer than this; 0: for ever
-  std::uint64_t delay_ns = 0;             // WriteDelay, Reorder: up to kFaultDelayMaxNs
-  std::uint64_t seed = 1;                 // Reorder
+  std::string host{};                           // in a file: the host on which it is armed, empty: every host. Ignored by arm()
+  std::string nic{};                            // empty: every NIC of the host
+  std::string peer_host{};                      // PeerLost: who is lost
+  std::uint64_t after_work_requests = 0;        // leaves that many posted work requests of the chosen NICs alone
+  std::uint64_t work_requests = 0;              // then strikes that many; 0: all (QpError: 1)
+  std::uint64_t after_ns = 0;                   // not before this long after it was armed
+  std::uint64_t duration_ns = 0;                // and no longer than this; 0: for ever
+  std::uint64_t delay_ns = 0;                   // WriteDelay, Reorder: up to kFaultDelayMaxNs
+  std::uint64_t seed = 1;                       // Reorder
   ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;  // QpError
 };
 

@@ -3,8 +3,8 @@
 // Thread: add and remove under the NIC's turn lock; check from any thread (a stale key is simply not found).
 // Bound: kRegionsMax regions.
 
-#include <atomic>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -45,6 +45,7 @@ bool Nic::try_turn() noexcept {
 
 // Answers first, as they make room; then our own requests onto the wire; then what peers want of us.
 bool Nic::turn_locked() noexcept {
+  posts_.acquire();
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   bells_.responses.take(completing_);
   bells_.requests.take(serving_);
@@ -124,7 +125,8 @@ std::uint64_t Nic::serve_due_ns(QueuePair& qp, TurnTime& time) noexcept {
   if (in.waits_for_stream) {
     const RingHeader& header = in.ring->header();
     const bool there = header.data_in.load(std::memory_order_acquire) != header.data_out.load(std::memory_order_relaxed);
-    const bool room = header.read_in.load(std::memory_order_relaxed) != header.read_out.load(std::memory_order_acquire) + kStreamBytes;
+    const bool room =
+        header.read_in.load(std::memory_order_relaxed) != header.read_out.load(std::memory_order_acquire) + kStreamBytes;
     const bool read = request.opcode == IBV_WR_RDMA_READ;
     return (read ? room : there) ? 0 : UINT64_MAX;
   }

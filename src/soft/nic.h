@@ -14,6 +14,7 @@
 #include "src/soft/fault_plan.h"
 #include "src/soft/memory_table.h"
 #include "src/soft/queue_pair.h"
+#include "src/soft/race_edge.h"
 #include "src/soft/wire_model.h"
 
 #include <atomic>
@@ -95,8 +96,8 @@ class Nic {
 
   // Agent and simulator.
   std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
-  bool has_work();                // something is pending, now or later
-  std::uint64_t next_due_ns();    // 0: now; UINT64_MAX: nothing
+  bool has_work();              // something is pending, now or later
+  std::uint64_t next_due_ns();  // 0: now; UINT64_MAX: nothing
   struct Totals {
     std::uint64_t work_requests = 0, bytes = 0, rnr_events = 0, doorbells = 0;
     void add(const QueuePair& qp) noexcept;
@@ -182,6 +183,7 @@ class Nic {
   const bool modelled_;
 
   TurnLock turn_lock_;
+  RaceEdge posts_;
   std::atomic<std::uint64_t> turns_{0};
   MemoryTable regions_;
   // All below: under the turn lock.

@@ -54,6 +54,7 @@ struct Nic::Posting {
 };
 
 int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  posts_.release();
   try_turn();
   std::lock_guard lock(qp.sends.lock);
   const int state = qp.state.load(std::memory_order_acquire);
@@ -127,7 +128,8 @@ void Nic::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) no
   for (int i = 0; i < wr.num_sge; ++i) {
     const ibv_sge& sge = wr.sg_list[i];
     slot.sge[static_cast<std::size_t>(i)] = {sge.addr, sge.length, sge.lkey};
-    if (sge.length != 0 && !regions_.allows({sge.lkey, sge.addr, sge.length, qp.verbs.pd, access})) slot.local_error = IBV_WC_LOC_PROT_ERR;
+    if (sge.length != 0 && !regions_.allows({sge.lkey, sge.addr, sge.length, qp.verbs.pd, access}))
+      slot.local_error = IBV_WC_LOC_PROT_ERR;
   }
 }
 
@@ -162,6 +164,7 @@ void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
 }
 
 int Nic::post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+  posts_.release();
   ReceiveQueue& queue = qp.receives;
   std::lock_guard lock(queue.lock);
   std::uint64_t posted = queue.posted.load(std::memory_order_relaxed);

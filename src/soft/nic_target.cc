@@ -15,8 +15,8 @@ constexpr std::size_t kChunkBytes = 256 * 1024;  // between two looks at whether
 constexpr std::uint8_t kRnrRetryForEver = 7;
 
 // InfiniBand specification, encoding of the RNR NAK timer, in units of 10 us.
-constexpr std::array<std::uint32_t, 32> kRnrTimer10Us = {65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,
-                                                         48,    64,  96,  128, 192,  256,  384,  512,  768,  1024, 1536,
+constexpr std::array<std::uint32_t, 32> kRnrTimer10Us = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                                         48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                                                          2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 bool with_imm(const RingRequest& request) {
@@ -132,7 +132,8 @@ Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& ti
     std::size_t i = 0;
     for (; skip >= slot.sge[i].bytes; ++i) skip -= slot.sge[i].bytes;
     std::size_t bytes = std::min<std::size_t>({request.bytes - done, slot.sge[i].bytes - skip, budget.bytes, kChunkBytes});
-    const Outcome pulled = pull(qp, request, reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(slot.sge[i].address + skip)), &bytes);
+    const Outcome pulled =
+        pull(qp, request, reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(slot.sge[i].address + skip)), &bytes);
     if (pulled.step != Step::Done) return pulled;
     done += bytes;
     budget.bytes -= bytes;

@@ -46,8 +46,8 @@ struct SendQueue {
   std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
   // Turn.
   std::uint64_t completed = 0;
-  std::uint64_t read_done = 0;     // bytes of the READ at `completed` that have arrived
-  std::uint64_t streamed = 0;      // requests whose source has gone into the data stream
+  std::uint64_t read_done = 0;       // bytes of the READ at `completed` that have arrived
+  std::uint64_t streamed = 0;        // requests whose source has gone into the data stream
   std::uint64_t streamed_bytes = 0;  // of the request at `streamed`
   SendSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
 };
@@ -82,9 +82,9 @@ struct Incoming {
   std::shared_ptr<Peer> peer;
   int peer_nic = 0;
   std::uint32_t peer_index = 0;
-  pid_t pid = 0;            // 0: same process
-  std::uint64_t next = 0;   // request to execute
-  std::uint64_t done_bytes = 0;  // of that one
+  pid_t pid = 0;                  // 0: same process
+  std::uint64_t next = 0;         // request to execute
+  std::uint64_t done_bytes = 0;   // of that one
   std::uint64_t retry_at_ns = 0;  // receiver not ready until then
   std::uint32_t rnr_tries = 0;
   bool waits_for_stream = false;  // its source has not come through the stream yet, or its answer has no room

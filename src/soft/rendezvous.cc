@@ -260,7 +260,7 @@ bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte>
   std::memcpy(&body, bytes.data(), sizeof body);
   Result<std::shared_ptr<Ring>> ring = Ring::map(std::move(received.fds[0]), body.slots);
   if (!ring.ok()) return false;
-  Offer offer{*ring,           connection.peer, body.gid,       body.from_nic, body.to_nic, body.from_qp_num,
+  Offer offer{*ring,          connection.peer, body.gid,         body.from_nic, body.to_nic, body.from_qp_num,
               body.to_qp_num, connection.pid,  body.streams != 0};
   if (options_.copy == CopyMode::Cells || (options_.copy == CopyMode::Auto && !connection.readable)) offer.streams = true;
   if (options_.copy == CopyMode::Cma && !offer.streams && !connection.readable) {

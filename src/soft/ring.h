@@ -17,8 +17,8 @@ namespace mesh::soft {
 
 inline constexpr std::uint32_t kRingMagic = 0x6d736674;
 inline constexpr std::uint32_t kSgesMax = 4;
-inline constexpr std::uint32_t kInlineMax = 220;           // granted inline bytes
-inline constexpr std::uint32_t kStreamBytes = 4 * 65536;   // four cells of 64 KiB each way; pages appear when touched
+inline constexpr std::uint32_t kInlineMax = 220;          // granted inline bytes
+inline constexpr std::uint32_t kStreamBytes = 4 * 65536;  // four cells of 64 KiB each way; pages appear when touched
 inline constexpr std::uint32_t kRingSlotsMax = 16384;
 
 struct RingSge {
@@ -64,10 +64,10 @@ struct RingHeader {
   std::uint32_t magic;
   std::uint32_t slots;  // a power of two
   // Written by the initiator.
-  alignas(64) std::atomic<std::uint64_t> tail;       // requests the target may execute
-  alignas(64) std::atomic<std::uint64_t> data_in;    // bytes streamed to the target
-  alignas(64) std::atomic<std::uint64_t> read_out;   // bytes of READs taken out
-  alignas(64) std::atomic<std::uint32_t> closed;     // 1: no byte of a source may be read any more
+  alignas(64) std::atomic<std::uint64_t> tail;      // requests the target may execute
+  alignas(64) std::atomic<std::uint64_t> data_in;   // bytes streamed to the target
+  alignas(64) std::atomic<std::uint64_t> read_out;  // bytes of READs taken out
+  alignas(64) std::atomic<std::uint32_t> closed;    // 1: no byte of a source may be read any more
   std::atomic<std::uint32_t> rnr_retry;
   // Written by the target.
   alignas(64) std::atomic<std::uint64_t> responded;  // requests answered
@@ -95,9 +95,7 @@ class Ring {
   Segment& memory() noexcept { return memory_; }
 
   TargetState state() const noexcept { return static_cast<TargetState>(header_->state.load(std::memory_order_seq_cst)); }
-  void set_state(TargetState state) noexcept {
-    header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
-  }
+  void set_state(TargetState state) noexcept { header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst); }
 
   // Initiator: afterwards the target reads no source any more. Waits for a copy it is in; of another process at most
   // kCloseWaitNs, as that may be stopped, and what it then still reads changes nothing here.

@@ -65,7 +65,8 @@ ibv_gid link_local(std::uint64_t guid) {
 
 std::vector<verbs::DeviceEntry> SoftHost::devices() {
   std::vector<verbs::DeviceEntry> list;
-  for (const std::unique_ptr<Nic>& nic : nics_) list.push_back({nic->spec().name, nic->spec().pci, nic->spec().guid, nic->spec().numa});
+  for (const std::unique_ptr<Nic>& nic : nics_)
+    list.push_back({nic->spec().name, nic->spec().pci, nic->spec().guid, nic->spec().numa});
   return list;
 }
 

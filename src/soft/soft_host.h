@@ -8,6 +8,8 @@
 #include "src/soft/rendezvous.h"
 #include "src/soft/soft_provider.h"
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -92,6 +94,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   std::uint64_t busy_at_ns_ = 0;
   std::atomic<bool> stop_{false};
   std::thread thread_;
+  pid_t owner_pid_ = 0;  // whose process the thread runs in
 };
 
 }  // namespace mesh::soft

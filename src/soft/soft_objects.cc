@@ -147,8 +147,9 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, sharing);
   if (!ring.ok()) return ENOMEM;
   nic.connect(qp, attributes, {*ring, peer, to.nic, attr.dest_qp_num % kQpsMax});
-  send_offer(*peer, host,
-             {*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num, 0, options_.copy == CopyMode::Cells});
+  send_offer(
+      *peer, host,
+      {*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num, 0, options_.copy == CopyMode::Cells});
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "src/soft/soft_host.h"
 
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -58,6 +59,7 @@ Status SoftHost::start(int host_index) {
   Result<std::unique_ptr<Rendezvous>> meeting = Rendezvous::open({universe_, options_.host, options_.copy, board_.get(), this});
   if (!meeting.ok()) return meeting.status();
   rendezvous_ = std::move(*meeting);
+  owner_pid_ = ::getpid();
   thread_ = std::thread([this] { run(); });
   return Errc::Ok;
 }
@@ -68,7 +70,7 @@ SoftHost::~SoftHost() {
   if (thread_.joinable()) {
     board_->wake();
     // A forked child has a copy of the object, but not the thread.
-    if (in_forked_child()) {
+    if (owner_pid_ != ::getpid()) {
       thread_.detach();
     } else {
       thread_.join();
@@ -100,7 +102,8 @@ SoftCounters SoftHost::counters(const std::string& name) const {
 }
 
 void SoftHost::take_offer(const Offer& offer) {
-  if (offer.to_nic >= 0 && offer.to_nic < static_cast<int>(nics_.size())) nics_[static_cast<std::size_t>(offer.to_nic)]->take_offer(offer);
+  if (offer.to_nic >= 0 && offer.to_nic < static_cast<int>(nics_.size()))
+    nics_[static_cast<std::size_t>(offer.to_nic)]->take_offer(offer);
 }
 
 void SoftHost::peer_changed(const Peer& peer) {

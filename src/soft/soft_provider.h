@@ -21,11 +21,11 @@ enum class CopyMode : std::uint8_t { Auto, Cma, Cells };
 enum class Agent : std::uint8_t { Thread, None };  // None: only poll_cq, post_send and turn() move the NICs
 
 struct SoftOptions {
-  FabricFile fabric;         // validated
-  std::string host;          // empty: the first host of the file whose name can be claimed
+  FabricFile fabric;  // validated
+  std::string host;   // empty: the first host of the file whose name can be claimed
   CopyMode copy = CopyMode::Auto;
   Agent agent = Agent::Thread;
-  Clock clock;               // wall, or manual for simulations
+  Clock clock;  // wall, or manual for simulations
 };
 
 // Since the provider was opened; posted by this host, but rnr_events happened at its receive queues.

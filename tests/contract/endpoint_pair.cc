@@ -41,7 +41,8 @@ bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qp_access_flags = kAllAccess;
-  const int init = endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  const int init =
+      endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   EXPECT_EQ(init, 0);
   attr = ibv_qp_attr{};
   attr.qp_state = IBV_QPS_RTR;

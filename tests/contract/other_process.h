@@ -31,9 +31,9 @@ class OtherProcess {
   bool connect(const EndpointName& peer);
   bool post_receives(std::uint32_t count);
   bool write(const EndpointName& to, std::uint32_t bytes, std::uint32_t imm);  // with announcement; waits for its completion
-  bool fill(std::uint8_t seed);                                               // every byte of its memory, by position
-  bool holds(std::uint8_t seed, std::uint32_t bytes);                         // its memory, by position
-  ibv_wc next_receive();                                                      // polls until there is one
+  bool fill(std::uint8_t seed);                                                // every byte of its memory, by position
+  bool holds(std::uint8_t seed, std::uint32_t bytes);                          // its memory, by position
+  ibv_wc next_receive();                                                       // polls until there is one
   bool deregister();
   bool nap();  // from now on it only waits for commands and polls nothing: its agent must do
 

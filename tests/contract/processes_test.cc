@@ -151,7 +151,9 @@ TEST_P(TwoProcesses, AgentTurnsForAProcessThatDoesNot) {
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
 }
 
-std::string mode_name(const ::testing::TestParamInfo<soft::CopyMode>& info) { return info.param == soft::CopyMode::Cells ? "Cells" : "Cma"; }
+std::string mode_name(const ::testing::TestParamInfo<soft::CopyMode>& info) {
+  return info.param == soft::CopyMode::Cells ? "Cells" : "Cma";
+}
 
 INSTANTIATE_TEST_SUITE_P(Copy, TwoProcesses, ::testing::Values(soft::CopyMode::Cma, soft::CopyMode::Cells), mode_name);
 

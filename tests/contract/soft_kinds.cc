@@ -48,7 +48,9 @@ template <soft::CopyMode copy, soft::Agent agent>
 std::unique_ptr<ProviderPair> make_pair() {
   return std::make_unique<SoftPair>(kPair, copy, agent);
 }
-std::unique_ptr<ProviderPair> make_shaped() { return std::make_unique<SoftPair>(kShapedPair, soft::CopyMode::Auto, soft::Agent::None); }
+std::unique_ptr<ProviderPair> make_shaped() {
+  return std::make_unique<SoftPair>(kShapedPair, soft::CopyMode::Auto, soft::Agent::None);
+}
 
 }  // namespace
 

@@ -34,9 +34,9 @@ const std::string kNicB = R"({"name": "n0", "address": "10.0.12.2/24"})";
 const std::string kLink = R"({"ends": ["a/n0", "b/n0"]})";
 
 TEST(FabricFile, ReadsEveryField) {
-  const Result<FabricFile> file = parse(file_with(
-      R"({"name": "n0", "address": "10.0.12.1/24", "guid": "abc123", "pci": "/sys/devices/x", "numa": 1})", kNicB,
-      R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "delay_us": 1.5, "mtu": 1024, "qp_gbps": 64})"));
+  const Result<FabricFile> file =
+      parse(file_with(R"({"name": "n0", "address": "10.0.12.1/24", "guid": "abc123", "pci": "/sys/devices/x", "numa": 1})", kNicB,
+                      R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "delay_us": 1.5, "mtu": 1024, "qp_gbps": 64})"));
   ASSERT_TRUE(file.ok());
   const NicSpec& nic = file->hosts[0].nics[0];
   EXPECT_EQ(nic.guid, 0xabc123u);
@@ -67,8 +67,9 @@ TEST(FabricFile, GuidsDifferUnlessTheFileSaysOtherwise) {
 }
 
 TEST(FabricFile, ReadsIpv6AndSwitches) {
-  const Result<FabricFile> file = parse(file_with(R"({"name": "n0", "address": "fd00::1/64"}, {"name": "n1", "address": "fd00::3/64"})",
-                                                  R"({"name": "n0", "address": "fd00::2/64"})", R"({"switch": ["a/n0", "b/n0", "a/n1"]})"));
+  const Result<FabricFile> file =
+      parse(file_with(R"({"name": "n0", "address": "fd00::1/64"}, {"name": "n1", "address": "fd00::3/64"})",
+                      R"({"name": "n0", "address": "fd00::2/64"})", R"({"switch": ["a/n0", "b/n0", "a/n1"]})"));
   ASSERT_TRUE(file.ok());
   EXPECT_FALSE(file->hosts[0].nics[0].ipv4);
   EXPECT_EQ(file->links[0].ends.size(), 3u);
@@ -110,10 +111,13 @@ INSTANTIATE_TEST_SUITE_P(
     Contradictions, FabricFileRefuses,
     ::testing::Values(
         Bad{"NotJson", "{", "is not JSON"}, Bad{"NotAnObject", "[]", "not an object"},
-        Bad{"NoHosts", R"({"name": "t"})", "0 hosts"}, Bad{"UnknownField", R"({"name": "t", "hots": []})", "unknown field \"hots\""},
+        Bad{"NoHosts", R"({"name": "t"})", "0 hosts"},
+        Bad{"UnknownField", R"({"name": "t", "hots": []})", "unknown field \"hots\""},
         Bad{"HostTwice", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]},
-            {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.2/8"}]}]})", "host a is there twice"},
-        Bad{"NicTwice", file_with(kNicA + ", " + R"({"name": "n0", "address": "10.0.1.9/24"})", kNicB, ""), "NIC a/n0 is there twice"},
+            {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.2/8"}]}]})",
+            "host a is there twice"},
+        Bad{"NicTwice", file_with(kNicA + ", " + R"({"name": "n0", "address": "10.0.1.9/24"})", kNicB, ""),
+            "NIC a/n0 is there twice"},
         Bad{"AddressTwice", file_with(kNicA, kNicA, ""), "address 10.0.12.1 is there twice"},
         Bad{"NoPrefix", file_with(R"({"name": "n0", "address": "10.0.12.1"})", kNicB, ""), "no prefix"},
         Bad{"PrefixTooLong", file_with(R"({"name": "n0", "address": "10.0.12.1/33"})", kNicB, ""), "prefix \"33\" is not in 1..32"},
@@ -134,9 +138,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Guid", file_with(R"({"name": "n0", "address": "10.0.12.1/24", "guid": "xyz"})", kNicB, ""), "guid \"xyz\""},
         Bad{"HostName", R"({"name": "t", "hosts": [{"name": "a/b", "nics": []}]})", "name \"a/b\""},
         Bad{"FaultKind", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
-            "faults": [{"kind": "fire"}]})", "kind \"fire\""},
+            "faults": [{"kind": "fire"}]})",
+            "kind \"fire\""},
         Bad{"FaultDelay", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
-            "faults": [{"kind": "write_delay", "delay_ns": 6000000000}]})", "delay_ns"}),
+            "faults": [{"kind": "write_delay", "delay_ns": 6000000000}]})",
+            "delay_ns"}),
     [](const auto& bad) { return std::string(bad.param.name); });
 
 }  // namespace

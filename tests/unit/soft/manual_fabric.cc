@@ -32,7 +32,8 @@ ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs, co
   const Result<FabricFile> fabric = parse(R"({"name": "pair",
     "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
               {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
-    "links": [{"ends": ["a/mesh0", "b/mesh0"])" + (link_fields.empty() ? "" : ", " + link_fields) + "}]}");
+    "links": [{"ends": ["a/mesh0", "b/mesh0"])" +
+                                          (link_fields.empty() ? "" : ", " + link_fields) + "}]}");
   a = open(*fabric, "a", &now_ns_);
   b = open(*fabric, "b", &now_ns_);
   for (std::size_t i = 0; i < pairs; ++i) {

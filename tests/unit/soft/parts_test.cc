@@ -63,7 +63,8 @@ TEST(Bells, NoneIsLostBetweenThreads) {
   while (std::accumulate(seen.begin(), seen.end(), 0u) < 3 * kRounds) {
     IndexSet set;
     bells.take(set);
-    for (std::uint32_t i = set.next(0); i < kQpsMax; i = set.next(i + 1)) seen[i / 40] = counts[i / 40].load(std::memory_order_acquire);
+    for (std::uint32_t i = set.next(0); i < kQpsMax; i = set.next(i + 1))
+      seen[i / 40] = counts[i / 40].load(std::memory_order_acquire);
   }
   for (std::thread& ringer : ringers) ringer.join();
   EXPECT_EQ(seen[2], kRounds);
@@ -151,7 +152,8 @@ TEST(Gather, TakesAnyPieceOfAnyElements) {
   for (std::size_t offset = 0; offset < whole.size(); offset += 13) {
     for (std::size_t bytes = 1; bytes <= whole.size() - offset; bytes += 11) {
       ASSERT_TRUE(gather(to.data(), {sges.data(), 4, offset, bytes}, 0));
-      ASSERT_TRUE(std::equal(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(bytes), whole.begin() + static_cast<std::ptrdiff_t>(offset)));
+      ASSERT_TRUE(std::equal(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(bytes),
+                             whole.begin() + static_cast<std::ptrdiff_t>(offset)));
     }
   }
 }
