@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -73,9 +74,10 @@ class Channel {
   std::uint32_t generation_base = 0;       // constant once open
   Channel* next_active = nullptr;          // loop: its list of channels with work
   bool active = false;
-  std::uint32_t mail_bit = 0;     // constant once attached
-  std::uint32_t life_number = 0;  // how often this index was used before
-  engine::ChannelLife life;       // control mutex
+  std::uint32_t mail_bit = 0;                      // constant once attached
+  std::uint32_t life_number = 0;                   // how often this index was used before
+  engine::ChannelLife life;                        // control mutex
+  std::map<Registration*, std::uint32_t> regions;  // control mutex: registered through this channel, how often
 };
 
 }  // namespace mesh

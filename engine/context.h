@@ -33,7 +33,10 @@ class Context {
   std::unique_ptr<engine::RegistrationTable> registrations;
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<std::unique_ptr<engine::LinkControl>> links;
-  bool polled = false;  // a poller turns the loop
+  bool closing = false;                  // close_context was called; no new links
+  std::uint64_t linger_until_ns = 0;     // then: until the peers have said their CLOSE and BYE, or this
+  std::uint64_t impatient_until_ns = 0;  // a peer did not answer a REVOKE; until then nobody is waited for
+  bool polled = false;                   // a poller turns the loop
 };
 
 }  // namespace mesh

@@ -57,9 +57,9 @@ class ControlPlane {
   virtual std::span<const SocketAddress> addresses() const noexcept = 0;  // ours, the bootstrap interface's first
 
   virtual ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) = 0;  // tried in order
-  virtual bool send(ConnectionId id, Bytes frame) = 0;  // queued, bounded by 1 MiB per connection; false: no such connection
-  virtual void identify(ConnectionId id) = 0;           // no longer a stranger: no first-frame deadline
-  virtual void close(ConnectionId id) = 0;              // what was sent is still flushed for at most 1 s
+  virtual bool send(ConnectionId id, Bytes frame) = 0;       // queued, bounded by 1 MiB per connection; false: no such connection
+  virtual void identify(ConnectionId id) = 0;                // no longer a stranger: no first-frame deadline
+  virtual void close(ConnectionId id) = 0;                   // what was sent is still flushed for at most 1 s
   virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"
 
   // One pass over ready sockets and deadlines, never blocking. True: something was done.

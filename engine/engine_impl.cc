@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <algorithm>
+#include <bit>
 #include <csignal>
 
 namespace mesh {
@@ -23,7 +24,8 @@ constexpr int kIdleWaitMs = 1000;
 constexpr int kBusyWaitMs = 1;
 constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all waits of a finalize together
 constexpr int kManualRounds = 20'000;                   // a manual clock may stand still: bound the wait by turns as well
-constexpr int kCoresToSpare = 8;                        // fewer, and a spinning poller would take a core from the job
+constexpr std::uint32_t kRqDepthMin = 16;
+constexpr int kCoresToSpare = 8;  // fewer, and a spinning poller would take a core from the job
 
 // A poller pays only where a core is left for it beside NCCL's own threads.
 int poller_threads(const Settings& settings, const topo::HostTopology& host) {
@@ -39,7 +41,10 @@ Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
-  for (const verbs::Rail& rail : rails_) rail_infos_.push_back(rail.info);
+  for (const verbs::Rail& rail : rails_) {
+    rail_infos_.push_back(rail.info);
+    fit_to_device(rail);
+  }
   Result<std::unique_ptr<ControlPlane>> plane = ControlPlane::open(
       {.socket_ifname = settings_.socket_ifname, .socket_family = settings_.socket_family, .clock = clock_}, *this);
   if (!plane.ok()) return plane.status();
@@ -55,8 +60,21 @@ Status EngineImpl::start() {
   return {};
 }
 
+// Depths are powers of two; a device that grants less gets the next lower one.
+void EngineImpl::fit_to_device(const verbs::Rail& rail) {
+  const auto limit = static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0));
+  if (limit < kRqDepthMin) return;  // not told
+  options_.policy.sq_depth = std::min(options_.policy.sq_depth, std::bit_floor(limit));
+  options_.policy.rq_depth = std::min(options_.policy.rq_depth, std::bit_floor(limit));
+}
+
 EngineImpl::~EngineImpl() {
-  while (!contexts_.empty()) close_context(contexts_.back().get());
+  {
+    Lock lock(mutex_);
+    for (const auto& context : contexts_) begin_close(*context);
+    wait_for(lock, kCloseBoundNs, [this] { return reap_contexts(), contexts_.empty(); });
+    while (!contexts_.empty()) destroy_context(*contexts_.back());
+  }
   if (thread_.joinable()) {
     {
       const Lock lock(mutex_);
@@ -88,6 +106,8 @@ bool EngineImpl::poll_control() {
 bool EngineImpl::poll_control_locked() {
   const bool moved = plane_->poll_once();
   busy_ = tend_links();
+  reap_contexts();
+  for (const auto& context : contexts_) busy_ |= context->closing;
   changed_.notify_all();
   return moved;
 }
@@ -125,8 +145,19 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   return contexts_.back().get();
 }
 
-void EngineImpl::close_links(Context& context, Lock& lock) {
+// Everything of the context is told to end; nothing is waited for.
+void EngineImpl::begin_close(Context& context) {
+  if (context.closing) return;
+  context.closing = true;
+  context.linger_until_ns = clock_.now_ns() + kCloseBoundNs;
+  context.listeners.clear();
+  for (auto& stage : stages_) {
+    if (!stage || stage->context != &context) continue;
+    fail_stage(*stage, Errc::PeerClosed);
+    stage.reset();
+  }
   for (const auto& link : context.links) {
+    if (link->state != LinkState::Up && link->state != LinkState::ByeSent) take_down(*link, Errc::PeerClosed);
     if (!link->link) continue;
     for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
       if (Channel* channel = link->link->channel(i); channel != nullptr) begin_close(*channel);
@@ -135,32 +166,49 @@ void EngineImpl::close_links(Context& context, Lock& lock) {
   }
   plane_->wake();
   busy_ = true;
-  const bool done = wait_for(lock, kCloseBoundNs, [&context] { return context.links.empty(); });
-  if (!done) LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
 }
 
+// Our own work is over when every channel has said CLOSE, which it does when nothing of it is outstanding.
+bool EngineImpl::all_said_close(Context& context) const {
+  for (const auto& link : context.links) {
+    if (link->state != LinkState::Up || !link->link) continue;
+    for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
+      if (const Channel* channel = link->link->channel(i); channel != nullptr && !channel->life.close_sent) return false;
+    }
+  }
+  return true;
+}
+
+// NCCL may free its memory when this returns: the registrations go, whatever the links still have to say to their peers.
+// Those linger in the control thread for at most a second, so that one communicator's end never waits for another's.
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
   Lock lock(mutex_);
-  context->listeners.clear();
-  for (const auto& stage : stages_) {
-    if (stage && stage->context == context && stage->state == StageState::Waiting) fail_stage(*stage, Errc::PeerClosed);
+  begin_close(*context);
+  const bool quiet = wait_for(lock, kCloseBoundNs, [&] { return all_said_close(*context); });
+  if (!quiet || context->registrations->size() != 0) {
+    for (const auto& link : context->links) take_down(*link, Errc::PeerClosed);
   }
-  close_links(*context, lock);
-  for (auto& stage : stages_) {
-    if (stage && stage->context == context) stage.reset();
+  pollers_.remove(context->loop);
+  context->registrations->clear();
+  tend_links();
+  reap_contexts();
+}
+
+void EngineImpl::reap_contexts() {
+  for (std::size_t i = contexts_.size(); i-- > 0;) {
+    Context& context = *contexts_[i];
+    if (context.closing && (context.links.empty() || clock_.now_ns() >= context.linger_until_ns)) destroy_context(context);
   }
-  destroy_context(*context);
 }
 
 void EngineImpl::destroy_context(Context& context) {
   pollers_.remove(context.loop);
+  if (!context.links.empty()) LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
   for (const auto& link : context.links) {
-    if (link->connection != 0) plane_->close(link->connection);
+    take_down(*link, Errc::PeerClosed);
     if (!link->link) continue;
     const ProgressLoop::Guard guard(context.loop);
-    link->link->stop_queue_pairs();
-    link->link->destroy_queue_pairs();
     for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
       if (link->link->channel(i) != nullptr) link->link->remove_channel(i);
     }

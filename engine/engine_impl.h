@@ -47,7 +47,10 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void control_thread();
   void wake_control() noexcept override { plane_->wake(); }
   bool wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done);
-  void close_links(Context& context, Lock& lock);
+  void begin_close(Context& context);
+  bool all_said_close(Context& context) const;
+  void reap_contexts();
+  void fit_to_device(const verbs::Rail& rail);
   void destroy_context(Context& context);
 
   // ---- connect.cc
@@ -69,6 +72,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool on_ready(LinkControl& link, const Ready& body);
   bool on_refuse(LinkControl& link, const Refuse& body);
   bool on_open(LinkControl& link, const Open& body);
+  void settle_old_life(LinkControl& link, std::uint32_t index);
   bool on_opened(LinkControl& link, const Opened& body);
   bool build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths);
   bool connect_link(LinkControl& link, const std::vector<WirePath>& paths);
@@ -90,6 +94,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void revoke_receives(LinkControl& link, RecvChannel& channel, Lock& lock);
   void finish_sends(LinkControl& link, SendChannel& channel, Lock& lock);
   void fence(LinkControl& link);
+  std::uint64_t patience_ns(const LinkControl& link) const;
   bool on_revoke(LinkControl& link, const Revoke& body);
   bool on_revoked(LinkControl& link, const Revoked& body);
   bool on_close(LinkControl& link, const Close& body);
@@ -104,7 +109,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void take_down(LinkControl& link, Errc why);
   LinkControl& control_of(Channel& channel);
 
-  const EngineOptions options_;
+  EngineOptions options_;  // constant after start()
   const Settings& settings_;
   const Clock clock_;
   std::vector<verbs::Rail> rails_;

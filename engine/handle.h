@@ -27,8 +27,8 @@ struct ConnectStage {
   std::uint64_t check = 0;  // random, must match the table's
 };
 
-void write_handle(const Handle& handle, HandleBytes& bytes);           // zeroes the stage
-Result<Handle> read_handle(const HandleBytes& bytes);                  // Protocol: not a handle of ours, or another version
+void write_handle(const Handle& handle, HandleBytes& bytes);  // zeroes the stage
+Result<Handle> read_handle(const HandleBytes& bytes);         // Protocol: not a handle of ours, or another version
 ConnectStage read_stage(const HandleBytes& bytes) noexcept;
 void write_stage(const ConnectStage& stage, HandleBytes& bytes) noexcept;
 

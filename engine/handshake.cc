@@ -110,7 +110,7 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
   const auto context =
       std::find_if(contexts_.begin(), contexts_.end(), [&hello](const auto& each) { return each->id == hello.acceptor_context; });
   std::string refusal;
-  if (context == contexts_.end()) {
+  if (context == contexts_.end() || (*context)->closing) {
     refusal = fmt::format("host {}: the communicator asked for has ended", options_.provider->host_name());
     refuse(id, header.link, {.reason = Errc::PeerClosed, .text = refusal});
     return true;
@@ -154,7 +154,6 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
 }
 
 bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths) {
-  const ProgressLoop::Guard guard(link.context.loop);
   link.link = std::make_unique<PeerLink>(link.context.loop, static_cast<ChannelOwner&>(*this), link.identity, policy);
   std::vector<Lane*> lanes;
   for (const WirePath& path : paths) {
@@ -174,11 +173,16 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
 }
 
 bool EngineImpl::connect_link(LinkControl& link, const std::vector<WirePath>& paths) {
-  const ProgressLoop::Guard guard(link.context.loop);
+  // The job's setting goes before the communicator's wish, as in NCCL's own transport.
+  Settings settings = settings_;
+  if (settings.traffic_class == 0 && link.context.options.traffic_class != kAuto) {
+    settings.traffic_class = link.context.options.traffic_class;
+  }
+  // No token: the loop does not know these queue pairs before the link is up, and RTR may resolve addresses for long.
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     Path& path = link.link->path(i);
     const PeerEnd peer{.rail = &link.peer_rails[path.peer_rail], .path = &paths[i], .own_psn = link.psn};
-    if (!connect_path(path, peer, settings_).ok()) return false;
+    if (!connect_path(path, peer, settings).ok()) return false;
   }
   return true;
 }
@@ -299,6 +303,19 @@ bool EngineImpl::on_refuse(LinkControl& link, const Refuse& body) {
   return true;
 }
 
+// The connector uses an index again when both CLOSEs have been said; ours may still be waiting for its turn.
+void EngineImpl::settle_old_life(LinkControl& link, std::uint32_t index) {
+  Channel* const old = link.link->channel(index);
+  if (old == nullptr || !old->life.close_sent) return;
+  for (LinkControl::PendingClose& pending : link.closes) {
+    if (pending.close.channel == index) pending.deadline_ns = 0;
+  }
+  std::erase_if(link.closes, [&](const LinkControl::PendingClose& pending) {
+    return pending.close.channel == index && act_on_close(link, pending);
+  });
+  if (advance_close(link, index)) std::erase(link.closing, index);
+}
+
 bool EngineImpl::on_open(LinkControl& link, const Open& body) {
   if (link.state == LinkState::Down) return true;
   PeerLink& peer = *link.link;
@@ -313,6 +330,7 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
     send(link, answer);
     return true;
   }
+  settle_old_life(link, body.channel);
   if (peer.channel(body.channel) != nullptr) {
     LOG_WARN("peer {}: opens channel {} twice; connection dropped", link.identity.peer_host, body.channel);
     return false;
@@ -365,7 +383,7 @@ void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) 
   if (link == nullptr) return;
   link->connection = 0;
   const bool over = link->state == LinkState::ByeSent || link->state == LinkState::Down ||
-                    (link->link && link->link->channel_count() == 0 && link->waiting.empty());
+                    (link->link && link->link->every_channel_ended() && link->waiting.empty());
   if (!over) LOG_WARN("peer {} is lost: {}", link->identity.peer_host, text);
   take_down(*link, over ? Errc::PeerClosed : reason);
 }

@@ -16,6 +16,8 @@
 
 namespace mesh::engine {
 
+class ProgressLoop;
+
 inline constexpr std::uint32_t kQueuePairsMax = 65536;  // the wr_id's index has 16 bits
 
 class Lane {
@@ -24,8 +26,13 @@ class Lane {
 
   Status open();  // System: the device refused a protection domain
 
-  // Makes a queue pair in RESET on a completion queue with room and gives it an id.
-  Status create(QueuePair& queue_pair, const TransferPolicy& policy);
+  // Makes a queue pair in RESET on a completion queue with room and gives it an id. Control mutex, not the token: it is
+  // taken only to enlist what the device has made.
+  struct Order {
+    const TransferPolicy* policy = nullptr;
+    ProgressLoop* loop = nullptr;
+  };
+  Status create(QueuePair& queue_pair, const Order& order);
   void destroy(QueuePair& queue_pair) noexcept;  // frees its room; what it had outstanding is dropped
 
   // Takes at most `bound` completions and dispatches them. Returns how many.
@@ -54,8 +61,11 @@ class Lane {
     std::uint32_t reserved = 0;
   };
 
-  Result<std::uint32_t> queue_with_room(std::uint32_t wanted);
+  Result<std::uint32_t> queue_with_room(std::uint32_t wanted, ProgressLoop& loop);
+  verbs::QpHandle make(std::uint32_t queue, const TransferPolicy& policy, std::uint32_t* inline_bytes);
+  std::uint32_t take_place();
   std::uint32_t poll_queue(Queue& queue, std::uint32_t bound) noexcept;
+  void drain_queue(Queue& queue) noexcept;
   void dispatch(const ibv_wc& completion) noexcept;
 
   verbs::Provider& provider_;

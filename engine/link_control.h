@@ -69,6 +69,8 @@ struct LinkControl {
   std::vector<std::uint32_t> closing;  // channels that NCCL has closed and the peer has not
   std::vector<PendingClose> closes;    // the peer's, to be acted on when everything sent has been seen
 
+  bool bye_received = false;  // while closes were still to be acted on
+
   bool usable() const noexcept { return state != LinkState::ByeSent && state != LinkState::Down; }
   bool connector() const noexcept { return identity.role == LinkRole::Connector; }
 };

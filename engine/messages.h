@@ -19,7 +19,8 @@ using Id128 = std::array<std::uint8_t, 16>;  // random, from getrandom
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
 inline constexpr std::uint16_t kProtocolVersion = 1;
 inline constexpr std::uint32_t kBodyBytesMax = 16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
-inline constexpr std::size_t kFrameHeaderBytes = 48;   // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, reserved 8
+inline constexpr std::size_t kFrameHeaderBytes =
+    48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, reserved 8
 inline constexpr std::uint32_t kTextBytesMax = 512;
 inline constexpr std::uint32_t kRailsMax = 64;
 
@@ -47,22 +48,22 @@ struct FrameHeader {
 
 struct WireRail {
   std::array<std::uint8_t, 16> gid{};
-  std::uint8_t prefix_len = 0;   // bits of the address family
+  std::uint8_t prefix_len = 0;  // bits of the address family
   std::uint8_t ethernet = 1;
   std::uint8_t port = 1;
-  std::uint8_t mtu = 0;          // ibv_mtu
+  std::uint8_t mtu = 0;  // ibv_mtu
   std::uint16_t lid = 0;
   std::uint32_t speed_mbps = 0;
-  std::string name;              // for log lines, up to 64 bytes
+  std::string name;  // for log lines, up to 64 bytes
 };
 
 // Queue pairs of one path: [0] is express, the others bulk.
 struct WirePath {
   std::uint8_t connector_rail = 0;  // index into the connector's rails
   std::uint8_t acceptor_rail = 0;
-  std::uint8_t mtu = 0;             // min of both, ibv_mtu
-  std::vector<std::uint32_t> qpn;   // 1 + qps, of the sender of the message
-  std::uint32_t psn = 0;            // the sender's first packet number, same for all its queue pairs on the path
+  std::uint8_t mtu = 0;                // min of both, ibv_mtu
+  std::vector<std::uint32_t> qpn;      // 1 + qps, of the sender of the message
+  std::uint32_t psn = 0;               // the sender's first packet number, same for all its queue pairs on the path
   std::uint64_t counters_address = 0;  // window counters, one 8-byte word per queue pair of the path; 0 from the acceptor
   std::uint32_t counters_rkey = 0;
 };
@@ -90,9 +91,9 @@ struct Refuse {
 };
 struct Open {
   Id128 listener{};
-  std::uint32_t channel = 0;              // index in the link, chosen by the connector
-  std::uint32_t life = 0;                 // how often the index was used before; generations start from it
-  std::uint64_t credits_address = 0;      // slots rows of 64 bytes at the connector
+  std::uint32_t channel = 0;                // index in the link, chosen by the connector
+  std::uint32_t life = 0;                   // how often the index was used before; generations start from it
+  std::uint64_t credits_address = 0;        // slots rows of 64 bytes at the connector
   std::vector<std::uint32_t> credits_rkey;  // per path
 };
 struct Opened {

@@ -99,8 +99,11 @@ Status PeerLink::add_path(Lane& lane, std::uint32_t peer_rail, std::string name)
   Path& added = *paths_.back();
   for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
     added.queue_pairs.push_back(std::make_unique<QueuePair>(policy_, QueuePairPlace{.link = this, .path = &added, .index = i}));
-    if (const Status status = lane.create(*added.queue_pairs.back(), policy_); !status.ok()) return status;
+    if (const Status status = lane.create(*added.queue_pairs.back(), {.policy = &policy_, .loop = &loop_}); !status.ok()) {
+      return status;
+    }
   }
+  const ProgressLoop::Guard guard(loop_);
   std::size_t all = 0;
   for (const auto& each : loop_.lanes) all += each->queue_pair_count();
   loop_.reserve(all);
@@ -118,6 +121,7 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   if (index >= channels_.size()) channels_.resize(index + 1);
   CHECK(!channels_[index]);
   loop_.attach(*channel);
+  if (failure() != Errc::Ok) channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
   channels_[index] = std::move(channel);
   ++channel_count_;
 }

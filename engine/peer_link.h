@@ -79,6 +79,7 @@ class PeerLink {
   void on_announcement(QueuePair& queue_pair, std::uint32_t imm, std::uint32_t bytes) noexcept;
   void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
+  bool every_channel_ended() const noexcept;  // any thread under the control mutex, or the token
   void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
 
   // Holding the token: every open request of every channel fails; the control thread is told. Once; text is the WARN line,
@@ -108,8 +109,6 @@ class PeerLink {
 
  private:
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
-
-  bool every_channel_ended() const noexcept;
 
   ProgressLoop& loop_;
   ChannelOwner& owner_;

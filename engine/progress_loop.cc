@@ -1,5 +1,6 @@
 #include "engine/progress_loop.h"
 
+#include "engine/peer_link.h"
 #include "engine/recv_channel.h"
 #include "engine/send_channel.h"
 
@@ -16,8 +17,8 @@ constexpr int kMailRounds = 4;                     // after a release; whoever l
 }  // namespace
 
 bool ProgressLoop::try_acquire() noexcept {
-  if (guards_waiting_.load(std::memory_order_relaxed) != 0) return false;
-  if (token_.load(std::memory_order_relaxed)) return false;
+  if (guards_waiting_.load(std::memory_order_seq_cst) != 0) return false;
+  if (token_.load(std::memory_order_seq_cst)) return false;
   // seq_cst: see release(); of "mail left" and "token released" at least one side sees the other's.
   return !token_.exchange(true, std::memory_order_seq_cst);
 }
@@ -54,9 +55,9 @@ bool ProgressLoop::try_turn(Channel* first) noexcept {
 }
 
 ProgressLoop::Guard::Guard(ProgressLoop& loop) noexcept : loop_(loop) {
-  loop_.guards_waiting_.fetch_add(1, std::memory_order_relaxed);
+  loop_.guards_waiting_.fetch_add(1, std::memory_order_seq_cst);
   while (loop_.token_.exchange(true, std::memory_order_seq_cst)) ::sched_yield();
-  loop_.guards_waiting_.fetch_sub(1, std::memory_order_relaxed);
+  loop_.guards_waiting_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 ProgressLoop::Guard::~Guard() {
@@ -110,6 +111,7 @@ void ProgressLoop::forget(Channel& channel) noexcept {
 
 void ProgressLoop::forget(QueuePair& queue_pair) noexcept {
   std::erase(window_due_, &queue_pair);
+  std::erase_if(refused_, [&queue_pair](const Refused& each) { return each.queue_pair == &queue_pair; });
   if (!queue_pair.in_staged_list) return;
   QueuePair** link = &staged_;
   while (*link != &queue_pair) link = &(*link)->next_staged;
@@ -169,6 +171,12 @@ void ProgressLoop::ring_staged() noexcept {
     queue_pair.in_staged_list = false;
     queue_pair.ring();
   }
+  if (!refused_.empty()) fail_refused();
+}
+
+void ProgressLoop::fail_refused() noexcept {
+  const std::vector<Refused> refused = std::exchange(refused_, {});
+  for (const Refused& each : refused) each.queue_pair->link().on_post_failed(*each.queue_pair, each.error);
 }
 
 void ProgressLoop::add_window_due(QueuePair& queue_pair) noexcept {

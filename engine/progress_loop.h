@@ -58,7 +58,12 @@ class ProgressLoop {
   void forget(QueuePair& queue_pair) noexcept;
   void add_staged(QueuePair& queue_pair) noexcept;
   void add_window_due(QueuePair& queue_pair) noexcept;
-  void ring_staged() noexcept;
+  void ring_staged() noexcept;  // then fails the links whose posts were refused
+  struct Refused {
+    QueuePair* queue_pair = nullptr;
+    int error = 0;
+  };
+  void add_refused(const Refused& refused) { refused_.push_back(refused); }
   void attach(Channel& channel);  // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) { window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs); }
   void wake_control() noexcept { waker_.wake_control(); }
@@ -73,6 +78,7 @@ class ProgressLoop {
   void take_mail() noexcept;
   void visit(Channel& channel) noexcept;
   bool visit_active() noexcept;
+  void fail_refused() noexcept;
   void return_windows() noexcept;
 
   ControlWaker& waker_;
@@ -87,6 +93,7 @@ class ProgressLoop {
   QueuePair* staged_ = nullptr;
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
+  std::vector<Refused> refused_;  // empty in a healthy turn
 };
 
 }  // namespace mesh::engine

@@ -79,6 +79,10 @@ void QueuePair::stage_row(const void* row, std::uint32_t bytes, const verbs::Rem
 
 void QueuePair::ring() noexcept {
   if (chain_.staged() == 0) return;
+  if (refused_) {  // the link is about to fail; whatever was staged goes with it
+    chain_.clear();
+    return;
+  }
   if (chain_has_data_) {
     // The last one of a doorbell is signaled, so that whatever is posted completes without help from later traffic.
     verbs::WrChain::signal(chain_.last());
@@ -87,7 +91,13 @@ void QueuePair::ring() noexcept {
   }
   place_.path->counters.work_requests.add(chain_.staged());
   place_.path->counters.doorbells.add(1);
-  if (const int error = chain_.post(qp_.get()); error != 0) place_.link->on_post_failed(*this, error);
+  if (const int error = chain_.post(qp_.get()); error != 0) refuse(error);
+}
+
+// Staging may be in the middle of a channel's work: the failure waits for the end of the turn.
+void QueuePair::refuse(int error) noexcept {
+  refused_ = true;
+  place_.link->loop().add_refused({.queue_pair = this, .error = error});
 }
 
 void QueuePair::retire_through(std::uint32_t count) noexcept {
@@ -137,7 +147,7 @@ bool QueuePair::return_window() noexcept {
   while (consumed_ + rq_depth_ - reposted_ >= quarter) {
     if (!has_room(1)) return false;
     if (!post_receives(quarter).ok()) {
-      place_.link->on_post_failed(*this, ENOMEM);
+      refuse(ENOMEM);
       return true;
     }
     // What the peer may count on: receives posted beyond the first filling.

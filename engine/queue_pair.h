@@ -84,6 +84,7 @@ class QueuePair {
   };
   void note(ibv_send_wr& wr, const Posted& entry) noexcept;
   Status post_receives(std::uint32_t count) noexcept;
+  void refuse(int error) noexcept;
 
   const QueuePairPlace place_;
   const std::uint32_t sq_depth_, rq_depth_, signal_interval_;
@@ -94,6 +95,7 @@ class QueuePair {
   std::uint64_t consumed_ = 0, reposted_ = 0;   // as receiver
   std::uint32_t since_signal_ = 0;
   bool chain_has_data_ = false;
+  bool refused_ = false;  // a post was; nothing is posted any more
   std::uint64_t* window_word_ = nullptr;
   verbs::RemoteTarget peer_window_;
   std::vector<Posted> ring_;           // by posted count

@@ -41,7 +41,7 @@ void RecvChannel::give_credit(std::uint32_t slot) noexcept {
       credit.rkeys[path] = request.region->keys(link.path(path).lane->index()).rkey;
     }
   }
-  live_[slot] = {.generation = credit.generation, .announced = 0};
+  live_[slot] = {.generation = credit.generation, .announced = 0, .out = true};
   QueuePair& queue_pair = link.express(index);
   const CreditRow row = encode_credit(credit);
   queue_pair.stage_row(&row, sizeof row,
@@ -51,7 +51,7 @@ void RecvChannel::give_credit(std::uint32_t slot) noexcept {
 
 void RecvChannel::on_announcement(const Announcement& announcement, std::uint32_t bytes) noexcept {
   Live* live = announcement.slot < slot_count ? &live_[announcement.slot] : nullptr;
-  if (live == nullptr || live->generation == 0 || ((live->generation ^ announcement.generation) & kGenerationMask) != 0) {
+  if (live == nullptr || !live->out || ((live->generation ^ announcement.generation) & kGenerationMask) != 0) {
     loop.counters.late_announcements.add(1);
     return;
   }
@@ -67,7 +67,7 @@ void RecvChannel::on_announcement(const Announcement& announcement, std::uint32_
 
 void RecvChannel::finish(std::uint32_t slot, std::uint64_t size) noexcept {
   Request& request = requests[slot];
-  live_[slot].generation = 0;
+  live_[slot].out = false;
   ++received_;
   loop.counters.messages_received.add(1);
   if ((size & kRecordTruncated) != 0) {
@@ -81,13 +81,17 @@ void RecvChannel::finish(std::uint32_t slot, std::uint64_t size) noexcept {
 
 bool RecvChannel::names(const Registration& region) const noexcept {
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
-    if (live_[slot].generation != 0 && requests[slot].region == &region) return true;
+    const Request& request = requests[slot];
+    // acquire: pairs with publish(); the region was written before.
+    if (request.state.load(std::memory_order_acquire) == RequestState::Submitted && request.region == &region) return true;
+    // A receive that has failed may still have its credit at the sender; the slot is not used again then.
+    if (live_[slot].out && request.region == &region) return true;
   }
   return false;
 }
 
 bool RecvChannel::has_live_credit() const noexcept {
-  return std::any_of(live_.begin(), live_.end(), [](const Live& live) { return live.generation != 0; });
+  return std::any_of(live_.begin(), live_.end(), [](const Live& live) { return live.out; });
 }
 
 }  // namespace mesh::engine

@@ -27,14 +27,15 @@ class RecvChannel final : public Channel {
   bool advance() noexcept;
   void on_announcement(const Announcement& announcement, std::uint32_t bytes) noexcept;
 
-  bool names(const Registration& region) const noexcept;  // a live credit does
+  bool names(const Registration& region) const noexcept;  // a live credit does, or a receive still to get one
   bool has_live_credit() const noexcept;
   std::uint64_t received() const noexcept { return received_; }  // messages completed, failed ones included
 
  private:
   struct Live {
-    std::uint32_t generation = 0;  // 0: no credit is out
-    std::uint32_t announced = 0;
+    std::uint32_t generation = 0;
+    std::uint16_t announced = 0;
+    bool out = false;  // a credit is
   };
 
   void give_credit(std::uint32_t slot) noexcept;

@@ -67,6 +67,11 @@ void RegistrationTable::release(Registration* registration, std::span<const std:
   if (--registration->count == 0) entries_.erase(found);
 }
 
+void RegistrationTable::clear() noexcept {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+}
+
 std::size_t RegistrationTable::size() const {
   const std::lock_guard lock(mutex_);
   return entries_.size();

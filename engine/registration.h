@@ -53,6 +53,7 @@ class RegistrationTable {
   Result<Registration*> acquire(const SendArgs& range, MemoryType type, std::span<const std::uint32_t> rails);
   // Gives up one use on the rails named; MRs without users are deregistered before this returns.
   void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
+  void clear() noexcept;  // everything that is still registered
   std::size_t size() const;
 
  private:

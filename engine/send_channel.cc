@@ -172,10 +172,12 @@ void SendChannel::drop_unposted(Errc why) noexcept {
     // Part of it may be posted; its stripes never all complete, so it is decided here.
     posting_.request->fail(why);
     posting_.request = nullptr;
+    posting_.stripes_left = 0;
   }
 }
 
-bool SendChannel::names(const Registration& region) const noexcept {
+bool SendChannel::reads(const Registration& region) const noexcept {
+  if (outstanding != 0 && failure.load(std::memory_order_relaxed) != Errc::Ok) return true;
   return std::any_of(requests.get(), requests.get() + slot_count, [&region](const Request& request) {
     // acquire: pairs with publish(); the region was written before.
     return request.state.load(std::memory_order_acquire) == RequestState::Submitted && request.region == &region;

@@ -33,7 +33,7 @@ class SendChannel final : public Channel {
   void drop_unposted(Errc why) noexcept;
   bool idle() const noexcept { return outstanding == 0; }
   std::uint64_t announced() const noexcept { return announced_; }  // messages posted whole
-  bool names(const Registration& region) const noexcept;           // an open send reads from it
+  bool reads(const Registration& region) const noexcept;           // an open send does, or one that failed while posted may
 
  private:
   struct Posting {

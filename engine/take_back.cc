@@ -8,6 +8,7 @@ namespace mesh::engine {
 
 namespace {
 constexpr std::uint64_t kRevokeBoundNs = 500'000'000;  // for the peer's answer; then the link is fenced
+constexpr std::uint64_t kImpatienceNs = 1'000'000'000;
 constexpr std::uint64_t kByeBoundNs = 1'000'000'000;
 constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for announcements that the sender counted and we have not seen
 }  // namespace
@@ -27,17 +28,26 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendAr
   Lock lock(mutex_);
   RegistrationTable& table = *control_of(channel).context.registrations;
   lock.unlock();  // pinning gigabytes takes time
-  return table.acquire(range, type, channel.link.rails());
+  const Result<Registration*> registration = table.acquire(range, type, channel.link.rails());
+  if (!registration.ok()) return registration;
+  lock.lock();
+  ++channel.regions[registration.value()];
+  return registration;
 }
 
 void EngineImpl::deregister_memory(Channel& channel, Registration& registration) noexcept {
   Lock lock(mutex_);
   LinkControl& link = control_of(channel);
+  // The same range may have been registered more than once here; only the last one takes it back.
+  const auto uses = channel.regions.find(&registration);
+  CHECK(uses != channel.regions.end());
+  const bool last = --uses->second == 0;
+  if (last) channel.regions.erase(uses);
   bool named = false;
-  {
+  if (last) {
     const ProgressLoop::Guard guard(channel.loop);
     channel.loop.drain_completions();
-    named = channel.side == Side::Send ? static_cast<SendChannel&>(channel).names(registration)
+    named = channel.side == Side::Send ? static_cast<SendChannel&>(channel).reads(registration)
                                        : static_cast<RecvChannel&>(channel).names(registration);
   }
   if (named && channel.side == Side::Send) finish_sends(link, static_cast<SendChannel&>(channel), lock);
@@ -47,19 +57,26 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
 
 // The peer may still write into the region: it must drop the credits and finish what it has begun, and say so.
 void EngineImpl::revoke_receives(LinkControl& link, RecvChannel& channel, Lock& lock) {
+  std::uint64_t credits = 0;
   {
     const ProgressLoop::Guard guard(channel.loop);
     channel.fail_all(Errc::Revoked);
+    credits = channel.accepted;
   }
   const auto safe = [&] { return channel.life.revoked || channel.life.closed_there || link.state == LinkState::Down; };
   if (safe()) return;
   if (!channel.life.revoke_sent) {
     channel.life.revoke_sent = true;
     ++revokes_;
-    send(link, Revoke{.channel = channel.index, .first_credit = 0, .credit_count = channel.accepted});
+    send(link, Revoke{.channel = channel.index, .first_credit = 0, .credit_count = credits});
     plane_->wake();
   }
-  if (!wait_for(lock, kRevokeBoundNs, safe)) fence(link);
+  if (!wait_for(lock, patience_ns(link), safe)) fence(link);
+}
+
+// An abort takes back many regions one after the other: once one peer has kept us waiting, the next ones get no second wait.
+std::uint64_t EngineImpl::patience_ns(const LinkControl& link) const {
+  return clock_.now_ns() < link.context.impatient_until_ns ? 0 : kRevokeBoundNs;
 }
 
 // Our NIC may still read from the region: what is posted must complete.
@@ -73,12 +90,13 @@ void EngineImpl::finish_sends(LinkControl& link, SendChannel& channel, Lock& loc
     channel.loop.drain_completions();
     return channel.idle() || link.state == LinkState::Down;
   };
-  if (!wait_for(lock, kRevokeBoundNs, safe)) fence(link);
+  if (!wait_for(lock, patience_ns(link), safe)) fence(link);
 }
 
 // The peer does not answer: our queue pairs end, and with them every way into our memory.
 void EngineImpl::fence(LinkControl& link) {
   LOG_WARN("peer {}: no answer within 500 ms while memory is taken back; the link is cut", link.identity.peer_host);
+  link.context.impatient_until_ns = clock_.now_ns() + kImpatienceNs;
   take_down(link, Errc::Timeout);
 }
 
@@ -86,7 +104,10 @@ bool EngineImpl::on_revoke(LinkControl& link, const Revoke& body) {
   if (Channel* channel = link.link->channel(body.channel); channel != nullptr) {
     const ProgressLoop::Guard guard(channel->loop);
     channel->loop.drain_completions();
-    channel->fail_all(Errc::Revoked);
+    if (channel->failure.load(std::memory_order_relaxed) == Errc::Ok) {
+      LOG_INFO("peer {}: takes back the memory of channel {} with requests open", link.identity.peer_host, body.channel);
+    }
+    channel->fail_all(Errc::PeerClosed);
   }
   if (!answer_revoke(link, body)) link.revokes.push_back(body);
   return true;
@@ -158,7 +179,10 @@ bool EngineImpl::act_on_close(LinkControl& link, const LinkControl::PendingClose
   {
     const ProgressLoop::Guard guard(channel->loop);
     channel->loop.drain_completions();
-    const bool owed = channel->side == Side::Receive && static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
+    if (channel->side == Side::Send) static_cast<SendChannel*>(channel)->drop_unposted(Errc::PeerClosed);
+    // What is posted has landed or will; what was announced is here or will be: both deserve their completion.
+    const bool owed = channel->side == Side::Send ? channel->outstanding != 0
+                                                  : static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
     if (owed && clock_.now_ns() < pending.deadline_ns) return false;
     channel->fail_all(Errc::PeerClosed);
   }
@@ -176,6 +200,11 @@ void EngineImpl::say_bye_if_empty(LinkControl& link) {
 }
 
 bool EngineImpl::on_bye(LinkControl& link, const Bye&) {
+  if (!link.closes.empty()) {
+    link.bye_received = true;  // acted on when the closes are
+    busy_ = true;
+    return true;
+  }
   if (!link.connector() && link.state == LinkState::Up) send(link, Bye{});
   take_down(link, Errc::PeerClosed);
   return true;
@@ -198,6 +227,7 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
   link.connection = 0;
   link.revokes.clear();
   link.closes.clear();
+  link.bye_received = false;
 }
 
 bool EngineImpl::tend(LinkControl& link) {
@@ -211,6 +241,7 @@ bool EngineImpl::tend(LinkControl& link) {
   std::erase_if(link.revokes, [&](const Revoke& revoke) { return answer_revoke(link, revoke); });
   std::erase_if(link.closes, [&](const LinkControl::PendingClose& close) { return act_on_close(link, close); });
   std::erase_if(link.closing, [&](std::uint32_t index) { return advance_close(link, index); });
+  if (link.bye_received && link.closes.empty()) on_bye(link, {});
   say_bye_if_empty(link);
   if (link.state == LinkState::ByeSent && clock_.now_ns() >= link.deadline_ns) take_down(link, Errc::PeerClosed);
   const bool unanswered = !link.revokes.empty() || !link.closes.empty();

@@ -64,6 +64,8 @@ class WrChain {
   static void signal(ibv_send_wr& wr) noexcept { wr.send_flags |= IBV_SEND_SIGNALED; }
   ibv_send_wr& last() noexcept { return requests_[staged_ - 1]; }
 
+  void clear() noexcept { staged_ = 0; }
+
   // Rings the doorbell. An errno value on failure; the chain is empty afterwards either way.
   int post(ibv_qp* qp) noexcept {
     ibv_send_wr& tail = last();
