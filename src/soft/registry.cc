@@ -3,8 +3,9 @@
 namespace mesh::soft {
 
 Registry& Registry::instance() {
-  static Registry registry;
-  return registry;
+  // Never destroyed: a host may be closed by an exit handler that runs after the static destructors.
+  static auto* const registry = new Registry;
+  return *registry;
 }
 
 bool Registry::claim(const std::string& universe, const std::string& host, LocalHost* owner) {
