@@ -45,9 +45,9 @@ const Scenario cycles("cycles", [](Peer& peer) {
       line.close();
       require_success(communicator->close(), "finalize");
     }
-    if (cycle == 3) third = process_figures();
+    if (cycle == 3) third = settled_process_figures();
   }
-  const ProcessFigures last = process_figures();
+  const ProcessFigures last = settled_process_figures();
   const std::string grown = "from the 3rd to the 10th cycle: " + text_of(third) + " to " + text_of(last);
   require(last.threads <= third.threads, "threads grew " + grown);
   require(last.descriptors <= third.descriptors, "descriptors grew " + grown);

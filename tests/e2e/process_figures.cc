@@ -1,9 +1,11 @@
 #include "tests/e2e/process_figures.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 namespace mesh::e2e {
 namespace {
@@ -19,6 +21,19 @@ ProcessFigures process_figures() {
   std::ifstream maps("/proc/self/maps");
   const auto lines = std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(), '\n');
   return {entries_of("/proc/self/task"), entries_of("/proc/self/fd"), static_cast<long>(lines)};
+}
+
+ProcessFigures settled_process_figures() {
+  constexpr int kQuietRounds = 10, kRoundsMax = 150;
+  constexpr std::chrono::milliseconds kRound{20};
+  ProcessFigures last = process_figures();
+  for (int round = 0, quiet = 0; round < kRoundsMax && quiet < kQuietRounds; ++round) {
+    std::this_thread::sleep_for(kRound);
+    const ProcessFigures now = process_figures();
+    quiet = now == last ? quiet + 1 : 0;
+    last = now;
+  }
+  return last;
 }
 
 std::string text_of(const ProcessFigures& figures) {

@@ -9,9 +9,13 @@ struct ProcessFigures {
   long threads = 0;
   long descriptors = 0;
   long mappings = 0;
+  friend bool operator==(const ProcessFigures&, const ProcessFigures&) = default;
 };
 
 ProcessFigures process_figures();
+// The same once they have not changed for a fifth of a second (at most three seconds long): before v11 there is no finalize, and
+// links say goodbye in the background.
+ProcessFigures settled_process_figures();
 std::string text_of(const ProcessFigures& figures);
 
 }  // namespace mesh::e2e
