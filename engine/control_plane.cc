@@ -1,5 +1,6 @@
-#include "engine/control_plane_impl.h"
+#include "engine/control_plane.h"
 
+#include "engine/control_plane_impl.h"
 #include "src/base/log.h"
 
 #include <algorithm>

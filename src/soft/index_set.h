@@ -1,6 +1,6 @@
 #pragma once
-// Sets of queue pair indices. IndexSet is one thread's; Bells is rung by any thread of any process and emptied by the NIC's
-// turn. Both are two levels of bits, so that an idle look costs one word.
+// Sets of queue pair indices, two levels of bits, so that an idle look costs one word.
+// Thread: IndexSet is one thread's; Bells is rung by any thread of any process and emptied by the NIC's turn.
 // Bound: kQpsMax indices.
 
 #include <array>

@@ -28,7 +28,8 @@ class ReferenceChannel {
   static constexpr std::size_t kGuard = 64;
 
   ReferenceChannel(World& world, const World::Pair& pair, const Traffic& traffic) : world_(world), pair_(pair), traffic_(traffic) {
-    for (std::uint64_t i = 0; i < traffic.messages; ++i) sizes_.push_back(world.random(5) == 0 ? 0 : world.random(traffic.bytes_max));
+    for (std::uint64_t i = 0; i < traffic.messages; ++i)
+      sizes_.push_back(world.random(5) == 0 ? 0 : world.random(traffic.bytes_max));
     stride_ = traffic.bytes_max + 2 * kGuard;
     source_.resize(stride_ * traffic.messages);
     target_.assign(stride_ * traffic.messages, std::byte{0xee});
@@ -69,8 +70,9 @@ class ReferenceChannel {
 
   void send() {
     if (next_send_ == traffic_.messages || sends_.size() >= traffic_.outstanding_max) return;
-    const auto request = isend(*pair_.send, {.data = source_.data() + next_send_ * stride_, .bytes = sizes_[next_send_], .tag = 3,
-                                             .region = source_region_});
+    const auto request =
+        isend(*pair_.send,
+              {.data = source_.data() + next_send_ * stride_, .bytes = sizes_[next_send_], .tag = 3, .region = source_region_});
     if (request.code() == Errc::WouldBlock) return;
     ASSERT_TRUE(request.ok()) << errc_name(request.code());
     sends_.push_back({*request, next_send_++});
@@ -79,7 +81,9 @@ class ReferenceChannel {
     if (next_receive_ == traffic_.messages || receives_.size() >= traffic_.outstanding_max) return;
     const std::uint64_t spare = world_.random(2) == 0 ? 0 : traffic_.bytes_max - sizes_[next_receive_];
     const auto request = irecv(*pair_.receive, {.data = target_.data() + next_receive_ * stride_ + kGuard,
-                                                .bytes = sizes_[next_receive_] + spare, .tag = 3, .region = target_region_});
+                                                .bytes = sizes_[next_receive_] + spare,
+                                                .tag = 3,
+                                                .region = target_region_});
     if (request.code() == Errc::WouldBlock) return;
     ASSERT_TRUE(request.ok()) << errc_name(request.code());
     receives_.push_back({*request, next_receive_++});

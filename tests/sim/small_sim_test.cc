@@ -1,19 +1,20 @@
 // The small simulator: many seeds, each another policy, another fabric and another order of turns. A failing seed prints
-// itself; MESH_SIM_SEED=S and MESH_SIM_SEEDS=N choose what is run.
+// itself; --seed S and --seeds N choose what is run.
 
 #include "tests/sim/reference.h"
 
 #include "src/base/log.h"
 
-#include <cstdlib>
+#include <string>
 
 namespace mesh::sim {
 namespace {
 
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
+struct Seeds {
+  std::uint64_t first = 1;
+  std::uint64_t count = 0;  // 0: each test's own
+};
+Seeds g_seeds;
 
 std::string fabric_of(std::uint64_t seed) {
   const std::string link = seed % 3 == 0 ? R"(,"gbps":10,"delay_us":1)" : R"(,"delay_us":1)";
@@ -48,9 +49,9 @@ void run_traffic(std::uint64_t seed) {
     const std::size_t from = world.random(2);
     const World::Pair pair = world.connect(from, world.random(5) == 0 ? from : 1 - from);
     ASSERT_TRUE(pair.send != nullptr && pair.receive != nullptr);
-    channels.push_back(std::make_unique<ReferenceChannel>(world, pair, Traffic{.messages = 10 + world.random(40),
-                                                                              .bytes_max = 1 + world.random(9000),
-                                                                              .outstanding_max = 1 + world.random(40)}));
+    channels.push_back(std::make_unique<ReferenceChannel>(
+        world, pair,
+        Traffic{.messages = 10 + world.random(40), .bytes_max = 1 + world.random(9000), .outstanding_max = 1 + world.random(40)}));
   }
   const bool done = world.run_until([&] {
     bool finished = true;
@@ -114,11 +115,10 @@ class SmallSim : public testing::Test {
  protected:
   static void for_seeds(std::uint64_t count, void (*run)(std::uint64_t)) {
     set_log_level(LogLevel::None);
-    const std::uint64_t first = from_environment("MESH_SIM_SEED", 1);
-    const std::uint64_t seeds = from_environment("MESH_SIM_SEEDS", count);
-    for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+    const std::uint64_t seeds = g_seeds.count == 0 ? count : g_seeds.count;
+    for (std::uint64_t seed = g_seeds.first; seed < g_seeds.first + seeds; ++seed) {
       run(seed);
-      ASSERT_FALSE(HasFailure()) << "seed " << seed << "; again with MESH_SIM_SEED=" << seed << " MESH_SIM_SEEDS=1";
+      ASSERT_FALSE(HasFailure()) << "seed " << seed << "; again with --seed " << seed << " --seeds 1";
     }
     std::printf("%llu seeds\n", static_cast<unsigned long long>(seeds));
   }
@@ -128,4 +128,16 @@ TEST_F(SmallSim, TrafficArrivesWholeAndInOrder) { for_seeds(1500, run_traffic); 
 TEST_F(SmallSim, MemoryTakenBackIsUnreachable) { for_seeds(500, run_take_back); }
 
 }  // namespace
+
+void choose_seeds(const std::string& option, const std::string& value) {
+  if (option == "--seed") g_seeds.first = std::stoull(value);
+  if (option == "--seeds") g_seeds.count = std::stoull(value);
+}
+
 }  // namespace mesh::sim
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i + 1 < argc; i += 2) mesh::sim::choose_seeds(argv[i], argv[i + 1]);
+  return RUN_ALL_TESTS();
+}

@@ -15,8 +15,8 @@ World::World(std::uint64_t seed, const std::string& fabric_json) : random_(seed)
   draw_policy();
   for (const auto& host : fabric_.hosts) {
     Host made;
-    auto provider = soft::SoftProvider::open(
-        {.fabric = fabric_, .host = host.name, .agent = soft::Agent::None, .clock = Clock(&clock_)});
+    auto provider =
+        soft::SoftProvider::open({.fabric = fabric_, .host = host.name, .agent = soft::Agent::None, .clock = Clock(&clock_)});
     if (!provider.ok()) throw std::runtime_error("no provider for " + host.name);
     made.provider = std::move(*provider);
     EngineOptions options;
@@ -76,7 +76,8 @@ World::Pair World::connect(std::size_t sender, std::size_t receiver) {
   HandleBytes handle{};
   const int rails_to = static_cast<int>(to.engine->rails().size());
   const int rails_from = static_cast<int>(from.engine->rails().size());
-  Result<Listener*> listener = to.engine->listen(*to.context, static_cast<int>(random(static_cast<std::uint64_t>(rails_to))), handle);
+  Result<Listener*> listener =
+      to.engine->listen(*to.context, static_cast<int>(random(static_cast<std::uint64_t>(rails_to))), handle);
   EXPECT_TRUE(listener.ok());
   const int rail = static_cast<int>(random(static_cast<std::uint64_t>(rails_from)));
   Pair pair;
