@@ -1,0 +1,233 @@
+// As NCCL drives us: one progress thread a channel side, while a service thread of each communicator registers, connects, closes
+// and opens communicators. Two hosts in one process, real time, every number of pollers. Its judge is the thread sanitizer.
+
+#include "src/base/log.h"
+#include "src/soft/soft_provider.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <thread>
+
+namespace mesh {
+namespace {
+
+using Time = std::chrono::steady_clock;
+
+constexpr std::size_t kCommunicators = 2;
+constexpr std::uint64_t kMessages = 200;  // per channel
+constexpr std::size_t kOpen = 8;          // under way per channel, as NCCL's steps
+constexpr std::size_t kLargest = 200'000;
+constexpr int kServiceRounds = 12;
+constexpr auto kPatience = std::chrono::seconds(60);
+
+std::size_t size_of(std::uint64_t message) { return message % 7 == 0 ? kLargest - message : message * 613 % 9000; }
+std::byte byte_of(std::uint64_t message) { return static_cast<std::byte>(message * 29 + 1); }
+
+template <typename Done>
+bool wait_until(Done&& done) {
+  const auto deadline = Time::now() + kPatience;
+  while (!done()) {
+    if (Time::now() > deadline) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+struct HostOfThreads {
+  std::unique_ptr<soft::SoftProvider> provider;
+  std::unique_ptr<Engine> engine;
+  std::array<Context*, kCommunicators> contexts{};
+};
+
+// What one progress thread does with its side of a channel.
+class Side {
+ public:
+  Side(Channel& channel, std::uint64_t messages) : channel_(channel), messages_(messages), memory_(kOpen * kLargest) {}
+
+  void run() {
+    region_ = register_memory(channel_, memory_.data(), memory_.size(), MemoryType::Host).value();
+    ASSERT_NE(region_, nullptr);
+    EXPECT_TRUE(wait_until([this] { return step(); })) << ended_ << " of " << messages_ << " messages ended";
+    deregister_memory(channel_, region_);
+  }
+
+ private:
+  bool sends() const { return is_send_channel(channel_); }
+  std::byte* place(std::uint64_t message) { return memory_.data() + message % kOpen * kLargest; }
+
+  bool step() {
+    if (started_ < messages_ && open_.size() < kOpen) start();
+    while (!open_.empty() && end()) {
+    }
+    return ended_ == messages_ || testing::Test::HasFailure();
+  }
+  void start() {
+    const std::size_t bytes = size_of(started_);
+    std::byte* const at = place(started_);
+    if (sends()) std::memset(at, static_cast<int>(byte_of(started_)), bytes);
+    const auto request = sends() ? isend(channel_, {.data = at, .bytes = bytes, .tag = 1, .region = region_})
+                                 : irecv(channel_, {.data = at, .bytes = kLargest, .tag = 1, .region = region_});
+    if (request.code() == Errc::WouldBlock) return;
+    ASSERT_TRUE(request.ok()) << errc_name(request.code());
+    open_.push_back(*request);
+    ++started_;
+  }
+  bool end() {
+    std::size_t bytes = 0;
+    const Status status = test(*open_.front(), &bytes);
+    if (status.code() == Errc::WouldBlock) return false;
+    open_.pop_front();
+    const std::uint64_t message = ended_++;
+    EXPECT_TRUE(status.ok()) << errc_name(status.code()) << ", message " << message;
+    EXPECT_EQ(bytes, size_of(message));
+    if (!sends()) {
+      const std::byte* const at = place(message);
+      const bool good = std::all_of(at, at + bytes, [message](std::byte byte) { return byte == byte_of(message); });
+      EXPECT_TRUE(good) << "message " << message;
+    }
+    return true;
+  }
+
+  Channel& channel_;
+  const std::uint64_t messages_;
+  std::vector<std::byte> memory_;
+  Registration* region_ = nullptr;
+  std::deque<Request*> open_;
+  std::uint64_t started_ = 0, ended_ = 0;
+};
+
+class EngineThreads : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    set_log_level(LogLevel::Warn);
+    fabric = soft::parse(testkit::kHalves).value();
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      auto provider = soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()});
+      ASSERT_TRUE(provider.ok());
+      hosts[i].provider = std::move(*provider);
+      EngineOptions options;
+      options.settings.socket_ifname = "lo";
+      options.settings.threads = GetParam();
+      options.policy.rq_depth = 16;
+      options.provider = hosts[i].provider.get();
+      auto engine = Engine::open(options);
+      ASSERT_TRUE(engine.ok());
+      hosts[i].engine = std::move(*engine);
+      for (Context*& context : hosts[i].contexts) context = hosts[i].engine->open_context({}).value();
+    }
+  }
+  void TearDown() override {
+    for (HostOfThreads& host : hosts) {
+      for (Context* context : host.contexts) host.engine->close_context(context);
+      EXPECT_EQ(host.engine->stats().queue_pairs, 0u);
+      EXPECT_EQ(host.engine->stats().registrations, 0u);
+    }
+    for (HostOfThreads& host : hosts) host.engine.reset();
+  }
+
+  testkit::Pair connect(std::size_t from, Context* sender, Context* receiver) {
+    Engine& near = *hosts[from].engine;
+    Engine& far = *hosts[1 - from].engine;
+    HandleBytes handle{};
+    Listener* const listener = far.listen(*receiver, 0, handle).value();
+    testkit::Pair pair;
+    EXPECT_TRUE(wait_until([&] {
+      if (pair.send == nullptr) pair.send = near.connect(*sender, 0, handle).value();
+      if (pair.receive == nullptr) pair.receive = far.accept(*listener).value();
+      return pair.send != nullptr && pair.receive != nullptr;
+    }));
+    far.close_listener(listener);
+    return pair;
+  }
+  testkit::Pair connect(std::size_t from, std::size_t communicator) {
+    return connect(from, hosts[from].contexts[communicator], hosts[1 - from].contexts[communicator]);
+  }
+
+  // A few messages on a channel of its own, both sides from this thread.
+  static void exchange(const testkit::Pair& pair) {
+    std::vector<std::byte> source(kLargest, std::byte{0x3c}), target(kLargest);
+    Registration* const from = register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
+    Registration* const to = register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, kLargest}) {
+      const auto receiving = irecv(*pair.receive, {.data = target.data(), .bytes = bytes, .region = to});
+      const auto sending = isend(*pair.send, {.data = source.data(), .bytes = bytes, .region = from});
+      ASSERT_TRUE(receiving.ok() && sending.ok());
+      EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
+      EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
+    }
+    EXPECT_EQ(source, target);
+    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = kLargest, .region = to}).ok());  // a live credit to revoke
+    deregister_memory(*pair.receive, to);
+    deregister_memory(*pair.send, from);
+  }
+
+  // The communicator's service thread.
+  void serve(std::size_t communicator, Channel& busy) {
+    std::vector<std::byte> memory(3 * 4096);
+    for (int round = 0; round < kServiceRounds && !HasFailure(); ++round) {
+      Registration* const one = register_memory(busy, memory.data(), 4096, MemoryType::Host).value();
+      Registration* const two = register_memory(busy, memory.data(), memory.size(), MemoryType::Host).value();
+      const testkit::Pair pair = connect(static_cast<std::size_t>(round) % 2, communicator);
+      exchange(pair);
+      close(round % 3 == 0 ? pair.receive : pair.send);
+      deregister_memory(busy, one);
+      close(round % 3 == 0 ? pair.send : pair.receive);
+      deregister_memory(busy, two);
+      EXPECT_GE(hosts[0].engine->stats().contexts, kCommunicators);
+      if (round % 4 == 3) another_communicator();
+    }
+  }
+  void another_communicator() {
+    Context* const near = hosts[0].engine->open_context({}).value();
+    Context* const far = hosts[1].engine->open_context({}).value();
+    const testkit::Pair pair = connect(0, near, far);
+    exchange(pair);
+    hosts[0].engine->close_context(near);  // with its channel open, as an abort does
+    close(pair.receive);
+    hosts[1].engine->close_context(far);
+  }
+
+  soft::FabricFile fabric;
+  std::array<HostOfThreads, 2> hosts;
+};
+
+TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
+  std::vector<testkit::Pair> pairs;
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<Side>> sides;
+  for (std::size_t communicator = 0; communicator < kCommunicators; ++communicator) {
+    for (const std::size_t from : {std::size_t{0}, std::size_t{0}, std::size_t{1}}) pairs.push_back(connect(from, communicator));
+  }
+  for (const testkit::Pair& pair : pairs) {
+    for (Channel* channel : {pair.send, pair.receive}) {
+      sides.push_back(std::make_unique<Side>(*channel, kMessages));
+      threads.emplace_back([side = sides.back().get()] { side->run(); });
+    }
+  }
+  for (std::size_t communicator = 0; communicator < kCommunicators; ++communicator) {
+    threads.emplace_back([this, communicator, &pairs] { serve(communicator, *pairs[communicator * 3].receive); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const testkit::Pair& pair : pairs) {
+    close(pair.send);
+    close(pair.receive);
+  }
+  const auto links = [this] { return hosts[0].engine->stats().links + hosts[1].engine->stats().links; };
+  EXPECT_TRUE(wait_until([&] { return links() == 0; })) << links() << " links are left";
+  for (const HostOfThreads& host : hosts) {
+    for (const char* nic : {"n0", "n1"}) EXPECT_EQ(host.provider->counters(nic).rnr_events, 0u);
+    EXPECT_EQ(host.engine->stats().errors, 0u);
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<int>& info) { return fmt::format("{}Pollers", info.param); }
+INSTANTIATE_TEST_SUITE_P(Settings, EngineThreads, testing::Values(0, 1, 2), name_of);
+
+}  // namespace
+}  // namespace mesh
