@@ -1,5 +1,7 @@
 #include "tests/unit/engine/bed.h"
 
+#include "src/base/log.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -24,6 +26,7 @@ const char* const kLine = R"({"name":"line",
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["b/n1","c/n0"]}]})";
 
 Bed::Bed(const BedOptions& options) {
+  set_log_level(LogLevel::Warn);
   Result<soft::FabricFile> file = soft::parse(options.fabric);
   if (!file.ok()) throw std::runtime_error("the fabric does not parse");
   fabric_ = *file;

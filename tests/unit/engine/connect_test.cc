@@ -174,7 +174,6 @@ TEST(Connect, AbandonedByTheConnectorIsReclaimed) {
     EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::WouldBlock);
     bed.rounds(rounds);
     bed.close_context(kA);
-    EXPECT_EQ(bed.stats(0).queue_pairs, 0u);
     bed.rounds(100);
     bed.hosts[1].engine->close_listener(listener);
     EXPECT_TRUE(bed.empties()) << "after " << rounds << " rounds";

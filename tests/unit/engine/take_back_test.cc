@@ -167,6 +167,33 @@ TEST_F(TakeBack, SendToANicThatNeverAnswersIsFenced) {
   EXPECT_EQ(test(**sending, nullptr).code(), Errc::Revoked);
 }
 
+TEST_F(TakeBack, SameRangeTwiceOnOneChannelGoesWithTheLast) {
+  Talk talk(bed, kA, kB, 4096);
+  Registration* const again = *register_memory(*talk.pair.receive, talk.target.data(), talk.target.size(), MemoryType::Host);
+  EXPECT_EQ(again, talk.target_region);
+  const auto receiving = talk.receive({.bytes = 4096});
+  bed.rounds(100);
+  deregister_memory(*talk.pair.receive, again);
+  EXPECT_EQ(bed.stats(1).revokes, 0u);
+  const auto sending = talk.send({.bytes = 4096});
+  EXPECT_TRUE(bed.finish(*sending).ok());
+  EXPECT_TRUE(bed.finish(*receiving).ok());
+  take_back_and_watch(talk);
+}
+
+// An abort takes back region after region: only the first silent peer is waited for.
+TEST_F(TakeBack, OtherLinksOfASilentCommunicatorGetNoSecondWait) {
+  Talk one(bed, kA, kB, 4096), other(bed, {0, 1}, kB, 8192);
+  ASSERT_TRUE(one.receive({.bytes = 4096}).ok() && other.receive({.bytes = 8192}).ok());
+  bed.rounds(100);
+  bed.hosts[0].control_stands = bed.hosts[0].loops_stand = true;
+  bed.tick_ns = kMs;
+  const std::uint64_t began_ns = bed.now_ns();
+  deregister_memory(*one.pair.receive, one.target_region);
+  deregister_memory(*other.pair.receive, other.target_region);
+  EXPECT_LE(bed.now_ns() - began_ns, 505 * kMs);
+}
+
 TEST_F(TakeBack, BothSidesAtOnce) {
   Talk talk(bed, kA, kB, 4 << 20), other(bed, kA, kB, 4096);
   for (std::size_t i = 0; i < 4; ++i) {
