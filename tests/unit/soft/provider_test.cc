@@ -1,0 +1,264 @@
+// The provider as a device: what it answers, who reaches whom, what it leaves behind, and that a turn stays out of the kernel.
+
+#include "src/soft/soft_provider.h"
+#include "tests/contract/endpoint_pair.h"
+#include "tests/unit/soft/manual_fabric.h"
+
+#include <gtest/gtest.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+namespace mesh::soft {
+
+namespace {
+
+std::unique_ptr<SoftProvider> open_host(const FabricFile& fabric, const char* host, Agent agent = Agent::None) {
+  SoftOptions options;
+  options.fabric = fabric;
+  options.host = host;
+  options.agent = agent;
+  Result<std::unique_ptr<SoftProvider>> provider = SoftProvider::open(std::move(options));
+  EXPECT_TRUE(provider.ok());
+  return provider.ok() ? std::move(*provider) : nullptr;
+}
+
+// The same file under a name of its own: tests that run side by side must not meet.
+FabricFile own_file(const std::string& name) {
+  std::ifstream stream(MESH_SOURCE_DIR "/perf/fabrics/" + name + ".json");
+  return *parse(std::string(std::istreambuf_iterator<char>(stream), {}));
+}
+
+// To RTR only; the queue pair's state machine's answer.
+int to_rtr(contract::Endpoint& endpoint, const ibv_gid& gid, std::uint32_t qp_num) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  EXPECT_EQ(endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+  attr = ibv_qp_attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = endpoint.mtu;
+  attr.dest_qp_num = qp_num;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.grh.dgid = gid;
+  attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(endpoint.gid.index);
+  return endpoint.provider->modify_qp(endpoint.qp, &attr,
+                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+}
+
+TEST(SoftProvider, TheAddressIsNeverAtAFixedIndex) {
+  const std::unique_ptr<SoftProvider> a = open_host(own_file("triangle"), "a");
+  std::set<int> indices;
+  for (const verbs::DeviceEntry& device : a->devices()) {
+    ibv_context* context = a->open_device(device.name);
+    ASSERT_NE(context, nullptr);
+    int found = 0;
+    for (const verbs::GidEntry& entry : a->gids(context, 1)) {
+      if (entry.type != verbs::GidType::RoceV2 || entry.gid.raw[0] == 0xfe) continue;
+      ++found;
+      indices.insert(entry.index);
+      EXPECT_NE(entry.index, 0);
+      EXPECT_NE(entry.index, 3);
+      EXPECT_EQ(entry.prefix_len, device.name == "mesh0" ? 24 : 30);
+    }
+    EXPECT_EQ(found, 1);
+    EXPECT_EQ(a->close_device(context), 0);
+  }
+  EXPECT_EQ(indices.size(), 2u) << "it differs from NIC to NIC";
+  EXPECT_EQ(a->open_device("nope"), nullptr);
+  EXPECT_EQ(errno, ENODEV);
+}
+
+TEST(SoftProvider, PortSaysWhatTheLinkIs) {
+  const Result<FabricFile> fabric = parse(R"({"name": "t", "hosts": [
+      {"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"}, {"name": "n1", "address": "10.0.2.1/24"}]},
+      {"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/24"}]}],
+      "links": [{"ends": ["a/n0", "b/n0"], "gbps": 200, "mtu": 1024}]})");
+  const std::unique_ptr<SoftProvider> a = open_host(*fabric, "a");
+  ibv_context* context = a->open_device("n0");
+  ibv_port_attr port{};
+  ASSERT_EQ(a->query_port(context, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_EQ(a->query_port(context, 2, &port), EINVAL);
+  ibv_device_attr device{};
+  ASSERT_EQ(a->query_device(context, &device), 0);
+  EXPECT_EQ(device.max_qp_wr, 16384);
+  EXPECT_EQ(device.max_cqe, 65536);
+  EXPECT_EQ(device.max_sge, 4);
+  a->close_device(context);
+  context = a->open_device("n1");
+  ASSERT_EQ(a->query_port(context, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_DOWN) << "nothing is plugged in";
+  a->close_device(context);
+}
+
+TEST(SoftProvider, OnlyWhatALinkJoinsIsReached) {
+  const FabricFile fabric = own_file("line3");
+  const std::unique_ptr<SoftProvider> a = open_host(fabric, "a"), b = open_host(fabric, "b"), c = open_host(fabric, "c");
+  contract::Endpoint ours, far;
+  ASSERT_TRUE(open_endpoint(ours, *a, {}));
+  ASSERT_TRUE(open_endpoint(far, *c, {}));
+  EXPECT_EQ(to_rtr(ours, far.gid.gid, far.qp->qp_num), ETIMEDOUT);
+  ibv_gid nobody = far.gid.gid;
+  nobody.raw[15] = 99;
+  EXPECT_EQ(to_rtr(ours, nobody, 1), ETIMEDOUT);
+  close_endpoint(ours);
+  close_endpoint(far);
+}
+
+TEST(SoftProvider, ANicReachesItself) {
+  const std::unique_ptr<SoftProvider> a = open_host(own_file("pair"), "a");
+  contract::Endpoint one, two;
+  ASSERT_TRUE(open_endpoint(one, *a, {}));
+  ASSERT_TRUE(open_endpoint(two, *a, {}));
+  ASSERT_TRUE(connect_endpoint(one, two.gid.gid, two.qp->qp_num, {}));
+  ASSERT_TRUE(connect_endpoint(two, one.gid.gid, one.qp->qp_num, {}));
+  std::memset(one.memory.data(), 5, 1000);
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
+    ibv_sge sge{one.address(), 1000, one.mr->lkey};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {two.address(), two.mr->rkey};
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(one.qp, &wr, &bad), 0);
+    ibv_wc wc{};
+    for (int i = 0; i < 10 && ibv_poll_cq(one.send_cq, 1, &wc) == 0; ++i) {
+    }
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(two.memory[999], std::byte{5});
+  }
+  // A queue pair connected to itself, as a loop-back READ on a rail is.
+  contract::Endpoint self;
+  ASSERT_TRUE(open_endpoint(self, *a, {}));
+  EXPECT_TRUE(connect_endpoint(self, self.gid.gid, self.qp->qp_num, {}));
+  close_endpoint(self);
+  close_endpoint(one);
+  close_endpoint(two);
+}
+
+TEST(SoftProvider, FaultsOfTheFileAreArmedOnTheirHost) {
+  FabricFile fabric = own_file("pair");
+  fabric.faults.push_back({.kind = FaultKind::WriteDelay, .host = "b", .delay_ns = 10});
+  EXPECT_FALSE(open_host(fabric, "a")->faults().armed());
+  EXPECT_TRUE(open_host(fabric, "b")->faults().armed());
+}
+
+TEST(SoftProvider, CountsWhatHappened) {
+  ManualFabric fabric("", 1);
+  for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(fabric.announce(0, i, 100), 0);
+  fabric.run();
+  EXPECT_EQ(fabric.a->counters("mesh0").work_requests, 3u);
+  EXPECT_EQ(fabric.a->counters("mesh0").bytes, 300u);
+  EXPECT_EQ(fabric.a->counters("mesh0").doorbells, 3u);
+  EXPECT_EQ(fabric.b->counters("mesh0").rnr_events, 0u);
+  contract::Endpoint& from = fabric.left[0];
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(from.qp, &wr, &bad), 0);
+  fabric.run(fabric.now_ns() + 1);
+  EXPECT_EQ(fabric.b->counters("mesh0").rnr_events, 1u);
+}
+
+TEST(SoftProvider, ObjectsInUseAreNotDestroyed) {
+  const std::unique_ptr<SoftProvider> a = open_host(own_file("pair"), "a");
+  contract::Endpoint one;
+  ASSERT_TRUE(open_endpoint(one, *a, {}));
+  EXPECT_EQ(a->destroy_cq(one.send_cq), EBUSY);
+  EXPECT_EQ(a->dealloc_pd(one.pd), EBUSY);
+  close_endpoint(one);
+}
+
+std::ptrdiff_t entries(const char* directory) {
+  return std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator());
+}
+std::ptrdiff_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  std::ptrdiff_t shared = 0;
+  for (std::string line; std::getline(maps, line);) shared += line.find("mesh-soft") != std::string::npos ? 1 : 0;
+  return shared;
+}
+
+TEST(SoftProvider, LeavesNothingBehind) {
+  const FabricFile fabric = own_file("pair");
+  std::ptrdiff_t fds = 0, threads = 0;
+  for (int cycle = 0; cycle < 10; ++cycle) {
+    {
+      const std::unique_ptr<SoftProvider> a = open_host(fabric, "a", Agent::Thread), b = open_host(fabric, "b", Agent::Thread);
+      contract::Endpoint one, two;
+      ASSERT_TRUE(open_endpoint(one, *a, {}));
+      ASSERT_TRUE(open_endpoint(two, *b, {}));
+      ASSERT_TRUE(connect_endpoint(one, two.gid.gid, two.qp->qp_num, {}));
+      ASSERT_TRUE(connect_endpoint(two, one.gid.gid, one.qp->qp_num, {}));
+      close_endpoint(one);
+      close_endpoint(two);
+    }
+    if (cycle == 2) {
+      fds = entries("/proc/self/fd");
+      threads = entries("/proc/self/task");
+    }
+  }
+  EXPECT_EQ(entries("/proc/self/fd"), fds);
+  EXPECT_EQ(entries("/proc/self/task"), threads);
+  EXPECT_EQ(mappings(), 0);
+}
+
+// In the child: strict seccomp leaves read, write and exit. Answers through the exit code.
+[[noreturn]] void messages_without_kernel() {
+  ManualFabric fabric("", 1);
+  contract::Endpoint& from = fabric.left[0];
+  contract::Endpoint& to = fabric.right[0];
+  int good = 0;
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+  for (int i = 0; i < 10'000; ++i) {
+    ibv_recv_wr receive{};
+    ibv_recv_wr* bad_receive = nullptr;
+    ibv_sge sge{from.address(), 4096, from.mr->lkey};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {to.address(), to.mr->rkey};
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_recv(to.qp, &receive, &bad_receive) != 0 || ibv_post_send(from.qp, &wr, &bad) != 0) break;
+    ibv_wc wc{};
+    int found = 0;
+    for (int turn = 0; turn < 8 && found < 2; ++turn)
+      found += ibv_poll_cq(to.receive_cq, 1, &wc) + ibv_poll_cq(from.send_cq, 1, &wc);
+    if (found == 2) ++good;
+  }
+  ::syscall(SYS_exit, good == 10'000 ? 0 : 1);
+  __builtin_unreachable();
+}
+
+TEST(SoftProvider, AHealthyTurnDoesNotEnterTheKernel) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers' own calls are not ours";
+#endif
+  const pid_t child = ::fork();
+  if (child == 0) messages_without_kernel();
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+
+}  // namespace mesh::soft
