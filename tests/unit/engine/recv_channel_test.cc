@@ -25,9 +25,25 @@ class NoOwner : public ChannelOwner {
   void close_channel(Channel&) noexcept override {}
 };
 
+// Takes every work request and completes none.
+class QuietProvider : public verbs::testkit::FakeProvider {
+ public:
+  QuietProvider() {
+    context_.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+    context_.ops.post_send = [](ibv_qp*, ibv_send_wr*, ibv_send_wr**) { return 0; };
+    cq_.context = qp_.context = &context_;
+  }
+  ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
+  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
+
+ private:
+  ibv_context context_{};
+  ibv_cq cq_{};
+  ibv_qp qp_{};
+};
+
 constexpr std::uint32_t kIndex = 5;
 
-// A link whose queue pairs take work requests but are never rung.
 class RecvChannelTest : public testing::Test {
  protected:
   RecvChannelTest() {
@@ -66,7 +82,7 @@ class RecvChannelTest : public testing::Test {
 
   NoWaker waker;
   NoOwner owner;
-  verbs::testkit::FakeProvider provider;
+  QuietProvider provider;
   verbs::Rail rail;
   ProgressLoop loop{waker};
   std::unique_ptr<PeerLink> link;
