@@ -18,6 +18,7 @@ bool decode_into(std::span<const std::byte> bytes, Body* body) {
 
 std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
   std::vector<topo::RailEnd> ends;
+  ends.reserve(rails.size());
   for (const WireRail& rail : rails) {
     ends.push_back({.gid = rail.gid, .prefix_len = rail.prefix_len, .ethernet = rail.ethernet != 0, .speed_mbps = rail.speed_mbps});
   }

@@ -20,8 +20,7 @@ LinkControl& EngineImpl::control_of(Channel& channel) {
       if (link->link.get() == &channel.link) return *link;
     }
   }
-  CHECK(!"a channel belongs to a link");
-  __builtin_unreachable();
+  check_failed(__FILE__, __LINE__, "a channel belongs to a link");
 }
 
 Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendArgs& range, MemoryType type) {
