@@ -85,6 +85,48 @@ const Scenario many_messages("many_messages", [](Peer& peer) {
 TEST(Transfer, ThousandsOfMessagesInOrder) { expect_run(many_messages); }
 TEST(Transfer, ReceiveDepthOfSixteenIsNeverOverrun) { expect_run(many_messages, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}}}); }
 
+// Many small messages at a receiver that does not look: more announcements than its queue pair has receives posted, held
+// back by the window alone.
+void crowd_a_sleeping_receiver(Peer& peer) {
+  constexpr int kChannels = 8;
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  driver::ConnectionSet connections(*communicator);
+  driver::ConnectionPlan plan{.send_to = {}, .recv_from = {}, .channels = kChannels, .timeout = kPatience};
+  const bool sends = peer.rank() == 0;
+  (sends ? plan.send_to : plan.recv_from).push_back(1 - peer.rank());
+  require_success(connections.connect(peer.bootstrap(), plan), "connect");
+  std::vector<driver::Registered> memory;
+  std::vector<Raw> channels;
+  for (int channel = 0; channel < kChannels; ++channel) {
+    void* comm = sends ? connections.send(0, channel) : connections.recv(0, channel);
+    memory.emplace_back(*communicator, comm, kInFlight * 64);
+    channels.emplace_back(*api, comm, sends ? driver::Side::Send : driver::Side::Recv);
+  }
+  for (int round = 0; round < 20; ++round) {
+    if (sends) peer.barrier();  // every receive of the round is posted
+    std::vector<std::pair<Raw*, void*>> open;
+    for (std::size_t i = 0; i < kInFlight * kChannels; ++i) {
+      Raw& raw = channels[i % kChannels];
+      open.emplace_back(&raw, raw.post(memory[i % kChannels].piece(i / kChannels * 64, 64)));
+    }
+    if (!sends) peer.barrier();
+    for (int turn = 0; turn < 200 && sends; ++turn) {
+      std::erase_if(open, [](const auto& each) { return each.first->poll(each.second).has_value(); });
+    }
+    peer.barrier();  // only now does the receiver look
+    for (const auto& [raw, request] : open) require(raw->await(request) == 64, "a wrong size was reported");
+    peer.barrier();
+  }
+  memory.clear();
+  require_success(connections.close(), "close");
+  require_success(communicator->close(), "finalize");
+}
+const Scenario crowded("crowded", crowd_a_sleeping_receiver);
+TEST(Transfer, ASleepingReceiverOfDepthSixteenIsNeverOverrun) {
+  expect_run(crowded, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}, {"NCCL_MESH_THREADS", "0"}}});
+}
+
 const Scenario thirty_two("thirty_two", [](Peer& peer) {
   Setup setup(peer, {.bytes = kInFlight * 4096});
   Raw raw = setup.raw();
