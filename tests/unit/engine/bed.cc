@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace mesh::testkit {
 
@@ -62,10 +63,9 @@ Bed::~Bed() {
 }
 
 void Bed::close_context(const Seat& seat) {
-  Context*& context = hosts[seat.host].contexts[seat.context];
-  if (context == nullptr) return;
-  hosts[seat.host].engine->close_context(context);
-  context = nullptr;
+  // From here on nobody but the engine may touch it.
+  Context* const context = std::exchange(hosts[seat.host].contexts[seat.context], nullptr);
+  if (context != nullptr) hosts[seat.host].engine->close_context(context);
 }
 
 void Bed::data_round() {
@@ -79,6 +79,7 @@ void Bed::data_round() {
 }
 
 void Bed::round() {
+  if (const auto once = std::exchange(meanwhile, nullptr)) once();
   for (BedHost& host : hosts) {
     if (host.engine && !host.control_stands) host.engine->poll_control();
   }

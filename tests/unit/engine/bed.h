@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -78,7 +79,8 @@ class Bed {
   std::uint64_t rnr_events() const;
 
   std::vector<BedHost> hosts;
-  std::uint64_t tick_ns = 1000;  // how far a round moves the clock
+  std::uint64_t tick_ns = 1000;     // how far a round moves the clock
+  std::function<void()> meanwhile;  // once, in the next round; inside a call that waits, if one does
 
  private:
   std::atomic<std::uint64_t> clock_{1'000'000};
