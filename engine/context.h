@@ -34,6 +34,7 @@ class Context {
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<std::unique_ptr<engine::LinkControl>> links;
   bool closing = false;                  // close_context was called; no new links
+  bool lingering = false;                // close_context has returned; the control thread may destroy it
   std::uint64_t linger_until_ns = 0;     // then: until the peers have said their CLOSE and BYE, or this
   std::uint64_t impatient_until_ns = 0;  // a peer did not answer a REVOKE; until then nobody is waited for
   bool polled = false;                   // a poller turns the loop

@@ -71,7 +71,11 @@ void EngineImpl::fit_to_device(const verbs::Rail& rail) {
 EngineImpl::~EngineImpl() {
   {
     Lock lock(mutex_);
-    for (const auto& context : contexts_) begin_close(*context);
+    for (const auto& context : contexts_) {
+      begin_close(*context);
+      context->lingering = true;
+      context->linger_until_ns = clock_.now_ns() + kCloseBoundNs;
+    }
     wait_for(lock, kCloseBoundNs, [this] { return reap_contexts(), contexts_.empty(); });
     while (!contexts_.empty()) destroy_context(*contexts_.back());
   }
@@ -149,7 +153,6 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
 void EngineImpl::begin_close(Context& context) {
   if (context.closing) return;
   context.closing = true;
-  context.linger_until_ns = clock_.now_ns() + kCloseBoundNs;
   context.listeners.clear();
   for (auto& stage : stages_) {
     if (!stage || stage->context != &context) continue;
@@ -191,6 +194,8 @@ void EngineImpl::close_context(Context* context) noexcept {
   }
   pollers_.remove(context->loop);
   context->registrations->clear();
+  context->lingering = true;
+  context->linger_until_ns = clock_.now_ns() + kCloseBoundNs;
   tend_links();
   reap_contexts();
 }
@@ -198,7 +203,7 @@ void EngineImpl::close_context(Context* context) noexcept {
 void EngineImpl::reap_contexts() {
   for (std::size_t i = contexts_.size(); i-- > 0;) {
     Context& context = *contexts_[i];
-    if (context.closing && (context.links.empty() || clock_.now_ns() >= context.linger_until_ns)) destroy_context(context);
+    if (context.lingering && (context.links.empty() || clock_.now_ns() >= context.linger_until_ns)) destroy_context(context);
   }
 }
 

@@ -383,6 +383,9 @@ void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) 
   LinkControl* const link = find_link(id);
   if (link == nullptr) return;
   link->connection = 0;
+  // The peer said CLOSE before it went: whatever it counted is here by now.
+  for (LinkControl::PendingClose& pending : link->closes) pending.deadline_ns = 0;
+  std::erase_if(link->closes, [&](const LinkControl::PendingClose& pending) { return act_on_close(*link, pending); });
   const bool over = link->state == LinkState::ByeSent || link->state == LinkState::Down ||
                     (link->link && link->link->every_channel_ended() && link->waiting.empty());
   if (!over) LOG_WARN("peer {} is lost: {}", link->identity.peer_host, text);

@@ -105,6 +105,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   for (std::size_t i = 0; i < path.queue_pairs.size(); ++i) {
     QueuePair& queue_pair = *path.queue_pairs[i];
     if (const Status status = to_init(path, queue_pair.verbs()); !status.ok()) return status;
+    queue_pair.set_started();
     if (const Status status = queue_pair.fill_receive_queue(); !status.ok()) return status;
     attr.dest_qp_num = peer.path->qpn[i];
     if (const Status status = to_rtr(path, queue_pair.verbs(), attr); !status.ok()) return status;

@@ -163,7 +163,7 @@ void PeerLink::stop_queue_pairs() noexcept {
   stopped_ = true;
   for (const auto& path : paths_) {
     for (const auto& queue_pair : path->queue_pairs) {
-      if (queue_pair->verbs() == nullptr) continue;
+      if (queue_pair->verbs() == nullptr || !queue_pair->started()) continue;
       ibv_qp_attr attr{};
       attr.qp_state = IBV_QPS_ERR;
       const int error = path->lane->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);

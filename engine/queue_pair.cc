@@ -60,6 +60,7 @@ void QueuePair::stage_data(const Data& data) noexcept {
   note(wr, {.request = data.request, .bytes = data.source.bytes, .ends_stripe = data.ends_stripe});
   ++data.request->channel->outstanding;
   place_.path->inflight_bytes += data.source.bytes;
+  place_.path->counters.bytes_sent.add(data.source.bytes);
   chain_has_data_ = true;
   if (since_signal_ >= signal_interval_) {
     verbs::WrChain::signal(wr);

@@ -62,7 +62,9 @@ class QueuePair {
   void adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t inline_bytes);
   void set_window_word(std::uint64_t* word) noexcept { window_word_ = word; }                  // connector: written by the peer
   void set_peer_window(const verbs::RemoteTarget& target) noexcept { peer_window_ = target; }  // acceptor
-  void drop_outstanding() noexcept;  // after the queue pair is destroyed: nothing can complete any more
+  void drop_outstanding() noexcept;                 // after the queue pair is destroyed: nothing can complete any more
+  void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
+  bool started() const noexcept { return started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
   void destroy() { qp_.reset(); }
 
@@ -95,6 +97,7 @@ class QueuePair {
   std::uint64_t consumed_ = 0, reposted_ = 0;   // as receiver
   std::uint32_t since_signal_ = 0;
   bool chain_has_data_ = false;
+  bool started_ = false;
   bool refused_ = false;  // a post was; nothing is posted any more
   std::uint64_t* window_word_ = nullptr;
   verbs::RemoteTarget peer_window_;

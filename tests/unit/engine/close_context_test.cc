@@ -38,7 +38,7 @@ TEST_F(CloseContext, StoppedPeerIsNotWaitedForLongerThanASecond) {
   EXPECT_EQ(bed.stats(0).registrations, 0u);
 }
 
-TEST_F(CloseContext, DISABLED_PeerThatEndsInTheMeantime) {
+TEST_F(CloseContext, PeerThatEndsInTheMeantime) {
   bed.meanwhile = [this] {
     bed.hosts[1].contexts.clear();
     bed.hosts[1].engine.reset();
