@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,8 @@ class ProviderPair {
 struct ProviderKind {
   std::string name;
   std::unique_ptr<ProviderPair> (*make)();  // null: not available here, the tests are skipped
+
+  friend void PrintTo(const ProviderKind& kind, std::ostream* out) { *out << kind.name; }  // how GoogleTest says it
 };
 
 }  // namespace mesh::contract
