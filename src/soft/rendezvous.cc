@@ -136,7 +136,7 @@ void Rendezvous::greet(Connection& connection, std::uint32_t type) {
   send(connection, std::move(message));
 }
 
-void Rendezvous::offer(const Peer& peer, Offer offer) {
+void Rendezvous::offer(const Peer& peer, const Offer& offer) {
   OfferMessage body{};
   body.prefix.type = kOffer;
   body.gid = offer.gid;

@@ -51,7 +51,7 @@ class Rendezvous {
 
   // The host as another process has it; lost already if none does.
   std::shared_ptr<Peer> peer(const std::string& host);
-  void offer(const Peer& peer, Offer offer);
+  void offer(const Peer& peer, const Offer& offer);
 
   // Handles what has arrived; waits for it at most that long, -1: without end, or until our board is woken.
   void poll_once(int timeout_ms);

@@ -166,9 +166,9 @@ std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* shar
   return peer;
 }
 
-void SoftHost::send_offer(const Peer& peer, const std::string& host, Offer offer) {
+void SoftHost::send_offer(const Peer& peer, const std::string& host, const Offer& offer) {
   if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { local.take_offer(offer); })) return;
-  if (rendezvous_ != nullptr) rendezvous_->offer(peer, std::move(offer));
+  if (rendezvous_ != nullptr) rendezvous_->offer(peer, offer);
 }
 
 int SoftHost::to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask) {

@@ -6,6 +6,7 @@
 #include "src/soft/fabric_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace mesh::soft {
@@ -31,7 +32,7 @@ class WireModel {
 
  private:
   static std::uint64_t scaled(std::uint64_t bytes, double ticks) noexcept {
-    return static_cast<std::uint64_t>(static_cast<double>(bytes) * ticks + 0.5);
+    return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) * ticks));
   }
   double link_ticks_per_byte_ = 0, qp_ticks_per_byte_ = 0;
   std::uint64_t delay_ns_ = 0;
