@@ -44,9 +44,9 @@ class SoftPair final : public ProviderPair {
   std::unique_ptr<soft::SoftProvider> left_, right_;
 };
 
-template <soft::CopyMode copy, soft::Agent agent>
+template <soft::CopyMode kCopy, soft::Agent kAgent>
 std::unique_ptr<ProviderPair> make_pair() {
-  return std::make_unique<SoftPair>(kPair, copy, agent);
+  return std::make_unique<SoftPair>(kPair, kCopy, kAgent);
 }
 std::unique_ptr<ProviderPair> make_shaped() {
   return std::make_unique<SoftPair>(kShapedPair, soft::CopyMode::Auto, soft::Agent::None);

@@ -34,8 +34,8 @@ ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs, co
               {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
     "links": [{"ends": ["a/mesh0", "b/mesh0"])" +
                                           (link_fields.empty() ? "" : ", " + link_fields) + "}]}");
-  a = open(*fabric, "a", &now_ns_);
-  b = open(*fabric, "b", &now_ns_);
+  a = open(*fabric, "a", &clock_ns);
+  b = open(*fabric, "b", &clock_ns);
   for (std::size_t i = 0; i < pairs; ++i) {
     EXPECT_TRUE(open_endpoint(left[i], *a, options));
     EXPECT_TRUE(open_endpoint(right[i], *b, options));
@@ -64,9 +64,9 @@ void ManualFabric::run(std::uint64_t until_ns) {
     if (due_ns == UINT64_MAX || due_ns > until_ns) break;
     if (due_ns == 0) continue;  // a bell that polling just rang
     ASSERT_GT(due_ns, now_ns()) << "a turn that is due has done nothing";
-    now_ns_.store(due_ns);
+    clock_ns.store(due_ns);
   }
-  if (until_ns != UINT64_MAX) now_ns_.store(until_ns);
+  if (until_ns != UINT64_MAX) clock_ns.store(until_ns);
 }
 
 int ManualFabric::write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes, unsigned flags) {

@@ -31,9 +31,9 @@ class ManualFabric {
   void run(std::uint64_t until_ns = UINT64_MAX);
   int write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes, unsigned flags = IBV_SEND_SIGNALED);
   int announce(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes);  // with its receive
-  std::uint64_t now_ns() const { return now_ns_.load(); }
+  std::uint64_t now_ns() const { return clock_ns.load(); }
 
-  std::atomic<std::uint64_t> now_ns_{1'000'000};
+  std::atomic<std::uint64_t> clock_ns{1'000'000};
   std::unique_ptr<SoftProvider> a, b;
   std::vector<contract::Endpoint> left, right;
   std::vector<std::vector<Seen>> sent, received;  // per pair

@@ -169,7 +169,7 @@ TEST(Faults, AShortPortFailureIsRetriedThrough) {
   ManualFabric fabric("", 1);
   const Fault down{.kind = FaultKind::PortDown, .after_ns = 1000, .duration_ns = 1'500'000};
   ASSERT_TRUE(fabric.b->faults().arm(down, fabric.now_ns()).ok());
-  fabric.now_ns_ += 2000;
+  fabric.clock_ns += 2000;
   ASSERT_EQ(fabric.announce(0, 1, 64), 0);
   fabric.run();
   ASSERT_EQ(fabric.received[0].size(), 1u);
