@@ -22,7 +22,7 @@ std::vector<InterfaceAddress> machine() {
   return all;
 }
 
-std::vector<std::string> chosen(std::vector<InterfaceAddress> candidates, const InterfaceRule& rule) {
+std::vector<std::string> chosen(const std::vector<InterfaceAddress>& candidates, const InterfaceRule& rule) {
   std::vector<std::string> texts;
   for (const InterfaceAddress& entry : choose_interfaces(candidates, rule))
     texts.push_back(entry.name + " " + entry.address.text());

@@ -11,7 +11,7 @@ namespace mesh {
 namespace {
 
 std::string file_with(const std::string& content) {
-  const std::string path = testing::TempDir() + "mesh_small_file_" + std::to_string(random_u64());
+  std::string path = testing::TempDir() + "mesh_small_file_" + std::to_string(random_u64());
   std::ofstream(path) << content;
   return path;
 }

@@ -18,6 +18,7 @@ HostTopology host_of(std::vector<Cpu> cpus) { return {.cpus = std::move(cpus), .
 // Two nodes of two cores with two hardware threads each: CPU 0..3 are first threads, 4..7 second ones.
 HostTopology two_nodes() {
   std::vector<Cpu> cpus;
+  cpus.reserve(8);
   for (int i = 0; i < 8; ++i)
     cpus.push_back({.index = i, .core = i % 4, .numa_node = i % 4 / 2, .max_khz = 3'000'000, .allowed = true});
   return host_of(cpus);
@@ -31,6 +32,7 @@ TEST(Placement, NicsNodeFirstThenWholeCoresThenHighNumbers) {
 
 TEST(Placement, FastCoresBeforeSlowOnes) {
   std::vector<Cpu> cpus;
+  cpus.reserve(6);
   for (int i = 0; i < 6; ++i)
     cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = i < 2 ? 3'900'000 : 2'800'000, .allowed = true});
   EXPECT_EQ(poller_cpus(host_of(cpus), 0), (Cpus{1, 0, 5, 4, 3, 2}));
