@@ -19,30 +19,30 @@ class Close : public testing::Test {
  protected:
   // Everything is given back without a complaint.
   void TearDown() override {
-    EXPECT_TRUE(bed.empties());
-    EXPECT_EQ(bed.stats(0).errors + bed.stats(1).errors, 0u);
-    EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+    EXPECT_TRUE(bed_.empties());
+    EXPECT_EQ(bed_.stats(0).errors + bed_.stats(1).errors, 0u);
+    EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
   }
-  testkit::LogCapture log;
-  Bed bed{{.fabric = testkit::kHalves}};
+  testkit::LogCapture log_;
+  Bed bed_{{.fabric = testkit::kHalves}};
 };
 
 TEST_F(Close, WhatWasSentBeforeTheSenderClosedArrives) {
-  Talk talk(bed, kA, kB, 1 << 20);
+  Talk talk(bed_, kA, kB, 1 << 20);
   constexpr std::size_t kPart = 50'000;
   std::vector<Request*> sends, receives;
   for (std::size_t i = 0; i < 20; ++i) receives.push_back(talk.receive({.at = i * kPart, .bytes = kPart}).value());
   Request* const unmet = talk.receive({.at = 20 * kPart, .bytes = 8}).value();
-  bed.rounds(50);
-  bed.hosts[1].loops_stand = true;  // what arrives is seen only after the CLOSE has come
+  bed_.rounds(50);
+  bed_.hosts[1].loops_stand = true;  // what arrives is seen only after the CLOSE has come
   for (std::size_t i = 0; i < 20; ++i) sends.push_back(talk.send({.at = i * kPart, .bytes = kPart}).value());
-  for (Request* request : sends) ASSERT_TRUE(bed.finish(request).ok());
+  for (Request* request : sends) ASSERT_TRUE(bed_.finish(request).ok());
   deregister_memory(*talk.pair.send, talk.source_region);
   close(talk.pair.send);
-  bed.rounds(1000);
-  bed.hosts[1].loops_stand = false;
-  for (Request* request : receives) EXPECT_TRUE(bed.finish(request).ok());
-  EXPECT_EQ(bed.finish(unmet).code(), Errc::PeerClosed);
+  bed_.rounds(1000);
+  bed_.hosts[1].loops_stand = false;
+  for (Request* request : receives) EXPECT_TRUE(bed_.finish(request).ok());
+  EXPECT_EQ(bed_.finish(unmet).code(), Errc::PeerClosed);
   EXPECT_TRUE(talk.holds(0, 0, 20 * kPart));
   EXPECT_EQ(talk.receive({.bytes = 8}).code(), Errc::PeerClosed);
   deregister_memory(*talk.pair.receive, talk.target_region);
@@ -50,63 +50,63 @@ TEST_F(Close, WhatWasSentBeforeTheSenderClosedArrives) {
 }
 
 TEST_F(Close, SenderLearnsThatTheReceiverClosedAndOwedZeroBytesSucceed) {
-  Talk talk(bed, kA, kB, 1 << 20);
+  Talk talk(bed_, kA, kB, 1 << 20);
   Request* const large = talk.send({.bytes = 1 << 20}).value();
   Request* const nothing = isend(*talk.pair.send, {}).value();
   Request* const small = talk.send({.bytes = 1}).value();
-  bed.rounds(50);
+  bed_.rounds(50);
   deregister_memory(*talk.pair.receive, talk.target_region);
   close(talk.pair.receive);
-  EXPECT_EQ(bed.finish(large).code(), Errc::PeerClosed);
+  EXPECT_EQ(bed_.finish(large).code(), Errc::PeerClosed);
   std::size_t bytes = 99;
-  EXPECT_TRUE(bed.finish(nothing, &bytes).ok()) << "NCCL sends zero bytes that nobody waits for";
+  EXPECT_TRUE(bed_.finish(nothing, &bytes).ok()) << "NCCL sends zero bytes that nobody waits for";
   EXPECT_EQ(bytes, 0u);
-  EXPECT_EQ(bed.finish(small).code(), Errc::PeerClosed);
+  EXPECT_EQ(bed_.finish(small).code(), Errc::PeerClosed);
   deregister_memory(*talk.pair.send, talk.source_region);
   close(talk.pair.send);
 }
 
 TEST_F(Close, BothSidesAtOnceWithRequestsOpen) {
-  Talk talk(bed, kA, kB, 4 << 20);
+  Talk talk(bed_, kA, kB, 4 << 20);
   for (std::size_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(talk.send({.at = i << 20, .bytes = 1 << 20}).ok());
     ASSERT_TRUE(talk.receive({.at = i << 20, .bytes = 1 << 20}).ok());
   }
-  bed.data_round();
+  bed_.data_round();
   talk.release();
   talk.close_both();
 }
 
 TEST_F(Close, EitherSideLongAfterTheOther) {
   for (const bool sender_first : {true, false}) {
-    Talk talk(bed, kA, kB, 1 << 20);
+    Talk talk(bed_, kA, kB, 1 << 20);
     talk.exchange(1 << 20);
     talk.release();
     close(sender_first ? talk.pair.send : talk.pair.receive);
-    bed.tick_ns = 1'000'000;
-    bed.rounds(5000);  // 5 s, longer than any bound
+    bed_.tick_ns = 1'000'000;
+    bed_.rounds(5000);  // 5 s, longer than any bound
     close(sender_first ? talk.pair.receive : talk.pair.send);
-    bed.tick_ns = 1000;
+    bed_.tick_ns = 1000;
   }
 }
 
 TEST_F(Close, AnotherChannelOfTheLinkGoesOn) {
-  Talk stays(bed, kA, kB, 4 << 20);
+  Talk stays(bed_, kA, kB, 4 << 20);
   for (int i = 0; i < 20; ++i) {
-    Talk goes(bed, kA, kB, 300'000);
+    Talk goes(bed_, kA, kB, 300'000);
     const auto receiving = stays.receive({.bytes = 4 << 20});
     const auto sending = stays.send({.bytes = 4 << 20});
     ASSERT_TRUE(goes.send({.bytes = 300'000}).ok());
     if (i % 2 == 0) {
       ASSERT_TRUE(goes.receive({.bytes = 300'000}).ok());
     }
-    for (int round = 0; round < i; ++round) bed.data_round();
+    for (int round = 0; round < i; ++round) bed_.data_round();
     goes.release();
     close(i % 3 == 0 ? goes.pair.receive : goes.pair.send);
-    bed.rounds(i);
+    bed_.rounds(i);
     close(i % 3 == 0 ? goes.pair.send : goes.pair.receive);
-    EXPECT_TRUE(bed.finish(*sending).ok());
-    EXPECT_TRUE(bed.finish(*receiving).ok());
+    EXPECT_TRUE(bed_.finish(*sending).ok());
+    EXPECT_TRUE(bed_.finish(*receiving).ok());
     ASSERT_TRUE(stays.holds(0, 0, 4 << 20)) << "round " << i;
     std::fill(stays.target.begin(), stays.target.end(), std::byte{0});
   }
@@ -116,7 +116,7 @@ TEST_F(Close, AnotherChannelOfTheLinkGoesOn) {
 
 TEST_F(Close, NothingIsNoChannelAndNoMemory) {
   close(nullptr);
-  Talk talk(bed, kA, kB, 64);
+  Talk talk(bed_, kA, kB, 64);
   deregister_memory(*talk.pair.send, nullptr);
   deregister_memory(*talk.pair.receive, nullptr);
   talk.exchange(64);
@@ -125,7 +125,7 @@ TEST_F(Close, NothingIsNoChannelAndNoMemory) {
 }
 
 TEST_F(Close, MemoryMayOutliveAndPrecedeTraffic) {
-  Talk talk(bed, kA, kB, 64);
+  Talk talk(bed_, kA, kB, 64);
   std::vector<std::byte> other(4096);
   Registration* const region = *register_memory(*talk.pair.send, other.data(), other.size(), MemoryType::Host);
   talk.exchange(64);
@@ -137,22 +137,22 @@ TEST_F(Close, MemoryMayOutliveAndPrecedeTraffic) {
 
 // An index is used again with other generations: no life's credit or announcement may meet another's.
 TEST_F(Close, FiftyLivesOfOneChannelIndex) {
-  Talk holds_the_link(bed, kA, kB, 64);
+  Talk holds_the_link(bed_, kA, kB, 64);
   for (int life = 0; life < 50; ++life) {
-    Talk talk(bed, kA, kB, 200'000);
+    Talk talk(bed_, kA, kB, 200'000);
     std::vector<Request*> open;
     for (std::size_t i = 0; i < 5; ++i) {  // credits that are never used, sends that are never met
       if (life % 2 == 0) open.push_back(talk.receive({.at = 1000 * i, .bytes = 1000, .tag = 8}).value());
       if (life % 3 == 0) open.push_back(talk.send({.at = 1000 * i, .bytes = 1000, .tag = 9}).value());
     }
-    bed.rounds(life % 7);
+    bed_.rounds(life % 7);
     if (life % 2 != 0) talk.exchange(life % 4 == 1 ? 200'000 : 300);
     ASSERT_FALSE(HasFailure()) << "life " << life;
     talk.release();
     talk.close_both();
-    ASSERT_TRUE(bed.until([&] { return bed.stats(0).channels == 1 && bed.stats(1).channels == 1; }));
+    ASSERT_TRUE(bed_.until([&] { return bed_.stats(0).channels == 1 && bed_.stats(1).channels == 1; }));
   }
-  EXPECT_EQ(bed.stats(1).links, 1u);
+  EXPECT_EQ(bed_.stats(1).links, 1u);
   holds_the_link.exchange(64);
   holds_the_link.release();
   holds_the_link.close_both();
@@ -160,12 +160,12 @@ TEST_F(Close, FiftyLivesOfOneChannelIndex) {
 
 TEST_F(Close, FiftyLinksOneAfterTheOther) {
   for (int i = 0; i < 50; ++i) {
-    Talk talk(bed, kA, kB, 100'000);
+    Talk talk(bed_, kA, kB, 100'000);
     talk.exchange(100'000);
     talk.release();
     talk.close_both();
     if (i % 2 == 0) {
-      ASSERT_TRUE(bed.empties());
+      ASSERT_TRUE(bed_.empties());
     }
   }
 }

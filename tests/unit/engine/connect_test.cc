@@ -70,6 +70,7 @@ TEST(Connect, FiveHundredChannelsShareTheQueuePairsOfOne) {
   EXPECT_EQ(bed.stats(0).completion_queues, sender.completion_queues);
   EXPECT_EQ(bed.stats(0).links, 1u);
   std::vector<Request*> open;
+  open.reserve(2 * talks.size());
   for (const auto& talk : talks) open.push_back(talk->receive({.bytes = 512}).value());
   for (const auto& talk : talks) open.push_back(talk->send({.bytes = 512}).value());
   for (Request* request : open) ASSERT_TRUE(bed.finish(request).ok());

@@ -111,12 +111,18 @@ class ControlPlaneTest : public ::testing::Test {
     return plane.ok() ? std::move(*plane) : nullptr;
   }
 
+  // Whether either did something; both get their turn.
+  bool poll_both() {
+    const bool ours = ours_ && ours_->poll_once();
+    const bool theirs = theirs_ && theirs_->poll_once();
+    return ours || theirs;
+  }
   // Turns both planes until the condition holds; the kernel moves bytes over loopback on its own, hence the real-time bound.
   bool turn_until(const std::function<bool()>& condition) {
     const Clock wall;
     const std::uint64_t end_ns = wall.now_ns() + kWaitMaxNs;
     while (!condition()) {
-      const bool active = (ours_ && ours_->poll_once()) | (theirs_ && theirs_->poll_once());
+      const bool active = poll_both();
       if (!active) ::sched_yield();
       if (wall.now_ns() > end_ns) return false;
     }
@@ -126,7 +132,7 @@ class ControlPlaneTest : public ::testing::Test {
   void turn_until_idle() {
     int idle = 0;
     while (idle < 20) {
-      const bool active = (ours_ && ours_->poll_once()) | (theirs_ && theirs_->poll_once());
+      const bool active = poll_both();
       idle = active ? 0 : idle + 1;
       ::sched_yield();
     }

@@ -169,7 +169,7 @@ TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
   std::vector<UniqueFd> fillers;
   for (int i = 0; i < 4; ++i) {
     fillers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    ::connect(fillers.back().get(), reinterpret_cast<const sockaddr*>(&storage), bytes);
+    [[maybe_unused]] const int begun = ::connect(fillers.back().get(), reinterpret_cast<const sockaddr*>(&storage), bytes);
   }
   const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
   ours_->dial(addresses, theirs_->port());

@@ -149,6 +149,7 @@ TEST_F(ControlStrangersTest, WhatArrivedBeforeALateLookStillCounts) {
 
 TEST_F(ControlStrangersTest, TheOldestOfTooManyGivesWayAfterItsGrace) {
   std::vector<UniqueFd> silent;
+  silent.reserve(kStrangersMax);
   for (int i = 0; i < kStrangersMax; ++i) silent.push_back(raw_client());
   turn_until_idle();
   const UniqueFd honest = raw_client();
@@ -165,6 +166,7 @@ TEST_F(ControlStrangersTest, TheOldestOfTooManyGivesWayAfterItsGrace) {
 
 TEST_F(ControlStrangersTest, IdentifyingOneLetsTheNextIn) {
   std::vector<UniqueFd> clients;
+  clients.reserve(kStrangersMax + 1);
   for (int i = 0; i < kStrangersMax + 1; ++i) clients.push_back(raw_client());
   turn_until_idle();
   raw_send(clients.back(), frame_of(1));
@@ -340,7 +342,7 @@ TEST_F(ControlStrangersTest, AForkedChildKeepsNoConnectionAlive) {
   sockaddr_storage listener{};
   const socklen_t listener_bytes = loopback().to_sockaddr(ours_->port(), listener);
   ours_.reset();
-  EXPECT_TRUE(turn_until([&] { return raw_ended(client); })) << "the child still holds the connection";
+  EXPECT_TRUE(turn_until([&ours = client] { return raw_ended(ours); })) << "the child still holds the connection";
   const auto refused = [&] {
     const UniqueFd late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     return ::connect(late.get(), reinterpret_cast<const sockaddr*>(&listener), listener_bytes) != 0;

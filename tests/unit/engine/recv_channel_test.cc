@@ -47,61 +47,62 @@ constexpr std::uint32_t kIndex = 5;
 class RecvChannelTest : public testing::Test {
  protected:
   RecvChannelTest() {
-    rail.info.name = "n0:1";
-    rail.cq_entries_max = 65536;
-    loop.lanes.push_back(std::make_unique<Lane>(provider, rail, 0));
-    EXPECT_TRUE(loop.lanes[0]->open().ok());
-    link = std::make_unique<PeerLink>(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
-    EXPECT_TRUE(link->add_path(*loop.lanes[0], 0, "path").ok());
-    link->order_bulk();
+    rail_.info.name = "n0:1";
+    rail_.cq_entries_max = 65536;
+    loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
+    EXPECT_TRUE(loop_.lanes[0]->open().ok());
+    link_ =
+        std::make_unique<PeerLink>(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
+    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], 0, "path").ok());
+    link_->order_bulk();
     open(1);
   }
-  ~RecvChannelTest() override { link->destroy_queue_pairs(); }
+  ~RecvChannelTest() override { link_->destroy_queue_pairs(); }
 
   void open(std::uint32_t life) {
-    channel = link->add_recv_channel(kIndex, life, records.data());
-    channel->set_credits({});
+    channel_ = link_->add_recv_channel(kIndex, life, records_.data());
+    channel_->set_credits({});
   }
   Request& receive(std::uint64_t bytes) {
-    Request& request = *channel->take_slot();
+    Request& request = *channel_->take_slot();
     request.bytes = bytes;
     request.region = nullptr;
-    channel->publish(request);
-    EXPECT_FALSE(channel->advance());
+    channel_->publish(request);
+    EXPECT_FALSE(channel_->advance());
     return request;
   }
   void announce(const Announcement& announcement, std::uint32_t bytes = 0) {
-    link->on_announcement(link->express(0), pack(announcement), bytes);
+    link_->on_announcement(link_->express(0), pack(announcement), bytes);
   }
-  std::uint32_t generation() const { return channel->generation_base; }
-  std::uint64_t late() const { return loop.counters.late_announcements.get(); }
+  std::uint32_t generation() const { return channel_->generation_base; }
+  std::uint64_t late() const { return loop_.counters.late_announcements.get(); }
   void write_record(std::uint32_t slot, const Record& record) {
-    std::atomic_ref(records[slot].words[0]).store(record.words[0], std::memory_order_relaxed);
-    std::atomic_ref(records[slot].words[1]).store(record.words[1], std::memory_order_release);
+    std::atomic_ref(records_[slot].words[0]).store(record.words[0], std::memory_order_relaxed);
+    std::atomic_ref(records_[slot].words[1]).store(record.words[1], std::memory_order_release);
   }
 
-  NoWaker waker;
-  NoOwner owner;
-  QuietProvider provider;
-  verbs::Rail rail;
-  ProgressLoop loop{waker};
-  std::unique_ptr<PeerLink> link;
-  std::vector<Record> records = std::vector<Record>(TransferPolicy{}.slots);
-  RecvChannel* channel = nullptr;
+  NoWaker waker_;
+  NoOwner owner_;
+  QuietProvider provider_;
+  verbs::Rail rail_;
+  ProgressLoop loop_{waker_};
+  std::unique_ptr<PeerLink> link_;
+  std::vector<Record> records_ = std::vector<Record>(TransferPolicy{}.slots);
+  RecvChannel* channel_ = nullptr;
 };
 
 TEST_F(RecvChannelTest, AnnouncementOfTheLiveCreditCompletesOnce) {
   Request& request = receive(100);
-  EXPECT_TRUE(channel->has_live_credit());
+  EXPECT_TRUE(channel_->has_live_credit());
   announce({.channel = kIndex, .slot = 0, .generation = generation()}, 64);
   std::size_t bytes = 0;
   EXPECT_TRUE(test(request, &bytes).ok());
   EXPECT_EQ(bytes, 64u);
-  EXPECT_FALSE(channel->has_live_credit());
+  EXPECT_FALSE(channel_->has_live_credit());
   EXPECT_EQ(late(), 0u);
   announce({.channel = kIndex, .slot = 0, .generation = generation()}, 64);  // repeated
   EXPECT_EQ(late(), 1u);
-  EXPECT_EQ(channel->received(), 1u);
+  EXPECT_EQ(channel_->received(), 1u);
 }
 
 TEST_F(RecvChannelTest, OtherGenerationIsIgnoredAndCounted) {
@@ -112,7 +113,7 @@ TEST_F(RecvChannelTest, OtherGenerationIsIgnoredAndCounted) {
   }
   EXPECT_EQ(late(), 8u);
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
-  EXPECT_EQ(channel->received(), 0u);
+  EXPECT_EQ(channel_->received(), 0u);
 }
 
 TEST_F(RecvChannelTest, SlotWithoutCreditOrOutOfRangeIsIgnoredAndCounted) {
@@ -128,7 +129,7 @@ TEST_F(RecvChannelTest, SlotWithoutCreditOrOutOfRangeIsIgnoredAndCounted) {
 TEST_F(RecvChannelTest, UnknownChannelAndSendChannelAreIgnoredAndCounted) {
   Request& request = receive(100);
   std::vector<CreditRow> credits(TransferPolicy{}.slots);
-  link->add_send_channel(9, 1, credits.data());
+  link_->add_send_channel(9, 1, credits.data());
   for (const std::uint32_t index : {0u, 9u, 10u, kChannelsMax - 1}) {
     announce({.channel = index, .slot = 0, .generation = generation()}, 64);
     announce({.record = true, .channel = index, .slot = 0, .generation = generation()}, 0);
@@ -140,7 +141,7 @@ TEST_F(RecvChannelTest, UnknownChannelAndSendChannelAreIgnoredAndCounted) {
 TEST_F(RecvChannelTest, FormerLifeOfTheIndexIsIgnoredAndCounted) {
   static_cast<void>(receive(100));
   const std::uint32_t former = generation();
-  link->remove_channel(kIndex);
+  link_->remove_channel(kIndex);
   announce({.channel = kIndex, .slot = 0, .generation = former}, 64);
   EXPECT_EQ(late(), 1u);
   open(2);
@@ -180,12 +181,12 @@ TEST_F(RecvChannelTest, TruncatedRecordFailsTheReceive) {
   announce({.record = true, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(test(request, nullptr).code(), Errc::Truncated);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer far: a send of 5000 bytes met a receive of 100 bytes"), 1) << log.joined();
-  EXPECT_EQ(link->failure(), Errc::Ok);
+  EXPECT_EQ(link_->failure(), Errc::Ok);
 }
 
 TEST_F(RecvChannelTest, LateAnnouncementCannotReviveAFailedReceive) {
   Request& request = receive(100);
-  channel->fail_all(Errc::Revoked);
+  channel_->fail_all(Errc::Revoked);
   announce({.channel = kIndex, .slot = 0, .generation = generation()}, 64);
   EXPECT_EQ(test(request, nullptr).code(), Errc::Revoked);
 }

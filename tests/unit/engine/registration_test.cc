@@ -43,100 +43,100 @@ class RegionProvider : public verbs::testkit::FakeProvider {
 
 class RegistrationTableTest : public testing::Test {
  protected:
-  static constexpr std::array<std::uint32_t, 1> kFirst{0}, kSecond{1};
+  static constexpr std::array<std::uint32_t, 1> kFirst{0};
   static constexpr std::array<std::uint32_t, 2> kBoth{0, 1};
   static constexpr std::array<std::uint32_t, 3> kAll{0, 1, 2};
 
   RegistrationTableTest() {
     std::vector<Lane*> pointers;
-    for (std::uint32_t i = 0; i < rails.size(); ++i) {
-      rails[i].info.name = fmt::format("n{}:1", i);
-      lanes.push_back(std::make_unique<Lane>(provider, rails[i], i));
-      EXPECT_TRUE(lanes.back()->open().ok());
-      pointers.push_back(lanes.back().get());
+    for (std::uint32_t i = 0; i < rails_.size(); ++i) {
+      rails_[i].info.name = fmt::format("n{}:1", i);
+      lanes_.push_back(std::make_unique<Lane>(provider_, rails_[i], i));
+      EXPECT_TRUE(lanes_.back()->open().ok());
+      pointers.push_back(lanes_.back().get());
     }
-    table = std::make_unique<RegistrationTable>(std::move(pointers));
+    table_ = std::make_unique<RegistrationTable>(std::move(pointers));
   }
   Registration* acquire(std::size_t offset, std::size_t bytes, std::span<const std::uint32_t> on) {
-    return table->acquire({.data = memory.data() + offset, .bytes = bytes}, MemoryType::Host, on).value();
+    return table_->acquire({.data = memory_.data() + offset, .bytes = bytes}, MemoryType::Host, on).value();
   }
 
-  testkit::LogCapture log;
-  RegionProvider provider;
-  std::array<verbs::Rail, 3> rails{};
-  std::vector<std::unique_ptr<Lane>> lanes;
-  std::unique_ptr<RegistrationTable> table;
-  std::array<std::byte, 8192> memory{};
+  testkit::LogCapture log_;
+  RegionProvider provider_;
+  std::array<verbs::Rail, 3> rails_{};
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::unique_ptr<RegistrationTable> table_;
+  std::array<std::byte, 8192> memory_{};
 };
 
 TEST_F(RegistrationTableTest, SameRangeOfTwoChannelsIsOneRegionUntilTheLast) {
   Registration* const first = acquire(0, 4096, kFirst);
   Registration* const again = acquire(0, 4096, kFirst);
   EXPECT_EQ(first, again);
-  EXPECT_EQ(provider.live.size(), 1u);
-  EXPECT_EQ(table->size(), 1u);
-  table->release(first, kFirst);
-  EXPECT_EQ(provider.live.size(), 1u);
-  table->release(again, kFirst);
-  EXPECT_EQ(provider.live.size(), 0u);
-  EXPECT_EQ(table->size(), 0u);
+  EXPECT_EQ(provider_.live.size(), 1u);
+  EXPECT_EQ(table_->size(), 1u);
+  table_->release(first, kFirst);
+  EXPECT_EQ(provider_.live.size(), 1u);
+  table_->release(again, kFirst);
+  EXPECT_EQ(provider_.live.size(), 0u);
+  EXPECT_EQ(table_->size(), 0u);
 }
 
 TEST_F(RegistrationTableTest, OtherAddressOrLengthIsAnotherRegion) {
   Registration* const one = acquire(0, 4096, kFirst);
   Registration* const shorter = acquire(0, 4095, kFirst);
   Registration* const shifted = acquire(1, 4095, kFirst);
-  EXPECT_EQ(provider.live.size(), 3u);
+  EXPECT_EQ(provider_.live.size(), 3u);
   EXPECT_NE(one->keys(0).rkey, shorter->keys(0).rkey);
-  table->release(one, kFirst);
-  EXPECT_EQ(provider.live.size(), 2u);
-  table->release(shorter, kFirst);
-  table->release(shifted, kFirst);
-  EXPECT_EQ(provider.live.size(), 0u);
+  table_->release(one, kFirst);
+  EXPECT_EQ(provider_.live.size(), 2u);
+  table_->release(shorter, kFirst);
+  table_->release(shifted, kFirst);
+  EXPECT_EQ(provider_.live.size(), 0u);
 }
 
 TEST_F(RegistrationTableTest, RegionGoesFromEachRailWithItsLastUserThere) {
   Registration* const of_one_link = acquire(0, 4096, kFirst);
-  EXPECT_EQ(provider.live.size(), 1u);
+  EXPECT_EQ(provider_.live.size(), 1u);
   Registration* const of_another = acquire(0, 4096, kBoth);
   EXPECT_EQ(of_one_link, of_another);
-  EXPECT_EQ(provider.live.size(), 2u) << "the first rail's is shared";
+  EXPECT_EQ(provider_.live.size(), 2u) << "the first rail's is shared";
   EXPECT_NE(of_another->keys(0).lkey, of_another->keys(1).lkey);
-  table->release(of_another, kBoth);
-  EXPECT_EQ(provider.live.size(), 1u);
-  EXPECT_EQ((*provider.live.begin())->lkey, of_one_link->keys(0).lkey);
-  table->release(of_one_link, kFirst);
-  EXPECT_EQ(provider.live.size(), 0u);
+  table_->release(of_another, kBoth);
+  EXPECT_EQ(provider_.live.size(), 1u);
+  EXPECT_EQ((*provider_.live.begin())->lkey, of_one_link->keys(0).lkey);
+  table_->release(of_one_link, kFirst);
+  EXPECT_EQ(provider_.live.size(), 0u);
 }
 
 TEST_F(RegistrationTableTest, RangeRegisteredAgainGetsNewKeys) {
   Registration* registration = acquire(0, 4096, kFirst);
   const std::uint32_t before = registration->keys(0).rkey;
-  table->release(registration, kFirst);
+  table_->release(registration, kFirst);
   registration = acquire(0, 4096, kFirst);
   EXPECT_NE(registration->keys(0).rkey, before);
-  table->release(registration, kFirst);
+  table_->release(registration, kFirst);
 }
 
 TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
-  provider.refuse_after = 2;
-  const auto refused = table->acquire({.data = memory.data(), .bytes = 4096}, MemoryType::Host, kAll);
+  provider_.refuse_after = 2;
+  const auto refused = table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll);
   EXPECT_EQ(refused.code(), Errc::System);
-  EXPECT_EQ(provider.live.size(), 0u);
-  EXPECT_EQ(table->size(), 0u);
-  EXPECT_EQ(log.count(LogLevel::Warn, "cannot register 4096 bytes"), 1);
-  EXPECT_EQ(log.count(LogLevel::Warn, "on n2:1: Cannot allocate memory"), 1) << log.joined();
+  EXPECT_EQ(provider_.live.size(), 0u);
+  EXPECT_EQ(table_->size(), 0u);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "cannot register 4096 bytes"), 1);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "on n2:1: Cannot allocate memory"), 1) << log_.joined();
 }
 
 TEST_F(RegistrationTableTest, RefusalLeavesAnotherUsersRegionAlone) {
   Registration* const held = acquire(0, 4096, kFirst);
-  provider.refuse_after = 1;
-  EXPECT_FALSE(table->acquire({.data = memory.data(), .bytes = 4096}, MemoryType::Host, kAll).ok());
-  EXPECT_EQ(provider.live.size(), 1u);
-  EXPECT_EQ(table->size(), 1u);
-  provider.refuse_after = -1;
-  table->release(held, kFirst);
-  EXPECT_EQ(provider.live.size(), 0u);
+  provider_.refuse_after = 1;
+  EXPECT_FALSE(table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll).ok());
+  EXPECT_EQ(provider_.live.size(), 1u);
+  EXPECT_EQ(table_->size(), 1u);
+  provider_.refuse_after = -1;
+  table_->release(held, kFirst);
+  EXPECT_EQ(provider_.live.size(), 0u);
 }
 
 TEST(Registration, CoversItsRangeAndNothingElse) {

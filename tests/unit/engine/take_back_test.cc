@@ -24,82 +24,82 @@ class TakeBack : public testing::Test {
     soft::Fault delay;
     delay.kind = soft::FaultKind::WriteDelay;
     delay.delay_ns = by_ns;
-    ASSERT_TRUE(bed.hosts[0].provider->faults().arm(delay).ok());
+    ASSERT_TRUE(bed_.hosts[0].provider->faults().arm(delay).ok());
   }
   // Takes the receiver's memory back and watches it for as long as a fault may delay a write.
   void take_back_and_watch(Talk& talk) {
     deregister_memory(*talk.pair.receive, talk.target_region);
     std::fill(talk.target.begin(), talk.target.end(), kCanary);
-    bed.tick_ns = 5 * kMs;
-    bed.rounds(1500);
+    bed_.tick_ns = 5 * kMs;
+    bed_.rounds(1500);
     EXPECT_TRUE(std::all_of(talk.target.begin(), talk.target.end(), [](std::byte byte) { return byte == kCanary; }));
   }
-  Bed bed{{.fabric = testkit::kHalves, .contexts = 2}};
+  Bed bed_{{.fabric = testkit::kHalves, .contexts = 2}};
 };
 
 TEST_F(TakeBack, IdleMemoryCostsNoWord) {
-  Talk talk(bed, kA, kB, 1 << 20);
+  Talk talk(bed_, kA, kB, 1 << 20);
   talk.exchange(1 << 20);
-  bed.hosts[0].control_stands = true;
-  const std::uint64_t began_ns = bed.now_ns();
+  bed_.hosts[0].control_stands = true;
+  const std::uint64_t began_ns = bed_.now_ns();
   take_back_and_watch(talk);
-  EXPECT_EQ(bed.stats(1).revokes, 0u);
-  EXPECT_LE(bed.now_ns() - began_ns, 1501 * 5 * kMs) << "it did not wait";
+  EXPECT_EQ(bed_.stats(1).revokes, 0u);
+  EXPECT_LE(bed_.now_ns() - began_ns, 1501 * 5 * kMs) << "it did not wait";
 }
 
 TEST_F(TakeBack, CreditThatWasNotUsedIsRevoked) {
-  Talk talk(bed, kA, kB, 1 << 20), other(bed, kA, kB, 4096);
+  Talk talk(bed_, kA, kB, 1 << 20), other(bed_, kA, kB, 4096);
   const auto receiving = talk.receive({.bytes = 1 << 20});
-  bed.rounds(100);
+  bed_.rounds(100);
   deregister_memory(*talk.pair.receive, talk.target_region);
-  EXPECT_EQ(bed.stats(1).revokes, 1u);
+  EXPECT_EQ(bed_.stats(1).revokes, 1u);
   EXPECT_EQ(test(**receiving, nullptr).code(), Errc::Revoked);
   EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::PeerClosed) << "the sender was told";
   other.exchange(4096);
 }
 
 TEST_F(TakeBack, WriteUnderWayIsWaitedFor) {
-  Talk talk(bed, kA, kB, 4 << 20), other(bed, kA, kB, 4096), elsewhere(bed, {0, 1}, {1, 1}, 4096);
+  Talk talk(bed_, kA, kB, 4 << 20), other(bed_, kA, kB, 4096), elsewhere(bed_, {0, 1}, {1, 1}, 4096);
   delay_writes(100 * kMs);
-  bed.tick_ns = 100'000;
+  bed_.tick_ns = 100'000;
   const auto receiving = talk.receive({.bytes = 4 << 20});
   const auto sending = talk.send({.bytes = 4 << 20});
-  bed.rounds(20);
+  bed_.rounds(20);
   const LogCapture log;
   take_back_and_watch(talk);
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
   EXPECT_NE(test(**receiving, nullptr).code(), Errc::WouldBlock);
   EXPECT_NE(test(**sending, nullptr).code(), Errc::WouldBlock);
-  bed.hosts[0].provider->faults().disarm_all();
+  bed_.hosts[0].provider->faults().disarm_all();
   other.exchange(4096);
   elsewhere.exchange(4096);
 }
 
 TEST_F(TakeBack, WriteLaterThanTheBoundIsFenced) {
-  Talk talk(bed, kA, kB, 4 << 20), elsewhere(bed, {0, 1}, {1, 1}, 4096);
+  Talk talk(bed_, kA, kB, 4 << 20), elsewhere(bed_, {0, 1}, {1, 1}, 4096);
   delay_writes(5000 * kMs);
-  bed.tick_ns = kMs;
+  bed_.tick_ns = kMs;
   const auto receiving = talk.receive({.bytes = 4 << 20});
   ASSERT_TRUE(talk.send({.bytes = 4 << 20}).ok());
-  bed.rounds(20);
+  bed_.rounds(20);
   const LogCapture log;
   take_back_and_watch(talk);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log.joined();
   EXPECT_EQ(test(**receiving, nullptr).code(), Errc::Revoked);
-  bed.hosts[0].provider->faults().disarm_all();
+  bed_.hosts[0].provider->faults().disarm_all();
   elsewhere.exchange(4096);
 }
 
 TEST_F(TakeBack, PeerThatNeverAnswersIsFencedAfterHalfASecond) {
-  Talk talk(bed, kA, kB, 1 << 20), elsewhere(bed, {0, 1}, {1, 1}, 4096);
+  Talk talk(bed_, kA, kB, 1 << 20), elsewhere(bed_, {0, 1}, {1, 1}, 4096);
   const auto receiving = talk.receive({.bytes = 1 << 20});
-  bed.rounds(100);
-  bed.hosts[0].control_stands = bed.hosts[0].loops_stand = true;
-  bed.tick_ns = kMs;
+  bed_.rounds(100);
+  bed_.hosts[0].control_stands = bed_.hosts[0].loops_stand = true;
+  bed_.tick_ns = kMs;
   const LogCapture log;
-  const std::uint64_t began_ns = bed.now_ns();
+  const std::uint64_t began_ns = bed_.now_ns();
   deregister_memory(*talk.pair.receive, talk.target_region);
-  const std::uint64_t took_ns = bed.now_ns() - began_ns;
+  const std::uint64_t took_ns = bed_.now_ns() - began_ns;
   EXPECT_GE(took_ns, 500 * kMs);
   EXPECT_LE(took_ns, 502 * kMs);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer a: no answer within 500 ms"), 1) << log.joined();
@@ -107,44 +107,44 @@ TEST_F(TakeBack, PeerThatNeverAnswersIsFencedAfterHalfASecond) {
   // The peer wakes up with a send for the credit it still has: it must not reach the memory.
   std::fill(talk.target.begin(), talk.target.end(), kCanary);
   const auto sending = talk.send({.bytes = 1 << 20});
-  bed.hosts[0].control_stands = bed.hosts[0].loops_stand = false;
+  bed_.hosts[0].control_stands = bed_.hosts[0].loops_stand = false;
   if (sending.ok()) {
-    EXPECT_FALSE(bed.finish(*sending).ok());
+    EXPECT_FALSE(bed_.finish(*sending).ok());
   }
   EXPECT_TRUE(std::all_of(talk.target.begin(), talk.target.end(), [](std::byte byte) { return byte == kCanary; }));
   elsewhere.exchange(4096);
 }
 
 TEST_F(TakeBack, SecondTimeOnAFencedLinkDoesNotWait) {
-  Talk one(bed, kA, kB, 4096), two(bed, kA, kB, 8192);
+  Talk one(bed_, kA, kB, 4096), two(bed_, kA, kB, 8192);
   ASSERT_TRUE(one.receive({.bytes = 4096}).ok() && two.receive({.bytes = 8192}).ok());
-  bed.rounds(100);
-  bed.hosts[0].control_stands = bed.hosts[0].loops_stand = true;
-  bed.tick_ns = kMs;
+  bed_.rounds(100);
+  bed_.hosts[0].control_stands = bed_.hosts[0].loops_stand = true;
+  bed_.tick_ns = kMs;
   deregister_memory(*one.pair.receive, one.target_region);
-  const std::uint64_t began_ns = bed.now_ns();
+  const std::uint64_t began_ns = bed_.now_ns();
   deregister_memory(*two.pair.receive, two.target_region);
-  EXPECT_LE(bed.now_ns() - began_ns, 2 * kMs);
+  EXPECT_LE(bed_.now_ns() - began_ns, 2 * kMs);
 }
 
 TEST_F(TakeBack, SendUnderWayIsWaitedFor) {
-  Talk talk(bed, kA, kB, 1 << 20);
+  Talk talk(bed_, kA, kB, 1 << 20);
   delay_writes(100 * kMs);
-  bed.tick_ns = 100'000;
+  bed_.tick_ns = 100'000;
   const auto receiving = talk.receive({.bytes = 1 << 20});
   const auto sending = talk.send({.bytes = 1 << 20});
   const auto unposted = talk.send({.bytes = 7});
-  bed.rounds(20);
+  bed_.rounds(20);
   const LogCapture log;
-  const std::uint64_t began_ns = bed.now_ns();
+  const std::uint64_t began_ns = bed_.now_ns();
   deregister_memory(*talk.pair.send, talk.source_region);
-  EXPECT_GE(bed.now_ns() - began_ns, 50 * kMs) << "the NIC still read from it";
-  EXPECT_LE(bed.now_ns() - began_ns, 150 * kMs);
+  EXPECT_GE(bed_.now_ns() - began_ns, 50 * kMs) << "the NIC still read from it";
+  EXPECT_LE(bed_.now_ns() - began_ns, 150 * kMs);
   EXPECT_NE(test(**sending, nullptr).code(), Errc::WouldBlock);
   EXPECT_EQ(test(**unposted, nullptr).code(), Errc::Revoked);
   const std::vector<std::byte> before = talk.source;
   std::fill(talk.source.begin(), talk.source.end(), kCanary);  // ours again: the receiver must not see this
-  bed.rounds(2000);
+  bed_.rounds(2000);
   if (test(**receiving, nullptr).ok()) {
     EXPECT_TRUE(std::equal(before.begin(), before.end(), talk.target.begin()));
   }
@@ -152,55 +152,55 @@ TEST_F(TakeBack, SendUnderWayIsWaitedFor) {
 }
 
 TEST_F(TakeBack, SendToANicThatNeverAnswersIsFenced) {
-  Talk talk(bed, kA, kB, 1 << 20);
+  Talk talk(bed_, kA, kB, 1 << 20);
   ASSERT_TRUE(talk.receive({.bytes = 1 << 20}).ok());
-  bed.rounds(100);
-  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = bed.hosts[1].control_stands = true;
+  bed_.rounds(100);
+  bed_.hosts[1].nics_stand = bed_.hosts[1].loops_stand = bed_.hosts[1].control_stands = true;
   const auto sending = talk.send({.bytes = 1 << 20});
-  bed.tick_ns = kMs;
+  bed_.tick_ns = kMs;
   const LogCapture log;
-  const std::uint64_t began_ns = bed.now_ns();
+  const std::uint64_t began_ns = bed_.now_ns();
   deregister_memory(*talk.pair.send, talk.source_region);
-  EXPECT_GE(bed.now_ns() - began_ns, 500 * kMs);
-  EXPECT_LE(bed.now_ns() - began_ns, 502 * kMs);
+  EXPECT_GE(bed_.now_ns() - began_ns, 500 * kMs);
+  EXPECT_LE(bed_.now_ns() - began_ns, 502 * kMs);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer b: no answer within 500 ms"), 1) << log.joined();
   EXPECT_EQ(test(**sending, nullptr).code(), Errc::Revoked);
 }
 
 TEST_F(TakeBack, SameRangeTwiceOnOneChannelGoesWithTheLast) {
-  Talk talk(bed, kA, kB, 4096);
+  Talk talk(bed_, kA, kB, 4096);
   Registration* const again = *register_memory(*talk.pair.receive, talk.target.data(), talk.target.size(), MemoryType::Host);
   EXPECT_EQ(again, talk.target_region);
   const auto receiving = talk.receive({.bytes = 4096});
-  bed.rounds(100);
+  bed_.rounds(100);
   deregister_memory(*talk.pair.receive, again);
-  EXPECT_EQ(bed.stats(1).revokes, 0u);
+  EXPECT_EQ(bed_.stats(1).revokes, 0u);
   const auto sending = talk.send({.bytes = 4096});
-  EXPECT_TRUE(bed.finish(*sending).ok());
-  EXPECT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_TRUE(bed_.finish(*sending).ok());
+  EXPECT_TRUE(bed_.finish(*receiving).ok());
   take_back_and_watch(talk);
 }
 
 // An abort takes back region after region: only the first silent peer is waited for.
 TEST_F(TakeBack, OtherLinksOfASilentCommunicatorGetNoSecondWait) {
-  Talk one(bed, kA, kB, 4096), other(bed, {0, 1}, kB, 8192);
+  Talk one(bed_, kA, kB, 4096), other(bed_, {0, 1}, kB, 8192);
   ASSERT_TRUE(one.receive({.bytes = 4096}).ok() && other.receive({.bytes = 8192}).ok());
-  bed.rounds(100);
-  bed.hosts[0].control_stands = bed.hosts[0].loops_stand = true;
-  bed.tick_ns = kMs;
-  const std::uint64_t began_ns = bed.now_ns();
+  bed_.rounds(100);
+  bed_.hosts[0].control_stands = bed_.hosts[0].loops_stand = true;
+  bed_.tick_ns = kMs;
+  const std::uint64_t began_ns = bed_.now_ns();
   deregister_memory(*one.pair.receive, one.target_region);
   deregister_memory(*other.pair.receive, other.target_region);
-  EXPECT_LE(bed.now_ns() - began_ns, 505 * kMs);
+  EXPECT_LE(bed_.now_ns() - began_ns, 505 * kMs);
 }
 
 TEST_F(TakeBack, BothSidesAtOnce) {
-  Talk talk(bed, kA, kB, 4 << 20), other(bed, kA, kB, 4096);
+  Talk talk(bed_, kA, kB, 4 << 20), other(bed_, kA, kB, 4096);
   for (std::size_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(talk.receive({.at = i << 20, .bytes = 1 << 20}).ok());
     ASSERT_TRUE(talk.send({.at = i << 20, .bytes = 1 << 20}).ok());
   }
-  bed.data_round();
+  bed_.data_round();
   const LogCapture log;
   talk.release();
   talk.close_both();

@@ -106,34 +106,34 @@ class EngineThreads : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     set_log_level(LogLevel::Warn);
-    fabric = soft::parse(testkit::kHalves).value();
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      auto provider = soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()});
+    fabric_ = soft::parse(testkit::kHalves).value();
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      auto provider = soft::SoftProvider::open({.fabric = fabric_, .host = fabric_.hosts[i].name, .clock = Clock()});
       ASSERT_TRUE(provider.ok());
-      hosts[i].provider = std::move(*provider);
+      hosts_[i].provider = std::move(*provider);
       EngineOptions options;
       options.settings.socket_ifname = "lo";
       options.settings.threads = GetParam();
       options.policy.rq_depth = 16;
-      options.provider = hosts[i].provider.get();
+      options.provider = hosts_[i].provider.get();
       auto engine = Engine::open(options);
       ASSERT_TRUE(engine.ok());
-      hosts[i].engine = std::move(*engine);
-      for (Context*& context : hosts[i].contexts) context = hosts[i].engine->open_context({}).value();
+      hosts_[i].engine = std::move(*engine);
+      for (Context*& context : hosts_[i].contexts) context = hosts_[i].engine->open_context({}).value();
     }
   }
   void TearDown() override {
-    for (HostOfThreads& host : hosts) {
+    for (HostOfThreads& host : hosts_) {
       for (Context* context : host.contexts) host.engine->close_context(context);
       EXPECT_EQ(host.engine->stats().queue_pairs, 0u);
       EXPECT_EQ(host.engine->stats().registrations, 0u);
     }
-    for (HostOfThreads& host : hosts) host.engine.reset();
+    for (HostOfThreads& host : hosts_) host.engine.reset();
   }
 
   testkit::Pair connect(std::size_t from, Context* sender, Context* receiver) {
-    Engine& near = *hosts[from].engine;
-    Engine& far = *hosts[1 - from].engine;
+    Engine& near = *hosts_[from].engine;
+    Engine& far = *hosts_[1 - from].engine;
     HandleBytes handle{};
     Listener* const listener = far.listen(*receiver, 0, handle).value();
     testkit::Pair pair;
@@ -146,7 +146,7 @@ class EngineThreads : public testing::TestWithParam<int> {
     return pair;
   }
   testkit::Pair connect(std::size_t from, std::size_t communicator) {
-    return connect(from, hosts[from].contexts[communicator], hosts[1 - from].contexts[communicator]);
+    return connect(from, hosts_[from].contexts[communicator], hosts_[1 - from].contexts[communicator]);
   }
 
   // A few messages on a channel of its own, both sides from this thread.
@@ -179,22 +179,22 @@ class EngineThreads : public testing::TestWithParam<int> {
       deregister_memory(busy, one);
       close(round % 3 == 0 ? pair.send : pair.receive);
       deregister_memory(busy, two);
-      EXPECT_GE(hosts[0].engine->stats().contexts, kCommunicators);
+      EXPECT_GE(hosts_[0].engine->stats().contexts, kCommunicators);
       if (round % 4 == 3) another_communicator();
     }
   }
   void another_communicator() {
-    Context* const near = hosts[0].engine->open_context({}).value();
-    Context* const far = hosts[1].engine->open_context({}).value();
+    Context* const near = hosts_[0].engine->open_context({}).value();
+    Context* const far = hosts_[1].engine->open_context({}).value();
     const testkit::Pair pair = connect(0, near, far);
     exchange(pair);
-    hosts[0].engine->close_context(near);  // with its channel open, as an abort does
+    hosts_[0].engine->close_context(near);  // with its channel open, as an abort does
     close(pair.receive);
-    hosts[1].engine->close_context(far);
+    hosts_[1].engine->close_context(far);
   }
 
-  soft::FabricFile fabric;
-  std::array<HostOfThreads, 2> hosts;
+  soft::FabricFile fabric_;
+  std::array<HostOfThreads, 2> hosts_;
 };
 
 TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
@@ -218,9 +218,9 @@ TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
     close(pair.send);
     close(pair.receive);
   }
-  const auto links = [this] { return hosts[0].engine->stats().links + hosts[1].engine->stats().links; };
+  const auto links = [this] { return hosts_[0].engine->stats().links + hosts_[1].engine->stats().links; };
   EXPECT_TRUE(wait_until([&] { return links() == 0; })) << links() << " links are left";
-  for (const HostOfThreads& host : hosts) {
+  for (const HostOfThreads& host : hosts_) {
     for (const char* nic : {"n0", "n1"}) EXPECT_EQ(host.provider->counters(nic).rnr_events, 0u);
     EXPECT_EQ(host.engine->stats().errors, 0u);
   }

@@ -18,16 +18,16 @@
 
 // What glibc itself calls these; a replacement needs the original.
 extern "C" {
-void* __libc_malloc(std::size_t bytes);
-void* __libc_calloc(std::size_t count, std::size_t bytes);
-void* __libc_realloc(void* memory, std::size_t bytes);
-void* __libc_memalign(std::size_t alignment, std::size_t bytes);
-void __libc_free(void* memory);
+void* real_malloc(std::size_t bytes) __asm__("__libc_malloc");
+void* real_calloc(std::size_t count, std::size_t bytes) __asm__("__libc_calloc");
+void* real_realloc(void* memory, std::size_t bytes) __asm__("__libc_realloc");
+void* real_memalign(std::size_t alignment, std::size_t bytes) __asm__("__libc_memalign");
+void real_free(void* memory) __asm__("__libc_free");
 int mesh_real_mutex_lock(pthread_mutex_t* mutex);
 }
 __asm__(".symver mesh_real_mutex_lock, __pthread_mutex_lock@GLIBC_2.2.5");
 
-extern char __executable_start;  // the linker's: where this binary begins
+extern char g_binary_start __asm__("__executable_start");  // the linker's: where this binary begins
 
 namespace mesh::testkit {
 namespace {
@@ -57,7 +57,7 @@ std::string text_of(const Note& note) {
   std::array<char, 128> text{};
   std::snprintf(text.data(), text.size(), "%s (number %ld) from %#zx in this binary",
                 kNames[static_cast<std::size_t>(note.violation)], note.number,
-                static_cast<std::size_t>(note.caller - reinterpret_cast<std::uintptr_t>(&__executable_start)));
+                static_cast<std::size_t>(note.caller - reinterpret_cast<std::uintptr_t>(&g_binary_start)));
   return text.data();
 }
 
@@ -123,32 +123,32 @@ using mesh::testkit::Violation;
 
 REPLACES void* malloc(std::size_t bytes) noexcept {
   check(Violation::Allocation);
-  return __libc_malloc(bytes);
+  return real_malloc(bytes);
 }
 REPLACES void* calloc(std::size_t count, std::size_t bytes) noexcept {
   check(Violation::Allocation);
-  return __libc_calloc(count, bytes);
+  return real_calloc(count, bytes);
 }
 REPLACES void* realloc(void* memory, std::size_t bytes) noexcept {
   check(Violation::Allocation);
-  return __libc_realloc(memory, bytes);
+  return real_realloc(memory, bytes);
 }
 REPLACES void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
   check(Violation::Allocation);
-  return __libc_memalign(alignment, bytes);
+  return real_memalign(alignment, bytes);
 }
 REPLACES void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
   check(Violation::Allocation);
-  return __libc_memalign(alignment, bytes);
+  return real_memalign(alignment, bytes);
 }
 REPLACES int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) noexcept {
   check(Violation::Allocation);
-  *memory = __libc_memalign(alignment, bytes);
+  *memory = real_memalign(alignment, bytes);
   return *memory == nullptr ? ENOMEM : 0;
 }
 REPLACES void free(void* memory) noexcept {
   check(Violation::Allocation);
-  __libc_free(memory);
+  real_free(memory);
 }
 REPLACES int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   check(Violation::Lock);
