@@ -20,7 +20,7 @@ Exchange::Exchange(const Team& team, const CollectiveOptions& options)
     : team_(team), options_(options), connections_(*team.communicator) {
   const int world = team.world();
   plan_.channels = team.channels;
-  plan_.timeout = team.timeout;
+  plan_.timeout = std::min(team.timeout, kConnectPatience);
   if (options.direction == Direction::OneWay) {
     (team.rank() == 0 ? plan_.send_to : plan_.recv_from).push_back(1 - team.rank());
   } else if (options.kind == Kind::SendRecv) {
@@ -119,7 +119,8 @@ driver::PatternKey Exchange::key(const Flow& flow, std::uint64_t message) const 
   const bool sending = flow.side == driver::Side::Send;
   const int sender = sending ? team_.rank() : flow.peer;
   const int receiver = sending ? flow.peer : team_.rank();
-  const auto seed = static_cast<std::uint64_t>(flow.channel * team_.world() + receiver);
+  const auto seed =
+      static_cast<std::uint64_t>(flow.channel) * static_cast<std::uint64_t>(team_.world()) + static_cast<std::uint64_t>(receiver);
   return {.seed = seed, .sender = static_cast<std::uint32_t>(sender), .message = message};
 }
 
