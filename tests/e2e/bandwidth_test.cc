@@ -16,6 +16,7 @@
 namespace mesh::e2e {
 namespace {
 
+constexpr const char* kPair = MESH_FABRIC_DIR "/pair.json";
 constexpr const char* kCapped = MESH_FABRIC_DIR "/capped.json";
 constexpr double kLinkGBps = 1.0;  // its link: 8 Gb/s, of which one queue pair gets 64 %
 
@@ -58,7 +59,7 @@ std::string without_cap(const std::string& fabric) {
   std::ifstream file(fabric);
   nlohmann::json root = nlohmann::json::parse(file, nullptr, false);
   for (nlohmann::json& link : root["links"]) link.erase("qp_gbps");
-  const std::string copy = testing::TempDir() + "mesh-uncapped-" + std::to_string(::getpid()) + ".json";
+  std::string copy = testing::TempDir() + "mesh-uncapped-" + std::to_string(::getpid()) + ".json";
   std::ofstream(copy) << root.dump();
   return copy;
 }
@@ -90,7 +91,7 @@ TEST(Bandwidth, OneQueuePairFillsALinkWithoutCap) {
 TEST(Bandwidth, PairReachesHalfOfMemcpy) {
   double best = 0;
   for (int attempt = 0; attempt < kAttempts && best < 0.5; ++attempt) {
-    const Measured measured = measure("4", {"--one-way", "--fabric", MESH_FABRIC_DIR "/pair.json", "-n", "2000", "--memcpy"});
+    const Measured measured = measure("4", {"--one-way", "--fabric", kPair, "-n", "2000", "--memcpy"});
     if (measured.memcpy_gbps > 0) best = std::max(best, measured.busbw_gbps / measured.memcpy_gbps);
   }
   EXPECT_GE(best, 0.5);

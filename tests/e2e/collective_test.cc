@@ -42,23 +42,23 @@ void verify(Peer& peer, const Work& work) {
 
 const std::vector<std::size_t> kSizes{0, 4, 40, 4096, 100004, std::size_t{1} << 20, (std::size_t{9} << 20) + 20};
 
-const Scenario all_reduce("all_reduce", [](Peer& peer) { verify(peer, {.sizes = kSizes}); });
-TEST(Collective, RingAllReduceOnThreeRanksOfATriangle) { expect_run(all_reduce, {.fabric = "triangle.json"}); }
-TEST(Collective, RingAllReduceOnThreeRanksOfASwitch) { expect_run(all_reduce, {.fabric = "switched3.json"}); }
-TEST(Collective, RingAllReduceOnFourRanksOfARing) { expect_run(all_reduce, {.fabric = "ring4.json"}); }
+const Scenario kAllReduce("all_reduce", [](Peer& peer) { verify(peer, {.sizes = kSizes}); });
+TEST(Collective, RingAllReduceOnThreeRanksOfATriangle) { expect_run(kAllReduce, {.fabric = "triangle.json"}); }
+TEST(Collective, RingAllReduceOnThreeRanksOfASwitch) { expect_run(kAllReduce, {.fabric = "switched3.json"}); }
+TEST(Collective, RingAllReduceOnFourRanksOfARing) { expect_run(kAllReduce, {.fabric = "ring4.json"}); }
 TEST(Collective, RingAllReduceWithoutPollerThreads) {
-  expect_run(all_reduce, {.fabric = "triangle.json", .environment = {{"NCCL_MESH_THREADS", "0"}}});
+  expect_run(kAllReduce, {.fabric = "triangle.json", .environment = {{"NCCL_MESH_THREADS", "0"}}});
 }
 
-const Scenario all_reduce_channels("all_reduce_channels",
-                                   [](Peer& peer) { verify(peer, {.type = DataType::Int64, .channels = 4, .sizes = kSizes}); });
-TEST(Collective, RingAllReduceOverFourChannels) { expect_run(all_reduce_channels, {.fabric = "triangle.json"}); }
+const Scenario kAllReduceChannels("all_reduce_channels",
+                                  [](Peer& peer) { verify(peer, {.type = DataType::Int64, .channels = 4, .sizes = kSizes}); });
+TEST(Collective, RingAllReduceOverFourChannels) { expect_run(kAllReduceChannels, {.fabric = "triangle.json"}); }
 
-const Scenario all_to_all("all_to_all", [](Peer& peer) {
+const Scenario kAllToAll("all_to_all", [](Peer& peer) {
   verify(peer, {.kind = Kind::AllToAll, .sizes = {0, 64, 8192, std::size_t{1} << 20, std::size_t{8} << 20}});
 });
 TEST(Collective, AllToAllOfEightRanksWithinAMinute) {
-  expect_run(all_to_all, {.fabric = "alltoall8.json", .timeout = std::chrono::seconds(60)});
+  expect_run(kAllToAll, {.fabric = "alltoall8.json", .timeout = std::chrono::seconds(60)});
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void move_over_all(driver::Communicator& communicator, driver::ConnectionSet& co
   }
 }
 
-const Scenario both_at_once("both_at_once", [](Peer& peer) {
+const Scenario kBothAtOnce("both_at_once", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   const int other = 1 - peer.rank();
@@ -49,10 +49,10 @@ const Scenario both_at_once("both_at_once", [](Peer& peer) {
   }
   require_success(communicator->close(), "finalize");
 });
-TEST(Connect, BothDirectionsAtOnce) { expect_run(both_at_once); }
+TEST(Connect, BothDirectionsAtOnce) { expect_run(kBothAtOnce); }
 
 // NCCL's bootstrap over the plugin: listen, connect, accept and data on one thread.
-const Scenario to_oneself("to_oneself", [](Peer& peer) {
+const Scenario kToOneself("to_oneself", [](Peer& peer) {
   const auto api = peer.load();
   void* context = nullptr;
   require_success(api->init(7, &context), "init");
@@ -88,7 +88,7 @@ const Scenario to_oneself("to_oneself", [](Peer& peer) {
   require_success(api->close_recv(recv_comm), "closeRecv");
   require_success(api->finalize(context), "finalize");
 });
-TEST(Connect, ToOneselfInOneThread) { expect_run(to_oneself, {.hosts = {"a"}}); }
+TEST(Connect, ToOneselfInOneThread) { expect_run(kToOneself, {.hosts = {"a"}}); }
 
 // The figure in the newest "N queue pairs in this communicator", and how often it was said.
 struct QueuePairs {
@@ -106,7 +106,7 @@ QueuePairs queue_pairs_said() {
   return said;
 }
 
-const Scenario sixty_four("sixty_four", [](Peer& peer) {
+const Scenario kSixtyFour("sixty_four", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   const int other = 1 - peer.rank();
@@ -124,9 +124,9 @@ const Scenario sixty_four("sixty_four", [](Peer& peer) {
   move_over_all(*communicator, rest, 63);
   peer.barrier();
 });
-TEST(Connect, SixtyFourChannelsShareTheQueuePairsOfOne) { expect_run(sixty_four); }
+TEST(Connect, SixtyFourChannelsShareTheQueuePairsOfOne) { expect_run(kSixtyFour); }
 
-const Scenario many_channels("many_channels", [](Peer& peer) {
+const Scenario kManyChannels("many_channels", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   peer.barrier();
@@ -139,18 +139,18 @@ const Scenario many_channels("many_channels", [](Peer& peer) {
   peer.barrier();
 });
 TEST(Connect, FiveHundredAndTwelveChannelsWithinTwoSeconds) {
-  const std::vector<RankEnd> ranks = run(many_channels, {});
+  const std::vector<RankEnd> ranks = run(kManyChannels, {});
   expect_success(ranks);
   for (const RankEnd& rank : ranks) EXPECT_LT(figure(rank, "seconds"), 2 * slowness());
 }
 
 // A communicator goes with a connect, a listener and an accepted stage left open: nothing of them stays.
-const Scenario abandoned("abandoned", [](Peer& peer) {
+const Scenario kAbandoned("abandoned", [](Peer& peer) {
   const auto api = peer.load();
   ProcessFigures before;
   for (int round = 0; round < 6; ++round) {
     if (round == 3) before = process_figures();
-    const auto communicator = open_communicator(*api, static_cast<std::uint64_t>(round + 1));
+    const auto communicator = open_communicator(*api, static_cast<std::uint64_t>(round) + 1);
     driver::Listening listening[4];
     std::string handles;
     for (driver::Listening& each : listening) {
@@ -176,9 +176,9 @@ const Scenario abandoned("abandoned", [](Peer& peer) {
   require(after.descriptors <= before.descriptors, "descriptors grew: " + text_of(before) + " to " + text_of(after));
   require(after.threads <= before.threads, "threads grew: " + text_of(before) + " to " + text_of(after));
 });
-TEST(Connect, AbandonedHalfConnectedCommsAreReclaimed) { expect_run(abandoned); }
+TEST(Connect, AbandonedHalfConnectedCommsAreReclaimed) { expect_run(kAbandoned); }
 
-const Scenario random_handle("random_handle", [](Peer& peer) {
+const Scenario kRandomHandle("random_handle", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   std::mt19937_64 random(11);
@@ -194,7 +194,7 @@ const Scenario random_handle("random_handle", [](Peer& peer) {
   require(PluginLog::instance().contains("not a handle"), "no line about the handle");
   require_success(communicator->close(), "finalize");
 });
-TEST(BadInput, HandleOfRandomBytesIsRefused) { expect_run(random_handle, {.hosts = {"a"}}); }
+TEST(BadInput, HandleOfRandomBytesIsRefused) { expect_run(kRandomHandle, {.hosts = {"a"}}); }
 
 // The address of the handshake's listener, as the plugin says it.
 std::string handshake_address() {
@@ -206,7 +206,7 @@ std::string handshake_address() {
   throw Failure("the plugin did not say where it listens");
 }
 
-const Scenario strangers("strangers", [](Peer& peer) {
+const Scenario kStrangers("strangers", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   std::vector<UniqueFd> open;
@@ -225,9 +225,9 @@ const Scenario strangers("strangers", [](Peer& peer) {
   peer.barrier();
   line.close();
 });
-TEST(BadInput, StrangersOnTheListenerDoNotStopAConnect) { expect_run(strangers); }
+TEST(BadInput, StrangersOnTheListenerDoNotStopAConnect) { expect_run(kStrangers); }
 
-const Scenario no_subnet("no_subnet", [](Peer& peer) {
+const Scenario kNoSubnet("no_subnet", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   driver::Listening listening;
@@ -249,7 +249,7 @@ const Scenario no_subnet("no_subnet", [](Peer& peer) {
   }
   peer.barrier();
 });
-TEST(BadInput, PeerWithoutCommonSubnetIsRefusedByName) { expect_run(no_subnet, {.fabric = "line3.json", .hosts = {"a", "c"}}); }
+TEST(BadInput, PeerWithoutCommonSubnetIsRefusedByName) { expect_run(kNoSubnet, {.fabric = "line3.json", .hosts = {"a", "c"}}); }
 
 }  // namespace
 }  // namespace mesh::e2e

@@ -51,7 +51,7 @@ struct Flow {
 }
 
 // The rank named in the argument kills itself in the middle of the flow; "fork" leaves a sleeping child behind.
-const Scenario killed("killed", [](Peer& peer) {
+const Scenario kKilled("killed", [](Peer& peer) {
   const bool with_child = peer.argument().find("fork") != std::string::npos;
   const int victim = peer.argument()[0] - '0';
   Flow flow(peer);
@@ -75,7 +75,7 @@ const Scenario killed("killed", [](Peer& peer) {
 });
 
 void expect_error_within_two_seconds(const std::string& argument) {
-  const std::vector<RankEnd> ranks = run(killed, {.argument = argument});
+  const std::vector<RankEnd> ranks = run(kKilled, {.argument = argument});
   ASSERT_EQ(ranks.size(), 2u);
   const auto victim = static_cast<std::size_t>(argument[0] - '0');
   const RankEnd& survivor = ranks[1 - victim];
@@ -88,7 +88,7 @@ TEST(Death, SenderKilledMidTransfer) { expect_error_within_two_seconds("0"); }
 TEST(Death, ReceiverKilledWhileItsForkedChildSleeps) { expect_error_within_two_seconds("1 fork"); }
 TEST(Death, SenderKilledWhileItsForkedChildSleeps) { expect_error_within_two_seconds("0 fork"); }
 
-const Scenario stopped("stopped", [](Peer& peer) {
+const Scenario kStopped("stopped", [](Peer& peer) {
   Flow flow(peer);
   flow.let_flow(20);
   const std::string told = peer.all_gather(std::to_string(::getpid()))[1];
@@ -105,7 +105,7 @@ const Scenario stopped("stopped", [](Peer& peer) {
   peer.barrier();
   require_success(flow.communicator->progress().error(), "data");
 });
-TEST(Death, AStoppedPeerIsWaitedFor) { expect_run(stopped); }
+TEST(Death, AStoppedPeerIsWaitedFor) { expect_run(kStopped); }
 
 }  // namespace
 }  // namespace mesh::e2e

@@ -26,13 +26,13 @@ void drive_version(Peer& peer) {
   line.close();
   require_success(communicator->close(), "finalize");
 }
-const Scenario any_version("any_version", drive_version);
+const Scenario kAnyVersion("any_version", drive_version);
 class Version : public testing::TestWithParam<int> {};
-TEST_P(Version, DrivesATransfer) { expect_run(any_version, {.argument = std::to_string(GetParam())}); }
+TEST_P(Version, DrivesATransfer) { expect_run(kAnyVersion, {.argument = std::to_string(GetParam())}); }
 INSTANTIATE_TEST_SUITE_P(NcclNet, Version, testing::Range(driver::kNetVersionMin, driver::kNetVersionMax + 1),
                          [](const auto& version) { return std::string("v").append(std::to_string(version.param)); });
 
-const Scenario cycles("cycles", [](Peer& peer) {
+const Scenario kCyclesScenario("cycles", [](Peer& peer) {
   constexpr int kCycles = 10;
   ProcessFigures third;
   for (int cycle = 1; cycle <= kCycles; ++cycle) {
@@ -54,8 +54,8 @@ const Scenario cycles("cycles", [](Peer& peer) {
   // A sanitizer's allocator maps as it likes.
   if (slowness() < 2) require(last.mappings <= third.mappings, "mappings grew " + grown);
 });
-TEST(Lifecycle, NothingGrowsOverLoadAndUnload) { expect_run(cycles, {.argument = "12"}); }
-TEST(Lifecycle, NothingGrowsOverLoadAndUnloadOfAVersionWithoutFinalize) { expect_run(cycles, {.argument = "8"}); }
+TEST(Lifecycle, NothingGrowsOverLoadAndUnload) { expect_run(kCyclesScenario, {.argument = "12"}); }
+TEST(Lifecycle, NothingGrowsOverLoadAndUnloadOfAVersionWithoutFinalize) { expect_run(kCyclesScenario, {.argument = "8"}); }
 
 }  // namespace
 }  // namespace mesh::e2e

@@ -18,7 +18,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr char kCanary = '\x5e';
 
 // deregMr and close with requests open on one side or on both; afterwards the communicator still works.
-const Scenario in_flight("in_flight", [](Peer& peer) {
+const Scenario kInFlight("in_flight", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   const bool this_side = peer.argument() == "both" || peer.argument() == (peer.rank() == 0 ? "send" : "recv");
@@ -37,12 +37,12 @@ const Scenario in_flight("in_flight", [](Peer& peer) {
   }
   require_success(communicator->close(), "finalize");
 });
-TEST(Memory, CloseAndDeregWithSendsInFlight) { expect_run(in_flight, {.argument = "send"}); }
-TEST(Memory, CloseAndDeregWithReceivesInFlight) { expect_run(in_flight, {.argument = "recv"}); }
-TEST(Memory, CloseAndDeregWithBothInFlight) { expect_run(in_flight, {.argument = "both"}); }
+TEST(Memory, CloseAndDeregWithSendsInFlight) { expect_run(kInFlight, {.argument = "send"}); }
+TEST(Memory, CloseAndDeregWithReceivesInFlight) { expect_run(kInFlight, {.argument = "recv"}); }
+TEST(Memory, CloseAndDeregWithBothInFlight) { expect_run(kInFlight, {.argument = "both"}); }
 
 // The memory of one receive is taken back while the peer has the credit but has sent nothing; the other receives live on.
-const Scenario take_one_back("take_one_back", [](Peer& peer) {
+const Scenario kTakeOneBack("take_one_back", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   Line line(peer, *communicator, {.bytes = kMiB});
@@ -65,7 +65,7 @@ const Scenario take_one_back("take_one_back", [](Peer& peer) {
   line.wait_result(driver::milliseconds(500));  // it may fail or wait; only it must not land
   peer.barrier();
 });
-TEST(Memory, ASendAfterDeregLandsNowhere) { expect_run(take_one_back); }
+TEST(Memory, ASendAfterDeregLandsNowhere) { expect_run(kTakeOneBack); }
 
 // Every write of a short while is five seconds late. The receiver of one takes the memory back at once.
 constexpr const char* kDelayedPair = R"({"name": "delayed",
@@ -102,7 +102,7 @@ void take_back_under_delay(Peer& peer, Line& line) {
   require(line.memory().buffer().make_read_only(), "mprotect");
 }
 
-const Scenario canary("canary", [](Peer& peer) {
+const Scenario kCanaryScenario("canary", [](Peer& peer) {
   const auto api = peer.load();
   const auto struck = open_communicator(*api, 1);
   const auto other = open_communicator(*api, 2);
@@ -123,9 +123,9 @@ const Scenario canary("canary", [](Peer& peer) {
   require(other->progress().error() == driver::kNetSuccess, "the other communicator saw an error");
   peer.barrier();
 });
-TEST(Memory, DelayedWritesNeverReachMemoryTakenBack) { expect_run(canary, {.fabric_text = kDelayedPair}); }
+TEST(Memory, DelayedWritesNeverReachMemoryTakenBack) { expect_run(kCanaryScenario, {.fabric_text = kDelayedPair}); }
 TEST(Memory, DelayedWritesNeverReachMemoryTakenBackThroughCells) {
-  expect_run(canary, {.fabric_text = kDelayedPair, .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}});
+  expect_run(kCanaryScenario, {.fabric_text = kDelayedPair, .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}});
 }
 
 }  // namespace

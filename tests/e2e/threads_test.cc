@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kBytes = std::size_t{64} << 10;
 
-const Scenario two_communicators("two_communicators", [](Peer& peer) {
+const Scenario kTwoCommunicators("two_communicators", [](Peer& peer) {
   const auto api = peer.load(std::stoi(peer.argument()));
   const auto first = open_communicator(*api, 1);
   const auto second = open_communicator(*api, 2);
@@ -40,17 +40,17 @@ const Scenario two_communicators("two_communicators", [](Peer& peer) {
   require_success(first->close(), "finalize");
   require_success(second->close(), "finalize");
 });
-TEST(Threads, TwoCommunicatorsOnTheirOwnThreads) { expect_run(two_communicators, {.argument = "12"}); }
+TEST(Threads, TwoCommunicatorsOnTheirOwnThreads) { expect_run(kTwoCommunicators, {.argument = "12"}); }
 TEST(Threads, TwoCommunicatorsWithoutPollerThreads) {
-  expect_run(two_communicators, {.argument = "12", .environment = {{"NCCL_MESH_THREADS", "0"}}});
+  expect_run(kTwoCommunicators, {.argument = "12", .environment = {{"NCCL_MESH_THREADS", "0"}}});
 }
 TEST(Threads, TwoCommunicatorsWithPollerThreads) {
-  expect_run(two_communicators, {.argument = "12", .environment = {{"NCCL_MESH_THREADS", "1"}}});
+  expect_run(kTwoCommunicators, {.argument = "12", .environment = {{"NCCL_MESH_THREADS", "1"}}});
 }
-TEST(Threads, TwoCommunicatorsOfAVersionWithoutContexts) { expect_run(two_communicators, {.argument = "8"}); }
+TEST(Threads, TwoCommunicatorsOfAVersionWithoutContexts) { expect_run(kTwoCommunicators, {.argument = "8"}); }
 
 // The service thread registers and deregisters on a comm while the progress thread moves its data.
-const Scenario register_meanwhile("register_meanwhile", [](Peer& peer) {
+const Scenario kRegisterMeanwhile("register_meanwhile", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   Line line(peer, *communicator, {.bytes = 8 * kBytes});
@@ -67,10 +67,10 @@ const Scenario register_meanwhile("register_meanwhile", [](Peer& peer) {
   communicator->progress().detach(repeat);
   line.close();
 });
-TEST(Threads, RegistrationsBesideData) { expect_run(register_meanwhile); }
+TEST(Threads, RegistrationsBesideData) { expect_run(kRegisterMeanwhile); }
 
 // One communicator ends again and again, with its requests open, beside one that works.
-const Scenario one_ends("one_ends", [](Peer& peer) {
+const Scenario kOneEnds("one_ends", [](Peer& peer) {
   const auto api = peer.load();
   const auto steady = open_communicator(*api, 1);
   Line line(peer, *steady, {.bytes = 8 * kBytes});
@@ -94,7 +94,7 @@ const Scenario one_ends("one_ends", [](Peer& peer) {
   steady->progress().detach(repeat);
   line.close();
 });
-TEST(Threads, OneCommunicatorsEndLeavesTheOtherAlone) { expect_run(one_ends); }
+TEST(Threads, OneCommunicatorsEndLeavesTheOtherAlone) { expect_run(kOneEnds); }
 
 }  // namespace
 }  // namespace mesh::e2e

@@ -31,7 +31,7 @@ struct Setup {
   std::unique_ptr<Line> line;
 };
 
-const Scenario every_size("every_size", [](Peer& peer) {
+const Scenario kEverySize("every_size", [](Peer& peer) {
   Setup setup(peer, {.bytes = 64 * kMiB + 4096});
   std::vector<std::size_t> sizes{0, 1, 7, 8, 63, 64, 65, 255, 256, 257, 4097, 65537, 1000003, 8 * kMiB + 13};
   for (std::size_t size = 1024; size <= 64 * kMiB; size *= 2) sizes.push_back(size);
@@ -42,28 +42,28 @@ const Scenario every_size("every_size", [](Peer& peer) {
   }
   setup.finish(peer);
 });
-TEST(Transfer, EverySizeArrivesWhole) { expect_run(every_size, {.timeout = std::chrono::seconds(120)}); }
+TEST(Transfer, EverySizeArrivesWhole) { expect_run(kEverySize, {.timeout = std::chrono::seconds(120)}); }
 TEST(Transfer, EverySizeArrivesWholeOverTwoCables) {
-  expect_run(every_size, {.fabric = "pair2.json", .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.fabric = "pair2.json", .timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeWithoutPollerThread) {
-  expect_run(every_size, {.environment = {{"NCCL_MESH_THREADS", "0"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.environment = {{"NCCL_MESH_THREADS", "0"}}, .timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeWithPollerThread) {
-  expect_run(every_size, {.environment = {{"NCCL_MESH_THREADS", "1"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.environment = {{"NCCL_MESH_THREADS", "1"}}, .timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeThroughCells) {
-  expect_run(every_size, {.environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}, .timeout = std::chrono::seconds(120)});
 }
 
-const Scenario one_gibibyte("one_gibibyte", [](Peer& peer) {
+const Scenario kOneGibibyte("one_gibibyte", [](Peer& peer) {
   Setup setup(peer, {.bytes = 1024 * kMiB});
   transfer(*setup.line, {.bytes = 1024 * kMiB, .number = 1});
   setup.finish(peer);
 });
-TEST(Transfer, OneGibibyte) { expect_run(one_gibibyte, {.timeout = std::chrono::seconds(120)}); }
+TEST(Transfer, OneGibibyte) { expect_run(kOneGibibyte, {.timeout = std::chrono::seconds(120)}); }
 
-const Scenario larger_receive("larger_receive", [](Peer& peer) {
+const Scenario kLargerReceive("larger_receive", [](Peer& peer) {
   Setup setup(peer, {.bytes = 4 * kMiB});
   std::uint64_t number = 0;
   for (const std::size_t size : {0u, 1u, 100u, 9000u, 100000u, 1000000u}) {
@@ -71,9 +71,9 @@ const Scenario larger_receive("larger_receive", [](Peer& peer) {
   }
   setup.finish(peer);
 });
-TEST(Transfer, ReceiveMayBeLargerThanSend) { expect_run(larger_receive); }
+TEST(Transfer, ReceiveMayBeLargerThanSend) { expect_run(kLargerReceive); }
 
-const Scenario many_messages("many_messages", [](Peer& peer) {
+const Scenario kManyMessages("many_messages", [](Peer& peer) {
   Setup setup(peer, {.bytes = 8 * 65536});
   std::uint64_t number = 0;
   for (const std::size_t size : {8u, 512u, 8192u, 65536u}) {
@@ -82,8 +82,8 @@ const Scenario many_messages("many_messages", [](Peer& peer) {
   }
   setup.finish(peer);
 });
-TEST(Transfer, ThousandsOfMessagesInOrder) { expect_run(many_messages); }
-TEST(Transfer, ReceiveDepthOfSixteenIsNeverOverrun) { expect_run(many_messages, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}}}); }
+TEST(Transfer, ThousandsOfMessagesInOrder) { expect_run(kManyMessages); }
+TEST(Transfer, ReceiveDepthOfSixteenIsNeverOverrun) { expect_run(kManyMessages, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}}}); }
 
 // Many small messages at a receiver that does not look: more announcements than its queue pair has receives posted, held
 // back by the window alone.
@@ -122,12 +122,12 @@ void crowd_a_sleeping_receiver(Peer& peer) {
   require_success(connections.close(), "close");
   require_success(communicator->close(), "finalize");
 }
-const Scenario crowded("crowded", crowd_a_sleeping_receiver);
+const Scenario kCrowded("crowded", crowd_a_sleeping_receiver);
 TEST(Transfer, ASleepingReceiverOfDepthSixteenIsNeverOverrun) {
-  expect_run(crowded, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}, {"NCCL_MESH_THREADS", "0"}}});
+  expect_run(kCrowded, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}, {"NCCL_MESH_THREADS", "0"}}});
 }
 
-const Scenario thirty_two("thirty_two", [](Peer& peer) {
+const Scenario kThirtyTwo("thirty_two", [](Peer& peer) {
   Setup setup(peer, {.bytes = kInFlight * 4096});
   Raw raw = setup.raw();
   if (!setup.line->sends()) peer.barrier();  // all sends are in the plugin before the first receive
@@ -147,10 +147,10 @@ const Scenario thirty_two("thirty_two", [](Peer& peer) {
   }
   setup.finish(peer);
 });
-TEST(Requests, ThirtyTwoInFlight) { expect_run(thirty_two); }
+TEST(Requests, ThirtyTwoInFlight) { expect_run(kThirtyTwo); }
 
 // Sends without receives until NULL; nothing of it is lost, and there is room again afterwards.
-const Scenario out_of_requests("out_of_requests", [](Peer& peer) {
+const Scenario kOutOfRequests("out_of_requests", [](Peer& peer) {
   Setup setup(peer, {.bytes = 1024 * 64});
   Raw raw = setup.raw();
   std::vector<void*> requests;
@@ -172,7 +172,7 @@ const Scenario out_of_requests("out_of_requests", [](Peer& peer) {
   }
   setup.finish(peer);
 });
-TEST(Requests, OutOfRequestsIsNullAndNothingIsLost) { expect_run(out_of_requests); }
+TEST(Requests, OutOfRequestsIsNullAndNothingIsLost) { expect_run(kOutOfRequests); }
 
 // `late` is the side that posts only after the other has asked for a while in vain.
 void one_side_late(Peer& peer, bool receiver_late) {
@@ -197,44 +197,44 @@ void one_side_late(Peer& peer, bool receiver_late) {
   }
   setup.finish(peer);
 }
-const Scenario late_receive("late_receive", [](Peer& peer) { one_side_late(peer, true); });
-TEST(Requests, LateReceive) { expect_run(late_receive); }
-const Scenario late_send("late_send", [](Peer& peer) { one_side_late(peer, false); });
-TEST(Requests, LateSend) { expect_run(late_send); }
+const Scenario kLateReceive("late_receive", [](Peer& peer) { one_side_late(peer, true); });
+TEST(Requests, LateReceive) { expect_run(kLateReceive); }
+const Scenario kLateSend("late_send", [](Peer& peer) { one_side_late(peer, false); });
+TEST(Requests, LateSend) { expect_run(kLateSend); }
 
-const Scenario null_sizes("null_sizes", [](Peer& peer) {
+const Scenario kNullSizes("null_sizes", [](Peer& peer) {
   Setup setup(peer, {.bytes = kMiB});
   Raw raw = setup.raw();
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, kMiB})
     raw.await_blind(raw.post(setup.line->memory().piece(0, bytes)));
   setup.finish(peer);
 });
-TEST(Requests, NullSizesInTest) { expect_run(null_sizes); }
+TEST(Requests, NullSizesInTest) { expect_run(kNullSizes); }
 
-const Scenario empty_message("empty_message", [](Peer& peer) {
+const Scenario kEmptyMessage("empty_message", [](Peer& peer) {
   Setup setup(peer);
   Raw raw = setup.raw();
   for (int i = 0; i < 100; ++i) require(raw.await(raw.post({})) == 0, "an empty message had bytes");
   setup.finish(peer);
 });
-TEST(Requests, ZeroBytesWithoutMemoryIsAMessage) { expect_run(empty_message); }
+TEST(Requests, ZeroBytesWithoutMemoryIsAMessage) { expect_run(kEmptyMessage); }
 
-const Scenario optional_marker("optional_marker", [](Peer& peer) {
+const Scenario kOptionalMarker("optional_marker", [](Peer& peer) {
   Setup setup(peer, {.bytes = kMiB, .optional_marker = true});
   stream(*setup.line, {.count = 200, .bytes = 65536});
   setup.finish(peer);
 });
-TEST(Requests, OptionalCompletionMarkerIsTaken) { expect_run(optional_marker); }
+TEST(Requests, OptionalCompletionMarkerIsTaken) { expect_run(kOptionalMarker); }
 
 // Pipes keep old pointers in their slots for ever, Raw starts with rubbish: the plugin may read neither.
-const Scenario stale_slots("stale_slots", [](Peer& peer) {
+const Scenario kStaleSlots("stale_slots", [](Peer& peer) {
   Setup setup(peer, {.bytes = 8 * 4096});
   stream(*setup.line, {.count = 500, .bytes = 4096});
   setup.finish(peer);
 });
-TEST(Requests, StaleSlotsAreNotRead) { expect_run(stale_slots); }
+TEST(Requests, StaleSlotsAreNotRead) { expect_run(kStaleSlots); }
 
-const Scenario oversized_send("oversized_send", [](Peer& peer) {
+const Scenario kOversizedSend("oversized_send", [](Peer& peer) {
   Setup setup(peer, {.bytes = kMiB});
   Raw raw = setup.raw();
   const std::size_t bytes = static_cast<std::size_t>(std::stoul(peer.argument()));
@@ -247,7 +247,7 @@ const Scenario oversized_send("oversized_send", [](Peer& peer) {
 });
 TEST(BadInput, SendLargerThanReceiveFailsOnBothSides) {
   for (const char* bytes : {"200", "20000", "1000000"}) {
-    expect_run_says(oversized_send, {.argument = bytes}, "a send of " + std::string(bytes) + " bytes met a receive of ");
+    expect_run_says(kOversizedSend, {.argument = bytes}, "a send of " + std::string(bytes) + " bytes met a receive of ");
   }
 }
 
