@@ -5,6 +5,7 @@
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,8 @@ struct DataTypeInfo {
   std::size_t bytes;
 };
 DataTypeInfo info(DataType type) noexcept;
+
+inline constexpr std::chrono::milliseconds kConnectPatience{30000};
 
 // The rank's place in the run.
 struct Team {

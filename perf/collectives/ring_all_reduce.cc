@@ -39,7 +39,7 @@ int RingAllReduce<T>::open(std::string& error) {
   plan.send_to = {(team_.rank() + 1) % world};
   plan.recv_from = {(team_.rank() + world - 1) % world};
   plan.channels = team_.channels;
-  plan.timeout = team_.timeout;
+  plan.timeout = std::min(team_.timeout, kConnectPatience);
   int result = connections_.connect(*team_.bootstrap, plan);
   for (int channel = 0; channel < team_.channels && result == driver::kNetSuccess; ++channel) result = add_channel(channel);
   if (result != driver::kNetSuccess) error = std::string("connecting the ring failed: ") + driver::net_result_name(result);

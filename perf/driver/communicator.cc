@@ -11,12 +11,17 @@ using SteadyClock = std::chrono::steady_clock;
 struct Attempt {
   NetHandle handle{};
   SteadyClock::time_point deadline;
+  const std::atomic<std::uint64_t>& era;
+  std::uint64_t begun_in;
   std::promise<CommOutcome> answer;
+
+  Attempt(milliseconds timeout, const std::atomic<std::uint64_t>& eras)
+      : deadline(SteadyClock::now() + timeout), era(eras), begun_in(eras.load(std::memory_order_relaxed)) {}
 
   // True: finished, one way or the other.
   bool settle(int result, void* comm) {
     if (result == kNetSuccess && comm == nullptr) {
-      if (SteadyClock::now() < deadline) return false;
+      if (SteadyClock::now() < deadline && era.load(std::memory_order_relaxed) == begun_in) return false;
       result = kDriverTimeout;
     }
     answer.set_value({result, comm});
@@ -85,9 +90,8 @@ int Communicator::dereg_mr(void* comm, void* mhandle) {
 }
 
 std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote, milliseconds timeout) {
-  auto attempt = std::make_shared<Attempt>();  // std::function must be copyable
+  auto attempt = std::make_shared<Attempt>(timeout, attempts_era_);  // std::function must be copyable
   attempt->handle = remote;
-  attempt->deadline = SteadyClock::now() + timeout;
   std::future<CommOutcome> outcome = attempt->answer.get_future();
   service_->post([this, attempt] {
     void* comm = nullptr;
@@ -98,8 +102,7 @@ std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote, mi
 }
 
 std::future<CommOutcome> Communicator::start_accept(void* listen_comm, milliseconds timeout) {
-  auto attempt = std::make_shared<Attempt>();
-  attempt->deadline = SteadyClock::now() + timeout;
+  auto attempt = std::make_shared<Attempt>(timeout, attempts_era_);
   std::future<CommOutcome> outcome = attempt->answer.get_future();
   service_->post([this, attempt, listen_comm] {
     void* comm = nullptr;

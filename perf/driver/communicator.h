@@ -7,6 +7,7 @@
 #include "perf/driver/progress_thread.h"
 #include "perf/driver/service_thread.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -63,6 +64,8 @@ class Communicator {
   // Spun by the service thread until a comm is there; accept closes the listen comm at once, as NCCL does.
   std::future<CommOutcome> start_connect(const NetHandle& remote, milliseconds timeout);
   std::future<CommOutcome> start_accept(void* listen_comm, milliseconds timeout);
+  // Every attempt still open ends as if its time had run out.
+  void abandon_attempts() noexcept { attempts_era_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   int on_service(const std::function<int()>& work);  // kNetInvalidUsage: closed
@@ -71,6 +74,7 @@ class Communicator {
   const CommunicatorOptions options_;
   void* context_ = nullptr;
   bool open_ = false;
+  std::atomic<std::uint64_t> attempts_era_{0};  // attempts of an older one are abandoned
   int device_count_ = 0;
   NetProperties properties_;
   std::unique_ptr<ServiceThread> service_;

@@ -26,14 +26,22 @@ std::optional<NetHandle> find_offer(const std::string& offers, int from, int cha
 
 using Pending = std::vector<std::future<CommOutcome>>;
 
-int collect(Pending& pending, std::vector<void*>& comms) {
+struct Collected {
+  std::vector<void*>& comms;
   int first_failure = kNetSuccess;
-  for (std::future<CommOutcome>& outcome : pending) {
-    const CommOutcome end = outcome.get();
-    if (first_failure == kNetSuccess) first_failure = end.result;
-    comms.push_back(end.comm);
+};
+
+// Takes what is ready off the front; true: nothing is left.
+bool collect_ready(Pending& pending, Collected& collected) {
+  std::size_t ready = 0;
+  while (ready < pending.size() && pending[ready].wait_for(milliseconds(0)) == std::future_status::ready) {
+    const CommOutcome end = pending[ready++].get();
+    if (collected.first_failure == kNetSuccess) collected.first_failure = end.result;
+    collected.comms.push_back(end.comm);
   }
-  return first_failure;
+  pending.erase(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(ready));
+  if (!pending.empty()) pending.front().wait_for(milliseconds(1));
+  return pending.empty();
 }
 
 }  // namespace
@@ -54,7 +62,6 @@ int ConnectionSet::listen_for_all(const ConnectionPlan& plan, std::string& offer
 
 int ConnectionSet::connect_all(const ConnectionPlan& plan, int own_rank, const std::vector<std::string>& offers) {
   Pending connects, accepts;
-  int result = kNetSuccess;
   for (const int to : plan.send_to) {
     for (int channel = 0; channel < plan.channels; ++channel) {
       const auto handle = find_offer(offers[static_cast<std::size_t>(to)], own_rank, channel);
@@ -63,14 +70,19 @@ int ConnectionSet::connect_all(const ConnectionPlan& plan, int own_rank, const s
     }
   }
   for (void* listen_comm : listens_) accepts.push_back(communicator_.start_accept(listen_comm, plan.timeout));
-  result = collect(connects, sends_);
-  const int accepted = collect(accepts, recvs_);
+  Collected sends{sends_}, recvs{recvs_};
+  for (bool done = false; !done;) {
+    done = collect_ready(connects, sends);
+    done = collect_ready(accepts, recvs) && done;
+    // One that failed is enough: what the others wait for may never come.
+    if (sends.first_failure != kNetSuccess || recvs.first_failure != kNetSuccess) communicator_.abandon_attempts();
+  }
   // accept closed its listener; what was not accepted we close.
   for (std::size_t i = 0; i < listens_.size(); ++i) {
     if (recvs_[i] == nullptr) communicator_.close_listen(listens_[i]);
   }
   listens_.clear();
-  return result != kNetSuccess ? result : accepted;
+  return sends.first_failure != kNetSuccess ? sends.first_failure : recvs.first_failure;
 }
 
 int ConnectionSet::connect(Bootstrap& bootstrap, const ConnectionPlan& plan) {
