@@ -35,6 +35,7 @@ std::uint32_t Lane::poll_queue(Queue& queue, std::uint32_t bound) noexcept {
   std::uint32_t taken = 0;
   while (taken < bound) {
     const int count = ibv_poll_cq(queue.cq.get(), kBatch, completions.data());
+    if (count < 0) on_poll_failed();
     if (count <= 0) break;
     for (int i = 0; i < count; ++i) dispatch(completions[static_cast<std::size_t>(i)]);
     taken += static_cast<std::uint32_t>(count);

@@ -66,6 +66,7 @@ class Lane {
   std::uint32_t take_place();
   std::uint32_t poll_queue(Queue& queue, std::uint32_t bound) noexcept;
   void drain_queue(Queue& queue) noexcept;
+  void on_poll_failed() noexcept;  // every link on this rail fails
   void dispatch(const ibv_wc& completion) noexcept;
 
   verbs::Provider& provider_;

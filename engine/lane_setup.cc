@@ -1,5 +1,6 @@
 #include "engine/lane.h"
 
+#include "engine/peer_link.h"
 #include "engine/progress_loop.h"
 #include "src/base/log.h"
 
@@ -10,8 +11,10 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::uint32_t kQueueEntries = 16384;  // room for 32 default queue pairs; the devices' maximum can cost 256 MB
-constexpr std::uint32_t kInlineMin = 64;        // a credit row
+// Room for 31 default queue pairs, and one entry less than a power of two, to which mlx5 rounds up n + 1. The devices' maximum
+// can cost 256 MB.
+constexpr std::uint32_t kQueueEntries = 16383;
+constexpr std::uint32_t kInlineMin = 64;  // a credit row
 }  // namespace
 
 Status Lane::open() {
@@ -59,13 +62,22 @@ verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, st
                 .max_recv_sge = 1,
                 .max_inline_data = tried};
     verbs::QpHandle qp(provider_, provider_.create_qp(pd_.get(), &attr));
-    if (!qp) continue;
+    if (!qp || attr.cap.max_inline_data < kInlineMin) continue;
     *inline_bytes = std::min(policy.inline_bytes, attr.cap.max_inline_data);
     return qp;
   }
   LOG_WARN("{}: no queue pair (send {}, receive {}, inline {}): {}", name(), policy.sq_depth, policy.rq_depth, kInlineMin,
            std::strerror(errno));
   return {};
+}
+
+void Lane::on_poll_failed() noexcept {
+  for (const Place& place : places_) {
+    if (place.queue_pair == nullptr) continue;
+    PeerLink& link = place.queue_pair->link();
+    link.fail(Errc::Transport, fmt::format("peer {}: {} cannot be polled any more; the device was reset or removed",
+                                           link.identity().peer_host, name()));
+  }
 }
 
 std::uint32_t Lane::take_place() {

@@ -4,6 +4,7 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace mesh::engine {
@@ -67,7 +68,7 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
 void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
   if (failure() != Errc::Ok) return;
   fail(Errc::Transport, fmt::format("peer {}, {}: posting on queue pair {} was refused: {}", identity_.peer_host,
-                                    queue_pair.path().name, queue_pair.index(), std::strerror(error)));
+                                    queue_pair.path().name, queue_pair.index(), std::strerror(std::abs(error))));
 }
 
 void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept {

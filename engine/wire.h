@@ -1,7 +1,7 @@
 #pragma once
 // What travels beside the payload: immediate data, credit rows, records, window counters. Pure layout, no queue pairs.
-// Rows and records are written by the peer's NIC in ascending 8-byte words and read here word by word; the word that ends
-// each half carries the generation, so whoever sees it sees the half.
+// Rows and records are written by the peer's NIC and read here word by word. The word that ends each half of a row carries
+// the generation, and the last one a check of the whole, for devices that do not write in ascending order.
 // Thread: loop (readers), any (values).
 
 #include <mesh/policy.h>
@@ -66,9 +66,21 @@ constexpr std::uint64_t join(std::uint32_t low, std::uint32_t high) noexcept {
 constexpr std::uint32_t low_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
 constexpr std::uint32_t high_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
 
+// Of everything in a row. A soft RDMA device may copy a row in any order of words (the kernel's memcpy goes downwards for some
+// addresses), so the generations alone do not prove that what lies between them belongs to them.
+constexpr std::uint32_t row_check(const CreditRow& row, std::uint32_t generation) noexcept {
+  constexpr std::array<std::uint64_t, 7> kOdd = {0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9, 0x27d4eb2f165667c5,
+                                                 0x85ebca77c2b2ae63, 0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53};
+  std::uint64_t sum = generation;
+  for (std::size_t i = 0; i < kOdd.size(); ++i) sum += row.words[i] * kOdd[i];
+  return low_of(sum ^ (sum >> 32));
+}
+
 constexpr CreditRow encode_credit(const Credit& c) noexcept {
-  return {.words = {c.address, c.bytes, join(c.tag, c.rkeys[0]), join(c.rkeys[1], c.generation), join(c.rkeys[2], c.rkeys[3]),
-                    join(c.rkeys[4], c.rkeys[5]), join(c.rkeys[6], c.rkeys[7]), join(0, c.generation)}};
+  CreditRow row{.words = {c.address, c.bytes, join(c.tag, c.rkeys[0]), join(c.rkeys[1], c.generation), join(c.rkeys[2], c.rkeys[3]),
+                          join(c.rkeys[4], c.rkeys[5]), join(c.rkeys[6], c.rkeys[7]), 0}};
+  row.words[7] = join(row_check(row, c.generation), c.generation);
+  return row;
 }
 
 inline std::uint64_t load_word(std::uint64_t& word, std::memory_order order) noexcept {
@@ -78,17 +90,19 @@ inline std::uint64_t load_word(std::uint64_t& word, std::memory_order order) noe
 // True and *out filled when the row holds the credit of this generation, whole.
 inline bool read_credit(CreditRow& row, std::uint32_t generation, Credit* out) noexcept {
   // acquire: pairs with the NIC's ordered stores; each half's last word publishes its half.
-  if (high_of(load_word(row.words[7], std::memory_order_acquire)) != generation) return false;
-  const std::uint64_t third = load_word(row.words[3], std::memory_order_acquire);
-  if (high_of(third) != generation) return false;
-  const auto word = [&row](std::size_t i) { return load_word(row.words[i], std::memory_order_relaxed); };
-  const std::uint64_t second = word(2);
-  out->address = word(0);
-  out->bytes = word(1);
-  out->tag = low_of(second);
+  const std::uint64_t last = load_word(row.words[7], std::memory_order_acquire);
+  if (high_of(last) != generation) return false;
+  CreditRow seen;
+  seen.words[3] = load_word(row.words[3], std::memory_order_acquire);
+  if (high_of(seen.words[3]) != generation) return false;
+  for (const std::size_t i : {0u, 1u, 2u, 4u, 5u, 6u}) seen.words[i] = load_word(row.words[i], std::memory_order_relaxed);
+  if (row_check(seen, generation) != low_of(last)) return false;
+  const auto& w = seen.words;
+  out->address = w[0];
+  out->bytes = w[1];
+  out->tag = low_of(w[2]);
   out->generation = generation;
-  out->rkeys = {high_of(second), low_of(third),    low_of(word(4)), high_of(word(4)),
-                low_of(word(5)), high_of(word(5)), low_of(word(6)), high_of(word(6))};
+  out->rkeys = {high_of(w[2]), low_of(w[3]), low_of(w[4]), high_of(w[4]), low_of(w[5]), high_of(w[5]), low_of(w[6]), high_of(w[6])};
   return true;
 }
 

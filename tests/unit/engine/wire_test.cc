@@ -76,6 +76,25 @@ TEST(CreditRow, HalfARowIsNotThere) {
   EXPECT_FALSE(read_credit(second_half_first, 9, &out));
 }
 
+// A device that copies downwards: both generations are there before the words below them.
+TEST(CreditRow, WordsOfTheRoundBeforeAreNotBelieved) {
+  Credit before = sample();
+  before.generation = 8;
+  before.address += 4096;
+  before.bytes -= 1;
+  before.tag = 6;
+  before.rkeys = {9, 10, 11, 12, 13, 14, 15, 16};
+  const CreditRow old_row = encode_credit(before), new_row = encode_credit(sample());
+  Credit out;
+  for (unsigned kept = 1; kept < 0x80; ++kept) {  // bit i: word i is still the old one
+    CreditRow row = new_row;
+    for (std::size_t i = 0; i < 7; ++i) {
+      if ((kept >> i & 1) != 0) row.words[i] = old_row.words[i];
+    }
+    EXPECT_FALSE(read_credit(row, 9, &out)) << kept;
+  }
+}
+
 TEST(Record, RoundTripAndGeneration) {
   Record record = encode_record(12345, 4, 9);
   std::uint64_t bytes = 0;
