@@ -29,6 +29,7 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
   Incoming& in = qp.in;
   if (in.ring != nullptr && in.peer->lost()) detach(qp);
   const std::uint64_t tail = in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
+  posts_.acquire();  // the peer may have seen a post of this very moment, after our turn began
   if (in.next == tail || in.ring->closed()) {
     serving_.erase(qp.index);
     return false;
