@@ -157,7 +157,10 @@ void EngineImpl::open_channel(PendingConnect& stage) {
   }
   const std::uint32_t life = ++link.lives[index];
   const Result<LinkPlace> place = peer.memory().channel_place(index);
-  if (!place.ok()) return fail_stage(stage, place.code());
+  if (!place.ok()) {
+    link.free_indices.push_back(index);
+    return fail_stage(stage, place.code());
+  }
   {
     const ProgressLoop::Guard guard(link.context.loop);
     stage.channel = peer.add_send_channel(index, life, reinterpret_cast<CreditRow*>(place->memory));

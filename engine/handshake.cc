@@ -361,7 +361,12 @@ bool EngineImpl::on_opened(LinkControl& link, const Opened& body) {
   const auto found = std::find_if(link.waiting.begin(), link.waiting.end(), [&body](const PendingConnect* stage) {
     return stage->channel != nullptr && stage->channel->index == body.channel;
   });
-  if (found == link.waiting.end()) return true;  // given up meanwhile
+  if (found == link.waiting.end()) {
+    // Given up meanwhile. Where the peer has refused, it has no such channel and will never say CLOSE.
+    Channel* const given_up = link.link->channel(body.channel);
+    if (body.result != Errc::Ok && given_up != nullptr && given_up->life.closed_here) given_up->life.closed_there = true;
+    return true;
+  }
   PendingConnect& stage = **found;
   if (body.result != Errc::Ok || body.records_rkey.size() != link.link->path_count()) {
     stage.channel->life.closed_there = true;  // the peer has no such channel

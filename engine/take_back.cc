@@ -39,7 +39,11 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
   LinkControl& link = control_of(channel);
   // The same range may have been registered more than once here; only the last one takes it back.
   const auto uses = channel.regions.find(&registration);
-  CHECK(uses != channel.regions.end());
+  if (uses == channel.regions.end()) {
+    LOG_WARN("peer {}: a memory handle given back that was not registered through channel {}", link.identity.peer_host,
+             channel.index);
+    return;
+  }
   const bool last = --uses->second == 0;
   if (last) channel.regions.erase(uses);
   bool named = false;
@@ -94,7 +98,9 @@ void EngineImpl::finish_sends(LinkControl& link, SendChannel& channel, Lock& loc
 
 // The peer does not answer: our queue pairs end, and with them every way into our memory.
 void EngineImpl::fence(LinkControl& link) {
-  LOG_WARN("peer {}: no answer within 500 ms while memory is taken back; the link is cut", link.identity.peer_host);
+  const bool waited = clock_.now_ns() >= link.context.impatient_until_ns;
+  LOG_WARN("peer {}: {} while memory is taken back; the link is cut", link.identity.peer_host,
+           waited ? "no answer within 500 ms" : "another peer has used up the 500 ms");
   link.context.impatient_until_ns = clock_.now_ns() + kImpatienceNs;
   take_down(link, Errc::Timeout);
 }
@@ -178,7 +184,12 @@ bool EngineImpl::act_on_close(LinkControl& link, const LinkControl::PendingClose
   {
     const ProgressLoop::Guard guard(channel->loop);
     channel->loop.drain_completions();
-    if (channel->side == Side::Send) static_cast<SendChannel*>(channel)->drop_unposted(Errc::PeerClosed);
+    if (channel->side == Side::Send) {
+      // From now on nothing new is taken, and memory of what is still posted is waited for when it is taken back.
+      Errc open = Errc::Ok;
+      channel->failure.compare_exchange_strong(open, Errc::PeerClosed, std::memory_order_release, std::memory_order_relaxed);
+      static_cast<SendChannel*>(channel)->drop_unposted(Errc::PeerClosed);
+    }
     // What is posted has landed or will; what was announced is here or will be: both deserve their completion.
     const bool owed = channel->side == Side::Send ? channel->outstanding != 0
                                                   : static_cast<RecvChannel*>(channel)->received() < pending.close.messages;

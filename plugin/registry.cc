@@ -54,12 +54,18 @@ Result<Context*> Registry::open_communicator(const ContextOptions& options) {
 }
 
 void Registry::close_communicator(Context* context) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (communicators_ == 0) {
-    LOG_WARN("finalize without an open communicator is ignored");
-    return;
+  Engine* engine = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (communicators_ == 0) {
+      LOG_WARN("finalize without an open communicator is ignored");
+      return;
+    }
+    engine = owned_.get();
   }
-  owned_->close_context(context);
+  // Without the mutex, for it may take a second: other communicators begin and end meanwhile, and our count keeps the engine.
+  engine->close_context(context);
+  const std::lock_guard lock(mutex_);
   --communicators_;
   unmake_engine_if_unused();
 }

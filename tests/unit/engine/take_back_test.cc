@@ -194,6 +194,28 @@ TEST_F(TakeBack, OtherLinksOfASilentCommunicatorGetNoSecondWait) {
   EXPECT_LE(bed_.now_ns() - began_ns, 505 * kMs);
 }
 
+// The receiver closes with its credit still out: what is posted goes on reading from the sender's memory for a while.
+TEST_F(TakeBack, SendOverALinkWhoseReceiverClosedIsStillWaitedFor) {
+  Talk talk(bed_, kA, kB, 48 << 20), other(bed_, kA, kB, 4096);
+  delay_writes(100 * kMs);
+  bed_.tick_ns = 100'000;
+  const auto receiving = talk.receive({.bytes = 48 << 20});
+  const auto sending = talk.send({.bytes = 48 << 20});
+  ASSERT_TRUE(receiving.ok() && sending.ok());
+  bed_.rounds(20);
+  close(talk.pair.receive);
+  bed_.rounds(20);
+  EXPECT_EQ(test(**sending, nullptr).code(), Errc::PeerClosed);
+  EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::PeerClosed) << "nothing new is taken";
+  const LogCapture log;
+  deregister_memory(*talk.pair.send, talk.source_region);
+  close(talk.pair.send);
+  bed_.hosts[0].provider->faults().disarm_all();
+  bed_.rounds(5000);
+  other.exchange(4096);
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+}
+
 TEST_F(TakeBack, BothSidesAtOnce) {
   Talk talk(bed_, kA, kB, 4 << 20), other(bed_, kA, kB, 4096);
   for (std::size_t i = 0; i < 4; ++i) {
