@@ -7,24 +7,12 @@
 #include "src/base/log.h"
 #include "tuning/derive.h"
 
-#include <sched.h>
-
 #include <new>
 #include <utility>
 
 namespace mesh::plugin {
 
 namespace {
-
-// What is known before the devices are open; the engine lowers the rest to what each device grants.
-FabricTraits traits_of_process() {
-  FabricTraits traits;
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
-    traits.cores_allowed = static_cast<std::uint32_t>(CPU_COUNT(&allowed));
-  return traits;
-}
 
 // At exit, or at an unload that did not honour -z nodelete.
 __attribute__((destructor)) void on_unload() { Registry::instance().process_exits(); }
@@ -99,7 +87,8 @@ Status Registry::make_engine() {
 
   EngineOptions options;
   options.settings = *settings;
-  options.policy = tuning::derive_policy(traits_of_process(), *settings);
+  // No trait is known before the devices are open; the engine lowers the wishes to what each of them grants.
+  options.policy = tuning::derive_policy({}, *settings);
   options.provider = provider->get();
   Result<std::unique_ptr<Engine>> engine = Engine::open(options);
   if (!engine.ok()) return engine.status();

@@ -24,15 +24,12 @@ struct TransferPolicy {
   std::uint64_t stripe_bytes = 65536;      // up to here: one bulk queue pair; above: stripes of at least this
   std::uint64_t wr_bytes = 524288;         // no work request is larger (1 MiB ones lose 28 % on one queue pair at 400 G)
   std::uint64_t inflight_bytes = 8388608;  // per path
-  std::uint32_t path_count_max = kPathsMax;
 };
 
 // What tuning looks at when it derives a policy.
 struct FabricTraits {
   std::uint32_t inline_bytes_max = 0;  // granted by the device
   std::uint32_t qp_wr_max = 0;         // device limit on a send queue
-  std::uint32_t cores_allowed = 1;     // cores this process may run on
-  std::uint32_t speed_mbps_min = 0;    // of the slowest rail
 };
 
 }  // namespace mesh

@@ -23,7 +23,6 @@ TEST(DerivePolicy, DefaultsOfSettingsAreDefaultsOfPolicy) {
   EXPECT_EQ(derived.stripe_bytes, expected.stripe_bytes);
   EXPECT_EQ(derived.wr_bytes, expected.wr_bytes);
   EXPECT_EQ(derived.inflight_bytes, expected.inflight_bytes);
-  EXPECT_EQ(derived.path_count_max, expected.path_count_max);
 }
 
 TEST(DerivePolicy, EverySettingReachesThePolicy) {
