@@ -1,0 +1,233 @@
+"""A running lab: boots the hosts, hands each its command, passes output and exit codes on, serves their requests."""
+
+import os
+import selectors
+import shlex
+import subprocess
+import time
+
+import machine
+import switch
+import topology as topologies
+
+BOOT_S_MAX = 180
+LINE_MAX = 1 << 20
+EXIT_MARK = b"\0lab-exit "
+EXIT_TIMEOUT, EXIT_LOST = 124, 125
+
+
+class LabError(Exception):
+    pass
+
+
+class Request:
+    """What is to be run. hosts: those that run it; the others only are there."""
+
+    def __init__(self, command, hosts):
+        self.command, self.hosts = command, hosts
+        self.environment, self.timeout_s, self.memory_mib, self.shared = {}, 300, 1024, []
+
+
+class Host:
+    """A host as the session sees it."""
+
+    def __init__(self, name, rank):
+        self.name, self.rank, self.machine, self.console = name, rank, None, None
+        self.ready, self.exit_code, self.killed = False, None, False
+        self.line, self.asked, self.heard = b"", b"", b""
+
+
+def _set_up_script(topology, name, request):
+    """Bash functions that make this host of the topology and run the command on it."""
+    lines = ["set_up() {", "ip link set lo up", "hostname %s" % name]
+    for other in topology.hosts:
+        lines.append("echo %s %s >>/etc/hosts" % (topology.address(other), other))
+    lines += ["rename %s %s" % (_management_mac(topology, name), topologies.MANAGEMENT),
+              "ip addr add %s/24 dev %s" % (topology.address(name), topologies.MANAGEMENT), "ip link set %s up" % topologies.MANAGEMENT]
+    for number, path in enumerate(request.shared):
+        lines += ["mkdir -p %s" % shlex.quote(path),
+                  "mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288 shared%d %s" % (number, shlex.quote(path))]
+    for end in topology.interfaces(name):
+        lines += ["rename %s %s" % (end.mac, end.name), "ip link set %s mtu %d up" % (end.name, end.mtu),
+                  "rdma link add rxe_%s type rxe netdev %s" % (end.name, end.name)]
+        # An IPv6 address is no GID before it has proved to be alone; on a cable of ours it is.
+        lines += ["ip addr add %s dev %s%s" % (address, end.name, " nodad" if ":" in address else "") for address in end.addresses]
+        lines += end.setup
+    lines += ["}", "run_command() {", "cd %s" % shlex.quote(os.getcwd())]
+    lines += ["export %s=%s" % (key, shlex.quote(value)) for key, value in _environment(topology, name, request).items()]
+    lines += [shlex.join(request.command) if name in request.hosts else "true", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _management_mac(topology, name):
+    return "52:54:00:4d:ff:%02x" % topology.hosts.index(name)
+
+
+def _environment(topology, name, request):
+    environment = {"LAB_HOST": name, "LAB_TOPOLOGY": topology.name, "RANK": str(topology.hosts.index(name)),
+                   "WORLD_SIZE": str(len(topology.hosts)), "MESH_RENDEZVOUS": topology.address(topology.hosts[0]) + ":29500",
+                   "NCCL_SOCKET_IFNAME": "=" + topologies.MANAGEMENT, "MESH_TOPOLOGY": topology.name, "MESH_LAB": "1",
+                   "PATH": os.path.dirname(os.path.abspath(__file__)) + "/guest:" + os.environ.get("PATH", "")}
+    if len(request.hosts) == 1:
+        environment.update({"RANK": "0", "WORLD_SIZE": "1"})
+    environment.update(request.environment)
+    return environment
+
+
+class Session:
+    """Thread: main, and one per switch. close() leaves nothing behind, whatever happened."""
+
+    def __init__(self, topology, request, say):
+        self._topology, self._request, self._say = topology, request, say
+        self._hosts = {name: Host(name, rank) for rank, name in enumerate(topology.hosts)}
+        self._switches, self._files = [], []
+        self._selector = selectors.DefaultSelector()
+
+    def boot(self, kernel_image, initrd):
+        plugs = self._lay_cables()
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest/host")
+        for host in self._hosts.values():
+            plan = machine.Plan(host.name, kernel_image, self._memory_file(initrd), script)
+            host.console = self._memory_file(b"")
+            plan.console, plan.memory_mib, plan.shared = host.console, self._request.memory_mib, self._request.shared
+            plan.network = plugs[host.name]
+            host.machine = machine.Machine(plan)
+            for port in ("lab.control", "lab.output", "lab.request"):
+                self._selector.register(host.machine.ports[port], selectors.EVENT_READ, (host, port))
+            text = _set_up_script(self._topology, host.name, self._request).encode()
+            host.machine.ports["lab.control"].sendall(b"%d\n%s" % (len(text), text))
+        self._turn_until(lambda: all(host.ready for host in self._hosts.values()), BOOT_S_MAX, "boot")
+        for host in self._hosts.values():
+            if host.ready != "ready":
+                raise LabError("host %s: %s" % (host.name, host.ready))
+
+    def _memory_file(self, data):
+        """A file that goes with us; its path is good for our children."""
+        fd = os.memfd_create("lab")
+        self._files.append(fd)
+        os.write(fd, data)
+        return "/proc/%d/fd/%d" % (os.getpid(), fd)
+
+    def _lay_cables(self):
+        """Host name -> [(interface, mac, socket, mtu)]."""
+        plugs = {name: [] for name in self._hosts}
+        management = []
+        for name in self._topology.hosts:
+            ours, theirs = switch.wire()
+            management.append(ours)
+            plugs[name].append((topologies.MANAGEMENT, _management_mac(self._topology, name), theirs, 1500))
+        self._add_switch(management)
+        for ends in self._topology.cables.values():
+            if len(ends) == 2:
+                sockets = switch.wire()
+            else:
+                pairs = [switch.wire() for _ in ends]
+                self._add_switch([ours for ours, _ in pairs])
+                sockets = [theirs for _, theirs in pairs]
+            for end, plug in zip(ends, sockets):
+                plugs[end.host].append((end.name, end.mac, plug, max(end.mtu, topologies.LAB_MTU)))
+        return plugs
+
+    def _add_switch(self, ports):
+        self._switches.append(switch.Switch(ports))
+        self._switches[-1].start()
+
+    def run(self):
+        """The worst exit code of the hosts that were not killed on request."""
+        for host in self._hosts.values():
+            host.machine.ports["lab.control"].sendall(b"go\n")
+        try:
+            self._turn_until(lambda: all(host.exit_code is not None for host in self._hosts.values()), self._request.timeout_s, "command")
+        except TimeoutError:
+            late = [host.name for host in self._hosts.values() if host.exit_code is None]
+            self._say("no end within %d s on %s" % (self._request.timeout_s, ", ".join(late)))
+            return EXIT_TIMEOUT
+        return max((host.exit_code for host in self._hosts.values() if not host.killed), default=0)
+
+    def _turn_until(self, reached, limit_s, what):
+        end = time.monotonic() + limit_s
+        while not reached():
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(what)
+            for key, _ in self._selector.select(min(left, 1)):
+                self._hear(*key.data)
+            for host in self._hosts.values():
+                if host.machine.ended() and host.exit_code is None:
+                    self._lost(host)
+
+    def _lost(self, host):
+        for key in list(self._selector.get_map().values()):
+            if key.data[0] is host:
+                self._hear(*key.data)  # what it said last
+        if host.exit_code is not None:
+            return
+        host.ready = host.ready or "lost"
+        host.exit_code = 0 if host.killed else EXIT_LOST
+        if not host.killed:
+            self._say("host %s is lost: %s\n%s" % (host.name, host.machine.complaint(), self.console_tail(host.name)))
+
+    def console_tail(self, name):
+        with open(self._hosts[name].console, "rb") as file:
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-15:])
+
+    def _hear(self, host, port):
+        try:
+            data = host.machine.ports[port].recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self._selector.unregister(host.machine.ports[port])
+        elif port == "lab.output":
+            self._hear_output(host, data)
+        elif port == "lab.control":
+            host.heard += data
+            if b"\n" in host.heard:
+                host.ready = host.heard.split(b"\n")[0].decode(errors="replace")
+        else:
+            host.asked += data
+            while b"\n" in host.asked:
+                line, host.asked = host.asked.split(b"\n", 1)
+                answer = self._serve(line.decode(errors="replace").split())
+                if not host.killed:
+                    host.machine.ports[port].sendall(answer.encode() + b"\n")
+
+    def _hear_output(self, host, data):
+        host.line += data
+        *lines, host.line = host.line.split(b"\n")
+        if len(host.line) > LINE_MAX:
+            lines, host.line = lines + [host.line], b""
+        for line in lines:
+            if EXIT_MARK in line:
+                line, _, code = line.partition(EXIT_MARK)
+                host.exit_code = int(code)
+                if not line:
+                    continue
+            print("%s: %s" % (host.name, line.decode(errors="replace")), flush=True)
+
+    def _serve(self, words):
+        """One request of a host: (cut|restore) CABLE, kill HOST."""
+        if len(words) != 2:
+            return "two words, please: %s" % " ".join(words)
+        action, name = words
+        if action == "kill" and name in self._hosts:
+            self._hosts[name].killed = True
+            self._hosts[name].machine.kill()
+            return "done"
+        if action in ("cut", "restore") and name in self._topology.cables:
+            for end in self._topology.cables[name]:
+                if not self._hosts[end.host].machine.ended():
+                    self._hosts[end.host].machine.plug(end.name, "in" if action == "restore" else "out")
+            return "done"
+        known = ", ".join(self._hosts), ", ".join(self._topology.cables)
+        return "%s %s: no such thing here (hosts: %s; cables: %s)" % ((action, name) + known)
+
+    def close(self):
+        for host in self._hosts.values():
+            if host.machine:
+                host.machine.close()
+        for each in self._switches:
+            each.stop()
+        self._selector.close()
+        for fd in self._files:
+            os.close(fd)
