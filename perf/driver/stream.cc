@@ -17,22 +17,66 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-AddressList resolve(const std::string& address) {
+// A host out of reach answers nothing; one try takes no longer than this, the next may find it up.
+constexpr std::chrono::seconds kOneTry{3};
+
+struct HostAndPort {
+  std::string host, port;
+};
+
+HostAndPort split(const std::string& address) {
   const std::size_t colon = address.rfind(':');
-  AddressList none(nullptr, &::freeaddrinfo);
-  if (colon == std::string::npos) return none;
+  if (colon == std::string::npos) return {};
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return {std::move(host), address.substr(colon + 1)};
+}
+
+AddressList resolve(const HostAndPort& address, int flags) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found) != 0) return none;
+  const char* host = address.host.empty() ? nullptr : address.host.c_str();
+  if (address.port.empty() || ::getaddrinfo(host, address.port.c_str(), &hints, &found) != 0) found = nullptr;
   return {found, &::freeaddrinfo};
 }
 
-void send_at_once(int socket) {
-  const int on = 1;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+// At once, and noticed within about half a minute when the other host dies without a word.
+void set_options(int socket) {
+  const auto set = [&](int level, int option, int value) { ::setsockopt(socket, level, option, &value, sizeof(value)); };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
+}
+
+// A port of the ephemeral range on this host can meet itself while nobody listens there.
+bool connected_to_itself(int socket) {
+  sockaddr_storage own{};
+  sockaddr_storage other{};
+  socklen_t own_length = sizeof(own);
+  socklen_t other_length = sizeof(other);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) != 0) return true;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&other), &other_length) != 0) return true;
+  return own_length == other_length && std::memcmp(&own, &other, own_length) == 0;
+}
+
+UniqueFd try_connect(const addrinfo& at, Deadline deadline) {
+  UniqueFd socket(::socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return {};
+  if (::connect(socket.get(), at.ai_addr, at.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return {};
+    int error = 0;
+    socklen_t length = sizeof(error);
+    if (!wait_for(socket.get(), POLLOUT, std::min(deadline, std::chrono::steady_clock::now() + kOneTry)).ok()) return {};
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return {};
+  }
+  if (connected_to_itself(socket.get())) return {};
+  set_options(socket.get());
+  return socket;
 }
 
 Status send_bytes(int socket, std::string_view bytes, Deadline deadline) {
@@ -93,7 +137,11 @@ Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadlin
 }
 
 Result<UniqueFd> listen_at(const std::string& address) {
-  const AddressList list = resolve(address);
+  HostAndPort where = split(address);
+  // Many hosts know their own name as 127.0.1.1, where no other host reaches them: behind a name we listen on every address.
+  const bool literal = where.host == "localhost" || resolve(where, AI_NUMERICHOST) != nullptr;
+  if (!literal && resolve(where, 0) != nullptr) where.host.clear();
+  const AddressList list = resolve(where, AI_PASSIVE);
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     UniqueFd socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int on = 1;
@@ -104,14 +152,12 @@ Result<UniqueFd> listen_at(const std::string& address) {
 }
 
 Result<UniqueFd> connect_to(const std::string& address, Deadline deadline) {
-  const AddressList list = resolve(address);
+  const AddressList list = resolve(split(address), 0);
   if (list == nullptr) return Errc::NotFound;
   while (std::chrono::steady_clock::now() < deadline) {
     for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-      UniqueFd socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (::connect(socket.get(), at->ai_addr, at->ai_addrlen) != 0) continue;
-      send_at_once(socket.get());
-      return socket;
+      UniqueFd socket = try_connect(*at, deadline);
+      if (socket.valid()) return socket;
     }
     // Rank 0 may not have started yet; nothing tells us when it does.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -124,7 +170,7 @@ Result<UniqueFd> accept_one(int listening, Deadline deadline) {
   if (!ready.ok()) return ready;
   UniqueFd socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) return Errc::System;
-  send_at_once(socket.get());
+  set_options(socket.get());
   return socket;
 }
 
