@@ -3,9 +3,13 @@
 #include "perf/driver/stream.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <utility>
 
 namespace mesh::driver {
@@ -37,20 +41,47 @@ Result<std::vector<std::string>> unpack(std::string_view packed, int count) {
   return blobs;
 }
 
-// Rank 0: one socket per other rank, each introducing itself with its number.
+// A stranger who knocks is given this long to introduce himself.
+constexpr std::chrono::seconds kHelloTime{5};
+constexpr std::uint32_t kHelloBytesMax = 32;
+
+std::string hello_of(int rank, int world) { return "mesh rank " + std::to_string(rank) + " of " + std::to_string(world); }
+
+// -1: not one of ours.
+int rank_in(const std::string& hello, int world) {
+  int rank = -1;
+  const std::string_view key = "mesh rank ";
+  if (!hello.starts_with(key)) return -1;
+  std::from_chars(hello.data() + key.size(), hello.data() + hello.size(), rank);
+  if (rank > 0 && rank < world && hello == hello_of(rank, world)) return rank;
+  std::fprintf(stderr, "rendezvous: \"%s\" knocks at a world of %d ranks; is WORLD_SIZE the same everywhere?\n", hello.c_str(),
+               world);
+  return -1;
+}
+
+// Rank 0: one socket per other rank, each introducing itself. Strangers are sent away.
 Status gather_peers(std::vector<UniqueFd>& peers, int listening, Deadline deadline) {
-  for (std::size_t missing = peers.size() - 1; missing != 0; --missing) {
+  for (std::size_t missing = peers.size() - 1; missing != 0;) {
     auto socket = accept_one(listening, deadline);
     if (!socket.ok()) return socket.status();
-    auto hello = receive_message(socket->get(), 16, deadline);
-    if (!hello.ok()) return hello.status();
-    std::size_t rank = 0;
-    std::from_chars(hello->data(), hello->data() + hello->size(), rank);
-    if (rank == 0 || rank >= peers.size() || peers[rank].valid()) return Errc::Protocol;
-    peers[rank] = std::move(*socket);
+    const auto hello = receive_message(socket->get(), kHelloBytesMax, std::min(deadline, after(kHelloTime)));
+    const int rank = hello.ok() ? rank_in(*hello, static_cast<int>(peers.size())) : -1;
+    if (rank < 0) continue;
+    UniqueFd& peer = peers[static_cast<std::size_t>(rank)];
+    if (peer.valid()) {
+      std::fprintf(stderr, "rendezvous: two processes say that they are rank %d\n", rank);
+      return Errc::Protocol;
+    }
+    peer = std::move(*socket);
+    --missing;
   }
   return {};
 }
+
+// The answer of rank 0 begins with what it is.
+constexpr char kEverything = 'a';
+constexpr char kLoss = 'l';
+constexpr std::uint32_t kPackedOverhead = 1 + kWorldMax * sizeof(std::uint32_t);
 
 }  // namespace
 
@@ -75,7 +106,7 @@ Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
   if (options.rank != 0) {
     auto socket = connect_to(options.address, deadline);
     if (!socket.ok()) return socket.status();
-    const Status sent = send_message(socket->get(), std::to_string(options.rank), deadline);
+    const Status sent = send_message(socket->get(), hello_of(options.rank, options.world), deadline);
     if (!sent.ok()) return sent;
     bootstrap.peers_.push_back(std::move(*socket));
     return bootstrap;
@@ -91,36 +122,98 @@ Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
   return bootstrap;
 }
 
+// In the order of arrival, so that a lost rank is noticed while another takes its time.
 Result<std::vector<std::string>> Bootstrap::gather_as_root(std::string_view blob) {
   const Deadline deadline = after(timeout_);
-  std::vector<std::string> blobs{std::string(blob)};
-  for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
-    auto text = receive_message(peers_[peer].get(), kBlobBytesMax, deadline);
-    if (!text.ok()) return text.status();
-    blobs.push_back(std::move(*text));
+  std::vector<std::string> blobs(peers_.size());
+  blobs[0] = blob;
+  std::vector<pollfd> waiting;
+  for (const UniqueFd& peer : peers_) waiting.push_back({peer.get(), POLLIN, 0});
+  waiting[0].fd = -1;
+  std::vector<bool> arrived(peers_.size(), false);
+  for (std::size_t missing = peers_.size() - 1; missing != 0;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    if (left <= 0) {
+      lost_ = static_cast<int>(std::find(arrived.begin() + 1, arrived.end(), false) - arrived.begin());
+      return Errc::Timeout;
+    }
+    if (::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<long>(left, 60'000))) <= 0) continue;
+    for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
+      if (waiting[peer].revents == 0) continue;
+      // Who has sent his blob has nothing to say before our answer: he hung up.
+      auto text =
+          arrived[peer] ? Result<std::string>(Errc::PeerGone) : receive_message(peers_[peer].get(), kBlobBytesMax, deadline);
+      lost_ = text.ok() ? lost_ : static_cast<int>(peer);
+      if (!text.ok()) return text.status();
+      blobs[peer] = std::move(*text);
+      arrived[peer] = true;
+      --missing;
+    }
   }
-  const std::string packed = pack(blobs);
+  return hand_out(std::move(blobs), deadline);
+}
+
+Result<std::vector<std::string>> Bootstrap::hand_out(std::vector<std::string> blobs,
+                                                     std::chrono::steady_clock::time_point deadline) {
+  const std::string packed = kEverything + pack(blobs);
   for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
     const Status sent = send_message(peers_[peer].get(), packed, deadline);
+    if (!sent.ok()) lost_ = static_cast<int>(peer);
     if (!sent.ok()) return sent;
   }
   return blobs;
 }
 
+// As far as it goes: who does not hear it sees us hang up.
+void Bootstrap::tell_of_loss() {
+  for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
+    (void)send_message(peers_[peer].get(), kLoss + std::to_string(lost_), after(std::chrono::seconds(1)));
+  }
+}
+
 Result<std::vector<std::string>> Bootstrap::gather_as_leaf(std::string_view blob) {
   const Deadline deadline = after(timeout_);
-  const Status sent = send_message(peers_[0].get(), blob, deadline);
-  if (!sent.ok()) return sent;
-  auto packed = receive_message(peers_[0].get(), kBlobBytesMax, deadline);
-  if (!packed.ok()) return packed.status();
-  return unpack(*packed, world_);
+  // Rank 0 may have gone with a last word about another's end, so the answer is looked for even when it hears us no more.
+  (void)send_message(peers_[0].get(), blob, deadline);
+  auto answer = receive_message(peers_[0].get(), kBlobBytesMax + kPackedOverhead, deadline);
+  if (answer.ok() && answer->starts_with(kEverything)) return unpack(std::string_view(*answer).substr(1), world_);
+  lost_ = 0;
+  if (!answer.ok()) return answer.status();
+  if (answer->starts_with(kLoss)) std::from_chars(answer->data() + 1, answer->data() + answer->size(), lost_);
+  return Errc::PeerGone;
 }
 
 Result<std::vector<std::string>> Bootstrap::all_gather(std::string_view blob) {
   if (blob.size() * static_cast<std::size_t>(world_) > kBlobBytesMax) return Errc::InvalidArgument;
-  return rank_ == 0 ? gather_as_root(blob) : gather_as_leaf(blob);
+  if (rank_ != 0) return gather_as_leaf(blob);
+  auto blobs = gather_as_root(blob);
+  if (!blobs.ok()) tell_of_loss();
+  return blobs;
 }
 
 Status Bootstrap::barrier() { return all_gather({}).status(); }
+
+Result<UniqueFd> Bootstrap::watch() const {
+  UniqueFd set(::epoll_create1(EPOLL_CLOEXEC));
+  for (const UniqueFd& peer : peers_) {
+    epoll_event event{};
+    event.events = EPOLLRDHUP;
+    if (peer.valid() && ::epoll_ctl(set.get(), EPOLL_CTL_ADD, peer.get(), &event) != 0) return Errc::System;
+  }
+  if (!set.valid()) return Errc::System;
+  return set;
+}
+
+SocketAddress Bootstrap::local_address() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  const UniqueFd* any = peers_.empty() ? nullptr : &peers_.back();
+  const bool known =
+      any != nullptr && any->valid() && ::getsockname(any->get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  if (!known) return *SocketAddress::from_text("127.0.0.1");
+  SocketAddress own = SocketAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&address));
+  const SocketAddress mapped = SocketAddress::from_gid(own.bytes);
+  return own.family == AF_INET6 && mapped.family == AF_INET ? mapped : own;
+}
 
 }  // namespace mesh::driver

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/socket.h"
 #include "src/base/unique_fd.h"
 
 namespace mesh::driver {
@@ -37,9 +38,16 @@ class Bootstrap {
  public:
   static Result<Bootstrap> join(const BootstrapOptions& options);
 
-  // Everybody's blob, by rank. PeerGone: a rank hung up. Timeout: one did not come.
+  // Everybody's blob, by rank. PeerGone: a rank hung up. Timeout: one did not come. Both: see lost().
   Result<std::vector<std::string>> all_gather(std::string_view blob);
   Status barrier();
+  void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
+  int lost() const noexcept { return lost_; }  // the first rank that failed us; -1: none
+
+  // Becomes readable between two calls only when a rank that we talk to has hung up.
+  Result<UniqueFd> watch() const;
+  // Ours, as the others reach it; the loopback one when there are no others.
+  SocketAddress local_address() const;
 
   int rank() const noexcept { return rank_; }
   int world() const noexcept { return world_; }
@@ -47,10 +55,14 @@ class Bootstrap {
  private:
   Bootstrap() = default;
   Result<std::vector<std::string>> gather_as_root(std::string_view blob);
+  Result<std::vector<std::string>> hand_out(std::vector<std::string> blobs, std::chrono::steady_clock::time_point deadline);
   Result<std::vector<std::string>> gather_as_leaf(std::string_view blob);
+
+  void tell_of_loss();
 
   int rank_ = 0;
   int world_ = 1;
+  int lost_ = -1;
   std::chrono::milliseconds timeout_{0};
   std::vector<UniqueFd> peers_;  // rank 0: by rank; others: one, to rank 0
 };

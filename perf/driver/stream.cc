@@ -104,6 +104,19 @@ Status receive_bytes(int socket, char* data, std::size_t bytes, Deadline deadlin
   return {};
 }
 
+Result<UniqueFd> listen_on(const HostAndPort& where) {
+  const AddressList list = resolve(where, AI_NUMERICSERV);
+  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
+    UniqueFd socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    const int off = 0;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (at->ai_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
+  }
+  return Errc::System;
+}
+
 }  // namespace
 
 Status wait_for(int fd, short events, Deadline deadline) {
@@ -138,17 +151,13 @@ Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadlin
 
 Result<UniqueFd> listen_at(const std::string& address) {
   HostAndPort where = split(address);
+  if (where.host == "localhost" || resolve(where, AI_NUMERICHOST) != nullptr) return listen_on(where);
+  if (resolve(where, 0) == nullptr) return Errc::NotFound;
   // Many hosts know their own name as 127.0.1.1, where no other host reaches them: behind a name we listen on every address.
-  const bool literal = where.host == "localhost" || resolve(where, AI_NUMERICHOST) != nullptr;
-  if (!literal && resolve(where, 0) != nullptr) where.host.clear();
-  const AddressList list = resolve(where, AI_PASSIVE);
-  for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
-    UniqueFd socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int on = 1;
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
-  }
-  return Errc::System;
+  where.host = "::";
+  auto every = listen_on(where);
+  where.host = "0.0.0.0";
+  return every.ok() ? std::move(every) : listen_on(where);
 }
 
 Result<UniqueFd> connect_to(const std::string& address, Deadline deadline) {

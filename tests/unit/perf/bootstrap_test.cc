@@ -1,7 +1,12 @@
 #include "perf/driver/bootstrap.h"
 
+#include "perf/driver/stream.h"
+
 #include <gtest/gtest.h>
 
+#include <poll.h>
+
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,6 +45,77 @@ TEST(Bootstrap, ALostRankIsAnErrorNotAHang) {
   other.join();
   ASSERT_TRUE(bootstrap.ok());
   EXPECT_EQ(bootstrap->barrier().code(), Errc::PeerGone);
+}
+
+// Rank 2 hangs up while rank 1 takes its time: both others are told at once, and told who it was.
+TEST(Bootstrap, ALostRankIsNamedToEverybodyAtOnce) {
+  auto rendezvous = open_loopback_rendezvous();
+  ASSERT_TRUE(rendezvous.ok());
+  std::thread lost([&] { ASSERT_TRUE(Bootstrap::join({2, 3, rendezvous->address, -1, kPatience}).ok()); });
+  std::thread slow([&] {
+    auto bootstrap = Bootstrap::join({1, 3, rendezvous->address, -1, kPatience});
+    ASSERT_TRUE(bootstrap.ok());
+    const auto watch = bootstrap->watch();
+    ASSERT_TRUE(watch.ok());
+    EXPECT_TRUE(wait_for(watch->get(), POLLIN, std::chrono::steady_clock::now() + kPatience).ok());
+    EXPECT_EQ(bootstrap->barrier().code(), Errc::PeerGone);
+    EXPECT_EQ(bootstrap->lost(), 2);
+  });
+  {
+    auto bootstrap = Bootstrap::join({0, 3, rendezvous->address, rendezvous->socket.release(), kPatience});
+    lost.join();
+    ASSERT_TRUE(bootstrap.ok());
+    EXPECT_EQ(bootstrap->barrier().code(), Errc::PeerGone);
+    EXPECT_EQ(bootstrap->lost(), 2);
+  }
+  slow.join();
+}
+
+TEST(Bootstrap, StrangersAndAnotherWorldsRanksAreSentAway) {
+  auto rendezvous = open_loopback_rendezvous();
+  ASSERT_TRUE(rendezvous.ok());
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  auto stranger = connect_to(rendezvous->address, end);
+  auto other = connect_to(rendezvous->address, end);
+  ASSERT_TRUE(stranger.ok() && other.ok());
+  ASSERT_TRUE(send_message(stranger->get(), "GET / HTTP/1.1", end).ok());
+  ASSERT_TRUE(send_message(other->get(), "mesh rank 1 of 4", end).ok());
+  std::thread leaf([&] {
+    auto bootstrap = Bootstrap::join({1, 2, rendezvous->address, -1, kPatience});
+    ASSERT_TRUE(bootstrap.ok());
+    EXPECT_TRUE(bootstrap->barrier().ok());
+  });
+  auto bootstrap = Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  ASSERT_TRUE(bootstrap.ok());
+  EXPECT_EQ(bootstrap->local_address().text(), "127.0.0.1");
+  EXPECT_TRUE(bootstrap->barrier().ok());
+  leaf.join();
+}
+
+// Ranks start in any order: whoever is early tries until rank 0 listens.
+TEST(Bootstrap, AnEarlyRankWaitsForRankZero) {
+  auto rendezvous = open_loopback_rendezvous();
+  ASSERT_TRUE(rendezvous.ok());
+  rendezvous->socket.reset();  // the port is free, nobody listens
+  std::atomic<bool> begun{false};
+  std::thread early([&] {
+    begun = true;
+    auto bootstrap = Bootstrap::join({1, 2, rendezvous->address, -1, kPatience});
+    ASSERT_TRUE(bootstrap.ok());
+    EXPECT_TRUE(bootstrap->barrier().ok());
+  });
+  while (!begun) std::this_thread::yield();
+  auto bootstrap = Bootstrap::join({0, 2, rendezvous->address, -1, kPatience});
+  ASSERT_TRUE(bootstrap.ok());
+  EXPECT_TRUE(bootstrap->barrier().ok());
+  early.join();
+}
+
+TEST(Bootstrap, AHostOutOfReachIsGivenUpInTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  // A network set aside for documentation: no route, a refusal by the router, or no answer at all.
+  EXPECT_FALSE(Bootstrap::join({1, 2, "192.0.2.1:9", -1, std::chrono::milliseconds(300)}).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST(Bootstrap, AMissingRankTimesOut) {
