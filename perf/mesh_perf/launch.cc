@@ -52,7 +52,7 @@ int launch_ranks(const Options& options, int argc, char** argv) {
     spec.arguments = {driver::own_program()};
     spec.arguments.insert(spec.arguments.end(), argv + 1, argv + argc);
     spec.arguments.insert(spec.arguments.end(), {"--rank", std::to_string(rank), "--world-size", std::to_string(hosts.size()),
-                                                 "--rendezvous", rendezvous->address});
+                                                 "--rendezvous", rendezvous->address, "--launched"});
     if (rank == 0) {
       spec.inherited_fd = rendezvous->socket.get();
       spec.arguments.insert(spec.arguments.end(), {"--rendezvous-fd", std::to_string(spec.inherited_fd)});

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
 #include <map>
 
 namespace mesh::perf {
@@ -15,6 +16,8 @@ const std::map<std::string, DataType> kTypes{{"uint8", DataType::Uint8}, {"int32
 constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
 constexpr const char* kFooter =
     "Without --fabric the run goes over perf/fabrics/triangle.json: software fabric on this host, not RDMA.\n"
+    "With a rendezvous this process is one rank of a run between hosts, over RDMA unless NCCL_MESH_FABRIC says otherwise; then\n"
+    "RANK and WORLD_SIZE, mpirun or srun say which one: MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_perf all_reduce\n"
     "Settings of the plugin (NCCL_MESH_*) are taken from the environment.\n"
     "Exit status: 0 all right; 1 error; 2 wrong data.";
 
@@ -58,23 +61,48 @@ void add_place(CLI::App& app, Options& options) {
   app.add_option("--hosts", options.hosts, "Hosts of the file to run on, by rank (default: every host)")->delimiter(',');
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_option("--net-version", options.net_version, "ncclNet version to drive it with")->check(CLI::Range(5, 12));
-  app.add_option("--rank", options.rank, "This process's rank, when ranks are started by hand")->envname("RANK");
-  app.add_option("--world-size", options.world, "Number of ranks, when started by hand")->envname("WORLD_SIZE");
-  app.add_option("--rendezvous", options.rendezvous, "host:port of rank 0, when started by hand")->envname("MESH_RENDEZVOUS");
+  app.add_option("--rank", options.world.rank, "This process's rank (Env: RANK, or what mpirun or srun say)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--world-size", options.world.size, "Number of ranks (Env: WORLD_SIZE, or what mpirun or srun say)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rendezvous", options.world.rendezvous,
+                 "host:port or [v6]:port where rank 0 listens: one process per host (Env: MESH_RENDEZVOUS)");
   app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
+  app.add_flag("--launched", options.launched, "")->group("");
+}
+
+constexpr std::string_view kSoft = "soft:";
+
+// A rank that our launcher did not start runs over what its environment names; --fabric may only say the same.
+std::string choose_fabric(const Environment& environment, Options& options) {
+  const std::string setting = driver::variable(environment, "NCCL_MESH_FABRIC");
+  const std::string chosen = setting.starts_with(kSoft) ? setting.substr(kSoft.size()) : "rdma";
+  if (options.is_rank() && !options.launched) {
+    if (!options.fabric.empty() && options.fabric != chosen) {
+      return "--fabric is " + options.fabric + ", but this rank runs over " + chosen +
+             ", as NCCL_MESH_FABRIC (rdma or soft:FILE) says";
+    }
+    options.fabric = chosen;
+  }
+  if (options.fabric.empty()) options.fabric = MESH_FABRIC_DIR "/triangle.json";
+  if (options.is_rank() || options.soft()) return {};
+  return "ranks on RDMA devices are started one per host: MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_perf ..., or by "
+         "mpirun or srun";
+}
+
+// Empty: all is well.
+std::string find_place(Options& options) {
+  const Environment environment = process_environment();
+  std::string why;
+  auto world = driver::find_world(options.world, environment, why);
+  if (!world.ok()) return why;
+  options.world = std::move(*world);
+  return choose_fabric(environment, options);
 }
 
 void set_defaults(Options& options) {
-  if (options.fabric.empty()) options.fabric = MESH_FABRIC_DIR "/triangle.json";
   if (options.plugin.empty()) options.plugin = MESH_PLUGIN_FILE;
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
-}
-
-const char* contradiction(const Options& options) {
-  if (options.is_rank() && (options.rank < 0 || options.world < 1)) return "a rendezvous needs --rank and --world-size";
-  if (!options.is_rank() && !options.soft())
-    return "ranks on real devices are started one per host: set --rank, --world-size, --rendezvous";
-  return nullptr;
 }
 
 }  // namespace
@@ -105,8 +133,9 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
     return false;
   }
   set_defaults(options);
-  if (const char* why = contradiction(options)) {
-    std::fprintf(stderr, "mesh_perf: %s\n", why);
+  const std::string mistake = find_place(options);
+  if (!mistake.empty()) {
+    std::fprintf(stderr, "mesh_perf: %s\n", mistake.c_str());
     *exit_code = 1;
     return false;
   }

@@ -3,6 +3,7 @@
 // Thread: any (values).
 
 #include "perf/collectives/collective.h"
+#include "perf/driver/world.h"
 
 #include <cstddef>
 #include <string>
@@ -31,13 +32,11 @@ struct Options {
   std::string plugin;
   std::string json_file;
 
-  // Set for a rank; the launcher sets them itself, a cluster's by RANK, WORLD_SIZE, MESH_RENDEZVOUS.
-  int rank = -1;
-  int world = 0;
-  std::string rendezvous;
-  int rendezvous_fd = -1;
+  driver::World world;     // of a rank; our launcher gives it by flags
+  int rendezvous_fd = -1;  // from our launcher, for rank 0
+  bool launched = false;   // by our launcher
 
-  bool is_rank() const noexcept { return !rendezvous.empty(); }
+  bool is_rank() const noexcept { return !world.rendezvous.empty(); }
   bool soft() const noexcept { return fabric != "rdma"; }
 };
 

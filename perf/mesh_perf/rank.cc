@@ -1,6 +1,7 @@
 #include "perf/mesh_perf/rank.h"
 
 #include "perf/driver/plugin_log.h"
+#include "perf/mesh_perf/ground.h"
 #include "perf/mesh_perf/memcpy_rate.h"
 #include "perf/mesh_perf/report.h"
 
@@ -18,7 +19,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr int kWrongData = 2;
 
 int fail(const Options& options, const char* what, const std::string& why) {
-  std::fprintf(stderr, "mesh_perf: rank %d: %s: %s\n", options.rank, what, why.c_str());
+  std::fprintf(stderr, "mesh_perf: rank %d: %s: %s\n", options.world.rank, what, why.c_str());
   return 1;
 }
 
@@ -33,7 +34,7 @@ class Session {
   Session(const Options& options, const Team& team, Collective& collective)
       : options_(options), team_(team), collective_(collective) {}
 
-  int run(const std::string& device);
+  int run(const Ground& ground);
 
  private:
   bool reports() const { return team_.rank() == 0; }
@@ -108,8 +109,8 @@ int Session::one_size(std::size_t bytes) {
   return team_.bootstrap->barrier().ok() ? 0 : fail(options_, "run failed", "a rank was lost");
 }
 
-int Session::run(const std::string& device) {
-  if (reports()) print_header(options_, team_.world(), device);
+int Session::run(const Ground& ground) {
+  if (reports()) print_header(options_, ground);
   std::size_t bytes = options_.bytes_min;
   for (;;) {
     const int failed = one_size(bytes);
@@ -122,7 +123,7 @@ int Session::run(const std::string& device) {
   bool written = true;
   if (reports()) {
     print_footer(rows_);
-    if (!options_.json_file.empty()) written = write_json(options_, team_.world(), rows_);
+    if (!options_.json_file.empty()) written = write_json(options_, ground, rows_);
   }
   if (!team_.bootstrap->barrier().ok()) return fail(options_, "run failed", "a rank was lost at the end");
   if (total_wrong(rows_) != 0) return kWrongData;
@@ -137,7 +138,9 @@ int run_collective(const Options& options, const Team& team) {
                                  .bytes_max = options.bytes_max};
   const std::unique_ptr<Collective> collective = Collective::create(team, wanted, error);
   if (collective == nullptr) return fail(options, "no connections", error);
-  return Session(options, team, *collective).run(team.communicator->properties().name);
+  Ground ground;
+  if (!find_ground(options, team, ground)) return fail(options, "run failed", "a rank was lost");
+  return Session(options, team, *collective).run(ground);
 }
 
 }  // namespace
@@ -145,8 +148,9 @@ int run_collective(const Options& options, const Team& team) {
 int run_rank(const Options& options) {
   const std::chrono::seconds patience(options.timeout_s);
   driver::PluginLog::instance().set_echo(options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
-                                         "mesh_perf: rank " + std::to_string(options.rank) + ": ");
-  auto bootstrap = driver::Bootstrap::join({options.rank, options.world, options.rendezvous, options.rendezvous_fd, patience});
+                                         "mesh_perf: rank " + std::to_string(options.world.rank) + ": ");
+  auto bootstrap =
+      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous, options.rendezvous_fd, patience});
   if (!bootstrap.ok()) return fail(options, "rendezvous failed", errc_name(bootstrap.code()));
   std::string error;
   const std::unique_ptr<driver::NetApi> api = driver::NetApi::load(options.plugin, options.net_version, error);

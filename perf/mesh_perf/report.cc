@@ -24,20 +24,15 @@ void say(const std::string& text) {
 
 }  // namespace
 
-std::string fabric_sentence(const Options& options) {
-  if (!options.soft()) return "RDMA devices";
-  return "software fabric on this host, not RDMA (" + options.fabric.substr(options.fabric.rfind('/') + 1) + ")";
-}
-
-void print_header(const Options& options, int world, const std::string& device) {
+void print_header(const Options& options, const Ground& ground) {
   say(fmt::format(
       "# mesh_perf {}: {} ranks, 1 process each, {} channel(s), over {}\n"
       "# minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} checks: {}\n"
       "# plugin {} driven as ncclNet v{}, first device {}; host memory, reduced by the CPU\n#\n",
-      kind_name(options.kind), world, options.channels, fabric_sentence(options), options.bytes_min, options.bytes_max,
+      kind_name(options.kind), ground.world, options.channels, ground.sentence(), options.bytes_min, options.bytes_max,
       options.step_factor > 1 ? fmt::format("{}(factor)", options.step_factor) : fmt::format("{}(bytes)", options.step_bytes),
       options.warmup, options.iterations, options.checks, options.plugin.substr(options.plugin.rfind('/') + 1), options.net_version,
-      device));
+      ground.device));
   say(fmt::format("# {:>61}\n# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n", "out-of-place", "size", "count", "type",
                   "redop", "root", "time", "algbw", "busbw", "#wrong"));
   say(fmt::format("# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)",
@@ -60,13 +55,15 @@ void print_footer(const std::vector<Row>& rows) {
                   last.memcpy_gbps, 100 * last.busbw_gbps / last.memcpy_gbps));
 }
 
-bool write_json(const Options& options, int world, const std::vector<Row>& rows) {
+bool write_json(const Options& options, const Ground& ground, const std::vector<Row>& rows) {
   nlohmann::ordered_json root;
   root["collective"] = kind_name(options.kind);
-  root["measured_on"] = fabric_sentence(options);
+  root["measured_on"] = ground.sentence();
   root["software_fabric"] = options.soft();
+  root["soft_roce"] = ground.soft_roce;
+  root["emulated"] = ground.emulated;
   root["fabric"] = options.fabric;
-  root["ranks"] = world;
+  root["ranks"] = ground.world;
   root["channels"] = options.channels;
   root["net_version"] = options.net_version;
   root["type"] = info(options.type).name;

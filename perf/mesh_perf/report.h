@@ -2,7 +2,7 @@
 // What rank 0 prints and writes: nccl-tests' table, its footer, and the same as JSON. Figures of the software fabric are
 // always called so. Thread: one owner.
 
-#include "perf/mesh_perf/options.h"
+#include "perf/mesh_perf/ground.h"
 
 #include <cstddef>
 #include <string>
@@ -20,13 +20,10 @@ struct Row {
   double memcpy_gbps = 0;  // 0: not measured
 };
 
-// The sentence that says on what the figures were taken.
-std::string fabric_sentence(const Options& options);
-
-void print_header(const Options& options, int world, const std::string& device);
+void print_header(const Options& options, const Ground& ground);
 void print_row(const Options& options, const Row& row);
 void print_footer(const std::vector<Row>& rows);
-bool write_json(const Options& options, int world, const std::vector<Row>& rows);
+bool write_json(const Options& options, const Ground& ground, const std::vector<Row>& rows);
 
 std::size_t total_wrong(const std::vector<Row>& rows) noexcept;
 

@@ -1,0 +1,29 @@
+#pragma once
+// On what the figures of a run were taken: the table and the JSON must never let one kind pass for another.
+// Thread: any (values).
+
+#include "perf/collectives/collective.h"
+#include "perf/mesh_perf/options.h"
+
+#include <string>
+
+namespace mesh::perf {
+
+struct Ground {
+  int world = 0;
+  std::string device;           // the first one of this rank
+  std::string software_fabric;  // the name of its file; empty: RDMA devices
+  bool soft_roce = false;       // some rank has a kernel software device
+  bool emulated = false;        // in a lab of emulated machines (MESH_LAB)
+
+  std::string sentence() const;  // "rdma", "rdma (soft-RoCE, emulated)", "software fabric on this host, not RDMA (pair.json)"
+};
+
+// All ranks together, for figures are only as real as the least real of their devices. False: a rank was lost.
+bool find_ground(const Options& options, const Team& team, Ground& ground);
+
+// Whether an RDMA device (its name without the port) is the kernel's soft-RoCE. That driver alone shows, as `parent`, the net
+// device it was laid over; a kernel without that file still has no bus device behind it, and then the usual name decides.
+bool is_soft_roce(const std::string& device, const std::string& class_directory = "/sys/class/infiniband");
+
+}  // namespace mesh::perf

@@ -1,0 +1,63 @@
+#include "perf/mesh_perf/ground.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+namespace mesh::perf {
+namespace {
+
+TEST(Ground, SaysWhatTheFiguresAreWorth) {
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}}.sentence()), "rdma");
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true}.sentence()), "rdma (soft-RoCE)");
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .emulated = true}.sentence()),
+            "rdma (soft-RoCE, emulated)");
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .emulated = true}.sentence()), "rdma (emulated)");
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = "pair.json", .emulated = true}.sentence()),
+            "software fabric on this host, not RDMA (pair.json)");
+}
+
+// A tree like /sys/class/infiniband.
+class SoftRoce : public testing::Test {
+ protected:
+  SoftRoce() : root_(testing::TempDir() + "mesh-ground-" + std::to_string(::getpid())) {}
+  ~SoftRoce() override { std::filesystem::remove_all(root_); }
+  void add(const std::string& path) {
+    const std::filesystem::path file = root_ / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << "x\n";
+  }
+  bool found(const std::string& device) const { return is_soft_roce(device, root_.string()); }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST_F(SoftRoce, IsKnownByItsNetDeviceWhateverItIsCalled) {
+  add("rocep1s0/parent");
+  add("rocep1s0/node_guid");
+  EXPECT_TRUE(found("rocep1s0"));
+}
+
+TEST_F(SoftRoce, WithoutThatFileByNameAndMissingBus) {
+  add("rxe0/node_guid");
+  add("rxe1/device/vendor");
+  add("siw0/node_guid");
+  EXPECT_TRUE(found("rxe0"));
+  EXPECT_FALSE(found("rxe1"));
+  EXPECT_FALSE(found("siw0"));
+}
+
+TEST_F(SoftRoce, AdapterOrNothingIsNone) {
+  add("mlx5_0/device/vendor");
+  EXPECT_FALSE(found("mlx5_0"));
+  EXPECT_FALSE(found("rxe7"));
+  EXPECT_FALSE(found(""));
+}
+
+}  // namespace
+}  // namespace mesh::perf
