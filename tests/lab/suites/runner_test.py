@@ -1,0 +1,140 @@
+"""The lab itself: exit codes, output, limits, cables, and that nothing stays behind however a run ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+import lab_case
+
+
+def processes_with(word):
+    """Numbers of the QEMU processes whose command line has the word."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open("/proc/%s/cmdline" % entry, "rb") as file:
+                command = file.read()
+        except OSError:
+            continue
+        if command.startswith(b"qemu-system") and word.encode() in command:
+            found.append(int(entry))
+    return found
+
+
+class Started:
+    """A run of the lab that is let go on while we look."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen([lab_case.LAB_RUN, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def wait_for(self, text):
+        for line in self.process.stdout:
+            if text in line:
+                return
+        raise AssertionError("the lab never said %r" % text)
+
+    def machines(self):
+        """Our own: their initial file system is a memory file of the runner's."""
+        return processes_with("/proc/%d/fd/" % self.process.pid)
+
+    def end(self):
+        self.process.communicate(timeout=30)
+        return self.process.returncode
+
+
+def wait_until_gone(numbers):
+    end = time.monotonic() + 20
+    while any(os.path.exists("/proc/%d" % number) for number in numbers):
+        if time.monotonic() > end:
+            raise AssertionError("machines outlive their lab: %s" % numbers)
+        time.sleep(0.05)
+
+
+class Runner(lab_case.LabCase):
+    def test_worst_exit_code_and_names_before_lines(self):
+        lab = self.run_lab("pair", ["sh", "-c", "echo I am rank $RANK of $WORLD_SIZE at $MESH_RENDEZVOUS; printf end; exit $((RANK * 3))"])
+        self.assertEqual(lab.code, 3, lab.text)
+        self.assertEqual(lab.lines("a"), ["I am rank 0 of 2 at 10.255.0.1:29500", "end"])
+        self.assertEqual(lab.lines("b"), ["I am rank 1 of 2 at 10.255.0.1:29500", "end"])
+
+    def test_cables_and_hosts_obey_the_command(self):
+        script = """
+        state() { cat /sys/class/infiniband/rxe_mesh0/ports/1/state; }
+        changes_to() { for i in $(seq 200); do case "$(state)" in *$1) echo is $1; return;; esac; sleep 0.05; done; echo stays $(state); }
+        state; lab cut ab; changes_to DOWN; lab restore ab; changes_to ACTIVE
+        lab cut nothing; echo code $?; lab kill b; echo code $?"""
+        lab = self.run_lab("pair", ["sh", "-c", script], on="a")
+        self.assertEqual(lab.code, 0, lab.text)
+        refusal = "lab: cut nothing: no such thing here (hosts: a, b; cables: ab)"
+        self.assertEqual(lab.lines("a"), ["4: ACTIVE", "is DOWN", "is ACTIVE", refusal, "code 1", "code 0"])
+
+    def test_out_of_time(self):
+        begin = time.monotonic()
+        lab = self.run_lab("pair", ["sleep", "1000"], timeout=2)
+        self.assertEqual(lab.code, 124, lab.text)
+        self.assertIn("lab: no end within 2 s on a, b", lab.text)
+        self.assertLess(time.monotonic() - begin, 120)
+
+    def test_a_host_that_dies_is_named(self):
+        switch_off = "echo 1 >/proc/sys/kernel/sysrq; echo o >/proc/sysrq-trigger"
+        lab = self.run_lab("pair", ["sh", "-c", "[ $LAB_HOST = a ] || { %s; }; sleep 3" % switch_off])
+        self.assertEqual(lab.code, 125, lab.text)
+        self.assertIn("lab: host b is lost", lab.text)
+
+    def test_interrupted_it_takes_its_machines_down(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+            lab = Started("pair", "--", "sh", "-c", "echo running; sleep 1000")
+            lab.wait_for("running")
+            machines = lab.machines()
+            self.assertEqual(len(machines), 2)
+            lab.process.send_signal(number)
+            self.assertEqual(lab.end(), code)
+            wait_until_gone(machines)
+
+
+class Mistakes(unittest.TestCase):
+    def refused(self, arguments, *says):
+        end = subprocess.run([lab_case.LAB_RUN, *arguments], capture_output=True, text=True, timeout=60)
+        self.assertEqual(end.returncode, 2, end.stderr)
+        for text in says:
+            self.assertIn(text, end.stderr)
+
+    def test_arguments(self):
+        self.refused(["nowhere", "--", "true"], "no topology nowhere", "pair", "triangle")
+        self.refused(["pair"], "no COMMAND")
+        self.refused(["pair", "--on", "z", "--", "true"], "--on z: no host z (hosts: a, b)")
+        self.refused(["pair", "--timeout", "0", "--", "true"], "--timeout 0 is not in 1..86400")
+        self.refused(["pair", "--memory", "1", "--", "true"], "--memory 1 is not in 256..65536")
+        self.refused(["pair", "--share", "/nowhere", "--", "true"], "--share /nowhere: no directory")
+        self.refused(["pair", "--env", "X", "--", "true"], "--env X: NAME=VALUE")
+
+    def test_topology_files(self):
+        end = '{"a/m0": {"addresses": ["10.0.0.1/24"]}, "b/m0": {}}'
+        for text, says in (
+                ("{", "Expecting"),
+                ('{"hosts": ["a", "a"]}', "names occur twice: a, a"),
+                ('{"hosts": ["A"]}', '"A" is no name'),
+                ('{"hosts": []}', "list of 1 to 8 names"),
+                ('{"hosts": ["a"], "wires": {}}', 'knows no "wires"'),
+                ('{"hosts": ["a"], "cables": {"ab": %s}}' % end, "no host b (hosts: a)"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {}}}}', "has 2 to 8 ends"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": %s}}' % end.replace("/24", ""), "no prefix length"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": %s}}' % end.replace("10.0.0.1", "10.0.0.256"), "10.0.0.256"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": %s, "cd": %s}}' % (end, end), "a has that interface already"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"mtu": 100}, "b/m0": {}}}}', "mtu 100 is not in 1280..9000"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"setup": "x"}, "b/m0": {}}}}', "setup must be a list")):
+            with self.subTest(says), tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                file.write(text)
+                file.flush()
+                self.refused([file.name, "--", "true"], file.name, says)
+
+
+if __name__ == "__main__":
+    lab_case.main()
