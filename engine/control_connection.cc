@@ -77,12 +77,9 @@ bool FrameReader::header_acceptable() {
 }
 
 ReadOutcome FrameReader::end_of_stream(long received) {
-  if (received < 0) {
-    loss_ = {Errc::PeerGone, fmt::format("{}, after {}", error_text(errno), describe())};
-  } else {
-    loss_ = {Errc::PeerGone,
-             in_frame() || !spoke_ ? fmt::format("closed the connection after {}", describe()) : "closed the connection"};
-  }
+  loss_ = {Errc::PeerGone, received < 0 ? error_text(errno) : std::string("closed the connection")};
+  // Between two messages there is nothing more to say; a stranger, or half a message, is worth a word.
+  if (in_frame() || !spoke_) loss_.text += " after " + describe();
   return ReadOutcome::Lost;
 }
 

@@ -1,0 +1,86 @@
+"""What breaks while traffic flows: a cable, a process, a host. The bound follows from our own retry defaults (0.27 s a try, six
+retries: two seconds) and leaves room for hosts that are emulated on a busy machine."""
+
+import sys
+
+sys.dont_write_bytecode = True
+import lab_case
+
+BOUND_MS = 15000
+# With nothing under way to a dead host, only the control connection's keep-alive can tell: 20 s.
+DEAD_HOST_BOUND_MS = 30000
+# Host `actor` acts once half a megabyte has gone through its first cable. Clocks of the hosts differ by up to a second.
+SCRIPT = """
+traffic() { local sent received; read sent <$1/tx_bytes; read received <$1/rx_bytes; echo $((sent + received)); }
+now() { echo "$1 at $(date +%%s%%3N) ms"; }
+act() {
+  local figures=/sys/class/net/mesh0/statistics before
+  before=$(traffic $figures)
+  until [ $(($(traffic $figures) - before)) -gt 500000 ]; do sleep 0.05; done
+  now acted
+  %(action)s
+}
+[ $LAB_HOST != %(actor)s ] || act &
+%(perf)s %(run)s --fabric rdma -w 1 -c 1 --timeout 60 -n 100000
+code=$?
+now ended
+exit $code
+"""
+
+
+def moment(lab, what, host):
+    """The time a host printed, in milliseconds."""
+    found = [line.split()[2] for line in lab.lines(host) if line.startswith(what + " at ")]
+    return int(found[0]) if found else None
+
+
+class Faults(lab_case.LabCase):
+    def break_it(self, topology, actor, action, run):
+        perf = lab_case.built("perf/mesh_perf/mesh_perf")
+        return self.run_lab(topology, SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf}, timeout=90)
+
+    def ended_soon(self, lab, actor, hosts, bound_ms=BOUND_MS):
+        acted = moment(lab, "acted", actor)
+        self.assertIsNotNone(acted, "nothing was broken")
+        for host in hosts:
+            ended = moment(lab, "ended", host)
+            self.assertIsNotNone(ended, "host %s did not end" % host)
+            self.assertLess(ended - acted, bound_ms, "host %s" % host)
+            self.assertGreater(ended - acted, -1500, "host %s ended before anything broke" % host)
+
+    def warnings(self, lab, host):
+        return [line for line in lab.lines(host) if " WARN " in line]
+
+    def test_a_cut_cable_is_named_and_no_other(self):
+        lab = self.break_it("triangle", "a", "lab cut ab", "alltoall -b 96K -e 96K")
+        self.assertEqual(lab.code, 1)
+        self.ended_soon(lab, "a", "abc")
+        exceeded = [line for host in "abc" for line in self.warnings(lab, host) if "retries exceeded" in line]
+        self.assertTrue(exceeded, "nobody names a cable")
+        for line in exceeded:
+            self.assertRegex(line, r"peer (b, rxe_mesh0:1 10\.0\.12\.1 -> rxe_mesh0:1 10\.0\.12\.2|"
+                                   r"a, rxe_mesh0:1 10\.0\.12\.2 -> rxe_mesh0:1 10\.0\.12\.1): retries exceeded")
+            self.assertIn("look at the cable", line)
+
+    def test_a_killed_process_is_noticed_by_its_peer(self):
+        lab = self.break_it("pair", "b", "pkill -KILL mesh_perf", "all_reduce -b 96K -e 96K")
+        self.assertEqual(lab.code, 137)
+        self.ended_soon(lab, "b", "ab")
+        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b is lost: \S+: closed the connection")
+
+    def test_a_killed_host_is_noticed_by_its_sender(self):
+        lab = self.break_it("pair", "b", "lab kill b", "sendrecv --one-way -b 96K -e 96K")
+        self.assertEqual(lab.code, 1)
+        self.ended_soon(lab, "b", "a", DEAD_HOST_BOUND_MS)
+        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b(, rxe_mesh0:1 10\.0\.12\.1 -> rxe_mesh0:1 10\.0\.12\.2: retries "
+                                                             r"exceeded| is lost: 10\.255\.0\.2:\d+: Connection timed out)")
+
+    def test_a_killed_host_is_noticed_by_its_receiver(self):
+        lab = self.break_it("pair", "a", "lab kill a", "sendrecv --one-way -b 96K -e 96K")
+        self.assertEqual(lab.code, 1)
+        self.ended_soon(lab, "a", "b", DEAD_HOST_BOUND_MS)
+        self.assertRegex("\n".join(self.warnings(lab, "b")), r"peer (a|10\.255\.0\.1:\d+)\b")
+
+
+if __name__ == "__main__":
+    lab_case.main()
