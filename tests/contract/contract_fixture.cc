@@ -24,6 +24,12 @@ SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_
   return request;
 }
 
+int to_error(Endpoint& endpoint) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
+}
+
 int post(Endpoint& from, SendRequest request) {
   request.wr.sg_list = &request.sge;
   ibv_send_wr* bad = nullptr;
@@ -41,8 +47,10 @@ int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes, s
 }
 
 void Contract::SetUp() {
-  providers_ = GetParam().make();
-  if (providers_ == nullptr) GTEST_SKIP() << GetParam().name << " is not available here";
+  left_host_ = GetParam().open(Side::Left);
+  right_host_ = GetParam().open(Side::Right);
+  ASSERT_NE(left_host_.provider, nullptr);
+  ASSERT_NE(right_host_.provider, nullptr);
 }
 
 void Contract::TearDown() {
@@ -51,8 +59,8 @@ void Contract::TearDown() {
 }
 
 void Contract::connect_pair(const PairOptions& options) {
-  ASSERT_TRUE(open_endpoint(left_, providers_->left(), options));
-  ASSERT_TRUE(open_endpoint(right_, providers_->right(), options));
+  ASSERT_TRUE(open_endpoint(left_, left_host_, options));
+  ASSERT_TRUE(open_endpoint(right_, right_host_, options));
   ASSERT_TRUE(connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, options));
   ASSERT_TRUE(connect_endpoint(right_, left_.gid.gid, left_.qp->qp_num, options));
 }
@@ -81,7 +89,9 @@ std::vector<ibv_wc> Contract::wait(ibv_cq* cq, std::size_t count) {
 }
 
 std::vector<ibv_wc> Contract::settle(ibv_cq* cq) {
-  for (int round = 0; round < kSettleRounds; ++round) poll_both();
+  const Clock clock;
+  const std::uint64_t until_ns = clock.now_ns() + GetParam().traits.settle_ns;
+  for (int round = 0; round < kSettleRounds || clock.now_ns() < until_ns; ++round) poll_both();
   return std::exchange(seen(cq), {});
 }
 

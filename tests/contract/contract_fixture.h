@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace mesh::contract {
@@ -19,14 +20,20 @@ struct SendRequest {
 };
 
 SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id, std::uint32_t bytes);
+int to_error(Endpoint& endpoint);
 int post(Endpoint& from, SendRequest request);
 int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes = 0, std::size_t offset = 0);
+
+inline std::string kind_name(const ::testing::TestParamInfo<ProviderKind>& info) { return info.param.name; }
 
 class Contract : public ::testing::TestWithParam<ProviderKind> {
  protected:
   void SetUp() override;
   void TearDown() override;
-  void connect_pair(const PairOptions& options = {});
+  void connect_pair(const PairOptions& options);
+  void connect_pair() { connect_pair(pair_options()); }
+  static PairOptions pair_options() { return GetParam().pair_options(); }
+  static const Traits& traits() { return GetParam().traits; }
 
   // Polls both sides until the queue has given `count` completions or, the answer's size tells, a bound of time ran out.
   std::vector<ibv_wc> wait(ibv_cq* cq, std::size_t count);
@@ -35,7 +42,7 @@ class Contract : public ::testing::TestWithParam<ProviderKind> {
   void poll_both();  // completions go into the lists below
   std::vector<ibv_wc>& seen(ibv_cq* cq);
 
-  std::unique_ptr<ProviderPair> providers_;
+  Host left_host_, right_host_;
   Endpoint left_, right_;
   std::vector<ibv_wc> seen_[4];
 };

@@ -1,18 +1,22 @@
 #include "tests/contract/endpoint_pair.h"
 
+#include "src/verbs/gid_choice.h"
+
 #include <gtest/gtest.h>
 
 namespace mesh::contract {
 
-bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options) {
+bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options) {
+  verbs::Provider& provider = *host.provider;
   endpoint.provider = &provider;
-  const std::vector<verbs::DeviceEntry> devices = provider.devices();
-  EXPECT_FALSE(devices.empty());
-  if (devices.empty()) return false;
-  endpoint.context = provider.open_device(devices.front().name);
+  endpoint.context = provider.open_device(host.device);
   EXPECT_NE(endpoint.context, nullptr);
   if (endpoint.context == nullptr) return false;
-  for (const verbs::GidEntry& gid : provider.gids(endpoint.context, 1)) endpoint.gid = gid;  // the last is the address' own
+  const std::vector<verbs::GidEntry> gids = provider.gids(endpoint.context, 1);
+  const verbs::GidEntry* gid = verbs::choose_gid(gids, {});
+  EXPECT_NE(gid, nullptr);
+  if (gid == nullptr) return false;
+  endpoint.gid = *gid;
   ibv_port_attr port{};
   EXPECT_EQ(provider.query_port(endpoint.context, 1, &port), 0);
   endpoint.mtu = port.active_mtu;

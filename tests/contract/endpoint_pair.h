@@ -22,6 +22,15 @@ struct PairOptions {
   std::uint8_t rnr_retry = 7, min_rnr_timer = 1;
 };
 
+// Two hosts that reach each other; for real devices both may be this one.
+enum class Side : std::uint8_t { Left, Right };
+
+// What a provider under contract offers on one side. Outlives its endpoints.
+struct Host {
+  std::unique_ptr<verbs::Provider> provider;
+  std::string device;
+};
+
 // One side: everything it owns, and what the other side needs to know to connect.
 struct Endpoint {
   verbs::Provider* provider = nullptr;
@@ -43,23 +52,39 @@ inline constexpr std::size_t kEndpointBytes = 4 << 20;
 inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 // Set-up steps, also used by the suite's other process. Each fails the running test with EXPECT and answers false.
-bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options);
+bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options);
 bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num, const PairOptions& options);
 void close_endpoint(Endpoint& endpoint);
 
-// What a provider under contract offers: two hosts that reach each other. Destroyed after the endpoints.
-class ProviderPair {
- public:
-  virtual ~ProviderPair() = default;
-  virtual verbs::Provider& left() = 0;
-  virtual verbs::Provider& right() = 0;
+// Where providers may differ. The defaults are what an adapter does; a kind says what it does instead.
+struct Traits {
+  bool exact_send_room = true;  // a send queue is full at the depth create_qp told; else: there, or later
+  // Room comes back when a later signaled request has been polled; else: as soon as a request was executed.
+  bool room_by_polling = true;
+  bool flushes_late_receives = true;  // one that is posted in the error state
+  bool needs_its_process = false;     // its NIC stands still while the process is stopped
+  ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;
+  ibv_wc_status too_long_send = IBV_WC_REM_INV_REQ_ERR, too_long_receive = IBV_WC_LOC_LEN_ERR;
+  std::uint8_t timeout = 8, retry_count = 1;  // what a healthy pair never needs
+  std::uint64_t settle_ns = 0;                // how long to look before "nothing came", at least
 };
 
 struct ProviderKind {
   std::string name;
-  std::unique_ptr<ProviderPair> (*make)();  // null: not available here, the tests are skipped
+  Host (*open)(Side side);  // no provider: not to be had here, and the reason was printed; the tests fail
+  Traits traits;
 
+  PairOptions pair_options() const {
+    PairOptions options;
+    options.timeout = traits.timeout;
+    options.retry_count = traits.retry_count;
+    return options;
+  }
   friend void PrintTo(const ProviderKind& kind, std::ostream* out) { *out << kind.name; }  // how GoogleTest says it
 };
+
+// Of this binary: both sides in one process, each side in a process of its own.
+std::vector<ProviderKind> provider_kinds();
+std::vector<ProviderKind> process_kinds();
 
 }  // namespace mesh::contract

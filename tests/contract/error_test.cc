@@ -9,14 +9,8 @@ namespace mesh::contract {
 
 namespace {
 
-int to_error(Endpoint& endpoint) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
-}
-
 TEST_P(Contract, ErrorStateFlushesSignaledOrNot) {
-  PairOptions options;
+  PairOptions options = pair_options();
   options.timeout = 20;  // long: nothing but the flush may end them
   connect_pair(options);
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(post_receive(left_, 100 + i), 0);
@@ -39,15 +33,25 @@ TEST_P(Contract, ErrorStateFlushesSignaledOrNot) {
     EXPECT_EQ(receives[i].status, IBV_WC_WR_FLUSH_ERR);
     EXPECT_EQ(receives[i].wr_id, 100 + i);
   }
+}
+
+TEST_P(Contract, PostedInTheErrorStateIsFlushed) {
+  connect_pair();
+  ASSERT_EQ(to_error(left_), 0);
   SendRequest late = write_request(left_, right_, 50, 8);
   late.wr.send_flags = 0;
   ASSERT_EQ(post(left_, late), 0);
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].status, IBV_WC_WR_FLUSH_ERR);
   ASSERT_EQ(post_receive(left_, 51), 0);
-  const std::vector<ibv_wc> late_send = wait(left_.send_cq, 1);
-  const std::vector<ibv_wc> late_receive = wait(left_.receive_cq, 1);
-  ASSERT_EQ(late_send.size() + late_receive.size(), 2u);
-  EXPECT_EQ(late_send[0].status, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(late_receive[0].status, IBV_WC_WR_FLUSH_ERR);
+  if (!traits().flushes_late_receives) {
+    EXPECT_TRUE(settle(left_.receive_cq).empty()) << "the trait has become wrong";
+    return;
+  }
+  const std::vector<ibv_wc> receives = wait(left_.receive_cq, 1);
+  ASSERT_EQ(receives.size(), 1u);
+  EXPECT_EQ(receives[0].status, IBV_WC_WR_FLUSH_ERR);
 }
 
 TEST_P(Contract, SilentPeerEndsInRetryExceeded) {
@@ -122,7 +126,7 @@ TEST_P(Contract, WrongLocalKeyIsALocalProtectionError) {
   const std::vector<ibv_wc> sends = wait(left_.send_cq, 3);
   ASSERT_EQ(sends.size(), 3u);
   EXPECT_EQ(sends[0].status, IBV_WC_SUCCESS);
-  EXPECT_EQ(sends[1].status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(sends[1].status, traits().wrong_local_key);
   EXPECT_EQ(sends[2].status, IBV_WC_WR_FLUSH_ERR);
 }
 
@@ -140,7 +144,7 @@ TEST_P(Contract, ReceiverNotReadyIsRetriedUntilItIs) {
 }
 
 TEST_P(Contract, ReceiverNeverReadyFailsAfterItsRetries) {
-  PairOptions options;
+  PairOptions options = pair_options();
   options.rnr_retry = 2;
   connect_pair(options);
   SendRequest request = write_request(left_, right_, 1, 8);
@@ -172,14 +176,14 @@ TEST_P(Contract, TooLongASendFailsBothSides) {
   const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
   const std::vector<ibv_wc> receives = wait(right_.receive_cq, 1);
   ASSERT_EQ(sends.size() + receives.size(), 2u);
-  EXPECT_EQ(sends[0].status, IBV_WC_REM_INV_REQ_ERR);
-  EXPECT_EQ(receives[0].status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(sends[0].status, traits().too_long_send);
+  EXPECT_EQ(receives[0].status, traits().too_long_receive);
 }
 
 TEST_P(Contract, PostingNeedsTheRightState) {
-  PairOptions options;
-  ASSERT_TRUE(open_endpoint(left_, providers_->left(), options));
-  ASSERT_TRUE(open_endpoint(right_, providers_->right(), options));
+  PairOptions options = pair_options();
+  ASSERT_TRUE(open_endpoint(left_, left_host_, options));
+  ASSERT_TRUE(open_endpoint(right_, right_host_, options));
   EXPECT_EQ(post(left_, write_request(left_, right_, 1, 8)), EINVAL);
   EXPECT_EQ(post_receive(left_, 1), EINVAL);
   ibv_qp_attr attr{};
@@ -196,8 +200,8 @@ TEST_P(Contract, AfterErrorAndResetItConnectsAgain) {
   attr.qp_state = IBV_QPS_RESET;
   ASSERT_EQ(left_.provider->modify_qp(left_.qp, &attr, IBV_QP_STATE), 0);
   ASSERT_EQ(right_.provider->modify_qp(right_.qp, &attr, IBV_QP_STATE), 0);
-  ASSERT_TRUE(connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, {}));
-  ASSERT_TRUE(connect_endpoint(right_, left_.gid.gid, left_.qp->qp_num, {}));
+  ASSERT_TRUE(connect_endpoint(left_, right_.gid.gid, right_.qp->qp_num, pair_options()));
+  ASSERT_TRUE(connect_endpoint(right_, left_.gid.gid, left_.qp->qp_num, pair_options()));
   left_.memory[0] = std::byte{42};
   ASSERT_EQ(post(left_, write_request(left_, right_, 1, 8)), 0);
   const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
@@ -215,9 +219,6 @@ TEST_P(Contract, DestroyedQueuePairLeavesNoCompletions) {
 }
 
 }  // namespace
-
-std::vector<ProviderKind> provider_kinds();
-std::string kind_name(const ::testing::TestParamInfo<ProviderKind>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Providers, Contract, ::testing::ValuesIn(provider_kinds()), kind_name);
 INSTANTIATE_TEST_SUITE_P(Providers, ContractAccess, ::testing::ValuesIn(provider_kinds()), kind_name);

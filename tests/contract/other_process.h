@@ -1,11 +1,9 @@
 #pragma once
-// An endpoint of a soft fabric in a process of its own, driven by short commands over a socket pair. Forked from the test before
+// An endpoint in a process of its own, driven by short commands over a socket pair. Forked from the test before
 // it has any thread of ours.
 // Thread: the test's.
 
 #include "tests/contract/endpoint_pair.h"
-
-#include "src/soft/soft_provider.h"
 
 #include <sys/types.h>
 
@@ -22,7 +20,7 @@ struct EndpointName {
 
 class OtherProcess {
  public:
-  OtherProcess(const soft::SoftOptions& options, const PairOptions& pair);
+  OtherProcess(const ProviderKind& kind, Side side, const PairOptions& pair);
   ~OtherProcess();  // ends the process
   OtherProcess(const OtherProcess&) = delete;
   OtherProcess& operator=(const OtherProcess&) = delete;
@@ -54,7 +52,7 @@ class OtherProcess {
     ibv_wc wc{};
   };
   class Server;
-  [[noreturn]] static void serve(int fd, soft::SoftOptions options, const PairOptions& pair);
+  [[noreturn]] static void serve(int fd, Host host, const PairOptions& pair);
   Answer ask(const Command& command);
 
   pid_t pid_ = 0;

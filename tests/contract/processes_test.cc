@@ -14,24 +14,14 @@ namespace mesh::contract {
 
 namespace {
 
-constexpr const char* kPair = R"({"name": "pair",
-  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
-            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
-  "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})";
-
-class TwoProcesses : public ::testing::TestWithParam<soft::CopyMode> {
+class TwoProcesses : public ::testing::TestWithParam<ProviderKind> {
  protected:
   void SetUp() override {
-    soft::SoftOptions options;
-    options.fabric = *soft::parse(kPair);
-    options.copy = GetParam();
-    options.host = "b";
-    other_ = std::make_unique<OtherProcess>(options, pair_);  // forks: before we have a thread
-    options.host = "a";
-    Result<std::unique_ptr<soft::SoftProvider>> provider = soft::SoftProvider::open(std::move(options));
-    ASSERT_TRUE(provider.ok());
-    provider_ = std::move(*provider);
-    ASSERT_TRUE(open_endpoint(ours_, *provider_, pair_));
+    pair_ = GetParam().pair_options();
+    other_ = std::make_unique<OtherProcess>(GetParam(), Side::Right, pair_);  // forks: before we have a thread
+    host_ = GetParam().open(Side::Left);
+    ASSERT_NE(host_.provider, nullptr);
+    ASSERT_TRUE(open_endpoint(ours_, host_, pair_));
     ASSERT_TRUE(other_->connect(name()));
     ASSERT_TRUE(connect_endpoint(ours_, other_->name().gid, other_->name().qp_num, pair_));
     for (std::size_t i = 0; i < ours_.memory.size(); ++i) ours_.memory[i] = expected_byte(1, i);
@@ -55,7 +45,7 @@ class TwoProcesses : public ::testing::TestWithParam<soft::CopyMode> {
 
   PairOptions pair_;
   std::unique_ptr<OtherProcess> other_;
-  std::unique_ptr<soft::SoftProvider> provider_;
+  Host host_;
   Endpoint ours_;
 };
 
@@ -128,10 +118,14 @@ TEST_P(TwoProcesses, StoppedPeerIsWaitedFor) {
   other_->stop();
   ASSERT_EQ(post(ours_, to_other(1, 2 << 20)), 0);
   ibv_wc wc{};
-  // Fifty times what a dead peer would get.
-  EXPECT_FALSE(poll_one(ours_.send_cq, &wc, 100'000'000));
-  other_->resume();
-  ASSERT_TRUE(poll_one(ours_.send_cq, &wc));
+  if (GetParam().traits.needs_its_process) {
+    EXPECT_FALSE(poll_one(ours_.send_cq, &wc, 100'000'000)) << "fifty times what a dead peer would get";
+    other_->resume();
+    ASSERT_TRUE(poll_one(ours_.send_cq, &wc));
+  } else {
+    ASSERT_TRUE(poll_one(ours_.send_cq, &wc)) << "an adapter needs no process to write to memory";
+    other_->resume();
+  }
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_TRUE(other_->holds(1, 2 << 20));
 }
@@ -151,40 +145,8 @@ TEST_P(TwoProcesses, AgentTurnsForAProcessThatDoesNot) {
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
 }
 
-std::string mode_name(const ::testing::TestParamInfo<soft::CopyMode>& info) {
-  return info.param == soft::CopyMode::Cells ? "Cells" : "Cma";
-}
-
-INSTANTIATE_TEST_SUITE_P(Copy, TwoProcesses, ::testing::Values(soft::CopyMode::Cma, soft::CopyMode::Cells), mode_name);
-
-class Claims : public ::testing::Test {
- protected:
-  static Result<std::unique_ptr<soft::SoftProvider>> open(const soft::FabricFile& fabric, const std::string& host) {
-    soft::SoftOptions options;
-    options.fabric = fabric;
-    options.host = host;
-    return soft::SoftProvider::open(std::move(options));
-  }
-};
-
-TEST_F(Claims, AHostBelongsToOneProcessAtATime) {
-  const soft::FabricFile fabric = *soft::parse(kPair);
-  soft::SoftOptions options;
-  options.fabric = fabric;
-  options.host = "a";
-  {
-    OtherProcess other(options, {});
-    ASSERT_NE(other.name().qp_num, 0u);
-    EXPECT_EQ(open(fabric, "a").code(), Errc::Exhausted);
-    Result<std::unique_ptr<soft::SoftProvider>> next = open(fabric, "");
-    ASSERT_TRUE(next.ok());
-    EXPECT_EQ((*next)->host_name(), "b");
-    EXPECT_EQ(open(fabric, "").code(), Errc::Exhausted) << "both are taken now";
-  }
-  EXPECT_TRUE(open(fabric, "a").ok()) << "free again";
-  EXPECT_EQ(open(fabric, "zz").code(), Errc::NotFound);
-}
-
 }  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Processes, TwoProcesses, ::testing::ValuesIn(process_kinds()), kind_name);
 
 }  // namespace mesh::contract

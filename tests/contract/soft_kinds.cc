@@ -1,6 +1,7 @@
-// The software fabric under contract, in the ways its bytes can travel. Another provider adds its kinds beside these.
+// The software fabric under contract, in the ways its bytes can travel.
 
-#include "src/soft/soft_provider.h"
+#include "tests/contract/soft_kinds.h"
+
 #include "tests/contract/endpoint_pair.h"
 
 #include <gtest/gtest.h>
@@ -18,47 +19,64 @@ constexpr const char* kShapedPair = R"({"name": "shaped",
             {"name": "b", "nics": [{"name": "mesh0", "address": "fd00::2/64"}]}],
   "links": [{"ends": ["a/mesh0", "b/mesh0"], "gbps": 200, "delay_us": 3, "mtu": 1024, "qp_gbps": 100}]})";
 
-class SoftPair final : public ProviderPair {
- public:
-  SoftPair(const char* text, soft::CopyMode copy, soft::Agent agent) {
-    const Result<soft::FabricFile> fabric = soft::parse(text);
-    left_ = open(*fabric, "a", copy, agent);
-    right_ = open(*fabric, "b", copy, agent);
-  }
-  bool good() const { return left_ != nullptr && right_ != nullptr; }
-  verbs::Provider& left() override { return *left_; }
-  verbs::Provider& right() override { return *right_; }
+// Parsed once: the text of another parse, or in another process, would be another fabric.
+const soft::FabricFile& pair_fabric() {
+  static const soft::FabricFile fabric = *soft::parse(kPair);
+  return fabric;
+}
+const soft::FabricFile& shaped_fabric() {
+  static const soft::FabricFile fabric = *soft::parse(kShapedPair);
+  return fabric;
+}
 
- private:
-  static std::unique_ptr<soft::SoftProvider> open(const soft::FabricFile& fabric, const char* host, soft::CopyMode copy,
-                                                  soft::Agent agent) {
-    soft::SoftOptions options;
-    options.fabric = fabric;
-    options.host = host;
-    options.copy = copy;
-    options.agent = agent;
-    Result<std::unique_ptr<soft::SoftProvider>> provider = soft::SoftProvider::open(std::move(options));
-    EXPECT_TRUE(provider.ok());
-    return provider.ok() ? std::move(*provider) : nullptr;
-  }
-  std::unique_ptr<soft::SoftProvider> left_, right_;
-};
+soft::SoftOptions options_for(const soft::FabricFile& fabric, const std::string& host) {
+  soft::SoftOptions options;
+  options.fabric = fabric;
+  options.host = host;
+  return options;
+}
+
+Host open_host(soft::SoftOptions options) {
+  Result<std::unique_ptr<soft::SoftProvider>> provider = soft::SoftProvider::open(std::move(options));
+  EXPECT_TRUE(provider.ok());
+  return {provider.ok() ? std::move(*provider) : nullptr, "mesh0"};
+}
+
+const char* host_of(Side side) { return side == Side::Left ? "a" : "b"; }
 
 template <soft::CopyMode kCopy, soft::Agent kAgent>
-std::unique_ptr<ProviderPair> make_pair() {
-  return std::make_unique<SoftPair>(kPair, kCopy, kAgent);
+Host open_pair(Side side) {
+  soft::SoftOptions options = options_for(pair_fabric(), host_of(side));
+  options.copy = kCopy;
+  options.agent = kAgent;
+  return open_host(std::move(options));
 }
-std::unique_ptr<ProviderPair> make_shaped() {
-  return std::make_unique<SoftPair>(kShapedPair, soft::CopyMode::Auto, soft::Agent::None);
+
+Host open_shaped(Side side) {
+  soft::SoftOptions options = options_for(shaped_fabric(), host_of(side));
+  options.agent = soft::Agent::None;
+  return open_host(std::move(options));
 }
 
 }  // namespace
 
+Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
+  return soft::SoftProvider::open(options_for(pair_fabric(), host));
+}
+
 std::vector<ProviderKind> provider_kinds() {
-  return {{"SoftMemory", make_pair<soft::CopyMode::Auto, soft::Agent::None>},
-          {"SoftCells", make_pair<soft::CopyMode::Cells, soft::Agent::None>},
-          {"SoftAgent", make_pair<soft::CopyMode::Auto, soft::Agent::Thread>},
-          {"SoftShaped", make_shaped}};
+  return {{"SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>, {}},
+          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>, {}},
+          {"SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>, {}},
+          {"SoftShaped", open_shaped, {}}};
+}
+
+std::vector<ProviderKind> process_kinds() {
+  static_cast<void>(pair_fabric());  // before anything forks
+  Traits traits;
+  traits.needs_its_process = true;
+  return {{"SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>, traits},
+          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>, traits}};
 }
 
 }  // namespace mesh::contract
