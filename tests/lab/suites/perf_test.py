@@ -1,0 +1,95 @@
+"""mesh_perf over rdma between lab hosts: what the table is called, that every byte is right, both halves of a cable, one and more
+queue pairs, inline or not; and the collectives in a triangle, in whatever order its cables are plugged. Figures are printed, not
+judged: an emulated host says nothing about a real one."""
+
+import re
+import sys
+
+sys.dont_write_bytecode = True
+import lab_case
+
+LABEL = "rdma (soft-RoCE, emulated)"
+ROW = re.compile(r"^ +(\d+) +\d+ +\w+ +\w+ +-1 +([0-9.]+) +([0-9.]+) +([0-9.]+) +(\d+)")
+
+
+def rows(lab):
+    """Of rank 0's tables: (bytes, time in us, GB/s, wrong)."""
+    found = [ROW.match(line) for line in lab.lines("a")]
+    return [(int(row[1]), float(row[2]), float(row[3]), int(row[5])) for row in found if row]
+
+
+def tell(text):
+    print("  %s: %s" % (LABEL, text), file=sys.stderr)
+
+
+class Perf(lab_case.LabCase):
+    def setUp(self):
+        self.perf = lab_case.built("perf/mesh_perf/mesh_perf")
+
+    def good_rows(self, lab, count):
+        self.assertEqual(lab.code, 0)
+        found = rows(lab)
+        self.assertEqual(len(found), count)
+        self.assertEqual([row[3] for row in found], [0] * count, "wrong data")
+        return found
+
+    def test_inline_and_queue_pairs(self):
+        script = """
+        for inline in 0 220; do
+          NCCL_MESH_QPS=1 NCCL_MESH_INLINE=$inline %(perf)s sendrecv --fabric rdma -b 8 -e 8 -n 200 -w 20 -c 1 || exit
+        done
+        for qps in 1 2 4; do
+          NCCL_MESH_QPS=$qps %(perf)s sendrecv --one-way --fabric rdma -b 1M -e 1M -n 30 -w 2 -c 1 || exit
+        done""" % {"perf": self.perf}
+        lab = self.run_lab("pair", script)
+        found = self.good_rows(lab, 5)
+        self.assertEqual(sum(LABEL in line for line in lab.lines("a")), 5, "the tables are not labelled")
+        for (_, time_us, _, _), inline in zip(found[:2], (0, 220)):
+            tell("8 B both ways, 1 queue pair, NCCL_MESH_INLINE=%d: %.0f us" % (inline, time_us))
+        for (_, _, rate, _), qps in zip(found[2:], (1, 2, 4)):
+            tell("1 MiB one way, NCCL_MESH_QPS=%d: %.1f MB/s" % (qps, rate * 1000))
+
+    def test_both_halves_of_a_cable_carry_one_connection(self):
+        script = """
+        figures() { for half in mesh0 mesh1; do
+          echo "$1 $half $(cat /sys/class/net/$half/statistics/tx_bytes) $(cat /sys/class/infiniband/rxe_$half/ports/1/hw_counters/sent_pkts)"
+        done; }
+        figures before
+        %s sendrecv --one-way --channels 1 --fabric rdma -b 1M -e 1M -n 40 -w 2 -c 1 -v
+        code=$?
+        figures after
+        exit $code""" % self.perf
+        lab = self.run_lab("pair2", script)
+        self.good_rows(lab, 1)
+        sent = {}
+        for line in lab.lines("a"):
+            words = line.split()
+            if words and words[0] in ("before", "after"):
+                sign = 1 if words[0] == "after" else -1
+                for kind, value in zip(("bytes", "packets"), words[2:]):
+                    sent[words[1], kind] = sent.get((words[1], kind), 0) + sign * int(value)
+        for kind in ("bytes", "packets"):
+            first, second = sent["mesh0", kind], sent["mesh1", kind]
+            tell("two halves of one cable, one connection: %d and %d %s" % (first, second, kind))
+            self.assertGreater(min(first, second), 0)
+            self.assertLess(abs(first - second) / max(first, second), 0.10, kind)
+
+    def test_triangle_cabled_in_every_order(self):
+        # The order of a host's devices is that of their names: they are made again under each other's name.
+        script = """
+        swap() { for i in 0 1; do rdma link del rxe_mesh$i || exit; done
+                 for i in 0 1; do rdma link add rxe_mesh$i type rxe netdev mesh$((i ^ $1)) || exit; done; }
+        for order in 0 1 2 3 4 5 6 7; do
+          swap $(((order >> RANK) & 1))
+          export MESH_RENDEZVOUS=a:$((29500 + order))
+          echo "order $order"
+          %s alltoall --fabric rdma -b 16K -e 16K -n 2 -w 1 -c 1 || exit
+        done
+        export MESH_RENDEZVOUS=a:29600
+        %s all_reduce --fabric rdma -b 1K -e 256K -f 16 -n 2 -w 1 -c 1""" % (self.perf, self.perf)
+        lab = self.run_lab("triangle", script)
+        self.good_rows(lab, 8 + 3)
+
+
+if __name__ == "__main__":
+    lab_case.main()
