@@ -2,6 +2,8 @@
 
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/soft_fabric.h"
+#include "perf/driver/world.h"
+#include "tests/e2e/cluster.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 namespace mesh::e2e {
 namespace {
@@ -17,7 +21,6 @@ namespace {
 // What the fabric says at finalize when a receiver was not ready even once: a mistake of the plugin's protocol.
 constexpr const char* kNotReady = "receiver-not-ready";
 constexpr std::size_t kNowhere = std::string::npos;
-constexpr const char* kRankFlag = "--scenario-rank";
 
 std::vector<const Scenario*>& scenarios() {
   static std::vector<const Scenario*> known;
@@ -55,6 +58,28 @@ int run_rank(char** argv) {
   return 0;
 }
 
+std::string fabric_text(const RunOptions& options) {
+  if (!options.fabric_text.empty()) return options.fabric_text;
+  std::stringstream text;
+  text << std::ifstream(MESH_FABRIC_DIR "/" + options.fabric).rdbuf();
+  return text.str();
+}
+
+void skip(const std::string& reason) { GTEST_SKIP() << reason; }
+
+std::vector<RankEnd> run_between_hosts(Cluster& cluster, const Scenario& scenario, const RunOptions& options) {
+  const auto wanted = Shape::of_fabric(fabric_text(options), options.hosts);
+  if (!wanted.ok() || (!options.fabric_text.empty() && options.software_only.empty())) {
+    ADD_FAILURE() << "no fabric, or one of its own without a reason why only the software fabric can be it";
+    return {};
+  }
+  Placement placement = place(*wanted, cluster.shape());
+  if (!options.software_only.empty()) placement = {{}, "needs the software fabric: " + options.software_only};
+  if (!placement.ranks.empty()) return cluster.run(scenario, options, placement.ranks);
+  skip(placement.reason);
+  return {};
+}
+
 }  // namespace
 
 void require(bool condition, const std::string& what) {
@@ -85,6 +110,7 @@ Scenario::Scenario(const char* scenario_name, ScenarioFunction function) : name(
 }
 
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
+  if (current_cluster() != nullptr) return run_between_hosts(*current_cluster(), scenario, options);
   auto fabric = options.fabric_text.empty() ? driver::SoftFabric::open(MESH_FABRIC_DIR "/" + options.fabric, options.hosts)
                                             : driver::SoftFabric::make(options.fabric_text, options.hosts);
   auto rendezvous = driver::open_loopback_rendezvous();
@@ -106,14 +132,14 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
     EXPECT_TRUE(launcher.start(spec).ok());
   }
   rendezvous->socket.reset();
-  const auto patience = std::chrono::duration<double>(options.timeout) * slowness();
-  launcher.wait({.timeout = std::chrono::duration_cast<driver::milliseconds>(patience)});
+  launcher.wait({.timeout = scaled(options.timeout)});
   std::vector<RankEnd> ranks(launcher.count());
   for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = {launcher.end(i), !launcher.running(i), launcher.output(i)};
   return ranks;
 }
 
 void expect_success(const std::vector<RankEnd>& ranks) {
+  if (testing::Test::IsSkipped()) return;
   bool good = !ranks.empty();
   for (const RankEnd& rank : ranks) good = good && rank.finished && rank.end.success() && rank.output.find(kNotReady) == kNowhere;
   EXPECT_TRUE(good) << dump(ranks);
@@ -124,6 +150,7 @@ void expect_run(const Scenario& scenario, const RunOptions& options) { expect_su
 void expect_run_says(const Scenario& scenario, const RunOptions& options, const std::string& sentence) {
   const std::vector<RankEnd> ranks = run(scenario, options);
   expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
   const bool said =
       std::any_of(ranks.begin(), ranks.end(), [&](const RankEnd& rank) { return rank.output.find(sentence) != std::string::npos; });
   EXPECT_TRUE(said) << "nobody said \"" << sentence << "\"\n" << dump(ranks);
@@ -137,20 +164,15 @@ double figure(const RankEnd& rank, const std::string& name) {
   return at == std::string::npos ? std::nan("") : std::strtod(rank.output.c_str() + at + key.size(), nullptr);
 }
 
-double slowness() noexcept {
-#if defined(__SANITIZE_ADDRESS__)
-  return 4;
-#elif defined(__SANITIZE_THREAD__)
-  return 10;
-#else
-  return 1;
-#endif
-}
-
 int scenario_main(int argc, char** argv) {
   if (argc == 8 && std::strcmp(argv[1], kRankFlag) == 0) return run_rank(argv + 2);
   testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  std::string why;
+  const auto world = driver::find_world({}, process_environment(), why);
+  if (!world.ok()) std::fprintf(stderr, "e2e: %s\n", why.c_str());
+  if (!world.ok()) return 1;
+  const bool alone = world.value().rendezvous.empty() || GTEST_FLAG_GET(list_tests);
+  return alone ? RUN_ALL_TESTS() : run_cluster_tests(world.value());
 }
 
 }  // namespace mesh::e2e

@@ -1,6 +1,7 @@
 #pragma once
-// An end-to-end test: one function that every rank of a run executes in a process of its own, as hosts of a software fabric.
-// The test binary starts itself again for each rank and judges how they ended and what they printed.
+// An end-to-end test: one function that every rank of a run executes in a process of its own. The test binary starts itself
+// again for each rank and judges how they ended and what they printed: all of them as hosts of a software fabric, or, started
+// with a rendezvous once per host of a cluster (perf/driver/world.h), one on each.
 // Thread: main. Every wait has a deadline, so that a hang is a failure.
 
 #include "perf/driver/bootstrap.h"
@@ -8,6 +9,7 @@
 #include "perf/driver/connection_set.h"
 #include "perf/driver/launcher.h"
 #include "perf/driver/net_api.h"
+#include "tests/e2e/pace.h"
 
 #include <chrono>
 #include <memory>
@@ -18,7 +20,7 @@
 
 namespace mesh::e2e {
 
-inline constexpr driver::milliseconds kPatience{20000};
+inline constexpr const char* kRankFlag = "--scenario-rank";
 
 // Ends the rank with a sentence on stderr and a bad exit status.
 class Failure : public std::runtime_error {
@@ -64,6 +66,7 @@ struct RunOptions {
   std::string fabric_text{};         // instead of a file
   std::vector<std::string> hosts{};  // empty: every host of the fabric
   std::string argument{};            // for the scenario
+  std::string software_only{};       // why it makes no sense between real hosts; needed beside a fabric_text
   std::vector<std::pair<std::string, std::string>> environment{};
   std::chrono::seconds timeout{60};
 };
@@ -74,10 +77,11 @@ struct RankEnd {
   std::string output;
 };
 
-// Runs the scenario in one process per host.
+// Runs the scenario in one process per host. Where it cannot run on this cluster the test is skipped with the reason, and
+// nobody has ended.
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options);
 
-// Everybody ended well, no receiver was ever not ready; otherwise the outputs are shown.
+// Everybody ended well, no receiver was ever not ready; otherwise the outputs are shown. A skipped test stays skipped.
 void expect_success(const std::vector<RankEnd>& ranks);
 // run() and expect_success().
 void expect_run(const Scenario& scenario, const RunOptions& options = {});
@@ -87,9 +91,6 @@ void expect_run_says(const Scenario& scenario, const RunOptions& options, const 
 // Figures out of a rank's output: lines "e2e: name=value".
 void report_figure(const std::string& name, double value);
 double figure(const RankEnd& rank, const std::string& name);  // NaN: not there
-
-// Sanitizers slow everything down; bars on time are scaled by this.
-double slowness() noexcept;
 
 int scenario_main(int argc, char** argv);
 

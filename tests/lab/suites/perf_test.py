@@ -51,9 +51,12 @@ class Perf(lab_case.LabCase):
 
     def test_both_halves_of_a_cable_carry_one_connection(self):
         script = """
-        figures() { for half in mesh0 mesh1; do
-          echo "$1 $half $(cat /sys/class/net/$half/statistics/tx_bytes) $(cat /sys/class/infiniband/rxe_$half/ports/1/hw_counters/sent_pkts)"
-        done; }
+        figures() {
+          local half verbs=/sys/class/infiniband
+          for half in mesh0 mesh1; do
+            echo $1 $half $(cat /sys/class/net/$half/statistics/tx_bytes $verbs/rxe_$half/ports/1/hw_counters/sent_pkts)
+          done
+        }
         figures before
         %s sendrecv --one-way --channels 1 --fabric rdma -b 1M -e 1M -n 40 -w 2 -c 1 -v
         code=$?
