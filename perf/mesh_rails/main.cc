@@ -1,0 +1,90 @@
+// mesh_rails: loads the plugin as NCCL does and prints the rails NCCL would be offered on this host.
+#include "perf/driver/plugin_log.h"
+#include "perf/mesh_rails/report.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+namespace {
+
+using mesh::driver::kNetSuccess;
+using mesh::driver::NetApi;
+using mesh::driver::PluginLog;
+
+struct Options {
+  std::string plugin = MESH_PLUGIN_FILE;
+  int net_version = mesh::driver::kNetVersionMax;
+  bool as_json = false;
+  bool verbose = false;
+};
+
+constexpr const char* kFooter =
+    "Settings of the plugin are taken from the environment, as in a job: NCCL_IB_HCA and NCCL_IB_GID_INDEX choose ports and\n"
+    "GIDs; NCCL_MESH_FABRIC=soft:FILE with NCCL_MESH_HOST=NAME shows a host of the software fabric.\n"
+    "Exit status: 0 there is a rail; 1 there is none, or the plugin cannot be loaded; 2 wrong usage.";
+
+int fail(const char* what, const std::string& why) {
+  std::fprintf(stderr, "mesh_rails: %s: %s\n", what, why.c_str());
+  return 1;
+}
+
+// Empty where the plugin refused to start; its log has the reason.
+int fill(NetApi& api, mesh::rails::Report& report) {
+  void* context = nullptr;
+  if (api.init(1, &context) != kNetSuccess) return kNetSuccess;
+  int count = 0;
+  int result = api.devices(&count);
+  for (int index = 0; index < count && result == kNetSuccess; ++index) {
+    mesh::rails::Rail& rail = report.rails.emplace_back();
+    rail.index = index;
+    result = api.properties(index, &rail.properties);
+  }
+  const int closed = api.finalize(context);
+  return result != kNetSuccess ? result : closed;
+}
+
+int run(const Options& options) {
+  PluginLog& log = PluginLog::instance();
+  log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings, "mesh_rails: ");
+  std::string error;
+  const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, options.net_version, error);
+  if (api == nullptr) return fail("no plugin", error);
+  mesh::rails::Report report;
+  report.plugin = std::string(api->name()) + " (ncclNet v" + std::to_string(api->version()) + ")";
+  if (const int result = fill(*api, report); result != kNetSuccess)
+    return fail("the plugin's answer", mesh::driver::net_result_name(result));
+  const std::vector<std::string> lines = log.lines();
+  report.unused = mesh::rails::unused_line(lines);
+  for (const std::string& line : lines) {
+    std::optional<mesh::rails::RailLine> parsed = mesh::rails::parse_rail_line(line);
+    const auto at = static_cast<std::size_t>(parsed ? parsed->index : -1);
+    if (at < report.rails.size() && parsed->name == report.rails[at].properties.name) report.rails[at].line = std::move(parsed);
+  }
+  std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(), stdout);
+  if (!report.rails.empty()) return 0;
+  // Other reasons (no libibverbs) are among the plugin's few lines; its warnings are out already.
+  if (report.unused.empty() && log.warnings() == 0 && !options.verbose)
+    for (const std::string& line : lines) std::fprintf(stderr, "mesh_rails: %s\n", line.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Shows the RDMA ports (rails) that nccl-mesh offers NCCL on this host, and why the others are not used.",
+               "mesh_rails");
+  app.footer(kFooter);
+  app.add_flag("--json", options.as_json, "Print JSON");
+  app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
+  app.add_option("--plugin", options.plugin, "The plugin's library");
+  app.add_option("--net-version", options.net_version, "ncclNet version to ask with")
+      ->check(CLI::Range(mesh::driver::kNetVersionMin, mesh::driver::kNetVersionMax));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return run(options);
+}

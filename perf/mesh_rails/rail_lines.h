@@ -1,0 +1,32 @@
+#pragma once
+// Reads the plugin's own INFO lines about rails: NCCL's interface has no field for addresses, GIDs and MTU, the log has.
+// Thread: any (values).
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mesh::rails {
+
+struct GidAddress {
+  std::string address;  // with its prefix, "10.0.12.1/24"
+  int gid_index = -1;
+};
+
+// What "rail 0 mlx5_0:1: 10.0.12.1/24, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, NUMA node 1, PCI 0000:01:00.0" says.
+struct RailLine {
+  int index = -1;
+  std::string name;                   // "mlx5_0:1"
+  std::vector<GidAddress> addresses;  // the preferred one first
+  std::string gid_type;
+  int mtu = 0;
+  int numa_node = -1;
+  std::string pci;  // "none" without a PCI parent
+};
+
+std::optional<RailLine> parse_rail_line(const std::string& line);
+
+// "ports not used: a:1 is down, ..." or "no usable rail on HOST ...: ...", which the plugin says at most once; empty: neither.
+std::string unused_line(const std::vector<std::string>& lines);
+
+}  // namespace mesh::rails

@@ -1,0 +1,91 @@
+#include "perf/mesh_rails/report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+
+namespace mesh::rails {
+namespace {
+
+constexpr std::size_t kColumns = 9;
+using Cells = std::array<std::string, kColumns>;
+
+// Digits enough to tell 2.5 from 25, and no more.
+std::string speed_text(int mbps) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%g", mbps / 1000.0);
+  return text.data();
+}
+
+std::string guid_text(std::uint64_t guid) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(guid));
+  return text.data();
+}
+
+// The first row of a rail tells everything, further ones its further addresses.
+std::vector<Cells> rows_of(const Rail& rail) {
+  Cells first{std::to_string(rail.index),     rail.properties.name, "?", "?", speed_text(rail.properties.speed_mbps), "?", "?", "?",
+              guid_text(rail.properties.guid)};
+  if (!rail.line) return {first};
+  first[5] = std::to_string(rail.line->mtu);
+  first[6] = rail.line->numa_node < 0 ? "none" : std::to_string(rail.line->numa_node);
+  first[7] = rail.line->pci;
+  std::vector<Cells> rows{first};
+  for (std::size_t i = 0; i < rail.line->addresses.size(); ++i) {
+    if (i > 0) rows.emplace_back();
+    rows.back()[2] = rail.line->addresses[i].address;
+    rows.back()[3] = rail.line->gid_type + " at " + std::to_string(rail.line->addresses[i].gid_index);
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string table(const Report& report) {
+  std::vector<Cells> rows{{"#", "rail", "address", "GID", "Gb/s", "MTU", "NUMA", "PCI", "guid"}};
+  for (const Rail& rail : report.rails) {
+    for (Cells& cells : rows_of(rail)) rows.push_back(std::move(cells));
+  }
+  std::array<std::size_t, kColumns> widths{};
+  for (const Cells& cells : rows) {
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], cells[i].size());
+  }
+  std::string text = report.plugin + "\n";
+  if (report.rails.empty()) rows.clear();
+  for (const Cells& cells : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < kColumns; ++i) line += cells[i] + std::string(widths[i] + 2 - cells[i].size(), ' ');
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return report.unused.empty() ? text : text + report.unused + "\n";
+}
+
+std::string json(const Report& report) {
+  nlohmann::ordered_json root;
+  root["plugin"] = report.plugin;
+  root["rails"] = nlohmann::ordered_json::array();
+  for (const Rail& rail : report.rails) {
+    nlohmann::ordered_json each{{"index", rail.index},
+                                {"name", rail.properties.name},
+                                {"port", rail.properties.port},
+                                {"speed_mbps", rail.properties.speed_mbps},
+                                {"pci_path", rail.properties.pci_path},
+                                {"guid", guid_text(rail.properties.guid)}};
+    if (rail.line) {
+      each["mtu"] = rail.line->mtu;
+      each["numa_node"] = rail.line->numa_node;
+      each["gid_type"] = rail.line->gid_type;
+      for (const GidAddress& one : rail.line->addresses)
+        each["addresses"].push_back({{"address", one.address}, {"gid_index", one.gid_index}});
+    }
+    root["rails"].push_back(std::move(each));
+  }
+  root["unused"] = report.unused;
+  return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace mesh::rails

@@ -1,0 +1,30 @@
+#pragma once
+// What mesh_rails prints: a table for people, JSON for programs.
+// Thread: one owner.
+
+#include "perf/driver/net_api.h"
+#include "perf/mesh_rails/rail_lines.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mesh::rails {
+
+// One device as NCCL is told of it, and what the plugin's log adds.
+struct Rail {
+  int index = 0;
+  driver::NetProperties properties;
+  std::optional<RailLine> line;
+};
+
+struct Report {
+  std::string plugin;  // its name and interface version, "Mesh (ncclNet v12)"
+  std::vector<Rail> rails;
+  std::string unused;
+};
+
+std::string table(const Report& report);
+std::string json(const Report& report);
+
+}  // namespace mesh::rails
