@@ -1,5 +1,5 @@
 # The Debian packages the project builds and tests with, in one place, and the function that installs what is missing.
-# Sourced by tests/run and perf/run.
+# Sourced by tests/run, perf/run and tests/lab/run.
 
 MESH_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config binutils
@@ -8,20 +8,27 @@ MESH_PACKAGES=(
   clang-tidy clang-format python3
 )
 
-mesh_missing_packages() {
+# Hosts with kernel verbs, and other people's RDMA programs and launchers to compare with on them.
+MESH_LAB_PACKAGES=(
+  qemu-system-x86 busybox-static kmod iproute2 procps python3
+  libibverbs1 ibverbs-providers ibverbs-utils perftest
+  openssh-client dropbear-bin openmpi-bin
+)
+
+mesh_missing_packages() { # PACKAGE...
   local package
-  for package in "${MESH_PACKAGES[@]}"; do
+  for package in "$@"; do
     dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
   done
 }
 
-mesh_install_packages() {
+mesh_install_packages() { # PACKAGE...
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    echo "This is no Debian system; install by its own means: ${MESH_PACKAGES[*]}" >&2
+    echo "This is no Debian system; install by its own means: $*" >&2
     return 0
   fi
   local missing=()
-  mapfile -t missing < <(mesh_missing_packages)
+  mapfile -t missing < <(mesh_missing_packages "$@")
   if ((${#missing[@]} == 0)); then return 0; fi
   local root=()
   if ((EUID != 0)); then
@@ -31,7 +38,7 @@ mesh_install_packages() {
     fi
     root=(sudo -n)
   fi
-  echo "Installing ${missing[*]}"
+  echo "Installing ${missing[*]}" >&2
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update </dev/null
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" </dev/null >/dev/null
 }
