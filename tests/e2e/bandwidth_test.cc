@@ -1,6 +1,7 @@
 // Bars on speed, measured by mesh_perf on the software fabric: model rates against the model's own link, memory speed against
 // this host's memcpy in the same run.
 #include "perf/driver/launcher.h"
+#include "perf/driver/world.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -77,18 +78,26 @@ double best_share(const std::string& qps, const std::string& fabric, double enou
   return best;
 }
 
-TEST(Bandwidth, OneQueuePairGivesItsCap) { EXPECT_NEAR(best_share("1", kCapped, 0.62) * kWireOverPayload, 0.64, 0.02); }
+class Bandwidth : public testing::Test {
+ protected:
+  void SetUp() override {
+    const bool between_hosts = !driver::variable(process_environment(), "MESH_RENDEZVOUS").empty();
+    if (between_hosts) GTEST_SKIP() << "needs the software fabric: the bars are those of modelled links and of one host's memory";
+  }
+};
 
-TEST(Bandwidth, FourQueuePairsFillTheLink) { EXPECT_GE(best_share("4", kCapped, 0.95), 0.95); }
+TEST_F(Bandwidth, OneQueuePairGivesItsCap) { EXPECT_NEAR(best_share("1", kCapped, 0.62) * kWireOverPayload, 0.64, 0.02); }
 
-TEST(Bandwidth, OneQueuePairFillsALinkWithoutCap) {
+TEST_F(Bandwidth, FourQueuePairsFillTheLink) { EXPECT_GE(best_share("4", kCapped, 0.95), 0.95); }
+
+TEST_F(Bandwidth, OneQueuePairFillsALinkWithoutCap) {
   const std::string fabric = without_cap(kCapped);
   EXPECT_GE(best_share("1", fabric, 0.95), 0.95);
   std::remove(fabric.c_str());
 }
 
 // One way, so that one thread copies at a time, as in the yardstick.
-TEST(Bandwidth, PairReachesHalfOfMemcpy) {
+TEST_F(Bandwidth, PairReachesHalfOfMemcpy) {
   double best = 0;
   for (int attempt = 0; attempt < kAttempts && best < 0.5; ++attempt) {
     const Measured measured = measure("4", {"--one-way", "--fabric", kPair, "-n", "2000", "--memcpy"});

@@ -1,6 +1,7 @@
 // Connections: in every order, many of them, to oneself, to nobody, and past strangers.
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/stream.h"
+#include "src/topo/subnet.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/process_figures.h"
 #include "tests/e2e/raw.h"
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <sstream>
 #include <vector>
 
 namespace mesh::e2e {
@@ -41,7 +43,7 @@ const Scenario kBothAtOnce("both_at_once", [](Peer& peer) {
   const int other = 1 - peer.rank();
   for (int round = 0; round < 5; ++round) {
     driver::ConnectionSet connections(*communicator);
-    require_success(connections.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = kPatience}),
+    require_success(connections.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = patience()}),
                     "connect");
     move_over_all(*communicator, connections, 1);
     peer.barrier();
@@ -61,7 +63,7 @@ const Scenario kToOneself("to_oneself", [](Peer& peer) {
   require_success(api->listen(context, 0, handle.data(), &listening), "listen");
   void* send_comm = nullptr;
   void* recv_comm = nullptr;
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + patience();
   while (send_comm == nullptr || recv_comm == nullptr) {
     require(std::chrono::steady_clock::now() < end, "connecting to oneself takes for ever");
     if (send_comm == nullptr) require_success(api->connect(context, 0, handle.data(), &send_comm), "connect");
@@ -111,10 +113,10 @@ const Scenario kSixtyFour("sixty_four", [](Peer& peer) {
   const auto communicator = open_communicator(*api);
   const int other = 1 - peer.rank();
   driver::ConnectionSet first(*communicator);
-  require_success(first.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = kPatience}), "connect");
+  require_success(first.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = patience()}), "connect");
   const QueuePairs with_one = queue_pairs_said();
   driver::ConnectionSet rest(*communicator);
-  require_success(rest.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .channels = 63, .timeout = kPatience}),
+  require_success(rest.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .channels = 63, .timeout = patience()}),
                   "connect");
   const QueuePairs with_all = queue_pairs_said();
   require(with_one.newest > 0, "the plugin did not say how many queue pairs it has");
@@ -132,7 +134,7 @@ const Scenario kManyChannels("many_channels", [](Peer& peer) {
   peer.barrier();
   const auto begin = std::chrono::steady_clock::now();
   driver::ConnectionSet connections(*communicator);
-  driver::ConnectionPlan plan{.send_to = {}, .recv_from = {}, .channels = 512, .timeout = kPatience};
+  driver::ConnectionPlan plan{.send_to = {}, .recv_from = {}, .channels = 512, .timeout = patience()};
   (peer.rank() == 0 ? plan.send_to : plan.recv_from).push_back(1 - peer.rank());
   require_success(connections.connect(peer.bootstrap(), plan), "connect");
   report_figure("seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
@@ -187,7 +189,7 @@ const Scenario kRandomHandle("random_handle", [](Peer& peer) {
     for (std::byte& byte : handle) byte = static_cast<std::byte>(random());
     // A fresh handle's last bytes are zero; with them it is judged by its head, else by the stage it pretends to be in.
     if (round % 2 == 0) std::fill(handle.begin() + 112, handle.end(), std::byte{0});
-    const driver::CommOutcome outcome = communicator->start_connect(handle, kPatience).get();
+    const driver::CommOutcome outcome = communicator->start_connect(handle, patience()).get();
     require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout, "random bytes passed as a handle");
     require(outcome.comm == nullptr, "a comm came out of random bytes");
   }
@@ -213,7 +215,7 @@ const Scenario kStrangers("strangers", [](Peer& peer) {
   const std::string garbage(5000, '\xa7');
   const std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
   for (int i = 0; i < 32; ++i) {
-    auto socket = driver::connect_to(handshake_address(), std::chrono::steady_clock::now() + kPatience);
+    auto socket = driver::connect_to(handshake_address(), std::chrono::steady_clock::now() + patience());
     require(socket.ok(), "no TCP connection to the listener");
     const std::string& said = i % 4 == 0 ? garbage : http;
     const std::size_t bytes = i % 4 == 1 ? 0 : i % 4 == 2 ? 6 : said.size();  // nothing, half a header, or all
@@ -227,6 +229,30 @@ const Scenario kStrangers("strangers", [](Peer& peer) {
 });
 TEST(BadInput, StrangersOnTheListenerDoNotStopAConnect) { expect_run(kStrangers); }
 
+// The subnets of our rails, as the lines "rail 0 mesh0:1: 10.0.12.1/24, ..." have their addresses.
+std::string own_subnets() {
+  std::string subnets;
+  for (const std::string& line : PluginLog::instance().lines()) {
+    const std::size_t rail = line.find("rail ");
+    const std::size_t comma = line.find(", ");
+    const std::size_t slash = line.rfind('/', comma);
+    if (rail == std::string::npos || comma == std::string::npos || slash == std::string::npos) continue;
+    const std::size_t begin = line.rfind(' ', slash) + 1;
+    const auto address = SocketAddress::from_text(line.substr(begin, slash - begin));
+    if (address.ok()) subnets += topo::subnet_text({*address, std::atoi(line.c_str() + slash + 1)}) + "\n";
+  }
+  return subnets;
+}
+
+// Every line of `subnets` is in the line.
+bool names_all(const std::string& line, const std::string& subnets) {
+  std::istringstream each(subnets);
+  for (std::string subnet; std::getline(each, subnet);) {
+    if (line.find(subnet) == std::string::npos) return false;
+  }
+  return true;
+}
+
 const Scenario kNoSubnet("no_subnet", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
@@ -234,16 +260,18 @@ const Scenario kNoSubnet("no_subnet", [](Peer& peer) {
   require_success(communicator->listen(listening), "listen");
   const std::string own(reinterpret_cast<const char*>(listening.handle.data()), listening.handle.size());
   const std::vector<std::string> handles = peer.all_gather(own);
+  const std::vector<std::string> subnets = peer.all_gather(own_subnets());
   if (peer.rank() == 0) {
+    require(!subnets[0].empty() && !subnets[1].empty(), "the plugin did not say which rails it has");
     driver::NetHandle remote;
     std::memcpy(remote.data(), handles[1].data(), remote.size());
-    const driver::CommOutcome outcome = communicator->start_connect(remote, kPatience).get();
+    const driver::CommOutcome outcome = communicator->start_connect(remote, patience()).get();
     require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
             "a peer out of reach was not refused");
     require(outcome.comm == nullptr, "a comm to a peer out of reach");
     const std::vector<std::string> lines = PluginLog::instance().lines();
-    const bool named = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-      return line.find("10.0.12.") != std::string::npos && line.find("10.0.23.") != std::string::npos;
+    const bool named = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find("share no subnet") != std::string::npos && names_all(line, subnets[0]) && names_all(line, subnets[1]);
     });
     require(named, "no line names both sides' subnets");
   }

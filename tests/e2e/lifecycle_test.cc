@@ -40,7 +40,7 @@ const Scenario kCyclesScenario("cycles", [](Peer& peer) {
       const auto api = peer.load(std::stoi(peer.argument()));
       const auto communicator = open_communicator(*api);
       Line line(peer, *communicator, {.bytes = 1 << 20});
-      stream(line, {.count = 50, .bytes = 100000});
+      stream(line, {.count = trimmed(50), .bytes = 100000});
       peer.barrier();
       line.close();
       require_success(communicator->close(), "finalize");

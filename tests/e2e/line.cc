@@ -45,7 +45,7 @@ Line::Line(Peer& peer, driver::Communicator& communicator, const LineOptions& op
   driver::ConnectionPlan plan;
   if (sends_) plan.send_to = {1};
   if (peer.rank() == 1) plan.recv_from = {0};
-  plan.timeout = options.patience;
+  plan.timeout = scaled(options.patience);
   require_success(connections_.connect(peer.bootstrap(), plan), "connecting");
   comm_ = sends_ ? connections_.send(0) : connections_.recv(0);
   memory_ = driver::Registered(communicator, comm_, options.bytes);
@@ -64,8 +64,7 @@ Line::~Line() {
 }
 
 void Line::wait() {
-  const auto patience = std::chrono::duration_cast<driver::milliseconds>(options_.patience * slowness());
-  const int result = wait_result(patience);
+  const int result = wait_result(scaled(options_.patience));
   require(result == driver::kNetSuccess, std::string("moving data ended with ") + driver::net_result_name(result) + " after " +
                                              std::to_string(pipe_->completed()) + " of " + std::to_string(pipe_->pushed()) +
                                              " messages");

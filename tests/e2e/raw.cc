@@ -19,7 +19,7 @@ class Patience {
   std::chrono::steady_clock::time_point end_;
 };
 
-Patience usual() { return Patience(std::chrono::duration_cast<driver::milliseconds>(kPatience * slowness())); }
+Patience usual() { return Patience(patience()); }
 
 }  // namespace
 

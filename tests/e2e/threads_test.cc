@@ -21,13 +21,13 @@ const Scenario kTwoCommunicators("two_communicators", [](Peer& peer) {
   std::string failure;
   std::thread beside([&] {
     try {
-      stream(two, {.count = 400, .bytes = kBytes});
+      stream(two, {.count = trimmed(400), .bytes = kBytes});
     } catch (const Failure& caught) {
       failure = caught.what();
     }
   });
   try {
-    stream(one, {.count = 400, .bytes = kBytes, .first_number = 100000});
+    stream(one, {.count = trimmed(400), .bytes = kBytes, .first_number = 100000});
   } catch (const Failure&) {
     beside.join();
     throw;
@@ -56,8 +56,8 @@ const Scenario kRegisterMeanwhile("register_meanwhile", [](Peer& peer) {
   Line line(peer, *communicator, {.bytes = 8 * kBytes});
   perf::Repeat repeat(line.pipe());
   communicator->progress().attach(repeat);
-  repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8}, 1000);
-  for (int i = 0; i < 200; ++i) {
+  repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8}, trimmed(1000));
+  for (std::uint64_t i = 0; i < trimmed(200); ++i) {
     driver::Registered other(*communicator, line.comm(), 65536);
     require_success(other.result(), "regMr");
     require_success(other.release(), "deregMr");
@@ -77,7 +77,7 @@ const Scenario kOneEnds("one_ends", [](Peer& peer) {
   perf::Repeat repeat(line.pipe());
   steady->progress().attach(repeat);
   for (int round = 0; round < 5; ++round) {
-    repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8}, 100);
+    repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8}, trimmed(100));
     const auto passing = open_communicator(*api, static_cast<std::uint64_t>(round) + 2);
     Line other(peer, *passing, {.bytes = 8 * kBytes});
     stream(other, {.count = 20, .bytes = kBytes});

@@ -1,0 +1,56 @@
+#pragma once
+// A run between hosts: on each a parent walks through the same tests in lockstep, starts at most one process per scenario, and
+// learns how everybody's ended, so that all parents judge the same. A parent that is lost ends the others.
+// Thread: main. Every exchange has a deadline.
+
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/launcher.h"
+#include "perf/driver/world.h"
+#include "tests/e2e/scenario.h"
+#include "tests/e2e/shape.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+
+class Cluster {
+ public:
+  // Null: one line on stderr says why.
+  static std::unique_ptr<Cluster> join(const driver::World& world);
+
+  int rank() const noexcept { return bootstrap_.rank(); }
+  const Shape& shape() const noexcept { return shape_; }
+
+  // The scenario in one process on each of these ranks; hosts that it does not need only take part in the exchanges.
+  std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options, const std::vector<std::size_t>& ranks);
+  // After the last test: the worst of all ranks' exit statuses.
+  int finish(int own);
+
+ private:
+  struct Meeting {
+    UniqueFd socket;      // where scenario rank 0 listens, on its parent's host only
+    std::string address;  // the same for everybody
+  };
+
+  Cluster(driver::Bootstrap bootstrap, Shape shape) : bootstrap_(std::move(bootstrap)), shape_(std::move(shape)) {}
+  bool agree();
+  std::vector<std::string> exchange(const std::string& blob, const std::string& during);
+  Meeting meet(const std::string& step, bool first);
+  RankEnd run_child(const std::vector<std::string>& arguments, const RunOptions& options, int listening_fd);
+  [[noreturn]] void give_up(const std::string& why);
+
+  driver::Bootstrap bootstrap_;
+  Shape shape_;
+  std::optional<driver::Launcher> launcher_;  // of the scenario that runs
+  std::size_t steps_ = 0;
+};
+
+// All tests as one rank of a world: rank 0 prints as always, the others only what failed. The exit status.
+int run_cluster_tests(const driver::World& world);
+// The one this process is part of; null: every rank is a process of this machine.
+Cluster* current_cluster() noexcept;
+
+}  // namespace mesh::e2e

@@ -1,0 +1,41 @@
+#include "tests/e2e/pace.h"
+
+#include "perf/driver/world.h"
+
+#include <algorithm>
+
+namespace mesh::e2e {
+namespace {
+
+constexpr double kEmulationSlowness = 5;
+constexpr std::uint64_t kTrim = 10;
+constexpr std::uint64_t kTrimmedMin = 4;
+
+double sanitizer_slowness() noexcept {
+#if defined(__SANITIZE_ADDRESS__)
+  return 4;
+#elif defined(__SANITIZE_THREAD__)
+  return 10;
+#else
+  return 1;
+#endif
+}
+
+}  // namespace
+
+bool emulated() {
+  static const bool known = driver::switched_on(process_environment(), "MESH_LAB");
+  return known;
+}
+
+double slowness() { return sanitizer_slowness() * (emulated() ? kEmulationSlowness : 1); }
+
+driver::milliseconds scaled(driver::milliseconds time) {
+  return std::chrono::duration_cast<driver::milliseconds>(time * slowness());
+}
+
+std::uint64_t trimmed(std::uint64_t count) { return emulated() ? std::max(std::min(count, kTrimmedMin), count / kTrim) : count; }
+
+std::size_t largest(std::size_t bytes, std::size_t when_emulated) { return emulated() ? when_emulated : bytes; }
+
+}  // namespace mesh::e2e
