@@ -76,7 +76,6 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool on_opened(LinkControl& link, const Opened& body);
   bool build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths);
   bool connect_link(LinkControl& link, const std::vector<WirePath>& paths);
-  std::vector<WirePath> choose_paths(const Hello& hello, std::string* refusal) const;
   void announce_link(const LinkControl& link) const;
   void refuse(ConnectionId id, const Id128& link, const Refuse& body);
   template <typename Body>

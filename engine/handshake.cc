@@ -1,8 +1,8 @@
 #include "engine/engine_impl.h"
 #include "engine/link_setup.h"
+#include "engine/path_choice.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
-#include "src/topo/pairing.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,17 +15,6 @@ template <typename Body>
 bool decode_into(std::span<const std::byte> bytes, Body* body) {
   return decode(bytes.data(), bytes.size(), body).ok();
 }
-
-std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
-  std::vector<topo::RailEnd> ends;
-  ends.reserve(rails.size());
-  for (const WireRail& rail : rails) {
-    ends.push_back({.gid = rail.gid, .prefix_len = rail.prefix_len, .ethernet = rail.ethernet != 0, .speed_mbps = rail.speed_mbps});
-  }
-  return ends;
-}
-
-std::string address_of(const WireRail& rail) { return SocketAddress::from_gid(rail.gid).text(); }
 
 // What a peer may ask for: values outside would break our arithmetic, so they are refused, not trimmed.
 bool sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
@@ -83,25 +72,6 @@ bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<
   return true;  // take_down closed the connection in good order
 }
 
-std::vector<WirePath> EngineImpl::choose_paths(const Hello& hello, std::string* refusal) const {
-  const std::vector<topo::RailEnd> theirs = rail_ends(hello.rails);
-  const std::vector<WireRail> our_rails = wire_rails();
-  const std::vector<topo::RailEnd> ours = rail_ends(our_rails);
-  std::vector<WirePath> paths;
-  for (const topo::RailPair& pair : topo::pair_rails(theirs, ours, {.preferred_local = hello.preferred_rail})) {
-    WirePath path;
-    path.connector_rail = static_cast<std::uint8_t>(pair.local);
-    path.acceptor_rail = static_cast<std::uint8_t>(pair.peer);
-    path.mtu = std::min(hello.rails[pair.local].mtu, our_rails[pair.peer].mtu);
-    paths.push_back(path);
-  }
-  if (paths.empty()) {
-    *refusal = fmt::format("hosts {} and {} share no subnet: {}", hello.host, options_.provider->host_name(),
-                           topo::no_common_subnet_text(theirs, ours));
-  }
-  return paths;
-}
-
 bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes) {
   Hello hello;
   if (!decode_into(bytes, &hello) || !sane(hello.qps, hello.rq_depth, hello.slots)) {
@@ -116,8 +86,10 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
     refuse(id, header.link, {.reason = Errc::PeerClosed, .text = refusal});
     return true;
   }
-  std::vector<WirePath> paths = choose_paths(hello, &refusal);
+  std::vector<WirePath> paths = choose_paths(hello, wire_rails());
   if (paths.empty()) {
+    refusal = fmt::format("hosts {} and {} share no subnet: {}", hello.host, options_.provider->host_name(),
+                          no_path_text(hello, wire_rails()));
     refuse(id, header.link, {.reason = Errc::Unreachable, .text = refusal});
     return true;
   }
@@ -158,14 +130,17 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
   link.link = std::make_unique<PeerLink>(link.context.loop, static_cast<ChannelOwner&>(*this), link.identity, policy);
   std::vector<Lane*> lanes;
   for (const WirePath& path : paths) {
-    const std::uint32_t own = link.connector() ? path.connector_rail : path.acceptor_rail;
-    const std::uint32_t theirs = link.connector() ? path.acceptor_rail : path.connector_rail;
-    Lane& lane = *link.context.loop.lanes[own];
-    const WireRail& peer = link.peer_rails[theirs];
+    const bool connector = link.connector();
+    const PathEnds ends{.own_address = connector ? path.connector_address : path.acceptor_address,
+                        .peer_rail = connector ? path.acceptor_rail : path.connector_rail,
+                        .peer_address = connector ? path.acceptor_address : path.connector_address};
+    Lane& lane = *link.context.loop.lanes[connector ? path.connector_rail : path.acceptor_rail];
+    const WireRail& peer = link.peer_rails[ends.peer_rail];
     std::string name =
-        fmt::format("{} {} -> {} {}", lane.name(), address_of(describe_rail(lane.rail())), peer.name, address_of(peer));
+        fmt::format("{} {} -> {} {}", lane.name(), address_text(describe_rail(lane.rail()).addresses[ends.own_address]), peer.name,
+                    address_text(peer.addresses[ends.peer_address]));
     lanes.push_back(&lane);
-    if (!link.link->add_path(lane, theirs, std::move(name)).ok()) return false;
+    if (!link.link->add_path(lane, ends, std::move(name)).ok()) return false;
   }
   link.link->order_bulk();
   const std::size_t bytes = link.connector() ? policy.slots * sizeof(CreditRow) : policy.slots * sizeof(Record);
@@ -182,7 +157,7 @@ bool EngineImpl::connect_link(LinkControl& link, const std::vector<WirePath>& pa
   // No token: the loop does not know these queue pairs before the link is up, and RTR may resolve addresses for long.
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     Path& path = link.link->path(i);
-    const PeerEnd peer{.rail = &link.peer_rails[path.peer_rail], .path = &paths[i], .own_psn = link.psn};
+    const PeerEnd peer{.rail = &link.peer_rails[path.ends.peer_rail], .path = &paths[i], .own_psn = link.psn};
     if (!connect_path(path, peer, settings).ok()) return false;
   }
   return true;
@@ -216,7 +191,9 @@ bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std
 
 bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
   const auto valid = [&](const WirePath& path) {
-    return path.connector_rail < rails_.size() && path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps;
+    return path.connector_rail < rails_.size() && path.connector_address < rails_[path.connector_rail].gids.size() &&
+           path.acceptor_rail < body.rails.size() && path.acceptor_address < body.rails[path.acceptor_rail].addresses.size() &&
+           path.qpn.size() == 1 + body.qps;
   };
   if (!sane(body.qps, body.rq_depth, body.slots) || body.qps > options_.policy.qps || body.slots > options_.policy.slots ||
       body.rq_depth > options_.policy.rq_depth || body.paths.empty() || !std::all_of(body.paths.begin(), body.paths.end(), valid)) {
@@ -240,7 +217,9 @@ bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
     for (std::uint32_t qp = 0; qp < words_per_path; ++qp) path.queue_pairs[qp]->set_window_word(words + qp);
     WirePath ours = describe_path(path, link.psn, {.address = reinterpret_cast<std::uint64_t>(words), .rkey = counters->rkeys[i]});
     ours.connector_rail = body.paths[i].connector_rail;
+    ours.connector_address = body.paths[i].connector_address;
     ours.acceptor_rail = body.paths[i].acceptor_rail;
+    ours.acceptor_address = body.paths[i].acceptor_address;
     attach.paths.push_back(std::move(ours));
   }
   link.state = LinkState::AwaitReady;

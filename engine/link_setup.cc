@@ -33,8 +33,9 @@ ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& s
   address.dlid = peer.lid;
   if (peer.ethernet != 0) {
     address.is_global = 1;
-    std::memcpy(address.grh.dgid.raw, peer.gid.data(), peer.gid.size());
-    address.grh.sgid_index = static_cast<std::uint8_t>(rail.gid.index);
+    const std::array<std::uint8_t, 16>& gid = peer.addresses[path.ends.peer_address].gid;
+    std::memcpy(address.grh.dgid.raw, gid.data(), gid.size());
+    address.grh.sgid_index = static_cast<std::uint8_t>(rail.gids[path.ends.own_address].index);
     address.grh.hop_limit = kHopLimit;
     address.grh.traffic_class = static_cast<std::uint8_t>(settings.traffic_class);
   }
@@ -69,8 +70,11 @@ Status to_rts(const Path& path, ibv_qp* qp, const PeerEnd& peer, const Settings&
 
 WireRail describe_rail(const verbs::Rail& rail) {
   WireRail wire;
-  std::memcpy(wire.gid.data(), rail.gid.gid.raw, wire.gid.size());
-  wire.prefix_len = static_cast<std::uint8_t>(std::max(rail.gid.prefix_len, 0));
+  for (const verbs::GidEntry& gid : rail.gids) {
+    WireAddress& address = wire.addresses.emplace_back();
+    std::memcpy(address.gid.data(), gid.gid.raw, address.gid.size());
+    address.prefix_len = static_cast<std::uint8_t>(std::max(gid.prefix_len, 0));
+  }
   wire.ethernet = rail.ethernet ? 1 : 0;
   wire.port = rail.info.port;
   wire.mtu = static_cast<std::uint8_t>(rail.active_mtu);

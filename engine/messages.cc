@@ -20,8 +20,8 @@ constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
 constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
 constexpr std::uint32_t kPortMax = 255;
 
-constexpr std::size_t kWireRailBytesMax = 16 + 4 + 2 + 4 + 2 + kRailNameBytesMax;
-constexpr std::size_t kWirePathBytesMax = 3 + 1 + 4 * (1 + kQpsMax) + 4 + 8 + 4;
+constexpr std::size_t kWireRailBytesMax = 1 + 17 * kRailAddressesMax + 3 + 2 + 4 + 2 + kRailNameBytesMax;
+constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 8 + 4;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + kPathsMax * kWirePathBytesMax <= kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255, "counts travel as one byte");
@@ -109,8 +109,10 @@ using PathOf = typename Io::template Of<WirePath>;
 
 template <typename Io>
 void rail_fields(Io& io, RailOf<Io>& rail) {
-  io.id(rail.gid);
-  io.u8(rail.prefix_len, {0, kPrefixLenMax});
+  io.list(rail.addresses, {1, kRailAddressesMax}, [&io](auto& address) {
+    io.id(address.gid);
+    io.u8(address.prefix_len, {0, kPrefixLenMax});
+  });
   io.u8(rail.ethernet, {0, 1});
   io.u8(rail.port, {1, kPortMax});
   io.u8(rail.mtu, {kMtuMin, kMtuMax});
@@ -122,7 +124,9 @@ void rail_fields(Io& io, RailOf<Io>& rail) {
 template <typename Io>
 void path_fields(Io& io, PathOf<Io>& path) {
   io.u8(path.connector_rail, {0, kRailsMax - 1});
+  io.u8(path.connector_address, {0, kRailAddressesMax - 1});
   io.u8(path.acceptor_rail, {0, kRailsMax - 1});
+  io.u8(path.acceptor_address, {0, kRailAddressesMax - 1});
   io.u8(path.mtu, {kMtuMin, kMtuMax});
   io.list(path.qpn, {1, 1 + kQpsMax}, [&io](auto& number) { io.u32(number, {0, k24BitsMax}); });
   io.u32(path.psn, {0, k24BitsMax});

@@ -17,12 +17,13 @@ namespace mesh::engine {
 using Id128 = std::array<std::uint8_t, 16>;  // random, from getrandom
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::uint32_t kBodyBytesMax = 16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
 inline constexpr std::size_t kFrameHeaderBytes =
     48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, reserved 8
 inline constexpr std::uint32_t kTextBytesMax = 512;
 inline constexpr std::uint32_t kRailsMax = 64;
+inline constexpr std::uint32_t kRailAddressesMax = 8;
 
 enum class MessageType : std::uint16_t {
   Hello = 1,  // connector: who I am, my rails, what I want
@@ -46,9 +47,14 @@ struct FrameHeader {
   Id128 link{};
 };
 
-struct WireRail {
+struct WireAddress {
   std::array<std::uint8_t, 16> gid{};
   std::uint8_t prefix_len = 0;  // bits of the address family
+  friend bool operator==(const WireAddress&, const WireAddress&) = default;
+};
+
+struct WireRail {
+  std::vector<WireAddress> addresses;  // 1 to kRailAddressesMax, the preferred first
   std::uint8_t ethernet = 1;
   std::uint8_t port = 1;
   std::uint8_t mtu = 0;  // ibv_mtu
@@ -59,8 +65,10 @@ struct WireRail {
 
 // Queue pairs of one path: [0] is express, the others bulk.
 struct WirePath {
-  std::uint8_t connector_rail = 0;  // index into the connector's rails
+  std::uint8_t connector_rail = 0;     // index into the connector's rails
+  std::uint8_t connector_address = 0;  // index into that rail's addresses
   std::uint8_t acceptor_rail = 0;
+  std::uint8_t acceptor_address = 0;
   std::uint8_t mtu = 0;                // min of both, ibv_mtu
   std::vector<std::uint32_t> qpn;      // 1 + qps, of the sender of the message
   std::uint32_t psn = 0;               // the sender's first packet number, same for all its queue pairs on the path

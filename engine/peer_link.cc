@@ -90,11 +90,11 @@ void PeerLink::fail(Errc why, const std::string& text) noexcept {
   loop_.wake_control();
 }
 
-Status PeerLink::add_path(Lane& lane, std::uint32_t peer_rail, std::string name) {
+Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   auto path = std::make_unique<Path>();
   path->lane = &lane;
   path->index = path_count();
-  path->peer_rail = peer_rail;
+  path->ends = ends;
   path->name = std::move(name);
   paths_.push_back(std::move(path));
   Path& added = *paths_.back();

@@ -28,12 +28,19 @@ namespace mesh::engine {
 
 enum class LinkRole : std::uint8_t { Connector, Acceptor };
 
+// Which of our rail's addresses speaks to which of which rail of the peer, as indices into both sides' lists.
+struct PathEnds {
+  std::uint32_t own_address = 0;
+  std::uint32_t peer_rail = 0;
+  std::uint32_t peer_address = 0;
+};
+
 // A local rail and a peer's rail that reach each other, and the queue pairs between them: [0] express, the others bulk.
 struct Path {
   Lane* lane = nullptr;
-  std::uint32_t index = 0;      // in the link
-  std::uint32_t peer_rail = 0;  // in the peer's list
-  std::string name;             // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  std::uint32_t index = 0;  // in the link
+  PathEnds ends;
+  std::string name;  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::uint64_t inflight_bytes = 0;
   PathCounters counters;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
@@ -88,8 +95,8 @@ class PeerLink {
   Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
 
   // ---- Set-up (control mutex and token).
-  Status add_path(Lane& lane, std::uint32_t peer_rail, std::string name);  // queue pairs in RESET
-  void order_bulk();                                                       // after the last path
+  Status add_path(Lane& lane, const PathEnds& ends, std::string name);  // queue pairs in RESET
+  void order_bulk();                                                    // after the last path
   SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, CreditRow* credits);
   RecvChannel* add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records);
   Channel* channel(std::uint32_t index) const noexcept { return index < channels_.size() ? channels_[index].get() : nullptr; }

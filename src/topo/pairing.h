@@ -13,9 +13,13 @@
 
 namespace mesh::topo {
 
-struct RailEnd {
+struct RailAddress {
   std::array<std::uint8_t, 16> gid{};
   int prefix_len = 0;  // bits of the address family the GID stands for; not looked at on InfiniBand
+};
+
+struct RailEnd {
+  std::vector<RailAddress> addresses;  // at least one, the preferred first
   bool ethernet = true;
   std::uint32_t speed_mbps = 0;
 };
@@ -23,6 +27,8 @@ struct RailEnd {
 struct RailPair {
   std::size_t local = 0;
   std::size_t peer = 0;
+  std::size_t local_address = 0;  // in the rail's list
+  std::size_t peer_address = 0;
   friend bool operator==(const RailPair&, const RailPair&) = default;
 };
 
@@ -32,7 +38,9 @@ struct PairingWish {
   std::size_t path_count_max = kPathsMax;
 };
 
-// Ethernet rails pair within a subnet, InfiniBand rails under one subnet prefix, the two kinds never. Where several rails of
+// Ethernet rails pair within a subnet that any of their addresses share, the first such in the locals' order; InfiniBand rails
+// under one subnet prefix; the two kinds never. Link-local addresses are on every wire and so tell nothing: rails meet by them
+// only where no other address of the two hosts does, the k-th with the k-th, none of them twice. Where several rails of
 // both sides share a subnet the k-th local one takes the k-th of the peer; where one side has more of them, the other's are
 // used again so that each rail works. Pairs of the preferred rail come first, then the faster ones. Empty: no common subnet.
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers, const PairingWish& wish = {});

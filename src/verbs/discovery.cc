@@ -38,6 +38,8 @@ const char* state_name(ibv_port_state state) noexcept {
   return "in an unknown state";
 }
 
+std::string address_text(const GidEntry& gid) { return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len); }
+
 // One walk over the provider's devices: the rails found, and a reason for each port that is none.
 class Discovery {
  public:
@@ -87,10 +89,10 @@ class Discovery {
     if (attr.state != IBV_PORT_ACTIVE) return refuse(port.name(), fmt::format("is {}", state_name(attr.state)));
     // Unspecified, as drivers older than RoCE leave it, means InfiniBand.
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-    const std::vector<GidEntry> gids = provider_.gids(context.get(), port.number);
-    const GidEntry* gid = choose_gid(gids, {.ethernet = ethernet, .index = settings_.gid_index});
-    if (gid == nullptr) return refuse(port.name(), no_gid_reason(ethernet, gids.size()));
-    Rail rail = make_rail(port, attr, *gid);
+    const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
+    std::vector<GidEntry> gids = choose_gids(table, {.ethernet = ethernet, .index = settings_.gid_index});
+    if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
+    Rail rail = make_rail(port, attr, std::move(gids));
     rail.context = std::move(context);
     rails_.push_back(std::move(rail));
   }
@@ -100,21 +102,21 @@ class Discovery {
     return ethernet ? fmt::format("has no RoCE v2 GID among {}: give its net device an address", count) : "has no GID at index 0";
   }
 
-  Rail make_rail(const Port& port, const ibv_port_attr& attr, const GidEntry& gid) const {
+  Rail make_rail(const Port& port, const ibv_port_attr& attr, std::vector<GidEntry> gids) const {
     Rail rail;
-    rail.gid = gid;
+    rail.gids = std::move(gids);
     rail.lid = attr.lid;
     rail.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     rail.active_mtu = attr.active_mtu;
     rail.cq_entries_max = port.device_attr.max_cqe;
     rail.qp_wr_max = port.device_attr.max_qp_wr;
-    rail.gid.prefix_len = prefix_len(port, rail);
+    for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
     RailInfo& info = rail.info;
     info.name = port.name();
     info.device = port.device.name;
     info.port = port.number;
     info.pci_path = port.device.pci_path;
-    info.address = fmt::format("{}/{}", address_of(gid.gid).text(), rail.gid.prefix_len);
+    info.address = address_text(rail.gids.front());
     info.guid = port.device.guid;
     info.speed_mbps = link_speed_mbps(active_speed(attr), attr.active_width);
     info.mtu = mtu_bytes(attr.active_mtu);
@@ -122,15 +124,15 @@ class Discovery {
     return rail;
   }
 
-  int prefix_len(const Port& port, const Rail& rail) const {
+  int prefix_len(const Port& port, const Rail& rail, const GidEntry& gid) const {
     if (!rail.ethernet) return kIpv6PrefixUsual;  // the upper half of an InfiniBand GID is the subnet prefix
-    const bool v4 = address_of(rail.gid.gid).family == AF_INET;
+    const bool v4 = address_of(gid.gid).family == AF_INET;
     const int bits = v4 ? 32 : 128;
-    if (rail.gid.prefix_len >= 0) return std::min(rail.gid.prefix_len, bits);
+    if (gid.prefix_len >= 0) return std::min(gid.prefix_len, bits);
     if (settings_.prefix_len != kAuto) return std::min(settings_.prefix_len, bits);
     const int usual = v4 ? kIpv4PrefixUsual : kIpv6PrefixUsual;
     LOG_INFO("rail {}: no interface here carries {}, its subnet is taken as /{}; NCCL_MESH_PREFIX_LEN says otherwise", port.name(),
-             address_of(rail.gid.gid).text(), usual);
+             address_of(gid.gid).text(), usual);
     return usual;
   }
 
@@ -145,8 +147,12 @@ void log_rail(std::size_t index, const Rail& rail) {
   const RailInfo& info = rail.info;
   const std::size_t slash = info.pci_path.rfind('/');
   const std::string pci = slash == std::string::npos ? "none" : info.pci_path.substr(slash + 1);
-  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}", index, info.name, info.address,
-           gid_type_name(rail.gid.type), rail.gid.index, info.speed_mbps / 1000, info.mtu, info.numa_node, pci);
+  std::string others;
+  for (std::size_t i = 1; i < rail.gids.size(); ++i)
+    others += fmt::format("{} {} (GID index {})", i == 1 ? ", also" : ",", address_text(rail.gids[i]), rail.gids[i].index);
+  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}{}", index, info.name, info.address,
+           gid_type_name(rail.gids.front().type), rail.gids.front().index, info.speed_mbps / 1000, info.mtu, info.numa_node, pci,
+           others);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// Finds the usable rails of this host: devices filtered by NCCL_IB_HCA, active ports, one GID each chosen by type and
-// address (never by a fixed index), its subnet and MTU.
+// Finds the usable rails of this host: devices filtered by NCCL_IB_HCA, active ports, their GIDs chosen by type and
+// address (never by a fixed index), subnets and MTU.
 // Thread: any, at start-up.
 
 #include <mesh/config.h>
@@ -18,7 +18,9 @@ namespace mesh::verbs {
 struct Rail {
   RailInfo info;
   ContextHandle context;  // one open device context per rail, so that rails share nothing
-  GidEntry gid;           // prefix_len filled, from the net device or NCCL_MESH_PREFIX_LEN
+  // At least one, the preferred first; which one speaks to a peer is the pairing's choice. prefix_len is filled, from the net
+  // device or NCCL_MESH_PREFIX_LEN.
+  std::vector<GidEntry> gids;
   std::uint16_t lid = 0;
   bool ethernet = true;  // link layer
   ibv_mtu active_mtu = IBV_MTU_1024;

@@ -3,34 +3,43 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 
 namespace mesh::verbs {
 
 namespace {
-// Lower is better; kUnfit: not for automatic choice.
-constexpr int kUnfit = 4;
+// Lower is better.
+enum class Rank { Ipv4, Ipv6, LocalIpv4, LocalIpv6, Unfit };
 
-int rank(const GidEntry& entry) noexcept {
-  if (entry.type != GidType::RoceV2) return kUnfit;
+Rank rank(const GidEntry& entry) noexcept {
+  if (entry.type != GidType::RoceV2) return Rank::Unfit;
   const SocketAddress address = address_of(entry.gid);
-  if (address.family == AF_INET) return address.link_local() ? 2 : 0;
-  return address.link_local() ? 3 : 1;
+  if (address.family == AF_INET) return address.link_local() ? Rank::LocalIpv4 : Rank::Ipv4;
+  return address.link_local() ? Rank::LocalIpv6 : Rank::Ipv6;
 }
 }  // namespace
 
-const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish) noexcept {
+std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish) {
   const int index = wish.index >= 0 ? wish.index : wish.ethernet ? -1 : 0;
-  const GidEntry* best = nullptr;
-  for (const GidEntry& entry : entries) {
-    if (index >= 0) {
-      if (entry.index == index) return &entry;
-      continue;
-    }
-    if (rank(entry) == kUnfit) continue;
-    const bool better = best == nullptr || rank(entry) < rank(*best) || (rank(entry) == rank(*best) && entry.index < best->index);
-    if (better) best = &entry;
+  std::vector<GidEntry> chosen(entries.begin(), entries.end());
+  if (index >= 0) {
+    std::erase_if(chosen, [index](const GidEntry& entry) { return entry.index != index; });
+    return chosen;
   }
-  return best;
+  const bool any_global =
+      std::any_of(entries.begin(), entries.end(), [](const GidEntry& entry) { return rank(entry) < Rank::LocalIpv4; });
+  const Rank limit = any_global ? Rank::LocalIpv4 : Rank::Unfit;
+  std::erase_if(chosen, [limit](const GidEntry& entry) { return rank(entry) >= limit; });
+  std::sort(chosen.begin(), chosen.end(),
+            [](const GidEntry& a, const GidEntry& b) { return std::pair(rank(a), a.index) < std::pair(rank(b), b.index); });
+  if (chosen.size() > kRailGidsMax) chosen.resize(kRailGidsMax);
+  return chosen;
+}
+
+const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish) {
+  const std::vector<GidEntry> chosen = choose_gids(entries, wish);
+  if (chosen.empty()) return nullptr;
+  return &*std::find_if(entries.begin(), entries.end(), [&](const GidEntry& entry) { return entry.index == chosen.front().index; });
 }
 
 SocketAddress address_of(const ibv_gid& gid) noexcept {

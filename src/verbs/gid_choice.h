@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace mesh::verbs {
 
@@ -16,9 +17,15 @@ struct GidWish {
   int index = -1;  // NCCL_IB_GID_INDEX; -1: by type and address
 };
 
-// InfiniBand: index 0. Ethernet: RoCE v2 only, an IPv4 address before a global IPv6 one before link-local ones, the lower index
-// where equal. With an index wished: that entry, whatever its type. Null: there is none.
-const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish) noexcept;
+inline constexpr std::size_t kRailGidsMax = 8;
+
+// Those a rail may speak from, the preferred first. InfiniBand: index 0. Ethernet: RoCE v2 only, IPv4 addresses before global
+// IPv6 ones, the lower index where equal; link-local ones only where there is no other. With an index wished: that entry alone,
+// whatever its type. Empty: there is none. Bound: kRailGidsMax.
+std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish);
+
+// The preferred one of them, for who speaks to one peer only. Null: there is none.
+const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish);
 
 SocketAddress address_of(const ibv_gid& gid) noexcept;
 const char* gid_type_name(GidType type) noexcept;

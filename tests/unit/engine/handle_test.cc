@@ -110,7 +110,7 @@ TEST(Handle, RandomBytesAreRefused) {
 TEST(Handle, AnotherVersionIsRefused) {
   HandleBytes bytes;
   write_handle(sample_handle(), bytes);
-  bytes[4] = std::byte{2};
+  bytes[4] = std::byte{1};
   EXPECT_EQ(read_handle(bytes).code(), Errc::Protocol);
 }
 

@@ -25,8 +25,7 @@ FrameHeader sample_header() {
 
 WireRail sample_rail(std::uint8_t number) {
   WireRail rail;
-  rail.gid = id_of(number);
-  rail.prefix_len = 24;
+  rail.addresses = {{.gid = id_of(number), .prefix_len = 24}, {.gid = id_of(0x70), .prefix_len = 64}};
   rail.ethernet = 1;
   rail.port = 2;
   rail.mtu = 5;
@@ -39,7 +38,9 @@ WireRail sample_rail(std::uint8_t number) {
 WirePath sample_path(std::uint8_t rail, std::uint32_t qps) {
   WirePath path;
   path.connector_rail = rail;
+  path.connector_address = 1;
   path.acceptor_rail = 0;
+  path.acceptor_address = 5;
   path.mtu = 3;
   for (std::uint32_t i = 0; i <= qps; ++i) path.qpn.push_back(0x10000u + i);
   path.psn = 0xabcdef;
@@ -176,8 +177,7 @@ TEST(MessageHello, KeepsEveryField) {
   EXPECT_EQ(out.slots, 64u);
   EXPECT_EQ(out.preferred_rail, 1u);
   ASSERT_EQ(out.rails.size(), 2u);
-  EXPECT_EQ(out.rails[1].gid, id_of(4));
-  EXPECT_EQ(out.rails[1].prefix_len, 24u);
+  EXPECT_EQ(out.rails[1].addresses, (std::vector<WireAddress>{{id_of(4), 24}, {id_of(0x70), 64}}));
   EXPECT_EQ(out.rails[1].port, 2u);
   EXPECT_EQ(out.rails[1].mtu, 5u);
   EXPECT_EQ(out.rails[1].lid, 0x1234u);
@@ -191,6 +191,9 @@ TEST(MessageWelcome, KeepsEveryField) {
   ASSERT_TRUE(decode_bytes(body_of(encode(sample_header(), in)), &out).ok());
   ASSERT_EQ(out.paths.size(), 2u);
   EXPECT_EQ(out.paths[1].connector_rail, 7u);
+  EXPECT_EQ(out.paths[1].connector_address, 1u);
+  EXPECT_EQ(out.paths[1].acceptor_rail, 0u);
+  EXPECT_EQ(out.paths[1].acceptor_address, 5u);
   EXPECT_EQ(out.paths[1].mtu, 3u);
   EXPECT_EQ(out.paths[1].qpn, (std::vector<std::uint32_t>{0x10000u, 0x10001u, 0x10002u}));
   EXPECT_EQ(out.paths[1].psn, 0xabcdefu);
@@ -213,7 +216,10 @@ TEST(MessageWelcome, LargestFitsTheBodyBound) {
   body.host = std::string(kTextBytesMax, 'h');
   body.qps = kQpsMax;
   body.rails.assign(kRailsMax, sample_rail(1));
-  for (WireRail& rail : body.rails) rail.name = std::string(64, 'r');
+  for (WireRail& rail : body.rails) {
+    rail.name = std::string(64, 'r');
+    rail.addresses.assign(kRailAddressesMax, {});
+  }
   body.paths.assign(kPathsMax, sample_path(63, kQpsMax));
   const Bytes frame = encode(sample_header(), body);
   EXPECT_LE(frame.size() - kFrameHeaderBytes, kBodyBytesMax);
@@ -243,7 +249,8 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rq_depth = 0; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.preferred_rail = 2; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails.clear(); }).ok());
-  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].prefix_len = 129; }).ok());
+  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].addresses[1].prefix_len = 129; }).ok());
+  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].addresses.clear(); }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].mtu = 6; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].mtu = 0; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].ethernet = 2; }).ok());

@@ -53,7 +53,7 @@ class RecvChannelTest : public testing::Test {
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
     link_ =
         std::make_unique<PeerLink>(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
-    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], 0, "path").ok());
+    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {}, "path").ok());
     link_->order_bulk();
     open(1);
   }

@@ -12,24 +12,29 @@
 namespace mesh::topo {
 
 // For gtest's messages.
-void PrintTo(const RailPair& pair, std::ostream* out) { *out << pair.local << "-" << pair.peer; }
+void PrintTo(const RailPair& pair, std::ostream* out) {
+  *out << pair.local << "." << pair.local_address << "-" << pair.peer << "." << pair.peer_address;
+}
 
 namespace {
 
 using Pairs = std::vector<RailPair>;
 using Rails = std::vector<RailEnd>;
 
-RailEnd rail(const char* text, int prefix_len = 24, std::uint32_t speed_mbps = 100'000) {
+RailAddress address_of(const char* text, int prefix_len = 24) {
   const SocketAddress address = *SocketAddress::from_text(text);
-  RailEnd end{.prefix_len = prefix_len, .speed_mbps = speed_mbps};
+  RailAddress end{.gid = address.bytes, .prefix_len = prefix_len};
   if (address.family == AF_INET) {
+    end.gid = {};
     end.gid[10] = end.gid[11] = 0xff;
     std::copy_n(address.bytes.begin(), 4, end.gid.begin() + 12);
-  } else {
-    end.gid = address.bytes;
   }
   return end;
 }
+RailEnd rail(const char* text, int prefix_len = 24, std::uint32_t speed_mbps = 100'000) {
+  return {.addresses = {address_of(text, prefix_len)}, .speed_mbps = speed_mbps};
+}
+RailEnd rail_with(std::vector<RailAddress> addresses) { return {.addresses = std::move(addresses), .speed_mbps = 100'000}; }
 RailEnd ib_rail(const char* text) {
   RailEnd end = rail(text, 64);
   end.ethernet = false;
@@ -77,11 +82,37 @@ TEST(Pairing, ConnectingToOneselfPairsEachRailWithItself) {
   EXPECT_EQ(pair_rails(own, own), (Pairs{{0, 0}, {1, 1}, {2, 2}}));
 }
 
-TEST(Pairing, Ipv6AndLinkLocalPairLikeTheRest) {
-  EXPECT_EQ(
-      pair_rails(Rails{rail("fe80::1", 64), rail("2001:db8:0:1::1", 64)}, Rails{rail("2001:db8:0:1::2", 64), rail("fe80::2", 64)}),
-      (Pairs{{0, 1}, {1, 0}}));
+TEST(Pairing, Ipv6PairsLikeTheRest) {
+  EXPECT_EQ(pair_rails(Rails{rail("2001:db8:0:7::1", 64), rail("2001:db8:0:1::1", 64)}, Rails{rail("2001:db8:0:1::2", 64)}),
+            (Pairs{{1, 0}}));
   EXPECT_EQ(pair_rails(Rails{rail("10.0.0.1")}, Rails{rail("2001:db8::1", 64)}), Pairs{});
+}
+
+TEST(Pairing, AnyAddressOfAPortMayBeTheCommonOne) {
+  const Rails locals{rail_with({address_of("192.168.50.1"), address_of("10.0.12.1"), address_of("fd12::1", 64)})};
+  const Rails peers{
+      rail_with({address_of("192.168.60.2"), address_of("172.16.0.2"), address_of("fd12::2", 64), address_of("10.0.12.2")})};
+  EXPECT_EQ(pair_rails(locals, peers), (Pairs{{0, 0, 1, 3}})) << "the first of ours that the peer shares";
+  EXPECT_EQ(pair_rails(peers, locals), (Pairs{{0, 0, 2, 2}}));
+  EXPECT_EQ(no_common_subnet_text(locals, peers),
+            "our subnets 192.168.50.0/24, 10.0.12.0/24, fd12::/64; the peer's 192.168.60.0/24, 172.16.0.0/24, fd12::/64, "
+            "10.0.12.0/24");
+}
+
+TEST(Pairing, LinkLocalOnlyWhereNothingElseReaches) {
+  const Rails mixed{rail("fe80::1", 64), rail("10.0.12.1"), rail("169.254.7.1", 16)};
+  const Rails peer{rail("fe80::2", 64), rail("10.0.12.2"), rail("169.254.9.2", 16)};
+  EXPECT_EQ(pair_rails(mixed, peer), (Pairs{{1, 1}}));
+  EXPECT_EQ(pair_rails(mixed, Rails{rail("fe80::2", 64)}), (Pairs{{0, 0}}));
+  EXPECT_EQ(pair_rails(mixed, Rails{rail("169.254.9.2", 16)}), (Pairs{{2, 0}}));
+}
+
+TEST(Pairing, LinkLocalRailsArePairedOnceInOrder) {
+  const Rails one{rail("169.254.1.1", 16)};
+  const Rails two{rail("169.254.2.1", 16), rail("169.254.2.2", 16)};
+  EXPECT_EQ(pair_rails(one, two), (Pairs{{0, 0}}));
+  EXPECT_EQ(pair_rails(two, one), (Pairs{{0, 0}}));
+  EXPECT_EQ(pair_rails(two, two), (Pairs{{0, 0}, {1, 1}}));
 }
 
 TEST(Pairing, InfiniBandPairsBySubnetPrefixAndNeverWithEthernet) {
@@ -119,7 +150,9 @@ TEST(Pairing, RandomCablingsKeepThePromises) {
   for (int round = 0; round < 2000; ++round) {
     const Rails locals = rails_of(10);
     const Rails peers = rails_of(100);
-    const auto neighbours = [&](std::size_t l, std::size_t p) { return locals[l].gid[14] == peers[p].gid[14]; };
+    const auto neighbours = [&](std::size_t l, std::size_t p) {
+      return locals[l].addresses[0].gid[14] == peers[p].addresses[0].gid[14];
+    };
     const Pairs pairs = pair_rails(locals, peers, {.path_count_max = 64});
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       ASSERT_TRUE(neighbours(pairs[i].local, pairs[i].peer));

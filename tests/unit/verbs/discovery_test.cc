@@ -77,14 +77,31 @@ TEST(Discovery, RailIsFilledInWhole) {
   EXPECT_EQ(rail.info.speed_mbps, 100'000u);
   EXPECT_EQ(rail.info.mtu, 4096u);
   EXPECT_EQ(rail.info.numa_node, 1);
-  EXPECT_EQ(rail.gid.index, 3);
-  EXPECT_EQ(rail.gid.prefix_len, 30);
+  ASSERT_EQ(rail.gids.size(), 1u);
+  EXPECT_EQ(rail.gids[0].index, 3);
+  EXPECT_EQ(rail.gids[0].prefix_len, 30);
   EXPECT_EQ(rail.lid, 9);
   EXPECT_TRUE(rail.ethernet);
   EXPECT_EQ(rail.cq_entries_max, 4194303);
   EXPECT_EQ(rail.qp_wr_max, 32768);
   EXPECT_EQ(log.count(LogLevel::Info,
                       "rail 0 mlx5_0:1: 10.0.12.1/30, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, NUMA node 1, PCI 0000:01:00.1"),
+            1)
+      << log.joined();
+}
+
+TEST(Discovery, EveryAddressOfAPortIsKept) {
+  FakeProvider provider;
+  provider.fakes.push_back(
+      device("a", {ethernet_port({gid_of(0, "fe80::1"), gid_of(2, "fd00::1"), gid_of(5, "10.0.12.1"), gid_of(9, "10.7.0.1")})}));
+  for (std::size_t i = 0; i < 4; ++i) provider.fakes[0].ports[0].gids[i].prefix_len = 10 + static_cast<int>(i);
+  const LogCapture log;
+  const Result<std::vector<Rail>> rails = discover(provider, {});
+  ASSERT_TRUE(rails.ok());
+  EXPECT_EQ(rails->front().info.address, "10.0.12.1/12");
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "rail 0 a:1: 10.0.12.1/12, RoCE v2 GID index 5, 100 Gb/s, MTU 4096, NUMA node -1, PCI none, "
+                      "also 10.7.0.1/13 (GID index 9), fd00::1/11 (GID index 2)"),
             1)
       << log.joined();
 }
@@ -136,8 +153,9 @@ TEST(Discovery, InfiniBandPortTakesGidZeroAndItsSubnetPrefix) {
   const Result<std::vector<Rail>> rails = discover(provider, {});
   ASSERT_TRUE(rails.ok());
   EXPECT_FALSE(rails->front().ethernet);
-  EXPECT_EQ(rails->front().gid.index, 0);
-  EXPECT_EQ(rails->front().gid.prefix_len, 64);
+  ASSERT_EQ(rails->front().gids.size(), 1u);
+  EXPECT_EQ(rails->front().gids[0].index, 0);
+  EXPECT_EQ(rails->front().gids[0].prefix_len, 64);
   EXPECT_EQ(rails->front().lid, 17);
 }
 

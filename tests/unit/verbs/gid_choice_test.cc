@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace mesh::verbs {
@@ -43,6 +44,28 @@ TEST(GidChoice, PrefersIpv4ThenGlobalIpv6ThenLinkLocalInAnyOrder) {
     EXPECT_EQ(chosen_index(table), expected);
     without(expected);
   }
+}
+
+std::vector<int> chosen_indices(const std::vector<GidEntry>& entries, const GidWish& wish = {}) {
+  std::vector<int> indices;
+  for (const GidEntry& gid : choose_gids(entries, wish)) indices.push_back(gid.index);
+  return indices;
+}
+
+TEST(GidChoice, KeepsEveryAddressThatCouldReachAPeer) {
+  EXPECT_EQ(chosen_indices(usual_table()), (std::vector<int>{3, 7, 5}));
+  EXPECT_EQ(chosen_indices(usual_table(), {.ethernet = true, .index = 7}), (std::vector<int>{7}));
+}
+
+TEST(GidChoice, LinkLocalOnlyWhereThereIsNoOther) {
+  EXPECT_EQ(chosen_indices({gid_of(0, "fe80::1"), gid_of(1, "169.254.3.4")}), (std::vector<int>{1, 0}));
+  EXPECT_EQ(chosen_indices({gid_of(0, "fe80::1"), gid_of(1, "fd00::1")}), (std::vector<int>{1}));
+}
+
+TEST(GidChoice, NeverMoreThanARailHolds) {
+  std::vector<GidEntry> table;
+  for (int i = 0; i < 20; ++i) table.push_back(gid_of(i, ("10.0." + std::to_string(i) + ".1").c_str()));
+  EXPECT_EQ(chosen_indices(table), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(GidChoice, NeverTakesVersionOneByItself) {

@@ -1,0 +1,58 @@
+#include "engine/path_choice.h"
+
+#include "src/base/socket.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace mesh::engine {
+namespace {
+
+WireAddress address(const char* text, std::uint8_t prefix_len) {
+  const SocketAddress parsed = *SocketAddress::from_text(text);
+  WireAddress wire{.gid = parsed.bytes, .prefix_len = prefix_len};
+  if (parsed.family != AF_INET) return wire;
+  wire.gid = {};
+  wire.gid[10] = wire.gid[11] = 0xff;
+  std::copy_n(parsed.bytes.begin(), 4, wire.gid.begin() + 12);
+  return wire;
+}
+
+WireRail rail(std::vector<WireAddress> addresses, std::uint8_t mtu = 5) {
+  WireRail wire;
+  wire.addresses = std::move(addresses);
+  wire.mtu = mtu;
+  return wire;
+}
+
+TEST(PathChoice, NamesRailAndAddressOfBothSides) {
+  Hello hello;
+  hello.rails = {rail({address("192.168.50.1", 24), address("10.0.12.1", 24)}), rail({address("fd12::1", 64)}, 3)};
+  const std::vector<WireRail> own{rail({address("10.9.0.1", 16), address("10.8.0.1", 16), address("fd12::2", 64)}),
+                                  rail({address("172.16.0.2", 12), address("10.0.12.2", 24)})};
+  const std::vector<WirePath> paths = choose_paths(hello, own);
+  ASSERT_EQ(paths.size(), 2u);
+  EXPECT_EQ(paths[0].connector_rail, 0);
+  EXPECT_EQ(paths[0].connector_address, 1);
+  EXPECT_EQ(paths[0].acceptor_rail, 1);
+  EXPECT_EQ(paths[0].acceptor_address, 1);
+  EXPECT_EQ(paths[0].mtu, 5);
+  EXPECT_EQ(paths[1].connector_rail, 1);
+  EXPECT_EQ(paths[1].connector_address, 0);
+  EXPECT_EQ(paths[1].acceptor_rail, 0);
+  EXPECT_EQ(paths[1].acceptor_address, 2);
+  EXPECT_EQ(paths[1].mtu, 3) << "the smaller of both ends";
+  EXPECT_EQ(address_text(own[paths[0].acceptor_rail].addresses[paths[0].acceptor_address]), "10.0.12.2");
+}
+
+TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
+  Hello hello;
+  hello.rails = {rail({address("10.0.12.1", 24)})};
+  const std::vector<WireRail> own{rail({address("10.0.23.3", 24)})};
+  EXPECT_TRUE(choose_paths(hello, own).empty());
+  EXPECT_EQ(no_path_text(hello, own), "our subnets 10.0.12.0/24; the peer's 10.0.23.0/24");
+}
+
+}  // namespace
+}  // namespace mesh::engine
