@@ -1,0 +1,133 @@
+// The way a cluster runs the end-to-end tests, tried with several parents on this machine, each one host of the software fabric.
+#include "perf/driver/launcher.h"
+#include "perf/driver/soft_fabric.h"
+#include "perf/driver/stream.h"
+#include "src/base/socket.h"
+#include "tests/e2e/pace.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+struct Parent {
+  driver::ProcessEnd end;
+  bool finished = false;
+  std::string output;
+  bool says(const std::string& text) const { return output.find(text) != std::string::npos; }
+};
+
+struct Start {
+  std::string program;
+  std::string filter = "*";
+  std::string fabric = "pair.json";
+  Variables environment{};       // of every parent
+  Variables environment_of_1{};  // of the second one as well
+};
+
+// A port that was free a moment ago.
+std::string free_address() {
+  auto socket = driver::listen_at("127.0.0.1:0");
+  const auto port = socket.ok() ? local_port(socket->get()) : Result<std::uint16_t>(Errc::System);
+  EXPECT_TRUE(port.ok());
+  return "127.0.0.1:" + std::to_string(port.ok() ? *port : 1);
+}
+
+std::vector<Parent> start(const Start& what) {
+  const auto fabric = driver::SoftFabric::open(MESH_FABRIC_DIR "/" + what.fabric, {});
+  EXPECT_TRUE(fabric.ok());
+  if (!fabric.ok()) return {};
+  const std::size_t world = fabric.value().hosts().size();
+  const std::string address = free_address();
+  driver::Launcher launcher;
+  // The last rank first: whoever is early waits.
+  for (std::size_t rank = world; rank-- > 0;) {
+    driver::ProcessSpec spec;
+    spec.arguments = {what.program, "--gtest_filter=" + what.filter};
+    spec.environment = fabric.value().environment(rank);
+    spec.environment.insert(spec.environment.end(), what.environment.begin(), what.environment.end());
+    if (rank == 1) spec.environment.insert(spec.environment.end(), what.environment_of_1.begin(), what.environment_of_1.end());
+    spec.environment.insert(spec.environment.end(),
+                            {{"MESH_RENDEZVOUS", address}, {"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(world)}});
+    spec.capture = true;
+    EXPECT_TRUE(launcher.start(spec).ok());
+  }
+  launcher.wait({.timeout = scaled(std::chrono::seconds(60))});
+  std::vector<Parent> parents;
+  for (std::size_t i = world; i-- > 0;) parents.push_back({launcher.end(i), !launcher.running(i), launcher.output(i)});
+  return parents;
+}
+
+std::string dump(const std::vector<Parent>& parents) {
+  std::string text;
+  for (const Parent& parent : parents) text += "---- " + parent.end.text() + "\n" + parent.output;
+  return text;
+}
+
+void expect_all_end_with(const std::vector<Parent>& parents, int code) {
+  for (const Parent& parent : parents) {
+    EXPECT_TRUE(parent.finished && parent.end.exited && parent.end.code == code) << dump(parents);
+  }
+}
+
+TEST(Cluster, ThreeHostsPassTogetherAndOnlyRankZeroTells) {
+  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .filter = "Probe.*", .fabric = "triangle.json"});
+  ASSERT_EQ(parents.size(), 3u);
+  expect_all_end_with(parents, 0);
+  EXPECT_TRUE(parents[0].says("[  PASSED  ] 4 tests.")) << dump(parents);
+  EXPECT_TRUE(parents[0].says("needs 8 hosts, here are 3")) << dump(parents);
+  EXPECT_TRUE(parents[0].says("needs the software fabric: it says so")) << dump(parents);
+  EXPECT_EQ(parents[1].output + parents[2].output, "");
+}
+
+TEST(Cluster, RealTestsPassOnTwoHosts) {
+  const std::vector<Parent> parents = start({.program = MESH_LIFECYCLE_FILE, .filter = "*/Version.*"});
+  expect_all_end_with(parents, 0);
+  EXPECT_TRUE(parents[0].says("[  PASSED  ] 8 tests.")) << dump(parents);
+}
+
+TEST(Cluster, AFailureFailsOnEveryRankAlsoOnAnIdleOne) {
+  const std::vector<Parent> parents =
+      start({.program = MESH_PROBE_FILE, .filter = "ProbeBad.ScenarioRankOneFails", .fabric = "triangle.json"});
+  ASSERT_EQ(parents.size(), 3u);
+  expect_all_end_with(parents, 1);
+  EXPECT_TRUE(parents[0].says("FAILED in rank 1: it was asked to")) << dump(parents);
+  EXPECT_TRUE(parents[2].says("e2e: rank 2: ProbeBad.ScenarioRankOneFails failed: ")) << dump(parents);
+}
+
+TEST(Cluster, AScenarioOutOfTimeFailsOnEveryRank) {
+  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .filter = "ProbeBad.ScenarioRankOneSleeps"});
+  expect_all_end_with(parents, 1);
+  EXPECT_TRUE(parents[0].says("rank 1: not done in time")) << dump(parents);
+}
+
+TEST(Cluster, AParentKilledIsNamedByTheOthersLongBeforeTheTimeout) {
+  const std::vector<Parent> parents =
+      start({.program = MESH_PROBE_FILE, .filter = "ProbeBad.ParentOfRankOneDies", .fabric = "triangle.json"});
+  ASSERT_EQ(parents.size(), 3u);
+  EXPECT_FALSE(parents[1].end.exited);
+  for (const std::size_t rank : {0u, 2u}) {
+    EXPECT_TRUE(parents[rank].finished && parents[rank].end.exited && parents[rank].end.code == 1) << dump(parents);
+    EXPECT_TRUE(parents[rank].says("lost the parent on rank 1 during step 1 (ProbeBad.ParentOfRankOneDies")) << dump(parents);
+  }
+}
+
+TEST(Cluster, HostsThatDoNotRunTheSameSaySo) {
+  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .environment_of_1 = {{"MESH_TOPOLOGY", "pair2"}}});
+  expect_all_end_with(parents, 1);
+  EXPECT_TRUE(parents[0].says("MESH_TOPOLOGY=pair2")) << dump(parents);
+}
+
+TEST(Cluster, ATopologyOfAnotherSizeIsRefused) {
+  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .environment = {{"MESH_TOPOLOGY", "ring4"}}});
+  expect_all_end_with(parents, 1);
+  EXPECT_TRUE(parents[0].says("MESH_TOPOLOGY is ring4, but the world has 2 ranks")) << dump(parents);
+}
+
+}  // namespace
+}  // namespace mesh::e2e
