@@ -21,6 +21,35 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tc
 reach() { for try in $(seq 100); do ssh a "$1" && ssh b "$1" && return; sleep 0.1; done; return 1; }
 reach true || exit
 """
+# The same for Slurm: one controller, a daemon on each host, and the cgroup its daemon expects systemd to have made.
+SLURM = """
+unset RANK WORLD_SIZE MESH_RENDEZVOUS NCCL_SOCKET_IFNAME
+mkdir -p /run/slurmctld /run/slurmd /run/munge /var/log/munge /var/lib/munge /etc/munge /etc/slurm /sys/fs/cgroup/system.slice
+echo IgnoreSystemd=yes >/etc/slurm/cgroup.conf
+cat >/etc/slurm/slurm.conf <<CONF
+ClusterName=lab
+SlurmctldHost=a
+SlurmUser=root
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+ReturnToService=2
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+StateSaveLocation=/run/slurmctld
+SlurmdSpoolDir=/run/slurmd
+SelectType=select/linear
+NodeName=a,b CPUs=1
+PartitionName=all Nodes=a,b Default=YES
+CONF
+head -c 1024 /dev/zero | tr '\\0' k >/etc/munge/munge.key
+chown -R munge: /etc/munge /run/munge /var/log/munge /var/lib/munge && chmod 400 /etc/munge/munge.key && chmod 755 /run/munge
+su -s /bin/sh munge -c munged || exit
+[ $LAB_HOST = b ] || slurmctld || exit
+slurmd || exit
+idle() { for try in $(seq 300); do sinfo -h -t idle -o %D | grep -qx 2 && return; sleep 0.2; done; sinfo; return 1; }
+idle || exit
+"""
 GOOD = "# Out of bounds values : 0 OK"
 
 
@@ -58,6 +87,17 @@ class Launch(lab_case.LabCase):
             lab = self.run_lab("pair", HOST % {"keys": keys} + script)
         self.assertEqual(lab.code, 0)
         self.assertEqual(lab.lines("a").count(GOOD), 3, "by hand, ssh, Open MPI")
+
+    def test_slurm_as_the_readme_says(self):
+        for program in ("srun", "slurmctld", "slurmd", "munged"):
+            if not shutil.which(program):
+                self.skipTest("no %s here (packages slurm-wlm and munge)" % program)
+        # The other host stays until the controller, which goes last, does not answer any more.
+        leave = "for try in $(seq 300); do scontrol ping | grep -q UP || break; sleep 0.5; done"
+        script = "if [ $LAB_HOST = a ]; then\n%s\ncode=$?; pkill slurmctld; (exit $code); else\n%s\nfi" % (block("Slurm"), leave)
+        lab = self.run_lab("pair", SLURM + script)
+        self.assertEqual(lab.code, 0)
+        self.assertEqual(lab.lines("a").count(GOOD), 1)
 
 
 if __name__ == "__main__":
