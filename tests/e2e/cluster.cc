@@ -172,6 +172,7 @@ std::vector<RankEnd> Cluster::run(const Scenario& scenario, const RunOptions& op
   const std::vector<std::string> all = exchange(pack(own, room), step);
   launcher_.reset();
   std::vector<RankEnd> ends;
+  ends.reserve(ranks.size());
   for (const std::size_t each : ranks) ends.push_back(unpack(all[each]));
   return ends;
 }
