@@ -3,6 +3,7 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 namespace mesh::engine {
@@ -11,6 +12,8 @@ namespace {
 constexpr std::uint8_t kRnrRetryForever = 7;  // a receiver-not-ready is a bug of ours, counted; it must not kill a job
 constexpr std::uint8_t kRnrTimer = 1;         // 0.01 ms; 12 (0.64 ms) made flows collapse tenfold when it happened
 constexpr std::uint8_t kHopLimit = 64;
+// The kernel asks for a neighbour's hardware address once and waits a second: one lost frame would be the end of the link.
+constexpr int kResolveTries = 3;
 
 Status to_init(const Path& path, ibv_qp* qp) {
   ibv_qp_attr attr{};
@@ -43,10 +46,13 @@ ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& s
 }
 
 Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr) {
-  ibv_qp_attr copy = attr;
-  const int error = path.lane->provider().modify_qp(qp, &copy,
-                                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                        IBV_QP_MIN_RNR_TIMER;
+  int error = ETIMEDOUT;
+  for (int tries = 0; tries < kResolveTries && error == ETIMEDOUT; ++tries) {
+    ibv_qp_attr copy = attr;
+    error = path.lane->provider().modify_qp(qp, &copy, kMask);
+  }
   if (error == 0) return {};
   LOG_WARN("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)", path.name, std::strerror(error));
   return Errc::Transport;

@@ -1,0 +1,127 @@
+// What a path's queue pairs are told: addresses of both sides, and how long a neighbour is asked for.
+#include "engine/link_setup.h"
+
+#include "engine/progress_loop.h"
+#include "src/verbs/gid_choice.h"
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+class NoWaker : public ControlWaker {
+ public:
+  void wake_control() noexcept override {}
+};
+class NoOwner : public ChannelOwner {
+ public:
+  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override { return Errc::Internal; }
+  void deregister_memory(Channel&, Registration&) noexcept override {}
+  void close_channel(Channel&) noexcept override {}
+};
+
+// Keeps what RTR was asked with; the neighbour is found after so many tries.
+class Neighbourhood : public verbs::testkit::FakeProvider {
+ public:
+  Neighbourhood() {
+    context_.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
+    context_.ops.post_recv = [](ibv_qp*, ibv_recv_wr*, ibv_recv_wr**) { return 0; };
+    cq_.context = qp_.context = &context_;
+  }
+  int modify_qp(ibv_qp*, ibv_qp_attr* attr, int) override {
+    if (attr->qp_state != IBV_QPS_RTR) return 0;
+    asked.push_back(*attr);
+    return --failures_left >= 0 ? failure : 0;
+  }
+  ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
+  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
+
+  std::vector<ibv_qp_attr> asked;
+  int failures_left = 0;
+  int failure = ETIMEDOUT;
+
+ private:
+  ibv_context context_{};
+  ibv_cq cq_{};
+  ibv_qp qp_{};
+};
+
+class LinkSetupTest : public testing::Test {
+ protected:
+  LinkSetupTest() {
+    rail_.info.name = "n0:1";
+    rail_.cq_entries_max = 65536;
+    rail_.active_mtu = IBV_MTU_4096;
+    rail_.gids = {verbs::testkit::gid_of(3, "192.168.50.1"), verbs::testkit::gid_of(7, "10.0.12.1")};
+    peer_rail_.mtu = IBV_MTU_1024;
+    for (const char* text : {"192.168.60.2", "10.0.13.2", "10.0.12.2"}) {
+      const ibv_gid gid = verbs::testkit::gid_bytes(text);
+      std::memcpy(peer_rail_.addresses.emplace_back().gid.data(), gid.raw, sizeof gid.raw);
+    }
+    policy_.qps = 1;
+    loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
+    EXPECT_TRUE(loop_.lanes[0]->open().ok());
+    link_ = std::make_unique<PeerLink>(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy_);
+    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path").ok());
+    peer_path_.qpn = {11, 12};
+  }
+  ~LinkSetupTest() override { link_->destroy_queue_pairs(); }
+
+  Status connect() { return connect_path(link_->path(0), {.rail = &peer_rail_, .path = &peer_path_, .own_psn = 1}, {}); }
+
+  Neighbourhood provider_;
+  verbs::Rail rail_;
+  NoWaker waker_;
+  NoOwner owner_;
+  TransferPolicy policy_;
+  ProgressLoop loop_{waker_};
+  std::unique_ptr<PeerLink> link_;
+  WireRail peer_rail_;
+  WirePath peer_path_;
+};
+
+TEST_F(LinkSetupTest, SpeaksFromAndToTheAddressesOfThePath) {
+  ASSERT_TRUE(connect().ok());
+  ASSERT_EQ(provider_.asked.size(), 2u);
+  for (const ibv_qp_attr& attr : provider_.asked) {
+    EXPECT_EQ(attr.ah_attr.grh.sgid_index, 7);
+    EXPECT_EQ(verbs::address_of(attr.ah_attr.grh.dgid).text(), "10.0.12.2");
+    EXPECT_EQ(attr.path_mtu, IBV_MTU_1024) << "the smaller of both ends";
+  }
+  EXPECT_EQ(provider_.asked[1].dest_qp_num, 12u);
+}
+
+TEST_F(LinkSetupTest, ANeighbourWhoDoesNotAnswerAtOnceIsAskedAgain) {
+  provider_.failures_left = 2;
+  EXPECT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.asked.size(), 2u + 2u);
+}
+
+TEST_F(LinkSetupTest, ASilentNeighbourIsNamedAfterThreeTries) {
+  provider_.failures_left = 100;
+  const testkit::LogCapture log;
+  EXPECT_EQ(connect().code(), Errc::Transport);
+  EXPECT_EQ(provider_.asked.size(), 3u);
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "the path: queue pair to RTR: Connection timed out (the peer's address is not reachable over this port)"),
+            1)
+      << log.joined();
+}
+
+TEST_F(LinkSetupTest, OtherRefusalsAreNotRepeated) {
+  provider_.failures_left = 100;
+  provider_.failure = EINVAL;
+  EXPECT_EQ(connect().code(), Errc::Transport);
+  EXPECT_EQ(provider_.asked.size(), 1u);
+}
+
+}  // namespace
+}  // namespace mesh::engine
