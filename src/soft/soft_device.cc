@@ -109,7 +109,7 @@ int SoftHost::query_device(ibv_context* context, ibv_device_attr* attr) {
   attr->max_cqe = kCqeMax;
   attr->max_mr = kRegionsMax - 1;
   attr->max_pd = 65536;
-  attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 16;
+  attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = kReadsMax;
   attr->phys_port_cnt = 1;
   return 0;
 }

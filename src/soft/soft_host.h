@@ -19,7 +19,9 @@
 namespace mesh::soft {
 
 inline constexpr int kQpWrMax = 16384;
-inline constexpr int kCqeMax = 65536;
+inline constexpr int kCqeMax = 32767;  // the least of any device we know: kernel soft-RoCE's
+inline constexpr int kReadsMax = 16;   // outstanding, each way
+inline constexpr int kRnrTimerMax = 31;
 inline constexpr std::uint8_t kPort = 1;
 
 // The first member of each is what the user holds a pointer to.

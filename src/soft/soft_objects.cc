@@ -2,8 +2,12 @@
 
 #include "src/soft/soft_host.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <mutex>
 
 namespace mesh::soft {
@@ -15,7 +19,21 @@ SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
 CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
 
-bool has(int mask, int bits) { return (mask & bits) == bits; }
+// What a step of a reliable connected queue pair needs, from the InfiniBand specification's table of modify attributes. Kernel and
+// drivers refuse less and most of what is more; the few optional ones we do not have.
+constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kToReceive =
+    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kToSend =
+    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+
+// As get_user_pages finds it; pages that are there but protected are not noticed. In one call, whatever the size.
+bool is_mapped(void* address, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address), first = begin & ~(page - 1);
+  if (begin + bytes < begin) return false;
+  return ::msync(reinterpret_cast<void*>(first), begin + bytes - first, MS_ASYNC) == 0;
+}
 
 }  // namespace
 
@@ -35,6 +53,10 @@ ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int acces
   const bool writes_remotely_only = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) == IBV_ACCESS_REMOTE_WRITE;
   if (address == nullptr || bytes == 0 || writes_remotely_only) {  // the specification's rule, as the kernel checks it
     errno = EINVAL;
+    return nullptr;
+  }
+  if (!is_mapped(address, bytes)) {
+    errno = EFAULT;
     return nullptr;
   }
   const std::uint32_t key = soft(pd->context).nic->add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
@@ -93,7 +115,7 @@ int SoftHost::destroy_qp(ibv_qp* qp) {
 }
 
 int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
-  if (!has(mask, IBV_QP_STATE)) return EINVAL;
+  if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   QueuePair& qp = soft(verbs);
   const int from = qp.state.load(std::memory_order_acquire);
   switch (attr->qp_state) {
@@ -110,7 +132,7 @@ int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
 }
 
 int SoftHost::to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
-  if (!has(mask, IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) || attr.port_num != kPort) return EINVAL;
+  if (mask != kToInit || attr.port_num != kPort || attr.pkey_index != 0) return EINVAL;
   qp.nic->initialise(qp, static_cast<int>(attr.qp_access_flags));
   return 0;
 }
@@ -125,7 +147,8 @@ int SoftHost::route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const {
 }
 
 int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
-  if (!has(mask, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)) return EINVAL;
+  if (mask != kToReceive || attr.ah_attr.port_num != kPort) return EINVAL;
+  if (attr.max_dest_rd_atomic > kReadsMax || attr.min_rnr_timer > kRnrTimerMax) return EINVAL;
   Nic& nic = *qp.nic;
   const std::vector<verbs::GidEntry> table = gids(qp.verbs.context, kPort);
   const auto known = [&](const verbs::GidEntry& entry) { return entry.index == attr.ah_attr.grh.sgid_index; };
@@ -140,7 +163,7 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   attributes.dest_qp_num = attr.dest_qp_num;
   attributes.mtu = mtu;
   attributes.rq_psn = attr.rq_psn & 0xffffff;
-  if (has(mask, IBV_QP_MIN_RNR_TIMER)) attributes.min_rnr_timer = attr.min_rnr_timer;
+  attributes.min_rnr_timer = attr.min_rnr_timer;
   const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(to.host)].name;
   Sharing sharing = Sharing::Process;
   const std::shared_ptr<Peer> peer = find_peer(host, &sharing);
@@ -172,7 +195,7 @@ void SoftHost::send_offer(const Peer& peer, const std::string& host, const Offer
 }
 
 int SoftHost::to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
-  if (!has(mask, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN)) return EINVAL;
+  if (mask != kToSend || attr.max_rd_atomic > kReadsMax) return EINVAL;
   if (attr.timeout > 31 || attr.retry_cnt > 7 || attr.rnr_retry > 7) return EINVAL;
   Attributes attributes = qp.attributes;
   attributes.timeout = attr.timeout;

@@ -184,7 +184,7 @@ TEST_P(Contract, PartOfAChainIsPostedUpToTheOneThatDoesNotFit) {
   EXPECT_EQ(ibv_post_send(left_.qp, &chain[0].wr, &bad), ENOMEM);
   ASSERT_NE(bad, nullptr);
   EXPECT_GE(bad->wr_id, depth);
-  if (traits().exact_send_room) {
+  if (traits().exact_room) {
     EXPECT_EQ(bad->wr_id, depth);
   }
   ASSERT_EQ(to_error(left_), 0);

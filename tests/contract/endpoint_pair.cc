@@ -6,10 +6,11 @@
 
 namespace mesh::contract {
 
-bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options) {
-  verbs::Provider& provider = *host.provider;
+namespace {
+
+bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& device, const PairOptions& options) {
   endpoint.provider = &provider;
-  endpoint.context = provider.open_device(host.device);
+  endpoint.context = provider.open_device(device);
   EXPECT_NE(endpoint.context, nullptr);
   if (endpoint.context == nullptr) return false;
   const std::vector<verbs::GidEntry> gids = provider.gids(endpoint.context, 1);
@@ -40,11 +41,23 @@ bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& opti
   return endpoint.qp != nullptr && endpoint.mr != nullptr;
 }
 
+}  // namespace
+
+bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options) {
+  return open_on(endpoint, *host.provider, host.device, options);
+}
+
+bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options) {
+  const std::vector<verbs::DeviceEntry> devices = provider.devices();
+  EXPECT_FALSE(devices.empty());
+  return !devices.empty() && open_on(endpoint, provider, devices.front().name, options);
+}
+
 bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num, const PairOptions& options) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
-  attr.qp_access_flags = kAllAccess;
+  attr.qp_access_flags = options.access;
   const int init =
       endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   EXPECT_EQ(init, 0);

@@ -15,11 +15,14 @@
 
 namespace mesh::contract {
 
+inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
 struct PairOptions {
   std::uint32_t send_depth = 16, receive_depth = 16;
   std::uint32_t max_inline = 64;
   std::uint8_t timeout = 8, retry_count = 1;  // 4.096 us * 2^8 * 2: 2.1 ms
   std::uint8_t rnr_retry = 7, min_rnr_timer = 1;
+  unsigned access = kAllAccess;  // that the queue pairs grant
 };
 
 // Two hosts that reach each other; for real devices both may be this one.
@@ -49,20 +52,23 @@ struct Endpoint {
 };
 
 inline constexpr std::size_t kEndpointBytes = 4 << 20;
-inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 // Set-up steps, also used by the suite's other process. Each fails the running test with EXPECT and answers false.
 bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options);
+bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options);  // on its first device
 bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num, const PairOptions& options);
 void close_endpoint(Endpoint& endpoint);
 
 // Where providers may differ. The defaults are what an adapter does; a kind says what it does instead.
 struct Traits {
-  bool exact_send_room = true;  // a send queue is full at the depth create_qp told; else: there, or later
+  bool exact_room = true;  // a queue is full at the depth create_qp told; else: there, or later
   // Room comes back when a later signaled request has been polled; else: as soon as a request was executed.
   bool room_by_polling = true;
-  bool flushes_late_receives = true;  // one that is posted in the error state
-  bool needs_its_process = false;     // its NIC stands still while the process is stopped
+  bool flushes_late_receives = true;                        // one that is posted in the error state
+  bool needs_its_process = false;                           // its NIC stands still while the process is stopped
+  bool checks_counts = true;                                // of retries and of reads from the peer
+  bool sees_protection = true;                              // refuses to register read-only memory for writing
+  ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // by the queue pair, as against its key
   ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;
   ibv_wc_status too_long_send = IBV_WC_REM_INV_REQ_ERR, too_long_receive = IBV_WC_LOC_LEN_ERR;
   std::uint8_t timeout = 8, retry_count = 1;  // what a healthy pair never needs

@@ -43,9 +43,11 @@ bool is_soft_roce() {
 // Of Linux 6.1 with rdma-core 44. No error of ours is hidden by any of these: they are the driver's own ways.
 Traits soft_roce_traits() {
   Traits traits;
-  traits.exact_send_room = false;        // depths are rounded up to 2^n - 1, and the caller is not told
+  traits.exact_room = false;             // depths are rounded up to 2^n - 1, and the caller is not told
   traits.room_by_polling = false;        // the kernel moves the queue's consumer index as it executes
   traits.flushes_late_receives = false;  // posting a receive does not enter the kernel, so nobody looks
+  traits.checks_counts = false;          // takes them as they are
+  traits.write_not_granted = IBV_WC_REM_INV_REQ_ERR;
   traits.wrong_local_key = IBV_WC_LOC_QP_OP_ERR;
   traits.too_long_send = IBV_WC_REM_OP_ERR;
   traits.too_long_receive = IBV_WC_LOC_QP_OP_ERR;

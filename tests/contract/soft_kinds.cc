@@ -58,6 +58,13 @@ Host open_shaped(Side side) {
   return open_host(std::move(options));
 }
 
+Traits soft_traits() {
+  Traits traits;
+  traits.needs_its_process = true;  // the NIC is a thread of it
+  traits.sees_protection = false;   // asking would cost a look through all mappings
+  return traits;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
@@ -65,18 +72,16 @@ Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
 }
 
 std::vector<ProviderKind> provider_kinds() {
-  return {{"SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>, {}},
-          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>, {}},
-          {"SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>, {}},
-          {"SoftShaped", open_shaped, {}}};
+  return {{"SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>, soft_traits()},
+          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>, soft_traits()},
+          {"SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>, soft_traits()},
+          {"SoftShaped", open_shaped, soft_traits()}};
 }
 
 std::vector<ProviderKind> process_kinds() {
   static_cast<void>(pair_fabric());  // before anything forks
-  Traits traits;
-  traits.needs_its_process = true;
-  return {{"SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>, traits},
-          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>, traits}};
+  return {{"SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>, soft_traits()},
+          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>, soft_traits()}};
 }
 
 }  // namespace mesh::contract
