@@ -1,5 +1,6 @@
 #include "engine/engine_impl.h"
 
+#include "engine/path_choice.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/topo/host_topology.h"
@@ -45,6 +46,7 @@ Status EngineImpl::start() {
     rail_infos_.push_back(rail.info);
     fit_to_device(rail);
   }
+  for (const std::string& line : shared_subnet_lines(wire_rails())) LOG_INFO("{}", line);
   Result<std::unique_ptr<ControlPlane>> plane = ControlPlane::open(
       {.socket_ifname = settings_.socket_ifname, .socket_family = settings_.socket_family, .clock = clock_}, *this);
   if (!plane.ok()) return plane.status();

@@ -2,8 +2,11 @@
 
 #include "src/base/socket.h"
 #include "src/topo/pairing.h"
+#include "src/topo/subnet.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace mesh::engine {
 
@@ -38,6 +41,26 @@ std::vector<WirePath> choose_paths(const Hello& hello, const std::vector<WireRai
 
 std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails) {
   return topo::no_common_subnet_text(rail_ends(hello.rails), rail_ends(own_rails));
+}
+
+std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails) {
+  std::map<std::string, std::string> names;
+  std::map<std::string, int> counts;
+  for (const WireRail& rail : rails) {
+    std::set<std::string> subnets;
+    for (const WireAddress& address : rail.addresses)
+      subnets.insert(topo::subnet_text({SocketAddress::from_gid(address.gid), address.prefix_len}));
+    if (rail.ethernet == 0) subnets.clear();
+    for (const std::string& subnet : subnets) names[subnet] += (counts[subnet]++ == 0 ? "" : ", ") + rail.name;
+  }
+  std::vector<std::string> lines;
+  for (const auto& [subnet, rail_names] : names) {
+    if (counts[subnet] < 2) continue;
+    lines.push_back("rails " + rail_names + " are in one subnet " + subnet +
+                    ": right on a switch; direct cables are taken to join the ports of both hosts in this order, unless each has "
+                    "a subnet of its own");
+  }
+  return lines;
 }
 
 std::string address_text(const WireAddress& address) { return SocketAddress::from_gid(address.gid).text(); }

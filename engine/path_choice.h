@@ -15,6 +15,9 @@ std::vector<WirePath> choose_paths(const Hello& hello, const std::vector<WireRai
 // "our subnets ...; the peer's ...", from the connector's side.
 std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails);
 
+// A line for each subnet that several of our rails are in: of direct cables in one subnet nothing tells which leads where.
+std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails);
+
 std::string address_text(const WireAddress& address);  // "10.0.12.1"
 
 }  // namespace mesh::engine

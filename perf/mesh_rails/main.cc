@@ -55,7 +55,7 @@ int run(const Options& options) {
   if (const int result = fill(*api, report); result != kNetSuccess)
     return fail("the plugin's answer", mesh::driver::net_result_name(result));
   const std::vector<std::string> lines = log.lines();
-  report.unused = mesh::rails::unused_line(lines);
+  report.notes = mesh::rails::port_notes(lines);
   for (const std::string& line : lines) {
     std::optional<mesh::rails::RailLine> parsed = mesh::rails::parse_rail_line(line);
     const auto at = static_cast<std::size_t>(parsed ? parsed->index : -1);
@@ -64,7 +64,7 @@ int run(const Options& options) {
   std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(), stdout);
   if (!report.rails.empty()) return 0;
   // Other reasons (no libibverbs) are among the plugin's few lines; its warnings are out already.
-  if (report.unused.empty() && log.warnings() == 0 && !options.verbose)
+  if (report.notes.empty() && log.warnings() == 0 && !options.verbose)
     for (const std::string& line : lines) std::fprintf(stderr, "mesh_rails: %s\n", line.c_str());
   return 1;
 }

@@ -34,11 +34,13 @@ std::optional<RailLine> parse_rail_line(const std::string& line) {
   return rail;
 }
 
-std::string unused_line(const std::vector<std::string>& lines) {
+std::vector<std::string> port_notes(const std::vector<std::string>& lines) {
+  std::vector<std::string> notes;
   for (const std::string& line : lines) {
-    if (line.starts_with("ports not used: ") || line.starts_with("no usable rail on ")) return line;
+    if (line.starts_with("ports not used: ") || line.starts_with("no usable rail on ") || line.starts_with("rails "))
+      notes.push_back(line);
   }
-  return {};
+  return notes;
 }
 
 }  // namespace mesh::rails

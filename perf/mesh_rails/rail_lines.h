@@ -26,7 +26,7 @@ struct RailLine {
 
 std::optional<RailLine> parse_rail_line(const std::string& line);
 
-// "ports not used: a:1 is down, ..." or "no usable rail on HOST ...: ...", which the plugin says at most once; empty: neither.
-std::string unused_line(const std::vector<std::string>& lines);
+// What else the plugin said of ports: why some are not used, or none is usable, and which share a subnet.
+std::vector<std::string> port_notes(const std::vector<std::string>& lines);
 
 }  // namespace mesh::rails

@@ -61,7 +61,8 @@ std::string table(const Report& report) {
     for (std::size_t i = 0; i < kColumns; ++i) line += cells[i] + std::string(widths[i] + 2 - cells[i].size(), ' ');
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
-  return report.unused.empty() ? text : text + report.unused + "\n";
+  for (const std::string& note : report.notes) text += note + "\n";
+  return text;
 }
 
 std::string json(const Report& report) {
@@ -84,7 +85,7 @@ std::string json(const Report& report) {
     }
     root["rails"].push_back(std::move(each));
   }
-  root["unused"] = report.unused;
+  root["notes"] = report.notes;
   return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

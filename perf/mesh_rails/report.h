@@ -21,7 +21,7 @@ struct Rail {
 struct Report {
   std::string plugin;  // its name and interface version, "Mesh (ncclNet v12)"
   std::vector<Rail> rails;
-  std::string unused;
+  std::vector<std::string> notes;  // the plugin's lines about ports, see port_notes
 };
 
 std::string table(const Report& report);

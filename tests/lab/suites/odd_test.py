@@ -39,14 +39,14 @@ class OddTest(LabCase):
                             "perf": built("perf/mesh_perf/mesh_perf")}
         return self.run_lab(topology, command, timeout=90)
 
-    def rails_are(self, run, host, *rails, unused=""):
-        """Exactly these rails, and exactly this line about the others."""
+    def rails_are(self, run, host, *rails, note=""):
+        """Exactly these rails, and exactly this line about ports."""
         lines = run.lines(host)
         self.assertIn("rails: exit status 0", lines)
         shown = lines[lines.index("Mesh (ncclNet v12)") + 1:lines.index("rails: exit status 0")]
         self.assertRegex(shown[0], HEADER)
         shown = [" ".join(GUID.sub("", line).split()) for line in shown[1:]]
-        self.assertEqual(shown, [line for each in rails for line in each] + ([unused] if unused else []))
+        self.assertEqual(shown, [line for each in rails for line in each] + ([note] if note else []))
 
     def links_are(self, run, host, peer, *paths):
         """Both directions to the peer go over exactly these paths: "mesh0 10.0.12.1 -> mesh0 10.0.12.2"."""
@@ -164,17 +164,34 @@ class OddTest(LabCase):
     def test_netdev_down(self):
         run = self.boot("odd_down")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"), rail(1, "mesh1", 4096, "10.1.12.1/24 at 1"))
-        self.rails_are(run, "b", rail(0, "mesh1", 4096, "10.1.12.2/24 at 1"), unused="ports not used: rxe_mesh0:1 is down")
+        self.rails_are(run, "b", rail(0, "mesh1", 4096, "10.1.12.2/24 at 1"), note="ports not used: rxe_mesh0:1 is down")
         self.assertIn("mesh_perf: rank 0: INFO device rxe_mesh0:1 does not reach host b; using rxe_mesh1:1 instead", run.lines("a"))
         self.paths_are(run, "mesh1 10.1.12.1 -> mesh1 10.1.12.2")
 
     # ---- Cables.
 
+    def two_cables_in_one_subnet(self, run):
+        note = ("rails rxe_mesh0:1, rxe_mesh1:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are taken to join "
+                "the ports of both hosts in this order, unless each has a subnet of its own")
+        for host, first, second in (("a", 1, 3), ("b", 2, 4)):
+            self.rails_are(run, host, rail(0, "mesh0", 4096, "10.0.12.%d/24 at 1" % first),
+                           rail(1, "mesh1", 4096, "10.0.12.%d/24 at 1" % second), note=note)
+
     def test_two_cables_in_one_subnet(self):
         run = self.boot("odd_onesubnet")
-        self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"), rail(1, "mesh1", 4096, "10.0.12.3/24 at 1"))
-        self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.12.2/24 at 1"), rail(1, "mesh1", 4096, "10.0.12.4/24 at 1"))
+        self.two_cables_in_one_subnet(run)
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2", "mesh1 10.0.12.3 -> mesh1 10.0.12.4")
+
+    def test_two_cables_in_one_subnet_crossed(self):
+        """Nothing tells the crossing, so the pairing errs; the end must come soon and name the path."""
+        run = self.boot("odd_crossed")
+        self.two_cables_in_one_subnet(run)
+        named = re.compile(r"mesh_perf: rank \d: WARN peer ([ab]), rxe_mesh(\d):1 10\.0\.12\.\d -> rxe_mesh\2:1 10\.0\.12\.\d: "
+                           r"retries exceeded \(status 12, vendor 0x0\) on queue pair \d; the peer's NIC does not answer: "
+                           r"look at the cable, the peer's port and MTU$")
+        self.assertTrue([line for host in "ab" for line in run.lines(host) if named.match(line)], "nobody named the path")
+        for host in "ab":
+            self.assertIn("perf: exit status 1", run.lines(host))
 
     def test_ends_of_a_line_are_refused_by_name(self):
         run = self.boot("line3", "ac")

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace mesh::engine {
 namespace {
@@ -52,6 +54,18 @@ TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
   const std::vector<WireRail> own{rail({address("10.0.23.3", 24)})};
   EXPECT_TRUE(choose_paths(hello, own).empty());
   EXPECT_EQ(no_path_text(hello, own), "our subnets 10.0.12.0/24; the peer's 10.0.23.0/24");
+}
+
+TEST(PathChoice, RailsInOneSubnetAreTold) {
+  std::vector<WireRail> rails{rail({address("10.0.12.1", 24), address("10.0.12.9", 24)}), rail({address("10.0.13.1", 24)}),
+                              rail({address("10.0.12.3", 24)}), rail({address("10.0.12.4", 30)})};
+  const std::vector<std::string> names{"n0:1", "n1:1", "n2:1", "n3:1"};
+  for (std::size_t i = 0; i < rails.size(); ++i) rails[i].name = names[i];
+  const std::vector<std::string> lines = shared_subnet_lines(rails);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0],
+            "rails n0:1, n2:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are taken to join the ports of both "
+            "hosts in this order, unless each has a subnet of its own");
 }
 
 }  // namespace

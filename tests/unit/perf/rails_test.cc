@@ -52,15 +52,15 @@ TEST(RailLine, OtherLinesAreNotMistakenForRails) {
   for (const std::string& other : others) EXPECT_FALSE(parse_rail_line(other).has_value()) << other;
 }
 
-TEST(UnusedLine, IsFoundAmongOthers) {
-  EXPECT_EQ(unused_line({kLine, "ports not used: a:1 is down", "setting X"}), "ports not used: a:1 is down");
-  EXPECT_EQ(unused_line({"no usable rail on h (fabric rdma): there is no device"}),
-            "no usable rail on h (fabric rdma): there is no device");
-  EXPECT_EQ(unused_line({kLine}), "");
+TEST(PortNotes, AreFoundAmongOthers) {
+  const std::vector<std::string> notes{"ports not used: a:1 is down", "no usable rail on h (fabric rdma): there is no device",
+                                       "rails a:1, b:1 are in one subnet"};
+  EXPECT_EQ(port_notes({notes[0], kLine, notes[1], "setting X", notes[2]}), notes);
+  EXPECT_TRUE(port_notes({kLine}).empty());
 }
 
 TEST(RailReport, FurtherAddressesHaveRowsOfTheirOwn) {
-  Report report{.plugin = "Mesh", .rails = {}, .unused = "ports not used: a:1 is down"};
+  Report report{.plugin = "Mesh", .rails = {}, .notes = {"ports not used: a:1 is down"}};
   Rail& rail = report.rails.emplace_back();
   rail.properties.name = "rxe0:1";
   rail.properties.speed_mbps = 2500;
@@ -156,7 +156,8 @@ TEST(MeshRails, JsonHoldsTheSame) {
   ASSERT_EQ(rail["addresses"].size(), 1u);
   EXPECT_EQ(rail["addresses"][0]["address"], "10.0.13.1/30");
   EXPECT_EQ(rail["addresses"][0]["gid_index"], 7);
-  EXPECT_EQ(root["unused"], "");
+  EXPECT_TRUE(root["notes"].is_array());
+  EXPECT_TRUE(root["notes"].empty());
 }
 
 }  // namespace
