@@ -16,6 +16,8 @@ const char* advice(ibv_wc_status status) {
     case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer had no receive posted, which is a mistake of nccl-mesh";
     case IBV_WC_REM_ACCESS_ERR: return "the peer's memory is no longer registered, it may have aborted";
     case IBV_WC_LOC_PROT_ERR: return "our memory is no longer registered";
+    case IBV_WC_REM_INV_REQ_ERR: return "the peer's NIC did not understand a request; soft-RoCE does that after a retransmission";
+    case IBV_WC_WR_FLUSH_ERR: return "the peer or the device ended the queue pair: see the peer's lines and the error counters";
     default: return "see the device's error counters";
   }
 }
@@ -26,6 +28,7 @@ const char* status_name(ibv_wc_status status) {
     case IBV_WC_RNR_RETRY_EXC_ERR: return "receiver-not-ready retries exceeded";
     case IBV_WC_REM_ACCESS_ERR: return "remote access error";
     case IBV_WC_LOC_PROT_ERR: return "local protection error";
+    case IBV_WC_REM_INV_REQ_ERR: return "remote invalid request";
     case IBV_WC_REM_OP_ERR: return "remote operation error";
     case IBV_WC_WR_FLUSH_ERR: return "flushed";
     default: return "error completion";
@@ -90,12 +93,21 @@ void PeerLink::fail(Errc why, const std::string& text) noexcept {
   loop_.wake_control();
 }
 
+namespace {
+std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t speed_mbps) {
+  if (policy.inflight_us == 0 || speed_mbps == 0) return policy.inflight_bytes;
+  const std::uint64_t carried = std::uint64_t{speed_mbps} * policy.inflight_us / 8;  // 10^6 bits/s * 10^-6 s
+  return std::clamp(carried, std::min(policy.wr_bytes, policy.inflight_bytes), policy.inflight_bytes);
+}
+}  // namespace
+
 Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   auto path = std::make_unique<Path>();
   path->lane = &lane;
   path->index = path_count();
   path->ends = ends;
   path->name = std::move(name);
+  path->inflight_bytes_max = inflight_bytes_max(policy_, lane.rail().info.speed_mbps);
   paths_.push_back(std::move(path));
   Path& added = *paths_.back();
   for (std::uint32_t i = 0; i <= policy_.qps; ++i) {

@@ -42,6 +42,7 @@ struct Path {
   PathEnds ends;
   std::string name;  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::uint64_t inflight_bytes = 0;
+  std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
   PathCounters counters;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
 };

@@ -127,8 +127,8 @@ bool SendChannel::post_stripe(std::uint32_t stripe) noexcept {
     loop.counters.window_stalls.add(1);
     return false;
   }
-  const std::uint64_t inflight = queue_pair.path().inflight_bytes;
-  if (posting_.plan.route == Route::Bulk && inflight != 0 && inflight + bytes > link.policy().inflight_bytes) {
+  const Path& path = queue_pair.path();
+  if (posting_.plan.route == Route::Bulk && path.inflight_bytes != 0 && path.inflight_bytes + bytes > path.inflight_bytes_max) {
     loop.counters.inflight_stalls.add(1);
     return false;
   }

@@ -12,17 +12,17 @@ inline constexpr int kAuto = -1;  // "let the plugin choose"
 
 struct Settings {
   // Data path.
-  int qps = 4;                        // NCCL_MESH_QPS: bulk queue pairs per path, 1..32
-  int signal_interval = 16;           // NCCL_MESH_SIGNAL_INTERVAL: every n-th work request signaled, 1..64
-  int threads = kAuto;                // NCCL_MESH_THREADS: poller threads per NIC, 0..8; auto: 1 where cores are to spare
-  int inline_bytes = kAuto;           // NCCL_MESH_INLINE: largest inline message, 0..512; auto: what the device grants up to 220
-  int slots = 64;                     // NCCL_MESH_SLOTS: requests in flight per channel, 32..256, a power of two
-  int rq_depth = 256;                 // NCCL_MESH_RQ_DEPTH: announcements outstanding per queue pair, 16..4096, a power of two
-  int sq_depth = 256;                 // NCCL_MESH_SQ_DEPTH: work requests outstanding per queue pair, 64..4096, a power of two
-  std::int64_t express_bytes = 8192;  // NCCL_MESH_EXPRESS_BYTES: largest message on the express queue pair
-  std::int64_t stripe_bytes = 65536;  // NCCL_MESH_STRIPE_BYTES: smallest stripe; up to this a message stays on one queue pair
-  std::int64_t wr_bytes = 524288;     // NCCL_MESH_WR_BYTES: largest work request
-  std::int64_t inflight_bytes = 8388608;  // NCCL_MESH_INFLIGHT_BYTES: bytes in flight per path
+  int qps = 4;                          // NCCL_MESH_QPS: bulk queue pairs per path, 1..32
+  int signal_interval = 16;             // NCCL_MESH_SIGNAL_INTERVAL: every n-th work request signaled, 1..64
+  int threads = kAuto;                  // NCCL_MESH_THREADS: poller threads per NIC, 0..8; auto: 1 where cores are to spare
+  int inline_bytes = kAuto;             // NCCL_MESH_INLINE: largest inline message, 0..512; auto: what the device grants up to 220
+  int slots = 64;                       // NCCL_MESH_SLOTS: requests in flight per channel, 32..256, a power of two
+  int rq_depth = 256;                   // NCCL_MESH_RQ_DEPTH: announcements outstanding per queue pair, 16..4096, a power of two
+  int sq_depth = 256;                   // NCCL_MESH_SQ_DEPTH: work requests outstanding per queue pair, 64..4096, a power of two
+  std::int64_t express_bytes = 8192;    // NCCL_MESH_EXPRESS_BYTES: largest message on the express queue pair
+  std::int64_t stripe_bytes = 65536;    // NCCL_MESH_STRIPE_BYTES: smallest stripe; up to this a message stays on one queue pair
+  std::int64_t wr_bytes = 524288;       // NCCL_MESH_WR_BYTES: largest work request
+  std::int64_t inflight_bytes = kAuto;  // NCCL_MESH_INFLIGHT_BYTES: bytes in flight per path; auto: by the port's speed
 
   // Finding the way.
   std::string fabric = "rdma";     // NCCL_MESH_FABRIC: rdma | soft:FILE

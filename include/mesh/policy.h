@@ -23,7 +23,8 @@ struct TransferPolicy {
   std::uint64_t express_bytes = 8192;      // up to here: express queue pair
   std::uint64_t stripe_bytes = 65536;      // up to here: one bulk queue pair; above: stripes of at least this
   std::uint64_t wr_bytes = 524288;         // no work request is larger (1 MiB ones lose 28 % on one queue pair at 400 G)
-  std::uint64_t inflight_bytes = 8388608;  // per path
+  std::uint64_t inflight_bytes = 8388608;  // per path, at most
+  std::uint32_t inflight_us = 0;           // and no more than its port carries in this time, but one work request; 0: no such limit
 };
 
 // What tuning looks at when it derives a policy.

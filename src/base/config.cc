@@ -81,8 +81,8 @@ constexpr std::array kTable{
             "Smallest stripe; a message up to this size stays on one queue pair."},
     Setting{"NCCL_MESH_WR_BYTES", "bytes", BytesField{&Settings::wr_bytes, 4 * kKiB, kGiB, Extra::Multiple128},
             "Largest work request; larger stripes are cut."},
-    Setting{"NCCL_MESH_INFLIGHT_BYTES", "bytes", BytesField{&Settings::inflight_bytes, 64 * kKiB, 64 * kGiB},
-            "Bytes in flight per path; at least NCCL_MESH_WR_BYTES."},
+    Setting{"NCCL_MESH_INFLIGHT_BYTES", "bytes", BytesField{&Settings::inflight_bytes, 64 * kKiB, 64 * kGiB, Extra::Auto},
+            "Bytes in flight per path, at least NCCL_MESH_WR_BYTES; auto: what the port carries in 4 ms, 8M at most."},
     Setting{"NCCL_MESH_FABRIC", "", TextField{&Settings::fabric, fabric_text, "rdma or soft:FILE"},
             "What lies below: RDMA devices, or the software fabric described by FILE."},
     Setting{"NCCL_MESH_HOST", "", TextField{&Settings::host, host_text, "a host name"},
@@ -185,7 +185,10 @@ std::string value_text(const Setting& setting, const Settings& settings) {
                                  return field.extra == Extra::Auto && value == kAuto ? std::string("auto")
                                                                                      : fmt::format("{}", value);
                                },
-                               [&](const BytesField& field) { return bytes_text(settings.*field.member); },
+                               [&](const BytesField& field) {
+                                 const std::int64_t value = settings.*field.member;
+                                 return field.extra == Extra::Auto && value == kAuto ? std::string("auto") : bytes_text(value);
+                               },
                                [&](const TextField& field) {
                                  const std::string& value = settings.*field.member;
                                  return value.empty() ? std::string("unset") : value;
@@ -218,6 +221,10 @@ bool assign(const Setting& setting, const std::string& text, Settings& settings)
                                  return true;
                                },
                                [&](const BytesField& field) {
+                                 if (field.extra == Extra::Auto && (text == "auto" || text == "-1")) {
+                                   settings.*field.member = kAuto;
+                                   return true;
+                                 }
                                  const std::optional<std::int64_t> value = parse_bytes(text);
                                  if (!value || !in_range(field, *value)) return false;
                                  settings.*field.member = *value;
@@ -269,7 +276,7 @@ void warn_of_unknown(const Environment& environment) {
 }
 
 bool contradictory(const Settings& settings) {
-  if (settings.inflight_bytes >= settings.wr_bytes) return false;
+  if (settings.inflight_bytes == kAuto || settings.inflight_bytes >= settings.wr_bytes) return false;
   LOG_WARN("NCCL_MESH_INFLIGHT_BYTES {} is below NCCL_MESH_WR_BYTES {}: nothing could be sent; lower the second or raise the first",
            settings.inflight_bytes, settings.wr_bytes);
   return true;

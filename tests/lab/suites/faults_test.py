@@ -37,7 +37,8 @@ def moment(lab, what, host):
 class Faults(lab_case.LabCase):
     def break_it(self, topology, actor, action, run):
         perf = lab_case.built("perf/mesh_perf/mesh_perf")
-        return self.run_lab(topology, SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf}, timeout=90)
+        return self.run_lab(topology, SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf}, timeout=90,
+                            env={"NCCL_IB_TIMEOUT": "16"})
 
     def ended_soon(self, lab, actor, hosts, bound_ms=BOUND_MS):
         acted = moment(lab, "acted", actor)

@@ -133,6 +133,12 @@ TEST(Config, UnknownNameWarnsOnceWithTheNearestAndDoesNoHarm) {
   EXPECT_NE(log.all()[0].text.find("nearest is NCCL_MESH_QPS"), std::string::npos);
 }
 
+TEST(Config, BytesInFlightMayBeLeftToThePortsSpeed) {
+  EXPECT_EQ(loaded({}).inflight_bytes, kAuto);
+  EXPECT_EQ(loaded({{"NCCL_MESH_INFLIGHT_BYTES", "auto"}}).inflight_bytes, kAuto);
+  EXPECT_EQ(loaded({{"NCCL_MESH_INFLIGHT_BYTES", "8M"}}).inflight_bytes, 8 << 20);
+}
+
 TEST(Config, FewerBytesInFlightThanOneWorkRequestIsRefused) {
   const LogCapture log;
   EXPECT_EQ(load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}}).code(), Errc::InvalidArgument);

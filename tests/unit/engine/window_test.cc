@@ -128,6 +128,29 @@ TEST(Window, BytesInFlightStayUnderTheCapOfAPath) {
   EXPECT_TRUE(talk.holds(0, 0, 8 << 20));
 }
 
+// A link of 100 Gb/s carries 262,500 bytes in 21 us: room for four work requests of 64 KiB and not for a fifth.
+TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
+  TransferPolicy policy;
+  policy.wr_bytes = 65536;
+  policy.inflight_us = 21;
+  Bed bed({.fabric = R"({"name":"pair",
+    "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
+    "links":[{"ends":["a/n0","b/n0"],"gbps":100}]})",
+           .policy = policy});
+  Talk talk(bed, kA, kB, 4 << 20);
+  const auto receiving = talk.receive({.bytes = 4 << 20});
+  bed.rounds(100);
+  const std::uint64_t before = bed.stats(0).work_requests;
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true;
+  const auto sending = talk.send({.bytes = 4 << 20});
+  bed.rounds(1000);
+  EXPECT_EQ(bed.stats(0).work_requests - before, 4u);
+  bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = false;
+  EXPECT_TRUE(bed.finish(*sending).ok());
+  EXPECT_TRUE(bed.finish(*receiving).ok());
+  EXPECT_TRUE(talk.holds(0, 0, 4 << 20));
+}
+
 // A cap smaller than one work request must not stop everything.
 TEST(Window, CapBelowOneWorkRequestStillMovesData) {
   TransferPolicy policy;

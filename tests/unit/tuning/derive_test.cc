@@ -23,6 +23,7 @@ TEST(DerivePolicy, DefaultsOfSettingsAreDefaultsOfPolicy) {
   EXPECT_EQ(derived.stripe_bytes, expected.stripe_bytes);
   EXPECT_EQ(derived.wr_bytes, expected.wr_bytes);
   EXPECT_EQ(derived.inflight_bytes, expected.inflight_bytes);
+  EXPECT_EQ(derived.inflight_us, 4000u);
 }
 
 TEST(DerivePolicy, EverySettingReachesThePolicy) {
@@ -48,6 +49,7 @@ TEST(DerivePolicy, EverySettingReachesThePolicy) {
   EXPECT_EQ(policy.stripe_bytes, 131072u);
   EXPECT_EQ(policy.wr_bytes, 262144u);
   EXPECT_EQ(policy.inflight_bytes, 1u << 20);
+  EXPECT_EQ(policy.inflight_us, 0u) << "bytes that were asked for do not depend on the port";
 }
 
 TEST(DerivePolicy, QpsStayWithinOneAndTheMost) {
