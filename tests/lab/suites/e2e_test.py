@@ -1,0 +1,57 @@
+"""The end-to-end suite over rdma, the same binaries as on the software fabric: each topology is booted once and runs them one after
+the other, one parent per host. What a topology cannot show is skipped there by the tests themselves, with the reason."""
+
+import sys
+
+sys.dont_write_bytecode = True
+import lab_case
+
+SUITES = ("transfer", "connect", "collective", "threads", "memory", "death", "lifecycle")
+TIMEOUT_S = 600
+SCRIPT = """
+worst=0
+for suite in %s; do
+  begin=$(date +%%s)
+  # A host that is still in the suite before keeps its port: each has its own.
+  MESH_RENDEZVOUS=a:$((29500 + ++count)) %s/e2e_$suite
+  code=$?
+  echo "suite $suite: exit status $code after $(($(date +%%s) - begin)) s"
+  [ $code -le $worst ] || worst=$code
+done
+exit $worst
+"""
+
+
+class EndToEnd(lab_case.LabCase):
+    def suites(self, topology, names=SUITES):
+        script = SCRIPT % (" ".join(names), lab_case.built("tests/e2e"))
+        lab = self.run_lab(topology, script, timeout=TIMEOUT_S)
+        self.tell(topology, lab)
+        self.assertEqual(lab.code, 0)
+        for name in names:
+            self.assertTrue(any(line.startswith("suite %s: exit status 0" % name) for line in lab.lines("a")), name)
+        return lab
+
+    def tell(self, topology, lab):
+        """What ran, what was skipped and why."""
+        lines = lab.lines("a")
+        passed = sum(int(line.split()[3]) for line in lines if line.startswith("[  PASSED  ]"))
+        took = [(words[1], words[6]) for words in map(str.split, lines) if words[:1] == ["suite"]]
+        print("\n  %s, rdma (soft-RoCE, emulated): %d tests passed; %s" % (
+            topology, passed, ", ".join("%s %s s" % each for each in took)), file=sys.stderr)
+        for line, reason in zip(lines, lines[1:]):
+            if line.endswith(": Skipped"):
+                print("    skipped: %s" % reason, file=sys.stderr)
+
+    def test_triangle(self):
+        self.suites("triangle")
+
+    def test_pair2(self):
+        self.suites("pair2")
+
+    def test_switched3(self):
+        self.suites("switched3")
+
+
+if __name__ == "__main__":
+    lab_case.main()
