@@ -19,8 +19,8 @@ SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
 CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
 
-// What a step of a reliable connected queue pair needs, from the InfiniBand specification's table of modify attributes. Kernel and
-// drivers refuse less and most of what is more; the few optional ones we do not have.
+// What a step of a reliable connected queue pair needs, from the InfiniBand specification's table of modify attributes. With less,
+// or with an attribute of another step, the kernel refuses too; the few optional ones we do not have.
 constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kToReceive =
     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
