@@ -62,12 +62,19 @@ Status EngineImpl::start() {
   return {};
 }
 
-// Depths are powers of two; a device that grants less gets the next lower one.
+// Depths are powers of two; a device that grants less gets the next lower one. Work requests stay whole lines.
 void EngineImpl::fit_to_device(const verbs::Rail& rail) {
+  TransferPolicy& policy = options_.policy;
+  const std::uint64_t longest = rail.message_bytes_max - rail.message_bytes_max % kStripeAlign;
+  if (longest > 0 && policy.wr_bytes > longest) {
+    LOG_INFO("{}: work requests of {} bytes at most, as its port says, not {}", rail.info.name, longest, policy.wr_bytes);
+    policy.wr_bytes = longest;
+    policy.express_bytes = std::min(policy.express_bytes, longest);
+  }
   const auto limit = static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0));
   if (limit < kRqDepthMin) return;  // not told
-  options_.policy.sq_depth = std::min(options_.policy.sq_depth, std::bit_floor(limit));
-  options_.policy.rq_depth = std::min(options_.policy.rq_depth, std::bit_floor(limit));
+  policy.sq_depth = std::min(policy.sq_depth, std::bit_floor(limit));
+  policy.rq_depth = std::min(policy.rq_depth, std::bit_floor(limit));
 }
 
 EngineImpl::~EngineImpl() {

@@ -24,6 +24,8 @@
 
 namespace mesh::soft {
 
+inline constexpr std::uint64_t kWorkRequestBytesMax = std::uint64_t{8} << 20;  // of one work request, as soft-RoCE's ports say
+
 inline constexpr std::uint32_t kTurnRequests = 256;
 inline constexpr std::uint64_t kTurnBytes = 1 << 20;
 inline constexpr std::uint64_t kStalledLookNs = 1'000'000;  // how often a manual clock looks at a path that a fault has cut

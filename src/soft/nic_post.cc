@@ -11,8 +11,6 @@ namespace mesh::soft {
 
 namespace {
 
-constexpr std::uint64_t kMessageBytesMax = std::uint64_t{1} << 31;
-
 bool is_supported(ibv_wr_opcode opcode) {
   return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND ||
          opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_READ;
@@ -85,7 +83,7 @@ int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept 
   std::uint64_t bytes = 0;
   for (int i = 0; i < wr.num_sge; ++i) bytes += wr.sg_list[i].length;
   const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-  if (bytes > kMessageBytesMax || (is_inline && (bytes > qp.max_inline || wr.opcode == IBV_WR_RDMA_READ))) return EINVAL;
+  if (bytes > kWorkRequestBytesMax || (is_inline && (bytes > qp.max_inline || wr.opcode == IBV_WR_RDMA_READ))) return EINVAL;
 
   SendSlot& slot = queue.slot(posting.posted);
   slot.wr_id = wr.wr_id;

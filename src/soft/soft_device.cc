@@ -124,7 +124,7 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   attr->active_mtu = mtu_code(link != nullptr ? link->mtu : 1024);
   attr->gid_tbl_len = 16;
   attr->pkey_tbl_len = 1;
-  attr->max_msg_sz = 1u << 31;
+  attr->max_msg_sz = kWorkRequestBytesMax;
   attr->link_layer = IBV_LINK_LAYER_ETHERNET;
   name_rate(link != nullptr && link->gbps > 0 ? link->gbps : kDefaultGbps, attr);
   return 0;

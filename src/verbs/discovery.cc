@@ -110,6 +110,7 @@ class Discovery {
     rail.active_mtu = attr.active_mtu;
     rail.cq_entries_max = port.device_attr.max_cqe;
     rail.qp_wr_max = port.device_attr.max_qp_wr;
+    rail.message_bytes_max = attr.max_msg_sz;
     for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
     RailInfo& info = rail.info;
     info.name = port.name();

@@ -26,6 +26,7 @@ struct Rail {
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;
+  std::uint32_t message_bytes_max = 0;  // of one work request
 };
 
 // Rails sorted by device name and port. NotFound: none usable; one INFO line says what was looked at and why each fell out.

@@ -151,6 +151,17 @@ TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
   EXPECT_TRUE(talk.holds(0, 0, 4 << 20));
 }
 
+// The software fabric's ports, like soft-RoCE's, refuse a work request of more than 8 MiB.
+TEST(Window, NoWorkRequestIsLongerThanThePortAllows) {
+  TransferPolicy policy;
+  policy.qps = 1;
+  policy.wr_bytes = policy.stripe_bytes = policy.inflight_bytes = 1 << 30;
+  Bed bed({.policy = policy});
+  Talk talk(bed, kA, kB, 20 << 20);
+  talk.exchange(20 << 20);
+  EXPECT_GE(bed.stats(0).work_requests, 3u);
+}
+
 // A cap smaller than one work request must not stop everything.
 TEST(Window, CapBelowOneWorkRequestStillMovesData) {
   TransferPolicy policy;

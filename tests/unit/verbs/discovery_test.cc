@@ -64,6 +64,7 @@ TEST(Discovery, RailIsFilledInWhole) {
   provider.fakes[1].entry.pci_path = "/sys/devices/pci0000:00/0000:01:00.1";
   provider.fakes[1].entry.numa_node = 1;
   provider.fakes[1].ports[0].attr.lid = 9;
+  provider.fakes[1].ports[0].attr.max_msg_sz = 1u << 30;
   provider.fakes[1].ports[0].gids[0].prefix_len = 30;
   const LogCapture log;
   const Result<std::vector<Rail>> rails = discover(provider, {});
@@ -84,6 +85,7 @@ TEST(Discovery, RailIsFilledInWhole) {
   EXPECT_TRUE(rail.ethernet);
   EXPECT_EQ(rail.cq_entries_max, 4194303);
   EXPECT_EQ(rail.qp_wr_max, 32768);
+  EXPECT_EQ(rail.message_bytes_max, 1u << 30);
   EXPECT_EQ(log.count(LogLevel::Info,
                       "rail 0 mlx5_0:1: 10.0.12.1/30, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, NUMA node 1, PCI 0000:01:00.1"),
             1)
