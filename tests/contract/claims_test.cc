@@ -1,7 +1,7 @@
 // Who may be which host of a software fabric.
 
+#include "tests/contract/kinds.h"
 #include "tests/contract/other_process.h"
-#include "tests/contract/soft_kinds.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 TEST(Claims, AHostBelongsToOneProcessAtATime) {
   {
-    OtherProcess other(process_kinds().front(), Side::Left, {});
+    OtherProcess other(soft_process_kinds().front(), Side::Left, {});
     ASSERT_NE(other.name().qp_num, 0u);
     EXPECT_EQ(open_soft("a").code(), Errc::Exhausted);
     Result<std::unique_ptr<soft::SoftProvider>> next = open_soft("");

@@ -89,7 +89,7 @@ struct ProviderKind {
   friend void PrintTo(const ProviderKind& kind, std::ostream* out) { *out << kind.name; }  // how GoogleTest says it
 };
 
-// Of this binary: both sides in one process, each side in a process of its own.
+// Of this run: both sides in one process, each side in a process of its own.
 std::vector<ProviderKind> provider_kinds();
 std::vector<ProviderKind> process_kinds();
 

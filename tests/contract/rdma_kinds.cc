@@ -3,7 +3,7 @@
 #include "src/verbs/gid_choice.h"
 #include "src/verbs/handle.h"
 #include "src/verbs/rdma_provider.h"
-#include "tests/contract/endpoint_pair.h"
+#include "tests/contract/kinds.h"
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,6 @@ ProviderKind kind() {
 
 }  // namespace
 
-std::vector<ProviderKind> provider_kinds() { return {kind()}; }
-std::vector<ProviderKind> process_kinds() { return {kind()}; }
+std::vector<ProviderKind> rdma_kinds() { return {kind()}; }
 
 }  // namespace mesh::contract

@@ -1,6 +1,6 @@
 // The software fabric under contract, in the ways its bytes can travel.
 
-#include "tests/contract/soft_kinds.h"
+#include "tests/contract/kinds.h"
 
 #include "tests/contract/endpoint_pair.h"
 
@@ -71,14 +71,14 @@ Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
   return soft::SoftProvider::open(options_for(pair_fabric(), host));
 }
 
-std::vector<ProviderKind> provider_kinds() {
+std::vector<ProviderKind> soft_kinds() {
   return {{"SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>, soft_traits()},
           {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>, soft_traits()},
           {"SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>, soft_traits()},
           {"SoftShaped", open_shaped, soft_traits()}};
 }
 
-std::vector<ProviderKind> process_kinds() {
+std::vector<ProviderKind> soft_process_kinds() {
   static_cast<void>(pair_fabric());  // before anything forks
   return {{"SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>, soft_traits()},
           {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>, soft_traits()}};

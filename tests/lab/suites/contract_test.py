@@ -9,7 +9,7 @@ import lab_case
 
 class Contract(lab_case.LabCase):
     def test_rdma_provider(self):
-        lab = self.run_lab("pair", [lab_case.built("tests/contract/contract_rdma_test")], on="a")
+        lab = self.run_lab("pair", [lab_case.built("tests/contract/contract_test"), "--rdma"], on="a")
         self.assertEqual(lab.code, 0)
         passed = [line for line in lab.lines("a") if line.startswith("[  PASSED  ]")]
         self.assertEqual(len(passed), 1)
