@@ -10,7 +10,7 @@ MESH_PACKAGES=(
 
 # Hosts with kernel verbs, and other people's RDMA programs and launchers to compare with on them.
 MESH_LAB_PACKAGES=(
-  qemu-system-x86 busybox-static kmod iproute2 procps python3
+  qemu-system-x86 kmod iproute2 procps python3
   libibverbs1 ibverbs-providers ibverbs-utils perftest
   openssh-client dropbear-bin openmpi-bin
 )

@@ -1,15 +1,19 @@
-"""The hosts' kernel: Debian's package, unpacked beside the build and never installed, and the initial file system made from it."""
+"""The hosts' kernel and first shell: Debian's packages, unpacked beside the build and never installed, and the initial file system
+made from them."""
 
+import lzma
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 META_PACKAGE = "linux-image-amd64"
 # crc32_generic first: without it "rdma link add" answers "No such file or directory".
 MODULES = ("virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay", "crc32_generic", "ib_uverbs", "rdma_ucm",
            "rdma_rxe")
-BUSYBOX = "/bin/busybox"
+SHELL_PACKAGE = "busybox-static"
+SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])  # a user's own often lacks the last two
 
 
 class KernelError(Exception):
@@ -18,7 +22,8 @@ class KernelError(Exception):
 
 def _output(command, **options):
     try:
-        return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+        environment = dict(os.environ, LC_ALL="C", PATH=SYSTEM_PATH)
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, **options).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         lines = (getattr(error, "stderr", "") or "").strip().splitlines()
         raise KernelError("%s failed: %s" % (" ".join(command[:2]), lines[-1] if lines else error)) from error
@@ -32,18 +37,20 @@ def _package():
 
 
 def _unpack(package, folder):
-    """Only what a lab host needs of the 400 MB. Done in a folder of its own and moved when whole, so that no run sees half."""
-    work = "%s.%d" % (folder, os.getpid())
-    shutil.rmtree(work, ignore_errors=True)
-    os.makedirs(work)
+    """Done in a folder of its own and moved when whole, so that no run sees half."""
+    work = tempfile.mkdtemp(prefix="unpacking-", dir=os.path.dirname(folder))
     try:
-        _output(["apt-get", "-qq", "download", package], cwd=work)
-        archive = next(entry for entry in os.listdir(work) if entry.endswith(".deb"))
-        _output(["dpkg", "-x", archive, "root"], cwd=work)
-        os.unlink(os.path.join(work, archive))
+        _output(["apt-get", "-qq", "download", package, SHELL_PACKAGE], cwd=work)
+        for archive in [entry for entry in os.listdir(work) if entry.endswith(".deb")]:
+            _output(["dpkg", "-x", archive, "root"], cwd=work)
+            os.unlink(os.path.join(work, archive))
         version = package[len("linux-image-"):]
         _output(["depmod", "-b", os.path.join(work, "root"), version])
-        os.rename(work, folder)
+        try:
+            os.rename(work, folder)
+        except OSError:
+            if not os.path.isdir(folder):  # else another run was quicker
+                raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -52,6 +59,7 @@ class Kernel:
     def __init__(self, folder, version):
         self.folder, self.version = folder, version
         self.image = os.path.join(folder, "root/boot/vmlinuz-" + version)
+        self.busybox = os.path.join(folder, "root/bin/busybox")
         self.modules = os.path.join(folder, "root/lib/modules", version)
 
     def module_files(self):
@@ -72,14 +80,30 @@ class Kernel:
         return ordered
 
 
-def provide(cache):
-    """The newest Debian kernel, downloaded once into `cache`."""
+def _newest(cache):
     package = _package()
-    folder = os.path.join(cache, package)
-    if not os.path.isdir(folder):
+    if not os.path.isdir(os.path.join(cache, package)):
+        _unpack(package, os.path.join(cache, package))
+    return package
+
+
+def provide(cache):
+    """The newest Debian kernel, downloaded once into `cache`. Without a package source: what is there already."""
+    try:
         os.makedirs(cache, exist_ok=True)
-        _unpack(package, folder)
-    return Kernel(folder, package[len("linux-image-"):])
+        try:
+            package = _newest(cache)
+        except KernelError:
+            _output(["apt-get", "-qq", "update"])  # no lists yet, or older than what the source has now
+            package = _newest(cache)
+    except OSError as error:
+        raise KernelError("%s: %s" % (cache, error)) from error
+    except KernelError as error:
+        unpacked = sorted(entry for entry in os.listdir(cache) if re.fullmatch(r"linux-image-\S+-amd64", entry))
+        if not unpacked:
+            raise error
+        package = unpacked[-1]
+    return Kernel(os.path.join(cache, package), package[len("linux-image-"):])
 
 
 class Archive:
@@ -104,18 +128,17 @@ def _file(path):
         return file.read()
 
 
-def initial_file_system(kernel, init):
-    """busybox, the modules in loading order, and our init."""
-    if not os.path.exists(BUSYBOX):
-        raise KernelError("no %s (package busybox-static)" % BUSYBOX)
+def initial_file_system(kernel, guest):
+    """busybox, the modules in loading order, and our two halves of a host's start."""
     archive = Archive()
     for folder in ("bin", "dev", "proc", "sys", "modules", "lower", "layer", "new"):
         archive.add(folder, 0o040755)
-    archive.add("bin/busybox", 0o100755, _file(BUSYBOX))
-    archive.add("init", 0o100755, _file(init))
+    archive.add("bin/busybox", 0o100755, _file(kernel.busybox))
+    for script in ("init", "host"):
+        archive.add(script, 0o100755, _file(os.path.join(guest, script)))
     for number, path in enumerate(kernel.module_files()):
         data = _file(os.path.join(kernel.modules, path))
-        if not path.endswith(".ko"):
-            raise KernelError("kernel %s has compressed modules, which busybox's insmod does not load" % kernel.version)
+        if path.endswith(".xz"):
+            path, data = path[:-len(".xz")], lzma.decompress(data)
         archive.add("modules/%02d-%s" % (number, os.path.basename(path)), 0o100644, data)
     return archive.bytes()

@@ -10,8 +10,9 @@ import subprocess
 QEMU = "qemu-system-x86_64"
 PORTS = ("lab.control", "lab.output", "lab.request")
 PR_SET_PDEATHSIG = 1
+MONITOR_S_MAX = 20
 # no_timer_check: on a busy machine the check of the timer's interrupt finds too few and stops the start.
-KERNEL_WORDS = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr random.trust_cpu=on lab.script="
+KERNEL_WORDS = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr random.trust_cpu=on"
 _prctl = ctypes.CDLL(None).prctl
 
 
@@ -23,8 +24,8 @@ def _die_with_runner():
 class Plan:
     """What a host is made of: files, memory, and a list of (interface name, mac, socket, mtu)."""
 
-    def __init__(self, name, kernel, initrd, script):
-        self.name, self.kernel, self.initrd, self.script = name, kernel, initrd, script
+    def __init__(self, name, kernel, initrd):
+        self.name, self.kernel, self.initrd = name, kernel, initrd
         self.memory_mib, self.network, self.shared, self.console = 1024, [], [], os.devnull
 
 
@@ -46,7 +47,7 @@ def _command(plan, fds):
     # One thread of translated code per host: with two a guest's own locks wait for the scheduler here.
     command = [QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-M", "q35,usb=off", "-cpu", "max",
                "-accel", "tcg,thread=multi", "-smp", "1", "-m", str(plan.memory_mib), "-kernel", plan.kernel, "-initrd", plan.initrd,
-               "-append", KERNEL_WORDS + plan.script,
+               "-append", KERNEL_WORDS,
                "-serial", "file:" + plan.console,
                "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"]
     return command + _devices(plan, fds)
@@ -65,6 +66,7 @@ class Machine:
                                         stderr=subprocess.PIPE, preexec_fn=_die_with_runner)
         for end in list(ends.values()) + [end for _, _, end, _ in plan.network]:
             end.close()
+        self.ports["monitor"].settimeout(MONITOR_S_MAX)
         self._monitor = self.ports["monitor"].makefile("rw", encoding="utf-8")
         self._asked = False
 

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import time
 
+import kernel
 import machine
 import switch
 import topology as topologies
@@ -27,7 +28,8 @@ class Request:
 
     def __init__(self, command, hosts):
         self.command, self.hosts = command, hosts
-        self.environment, self.timeout_s, self.memory_mib, self.shared = {}, 300, 1024, []
+        self.inherited, self.environment = {}, {}  # weaker than ours, stronger than ours
+        self.timeout_s, self.memory_mib, self.shared = 300, 1024, []
 
 
 class Host:
@@ -46,6 +48,8 @@ def _set_up_script(topology, name, request):
         lines.append("echo %s %s >>/etc/hosts" % (topology.address(other), other))
     lines += ["rename %s %s" % (_management_mac(topology, name), topologies.MANAGEMENT),
               "ip addr add %s/24 dev %s" % (topology.address(name), topologies.MANAGEMENT), "ip link set %s up" % topologies.MANAGEMENT]
+    if os.geteuid() != 0:
+        lines.append("mount -t tmpfs none /root")  # closed to us, and so to the host
     for number, path in enumerate(request.shared):
         lines += ["mkdir -p %s" % shlex.quote(path),
                   "mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288 shared%d %s" % (number, shlex.quote(path))]
@@ -66,11 +70,12 @@ def _management_mac(topology, name):
 
 
 def _environment(topology, name, request):
-    environment = {"LAB_HOST": name, "LAB_TOPOLOGY": topology.name, "RANK": str(topology.hosts.index(name)),
-                   "WORLD_SIZE": str(len(topology.hosts)), "MESH_RENDEZVOUS": topology.address(topology.hosts[0]) + ":29500",
-                   "NCCL_IB_TIMEOUT": str(ACKNOWLEDGE_TIMER), "NCCL_SOCKET_IFNAME": "=" + topologies.MANAGEMENT,
-                   "MESH_TOPOLOGY": topology.name, "MESH_LAB": "1",
-                   "PATH": os.path.dirname(os.path.abspath(__file__)) + "/guest:" + os.environ.get("PATH", "")}
+    environment = {"NCCL_IB_TIMEOUT": str(ACKNOWLEDGE_TIMER)}
+    environment.update(request.inherited)
+    environment.update({"LAB_HOST": name, "LAB_TOPOLOGY": topology.name, "RANK": str(topology.hosts.index(name)),
+                        "WORLD_SIZE": str(len(topology.hosts)), "MESH_RENDEZVOUS": topology.address(topology.hosts[0]) + ":29500",
+                        "NCCL_SOCKET_IFNAME": "=" + topologies.MANAGEMENT, "MESH_TOPOLOGY": topology.name, "MESH_LAB": "1",
+                        "PATH": os.path.dirname(os.path.abspath(__file__)) + "/guest:" + kernel.SYSTEM_PATH})
     if len(request.hosts) == 1:
         environment.update({"RANK": "0", "WORLD_SIZE": "1"})
     environment.update(request.environment)
@@ -88,9 +93,8 @@ class Session:
 
     def boot(self, kernel_image, initrd):
         plugs = self._lay_cables()
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guest/host")
         for host in self._hosts.values():
-            plan = machine.Plan(host.name, kernel_image, self._memory_file(initrd), script)
+            plan = machine.Plan(host.name, kernel_image, self._memory_file(initrd))
             host.console = self._memory_file(b"")
             plan.console, plan.memory_mib, plan.shared = host.console, self._request.memory_mib, self._request.shared
             plan.network = plugs[host.name]
@@ -138,12 +142,15 @@ class Session:
     def run(self):
         """The worst exit code of the hosts that were not killed on request."""
         for host in self._hosts.values():
-            host.machine.ports["lab.control"].sendall(b"go\n")
+            self._answer(host, "lab.control", "go")
         try:
             self._turn_until(lambda: all(host.exit_code is not None for host in self._hosts.values()), self._request.timeout_s, "command")
         except TimeoutError:
             late = [host.name for host in self._hosts.values() if host.exit_code is None]
             self._say("no end within %d s on %s" % (self._request.timeout_s, ", ".join(late)))
+            for name in late:
+                self._print(self._hosts[name], self._hosts[name].line)
+                self._say("last lines of the console of %s:\n%s" % (name, self.console_tail(name)))
             return EXIT_TIMEOUT
         return max((host.exit_code for host in self._hosts.values() if not host.killed), default=0)
 
@@ -160,9 +167,12 @@ class Session:
                     self._lost(host)
 
     def _lost(self, host):
-        for key in list(self._selector.get_map().values()):
-            if key.data[0] is host:
-                self._hear(*key.data)  # what it said last
+        mine = [key for key in self._selector.get_map().values() if key.data[0] is host]
+        for key in mine:
+            while key.fileobj.fileno() in self._selector.get_map():
+                self._hear(*key.data)  # what it said last, to the end
+        if host.line:
+            self._print(host, host.line)
         if host.exit_code is not None:
             return
         host.ready = host.ready or "lost"
@@ -192,8 +202,18 @@ class Session:
             while b"\n" in host.asked:
                 line, host.asked = host.asked.split(b"\n", 1)
                 answer = self._serve(line.decode(errors="replace").split())
-                if not host.killed:
-                    host.machine.ports[port].sendall(answer.encode() + b"\n")
+                self._answer(host, port, answer)
+
+    @staticmethod
+    def _answer(host, port, text):
+        try:
+            host.machine.ports[port].sendall(text.encode() + b"\n")
+        except OSError:
+            pass  # it is gone, which _turn_until will see
+
+    @staticmethod
+    def _print(host, line):
+        print("%s: %s" % (host.name, line.decode(errors="replace")), flush=True)
 
     def _hear_output(self, host, data):
         host.line += data
@@ -206,7 +226,7 @@ class Session:
                 host.exit_code = int(code)
                 if not line:
                     continue
-            print("%s: %s" % (host.name, line.decode(errors="replace")), flush=True)
+            self._print(host, line)
 
     def _serve(self, words):
         """One request of a host: (cut|restore) CABLE, kill HOST."""
@@ -219,8 +239,11 @@ class Session:
             return "done"
         if action in ("cut", "restore") and name in self._topology.cables:
             for end in self._topology.cables[name]:
-                if not self._hosts[end.host].machine.ended():
+                try:
                     self._hosts[end.host].machine.plug(end.name, "in" if action == "restore" else "out")
+                except (OSError, RuntimeError) as error:
+                    if not self._hosts[end.host].killed:
+                        return "%s %s: host %s: %s" % (action, name, end.host, error)
             return "done"
         known = ", ".join(self._hosts), ", ".join(self._topology.cables)
         return "%s %s: no such thing here (hosts: %s; cables: %s)" % ((action, name) + known)

@@ -1,13 +1,14 @@
 """The end-to-end suite over rdma, the same binaries as on the software fabric: each topology is booted once and runs them one after
 the other, one parent per host. What a topology cannot show is skipped there by the tests themselves, with the reason."""
 
+import shlex
 import sys
 
 sys.dont_write_bytecode = True
 import lab_case
 
 SUITES = ("transfer", "connect", "collective", "threads", "memory", "death", "lifecycle")
-TIMEOUT_S = 600
+TIMEOUT_S = 400
 SCRIPT = """
 worst=0
 for suite in %s; do
@@ -24,7 +25,7 @@ exit $worst
 
 class EndToEnd(lab_case.LabCase):
     def suites(self, topology, names=SUITES):
-        script = SCRIPT % (" ".join(names), lab_case.built("tests/e2e"))
+        script = SCRIPT % (" ".join(names), shlex.quote(lab_case.built("tests/e2e")))
         lab = self.run_lab(topology, script, timeout=TIMEOUT_S)
         self.tell(topology, lab)
         self.assertEqual(lab.code, 0)

@@ -1,6 +1,7 @@
 """What breaks while traffic flows: a cable, a process, a host. The bound follows from our own retry defaults (0.27 s a try, six
 retries: two seconds) and leaves room for hosts that are emulated on a busy machine."""
 
+import shlex
 import sys
 
 sys.dont_write_bytecode = True
@@ -36,7 +37,7 @@ def moment(lab, what, host):
 
 class Faults(lab_case.LabCase):
     def break_it(self, topology, actor, action, run):
-        perf = lab_case.built("perf/mesh_perf/mesh_perf")
+        perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
         return self.run_lab(topology, SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf}, timeout=90,
                             env={"NCCL_IB_TIMEOUT": "16"})
 

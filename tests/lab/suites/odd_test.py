@@ -3,6 +3,7 @@
 over them, or that the hosts are refused by name. Each topology is booted once."""
 
 import re
+import shlex
 import sys
 
 sys.dont_write_bytecode = True
@@ -35,8 +36,8 @@ class OddTest(LabCase):
     """Thread: main."""
 
     def boot(self, topology, ranked="ab"):
-        command = SCRIPT % {"rails": built("perf/mesh_rails/mesh_rails"), "ranked": " ".join(ranked),
-                            "perf": built("perf/mesh_perf/mesh_perf")}
+        command = SCRIPT % {"rails": shlex.quote(built("perf/mesh_rails/mesh_rails")), "ranked": " ".join(ranked),
+                            "perf": shlex.quote(built("perf/mesh_perf/mesh_perf"))}
         return self.run_lab(topology, command, timeout=90)
 
     def rails_are(self, run, host, *rails, note=""):

@@ -3,6 +3,7 @@ queue pairs, inline or not; and the collectives in a triangle, in whatever order
 judged: an emulated host says nothing about a real one."""
 
 import re
+import shlex
 import sys
 
 sys.dont_write_bytecode = True
@@ -24,7 +25,7 @@ def tell(text):
 
 class Perf(lab_case.LabCase):
     def setUp(self):
-        self.perf = lab_case.built("perf/mesh_perf/mesh_perf")
+        self.perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
 
     def good_rows(self, lab, count):
         self.assertEqual(lab.code, 0)
