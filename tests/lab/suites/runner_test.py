@@ -136,5 +136,32 @@ class Mistakes(unittest.TestCase):
                 self.refused([file.name, "--", "true"], file.name, says)
 
 
+class Absence(unittest.TestCase):
+    """A machine that has no kernel and cannot get one."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for tool in ("apt-get", "apt-cache"):
+            path = os.path.join(folder.name, tool)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\necho no package source >&2\nexit 100\n")
+            os.chmod(path, 0o755)
+        self.environment = dict(os.environ, PATH=folder.name + ":" + os.environ["PATH"], MESH_LAB_CACHE=os.path.join(folder.name, "cache"))
+
+    def ends(self, code, says, *command):
+        end = subprocess.run([os.path.join(lab_case.ROOT, command[0]), *command[1:]], env=self.environment, capture_output=True,
+                             text=True, timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(end.returncode, code, end.stdout + end.stderr)
+        self.assertIn(says, end.stdout + end.stderr)
+
+    def test_the_lab_says_what_it_lacks(self):
+        self.ends(77, "lab: cannot run here: apt-get -qq failed: no package source", "tests/lab/run", "pair", "--", "true")
+
+    def test_only_no_lab_makes_that_good(self):
+        self.ends(1, "lab: SKIPPED, it cannot be had here", "tests/run", "lab")
+        self.ends(0, "lab: skipped, as told by --no-lab", "tests/run", "lab", "--no-lab")
+
+
 if __name__ == "__main__":
     lab_case.main()
