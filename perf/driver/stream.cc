@@ -19,6 +19,9 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 // A host out of reach answers nothing; one try takes no longer than this, the next may find it up.
 constexpr std::chrono::seconds kOneTry{3};
+// Between two tries: nothing tells us when rank 0 starts, or when its name appears. A name server is asked less often.
+constexpr std::chrono::milliseconds kConnectPause{20};
+constexpr std::chrono::milliseconds kNamePause{200};
 
 struct HostAndPort {
   std::string host, port;
@@ -32,15 +35,19 @@ HostAndPort split(const std::string& address) {
   return {std::move(host), address.substr(colon + 1)};
 }
 
-AddressList resolve(const HostAndPort& address, int flags) {
+AddressList resolve(const HostAndPort& address, int flags, int* error = nullptr) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   addrinfo* found = nullptr;
   const char* host = address.host.empty() ? nullptr : address.host.c_str();
-  if (address.port.empty() || ::getaddrinfo(host, address.port.c_str(), &hints, &found) != 0) found = nullptr;
-  return {found, &::freeaddrinfo};
+  const int code = address.port.empty() ? EAI_SERVICE : ::getaddrinfo(host, address.port.c_str(), &hints, &found);
+  if (error != nullptr) *error = code;
+  return {code == 0 ? found : nullptr, &::freeaddrinfo};
 }
+
+// A cluster makes the names of its hosts as these start: unknown, without an address or unanswered now may be known soon.
+bool may_appear(int error) { return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA; }
 
 // At once, and noticed within about half a minute when the other host dies without a word.
 void set_options(int socket) {
@@ -161,15 +168,20 @@ Result<UniqueFd> listen_at(const std::string& address) {
 }
 
 Result<UniqueFd> connect_to(const std::string& address, Deadline deadline) {
-  const AddressList list = resolve(split(address), 0);
-  if (list == nullptr) return Errc::NotFound;
+  const HostAndPort where = split(address);
+  int error = 0;
+  AddressList list = resolve(where, 0, &error);
+  while (list == nullptr) {
+    if (!may_appear(error) || std::chrono::steady_clock::now() >= deadline) return Errc::NotFound;
+    std::this_thread::sleep_until(std::min(deadline, std::chrono::steady_clock::now() + kNamePause));
+    list = resolve(where, 0, &error);
+  }
   while (std::chrono::steady_clock::now() < deadline) {
     for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
       UniqueFd socket = try_connect(*at, deadline);
       if (socket.valid()) return socket;
     }
-    // Rank 0 may not have started yet; nothing tells us when it does.
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(kConnectPause);
   }
   return Errc::Timeout;
 }

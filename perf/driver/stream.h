@@ -19,8 +19,9 @@ Status send_message(int socket, std::string_view text, Deadline deadline);  // l
 Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadline deadline);
 Status wait_for(int fd, short events, Deadline deadline);  // Timeout when it does not come
 
-Result<UniqueFd> listen_at(const std::string& address);                      // "host:port" or "[v6]:port"; a name: everywhere
-Result<UniqueFd> connect_to(const std::string& address, Deadline deadline);  // tries until the deadline, whatever fails
+Result<UniqueFd> listen_at(const std::string& address);  // "host:port" or "[v6]:port"; a name: everywhere
+// Tries until the deadline, whatever fails: a name that nobody knows yet, too (NotFound in the end). At once: a port that is none.
+Result<UniqueFd> connect_to(const std::string& address, Deadline deadline);
 Result<UniqueFd> accept_one(int listening, Deadline deadline);
 
 }  // namespace mesh::driver
