@@ -1,36 +1,90 @@
 #include "perf/mesh_rails/rail_lines.h"
 
-#include <regex>
+#include <charconv>
+#include <string_view>
 
 namespace mesh::rails {
 namespace {
 
-const std::regex& rail_pattern() {
-  static const std::regex pattern(
-      R"(rail (\d{1,4}) (\S+): (\S+), (.+) GID index (\d{1,4}), \d+ Gb/s, MTU (\d{1,6}), NUMA node (-?\d{1,6}), PCI ([^, ]+)(, also .+)?)");
-  return pattern;
-}
+// Takes a line apart from its front. After the first thing that is not there, good() is false for ever.
+class Words {
+ public:
+  explicit Words(std::string_view text) : left_(text) {}
 
-void add_others(const std::string& text, std::vector<GidAddress>& addresses) {
-  static const std::regex pattern(R"(([^ ,]+) \(GID index (\d{1,4})\))");
-  for (std::sregex_iterator each(text.begin(), text.end(), pattern), end; each != end; ++each)
-    addresses.push_back({(*each)[1], std::stoi((*each)[2])});
+  bool good() const { return good_; }
+  bool at_end() const { return left_.empty(); }
+
+  void literal(std::string_view text) {
+    good_ = good_ && left_.starts_with(text);
+    if (good_) left_.remove_prefix(text.size());
+  }
+  bool try_literal(std::string_view text) {
+    if (!good_ || !left_.starts_with(text)) return false;
+    left_.remove_prefix(text.size());
+    return true;
+  }
+  int number() {
+    int value = -1;
+    const auto [end, error] = std::from_chars(left_.data(), left_.data() + left_.size(), value);
+    good_ = good_ && error == std::errc{};
+    if (good_) left_.remove_prefix(static_cast<std::size_t>(end - left_.data()));
+    return value;
+  }
+  // What comes before `end`, which is taken as well; something must.
+  std::string before(std::string_view end) {
+    const std::size_t at = left_.find(end);
+    good_ = good_ && at != std::string_view::npos && at > 0;
+    if (!good_) return {};
+    std::string text(left_.substr(0, at));
+    left_.remove_prefix(at + end.size());
+    return text;
+  }
+  // Up to the next comma, or the end.
+  std::string word() {
+    std::string text(left_.substr(0, left_.find(',')));
+    good_ = good_ && !text.empty() && text.find(' ') == std::string::npos;
+    if (good_) left_.remove_prefix(text.size());
+    return text;
+  }
+
+ private:
+  std::string_view left_;
+  bool good_ = true;
+};
+
+void read_others(Words& words, std::vector<GidAddress>& addresses) {
+  if (!words.try_literal(", also ")) return;
+  do {
+    GidAddress& other = addresses.emplace_back();
+    other.address = words.before(" (GID index ");
+    other.gid_index = words.number();
+    words.literal(")");
+  } while (words.try_literal(", "));
 }
 
 }  // namespace
 
 std::optional<RailLine> parse_rail_line(const std::string& line) {
-  std::smatch part;
-  if (!std::regex_match(line, part, rail_pattern())) return std::nullopt;
+  Words words(line);
   RailLine rail;
-  rail.index = std::stoi(part[1]);
-  rail.name = part[2];
-  rail.addresses.push_back({part[3], std::stoi(part[5])});
-  rail.gid_type = part[4];
-  rail.mtu = std::stoi(part[6]);
-  rail.numa_node = std::stoi(part[7]);
-  rail.pci = part[8];
-  if (part[9].matched) add_others(part[9], rail.addresses);
+  words.literal("rail ");
+  rail.index = words.number();
+  words.literal(" ");
+  rail.name = words.before(": ");
+  GidAddress& preferred = rail.addresses.emplace_back();
+  preferred.address = words.before(", ");
+  rail.gid_type = words.before(" GID index ");
+  preferred.gid_index = words.number();
+  words.literal(", ");
+  words.number();
+  words.literal(" Gb/s, MTU ");
+  rail.mtu = words.number();
+  words.literal(", NUMA node ");
+  rail.numa_node = words.number();
+  words.literal(", PCI ");
+  rail.pci = words.word();
+  read_others(words, rail.addresses);
+  if (!words.good() || !words.at_end()) return std::nullopt;
   return rail;
 }
 

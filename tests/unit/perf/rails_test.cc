@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdio>
-#include <regex>
 #include <string>
 
 namespace mesh::rails {
@@ -97,13 +96,21 @@ Ran run(const std::string& settings, const std::string& arguments = "") {
   return ran;
 }
 
+// The last column's 16 digits are a hash.
+std::string without_guids(std::string text) {
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) {
+    const std::size_t begin = text.find_last_not_of("0123456789abcdef", end - 1) + 1;
+    if (end - begin == 16) end = begin + text.replace(begin, 16, "GUID").find('\n', begin) - begin;
+  }
+  return text;
+}
+
 const std::string kTriangle = "NCCL_MESH_FABRIC=soft:" MESH_FABRIC_DIR "/triangle.json ";
 
 TEST(MeshRails, ShowsTheRailsOfASoftwareHost) {
   const Ran ran = run(kTriangle + "NCCL_MESH_HOST=b");
   EXPECT_EQ(ran.code, 0);
-  const std::string text = std::regex_replace(ran.text, std::regex("[0-9a-f]{16}"), "GUID");
-  EXPECT_EQ(text,
+  EXPECT_EQ(without_guids(ran.text),
             "Mesh (ncclNet v12)\n"
             "#  rail     address       GID           Gb/s  MTU   NUMA  PCI   guid\n"
             "0  mesh0:1  10.0.12.2/24  RoCE v2 at 5  100   4096  none  none  GUID\n"
