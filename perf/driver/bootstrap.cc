@@ -1,5 +1,6 @@
 #include "perf/driver/bootstrap.h"
 
+#include "perf/driver/reception.h"
 #include "perf/driver/stream.h"
 
 #include <arpa/inet.h>
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <utility>
 
 namespace mesh::driver {
@@ -39,43 +39,6 @@ Result<std::vector<std::string>> unpack(std::string_view packed, int count) {
     packed.remove_prefix(length);
   }
   return blobs;
-}
-
-// A stranger who knocks is given this long to introduce himself.
-constexpr std::chrono::seconds kHelloTime{5};
-constexpr std::uint32_t kHelloBytesMax = 32;
-
-std::string hello_of(int rank, int world) { return "mesh rank " + std::to_string(rank) + " of " + std::to_string(world); }
-
-// -1: not one of ours.
-int rank_in(const std::string& hello, int world) {
-  int rank = -1;
-  const std::string_view key = "mesh rank ";
-  if (!hello.starts_with(key)) return -1;
-  std::from_chars(hello.data() + key.size(), hello.data() + hello.size(), rank);
-  if (rank > 0 && rank < world && hello == hello_of(rank, world)) return rank;
-  std::fprintf(stderr, "rendezvous: \"%s\" knocks at a world of %d ranks; is WORLD_SIZE the same everywhere?\n", hello.c_str(),
-               world);
-  return -1;
-}
-
-// Rank 0: one socket per other rank, each introducing itself. Strangers are sent away.
-Status gather_peers(std::vector<UniqueFd>& peers, int listening, Deadline deadline) {
-  for (std::size_t missing = peers.size() - 1; missing != 0;) {
-    auto socket = accept_one(listening, deadline);
-    if (!socket.ok()) return socket.status();
-    const auto hello = receive_message(socket->get(), kHelloBytesMax, std::min(deadline, after(kHelloTime)));
-    const int rank = hello.ok() ? rank_in(*hello, static_cast<int>(peers.size())) : -1;
-    if (rank < 0) continue;
-    UniqueFd& peer = peers[static_cast<std::size_t>(rank)];
-    if (peer.valid()) {
-      std::fprintf(stderr, "rendezvous: two processes say that they are rank %d\n", rank);
-      return Errc::Protocol;
-    }
-    peer = std::move(*socket);
-    --missing;
-  }
-  return {};
 }
 
 // The answer of rank 0 begins with what it is.
@@ -116,9 +79,9 @@ Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
     if (!socket.ok()) return socket.status();
     listening = std::move(*socket);
   }
-  bootstrap.peers_.resize(static_cast<std::size_t>(options.world));
-  const Status gathered = gather_peers(bootstrap.peers_, listening.get(), deadline);
-  if (!gathered.ok()) return gathered;
+  auto peers = Reception(listening.get(), options.world).gather(deadline);
+  if (!peers.ok()) return peers.status();
+  bootstrap.peers_ = std::move(*peers);
   return bootstrap;
 }
 

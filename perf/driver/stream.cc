@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -127,11 +126,15 @@ Result<UniqueFd> listen_on(const HostAndPort& where) {
 }  // namespace
 
 Status wait_for(int fd, short events, Deadline deadline) {
+  pollfd entry{fd, events, 0};
+  return wait_for_any({&entry, 1}, deadline);
+}
+
+Status wait_for_any(std::span<pollfd> entries, Deadline deadline) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0) return Errc::Timeout;
-    pollfd entry{fd, events, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<long>(left, 60'000)));
+    const int ready = ::poll(entries.data(), entries.size(), static_cast<int>(std::min<long>(left, 60'000)));
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return Errc::System;
   }

@@ -4,8 +4,11 @@
 
 #include <mesh/status.h>
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +21,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 Status send_message(int socket, std::string_view text, Deadline deadline);  // length first
 Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadline deadline);
 Status wait_for(int fd, short events, Deadline deadline);  // Timeout when it does not come
+Status wait_for_any(std::span<pollfd> entries, Deadline deadline);
 
 Result<UniqueFd> listen_at(const std::string& address);  // "host:port" or "[v6]:port"; a name: everywhere
 // Tries until the deadline, whatever fails: a name that nobody knows yet, too (NotFound in the end). At once: a port that is none.

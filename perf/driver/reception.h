@@ -1,0 +1,51 @@
+#pragma once
+// Where rank 0 receives the others: everybody who knocks is listened to at once, so that a silent stranger keeps no rank waiting.
+// Thread: one owner. Bounded by the deadline, and by kStrangersMax sockets more than ranks are missing: then the oldest goes.
+
+#include <mesh/status.h>
+
+#include "perf/driver/stream.h"
+#include "src/base/unique_fd.h"
+
+#include <poll.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace mesh::driver {
+
+inline constexpr std::size_t kStrangersMax = 64;
+
+// How a rank introduces itself.
+std::string hello_of(int rank, int world);
+
+class Reception {
+ public:
+  Reception(int listening, int world) : listening_(listening), ranks_(static_cast<std::size_t>(world)) {}
+
+  // The others' sockets by rank; our own place stays empty. Timeout: one did not come. Protocol: one came twice.
+  Result<std::vector<UniqueFd>> gather(Deadline deadline) &&;
+
+ private:
+  // Who has not yet said who he is.
+  struct Guest {
+    UniqueFd socket;
+    std::string text;  // of his hello, with the length in front
+  };
+  enum class Hearing { Incomplete, Complete, Useless };
+
+  Status wait(Deadline deadline);
+  Status hear_guests();
+  Status let_in(Deadline deadline);
+  Status seat(Guest& guest);
+  static Hearing hear(Guest& guest);
+
+  int listening_;
+  std::vector<UniqueFd> ranks_;
+  std::size_t missing_ = ranks_.size() - 1;
+  std::vector<Guest> guests_;    // the oldest first
+  std::vector<pollfd> waiting_;  // the guests in their order, then the listening socket
+};
+
+}  // namespace mesh::driver

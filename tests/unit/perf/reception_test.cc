@@ -1,0 +1,114 @@
+#include "perf/driver/reception.h"
+
+#include "perf/driver/bootstrap.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace mesh::driver {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// A stranger's five seconds each would be longer than this for a few of them.
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::string_view kLong = "GET / HTTP/1.1\r\n\r\n";
+
+class ReceptionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto rendezvous = open_loopback_rendezvous();
+    ASSERT_TRUE(rendezvous.ok());
+    rendezvous_ = std::move(*rendezvous);
+  }
+
+  UniqueFd knock(std::string_view bytes = {}) const {
+    auto socket = connect_to(rendezvous_.address, deadline_);
+    EXPECT_TRUE(socket.ok());
+    if (!socket.ok()) return {};
+    EXPECT_EQ(::send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    return std::move(*socket);
+  }
+  UniqueFd knock_as(int rank, int world) const {
+    UniqueFd socket = knock();
+    EXPECT_TRUE(send_message(socket.get(), hello_of(rank, world), deadline_).ok());
+    return socket;
+  }
+  auto gather(int world) const { return Reception(rendezvous_.socket.get(), world).gather(deadline_); }
+  bool hung_up_on(const UniqueFd& socket) const {
+    char byte = 0;
+    return wait_for(socket.get(), POLLIN, deadline_).ok() && ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) <= 0;
+  }
+
+  Rendezvous rendezvous_;
+  Deadline deadline_ = SteadyClock::now() + kPatience;
+};
+
+TEST_F(ReceptionTest, SilentStrangersKeepNobodyWaiting) {
+  const UniqueFd strangers[] = {knock(), knock(), knock(), knock(std::string_view("\x10\0", 2))};
+  const UniqueFd rank = knock_as(1, 2);
+  EXPECT_TRUE(gather(2).ok());
+}
+
+TEST_F(ReceptionTest, AHelloMayComeInPieces) {
+  const UniqueFd slow = knock(std::string_view("\x10\0\0\0mesh rank", 13));
+  const UniqueFd first = knock_as(1, 3);
+  std::thread rest([&] {
+    // When one who came later was heard, so was the first piece.
+    EXPECT_TRUE(hung_up_on(knock(kLong)));
+    EXPECT_EQ(::send(slow.get(), " 2 of 3", 7, MSG_NOSIGNAL), 7);
+  });
+  const auto peers = gather(3);
+  rest.join();
+  ASSERT_TRUE(peers.ok());
+  EXPECT_FALSE(peers.value()[0].valid());
+  EXPECT_TRUE(peers.value()[1].valid() && peers.value()[2].valid());
+}
+
+// What a rank sends behind its hello is for whoever gets its socket.
+TEST_F(ReceptionTest, ReadsTheHelloAndNothingElse) {
+  const UniqueFd rank = knock_as(1, 2);
+  ASSERT_TRUE(send_message(rank.get(), "first", deadline_).ok());
+  const auto peers = gather(2);
+  ASSERT_TRUE(peers.ok());
+  EXPECT_EQ(receive_message(peers.value()[1].get(), 16, deadline_).value(), "first");
+}
+
+TEST_F(ReceptionTest, OneTooManyPushesTheOldestOut) {
+  std::vector<UniqueFd> strangers;
+  strangers.reserve(kStrangersMax + 2);
+  for (std::size_t i = 0; i < kStrangersMax + 2; ++i) strangers.push_back(knock());
+  UniqueFd rank;
+  std::thread late([&] {
+    EXPECT_TRUE(hung_up_on(strangers[0]));
+    char byte = 0;
+    EXPECT_EQ(::recv(strangers[1].get(), &byte, 1, MSG_DONTWAIT), -1);  // not 0: the line is open
+    rank = knock_as(1, 2);
+  });
+  EXPECT_TRUE(gather(2).ok());
+  late.join();
+}
+
+TEST_F(ReceptionTest, ARankThatComesTwiceIsAMistake) {
+  const UniqueFd once = knock_as(1, 3);
+  const UniqueFd twice = knock_as(1, 3);
+  EXPECT_EQ(gather(3).code(), Errc::Protocol);
+}
+
+TEST_F(ReceptionTest, ALongHelloIsHungUpOn) {
+  const UniqueFd stranger = knock(kLong);
+  std::thread late([&] {
+    EXPECT_TRUE(hung_up_on(stranger));
+    knock_as(1, 2);
+  });
+  EXPECT_TRUE(gather(2).ok());
+  late.join();
+}
+
+}  // namespace
+}  // namespace mesh::driver
