@@ -6,6 +6,7 @@
 #include "perf/mesh_perf/options.h"
 
 #include <string>
+#include <vector>
 
 namespace mesh::perf {
 
@@ -13,14 +14,20 @@ struct Ground {
   int world = 0;
   std::string device;           // the first one of this rank
   std::string software_fabric;  // the name of its file; empty: RDMA devices
-  bool soft_roce = false;       // some rank has a kernel software device
+  bool soft_roce = false;       // some rail of some rank is a kernel software device
+  bool other_rdma = false;      // some rail of some rank is none
   bool emulated = false;        // in a lab of emulated machines (MESH_LAB)
 
-  std::string sentence() const;  // "rdma", "rdma (soft-RoCE, emulated)", "software fabric on this host, not RDMA (pair.json)"
+  // "rdma", "rdma (soft-RoCE, emulated)", "rdma (some rails soft-RoCE)", "software fabric on this host, not RDMA (pair.json)"
+  std::string sentence() const;
 };
 
 // All ranks together, for figures are only as real as the least real of their devices. False: a rank was lost.
 bool find_ground(const Options& options, const Team& team, Ground& ground);
+
+// What find_ground() tells of one rank, a letter each, and what the ranks' letters say together.
+std::string kinds_of(const std::vector<std::string>& devices, const std::string& class_directory = "/sys/class/infiniband");
+void add_kinds(const std::vector<std::string>& of_ranks, Ground& ground);
 
 // Whether an RDMA device (its name without the port) is the kernel's soft-RoCE. That driver alone shows, as `parent`, the net
 // device it was laid over; a kernel without that file still has no bus device behind it, and then the usual name decides.

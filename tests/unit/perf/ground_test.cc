@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <unistd.h>
 
@@ -14,6 +15,8 @@ namespace {
 TEST(Ground, SaysWhatTheFiguresAreWorth) {
   EXPECT_EQ((Ground{.device = {}, .software_fabric = {}}.sentence()), "rdma");
   EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true}.sentence()), "rdma (soft-RoCE)");
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .other_rdma = true}.sentence()),
+            "rdma (some rails soft-RoCE)");
   EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .emulated = true}.sentence()),
             "rdma (soft-RoCE, emulated)");
   EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .emulated = true}.sentence()), "rdma (emulated)");
@@ -31,6 +34,7 @@ class SoftRoce : public testing::Test {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << "x\n";
   }
+  std::string kinds(const std::vector<std::string>& devices) const { return kinds_of(devices, root_.string()); }
   bool found(const std::string& device) const { return is_soft_roce(device, root_.string()); }
 
  private:
@@ -41,6 +45,21 @@ TEST_F(SoftRoce, IsKnownByItsNetDeviceWhateverItIsCalled) {
   add("rocep1s0/parent");
   add("rocep1s0/node_guid");
   EXPECT_TRUE(found("rocep1s0"));
+}
+
+// A rank of two rails of one kind and a rank of two kinds, as all ranks see them.
+TEST_F(SoftRoce, OnSomeRailsOnlyIsSaidSo) {
+  add("mlx5_0/device/vendor");
+  add("rocep1s0/parent");
+  const auto sentence = [this](const std::vector<std::string>& first, const std::vector<std::string>& second) {
+    Ground ground;
+    add_kinds({kinds(first), kinds(second) + "e"}, ground);
+    return ground.sentence();
+  };
+  EXPECT_EQ(sentence({"rocep1s0", "rocep1s0"}, {"rocep1s0"}), "rdma (soft-RoCE, emulated)");
+  EXPECT_EQ(sentence({"mlx5_0", "mlx5_0"}, {"mlx5_0", "rocep1s0"}), "rdma (some rails soft-RoCE, emulated)");
+  EXPECT_EQ(sentence({"rocep1s0"}, {"mlx5_0"}), "rdma (some rails soft-RoCE, emulated)");
+  EXPECT_EQ(sentence({"mlx5_0"}, {"mlx5_0"}), "rdma (emulated)");
 }
 
 TEST_F(SoftRoce, WithoutThatFileByNameAndMissingBus) {
