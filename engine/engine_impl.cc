@@ -212,7 +212,10 @@ void EngineImpl::close_context(Context* context) noexcept {
 void EngineImpl::reap_contexts() {
   for (std::size_t i = contexts_.size(); i-- > 0;) {
     Context& context = *contexts_[i];
-    if (context.lingering && (context.links.empty() || clock_.now_ns() >= context.linger_until_ns)) destroy_context(context);
+    if (!context.lingering) continue;
+    const bool busy =
+        std::any_of(context.links.begin(), context.links.end(), [](const auto& link) { return link->bring_up != nullptr; });
+    if (context.links.empty() || (!busy && clock_.now_ns() >= context.linger_until_ns)) destroy_context(context);
   }
 }
 
@@ -221,8 +224,11 @@ void EngineImpl::destroy_context(Context& context) {
   if (!context.links.empty()) LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
   for (const auto& link : context.links) {
     take_down(*link, Errc::PeerClosed);
+    const bool was_brought_up = link->bring_up != nullptr;
+    link->bring_up.reset();  // the engine's end waits for the try under way
     if (!link->link) continue;
     const ProgressLoop::Guard guard(context.loop);
+    if (was_brought_up) end_queue_pairs(*link->link);
     for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
       if (link->link->channel(i) != nullptr) link->link->remove_channel(i);
     }

@@ -1,7 +1,7 @@
 #pragma once
 // The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files by theme: engine_impl.cc
-// (life, threads), connect.cc (listen, connect, accept), handshake.cc (frames that build links and channels), take_back.cc
-// (deregistration, close, revoke, failure).
+// (life, threads), connect.cc (listen, connect, accept), handshake.cc (frames that build links and channels), bring_up.cc
+// (their queue pairs), take_back.cc (deregistration, close, revoke, failure).
 // Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
 
 #include <mesh/engine.h>
@@ -75,7 +75,6 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void settle_old_life(LinkControl& link, std::uint32_t index);
   bool on_opened(LinkControl& link, const Opened& body);
   bool build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths);
-  bool connect_link(LinkControl& link, const std::vector<WirePath>& paths);
   void announce_link(const LinkControl& link) const;
   void refuse(ConnectionId id, const Id128& link, const Refuse& body);
   template <typename Body>
@@ -85,6 +84,14 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   }
   LinkControl* find_link(ConnectionId id);
   std::vector<WireRail> wire_rails() const;
+
+  // ---- bring_up.cc
+  void bring_up(LinkControl& link, const std::vector<WirePath>& paths);
+  int bring_ups_running() const;
+  bool tend_bring_up(LinkControl& link);
+  void attach(LinkControl& link, const std::vector<WirePath>& paths);
+  void ready(LinkControl& link, const std::vector<WirePath>& paths);
+  static void end_queue_pairs(PeerLink& link);
 
   // ---- take_back.cc
   Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) override;

@@ -148,21 +148,6 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
   return true;
 }
 
-bool EngineImpl::connect_link(LinkControl& link, const std::vector<WirePath>& paths) {
-  // The job's setting goes before the communicator's wish, as in NCCL's own transport.
-  Settings settings = settings_;
-  if (settings.traffic_class == 0 && link.context.options.traffic_class != kAuto) {
-    settings.traffic_class = link.context.options.traffic_class;
-  }
-  // No token: the loop does not know these queue pairs before the link is up, and RTR may resolve addresses for long.
-  for (std::uint32_t i = 0; i < paths.size(); ++i) {
-    Path& path = link.link->path(i);
-    const PeerEnd peer{.rail = &link.peer_rails[path.ends.peer_rail], .path = &paths[i], .own_psn = link.psn};
-    if (!connect_path(path, peer, settings).ok()) return false;
-  }
-  return true;
-}
-
 bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes) {
   const auto handle = [&]<typename Body>(bool (EngineImpl::*handler)(LinkControl&, const Body&), bool expected) {
     Body body;
@@ -172,7 +157,8 @@ bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std
     return false;
   };
   const LinkState state = link.state;
-  const bool up = link.link != nullptr && state != LinkState::AwaitWelcome && state != LinkState::AwaitAttach;
+  const bool up =
+      link.link != nullptr && state != LinkState::AwaitWelcome && state != LinkState::AwaitAttach && state != LinkState::Connecting;
   switch (header.type) {
     case MessageType::Hello: return true;  // said again
     case MessageType::Welcome: return handle(&EngineImpl::on_welcome, state == LinkState::AwaitWelcome);
@@ -207,23 +193,11 @@ bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
   policy.rq_depth = body.rq_depth;
   policy.slots = body.slots;
   if (!build_link(link, policy, body.paths)) return false;
-  const std::uint32_t words_per_path = 1 + policy.qps;
-  const Result<LinkPlace> counters = link.link->memory().counters(body.paths.size() * words_per_path * sizeof(std::uint64_t));
-  if (!counters.ok() || !connect_link(link, body.paths)) return false;
-  Attach attach;
-  for (std::uint32_t i = 0; i < body.paths.size(); ++i) {
-    auto* const words = reinterpret_cast<std::uint64_t*>(counters->memory) + i * words_per_path;
-    Path& path = link.link->path(i);
-    for (std::uint32_t qp = 0; qp < words_per_path; ++qp) path.queue_pairs[qp]->set_window_word(words + qp);
-    WirePath ours = describe_path(path, link.psn, {.address = reinterpret_cast<std::uint64_t>(words), .rkey = counters->rkeys[i]});
-    ours.connector_rail = body.paths[i].connector_rail;
-    ours.connector_address = body.paths[i].connector_address;
-    ours.acceptor_rail = body.paths[i].acceptor_rail;
-    ours.acceptor_address = body.paths[i].acceptor_address;
-    attach.paths.push_back(std::move(ours));
-  }
-  link.state = LinkState::AwaitReady;
-  send(link, attach);
+  const std::size_t counters_bytes = body.paths.size() * (1 + policy.qps) * sizeof(std::uint64_t);
+  const Result<LinkPlace> counters = link.link->memory().counters(counters_bytes);
+  if (!counters.ok()) return false;
+  link.counters = *counters;
+  bring_up(link, body.paths);
   return true;
 }
 
@@ -233,17 +207,7 @@ bool EngineImpl::on_attach(LinkControl& link, const Attach& body) {
              link.link->path_count());
     return false;
   }
-  if (!connect_link(link, body.paths)) return false;
-  for (std::uint32_t i = 0; i < body.paths.size(); ++i) {
-    Path& path = link.link->path(i);
-    for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
-      path.queue_pairs[qp]->set_peer_window(
-          {.address = body.paths[i].counters_address + qp * sizeof(std::uint64_t), .rkey = body.paths[i].counters_rkey});
-    }
-  }
-  link.state = LinkState::Up;
-  announce_link(link);
-  send(link, Ready{});
+  bring_up(link, body.paths);
   return true;
 }
 

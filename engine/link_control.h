@@ -3,6 +3,7 @@
 // what is still to be answered. The link proper exists once both sides' rails are known.
 // Thread: control mutex. Bounds: kChannelsMax channels, one entry a channel in every list.
 
+#include "engine/bring_up.h"
 #include "engine/channel_base.h"
 #include "engine/control_plane.h"
 #include "engine/messages.h"
@@ -39,6 +40,7 @@ enum class LinkState : std::uint8_t {
   Dialing,       // connector: no connection yet
   AwaitWelcome,  // connector: HELLO sent
   AwaitAttach,   // acceptor: WELCOME sent
+  Connecting,    // both: the queue pairs are being brought up
   AwaitReady,    // connector: ATTACH sent
   Up,
   ByeSent,  // connector: no channels left
@@ -53,6 +55,8 @@ struct LinkControl {
   LinkState state = LinkState::Dialing;
   ConnectionId connection = 0;
   std::unique_ptr<PeerLink> link;
+  std::unique_ptr<BringUp> bring_up;  // of the link; a link that is taken down meanwhile ends when this does
+  LinkPlace counters;                 // connector: the window words
   std::vector<WireRail> peer_rails;
   std::uint32_t rail_wanted = 0;  // the device NCCL asked for first
   std::uint32_t psn = 0;

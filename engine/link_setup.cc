@@ -13,6 +13,7 @@ constexpr std::uint8_t kRnrRetryForever = 7;  // a receiver-not-ready is a bug o
 constexpr std::uint8_t kRnrTimer = 1;         // 0.01 ms; 12 (0.64 ms) made flows collapse tenfold when it happened
 constexpr std::uint8_t kHopLimit = 64;
 // The kernel asks for a neighbour's hardware address once and waits a second: one lost frame would be the end of the link.
+// For all queue pairs of a path together: they ask for the same address.
 constexpr int kResolveTries = 3;
 
 Status to_init(const Path& path, ibv_qp* qp) {
@@ -45,13 +46,22 @@ ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& s
   return address;
 }
 
-Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr) {
+bool is_abandoned(const PeerEnd& peer) { return peer.abandoned != nullptr && peer.abandoned->load(std::memory_order_relaxed); }
+
+struct Tries {
+  const PeerEnd& peer;
+  int left = kResolveTries;
+};
+
+Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr, Tries& tries) {
   constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
                         IBV_QP_MIN_RNR_TIMER;
   int error = ETIMEDOUT;
-  for (int tries = 0; tries < kResolveTries && error == ETIMEDOUT; ++tries) {
+  while (error == ETIMEDOUT && tries.left > 0) {
+    if (is_abandoned(tries.peer)) return Errc::PeerClosed;
     ibv_qp_attr copy = attr;
     error = path.lane->provider().modify_qp(qp, &copy, kMask);
+    if (error == ETIMEDOUT) --tries.left;
   }
   if (error == 0) return {};
   LOG_WARN("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)", path.name, std::strerror(error));
@@ -112,13 +122,14 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   attr.max_dest_rd_atomic = 1;
   attr.min_rnr_timer = kRnrTimer;
   attr.ah_attr = address_of(path, *peer.rail, settings);
+  Tries tries{.peer = peer};
   for (std::size_t i = 0; i < path.queue_pairs.size(); ++i) {
     QueuePair& queue_pair = *path.queue_pairs[i];
     if (const Status status = to_init(path, queue_pair.verbs()); !status.ok()) return status;
     queue_pair.set_started();
     if (const Status status = queue_pair.fill_receive_queue(); !status.ok()) return status;
     attr.dest_qp_num = peer.path->qpn[i];
-    if (const Status status = to_rtr(path, queue_pair.verbs(), attr); !status.ok()) return status;
+    if (const Status status = to_rtr(path, queue_pair.verbs(), attr, tries); !status.ok()) return status;
     if (const Status status = to_rts(path, queue_pair.verbs(), peer, settings); !status.ok()) return status;
   }
   return {};

@@ -1,6 +1,6 @@
 #pragma once
 // Brings a link's queue pairs up: what they look like on the wire, and the verbs states INIT, RTR, RTS.
-// Thread: control mutex and token. modify_qp to RTR may take long on hardware (address resolution).
+// Thread: control mutex, or a link's bring-up. modify_qp to RTR may take a second (address resolution).
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -8,6 +8,7 @@
 #include "engine/messages.h"
 #include "engine/peer_link.h"
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -26,10 +27,11 @@ struct PeerEnd {
   const WireRail* rail = nullptr;
   const WirePath* path = nullptr;  // the peer's queue pairs
   std::uint32_t own_psn = 0;
+  const std::atomic<bool>* abandoned = nullptr;  // set from another thread: ends before the next try
 };
 
 // RESET to RTS for every queue pair of the path; the receive queues are filled before anything can arrive.
-// Transport: refused, logged with device, peer address and errno.
+// Transport: refused, logged with device, peer address and errno. PeerClosed: abandoned.
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings);
 
 }  // namespace mesh::engine

@@ -224,12 +224,14 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
   if (link.state == LinkState::Down) return;
   link.state = LinkState::Down;
   busy_ = true;
+  if (link.bring_up) link.bring_up->abandon();
+  if (link.bring_up && !link.bring_up->running()) link.bring_up.reset();
   if (link.link) {
     const ProgressLoop::Guard guard(link.context.loop);
     link.context.loop.drain_completions();  // what was announced before the end still counts
     link.link->fail(why, "");
-    link.link->stop_queue_pairs();
-    link.link->destroy_queue_pairs();
+    // A thread may still be at work on the queue pairs; then they end with it. Nothing is sent to them before READY.
+    if (!link.bring_up) end_queue_pairs(*link.link);
   }
   const std::vector<PendingConnect*> waiting = link.waiting;
   for (PendingConnect* stage : waiting) fail_stage(*stage, why);
@@ -241,13 +243,14 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
 }
 
 bool EngineImpl::tend(LinkControl& link) {
+  const bool waits = tend_bring_up(link);
   if (link.link && link.state != LinkState::Down && link.link->failure() != Errc::Ok) {
     send(link, Refuse{.reason = link.link->failure(),
                       .text = fmt::format("host {}: its end of the link failed: {}", options_.provider->host_name(),
                                           errc_name(link.link->failure()))});
     take_down(link, link.link->failure());
   }
-  if (!link.link) return false;
+  if (!link.link || link.bring_up) return waits;
   std::erase_if(link.revokes, [&](const Revoke& revoke) { return answer_revoke(link, revoke); });
   std::erase_if(link.closes, [&](const LinkControl::PendingClose& close) { return act_on_close(link, close); });
   std::erase_if(link.closing, [&](std::uint32_t index) { return advance_close(link, index); });
@@ -265,7 +268,8 @@ bool EngineImpl::tend_links() {
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) again |= tend(*link);
     std::erase_if(context->links, [](const auto& link) {
-      return link->state == LinkState::Down && link->waiting.empty() && (!link->link || link->link->channel_count() == 0);
+      return link->state == LinkState::Down && !link->bring_up && link->waiting.empty() &&
+             (!link->link || link->link->channel_count() == 0);
     });
   }
   return again;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -39,12 +40,17 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
   int modify_qp(ibv_qp*, ibv_qp_attr* attr, int) override {
     if (attr->qp_state != IBV_QPS_RTR) return 0;
     asked.push_back(*attr);
+    if (abandon_at == asked.size()) abandoned = true;
+    if (asked.size() <= answers.size()) return answers[asked.size() - 1];
     return --failures_left >= 0 ? failure : 0;
   }
   ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
   ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
 
   std::vector<ibv_qp_attr> asked;
+  std::vector<int> answers;  // the first ones
+  std::size_t abandon_at = 0;
+  std::atomic<bool> abandoned{false};
   int failures_left = 0;
   int failure = ETIMEDOUT;
 
@@ -75,7 +81,10 @@ class LinkSetupTest : public testing::Test {
   }
   ~LinkSetupTest() override { link_->destroy_queue_pairs(); }
 
-  Status connect() { return connect_path(link_->path(0), {.rail = &peer_rail_, .path = &peer_path_, .own_psn = 1}, {}); }
+  Status connect() {
+    return connect_path(link_->path(0), {.rail = &peer_rail_, .path = &peer_path_, .own_psn = 1, .abandoned = &provider_.abandoned},
+                        {});
+  }
 
   Neighbourhood provider_;
   verbs::Rail rail_;
@@ -114,6 +123,21 @@ TEST_F(LinkSetupTest, ASilentNeighbourIsNamedAfterThreeTries) {
                       "the path: queue pair to RTR: Connection timed out (the peer's address is not reachable over this port)"),
             1)
       << log.joined();
+}
+
+TEST_F(LinkSetupTest, TheTriesAreThoseOfThePath) {
+  provider_.answers = {ETIMEDOUT, ETIMEDOUT, 0, ETIMEDOUT};
+  EXPECT_EQ(connect().code(), Errc::Transport);
+  EXPECT_EQ(provider_.asked.size(), 4u) << "the second queue pair has no three of its own";
+}
+
+TEST_F(LinkSetupTest, NobodyIsAskedAnyMoreOnceItIsAbandoned) {
+  provider_.failures_left = 100;
+  provider_.abandon_at = 2;
+  const testkit::LogCapture log;
+  EXPECT_EQ(connect().code(), Errc::PeerClosed);
+  EXPECT_EQ(provider_.asked.size(), 2u);
+  EXPECT_TRUE(log.all().empty()) << log.joined();
 }
 
 TEST_F(LinkSetupTest, OtherRefusalsAreNotRepeated) {

@@ -1,0 +1,54 @@
+#pragma once
+// Takes the queue pairs of one link to RTS, on a thread of its own where the engine has threads: the kernel resolves the peer's
+// address on the way and may wait a second for it, three times a path. Nobody else's frames, closes and memory wait for that.
+// Thread: control mutex. While running() nobody else touches the queue pairs; the loop does not know them before the link is up.
+// Bounds: kResolveTries seconds a path; after abandon() the try under way, which the destructor waits for.
+
+#include <mesh/config.h>
+#include <mesh/status.h>
+
+#include "engine/messages.h"
+#include "engine/peer_link.h"
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace mesh::engine {
+
+inline constexpr int kBringUpsMax = 16;  // threads at a time; the other links wait for one to end
+
+class BringUp {
+ public:
+  struct Order {
+    PeerLink* link = nullptr;
+    std::vector<WireRail> peer_rails;
+    std::vector<WirePath> paths;  // the peer's queue pairs
+    std::uint32_t psn = 0;        // ours
+    Settings settings;
+  };
+  explicit BringUp(Order order) : order_(std::move(order)) {}
+  ~BringUp();
+  BringUp(const BringUp&) = delete;
+  BringUp& operator=(const BringUp&) = delete;
+
+  void run() noexcept;              // here and now
+  void start(ControlWaker& waker);  // on its thread, which wakes the control thread at its end
+  void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
+
+  bool over() const noexcept { return over_.load(std::memory_order_acquire); }
+  bool running() const noexcept { return thread_.joinable() && !over(); }
+  Errc outcome() const noexcept { return outcome_; }  // when over; the reason of a failure has been logged
+  const std::vector<WirePath>& paths() const noexcept { return order_.paths; }
+
+ private:
+  const Order order_;
+  Errc outcome_ = Errc::Ok;
+  std::atomic<bool> abandoned_{false};
+  std::atomic<bool> over_{false};  // released after outcome_ and all that was done to the queue pairs
+  std::thread thread_;
+};
+
+}  // namespace mesh::engine

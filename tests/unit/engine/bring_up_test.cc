@@ -1,0 +1,287 @@
+// A peer whose address takes long to resolve: nobody else waits for it, and whatever ends meanwhile does so in good order.
+
+#include "src/base/log.h"
+#include "src/soft/soft_provider.h"
+#include "src/verbs/gid_choice.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using Time = std::chrono::steady_clock;
+constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kPrompt = std::chrono::milliseconds(500);  // a peer's patience with a REVOKE
+
+template <typename Done>
+bool wait_until(Done&& done) {
+  const auto deadline = Time::now() + kPatience;
+  while (!done()) {
+    if (Time::now() > deadline) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+// A host of the software fabric that asks the wire for one address, and is answered when the test says so.
+class Asking final : public verbs::Provider {
+ public:
+  explicit Asking(std::unique_ptr<soft::SoftProvider> under) : under_(std::move(under)) {}
+
+  int asked() const {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  void answer(const std::vector<int>& errors) {  // of the next tries; those beyond wait for more
+    const std::lock_guard lock(mutex_);
+    for (const int error : errors) answers_.push_back(error);
+    changed_.notify_all();
+  }
+  void answer_all(int error) {
+    const std::lock_guard lock(mutex_);
+    always_ = error;
+    changed_.notify_all();
+  }
+  std::string address = "10.0.1.1";  // the one that is slow; constant once an engine is open
+
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override {
+    if (attr->qp_state == IBV_QPS_RTR && verbs::address_of(attr->ah_attr.grh.dgid).text() == address) {
+      if (const int error = resolve(); error != 0) return error;
+    }
+    return under_->modify_qp(qp, attr, mask);
+  }
+  const char* fabric() const noexcept override { return under_->fabric(); }
+  std::string host_name() const override { return under_->host_name(); }
+  std::vector<verbs::DeviceEntry> devices() override { return under_->devices(); }
+  ibv_context* open_device(const std::string& name) override { return under_->open_device(name); }
+  int close_device(ibv_context* context) override { return under_->close_device(context); }
+  int query_device(ibv_context* context, ibv_device_attr* attr) override { return under_->query_device(context, attr); }
+  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
+    return under_->query_port(context, port, attr);
+  }
+  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override { return under_->gids(context, port); }
+  ibv_pd* alloc_pd(ibv_context* context) override { return under_->alloc_pd(context); }
+  int dealloc_pd(ibv_pd* pd) override { return under_->dealloc_pd(pd); }
+  ibv_mr* reg_mr(ibv_pd* pd, void* address_of, std::size_t bytes, int access) override {
+    return under_->reg_mr(pd, address_of, bytes, access);
+  }
+  int dereg_mr(ibv_mr* mr) override { return under_->dereg_mr(mr); }
+  ibv_cq* create_cq(ibv_context* context, int entries) override { return under_->create_cq(context, entries); }
+  int destroy_cq(ibv_cq* cq) override { return under_->destroy_cq(cq); }
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override { return under_->create_qp(pd, attr); }
+  int destroy_qp(ibv_qp* qp) override { return under_->destroy_qp(qp); }
+
+ private:
+  int resolve() {
+    std::unique_lock lock(mutex_);
+    const auto at = static_cast<std::size_t>(asked_++);
+    changed_.wait(lock, [&] { return at < answers_.size() || always_ >= 0; });
+    return at < answers_.size() ? answers_[at] : always_;
+  }
+
+  const std::unique_ptr<soft::SoftProvider> under_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<int> answers_;
+  int always_ = -1;  // below zero: wait
+  int asked_ = 0;
+};
+
+struct Host {
+  std::unique_ptr<Asking> provider;
+  std::unique_ptr<Engine> engine;
+  Context* context = nullptr;
+};
+
+enum class Way : std::uint8_t { ToA, FromA };
+
+// a - b - c; b cannot find a.
+class BringUpTest : public testing::TestWithParam<Way> {
+ protected:
+  static constexpr std::size_t kA = 0, kB = 1, kC = 2;
+
+  void SetUp() override {
+    set_log_level(LogLevel::Warn);
+    const soft::FabricFile fabric = soft::parse(testkit::kLine).value();
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      auto provider = soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()});
+      ASSERT_TRUE(provider.ok());
+      hosts_[i].provider = std::make_unique<Asking>(std::move(*provider));
+      EngineOptions options;
+      options.settings.socket_ifname = "lo";
+      options.settings.threads = 0;
+      options.provider = hosts_[i].provider.get();
+      auto engine = Engine::open(options);
+      ASSERT_TRUE(engine.ok());
+      hosts_[i].engine = std::move(*engine);
+      hosts_[i].context = hosts_[i].engine->open_context({}).value();
+    }
+  }
+  void TearDown() override {
+    asking().answer_all(ETIMEDOUT);  // nothing waits for ever
+    for (Host& host : hosts_) {
+      if (host.engine && host.context != nullptr) host.engine->close_context(host.context);
+    }
+    for (Host& host : hosts_) host.engine.reset();
+  }
+  Asking& asking() { return *hosts_[kB].provider; }
+
+  // The connection with the host that is not found; b connects or accepts.
+  void begin() {
+    const bool to_a = GetParam() == Way::ToA;
+    near_ = to_a ? kB : kA;
+    far_ = to_a ? kA : kB;
+    listener_ = hosts_[far_].engine->listen(*hosts_[far_].context, 0, handle_).value();
+    ASSERT_TRUE(wait_until([this] { return step().code() == Errc::WouldBlock && asking().asked() == 1; }));
+  }
+  Result<Channel*> step() { return hosts_[near_].engine->connect(*hosts_[near_].context, 0, handle_); }
+  Errc outcome() {
+    Result<Channel*> answer = Errc::WouldBlock;
+    EXPECT_TRUE(wait_until([&] { return (answer = step()).code() != Errc::WouldBlock; }));
+    pair_.send = answer.value();
+    return answer.code();
+  }
+  int warnings() const { return log_.count(LogLevel::Warn, ""); }
+  bool b_empties() {
+    return wait_until([this] {
+      const EngineStats stats = hosts_[kB].engine->stats();
+      return stats.links + stats.queue_pairs == 0;
+    });
+  }
+  testkit::Pair connect(std::size_t from, std::size_t to) {
+    HandleBytes handle{};
+    Listener* const listener = hosts_[to].engine->listen(*hosts_[to].context, 0, handle).value();
+    testkit::Pair pair;
+    EXPECT_TRUE(wait_until([&] {
+      if (pair.send == nullptr) pair.send = hosts_[from].engine->connect(*hosts_[from].context, 0, handle).value();
+      if (pair.receive == nullptr) pair.receive = hosts_[to].engine->accept(*listener).value();
+      return pair.send != nullptr && pair.receive != nullptr;
+    }));
+    hosts_[to].engine->close_listener(listener);
+    return pair;
+  }
+  static void exchange(const testkit::Pair& pair) {
+    std::vector<std::byte> source(100'000, std::byte{0x3c}), target(source.size());
+    Registration* const from = register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
+    Registration* const to = register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
+    const auto receiving = irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to});
+    const auto sending = isend(*pair.send, {.data = source.data(), .bytes = source.size(), .region = from});
+    ASSERT_TRUE(receiving.ok() && sending.ok());
+    EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
+    EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
+    EXPECT_EQ(source, target);
+    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to}).ok());  // to be revoked
+    deregister_memory(*pair.receive, to);
+    deregister_memory(*pair.send, from);
+  }
+
+  testkit::LogCapture log_;
+  std::array<Host, 3> hosts_;
+  HandleBytes handle_{};
+  Listener* listener_ = nullptr;
+  testkit::Pair pair_;
+  std::size_t near_ = 0, far_ = 0;
+};
+
+TEST_P(BringUpTest, NobodyElseWaits) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  Context* const other = hosts_[kB].engine->open_context({}).value();
+  for (const auto& [from, to] : {std::pair{kB, kC}, std::pair{kC, kB}}) {
+    const testkit::Pair pair = connect(from, to);
+    exchange(pair);  // with a REVOKE that b answers, and one that it sends
+    close(pair.send);
+    close(pair.receive);
+  }
+  hosts_[kB].engine->close_context(other);
+  EXPECT_EQ(asking().asked(), 1) << "all that in one try";
+  EXPECT_EQ(warnings(), 0) << log_.joined();
+}
+
+TEST_P(BringUpTest, TheThirdTryConnects) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  asking().answer({ETIMEDOUT, ETIMEDOUT});
+  ASSERT_TRUE(wait_until([this] { return asking().asked() == 3; }));
+  asking().answer_all(0);
+  ASSERT_EQ(outcome(), Errc::Ok);
+  ASSERT_TRUE(wait_until([this] { return (pair_.receive = hosts_[far_].engine->accept(*listener_).value()) != nullptr; }));
+  exchange(pair_);
+  EXPECT_EQ(asking().asked(), 2 + 5) << "two more tries, not two for each of the five queue pairs";
+  close(pair_.send);
+  close(pair_.receive);
+  EXPECT_TRUE(b_empties());
+}
+
+TEST_P(BringUpTest, ThreeTriesInVainAreSaidOnceOnEachSide) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  asking().answer_all(ETIMEDOUT);
+  EXPECT_EQ(outcome(), Errc::Transport);
+  EXPECT_TRUE(b_empties());
+  EXPECT_EQ(asking().asked(), 3);
+  ASSERT_TRUE(wait_until([this] { return warnings() >= 2; }));
+  EXPECT_EQ(log_.count(LogLevel::Warn, "n0:1 10.0.1.2 -> n0:1 10.0.1.1: queue pair to RTR: Connection timed out"), 1);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "host b: its end of the link failed"), 1);
+  EXPECT_EQ(warnings(), 2) << log_.joined();
+}
+
+TEST_P(BringUpTest, TheCommunicatorEndsMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  const auto began = Time::now();
+  hosts_[kB].engine->close_context(std::exchange(hosts_[kB].context, nullptr));
+  EXPECT_LT(Time::now() - began, kPrompt);
+  EXPECT_EQ(hosts_[kB].engine->stats().queue_pairs, 5u) << "a thread is still at work on one of them";
+  // Its second to say goodbye passes; the end that is then due must not keep anybody waiting either.
+  for (auto last = Time::now(); last < began + std::chrono::milliseconds(1200);) {
+    EXPECT_EQ(hosts_[kB].engine->stats().contexts, 1u);
+    const auto now = Time::now();
+    ASSERT_LT(now - last, kPrompt);
+    last = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  asking().answer({ETIMEDOUT});
+  EXPECT_TRUE(b_empties());
+  EXPECT_TRUE(wait_until([this] { return hosts_[kB].engine->stats().contexts == 0; }));
+  EXPECT_EQ(asking().asked(), 1) << "given up";
+}
+
+TEST_P(BringUpTest, ThePeerEndsMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  hosts_[kA].engine->close_context(std::exchange(hosts_[kA].context, nullptr));
+  const bool heard = GetParam() == Way::ToA;  // the one who accepts has nobody to tell
+  EXPECT_TRUE(!heard || outcome() != Errc::Ok) << "while the try is still under way";
+  asking().answer_all(0);  // found after all
+  EXPECT_TRUE(b_empties());
+  EXPECT_LE(asking().asked(), heard ? 1 : 5);
+}
+
+TEST_P(BringUpTest, TheEngineEndsMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  // Later than all that the engine's end waits for by itself.
+  std::thread late([this, until = Time::now() + std::chrono::milliseconds(1500)] {
+    std::this_thread::sleep_until(until);
+    asking().answer_all(ETIMEDOUT);
+  });
+  hosts_[kB].context = nullptr;
+  hosts_[kB].engine.reset();
+  late.join();
+  EXPECT_EQ(asking().asked(), 1);
+}
+
+std::string name_of(const testing::TestParamInfo<Way>& info) { return info.param == Way::ToA ? "Connecting" : "Accepting"; }
+INSTANTIATE_TEST_SUITE_P(Side, BringUpTest, testing::Values(Way::ToA, Way::FromA), name_of);
+
+}  // namespace
+}  // namespace mesh
