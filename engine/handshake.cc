@@ -242,7 +242,14 @@ void EngineImpl::announce_link(const LinkControl& link) const {
 }
 
 bool EngineImpl::on_refuse(LinkControl& link, const Refuse& body) {
-  LOG_WARN("peer {}: {}", plane_->peer_name(link.connection), body.text);
+  // Both ends of a broken link tell each other; whoever has said why already need not say it twice.
+  const bool said = link.link && link.link->failure() != Errc::Ok;
+  const std::string text = fmt::format("peer {}: {}", plane_->peer_name(link.connection), body.text);
+  if (said) {
+    LOG_INFO("{}", text);
+  } else {
+    LOG_WARN("{}", text);
+  }
   take_down(link, body.reason);
   return true;
 }

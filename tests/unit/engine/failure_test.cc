@@ -57,6 +57,26 @@ TEST(LinkFailure, ReceiverSeesItsOwnQueuePairBreak) {
   EXPECT_EQ(log.count(LogLevel::Warn, "peer a, n0:1 10.0.1.2 -> n0:1 10.0.1.1: "), 1) << log.joined();
 }
 
+TEST(LinkFailure, WhereBothEndsBreakEachSaysItOnce) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, 4096);
+  const auto first = talk.receive({.bytes = 64});
+  bed.rounds(100);
+  const LogCapture log;
+  for (testkit::BedHost& host : bed.hosts) {
+    host.control_stands = true;  // until both know
+    ASSERT_TRUE(host.provider->faults().arm(broken_queue_pair(IBV_WC_RETRY_EXC_ERR)).ok());
+  }
+  const auto second = talk.receive({.bytes = 64});
+  const auto sending = talk.send({.bytes = 64});
+  for (Request* request : {*first, *second, *sending}) EXPECT_EQ(bed.finish(request).code(), Errc::Transport);
+  for (testkit::BedHost& host : bed.hosts) host.control_stands = false;
+  bed.rounds(100);
+  EXPECT_EQ(log.count(LogLevel::Warn, "retries exceeded"), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "its end of the link failed"), 1) << log.joined();
+}
+
 TEST(LinkFailure, ConnectingAgainAfterAFailureMakesANewLink) {
   Bed bed({});
   Talk struck(bed, kA, kB, 4096);
