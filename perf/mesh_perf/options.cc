@@ -51,7 +51,8 @@ void add_run(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 64));
   app.add_flag("--one-way", options.one_way, "sendrecv of 2 ranks: only rank 0 sends");
   app.add_flag("--memcpy", options.measure_memcpy, "Measure this host's one-thread memcpy of the same sizes in the same run");
-  app.add_option("--timeout", options.timeout_s, "Seconds for the whole run")->check(CLI::Range(1, 1000000));
+  app.add_option("--timeout", options.timeout_s, "Seconds for the whole run, from the start of its first rank")
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--json", options.json_file, "Write the results to this file as well");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's INFO lines (to stderr)");
 }

@@ -4,11 +4,13 @@
 #include "perf/mesh_perf/ground.h"
 #include "perf/mesh_perf/memcpy_rate.h"
 #include "perf/mesh_perf/report.h"
+#include "perf/mesh_perf/run_limit.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace mesh::perf {
@@ -18,8 +20,8 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kWrongData = 2;
 
-int fail(const Options& options, const char* what, const std::string& why) {
-  std::fprintf(stderr, "mesh_perf: rank %d: %s: %s\n", options.world.rank, what, why.c_str());
+int fail(RunLimit& limit, const std::string& what, const std::string& why) {
+  limit.tell(what + ": " + why);
   return 1;
 }
 
@@ -31,8 +33,8 @@ struct Measure {
 
 class Session {
  public:
-  Session(const Options& options, const Team& team, Collective& collective)
-      : options_(options), team_(team), collective_(collective) {}
+  Session(const Options& options, const Team& team, Collective& collective, RunLimit& limit)
+      : options_(options), team_(team), collective_(collective), limit_(limit) {}
 
   int run(const Ground& ground);
 
@@ -46,6 +48,7 @@ class Session {
   const Options& options_;
   const Team& team_;
   Collective& collective_;
+  RunLimit& limit_;
   std::vector<Row> rows_;
 };
 
@@ -101,12 +104,12 @@ int Session::one_size(std::size_t bytes) {
   Measure own;
   int result = measure(row.count, own);
   if (result == driver::kNetSuccess) result = share(own, row);
-  if (result != driver::kNetSuccess) return fail(options_, "run failed", driver::net_result_name(result));
+  if (result != driver::kNetSuccess) return fail(limit_, "run failed", driver::net_result_name(result));
   // The others wait in the next exchange, asleep, while rank 0 has the memory for itself.
   if (options_.measure_memcpy && reports()) row.memcpy_gbps = measure_memcpy(row.bytes);
   if (reports()) print_row(options_, row);
   rows_.push_back(row);
-  return team_.bootstrap->barrier().ok() ? 0 : fail(options_, "run failed", "a rank was lost");
+  return team_.bootstrap->barrier().ok() ? 0 : fail(limit_, "run failed", "a rank was lost");
 }
 
 int Session::run(const Ground& ground) {
@@ -125,43 +128,60 @@ int Session::run(const Ground& ground) {
     print_footer(rows_);
     if (!options_.json_file.empty()) written = write_json(options_, ground, rows_);
   }
-  if (!team_.bootstrap->barrier().ok()) return fail(options_, "run failed", "a rank was lost at the end");
+  if (!team_.bootstrap->barrier().ok()) return fail(limit_, "run failed", "a rank was lost at the end");
   if (total_wrong(rows_) != 0) return kWrongData;
   return written ? 0 : 1;
 }
 
-int run_collective(const Options& options, const Team& team) {
+int run_collective(const Options& options, const Team& team, RunLimit& limit) {
+  limit.enter("connecting");
   std::string error;
   const CollectiveOptions wanted{.kind = options.kind,
                                  .type = options.type,
                                  .direction = options.one_way ? Direction::OneWay : Direction::Both,
                                  .bytes_max = options.bytes_max};
   const std::unique_ptr<Collective> collective = Collective::create(team, wanted, error);
-  if (collective == nullptr) return fail(options, "no connections", error);
+  if (collective == nullptr) return fail(limit, "no connections", error);
+  limit.enter("measuring");
   Ground ground;
-  if (!find_ground(options, team, ground)) return fail(options, "run failed", "a rank was lost");
-  return Session(options, team, *collective).run(ground);
+  if (!find_ground(options, team, ground)) return fail(limit, "run failed", "a rank was lost");
+  return Session(options, team, *collective, limit).run(ground);
+}
+
+// The first to come says when everybody's time is over. False: a rank was lost.
+bool agree_on_end(driver::Bootstrap& bootstrap, RunLimit& limit) {
+  const auto all = bootstrap.all_gather(std::to_string(limit.left().count()));
+  if (!all.ok()) return false;
+  for (const std::string& left : all.value()) limit.shorten_to(std::chrono::milliseconds(std::atoll(left.c_str())));
+  return true;
 }
 
 }  // namespace
 
 int run_rank(const Options& options) {
   const std::chrono::seconds patience(options.timeout_s);
+  RunLimit limit(options.world.rank, patience);
+  // Our launcher ends its ranks itself.
+  if (!options.launched) limit.enforce();
+  limit.enter("rendezvous");
   driver::PluginLog::instance().set_echo(options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
                                          "mesh_perf: rank " + std::to_string(options.world.rank) + ": ");
   auto bootstrap =
       driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous, options.rendezvous_fd, patience});
-  if (!bootstrap.ok()) return fail(options, "rendezvous failed", errc_name(bootstrap.code()));
+  if (!bootstrap.ok()) return fail(limit, "rendezvous failed", errc_name(bootstrap.code()));
+  if (!agree_on_end(*bootstrap, limit)) return fail(limit, "rendezvous failed", "a rank was lost");
+  limit.enter("plugin start");
   std::string error;
   const std::unique_ptr<driver::NetApi> api = driver::NetApi::load(options.plugin, options.net_version, error);
-  if (api == nullptr) return fail(options, "no plugin", error);
+  if (api == nullptr) return fail(limit, "no plugin", error);
   driver::Communicator communicator(*api, {.id = 1});
   int result = communicator.open();
-  if (result != driver::kNetSuccess) return fail(options, "init failed", driver::net_result_name(result));
+  if (result != driver::kNetSuccess) return fail(limit, "init failed", driver::net_result_name(result));
   const Team team{&communicator, &*bootstrap, options.channels, patience};
-  const int code = run_collective(options, team);
+  const int code = run_collective(options, team, limit);
+  limit.enter("closing");
   result = communicator.close();
-  if (result != driver::kNetSuccess) return fail(options, "finalize failed", driver::net_result_name(result));
+  if (result != driver::kNetSuccess) return fail(limit, "finalize failed", driver::net_result_name(result));
   return code;
 }
 

@@ -26,8 +26,9 @@ struct Start {
   std::string program;
   std::string filter = "*";
   std::string fabric = "pair.json";
-  Variables environment{};       // of every parent
-  Variables environment_of_1{};  // of the second one as well
+  Variables environment{};               // of every parent
+  Variables environment_of_1{};          // of the second one as well
+  std::vector<std::string> arguments{};  // instead of the filter
 };
 
 // A port that was free a moment ago.
@@ -48,7 +49,9 @@ std::vector<Parent> start(const Start& what) {
   // The last rank first: whoever is early waits.
   for (std::size_t rank = world; rank-- > 0;) {
     driver::ProcessSpec spec;
-    spec.arguments = {what.program, "--gtest_filter=" + what.filter};
+    spec.arguments = {what.program};
+    if (what.arguments.empty()) spec.arguments.push_back("--gtest_filter=" + what.filter);
+    spec.arguments.insert(spec.arguments.end(), what.arguments.begin(), what.arguments.end());
     spec.environment = fabric.value().environment(rank);
     spec.environment.insert(spec.environment.end(), what.environment.begin(), what.environment.end());
     if (rank == 1) spec.environment.insert(spec.environment.end(), what.environment_of_1.begin(), what.environment_of_1.end());
@@ -127,6 +130,21 @@ TEST(Cluster, ATopologyOfAnotherSizeIsRefused) {
   const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .environment = {{"MESH_TOPOLOGY", "ring4"}}});
   expect_all_end_with(parents, 1);
   EXPECT_TRUE(parents[0].says("MESH_TOPOLOGY is ring4, but the world has 2 ranks")) << dump(parents);
+}
+
+// Two million short sizes: each is done long before any wait for it would end.
+TEST(Cluster, APerfRunOutOfTimeEndsOnEveryRankWithOneLine) {
+  const std::vector<Parent> parents =
+      start({.program = MESH_PERF_FILE,
+             .arguments = {"all_reduce", "-b", "8", "-e", "16M", "-i", "8", "-n", "1", "-w", "0", "-c", "0", "--timeout", "2"}});
+  ASSERT_EQ(parents.size(), 2u);
+  expect_all_end_with(parents, 1);
+  for (std::size_t rank = 0; rank < parents.size(); ++rank) {
+    const std::string line = "mesh_perf: rank " + std::to_string(rank) + ": not done within 2 s (--timeout)";
+    EXPECT_TRUE(parents[rank].says(line)) << parents[rank].output;
+    const std::string& output = parents[rank].output;
+    EXPECT_EQ(output.find("mesh_perf: rank"), output.rfind("mesh_perf: rank")) << output;
+  }
 }
 
 }  // namespace

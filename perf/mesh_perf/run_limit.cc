@@ -1,0 +1,79 @@
+#include "perf/mesh_perf/run_limit.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace mesh::perf {
+namespace {
+
+// The ranks' deadlines differ by the way of one message on busy hosts.
+constexpr std::chrono::milliseconds kSkew{250};
+
+}  // namespace
+
+RunLimit::RunLimit(int rank, std::chrono::seconds limit)
+    : who_("mesh_perf: rank " + std::to_string(rank) + ": "), limit_(limit), deadline_(Clock::now() + limit) {}
+
+RunLimit::~RunLimit() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void RunLimit::enforce() {
+  thread_ = std::thread([this] { watch(); });
+}
+
+void RunLimit::watch() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!over_ && Clock::now() < deadline_) {
+    const Clock::time_point end = deadline_;
+    changed_.wait_until(lock, end);
+  }
+  if (over_) return;
+  tell_end();
+  // Not at once: the others would see a lost peer before their own deadline.
+  changed_.wait_for(lock, kSkew, [this] { return over_; });
+  // A call into the plugin may never return, and the kernel takes back whatever is open.
+  ::_exit(1);
+}
+
+void RunLimit::tell_end() {
+  if (!told_end_) {
+    std::fprintf(stderr, "%snot done within %lld s (--timeout), still at: %s\n", who_.c_str(),
+                 static_cast<long long>(limit_.count()), stage_);
+  }
+  told_end_ = true;
+}
+
+std::chrono::milliseconds RunLimit::left() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+  return std::max(left, std::chrono::milliseconds(0));
+}
+
+void RunLimit::shorten_to(std::chrono::milliseconds left) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    deadline_ = std::min(deadline_, Clock::now() + left);
+  }
+  changed_.notify_all();
+}
+
+void RunLimit::enter(const char* stage) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stage_ = stage;
+}
+
+void RunLimit::tell(const std::string& failure) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (Clock::now() + kSkew >= deadline_) return tell_end();
+  std::fprintf(stderr, "%s%s\n", who_.c_str(), failure.c_str());
+}
+
+}  // namespace mesh::perf

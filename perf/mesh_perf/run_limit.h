@@ -1,0 +1,49 @@
+#pragma once
+// The one deadline of a whole run in a rank that no launcher of ours watches: then the process says so in one line and ends
+// with status 1, whatever it waits for. Its failures are told here too, so that what the end of the run breaks is not blamed.
+// Thread: one owner; its own thread only sleeps.
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace mesh::perf {
+
+class RunLimit {
+ public:
+  RunLimit(int rank, std::chrono::seconds limit);
+  ~RunLimit();
+  RunLimit(const RunLimit&) = delete;
+  RunLimit& operator=(const RunLimit&) = delete;
+
+  void enforce();  // from now on; without it the limit only counts
+
+  // Ranks start at different times; the deadline of the first one is everybody's.
+  std::chrono::milliseconds left() const;
+  void shorten_to(std::chrono::milliseconds left);
+  void enter(const char* stage);  // where the line says that it got to
+
+  // One line on stderr. A rank lost when the time is over was lost to that, and the line says so.
+  void tell(const std::string& failure);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void watch();
+  void tell_end();  // under mutex_
+
+  const std::string who_;
+  const std::chrono::seconds limit_;
+  std::thread thread_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // All under mutex_.
+  Clock::time_point deadline_;
+  const char* stage_ = "start";
+  bool told_end_ = false;
+  bool over_ = false;
+};
+
+}  // namespace mesh::perf
