@@ -3,7 +3,10 @@
 #include "src/topo/subnet.h"
 
 #include <algorithm>
-#include <optional>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
 
 namespace mesh::topo {
 
@@ -12,69 +15,139 @@ constexpr std::size_t kIbPrefixBytes = 8;
 
 enum class Scope { Subnet, LinkLocal };
 
-SubnetMember member_of(const RailAddress& address) { return {SocketAddress::from_gid(address.gid), address.prefix_len}; }
-
-bool meet(const RailAddress& a, const RailAddress& b, Scope scope) {
-  const SubnetMember member = member_of(a);
-  return member.address.link_local() == (scope == Scope::LinkLocal) && same_subnet(member, member_of(b));
-}
-
-struct AddressPair {
-  std::size_t local = 0;
-  std::size_t peer = 0;
+struct Rule {
+  Scope scope = Scope::Subnet;
+  bool equal_addresses = false;  // may meet: they do where a host connects to itself
 };
 
-// The first addresses by which the two rails reach each other.
-std::optional<AddressPair> reach(const RailEnd& a, const RailEnd& b, Scope scope) {
-  if (a.ethernet != b.ethernet) return std::nullopt;
+SubnetMember member_of(const RailAddress& address) { return {SocketAddress::from_gid(address.gid), address.prefix_len}; }
+
+bool meet(const RailAddress& a, const RailAddress& b, const Rule& rule) {
+  const SubnetMember member = member_of(a);
+  if (a.gid == b.gid && !rule.equal_addresses) return false;
+  return member.address.link_local() == (rule.scope == Scope::LinkLocal) && same_subnet(member, member_of(b));
+}
+
+struct Meeting {
+  RailPair pair;
+  std::string subnet;
+  std::size_t company = 0;  // how many pairs of rails meet in that subnet; a cable's own has one
+};
+
+std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule& rule) {
+  std::vector<Meeting> meetings;
+  if (a.ethernet != b.ethernet) return meetings;
   if (!a.ethernet) {
     const auto& prefix = a.addresses.front().gid;
     const bool equal = std::equal(prefix.begin(), prefix.begin() + kIbPrefixBytes, b.addresses.front().gid.begin());
-    return equal && scope == Scope::Subnet ? std::optional(AddressPair{}) : std::nullopt;
+    if (equal && rule.scope == Scope::Subnet) meetings.emplace_back();
+    return meetings;
   }
   for (std::size_t local = 0; local < a.addresses.size(); ++local) {
     for (std::size_t peer = 0; peer < b.addresses.size(); ++peer) {
-      if (meet(a.addresses[local], b.addresses[peer], scope)) return AddressPair{local, peer};
+      if (!meet(a.addresses[local], b.addresses[peer], rule)) continue;
+      meetings.push_back(
+          {.pair = {.local_address = local, .peer_address = peer}, .subnet = subnet_text(member_of(a.addresses[local]))});
     }
   }
-  return std::nullopt;
+  return meetings;
 }
 
-std::vector<RailPair> reachable_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers, Scope scope) {
-  std::vector<RailPair> reachable;
+// Which rails reach each other, by the subnet that fewest others are in, the first of equals.
+std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers, const Rule& rule) {
+  std::vector<std::vector<Meeting>> all;
+  std::map<std::string, std::size_t> company;
   for (std::size_t local = 0; local < locals.size(); ++local) {
     for (std::size_t peer = 0; peer < peers.size(); ++peer) {
-      const std::optional<AddressPair> by = reach(locals[local], peers[peer], scope);
-      if (by) reachable.push_back({local, peer, by->local, by->peer});
+      std::vector<Meeting> meetings = meetings_of(locals[local], peers[peer], rule);
+      if (meetings.empty()) continue;
+      std::set<std::string> subnets;
+      for (Meeting& meeting : meetings) {
+        meeting.pair.local = local;
+        meeting.pair.peer = peer;
+        subnets.insert(meeting.subnet);
+      }
+      for (const std::string& subnet : subnets) ++company[subnet];
+      all.push_back(std::move(meetings));
     }
+  }
+  std::vector<Meeting> reachable;
+  for (std::vector<Meeting>& meetings : all) {
+    for (Meeting& meeting : meetings) meeting.company = company[meeting.subnet];
+    reachable.push_back(*std::min_element(meetings.begin(), meetings.end(),
+                                          [](const Meeting& a, const Meeting& b) { return a.company < b.company; }));
   }
   return reachable;
 }
 
-std::vector<RailPair> pairs_within(std::span<const RailEnd> locals, std::span<const RailEnd> peers, Scope scope) {
-  const std::vector<RailPair> reachable = reachable_pairs(locals, peers, scope);
-  std::vector<int> local_uses(locals.size());
-  std::vector<int> peer_uses(peers.size());
-  std::vector<RailPair> pairs;
-  // Of those that concern a rail the one whose other end is used least so far, the first of equals.
-  const auto take = [&](const auto& concerns, const auto& uses_of) {
-    const RailPair* best = nullptr;
-    for (const RailPair& each : reachable) {
-      if (concerns(each) && (best == nullptr || uses_of(each) < uses_of(*best))) best = &each;
+class Pairing {
+ public:
+  Pairing(std::size_t locals, std::size_t peers, std::vector<Meeting> reachable)
+      : local_uses_(locals), peer_uses_(peers), reachable_(std::move(reachable)) {}
+
+  std::vector<RailPair> pairs(Scope scope) {
+    // Those with a cable of their own first, so that it is not lent to others.
+    std::vector<std::size_t> locals(local_uses_.size());
+    std::iota(locals.begin(), locals.end(), std::size_t{0});
+    std::stable_sort(locals.begin(), locals.end(), [this](std::size_t a, std::size_t b) { return company_of(a) < company_of(b); });
+    // In order the least used peer rail is the k-th for the k-th local one, and the first again once all are taken.
+    for (const std::size_t local : locals)
+      take(
+          scope, [&](const RailPair& pair) { return pair.local == local; },
+          [&](const RailPair& pair) { return peer_uses_[pair.peer]; });
+    std::sort(pairs_.begin(), pairs_.end(), [](const RailPair& a, const RailPair& b) { return a.local < b.local; });
+    for (std::size_t peer = 0; peer < peer_uses_.size(); ++peer) {
+      if (peer_uses_[peer] != 0) continue;
+      take(
+          scope, [&](const RailPair& pair) { return pair.peer == peer; },
+          [&](const RailPair& pair) { return local_uses_[pair.local]; });
     }
-    if (best == nullptr || (scope == Scope::LinkLocal && uses_of(*best) != 0)) return;
-    pairs.push_back(*best);
-    ++local_uses[best->local];
-    ++peer_uses[best->peer];
-  };
-  // In order the least used peer rail is the k-th for the k-th local one, and the first again once all are taken.
-  for (std::size_t local = 0; local < locals.size(); ++local)
-    take([&](const RailPair& pair) { return pair.local == local; }, [&](const RailPair& pair) { return peer_uses[pair.peer]; });
-  for (std::size_t peer = 0; peer < peers.size(); ++peer) {
-    if (peer_uses[peer] != 0) continue;
-    take([&](const RailPair& pair) { return pair.peer == peer; }, [&](const RailPair& pair) { return local_uses[pair.local]; });
+    return pairs_;
   }
-  return pairs;
+
+ private:
+  std::size_t company_of(std::size_t local) const {
+    std::size_t least = SIZE_MAX;
+    for (const Meeting& each : reachable_) {
+      if (each.pair.local == local) least = std::min(least, each.company);
+    }
+    return least;
+  }
+
+  // Of those that concern a rail the one in least company, then the one whose other end is used least so far, then the first.
+  template <typename Concerns, typename Uses>
+  void take(Scope scope, const Concerns& concerns, const Uses& uses_of) {
+    const Meeting* best = nullptr;
+    const auto rank = [&](const Meeting& each) { return std::pair(each.company, uses_of(each.pair)); };
+    for (const Meeting& each : reachable_) {
+      if (concerns(each.pair) && (best == nullptr || rank(each) < rank(*best))) best = &each;
+    }
+    if (best == nullptr || (scope == Scope::LinkLocal && uses_of(best->pair) != 0)) return;
+    pairs_.push_back(best->pair);
+    ++local_uses_[best->pair.local];
+    ++peer_uses_[best->pair.peer];
+  }
+
+  std::vector<int> local_uses_, peer_uses_;
+  const std::vector<Meeting> reachable_;
+  std::vector<RailPair> pairs_;
+};
+
+bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
+  const auto same_address = [](const RailAddress& a, const RailAddress& b) { return a.gid == b.gid; };
+  return std::equal(locals.begin(), locals.end(), peers.begin(), peers.end(), [&](const RailEnd& a, const RailEnd& b) {
+    return std::equal(a.addresses.begin(), a.addresses.end(), b.addresses.begin(), b.addresses.end(), same_address);
+  });
+}
+
+std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
+  for (const bool equal_addresses : {same_host(locals, peers), true}) {
+    for (const Scope scope : {Scope::Subnet, Scope::LinkLocal}) {
+      Pairing pairing(locals.size(), peers.size(), reachable_pairs(locals, peers, {scope, equal_addresses}));
+      if (std::vector<RailPair> pairs = pairing.pairs(scope); !pairs.empty()) return pairs;
+    }
+  }
+  return {};
 }
 
 std::string subnets_text(std::span<const RailEnd> rails) {
@@ -94,8 +167,7 @@ std::string subnets_text(std::span<const RailEnd> rails) {
 }  // namespace
 
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers, const PairingWish& wish) {
-  std::vector<RailPair> pairs = pairs_within(locals, peers, Scope::Subnet);
-  if (pairs.empty()) pairs = pairs_within(locals, peers, Scope::LinkLocal);
+  std::vector<RailPair> pairs = all_pairs(locals, peers);
   std::stable_sort(pairs.begin(), pairs.end(), [&](const RailPair& a, const RailPair& b) {
     const bool a_preferred = a.local == wish.preferred_local;
     const bool b_preferred = b.local == wish.preferred_local;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ostream>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace mesh::topo {
@@ -80,6 +81,8 @@ TEST(Pairing, BothHalvesOfACableAreTwoPaths) {
 TEST(Pairing, ConnectingToOneselfPairsEachRailWithItself) {
   const Rails own{rail("10.0.0.1"), rail("10.0.0.2"), rail("10.0.9.1")};
   EXPECT_EQ(pair_rails(own, own), (Pairs{{0, 0}, {1, 1}, {2, 2}}));
+  const Rails alone{rail("fe80::1", 64)};
+  EXPECT_EQ(pair_rails(alone, alone), (Pairs{{0, 0}}));
 }
 
 TEST(Pairing, Ipv6PairsLikeTheRest) {
@@ -97,6 +100,38 @@ TEST(Pairing, AnyAddressOfAPortMayBeTheCommonOne) {
   EXPECT_EQ(no_common_subnet_text(locals, peers),
             "our subnets 192.168.50.0/24, 10.0.12.0/24, fd12::/64; the peer's 192.168.60.0/24, 172.16.0.0/24, fd12::/64, "
             "10.0.12.0/24");
+}
+
+TEST(Pairing, ACablesOwnSubnetGoesBeforeAWiderOneThatAllShare) {
+  const auto two = [](const char* cable, int prefix_len, const char* wide, bool wide_first = false) {
+    std::vector<RailAddress> addresses{address_of(cable, prefix_len), address_of(wide)};
+    if (wide_first) std::swap(addresses[0], addresses[1]);
+    return rail_with(std::move(addresses));
+  };
+  const Rails a{two("10.0.12.1", 30, "10.9.0.1"), two("10.0.13.1", 30, "10.9.0.2")};
+  const Rails b{two("10.0.13.2", 30, "10.9.0.3"), two("10.0.12.2", 30, "10.9.0.4")};
+  EXPECT_EQ(pair_rails(a, b), (Pairs{{0, 1, 0, 0}, {1, 0, 0, 0}}));
+  EXPECT_EQ(pair_rails(b, a), (Pairs{{0, 1, 0, 0}, {1, 0, 0, 0}}));
+  // Neither the order of the addresses nor the prefix lengths decide.
+  const Rails c{two("10.0.12.1", 24, "10.9.0.1", true), two("10.0.13.1", 24, "10.9.0.2", true)};
+  const Rails d{two("10.0.13.2", 24, "10.9.0.3", true), two("10.0.12.2", 24, "10.9.0.4", true)};
+  EXPECT_EQ(pair_rails(c, d), (Pairs{{0, 1, 1, 1}, {1, 0, 1, 1}}));
+  // Only one cable has a subnet of its own, and its rails are not lent to the others.
+  EXPECT_EQ(pair_rails(Rails{rail("10.9.0.1"), c[1]}, Rails{d[0], rail("10.9.0.4")}), (Pairs{{0, 1, 0, 0}, {1, 0, 1, 1}}));
+}
+
+TEST(Pairing, ACopiedAddressIsNoWay) {
+  const RailAddress copied = address_of("192.168.100.1");
+  const Rails a{rail_with({copied, address_of("10.0.12.1")}), rail_with({copied, address_of("10.0.13.1")})};
+  const Rails b{rail_with({copied, address_of("10.0.13.2")}), rail_with({copied, address_of("10.0.12.2")})};
+  EXPECT_EQ(pair_rails(a, b), (Pairs{{0, 1, 1, 1}, {1, 0, 1, 1}}));
+  EXPECT_EQ(pair_rails(Rails{a[0]}, Rails{rail_with({copied, address_of("192.168.100.2")})}), (Pairs{{0, 0, 0, 1}}));
+  EXPECT_EQ(
+      pair_rails(Rails{rail_with({copied, address_of("fe80::1", 64)})}, Rails{rail_with({copied, address_of("fe80::2", 64)})}),
+      (Pairs{{0, 0, 1, 1}}))
+      << "a link-local address may lead there";
+  // A process that was given fewer rails of the same host.
+  EXPECT_EQ(pair_rails(a, Rails{rail_with({copied})}), (Pairs{{0, 0}, {1, 0}}));
 }
 
 TEST(Pairing, LinkLocalOnlyWhereNothingElseReaches) {
