@@ -64,6 +64,7 @@ TEST(GidChoice, LinkLocalOnlyWhereThereIsNoOther) {
 
 TEST(GidChoice, NeverMoreThanARailHolds) {
   std::vector<GidEntry> table;
+  table.reserve(20);
   for (int i = 0; i < 20; ++i) table.push_back(gid_of(i, ("10.0." + std::to_string(i) + ".1").c_str()));
   EXPECT_EQ(chosen_indices(table), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
