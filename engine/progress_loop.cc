@@ -139,21 +139,41 @@ void ProgressLoop::take_mail() noexcept {
   }
 }
 
+namespace {
+bool advance(Channel& channel) noexcept {
+  return channel.side == Side::Send ? static_cast<SendChannel&>(channel).advance() : static_cast<RecvChannel&>(channel).advance();
+}
+}  // namespace
+
 void ProgressLoop::visit(Channel& channel) noexcept {
-  const bool again =
-      channel.side == Side::Send ? static_cast<SendChannel&>(channel).advance() : static_cast<RecvChannel&>(channel).advance();
-  if (again) activate(channel);
+  if (advance(channel)) activate(channel);
 }
 
 bool ProgressLoop::visit_active() noexcept {
   const std::uint32_t visits = std::min(active_count_, kVisitsPerTurn);
+  // Who has posted goes behind those who could not: else the first in the list takes whatever a full path gives free.
+  Channel* served_first = nullptr;
+  Channel** served_end = &served_first;
   for (std::uint32_t i = 0; i < visits; ++i) {
     Channel& channel = *active_first_;
     active_first_ = channel.next_active;
     if (active_first_ == nullptr) active_last_ = nullptr;
     --active_count_;
     channel.active = false;
-    visit(channel);
+    const std::uint32_t outstanding = channel.outstanding;
+    if (!advance(channel)) continue;
+    if (channel.outstanding == outstanding) {
+      activate(channel);
+      continue;
+    }
+    channel.next_active = nullptr;
+    *served_end = &channel;
+    served_end = &channel.next_active;
+  }
+  while (served_first != nullptr) {
+    Channel& channel = *served_first;
+    served_first = channel.next_active;
+    activate(channel);
   }
   return visits != 0;
 }

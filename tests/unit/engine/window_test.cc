@@ -129,6 +129,32 @@ TEST(Window, BytesInFlightStayUnderTheCapOfAPath) {
 }
 
 // A link of 100 Gb/s carries 262,500 bytes in 21 us: room for four work requests of 64 KiB and not for a fifth.
+// One work request at a time for two large messages, and a third channel before both that only waits for a credit.
+TEST(Window, ChannelsTakeTurnsAtTheCapOfAPath) {
+  constexpr std::size_t kBytes = 1 << 20, kRequest = 1 << 16;
+  TransferPolicy policy = narrow();
+  policy.stripe_bytes = kBytes;
+  policy.wr_bytes = policy.inflight_bytes = kRequest;
+  Bed bed({.policy = policy});
+  Talk waiting(bed, kA, kB, 64), one(bed, kA, kB, kBytes), other(bed, kA, kB, kBytes);
+  ASSERT_TRUE(waiting.send({.bytes = 64}).ok());
+  std::vector<Request*> open;
+  for (Talk* talk : {&one, &other}) open.push_back(talk->receive({.bytes = kBytes}).value());
+  bed.rounds(100);
+  for (Talk* talk : {&one, &other}) open.push_back(talk->send({.bytes = kBytes}).value());
+  const auto landed = [](const Talk& talk) {
+    std::size_t requests = 0;
+    while (requests < kBytes / kRequest && talk.holds(requests * kRequest, requests * kRequest, kRequest)) ++requests;
+    return requests;
+  };
+  for (std::size_t half = 1; half <= kBytes / kRequest / 2; ++half) {
+    ASSERT_TRUE(bed.until([&] { return landed(one) >= half || landed(other) >= half; }));
+    EXPECT_LE(landed(one), landed(other) + 2) << "the first one had a start";
+    EXPECT_LE(landed(other), landed(one) + 2);
+  }
+  EXPECT_TRUE(bed.until([&] { return ended(open), open.empty(); }));
+}
+
 TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
   TransferPolicy policy;
   policy.wr_bytes = 65536;
