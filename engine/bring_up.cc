@@ -38,6 +38,7 @@ void BringUp::start(ControlWaker& waker) {
     });
   } catch (const std::system_error&) {
     run();  // no thread is to be had: the others wait after all
+    waker.wake_control();
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -62,13 +63,12 @@ int EngineImpl::bring_ups_running() const {
   return running;
 }
 
-// True: it still waits for a thread.
-bool EngineImpl::tend_bring_up(LinkControl& link) {
-  if (!link.bring_up || link.bring_up->running()) return false;
+// What waits for a thread is looked at again when one ends, which wakes the control thread.
+void EngineImpl::tend_bring_up(LinkControl& link) {
+  if (!link.bring_up || link.bring_up->running()) return;
   if (!link.bring_up->over()) {
-    if (bring_ups_running() >= kBringUpsMax) return true;
-    link.bring_up->start(*this);
-    return false;
+    if (bring_ups_running() < kBringUpsMax) link.bring_up->start(*this);
+    return;
   }
   const std::unique_ptr<BringUp> done = std::move(link.bring_up);
   if (link.state == LinkState::Down) {
@@ -82,7 +82,6 @@ bool EngineImpl::tend_bring_up(LinkControl& link) {
   } else {
     ready(link, done->paths());
   }
-  return false;
 }
 
 void EngineImpl::attach(LinkControl& link, const std::vector<WirePath>& paths) {

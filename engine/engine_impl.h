@@ -88,7 +88,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   // ---- bring_up.cc
   void bring_up(LinkControl& link, const std::vector<WirePath>& paths);
   int bring_ups_running() const;
-  bool tend_bring_up(LinkControl& link);
+  void tend_bring_up(LinkControl& link);
   void attach(LinkControl& link, const std::vector<WirePath>& paths);
   void ready(LinkControl& link, const std::vector<WirePath>& paths);
   static void end_queue_pairs(PeerLink& link);

@@ -64,6 +64,7 @@ Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr, Tries& trie
     if (error == ETIMEDOUT) --tries.left;
   }
   if (error == 0) return {};
+  if (is_abandoned(tries.peer)) return Errc::PeerClosed;
   LOG_WARN("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)", path.name, std::strerror(error));
   return Errc::Transport;
 }

@@ -243,14 +243,14 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
 }
 
 bool EngineImpl::tend(LinkControl& link) {
-  const bool waits = tend_bring_up(link);
+  tend_bring_up(link);
   if (link.link && link.state != LinkState::Down && link.link->failure() != Errc::Ok) {
     send(link, Refuse{.reason = link.link->failure(),
                       .text = fmt::format("host {}: its end of the link failed: {}", options_.provider->host_name(),
                                           errc_name(link.link->failure()))});
     take_down(link, link.link->failure());
   }
-  if (!link.link || link.bring_up) return waits;
+  if (!link.link || link.bring_up) return false;
   std::erase_if(link.revokes, [&](const Revoke& revoke) { return answer_revoke(link, revoke); });
   std::erase_if(link.closes, [&](const LinkControl::PendingClose& close) { return act_on_close(link, close); });
   std::erase_if(link.closing, [&](std::uint32_t index) { return advance_close(link, index); });

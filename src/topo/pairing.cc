@@ -133,10 +133,17 @@ class Pairing {
   std::vector<RailPair> pairs_;
 };
 
+// Every rail of one side is also the other's; its processes may have been given different ones.
 bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
   const auto same_address = [](const RailAddress& a, const RailAddress& b) { return a.gid == b.gid; };
-  return std::equal(locals.begin(), locals.end(), peers.begin(), peers.end(), [&](const RailEnd& a, const RailEnd& b) {
+  const auto same_rail = [&](const RailEnd& a, const RailEnd& b) {
     return std::equal(a.addresses.begin(), a.addresses.end(), b.addresses.begin(), b.addresses.end(), same_address);
+  };
+  const bool fewer = locals.size() < peers.size();
+  const std::span<const RailEnd> few = fewer ? locals : peers;
+  const std::span<const RailEnd> all = fewer ? peers : locals;
+  return std::all_of(few.begin(), few.end(), [&](const RailEnd& rail) {
+    return std::any_of(all.begin(), all.end(), [&](const RailEnd& other) { return same_rail(rail, other); });
   });
 }
 

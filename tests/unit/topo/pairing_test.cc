@@ -134,6 +134,13 @@ TEST(Pairing, ACopiedAddressIsNoWay) {
   EXPECT_EQ(pair_rails(a, Rails{rail_with({copied})}), (Pairs{{0, 0}, {1, 0}}));
 }
 
+TEST(Pairing, AHostMeetsItselfByTheRailsThatBothProcessesHave) {
+  const Rails all{rail("fe80::1", 64), rail("fe80::2", 64)};
+  const Rails first{rail("fe80::1", 64)};
+  EXPECT_EQ(pair_rails(first, all), (Pairs{{0, 0}}));
+  EXPECT_EQ(pair_rails(all, first), (Pairs{{0, 0}}));
+}
+
 TEST(Pairing, LinkLocalOnlyWhereNothingElseReaches) {
   const Rails mixed{rail("fe80::1", 64), rail("10.0.12.1"), rail("169.254.7.1", 16)};
   const Rails peer{rail("fe80::2", 64), rail("10.0.12.2"), rail("169.254.9.2", 16)};
