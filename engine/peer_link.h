@@ -43,6 +43,8 @@ struct Path {
   std::string name;  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::uint64_t inflight_bytes = 0;
   std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
+  // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its channel posts or ends.
+  const Channel* byte_waiter = nullptr;
   PathCounters counters;
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
 };

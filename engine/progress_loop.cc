@@ -73,8 +73,9 @@ bool ProgressLoop::poll_once(Channel* first) noexcept {
   for (const auto& lane : lanes) done += lane->poll(kCompletionsPerTurn);
   // Then what NCCL handed in, so that it can be posted in this very turn.
   take_mail();
-  // Credits are looked at and messages posted channel by channel, the one NCCL is asking about first.
-  if (first != nullptr) visit(*first);
+  // Credits are looked at and messages posted channel by channel, the one NCCL is asking about first. One that waits for
+  // something keeps its place among the others: who is asked about most would take whatever a full path gives free.
+  if (first != nullptr && !first->active) visit(*first);
   const bool visited = visit_active();
   // Windows after the data: what was received in this turn goes back with one row.
   return_windows();
@@ -140,13 +141,14 @@ void ProgressLoop::take_mail() noexcept {
 }
 
 namespace {
-bool advance(Channel& channel) noexcept {
-  return channel.side == Side::Send ? static_cast<SendChannel&>(channel).advance() : static_cast<RecvChannel&>(channel).advance();
+bool advance(Channel& channel, bool in_turn) noexcept {
+  if (channel.side == Side::Send) return static_cast<SendChannel&>(channel).advance(in_turn);
+  return static_cast<RecvChannel&>(channel).advance();
 }
 }  // namespace
 
 void ProgressLoop::visit(Channel& channel) noexcept {
-  if (advance(channel)) activate(channel);
+  if (advance(channel, false)) activate(channel);
 }
 
 bool ProgressLoop::visit_active() noexcept {
@@ -161,7 +163,7 @@ bool ProgressLoop::visit_active() noexcept {
     --active_count_;
     channel.active = false;
     const std::uint32_t outstanding = channel.outstanding;
-    if (!advance(channel)) continue;
+    if (!advance(channel, true)) continue;
     if (channel.outstanding == outstanding) {
       activate(channel);
       continue;

@@ -15,7 +15,10 @@ constexpr std::uint32_t kMessagesPerVisit = 8;  // then the other channels have 
 SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, CreditRow* credits)
     : Channel(link_of, Side::Send, index_of), credits_(credits), pending_(slot_count) {}
 
-bool SendChannel::advance() noexcept {
+bool SendChannel::advance(bool in_turn) noexcept {
+  // The place is asked for anew in every visit, so nobody keeps it who has come to wait for something else.
+  may_wait_for_bytes_ = in_turn || waits_for_bytes_;
+  leave_byte_wait();
   accept();
   for (std::uint32_t message = 0; message < kMessagesPerVisit; ++message) {
     if (posting_.request == nullptr) {
@@ -127,15 +130,35 @@ bool SendChannel::post_stripe(std::uint32_t stripe) noexcept {
     loop.counters.window_stalls.add(1);
     return false;
   }
-  const Path& path = queue_pair.path();
-  if (posting_.plan.route == Route::Bulk && path.inflight_bytes != 0 && path.inflight_bytes + bytes > path.inflight_bytes_max) {
+  if (posting_.plan.route == Route::Bulk && !bytes_fit(queue_pair.path(), bytes)) {
     loop.counters.inflight_stalls.add(1);
     return false;
   }
+  may_wait_for_bytes_ = false;
   stage(queue_pair, stripe, bytes);
   posted_bytes_[stripe] = ends ? UINT64_MAX : posted_bytes_[stripe] + bytes;
   if (ends) --posting_.stripes_left;
   return true;
+}
+
+// Small requests of others would refill at once what comes free, and a large one would never find its room.
+bool SendChannel::bytes_fit(Path& path, std::uint64_t bytes) noexcept {
+  if (path.inflight_bytes == 0) return true;
+  if (path.byte_waiter != nullptr && path.byte_waiter != this) return false;
+  if (path.inflight_bytes + bytes <= path.inflight_bytes_max) return true;
+  if (may_wait_for_bytes_) {
+    path.byte_waiter = this;
+    waits_for_bytes_ = true;
+  }
+  return false;
+}
+
+void SendChannel::leave_byte_wait() noexcept {
+  if (!waits_for_bytes_) return;
+  waits_for_bytes_ = false;
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    if (link.path(i).byte_waiter == this) link.path(i).byte_waiter = nullptr;
+  }
 }
 
 void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes) {
@@ -159,6 +182,7 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
 }
 
 void SendChannel::drop_unposted(Errc why) noexcept {
+  leave_byte_wait();
   accept();
   while (pending_count_ != 0) {
     Request& request = requests[take_pending(0)];

@@ -14,10 +14,12 @@
 namespace mesh::engine {
 
 class QueuePair;
+struct Path;
 
 class SendChannel final : public Channel {
  public:
   SendChannel(PeerLink& link_of, std::uint32_t index_of, CreditRow* credits);
+  ~SendChannel() override { leave_byte_wait(); }
 
   // The receiver's slots of records, by path; set when it has opened its side.
   struct Records {
@@ -27,7 +29,8 @@ class SendChannel final : public Channel {
   void set_records(const Records& records) noexcept { records_ = records; }
 
   // Takes over new sends and posts what has a credit. True: it wants another visit (waits for a credit or for room).
-  bool advance() noexcept;
+  // in_turn: the loop visits one active channel after the other; only then may it become a path's byte waiter.
+  bool advance(bool in_turn) noexcept;
 
   // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely closed.
   void drop_unposted(Errc why) noexcept;
@@ -52,6 +55,8 @@ class SendChannel final : public Channel {
   void begin(Request& request) noexcept;
   bool post() noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
+  bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
+  void leave_byte_wait() noexcept;
   void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
 
@@ -63,6 +68,8 @@ class SendChannel final : public Channel {
   std::uint32_t pending_head_ = 0, pending_count_ = 0;
   std::vector<std::uint16_t> pending_;  // ring of slot numbers in the order of isend
   Posting posting_;
+  bool may_wait_for_bytes_ = false;  // in this visit, until it posts: who has had something does not keep the rest
+  bool waits_for_bytes_ = false;     // some path may name this channel
   std::uint64_t announced_ = 0;
   std::array<std::uint64_t, kStripesMax> posted_bytes_{};  // of the message under way, by stripe
 };

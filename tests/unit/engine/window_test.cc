@@ -155,6 +155,103 @@ TEST(Window, ChannelsTakeTurnsAtTheCapOfAPath) {
   EXPECT_TRUE(bed.until([&] { return ended(open), open.empty(); }));
 }
 
+// 100 Gb/s: a work request of 64 KiB takes some rounds of the clock, so they come free one by one.
+const char* const kPaced = R"({"name":"paced",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
+  "links":[{"ends":["a/n0","b/n0"],"gbps":100}]})";
+
+// Messages of one size without end over one channel.
+struct Stream {
+  Stream(Bed& bed, std::size_t size) : talk(bed, kA, kB, size), bytes(size) {}
+  void receive_ahead() {
+    done_receives += ended(receives);
+    while (receives.size() < 32) receives.push_back(talk.receive({.bytes = bytes}).value());
+  }
+  void send_ahead(std::size_t depth) {
+    while (sends.size() < depth) sends.push_back(talk.send({.bytes = bytes}).value());
+  }
+  Talk talk;
+  const std::size_t bytes;
+  std::vector<Request*> sends, receives;
+  std::size_t done_receives = 0;
+};
+
+// Handing in more than once between two turns must not put the small ones before the large one either.
+TEST(Window, ALargeRequestGoesThroughAFullPath) {
+  constexpr std::size_t kLarge = 1 << 19, kSmall = 1 << 16;
+  TransferPolicy policy = narrow();
+  policy.stripe_bytes = policy.wr_bytes = policy.inflight_bytes = kLarge;
+  for (const std::size_t depth : {std::size_t{2}, std::size_t{9}, std::size_t{24}}) {
+    Bed bed({.fabric = kPaced, .policy = policy});
+    Stream one(bed, kSmall), other(bed, kSmall), large(bed, kLarge);
+    const auto turn = [&](bool with_large) {
+      for (Stream* stream : {&one, &other, &large}) stream->receive_ahead();
+      for (Stream* stream : {&one, &other}) ended(stream->sends), stream->send_ahead(depth);
+      if (with_large) ended(large.sends), large.send_ahead(1);
+      bed.round();
+    };
+    for (int i = 0; i < 500; ++i) turn(false);
+    const std::size_t before = one.done_receives + other.done_receives;
+    ASSERT_GT(before, 20u) << "the path is full";
+    for (int i = 0; i < 4000; ++i) turn(true);
+    // The cable carries 95 large ones in that time. Turn by turn a large one meets at most 16 small ones.
+    EXPECT_GE(large.done_receives, 15u) << "depth " << depth;
+    EXPECT_GE(one.done_receives + other.done_receives, before + 2 * large.done_receives - 4) << "depth " << depth;
+    EXPECT_EQ(bed.stats(0).errors + bed.stats(1).errors, 0u);
+    for (Stream* stream : {&one, &other, &large}) {
+      ASSERT_TRUE(bed.until([&] { return ended(stream->sends), stream->sends.empty(); })) << "nothing writes into what goes now";
+    }
+  }
+}
+
+// Who waits for bytes and is closed leaves the path to the others.
+TEST(Window, AWaiterThatClosesHoldsNobodyBack) {
+  constexpr std::size_t kLarge = 1 << 19, kSmall = 1 << 16;
+  TransferPolicy policy = narrow();
+  policy.stripe_bytes = policy.wr_bytes = policy.inflight_bytes = kLarge;
+  Bed bed({.fabric = kPaced, .policy = policy});
+  Stream small(bed, kSmall), large(bed, kLarge);
+  for (Stream* stream : {&small, &large}) stream->receive_ahead();
+  bed.rounds(100);
+  bed.hosts[0].nics_stand = true;
+  small.send_ahead(4);
+  large.send_ahead(1);
+  bed.rounds(10);
+  const std::uint64_t before = bed.stats(0).work_requests;
+  small.send_ahead(6);
+  bed.rounds(10);
+  ASSERT_EQ(bed.stats(0).work_requests, before) << "the large one waits, and two small ones for it";
+  bed.hosts[0].nics_stand = false;
+  close(large.talk.pair.send);
+  close(large.talk.pair.receive);
+  for (int message = 0; message < 100; ++message) {
+    ASSERT_TRUE(bed.until([&] { return small.receive_ahead(), ended(small.sends), small.sends.size() < 6; })) << message;
+    small.send_ahead(6);
+  }
+  EXPECT_TRUE(bed.until([&] { return ended(small.sends), small.sends.empty(); }));
+}
+
+// The loop is turned by test() of one channel's request only, and that channel has no more turns than the other.
+TEST(Window, AskingAboutOneChannelDoesNotGiveItTheWholePath) {
+  constexpr std::size_t kBytes = 1 << 20, kRequest = 1 << 16;
+  TransferPolicy policy = narrow();
+  policy.stripe_bytes = kBytes;
+  policy.wr_bytes = policy.inflight_bytes = kRequest;
+  Bed bed({.fabric = kPaced, .policy = policy});
+  Talk asked(bed, kA, kB, kBytes), other(bed, kA, kB, kBytes);
+  std::vector<Request*> receives;
+  for (Talk* talk : {&asked, &other}) receives.push_back(talk->receive({.bytes = kBytes}).value());
+  bed.rounds(100);
+  bed.hosts[0].loops_stand = true;
+  Request* const sending = asked.send({.bytes = kBytes}).value();
+  Request* const sending_too = other.send({.bytes = kBytes}).value();
+  ASSERT_TRUE(bed.until([&] { return test(*sending, nullptr).code() != Errc::WouldBlock; }));
+  EXPECT_TRUE(other.holds(0, 0, kBytes - 3 * kRequest)) << "it had as many turns, but the last ones";
+  bed.hosts[0].loops_stand = false;
+  EXPECT_TRUE(bed.finish(sending_too).ok());
+  EXPECT_TRUE(bed.until([&] { return ended(receives), receives.empty(); }));
+}
+
 TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
   TransferPolicy policy;
   policy.wr_bytes = 65536;
