@@ -5,9 +5,9 @@
 #include "src/verbs/gid_choice.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <array>
 #include <cerrno>
@@ -24,18 +24,9 @@ namespace mesh {
 namespace {
 
 using Time = std::chrono::steady_clock;
-constexpr auto kPatience = std::chrono::seconds(30);
 constexpr auto kPrompt = std::chrono::milliseconds(500);  // a peer's patience with a REVOKE
 
-template <typename Done>
-bool wait_until(Done&& done) {
-  const auto deadline = Time::now() + kPatience;
-  while (!done()) {
-    if (Time::now() > deadline) return false;
-    ::sched_yield();
-  }
-  return true;
-}
+using testkit::wait_until;
 
 // A host of the software fabric that asks the wire for one address, and is answered when the test says so.
 class Asking final : public verbs::Provider {

@@ -5,6 +5,7 @@
 #include "src/verbs/gid_choice.h"
 
 #include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
@@ -18,16 +19,8 @@
 namespace mesh::engine {
 namespace {
 
-class NoWaker : public ControlWaker {
- public:
-  void wake_control() noexcept override {}
-};
-class NoOwner : public ChannelOwner {
- public:
-  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override { return Errc::Internal; }
-  void deregister_memory(Channel&, Registration&) noexcept override {}
-  void close_channel(Channel&) noexcept override {}
-};
+using mesh::testkit::NoOwner;
+using mesh::testkit::NoWaker;
 
 // Keeps what RTR was asked with; the neighbour is found after so many tries.
 class Neighbourhood : public verbs::testkit::FakeProvider {

@@ -5,6 +5,7 @@
 #include "engine/peer_link.h"
 #include "engine/progress_loop.h"
 #include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
@@ -14,16 +15,8 @@
 namespace mesh::engine {
 namespace {
 
-class NoWaker : public ControlWaker {
- public:
-  void wake_control() noexcept override {}
-};
-class NoOwner : public ChannelOwner {
- public:
-  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override { return Errc::Internal; }
-  void deregister_memory(Channel&, Registration&) noexcept override {}
-  void close_channel(Channel&) noexcept override {}
-};
+using mesh::testkit::NoOwner;
+using mesh::testkit::NoWaker;
 
 // Takes every work request and completes none.
 class QuietProvider : public verbs::testkit::FakeProvider {

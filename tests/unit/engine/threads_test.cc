@@ -4,12 +4,11 @@
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <deque>
 #include <thread>
@@ -17,27 +16,16 @@
 namespace mesh {
 namespace {
 
-using Time = std::chrono::steady_clock;
-
 constexpr std::size_t kCommunicators = 2;
 constexpr std::uint64_t kMessages = 200;  // per channel
 constexpr std::size_t kOpen = 8;          // under way per channel, as NCCL's steps
 constexpr std::size_t kLargest = 200'000;
 constexpr int kServiceRounds = 12;
-constexpr auto kPatience = std::chrono::seconds(60);
 
 std::size_t size_of(std::uint64_t message) { return message % 7 == 0 ? kLargest - message : message * 613 % 9000; }
 std::byte byte_of(std::uint64_t message) { return static_cast<std::byte>(message * 29 + 1); }
 
-template <typename Done>
-bool wait_until(Done&& done) {
-  const auto deadline = Time::now() + kPatience;
-  while (!done()) {
-    if (Time::now() > deadline) return false;
-    ::sched_yield();
-  }
-  return true;
-}
+using testkit::wait_until;
 
 struct HostOfThreads {
   std::unique_ptr<soft::SoftProvider> provider;

@@ -1,0 +1,22 @@
+#pragma once
+// Stand-ins for those whom a test's object knows and never needs.
+// Thread: any.
+
+#include "engine/peer_link.h"
+#include "engine/progress_loop.h"
+
+namespace mesh::testkit {
+
+class NoWaker : public engine::ControlWaker {
+ public:
+  void wake_control() noexcept override {}
+};
+
+class NoOwner : public engine::ChannelOwner {
+ public:
+  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override { return Errc::Internal; }
+  void deregister_memory(Channel&, Registration&) noexcept override {}
+  void close_channel(Channel&) noexcept override {}
+};
+
+}  // namespace mesh::testkit
