@@ -1,0 +1,76 @@
+#pragma once
+// What a performance tool found out: series of points, with all that is needed to read them right. A value that read_file()
+// returned is always consistent. Every rate is in 10^9 bytes of payload a second, every latency in microseconds one way.
+// Thread: any (values). Bounds: kSeriesMax series of kPointsMax points.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mesh::results {
+
+inline constexpr const char* kFormat = "nccl-mesh-results";
+inline constexpr int kVersion = 1;
+inline constexpr std::size_t kSeriesMax = 4096;
+inline constexpr std::size_t kPointsMax = 4096;
+
+// Figures of different kinds are never drawn into one plot, nor compared, without being told apart.
+enum class Kind : std::uint8_t { Model, Soft, Rdma };
+const char* kind_name(Kind kind) noexcept;  // "model", "soft", "rdma"
+
+struct Bandwidth {
+  double gbytes_per_s = 0;                     // size over time
+  double bus_gbytes_per_s = 0;                 // on the busiest wire, as nccl-tests defines it; the same for point to point
+  std::optional<double> ceiling_gbytes_per_s;  // the link's goodput, where it is known; to be compared with the bus bandwidth
+};
+
+struct Latency {
+  double min = 0, median = 0, p99 = 0, p999 = 0;
+  std::uint64_t samples = 0;
+};
+
+struct Point {
+  std::uint64_t bytes = 0;
+  std::uint64_t iterations = 0;
+  std::optional<bool> verified;  // true: every byte looked at and right; nothing: not looked at
+  std::optional<Bandwidth> bandwidth;
+  std::optional<Latency> latency_us;
+  std::optional<double> cpu_seconds_per_gb;  // of all ranks together, user and system, per 10^9 bytes of payload
+  std::map<std::string, double> extra;       // whatever else the tool counts, unit last: "memcpy_gbytes_per_s"
+};
+
+// The settings a series was taken with. Nothing: the default, as the plugin chose it.
+struct Settings {
+  std::optional<std::uint64_t> qps, signal_interval, inline_bytes;
+  std::uint64_t channels = 1;
+  std::uint64_t outstanding = 1;  // messages in flight per channel
+};
+
+struct Series {
+  std::string operation;  // "all_reduce", "sendrecv", "sendrecv one way", "latency", "ib_write_bw", ...
+  Settings settings;
+  std::vector<Point> points;  // by rising size, each size once
+};
+
+// Where it was taken; empty or 0: not known (a model has no host).
+struct Place {
+  std::string host, cpu, kernel;
+  std::uint64_t cpus = 0;
+  std::string topology;  // "pair.json", "two hosts, one cable of 100 Gb/s"
+  std::uint64_t ranks = 0;
+};
+
+struct File {
+  Kind kind = Kind::Soft;
+  std::string label;  // for people: "software fabric on this host, not RDMA (pair.json)"
+  std::string tool;
+  std::vector<std::string> arguments;
+  Place place;
+  std::vector<std::string> notes;  // "taken on a busy machine"
+  std::vector<Series> series;
+};
+
+}  // namespace mesh::results
