@@ -24,6 +24,8 @@ using nlohmann::json;
 
 constexpr double kGbpsMax = 10'000;
 constexpr double kDelayUsMax = 10'000'000;
+constexpr double kQuantumBytesMax = 1 << 30;
+constexpr double kCostNsMax = 1'000'000;
 
 // Thrown and caught in this file only: the first contradiction ends the reading.
 class BadFile : public std::runtime_error {
@@ -124,7 +126,7 @@ std::uint64_t read_guid(const json& object, const std::string& what, const std::
 
 NicSpec read_nic(const json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
-  check_keys(object, what, {"name", "address", "guid", "pci", "numa"});
+  check_keys(object, what, {"name", "address", "guid", "pci", "numa", "gbps"});
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);
@@ -132,6 +134,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   nic.guid = read_guid(object, what, host + "/" + nic.name);
   nic.pci = text_of(object, what, "pci");
   nic.numa = static_cast<int>(number_of(object, what, "numa", {-1, 1023, -1}));
+  nic.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
   return nic;
 }
 
@@ -196,10 +199,35 @@ void plug(const std::vector<NicRef>& ends, const std::string& what, FabricFile& 
   }
 }
 
+// The two halves of a cable join the same hosts at the same rate, and each NIC is slower than the cable: that is what lets the
+// other half in.
+void check_cable(const std::string& what, const FabricFile& file) {
+  const LinkSpec& link = file.links.back();
+  if (link.cable.empty()) return;
+  const auto nic_of = [&](NicRef end) -> const NicSpec& {
+    return file.hosts[static_cast<std::size_t>(end.host)].nics[static_cast<std::size_t>(end.nic)];
+  };
+  for (const NicRef end : link.ends) {
+    const double own = nic_of(end).gbps;
+    if (own == 0 || own >= link.gbps)
+      fail("{}: NIC {} on cable \"{}\" needs a gbps of its own below the cable's {}", what, nic_of(end).name, link.cable,
+           link.gbps);
+  }
+  std::size_t halves = 0;
+  for (const LinkSpec& other : file.links) {
+    if (other.cable != link.cable) continue;
+    ++halves;
+    bool same = other.gbps == link.gbps && other.ends.size() == 2 && link.ends.size() == 2;
+    for (std::size_t i = 0; same && i < 2; ++i) same = other.ends[i].host == link.ends[i].host;
+    if (!same) fail("{}: the halves of cable \"{}\" differ in gbps or hosts", what, link.cable);
+  }
+  if (halves > 2) fail("{}: cable \"{}\" has {} halves, not 2", what, link.cable, halves);
+}
+
 void read_links(const json& root, FabricFile& file) {
   for (const json& object : list_of(root, "the file", "links")) {
     const std::string what = fmt::format("link {}", file.links.size());
-    check_keys(object, what, {"ends", "switch", "gbps", "delay_us", "mtu", "qp_gbps"});
+    check_keys(object, what, {"ends", "switch", "gbps", "delay_us", "mtu", "qp_gbps", "port_gbps", "cable"});
     const bool cable = object.contains("ends");
     if (cable == object.contains("switch")) fail("{} has not exactly one of \"ends\" and \"switch\"", what);
     LinkSpec link;
@@ -208,13 +236,30 @@ void read_links(const json& root, FabricFile& file) {
     if (link.ends.size() < 2) fail("{}: a switch of {} NICs, not 2 or more", what, link.ends.size());
     link.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
     link.qp_gbps = number_of(object, what, "qp_gbps", {1e-3, kGbpsMax, 0});
+    link.port_gbps = number_of(object, what, "port_gbps", {1e-3, kGbpsMax, 0});
+    link.cable = text_of(object, what, "cable");
     link.delay_ns = static_cast<std::uint64_t>(std::llround(number_of(object, what, "delay_us", {0, kDelayUsMax, 0}) * 1000));
     link.mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 4096}));
     if (link.mtu != 256 && link.mtu != 512 && link.mtu != 1024 && link.mtu != 2048 && link.mtu != 4096)
       fail("{}: mtu {} is not 256, 512, 1024, 2048 or 4096", what, link.mtu);
     plug(link.ends, what, file);
     file.links.push_back(std::move(link));
+    check_cable(what, file);
   }
+}
+
+void read_costs(const json& root, FabricFile& file) {
+  const auto it = root.find("nic_costs");
+  if (it == root.end()) return;
+  const std::string what = "nic_costs";
+  check_keys(*it, what, {"quantum_bytes", "fetch_ns", "post_ns", "doorbell_ns", "completion_ns"});
+  const auto read = [&](const char* key, Range range) { return static_cast<std::uint64_t>(number_of(*it, what, key, range)); };
+  NicCosts& costs = file.costs;
+  costs.quantum_bytes = read("quantum_bytes", {256, kQuantumBytesMax, static_cast<double>(costs.quantum_bytes)});
+  costs.fetch_ns = read("fetch_ns", {0, kCostNsMax, 0});
+  costs.post_ns = read("post_ns", {0, kCostNsMax, 0});
+  costs.doorbell_ns = read("doorbell_ns", {0, kCostNsMax, 0});
+  costs.completion_ns = read("completion_ns", {0, kCostNsMax, 0});
 }
 
 FaultKind read_kind(const std::string& text) {
@@ -255,12 +300,13 @@ void read_faults(const json& root, FabricFile& file) {
 Result<FabricFile> read(const std::string& text, const std::string& source, const std::string& identity) {
   try {
     const json root = json::parse(text);
-    check_keys(root, "the file", {"name", "hosts", "links", "faults"});
+    check_keys(root, "the file", {"name", "hosts", "links", "faults", "nic_costs"});
     FabricFile file;
     file.name = name_of(root, "the file");
     file.identity = fmt::format("{}-{:016x}", file.name, hash_text(identity + "\n" + text));
     read_hosts(root, file);
     read_links(root, file);
+    read_costs(root, file);
     read_faults(root, file);
     return file;
   } catch (const json::exception& error) {

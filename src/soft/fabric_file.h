@@ -27,7 +27,8 @@ struct NicSpec {
   std::uint64_t guid = 0;  // equal for the halves of one cable
   std::string pci;         // sysfs path, empty: none
   int numa = -1;
-  int link = -1;  // index into FabricFile::links; -1: nothing is plugged in
+  int link = -1;    // index into FabricFile::links; -1: nothing is plugged in
+  double gbps = 0;  // what its bus carries, as a PCIe half may less than its cable does; 0: all of the link
 };
 
 struct HostSpec {
@@ -44,7 +45,18 @@ struct LinkSpec {
   double gbps = 0;           // each direction; 0: as fast as memory
   std::uint64_t delay_ns = 0;
   std::uint32_t mtu = 4096;
-  double qp_gbps = 0;  // what one queue pair can use; 0: all
+  double qp_gbps = 0;    // what one queue pair can use; 0: all
+  double port_gbps = 0;  // what its ports say they are; 0: gbps
+  std::string cable;     // links of one name are the halves of one cable and share its gbps; empty: a cable of its own
+};
+
+// What a work request costs beside the wire. 0: nothing. Only a manual clock can make the host's own three cost time.
+struct NicCosts {
+  std::uint64_t quantum_bytes = 16384;  // one queue pair's turn on the wire
+  std::uint64_t fetch_ns = 0;           // until the NIC has read a work request that is not inline; others overtake meanwhile
+  std::uint64_t post_ns = 0;            // the host's, per work request
+  std::uint64_t doorbell_ns = 0;        // the host's, per call of post_send
+  std::uint64_t completion_ns = 0;      // the host's, per completion polled
 };
 
 struct FabricFile {
@@ -53,6 +65,7 @@ struct FabricFile {
   std::vector<HostSpec> hosts;
   std::vector<LinkSpec> links;
   std::vector<Fault> faults;  // each armed on its host when that is opened
+  NicCosts costs;             // of every NIC
 
   int find_host(const std::string& host) const;  // index or -1
   bool find_gid(const ibv_gid& gid, NicRef* out) const;

@@ -26,7 +26,8 @@ Nic::Nic(const NicOptions& options)
       board_(*options.board),
       bells_(board_.nic(self_.nic)),
       clock_(options.clock),
-      wire_(link_),
+      cpu_(*options.cpu),
+      wire_(link_, spec_, fabric_.costs, *options.transmitter),
       modelled_(wire_.modelled()) {}
 
 Nic::~Nic() {
@@ -110,7 +111,7 @@ std::uint64_t Nic::next_due_ns() {
   }
   for (std::uint32_t i = backlog_.next(0); i < kQpsMax; i = backlog_.next(i + 1)) {
     const std::uint64_t ticks = sends_at(i, time);
-    if (ticks != UINT64_MAX) due_ns = std::min(due_ns, (std::max(ticks, wire_.free_at_ticks) + kTicksPerNs - 1) / kTicksPerNs);
+    if (ticks != UINT64_MAX) due_ns = std::min(due_ns, (std::max(ticks, wire_.free_at_ticks()) + kTicksPerNs - 1) / kTicksPerNs);
   }
   return due_ns;
 }

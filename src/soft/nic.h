@@ -12,6 +12,7 @@
 #include "src/soft/board.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/fault_plan.h"
+#include "src/soft/host_cpu.h"
 #include "src/soft/memory_table.h"
 #include "src/soft/queue_pair.h"
 #include "src/soft/race_edge.h"
@@ -42,9 +43,11 @@ struct Offer {
 };
 
 struct NicOptions {
-  const FabricFile* fabric = nullptr;  // these four outlive the NIC
+  const FabricFile* fabric = nullptr;  // all of these outlive the NIC
   FaultPlan* faults = nullptr;
   Board* board = nullptr;
+  Transmitter* transmitter = nullptr;
+  HostCpu* cpu = nullptr;
   Clock clock;
   NicRef self;  // host and NIC
 };
@@ -80,6 +83,7 @@ class Nic {
   bool try_turn() noexcept;  // false: nothing moved, or another thread is turning
   int post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
   int post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept;
+  void count_completions(std::uint64_t count) noexcept { cpu_.spend(count * fabric_.costs.completion_ns); }  // they were polled
 
   // Control path.
   std::uint32_t add_region(const MemoryTable::Region& region);
@@ -162,11 +166,13 @@ class Nic {
   // nic_wire.cc: the modelled wire of our sends.
   bool schedule(TurnTime& time) noexcept;
   std::uint32_t next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept;
+  std::uint64_t may_start(const SendSlot& slot) const noexcept;
   std::uint64_t sends_at(std::uint32_t index, TurnTime& time) noexcept;
   void send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept;
 
   // nic_post.cc
   struct Posting;
+  void spend_on(const ibv_send_wr* wr) noexcept;
   int stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept;
   void check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept;
   void publish(QueuePair& qp, Posting& posting) noexcept;
@@ -181,6 +187,7 @@ class Nic {
   Board& board_;
   NicBoard& bells_;
   const Clock clock_;
+  HostCpu& cpu_;
   WireModel wire_;
   const bool modelled_;
 

@@ -67,6 +67,7 @@ int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
     posting.published = qp.out.ring->header().tail.load(std::memory_order_relaxed);
     posting.direct = !shaped() && !qp.sends.poisoned && posting.published == posting.posted;
   }
+  spend_on(wr);
   int error = 0;
   for (; wr != nullptr && error == 0; wr = wr->next) {
     error = stage(qp, *wr, posting);
@@ -74,6 +75,15 @@ int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   }
   publish(qp, posting);
   return error;
+}
+
+// Requests are built one after the other, and the doorbell comes after the last.
+void Nic::spend_on(const ibv_send_wr* wr) noexcept {
+  const NicCosts& costs = fabric_.costs;
+  if (costs.post_ns == 0 && costs.doorbell_ns == 0) return;
+  std::uint64_t ns = costs.doorbell_ns;
+  for (; wr != nullptr; wr = wr->next) ns += costs.post_ns;
+  cpu_.spend(ns);
 }
 
 int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept {
@@ -100,7 +110,7 @@ int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept 
     return 0;
   }
   if (shaped()) {
-    slot.posted_at_ns = clock_.now_ns();
+    slot.posted_at_ns = cpu_.now_ns();
     slot.fault_delay_ns = 0;
     if (faults_.armed()) {
       const FaultPlan::PostVerdict verdict = faults_.on_post(spec_.name, qp.verbs.qp_num, slot.posted_at_ns);

@@ -242,8 +242,7 @@ void Nic::respond(QueuePair& qp, ibv_wc_status status) noexcept {
     std::uint64_t ticks = std::max(request.ready_at_ns, in.retry_at_ns) * kTicksPerNs;
     if (request.opcode == IBV_WR_RDMA_READ) {
       const std::uint64_t bytes = WireModel::wire_bytes(request.bytes, qp.attributes.mtu, false);
-      wire_.free_at_ticks = std::max(wire_.free_at_ticks, ticks) + wire_.link_ticks(bytes);
-      ticks = wire_.free_at_ticks;
+      ticks = wire_.send(std::max(wire_.free_at_ticks(), ticks), bytes);
     }
     response.ready_at_ns = ticks / kTicksPerNs + wire_.delay_ns();
   }

@@ -18,11 +18,11 @@ bool carries_imm(ibv_wr_opcode opcode) { return opcode == IBV_WR_RDMA_WRITE_WITH
 bool Nic::schedule(TurnTime& time) noexcept {
   const std::uint64_t now_ticks = time.now_ns() * kTicksPerNs;
   bool moved = false;
-  for (std::uint32_t step = 0; step < kScheduleSteps && !backlog_.empty() && wire_.free_at_ticks <= now_ticks; ++step) {
+  for (std::uint32_t step = 0; step < kScheduleSteps && !backlog_.empty() && wire_.free_at_ticks() <= now_ticks; ++step) {
     std::uint64_t at_ticks = kNever;
     const std::uint32_t index = next_sender(time, &at_ticks);
     if (index == kQpsMax || at_ticks > now_ticks) break;
-    send_quantum(*find(index), std::max(at_ticks, wire_.free_at_ticks));
+    send_quantum(*find(index), std::max(at_ticks, wire_.free_at_ticks()));
     schedule_from_ = index + 1;
     moved = true;
   }
@@ -42,10 +42,16 @@ std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept
         best = index;
         *at_ticks = ticks;
       }
-      if (*at_ticks <= wire_.free_at_ticks) return best;
+      if (*at_ticks <= wire_.free_at_ticks()) return best;
     }
   }
   return best;
+}
+
+// A NIC reads the work requests of a doorbell side by side, so that reading takes time but no bandwidth; an inline one came
+// with the doorbell.
+std::uint64_t Nic::may_start(const SendSlot& slot) const noexcept {
+  return slot.posted_at_ns * kTicksPerNs + (slot.is_inline ? 0 : wire_.fetch_ticks());
 }
 
 // When the queue pair's first unpublished request may start; kNever: there is none, and it leaves the backlog.
@@ -60,7 +66,7 @@ std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
     const std::uint64_t tail = qp->out.ring->header().tail.load(std::memory_order_relaxed);
     const bool any = tail < qp->sends.posted.load(std::memory_order_acquire);
     const SendSlot& slot = qp->sends.slot(tail);
-    if (any && slot.local_error == IBV_WC_SUCCESS) return std::max(slot.posted_at_ns * kTicksPerNs, qp->pace.free_at_ticks);
+    if (any && slot.local_error == IBV_WC_SUCCESS) return std::max(may_start(slot), qp->pace.free_at_ticks);
   }
   backlog_.erase(index);
   return kNever;
@@ -72,9 +78,8 @@ void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
   const SendSlot& slot = qp.sends.slot(tail);
   const std::uint64_t payload = slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
   const std::uint64_t total = WireModel::wire_bytes(payload, qp.attributes.mtu, carries_imm(slot.opcode));
-  const std::uint64_t quantum = std::min(total - qp.pace.sent_bytes, kQuantumBytes);
-  const std::uint64_t end_ticks = at_ticks + wire_.link_ticks(quantum);
-  wire_.free_at_ticks = std::max(wire_.free_at_ticks, end_ticks);
+  const std::uint64_t quantum = std::min(total - qp.pace.sent_bytes, wire_.quantum_bytes());
+  const std::uint64_t end_ticks = wire_.send(at_ticks, quantum);
   qp.pace.free_at_ticks = std::max(qp.pace.free_at_ticks, at_ticks) + wire_.qp_ticks(quantum);
   qp.pace.sent_bytes += quantum;
   if (qp.pace.sent_bytes < total) return;

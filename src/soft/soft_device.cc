@@ -23,7 +23,9 @@ int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) { return soft(q
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   auto& queue = *reinterpret_cast<CompletionQueue*>(cq);
   queue.nic->try_turn();
-  return queue.pop(count, wc);
+  const int found = queue.pop(count, wc);
+  if (found > 0) queue.nic->count_completions(static_cast<std::uint64_t>(found));
+  return found;
 }
 
 struct Rate {
@@ -45,6 +47,12 @@ void name_rate(double gbps, ibv_port_attr* attr) {
       attr->active_width = width.code;
     }
   }
+}
+
+double named_gbps(const LinkSpec* link) {
+  if (link == nullptr) return kDefaultGbps;
+  if (link->port_gbps > 0) return link->port_gbps;
+  return link->gbps > 0 ? link->gbps : kDefaultGbps;
 }
 
 ibv_mtu mtu_code(std::uint32_t bytes) { return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7); }
@@ -126,7 +134,7 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   attr->pkey_tbl_len = 1;
   attr->max_msg_sz = kWorkRequestBytesMax;
   attr->link_layer = IBV_LINK_LAYER_ETHERNET;
-  name_rate(link != nullptr && link->gbps > 0 ? link->gbps : kDefaultGbps, attr);
+  name_rate(named_gbps(link), attr);
   return 0;
 }
 

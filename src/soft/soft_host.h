@@ -3,6 +3,7 @@
 // Thread: any, as Provider.
 
 #include "src/soft/board.h"
+#include "src/soft/host_cpu.h"
 #include "src/soft/nic.h"
 #include "src/soft/registry.h"
 #include "src/soft/rendezvous.h"
@@ -11,6 +12,8 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -44,6 +47,8 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   // SoftProvider.
   bool turn() override;
   std::uint64_t next_due_ns() const override;
+  void spend_cpu_ns(std::uint64_t ns) override { cpu_.spend(ns); }
+  std::uint64_t take_cpu_ns() override { return cpu_.take(); }
   FaultPlan& faults() override { return faults_; }
   SoftCounters counters(const std::string& nic) const override;
 
@@ -80,14 +85,18 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   void run();  // agent.cc: the host's one thread
   int tend();
   int route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const;
+  Transmitter& transmitter_of(const NicSpec& nic);
 
   SoftOptions options_;
   std::string universe_;
   int host_index_ = -1;
   bool claimed_ = false;
   FaultPlan faults_;
+  HostCpu cpu_;
   std::shared_ptr<Board> board_;
   std::shared_ptr<Peer> self_;
+  std::map<std::string, Transmitter> cables_;  // shared by the halves of one
+  std::deque<Transmitter> own_transmitters_;   // of the NICs that share none
   std::vector<std::unique_ptr<Nic>> nics_;
   std::unique_ptr<Rendezvous> rendezvous_;  // null with a manual clock
 

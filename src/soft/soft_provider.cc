@@ -30,7 +30,12 @@ Result<std::unique_ptr<SoftProvider>> SoftProvider::open(SoftOptions options) {
   return Errc::Exhausted;
 }
 
-SoftHost::SoftHost(SoftOptions options) : options_(std::move(options)) {}
+SoftHost::SoftHost(SoftOptions options) : options_(std::move(options)), cpu_(options_.clock) {}
+
+Transmitter& SoftHost::transmitter_of(const NicSpec& nic) {
+  const std::string cable = nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
+  return cable.empty() ? own_transmitters_.emplace_back() : cables_[cable];
+}
 
 Status SoftHost::start(int host_index) {
   host_index_ = host_index;
@@ -51,7 +56,8 @@ Status SoftHost::start(int host_index) {
     if (fault.host.empty() || fault.host == options_.host) static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
   for (std::size_t i = 0; i < spec.nics.size(); ++i) {
     const NicRef ref{host_index, static_cast<int>(i)};
-    nics_.push_back(std::make_unique<Nic>(NicOptions{&options_.fabric, &faults_, board_.get(), options_.clock, ref}));
+    nics_.push_back(std::make_unique<Nic>(
+        NicOptions{&options_.fabric, &faults_, board_.get(), &transmitter_of(spec.nics[i]), &cpu_, options_.clock, ref}));
   }
   claimed_ = Registry::instance().claim(universe_, options_.host, this);
   if (!claimed_) return Errc::Exhausted;

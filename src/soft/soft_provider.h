@@ -45,6 +45,11 @@ class SoftProvider : public verbs::Provider {
   // Earliest time at which a turn could move something, for a manual clock; 0: now; UINT64_MAX: nothing pending.
   virtual std::uint64_t next_due_ns() const = 0;
 
+  // With a manual clock calls take no time: whoever moves it asks after each what the host's CPU has spent since it was last
+  // asked (FabricFile::costs, and what it has itself added), and lets the host act again when that has gone by. Thread: any.
+  virtual void spend_cpu_ns(std::uint64_t ns) = 0;
+  virtual std::uint64_t take_cpu_ns() = 0;
+
   // Faults to come. Thread: any.
   virtual FaultPlan& faults() = 0;
 

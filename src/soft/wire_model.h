@@ -1,41 +1,57 @@
 #pragma once
 // The arithmetic of the modelled wire: what a request costs on a link, in ticks of 1/256 ns (so that 56 bits of nanoseconds and
-// the fraction of a byte time at 400 Gb/s both fit in a word). State: when this NIC's transmitter is free.
-// Thread: the NIC's turn.
+// the fraction of a byte time at 400 Gb/s both fit in a word). State: when this NIC and its end of the cable are free.
+// Thread: the NIC's turn; a Transmitter belongs to both halves of a cable.
 
 #include "src/soft/fabric_file.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 
 namespace mesh::soft {
 
 inline constexpr std::uint64_t kTicksPerNs = 256;
-inline constexpr std::uint64_t kQuantumBytes = 16384;  // one queue pair's turn on the wire
 // RoCE v2 over IPv4 beside the payload: preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, gap 12.
 inline constexpr std::uint64_t kPacketOverheadBytes = 82;
 inline constexpr std::uint64_t kFirstPacketBytes = 16;  // RETH
 inline constexpr std::uint64_t kImmBytes = 4;
 
+// One direction of a cable. Two halves turned by two threads at once may book the same moment, an error of one quantum; on a
+// manual clock one thread turns both.
+struct Transmitter {
+  std::atomic<std::uint64_t> free_at_ticks{0};
+};
+
 class WireModel {
  public:
-  explicit WireModel(const LinkSpec* link);
+  WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs, Transmitter& transmitter);
 
-  bool modelled() const noexcept { return link_ticks_per_byte_ > 0 || qp_ticks_per_byte_ > 0 || delay_ns_ > 0; }
+  bool modelled() const noexcept {
+    return link_ticks_per_byte_ > 0 || nic_ticks_per_byte_ > 0 || qp_ticks_per_byte_ > 0 || delay_ns_ > 0 || fetch_ticks_ > 0;
+  }
   std::uint64_t delay_ns() const noexcept { return delay_ns_; }
+  std::uint64_t quantum_bytes() const noexcept { return quantum_bytes_; }
+  std::uint64_t fetch_ticks() const noexcept { return fetch_ticks_; }
   static std::uint64_t wire_bytes(std::uint64_t payload, std::uint32_t mtu, bool with_imm) noexcept;
-  std::uint64_t link_ticks(std::uint64_t bytes) const noexcept { return scaled(bytes, link_ticks_per_byte_); }
   std::uint64_t qp_ticks(std::uint64_t bytes) const noexcept { return scaled(bytes, qp_ticks_per_byte_); }
 
-  std::uint64_t free_at_ticks = 0;  // transmitter
+  // When this NIC can put its next quantum on the cable.
+  std::uint64_t free_at_ticks() const noexcept {
+    return std::max(nic_free_at_ticks_, transmitter_.free_at_ticks.load(std::memory_order_relaxed));
+  }
+  // Sends so many bytes from then on (not before free_at_ticks()); when the last of them has left.
+  std::uint64_t send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept;
 
  private:
   static std::uint64_t scaled(std::uint64_t bytes, double ticks) noexcept {
     return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) * ticks));
   }
-  double link_ticks_per_byte_ = 0, qp_ticks_per_byte_ = 0;
-  std::uint64_t delay_ns_ = 0;
+  Transmitter& transmitter_;
+  std::uint64_t nic_free_at_ticks_ = 0;
+  double link_ticks_per_byte_ = 0, nic_ticks_per_byte_ = 0, qp_ticks_per_byte_ = 0;
+  std::uint64_t delay_ns_ = 0, quantum_bytes_, fetch_ticks_;
 };
 
 }  // namespace mesh::soft

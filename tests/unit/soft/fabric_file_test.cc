@@ -53,6 +53,45 @@ TEST(FabricFile, ReadsEveryField) {
   EXPECT_DOUBLE_EQ(link.qp_gbps, 64);
 }
 
+TEST(FabricFile, ReadsWhatANicCosts) {
+  const std::string text = file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "port_gbps": 200})");
+  const Result<FabricFile> plain = parse(text);
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->costs.quantum_bytes, 16384u);
+  EXPECT_EQ(plain->costs.fetch_ns + plain->costs.post_ns + plain->costs.doorbell_ns + plain->costs.completion_ns, 0u);
+  EXPECT_DOUBLE_EQ(plain->links[0].port_gbps, 200);
+  const std::string head = text.substr(0, text.size() - 1) + R"(, "nic_costs": )";
+  const Result<FabricFile> file =
+      parse(head + R"({"quantum_bytes": 4096, "fetch_ns": 350, "post_ns": 75, "doorbell_ns": 40, "completion_ns": 20}})");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->costs.quantum_bytes, 4096u);
+  EXPECT_EQ(file->costs.fetch_ns, 350u);
+  EXPECT_EQ(file->costs.post_ns, 75u);
+  EXPECT_EQ(file->costs.doorbell_ns, 40u);
+  EXPECT_EQ(file->costs.completion_ns, 20u);
+  EXPECT_NE(refusal(head + R"({"quantum_bytes": 1}})").find("nic_costs: quantum_bytes 1 is not in"), std::string::npos);
+  EXPECT_NE(refusal(head + R"({"fetch": 1}})").find("nic_costs has an unknown field \"fetch\""), std::string::npos);
+}
+
+std::string halves(const std::string& nic_gbps, const std::string& second_cable) {
+  const std::string own = nic_gbps.empty() ? "" : R"(, "gbps": )" + nic_gbps;
+  const auto nic = [&](const std::string& name, const std::string& address) {
+    return R"({"name": ")" + name + R"(", "address": ")" + address + "\"" + own + "}";
+  };
+  return file_with(nic("n0", "10.0.1.1/24") + "," + nic("n1", "10.0.2.1/24"),
+                   nic("n0", "10.0.1.2/24") + "," + nic("n1", "10.0.2.2/24"),
+                   R"({"ends": ["a/n0", "b/n0"], "gbps": 200, "cable": "c"}, {"ends": ["a/n1", "b/n1"], )" + second_cable + "}");
+}
+
+TEST(FabricFile, HalvesShareACable) {
+  EXPECT_TRUE(parse(halves("109", R"("gbps": 200, "cable": "c")")).ok());
+  EXPECT_TRUE(parse(halves("109", R"("gbps": 100)")).ok()) << "a cable of its own";
+  EXPECT_NE(refusal(halves("", R"("gbps": 200, "cable": "c")")).find("needs a gbps of its own below the cable's 200"),
+            std::string::npos);
+  EXPECT_NE(refusal(halves("200", R"("gbps": 200, "cable": "c")")).find("NIC n0 on cable"), std::string::npos);
+  EXPECT_NE(refusal(halves("90", R"("gbps": 100, "cable": "c")")).find("differ in gbps or hosts"), std::string::npos);
+}
+
 TEST(FabricFile, GuidsDifferUnlessTheFileSaysOtherwise) {
   const Result<FabricFile> file = parse(file_with(
       R"({"name": "n0", "address": "10.0.1.1/24"}, {"name": "n1", "address": "10.0.2.1/24", "guid": "7"},

@@ -27,13 +27,14 @@ void collect(ibv_cq* cq, std::uint64_t now_ns, std::vector<Seen>& into) {
 
 }  // namespace
 
-ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options)
+ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options,
+                           const std::string& costs)
     : left(pairs), right(pairs), sent(pairs), received(pairs) {
   const Result<FabricFile> fabric = parse(R"({"name": "pair",
     "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
               {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
     "links": [{"ends": ["a/mesh0", "b/mesh0"])" +
-                                          (link_fields.empty() ? "" : ", " + link_fields) + "}]}");
+                                          (link_fields.empty() ? "" : ", " + link_fields) + R"(}], "nic_costs": )" + costs + "}");
   a = open(*fabric, "a", &clock_ns);
   b = open(*fabric, "b", &clock_ns);
   for (std::size_t i = 0; i < pairs; ++i) {

@@ -24,7 +24,8 @@ struct Seen {
 
 class ManualFabric {
  public:
-  ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options = {});
+  ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options = {},
+               const std::string& costs = "{}");
   ~ManualFabric();
 
   // Runs until nothing is pending, or until then; false: a turn promised work and did nothing.

@@ -11,6 +11,7 @@ namespace mesh::soft {
 namespace {
 
 constexpr std::uint32_t kMessage = 1 << 20;
+constexpr std::uint32_t kQuantumBytes = 16384;  // when the file names none
 
 contract::PairOptions deep() {
   contract::PairOptions options;
@@ -74,6 +75,39 @@ TEST(Model, QueuePairsShareTheWireEvenly) {
     const double apart = std::abs(static_cast<double>(fabric.sent[0][i].at_ns) - static_cast<double>(fabric.sent[1][i].at_ns));
     EXPECT_LT(apart, 2.0 * kQuantumBytes);
   }
+}
+
+TEST(Model, ANicReadsARequestBeforeItSendsButNotAnInlineOne) {
+  for (const unsigned flags : {0u, static_cast<unsigned>(IBV_SEND_INLINE)}) {
+    ManualFabric fabric(R"("gbps": 8)", 1, deep(), R"({"fetch_ns": 350})");
+    const std::uint64_t start_ns = fabric.now_ns();
+    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(fabric.write(0, i, 64, IBV_SEND_SIGNALED | flags), 0);
+    fabric.run();
+    // Three of 64 + 82 + 16 bytes at 1 byte/ns: read side by side, so that the wait is there once.
+    EXPECT_EQ(fabric.sent[0].at(2).at_ns - start_ns, 3 * 162u + (flags == 0 ? 350u : 0u));
+  }
+}
+
+TEST(Model, PostsDoorbellsAndCompletionsCostTheHost) {
+  ManualFabric fabric(R"("gbps": 8)", 1, deep(), R"({"post_ns": 75, "doorbell_ns": 40, "completion_ns": 20})");
+  const std::uint64_t start_ns = fabric.now_ns();
+  ASSERT_EQ(fabric.write(0, 1, 64), 0);
+  ASSERT_EQ(fabric.write(0, 2, 64), 0);
+  EXPECT_EQ(fabric.a->take_cpu_ns(), 2 * (75u + 40u));
+  fabric.run();
+  EXPECT_EQ(fabric.sent[0].at(0).at_ns - start_ns, 75u + 40u + 162u) << "posted when the host had done so";
+  EXPECT_EQ(fabric.sent[0].at(1).at_ns - start_ns, 75u + 40u + 2 * 162u);
+  EXPECT_EQ(fabric.a->take_cpu_ns(), 2 * 20u);
+  EXPECT_EQ(fabric.a->take_cpu_ns(), 0u);
+}
+
+TEST(Model, TheQuantumIsTheFiles) {
+  ManualFabric fabric(R"("gbps": 8)", 2, deep(), R"({"quantum_bytes": 4096})");
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(fabric.write(0, i, kMessage), 0);
+  const std::uint64_t start_ns = fabric.now_ns();
+  ASSERT_EQ(fabric.announce(1, 99, 64), 0);
+  fabric.run();
+  EXPECT_LT(fabric.received[1].at(0).at_ns - start_ns, 2 * 4096u);
 }
 
 TEST(Model, WithoutRatesEverythingIsDueAtOnce) {

@@ -174,8 +174,9 @@ TEST(WireModel, CountsHeadersAsRoceDoes) {
   EXPECT_EQ(WireModel::wire_bytes(4097, 4096, false), 4097u + 2 * 82 + 16);
   LinkSpec link;
   link.gbps = 100;
-  const WireModel wire(&link);
-  EXPECT_EQ(wire.link_ticks(12'500), 1000 * kTicksPerNs) << "100 Gb/s are 12.5 bytes per ns";
+  Transmitter transmitter;
+  WireModel wire(&link, {}, {}, transmitter);
+  EXPECT_EQ(wire.send(0, 12'500), 1000 * kTicksPerNs) << "100 Gb/s are 12.5 bytes per ns";
 }
 
 TEST(CompletionQueue, OverflowKillsIt) {
