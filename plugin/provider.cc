@@ -2,6 +2,7 @@
 
 #include "src/base/log.h"
 #include "src/soft/fabric_file.h"
+#include "src/soft/null_provider.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/rdma_provider.h"
 
@@ -30,6 +31,7 @@ std::string host_in(const soft::FabricFile& fabric, const Settings& settings) {
 Result<std::unique_ptr<verbs::Provider>> open_soft(const std::string& path, const Settings& settings) {
   Result<soft::FabricFile> fabric = soft::load(path);
   if (!fabric.ok()) return fabric.status();
+  if (fabric->null) return soft::open_null(*fabric);
   soft::SoftOptions options;
   options.host = host_in(*fabric, settings);
   options.copy = copy_mode(settings.soft_copy);

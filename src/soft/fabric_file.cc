@@ -297,10 +297,20 @@ void read_faults(const json& root, FabricFile& file) {
   if (file.faults.size() > kFaultsMax) fail("{} faults are not in 0..{}", file.faults.size(), kFaultsMax);
 }
 
+void read_null(const json& root, FabricFile& file) {
+  const auto it = root.find("null");
+  if (it == root.end()) return;
+  check_keys(*it, "null", {"delivery_polls"});
+  if (file.hosts.size() != 1) fail("a null fabric has {} hosts, not 1: it joins the contexts of one process", file.hosts.size());
+  if (!file.links.empty() || !file.faults.empty()) fail("a null fabric has neither links nor faults");
+  file.null.emplace();
+  file.null->delivery_polls = static_cast<std::uint32_t>(number_of(*it, "null", "delivery_polls", {1, 1000, 1}));
+}
+
 Result<FabricFile> read(const std::string& text, const std::string& source, const std::string& identity) {
   try {
     const json root = json::parse(text);
-    check_keys(root, "the file", {"name", "hosts", "links", "faults", "nic_costs"});
+    check_keys(root, "the file", {"name", "hosts", "links", "faults", "nic_costs", "null"});
     FabricFile file;
     file.name = name_of(root, "the file");
     file.identity = fmt::format("{}-{:016x}", file.name, hash_text(identity + "\n" + text));
@@ -308,6 +318,7 @@ Result<FabricFile> read(const std::string& text, const std::string& source, cons
     read_links(root, file);
     read_costs(root, file);
     read_faults(root, file);
+    read_null(root, file);
     return file;
   } catch (const json::exception& error) {
     LOG_WARN("soft fabric: {} is not JSON: {}", source, error.what());

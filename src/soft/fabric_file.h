@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,11 @@ struct NicCosts {
   std::uint64_t completion_ns = 0;      // the host's, per completion polled
 };
 
+// A fabric that counts instead of moving: one host, no links, no faults (src/soft/null_fabric.h).
+struct NullSpec {
+  std::uint32_t delivery_polls = 1;  // what is posted is delivered by the n-th poll after it
+};
+
 struct FabricFile {
   std::string name;
   std::string identity;  // hosts meet under this: of a file its path and text, of parsed text also the process that parsed it
@@ -66,6 +72,7 @@ struct FabricFile {
   std::vector<LinkSpec> links;
   std::vector<Fault> faults;  // each armed on its host when that is opened
   NicCosts costs;             // of every NIC
+  std::optional<NullSpec> null;
 
   int find_host(const std::string& host) const;  // index or -1
   bool find_gid(const ibv_gid& gid, NicRef* out) const;

@@ -14,6 +14,10 @@ namespace mesh::soft {
 
 Result<std::unique_ptr<SoftProvider>> SoftProvider::open(SoftOptions options) {
   const std::vector<HostSpec>& hosts = options.fabric.hosts;
+  if (options.fabric.null) {
+    LOG_WARN("soft fabric {}: a null fabric, which moves no data", options.fabric.name);
+    return Errc::InvalidArgument;
+  }
   if (!options.host.empty() && options.fabric.find_host(options.host) < 0) {
     LOG_WARN("soft fabric {}: host {} is not one of its {} hosts", options.fabric.name, options.host, hosts.size());
     return Errc::NotFound;

@@ -1,0 +1,277 @@
+#include "src/soft/null_provider.h"
+
+#include "src/base/log.h"
+#include "src/soft/null_fabric.h"
+
+#include <endian.h>
+
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace mesh::soft {
+
+namespace {
+
+constexpr int kDepthMax = 16384;
+constexpr int kEntriesMax = 32767;
+constexpr int kGidIndex = 1;
+constexpr std::uint8_t kPort = 1;
+
+// The first member of each is what the user holds a pointer to.
+struct NullContext {
+  ibv_context verbs{};
+  ibv_device device{};
+  const NicSpec* nic = nullptr;
+};
+
+NullContext& of(ibv_context* context) { return *reinterpret_cast<NullContext*>(context); }
+NullQp& of(ibv_qp* qp) { return *reinterpret_cast<NullQp*>(qp); }
+
+class NullProvider final : public verbs::Provider {
+ public:
+  explicit NullProvider(FabricFile file) : file_(std::move(file)), fabric_(file_.null->delivery_polls) {}
+  ~NullProvider() override;
+
+  const char* fabric() const noexcept override { return "null"; }
+  std::string host_name() const override { return file_.hosts.front().name; }
+  std::vector<verbs::DeviceEntry> devices() override;
+  ibv_context* open_device(const std::string& name) override;
+  int close_device(ibv_context* context) override;
+  int query_device(ibv_context* context, ibv_device_attr* attr) override;
+  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override;
+  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override;
+  ibv_pd* alloc_pd(ibv_context* context) override;
+  int dealloc_pd(ibv_pd* pd) override;
+  ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override;
+  int dereg_mr(ibv_mr* mr) override;
+  ibv_cq* create_cq(ibv_context* context, int entries) override;
+  int destroy_cq(ibv_cq* cq) override;
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override;
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override;
+  int destroy_qp(ibv_qp* qp) override;
+
+ private:
+  int to_rtr(NullQp& qp, const ibv_qp_attr& attr);
+
+  const FabricFile file_;
+  NullFabric fabric_;
+};
+
+// The names of the figures are an interface: perf/instructions reads this line.
+NullProvider::~NullProvider() {
+  const NullCounters c = fabric_.counters();
+  LOG_INFO(
+      "null fabric: doorbells={} work_requests={} announcements={} receives_posted={} send_completions={} receive_completions={} "
+      "rnr_events={} polls={} queue_pairs={} registered_bytes={}",
+      c.doorbells, c.work_requests, c.announcements, c.receives_posted, c.send_completions, c.receive_completions, c.rnr_events,
+      c.polls, c.queue_pairs, c.registered_bytes);
+}
+
+std::vector<verbs::DeviceEntry> NullProvider::devices() {
+  std::vector<verbs::DeviceEntry> list;
+  for (const NicSpec& nic : file_.hosts.front().nics) list.push_back({nic.name, nic.pci, nic.guid, nic.numa});
+  return list;
+}
+
+ibv_context* NullProvider::open_device(const std::string& name) {
+  for (const NicSpec& nic : file_.hosts.front().nics) {
+    if (nic.name != name) continue;
+    auto* context = new NullContext;
+    context->nic = &nic;
+    context->device.node_type = IBV_NODE_CA;
+    context->device.transport_type = IBV_TRANSPORT_IB;
+    name.copy(context->device.name, IBV_SYSFS_NAME_MAX - 1);
+    name.copy(context->device.dev_name, IBV_SYSFS_NAME_MAX - 1);
+    context->verbs.device = &context->device;
+    context->verbs.cmd_fd = context->verbs.async_fd = -1;
+    context->verbs.num_comp_vectors = 1;
+    context->verbs.ops.post_send = null_post_send;
+    context->verbs.ops.post_recv = null_post_receive;
+    context->verbs.ops.poll_cq = null_poll_cq;
+    return &context->verbs;
+  }
+  errno = ENODEV;
+  return nullptr;
+}
+
+int NullProvider::close_device(ibv_context* context) {
+  delete &of(context);
+  return 0;
+}
+
+int NullProvider::query_device(ibv_context* context, ibv_device_attr* attr) {
+  *attr = ibv_device_attr{};
+  std::strcpy(attr->fw_ver, "null");
+  attr->node_guid = attr->sys_image_guid = htobe64(of(context).nic->guid);
+  attr->max_mr_size = UINT64_MAX;
+  attr->page_size_cap = 4096;
+  attr->max_qp = static_cast<int>(kNullQpsMax);
+  attr->max_qp_wr = kDepthMax;
+  attr->max_sge = attr->max_sge_rd = 1;
+  attr->max_cq = 65536;
+  attr->max_cqe = kEntriesMax;
+  attr->max_mr = static_cast<int>(kRegionsMax) - 1;
+  attr->max_pd = 65536;
+  attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 1;
+  attr->phys_port_cnt = 1;
+  return 0;
+}
+
+int NullProvider::query_port(ibv_context*, std::uint8_t port, ibv_port_attr* attr) {
+  if (port != kPort) return EINVAL;
+  *attr = ibv_port_attr{};
+  attr->state = IBV_PORT_ACTIVE;
+  attr->phys_state = 5;  // LinkUp
+  attr->max_mtu = attr->active_mtu = IBV_MTU_4096;
+  attr->gid_tbl_len = 2;
+  attr->pkey_tbl_len = 1;
+  attr->max_msg_sz = 1u << 31;
+  attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+  attr->active_speed = 128;  // a lane of 100 Gb/s
+  attr->active_width = 1;
+  return 0;
+}
+
+std::vector<verbs::GidEntry> NullProvider::gids(ibv_context* context, std::uint8_t port) {
+  if (port != kPort) return {};
+  const NicSpec& nic = *of(context).nic;
+  return {{nic.gid, verbs::GidType::RoceV2, kGidIndex, nic.prefix_len, nic.name}};
+}
+
+ibv_pd* NullProvider::alloc_pd(ibv_context* context) {
+  auto* pd = new ibv_pd{};
+  pd->context = context;
+  return pd;
+}
+
+int NullProvider::dealloc_pd(ibv_pd* pd) {
+  delete pd;
+  return 0;
+}
+
+ibv_mr* NullProvider::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) {
+  if (address == nullptr || bytes == 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  const std::uint32_t key = fabric_.add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
+  if (key == 0) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return new ibv_mr{pd->context, pd, address, bytes, key, key, key};
+}
+
+int NullProvider::dereg_mr(ibv_mr* mr) {
+  fabric_.remove_region(mr->rkey, mr->length);
+  delete mr;
+  return 0;
+}
+
+ibv_cq* NullProvider::create_cq(ibv_context* context, int entries) {
+  if (entries < 1 || entries > kEntriesMax) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  auto* cq = new NullCq;
+  cq->fabric = &fabric_;
+  cq->verbs.context = context;
+  cq->verbs.cqe = entries;
+  cq->entries.resize(std::bit_ceil(static_cast<std::uint32_t>(entries)));
+  return &cq->verbs;
+}
+
+int NullProvider::destroy_cq(ibv_cq* cq) {
+  auto* ours = reinterpret_cast<NullCq*>(cq);
+  if (ours->users != 0) return EBUSY;
+  delete ours;
+  return 0;
+}
+
+ibv_qp* NullProvider::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_cap& cap = attr->cap;
+  const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr && attr->recv_cq != nullptr &&
+                  cap.max_send_wr <= kDepthMax && cap.max_recv_wr <= kDepthMax && cap.max_send_sge <= 1 && cap.max_recv_sge <= 1 &&
+                  cap.max_inline_data <= kNullInlineMax;
+  if (!ok) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  auto* qp = new NullQp;
+  qp->fabric = &fabric_;
+  qp->send_cq = reinterpret_cast<NullCq*>(attr->send_cq);
+  qp->receive_cq = reinterpret_cast<NullCq*>(attr->recv_cq);
+  qp->max_sge = cap.max_send_sge;
+  qp->max_receive_sge = cap.max_recv_sge;
+  qp->max_inline = cap.max_inline_data;
+  qp->signal_all = attr->sq_sig_all != 0;
+  qp->sends.resize(std::bit_ceil(std::max(cap.max_send_wr, 1u)));
+  qp->receives.resize(std::bit_ceil(std::max(cap.max_recv_wr, 1u)));
+  cap.max_send_wr = static_cast<std::uint32_t>(qp->sends.size());
+  cap.max_recv_wr = static_cast<std::uint32_t>(qp->receives.size());
+  qp->verbs.context = pd->context;
+  qp->verbs.pd = pd;
+  qp->verbs.send_cq = attr->send_cq;
+  qp->verbs.recv_cq = attr->recv_cq;
+  qp->verbs.qp_type = IBV_QPT_RC;
+  if (fabric_.add(*qp)) return &qp->verbs;
+  delete qp;
+  errno = ENOMEM;
+  return nullptr;
+}
+
+int NullProvider::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
+  if ((mask & IBV_QP_STATE) == 0) return EINVAL;
+  NullQp& qp = of(verbs);
+  const ibv_qp_state from = qp.state;
+  switch (attr->qp_state) {
+    case IBV_QPS_RESET: break;
+    case IBV_QPS_ERR:
+      if (from == IBV_QPS_RESET) return EINVAL;
+      break;
+    case IBV_QPS_INIT:
+      if (from != IBV_QPS_RESET && from != IBV_QPS_INIT) return EINVAL;
+      break;
+    case IBV_QPS_RTR: return from == IBV_QPS_INIT ? to_rtr(qp, *attr) : EINVAL;
+    case IBV_QPS_RTS:
+      if (from != IBV_QPS_RTR) return EINVAL;
+      break;
+    default: return EINVAL;
+  }
+  fabric_.set_state(qp, attr->qp_state);
+  return 0;
+}
+
+int NullProvider::to_rtr(NullQp& qp, const ibv_qp_attr& attr) {
+  if (attr.ah_attr.is_global == 0 || attr.ah_attr.grh.sgid_index != kGidIndex) return EINVAL;
+  NicRef to;
+  if (!file_.find_gid(attr.ah_attr.grh.dgid, &to)) return ETIMEDOUT;
+  if (!fabric_.has(attr.dest_qp_num)) {
+    LOG_WARN("null fabric {}: queue pair {:#x} is not of this process; a null fabric joins only contexts of one process",
+             file_.name, attr.dest_qp_num);
+    return EHOSTUNREACH;
+  }
+  qp.dest_qp_num = attr.dest_qp_num;
+  fabric_.set_state(qp, IBV_QPS_RTR);
+  return 0;
+}
+
+int NullProvider::destroy_qp(ibv_qp* qp) {
+  fabric_.remove(of(qp));
+  delete &of(qp);
+  return 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<verbs::Provider>> open_null(const FabricFile& fabric) {
+  if (fabric.null) return std::unique_ptr<verbs::Provider>(std::make_unique<NullProvider>(fabric));
+  LOG_WARN("fabric {} is no null fabric", fabric.name);
+  return Errc::InvalidArgument;
+}
+
+}  // namespace mesh::soft
