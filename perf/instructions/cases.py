@@ -1,0 +1,103 @@
+"""The cases: what each moves, and how one is measured."""
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+import callgrind
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FABRIC = os.path.join(os.path.dirname(HERE), "fabrics", "null.json")
+BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_MESH_THREADS": "0"}
+STRIPED = {"NCCL_MESH_QPS": "4"}
+UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
+MESSAGES = 4096     # a multiple of every ring's length, so that what happens once a round is counted in full
+WARM_UP = 2048
+TIME_MESSAGES = 40960
+TIME_RUNS = 9
+DATA_MISSES = ("D1mr", "D1mw")
+
+
+class Case:
+    def __init__(self, name, pattern, **more):
+        self.name = name
+        self.pattern = pattern
+        self.bytes = more.pop("bytes", 8)
+        self.channels = more.pop("channels", 1)
+        self.marker = more.pop("marker", False)
+        self.settings = more.pop("settings", {})
+        self.extra = more.pop("extra", [])
+        assert not more, more
+
+    def command(self, binary, messages, repetitions=1):
+        return [binary, "--pattern", self.pattern, "--bytes", str(self.bytes), "--channels", str(self.channels),
+                "--messages", str(messages), "--warm-up", str(WARM_UP), "--repetitions", str(repetitions),
+                *(["--marker"] if self.marker else []), *self.extra]
+
+    def environment(self):
+        # Settings of the caller's are kept, so that the effect of any of them can be looked at.
+        return {**os.environ, **{k: v for k, v in BASE.items() if k not in os.environ}, **self.settings}
+
+
+CASES = [
+    Case("one-8B", "one"),
+    Case("burst8-8B", "burst8"),
+    Case("rolling8-8B", "rolling8"),
+    Case("one-8B-marker", "one", marker=True),
+    Case("burst8-8B-marker", "burst8", marker=True),
+    Case("rolling8-8B-marker", "rolling8", marker=True),
+    Case("one-1M-4stripes", "one", bytes=1 << 20, settings=STRIPED),
+    Case("burst8-1M-4stripes", "burst8", bytes=1 << 20, settings=STRIPED),
+    Case("rolling8-1M-4stripes", "rolling8", bytes=1 << 20, settings=STRIPED),
+    Case("one-8B-signal1", "one", settings=UNBATCHED),
+    Case("rolling8-8B-signal1", "rolling8", settings=UNBATCHED),
+    Case("one-8B-512channels", "one", channels=512),
+    Case("rolling8-8B-512channels", "rolling8", channels=512),
+    Case("one-8B-1context", "one", extra=["--one-context"]),
+]
+
+
+def run(command, environment):
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise callgrind.Failure("%s ended with %d: %s" % (" ".join(command), done.returncode, reason))
+    return json.loads(done.stdout)
+
+
+def count_instructions(case, options, messages):
+    """Our own code under callgrind: {"sender", "receiver", "sum"} per message, with data misses if asked for, and by call."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "callgrind.out")
+        run(callgrind.command(out, options.caches) + case.command(options.binary, messages), case.environment())
+        costs = callgrind.own_costs(out)
+    per_message = lambda side, events: callgrind.sum_of(costs, side, events) / messages
+    figures = {"instructions": {side: round(per_message(side, ("Ir",)), 2) for side in ("sender", "receiver")}}
+    figures["instructions"]["sum"] = round(per_message("", ("Ir",)), 2)
+    figures["calls"] = {call: round(per_message(call, ("Ir",)), 2) for call in sorted(costs)}
+    if options.caches:
+        figures["d1_misses"] = {side or "sum": round(per_message(side, DATA_MISSES), 2) for side in ("sender", "receiver", "")}
+    return figures, costs
+
+
+def count_verbs(case, options):
+    """What the null fabric counted, per message: of two runs the difference, so that set-up and end cancel."""
+    few, many = (run(case.command(options.binary, messages), case.environment()) for messages in (MESSAGES, 3 * MESSAGES))
+    more = many["messages"] - few["messages"]
+    names = ("doorbells", "work_requests", "announcements", "send_completions", "receive_completions", "receives_posted",
+             "rnr_events", "polls")
+    figures = {name: round((many["fabric"][name] - few["fabric"][name]) / more, 4) for name in names}
+    figures["queue_pairs"] = many["fabric"]["queue_pairs"]
+    figures["registered_bytes"] = many["fabric"]["registered_bytes"] - many["user_bytes"]
+    if case.channels > 1:
+        figures["allocated_bytes_per_channel"] = round(many["grown_bytes"] / (case.channels - 1))
+    return figures
+
+
+def measure_time(case, options):
+    """CPU nanoseconds a message, both ends and the null fabric together, outside callgrind."""
+    times = run(case.command(options.binary, TIME_MESSAGES, TIME_RUNS), case.environment())["cpu_ns"]
+    return {"cpu_ns": {"median": round(statistics.median(times), 1), "least": round(min(times), 1), "runs": len(times)}}

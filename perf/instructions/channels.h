@@ -1,0 +1,67 @@
+#pragma once
+// Both ends of a number of channels in this process and this thread: a sending and a receiving communicator (or one that is
+// both), connected through the plugin's own table, with a registered buffer at each end of each channel.
+// Thread: one owner.
+
+#include "perf/driver/net_api.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::instructions {
+
+enum class Contexts { Two, One };
+
+struct ChannelsOptions {
+  std::uint32_t channels = 1;
+  std::size_t bytes = 8;
+  Contexts contexts = Contexts::Two;
+};
+
+// What a pattern touches of one end, in one cache line.
+struct alignas(64) End {
+  void* comm = nullptr;
+  void* mhandle = nullptr;
+  char* data = nullptr;
+};
+
+// Bytes that malloc has given out in this process.
+std::size_t allocated_bytes();
+
+class Channels {
+ public:
+  explicit Channels(driver::NetApi& api) : api_(api) {}
+  ~Channels() { close(); }
+  Channels(const Channels&) = delete;
+  Channels& operator=(const Channels&) = delete;
+
+  // Empty: all are there; else what went wrong.
+  std::string open(const ChannelsOptions& options);
+  // Also by the destructor. The plugin says what it counted when its last communicator has gone.
+  void close();
+
+  driver::NetApi& api() noexcept { return api_; }
+  std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(senders_.size()); }
+  End& sender(std::uint64_t message) noexcept { return senders_[message % senders_.size()]; }
+  End& receiver(std::uint64_t message) noexcept { return receivers_[message % receivers_.size()]; }
+  // Of malloc while the channels beyond the first were opened: the plugin's, as ours is set aside before.
+  std::size_t grown_bytes() const noexcept { return grown_bytes_; }
+
+ private:
+  std::string connect_one(std::size_t index);
+  std::string register_end(End& end, std::size_t offset);
+
+  driver::NetApi& api_;
+  ChannelsOptions options_;
+  void* sending_ = nullptr;
+  void* receiving_ = nullptr;
+  std::size_t stride_ = 0;
+  std::size_t grown_bytes_ = 0;
+  std::vector<char> memory_;
+  std::vector<End> senders_, receivers_;
+};
+
+}  // namespace mesh::instructions

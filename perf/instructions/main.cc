@@ -1,0 +1,113 @@
+// mesh_instructions: moves messages between two communicators of this process in one thread, over whatever fabric the
+// environment names, so that callgrind can count. perf/instructions/run is the way to use it.
+#include "perf/driver/plugin_log.h"
+#include "perf/instructions/patterns.h"
+#include "perf/instructions/report.h"
+
+#include <CLI/CLI.hpp>
+
+#include <valgrind/callgrind.h>
+
+#include <time.h>
+#include <cstdio>
+
+namespace {
+
+using mesh::driver::NetApi;
+using mesh::driver::PluginLog;
+using mesh::instructions::Channels;
+using mesh::instructions::ChannelsOptions;
+using mesh::instructions::Completion;
+using mesh::instructions::Contexts;
+using mesh::instructions::Pattern;
+using mesh::instructions::Work;
+
+struct Options {
+  std::string plugin = MESH_PLUGIN_FILE;
+  ChannelsOptions channels;
+  Work work{.messages = 4096};
+  std::uint64_t warm_up = 2048;
+  std::uint32_t repetitions = 1;
+  bool verbose = false;
+};
+
+int fail(const std::string& why) {
+  std::fprintf(stderr, "mesh_instructions: %s\n", why.c_str());
+  return 1;
+}
+
+double cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Under callgrind: set-up runs uninstrumented, the warm-up fills the simulated caches, and only what lies between the two
+// toggles is counted, only of this thread.
+std::string measure(Channels& channels, const Options& options, mesh::instructions::Report& report) {
+  Work warm_up = options.work;
+  warm_up.messages = options.warm_up;
+  CALLGRIND_START_INSTRUMENTATION;
+  if (std::string error = move_messages(channels, warm_up); !error.empty()) return error;
+  report.messages = options.warm_up;
+  for (std::uint32_t i = 0; i < options.repetitions; ++i) {
+    const double before = cpu_seconds();
+    CALLGRIND_TOGGLE_COLLECT;
+    std::string error = move_messages(channels, options.work);
+    CALLGRIND_TOGGLE_COLLECT;
+    if (!error.empty()) return error;
+    report.cpu_ns.push_back((cpu_seconds() - before) * 1e9 / static_cast<double>(options.work.messages));
+    report.messages += options.work.messages;
+  }
+  return {};
+}
+
+int run(const Options& options) {
+  PluginLog& log = PluginLog::instance();
+  log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings, "mesh_instructions: ");
+  std::string error;
+  const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, mesh::driver::kNetVersionMax, error);
+  if (api == nullptr) return fail(error);
+  mesh::instructions::Report report;
+  {
+    Channels channels(*api);
+    if (error = channels.open(options.channels); !error.empty()) return fail(error);
+    if (error = measure(channels, options, report); !error.empty()) return fail(error);
+    report.channels = channels.count();
+    report.grown_bytes = channels.grown_bytes();
+    report.user_bytes = options.channels.bytes * 2 * channels.count();
+  }
+  report.fabric = mesh::instructions::fabric_counts(log.lines());
+  std::fputs(mesh::instructions::json(report).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  bool marker = false, one_context = false;
+  CLI::App app("Moves messages within this process over the fabric that NCCL_MESH_FABRIC names. Use perf/instructions/run.",
+               "mesh_instructions");
+  const std::map<std::string, Pattern> patterns = {
+      {"one", Pattern::One}, {"burst8", Pattern::Burst8}, {"rolling8", Pattern::Rolling8}};
+  app.add_option("--pattern", options.work.pattern, "one, burst8 or rolling8")->transform(CLI::CheckedTransformer(patterns));
+  app.add_option("--bytes", options.work.bytes, "Bytes of a message")->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30));
+  app.add_option("--channels", options.channels.channels, "Channels, used in turn")->check(CLI::Range(1u, 4096u));
+  app.add_option("--messages", options.work.messages, "Messages that count")->check(CLI::Range(1ull, 1ull << 40));
+  app.add_option("--warm-up", options.warm_up, "Messages before, which do not count")->check(CLI::Range(0ull, 1ull << 40));
+  app.add_option("--repetitions", options.repetitions, "How often, for times")->check(CLI::Range(1u, 1000u));
+  app.add_flag("--marker", marker, "Receives whose completion is optional (0x1), as of LL and LL128");
+  app.add_flag("--one-context", one_context, "One communicator that is both ends");
+  app.add_option("--plugin", options.plugin, "The plugin's library");
+  app.add_flag("-v,--verbose", options.verbose, "Print the plugin's lines (to stderr)");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  options.channels.bytes = options.work.bytes;
+  options.channels.contexts = one_context ? Contexts::One : Contexts::Two;
+  options.work.completion = marker ? Completion::Optional : Completion::Wanted;
+  return run(options);
+}
