@@ -1,6 +1,7 @@
 #include "perf/collectives/collective.h"
 
 #include "perf/collectives/exchange.h"
+#include "perf/collectives/ping_pong.h"
 #include "perf/collectives/ring_all_reduce.h"
 
 namespace mesh::perf {
@@ -39,6 +40,11 @@ DataTypeInfo info(DataType type) noexcept {
 std::unique_ptr<Collective> Collective::create(const Team& team, const CollectiveOptions& options, std::string& error) {
   if (options.direction == Direction::OneWay && (options.kind != Kind::SendRecv || team.world() != 2)) {
     error = "one way needs sendrecv between exactly 2 ranks";
+    return nullptr;
+  }
+  if (options.kind == Kind::Latency) {
+    if (team.world() == 2 && team.channels == 1) return opened(std::make_unique<PingPong>(team, options), error);
+    error = "latency is measured between exactly 2 ranks (--hosts a,b) over 1 channel";
     return nullptr;
   }
   if (options.kind == Kind::AllReduce) return all_reduce(team, options, error);

@@ -10,10 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace mesh::perf {
 
-enum class Kind : std::uint8_t { AllReduce, SendRecv, AllToAll };
+enum class Kind : std::uint8_t { AllReduce, SendRecv, AllToAll, Latency };
 enum class DataType : std::uint8_t { Uint8, Int32, Int64, Float, Double };
 enum class Direction : std::uint8_t { Both, OneWay };  // OneWay: rank 0 to rank 1 only, SendRecv of two ranks
 
@@ -40,7 +41,8 @@ struct CollectiveOptions {
   Kind kind = Kind::AllReduce;
   DataType type = DataType::Float;
   Direction direction = Direction::Both;
-  std::size_t bytes_max = 0;  // largest size that will be asked for
+  std::size_t bytes_max = 0;      // largest size that will be asked for
+  std::uint32_t outstanding = 8;  // messages open per connection, SendRecv and AllToAll; 8 is NCCL_STEPS
 };
 
 class Collective {
@@ -59,6 +61,8 @@ class Collective {
   virtual int run(std::size_t count, int iterations) = 0;
   // One verified run: fills, runs, looks at every byte. Wrong elements are added up in `wrong`.
   virtual int check(std::size_t count, std::uint64_t round, std::size_t& wrong) = 0;
+  // One latency a message of the last run, in microseconds; null where nothing of the kind is measured.
+  virtual const std::vector<double>* samples_us() const { return nullptr; }
 };
 
 }  // namespace mesh::perf

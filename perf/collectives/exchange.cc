@@ -8,7 +8,6 @@
 namespace mesh::perf {
 namespace {
 
-constexpr std::uint32_t kSlots = 8;                           // NCCL_STEPS
 constexpr std::size_t kFlowBytesMax = std::size_t{64} << 20;  // memory of one flow, unless a single message needs more
 constexpr std::size_t kSlotAlign = 4096;
 
@@ -67,10 +66,12 @@ int Exchange::add_flow(std::vector<Flow>& flows, driver::Side side, std::size_t 
   flow.side = side;
   flow.channel = channel;
   flow.peer = sending ? plan_.send_to[peer] : plan_.recv_from[peer];
-  const std::size_t room = std::max(kSlots * stride_of(std::min(bytes, kFlowBytesMax / kSlots)), stride_of(bytes));
+  const std::size_t room =
+      std::max(options_.outstanding * stride_of(std::min(bytes, kFlowBytesMax / options_.outstanding)), stride_of(bytes));
   flow.memory = driver::Registered(*team_.communicator, comm, room);
   if (flow.memory.result() != driver::kNetSuccess) return flow.memory.result();
-  flow.pipe = std::make_unique<driver::Pipe>(team_.communicator->api(), driver::PipeOptions{.side = side, .comm = comm});
+  flow.pipe = std::make_unique<driver::Pipe>(team_.communicator->api(),
+                                             driver::PipeOptions{.side = side, .comm = comm, .depth = options_.outstanding});
   flow.repeat = std::make_unique<Repeat>(*flow.pipe);
   team_.communicator->progress().attach(*flow.repeat);
   team_.communicator->progress().attach(*flow.pipe);
@@ -101,7 +102,7 @@ std::size_t Exchange::message_bytes(std::size_t count) const {
 
 std::uint32_t Exchange::slots_for(std::size_t bytes) const {
   const std::size_t fit = kFlowBytesMax / stride_of(bytes);
-  return static_cast<std::uint32_t>(std::clamp<std::size_t>(fit, 1, kSlots));
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(fit, 1, options_.outstanding));
 }
 
 int Exchange::run(std::size_t count, int iterations) {
@@ -127,7 +128,7 @@ driver::PatternKey Exchange::key(const Flow& flow, std::uint64_t message) const 
 void Exchange::fill(std::size_t bytes, std::uint64_t round) {
   for (const Flow& flow : sends_) {
     for (std::uint32_t slot = 0; slot < slots_for(bytes); ++slot) {
-      driver::fill_pattern(key(flow, round * kSlots + slot), flow.memory.data() + slot * stride_of(bytes), bytes);
+      driver::fill_pattern(key(flow, round * options_.outstanding + slot), flow.memory.data() + slot * stride_of(bytes), bytes);
     }
   }
 }
@@ -138,7 +139,7 @@ std::size_t Exchange::wrong_elements(std::size_t bytes, std::uint64_t round) con
   for (const Flow& flow : recvs_) {
     for (std::uint32_t slot = 0; slot < slots_for(bytes); ++slot) {
       const char* data = flow.memory.data() + slot * stride_of(bytes);
-      const driver::PatternKey expected = key(flow, round * kSlots + slot);
+      const driver::PatternKey expected = key(flow, round * options_.outstanding + slot);
       const driver::PatternVerdict verdict = driver::check_pattern(expected, data, bytes);
       if (verdict.good()) continue;
       std::fprintf(stderr, "mesh_perf: rank %d: %s\n", team_.rank(), driver::describe(verdict, expected, data, bytes).c_str());

@@ -1,6 +1,6 @@
 #pragma once
 // Point-to-point traffic: sendrecv (everybody to the next in the ring) and alltoall (everybody to everybody). A message is
-// what one isend carries, straight from the user's buffer; eight are in flight per connection, from as many slots.
+// what one isend carries, straight from the user's buffer; as many as asked for are in flight per connection, from as many slots.
 // Thread: as Collective.
 
 #include "perf/collectives/collective.h"

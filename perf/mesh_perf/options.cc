@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -9,7 +10,7 @@ namespace mesh::perf {
 namespace {
 
 const std::map<std::string, Kind> kKinds{
-    {"all_reduce", Kind::AllReduce}, {"sendrecv", Kind::SendRecv}, {"alltoall", Kind::AllToAll}};
+    {"all_reduce", Kind::AllReduce}, {"sendrecv", Kind::SendRecv}, {"alltoall", Kind::AllToAll}, {"latency", Kind::Latency}};
 const std::map<std::string, DataType> kTypes{{"uint8", DataType::Uint8}, {"int32", DataType::Int32}, {"int", DataType::Int32},
                                              {"int64", DataType::Int64}, {"float", DataType::Float}, {"double", DataType::Double}};
 
@@ -18,6 +19,7 @@ constexpr const char* kFooter =
     "Without --fabric the run goes over perf/fabrics/triangle.json: software fabric on this host, not RDMA.\n"
     "With a rendezvous this process is one rank of a run between hosts, over RDMA unless NCCL_MESH_FABRIC says otherwise; then\n"
     "RANK and WORLD_SIZE, mpirun or srun say which one: MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_perf all_reduce\n"
+    "latency is a ping-pong between 2 ranks, one message at a time, from 8 bytes on; one way is half a round trip, each timed.\n"
     "Settings of the plugin (NCCL_MESH_*) are taken from the environment.\n"
     "Exit status: 0 all right; 1 error; 2 wrong data.";
 
@@ -49,11 +51,13 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("-o,--op", operation, "Reduction")->check(CLI::IsMember({"sum"}));
   app.add_option("--channels", options.channels, "Connections per pair of ranks, the data spread over them")
       ->check(CLI::Range(1, 64));
+  app.add_option("--outstanding", options.outstanding, "Messages in flight per connection (sendrecv and alltoall)")
+      ->check(CLI::Range(1, 32));
   app.add_flag("--one-way", options.one_way, "sendrecv of 2 ranks: only rank 0 sends");
   app.add_flag("--memcpy", options.measure_memcpy, "Measure this host's one-thread memcpy of the same sizes in the same run");
   app.add_option("--timeout", options.timeout_s, "Seconds for the whole run, from the start of its first rank")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--json", options.json_file, "Write the results to this file as well");
+  app.add_option("--json", options.json_file, "Write the results to this file as well (format: perf/results/README.md)");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's INFO lines (to stderr)");
 }
 
@@ -101,9 +105,26 @@ std::string find_place(Options& options) {
   return choose_fabric(environment, options);
 }
 
-void set_defaults(Options& options) {
+constexpr int kLatencyIterations = 1000;  // perftest's
+constexpr int kLatencyWarmup = 100;
+
+void set_defaults(const CLI::App& app, Options& options) {
+  if (options.kind == Kind::Latency) {
+    if (app.count("--minbytes") == 0) options.bytes_min = options.bytes_max = 8;
+    if (app.count("--maxbytes") == 0) options.bytes_max = options.bytes_min;
+    if (app.count("--iters") == 0) options.iterations = kLatencyIterations;
+    if (app.count("--warmup_iters") == 0) options.warmup = kLatencyWarmup;
+  }
   if (options.plugin.empty()) options.plugin = MESH_PLUGIN_FILE;
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
+}
+
+// Without what our launcher put behind them.
+std::vector<std::string> own_arguments(int argc, char** argv, const Options& options) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto last = std::find(arguments.rbegin(), arguments.rend(), "--rank");
+  if (options.launched && last != arguments.rend()) arguments.erase(last.base() - 1, arguments.end());
+  return arguments;
 }
 
 }  // namespace
@@ -113,6 +134,7 @@ const char* kind_name(Kind kind) noexcept {
     case Kind::AllReduce: return "all_reduce";
     case Kind::SendRecv: return "sendrecv";
     case Kind::AllToAll: return "alltoall";
+    case Kind::Latency: return "latency";
   }
   return "unknown";
 }
@@ -120,7 +142,7 @@ const char* kind_name(Kind kind) noexcept {
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   CLI::App app("Drives the nccl-mesh plugin as NCCL does, one process per host, and prints nccl-tests' table.", "mesh_perf");
   app.footer(kFooter);
-  app.add_option("collective", options.kind, "all_reduce, sendrecv or alltoall")
+  app.add_option("collective", options.kind, "all_reduce, sendrecv, alltoall or latency")
       ->required()
       ->transform(CLI::CheckedTransformer(kKinds))
       ->option_text("REQUIRED");
@@ -133,7 +155,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
     *exit_code = app.exit(error) == 0 ? 0 : 1;
     return false;
   }
-  set_defaults(options);
+  set_defaults(app, options);
+  options.arguments = own_arguments(argc, argv, options);
   const std::string mistake = find_place(options);
   if (!mistake.empty()) {
     std::fprintf(stderr, "mesh_perf: %s\n", mistake.c_str());

@@ -22,6 +22,7 @@ struct Options {
   int checks = 1;  // verified runs per size
   DataType type = DataType::Float;
   int channels = 1;
+  int outstanding = 8;  // messages in flight per connection; 8 is NCCL_STEPS
   int net_version = 12;
   bool one_way = false;
   bool measure_memcpy = false;
@@ -31,6 +32,7 @@ struct Options {
   std::vector<std::string> hosts;  // empty: every host of the file
   std::string plugin;
   std::string json_file;
+  std::vector<std::string> arguments;  // as the user gave them
 
   driver::World world;     // of a rank; our launcher gives it by flags
   int rendezvous_fd = -1;  // from our launcher, for rank 0

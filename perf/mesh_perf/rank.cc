@@ -5,7 +5,9 @@
 #include "perf/mesh_perf/memcpy_rate.h"
 #include "perf/mesh_perf/report.h"
 #include "perf/mesh_perf/run_limit.h"
+#include "perf/results/quantiles.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,8 +30,15 @@ int fail(RunLimit& limit, const std::string& what, const std::string& why) {
 // What every rank tells the others about one size.
 struct Measure {
   double seconds = 0;
+  double cpu_seconds = 0;  // of the process, all timed iterations
   std::uint64_t wrong = 0;
 };
+
+double process_cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
 
 class Session {
  public:
@@ -64,9 +73,11 @@ int Session::measure(std::size_t count, Measure& own) {
     if (result != driver::kNetSuccess) return result;
   }
   if (!team_.bootstrap->barrier().ok()) return driver::kDriverTimeout;
+  const double cpu_before = process_cpu_seconds();
   const auto start = SteadyClock::now();
   const int result = collective_.run(count, options_.iterations);
   own.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count() / options_.iterations;
+  own.cpu_seconds = process_cpu_seconds() - cpu_before;
   return result;
 }
 
@@ -75,12 +86,14 @@ int Session::share(const Measure& own, Row& row) {
   if (!all.ok()) return driver::kDriverTimeout;
   double sum = 0;
   double slowest = 0;
+  double cpu_seconds = 0;
   for (const std::string& blob : *all) {
     Measure measure;
     if (blob.size() != sizeof(measure)) return driver::kNetInternalError;
     std::memcpy(&measure, blob.data(), sizeof(measure));
     sum += measure.seconds;
     slowest = std::max(slowest, measure.seconds);
+    cpu_seconds += measure.cpu_seconds;
     row.wrong += measure.wrong;
   }
   const double seconds = sum / team_.world();
@@ -88,7 +101,11 @@ int Session::share(const Measure& own, Row& row) {
   row.time_us_max = slowest * 1e6;
   row.algbw_gbps = seconds > 0 ? static_cast<double>(row.bytes) / seconds / 1e9 : 0;
   row.busbw_gbps = row.algbw_gbps * collective_.bus_factor();
+  const double sent =
+      collective_.bus_factor() * static_cast<double>(row.bytes) * options_.iterations * (options_.one_way ? 1 : team_.world());
+  row.cpu_seconds_per_gb = sent > 0 ? cpu_seconds / sent * 1e9 : 0;
   row.checks = options_.checks;
+  if (collective_.samples_us() != nullptr) row.latency_us = results::latency_of(*collective_.samples_us());
   return driver::kNetSuccess;
 }
 
@@ -139,7 +156,8 @@ int run_collective(const Options& options, const Team& team, RunLimit& limit) {
   const CollectiveOptions wanted{.kind = options.kind,
                                  .type = options.type,
                                  .direction = options.one_way ? Direction::OneWay : Direction::Both,
-                                 .bytes_max = options.bytes_max};
+                                 .bytes_max = options.bytes_max,
+                                 .outstanding = static_cast<std::uint32_t>(options.outstanding)};
   const std::unique_ptr<Collective> collective = Collective::create(team, wanted, error);
   if (collective == nullptr) return fail(limit, "no connections", error);
   limit.enter("measuring");

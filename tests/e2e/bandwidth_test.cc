@@ -2,6 +2,7 @@
 // this host's memcpy in the same run.
 #include "perf/driver/launcher.h"
 #include "perf/driver/world.h"
+#include "perf/results/result_file.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -40,15 +41,18 @@ Measured measure(const std::string& qps, const std::vector<std::string>& argumen
   EXPECT_TRUE(launcher.start(spec).ok());
   launcher.wait({.timeout = std::chrono::seconds(120)});
   EXPECT_TRUE(launcher.end(0).success()) << launcher.output(0);
-  std::ifstream file(json);
-  const nlohmann::json root = nlohmann::json::parse(file, nullptr, false);
+  std::string why;
+  const auto found = results::read_file(json, why);
   std::remove(json.c_str());
   Measured measured;
-  EXPECT_TRUE(root.is_object() && root.contains("rows")) << launcher.output(0);
-  if (!root.is_object() || !root.contains("rows")) return measured;
-  measured.busbw_gbps = root["rows"][0]["busbw_gbps"];
-  measured.memcpy_gbps = root["rows"][0].value("memcpy_gbps", 0.0);
-  EXPECT_EQ(root["wrong"], 0);
+  EXPECT_TRUE(found.has_value()) << why << launcher.output(0);
+  if (!found.has_value()) return measured;
+  const results::Point& point = found->series.at(0).points.at(0);
+  measured.busbw_gbps = point.bandwidth->bus_gbytes_per_s;
+  const auto memcpy_rate = point.extra.find("memcpy_gbytes_per_s");
+  if (memcpy_rate != point.extra.end()) measured.memcpy_gbps = memcpy_rate->second;
+  EXPECT_EQ(found->kind, results::Kind::Soft);
+  EXPECT_EQ(point.verified, true);
   std::printf("%s", launcher.output(0).c_str());
   return measured;
 }

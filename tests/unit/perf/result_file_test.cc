@@ -1,5 +1,7 @@
 #include "perf/results/result_file.h"
 
+#include "perf/results/quantiles.h"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -53,6 +55,27 @@ TEST(ResultFile, NamesTheFileThatCannotBeUsed) {
   EXPECT_EQ(why, "/nowhere/results.json: cannot be opened");
   EXPECT_FALSE(write_file("/nowhere/results.json", {}, why));
   EXPECT_EQ(why, "/nowhere/results.json: cannot be written");
+}
+
+TEST(Quantiles, AreSamplesByNearestRank) {
+  std::vector<double> rising(1000);
+  for (std::size_t i = 0; i < rising.size(); ++i) rising[i] = static_cast<double>(i + 1);
+  EXPECT_EQ(quantile(rising, 0.5), 500);
+  EXPECT_EQ(quantile(rising, 0.99), 990);
+  EXPECT_EQ(quantile(rising, 0.999), 999);
+  EXPECT_EQ(quantile(rising, 1), 1000);
+  EXPECT_EQ(quantile(rising, 0), 1);
+}
+
+TEST(Quantiles, OfFewSamplesAreTheLargest) {
+  const auto latency = latency_of({3, 1, 2});
+  ASSERT_TRUE(latency.has_value());
+  EXPECT_EQ(latency->min, 1);
+  EXPECT_EQ(latency->median, 2);
+  EXPECT_EQ(latency->p99, 3);
+  EXPECT_EQ(latency->p999, 3);
+  EXPECT_EQ(latency->samples, 3U);
+  EXPECT_FALSE(latency_of({}).has_value());
 }
 
 TEST(ResultFile, KnowsItsMachine) {

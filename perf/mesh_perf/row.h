@@ -1,0 +1,30 @@
+#pragma once
+// What rank 0 knows of one size, and the file made of all of them. Thread: any (values).
+
+#include "perf/mesh_perf/ground.h"
+#include "perf/results/result.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace mesh::perf {
+
+struct Row {
+  std::size_t bytes = 0, count = 0;
+  double time_us = 0;                     // of one iteration, mean over the ranks
+  double time_us_max = 0;                 // of the slowest rank
+  double algbw_gbps = 0, busbw_gbps = 0;  // 10^9 bytes a second
+  double cpu_seconds_per_gb = 0;          // of all ranks, per 10^9 bytes that they sent; 0: nothing was sent
+  std::size_t wrong = 0;
+  int checks = 0;                              // 0: nothing was verified
+  double memcpy_gbps = 0;                      // 0: not measured
+  std::optional<results::Latency> latency_us;  // of Kind::Latency
+};
+
+std::size_t total_wrong(const std::vector<Row>& rows) noexcept;
+
+// Everything about the run, for --json.
+results::File result_file(const Options& options, const Ground& ground, const std::vector<Row>& rows);
+
+}  // namespace mesh::perf

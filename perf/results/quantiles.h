@@ -1,0 +1,16 @@
+#pragma once
+// From samples to the figures that a result file holds. Thread: any.
+
+#include "perf/results/result.h"
+
+#include <vector>
+
+namespace mesh::results {
+
+// Nearest rank: the smallest sample that at least `share` of all do not exceed. Samples rising, at least one; share 0..1.
+double quantile(const std::vector<double>& rising, double share);
+
+// Nothing without samples. With fewer than 1000, p99.9 is the largest.
+std::optional<Latency> latency_of(std::vector<double> samples_us);
+
+}  // namespace mesh::results
