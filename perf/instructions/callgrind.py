@@ -27,9 +27,18 @@ def command(out_file, cache_sim):
     return options + (CACHE_SIM if cache_sim else [])
 
 
+class Record:
+    """A function below one chain of callers."""
+
+    def __init__(self, name, events):
+        self.chain = name.split("'")  # own name first
+        self.costs = dict.fromkeys(events, 0)  # self, by event
+        self.calls = {}  # of others, by name
+
+
 def records(path):
-    """Yields (chain of names, own function first; {event: self cost}) of every function in the file."""
-    names, events, chain, costs, skip = {}, [], None, {}, False
+    """Yields every Record of the file."""
+    names, events, record, callee, skip = {}, [], None, None, False
     with open(path) as file:
         for line in file:
             line = line.rstrip("\n")
@@ -39,19 +48,22 @@ def records(path):
                 number, name = NAME.match(line.split("=", 1)[1]).groups()
                 if name is not None:
                     names[number] = name
-                if line.startswith("fn="):
-                    if chain is not None:
-                        yield chain, costs
-                    chain, costs = names[number].split("'"), dict.fromkeys(events, 0)
+                if line.startswith("cfn="):
+                    callee = names[number].split("'")[0]
+                    continue
+                if record is not None:
+                    yield record
+                record = Record(names[number], events)
             elif line.startswith("calls="):
                 skip = True  # the next line is the callee's inclusive cost
+                record.calls[callee] = record.calls.get(callee, 0) + int(line[len("calls="):].split()[0])
             elif line and (line[0].isdigit() or line[0] in "+-*"):
                 if not skip:
                     for event, value in zip(events, line.split()[1:]):
-                        costs[event] += int(value)
+                        record.costs[event] += int(value)
                 skip = False
-    if chain is not None:
-        yield chain, costs
+    if record is not None:
+        yield record
 
 
 def call_of(chain):
@@ -62,32 +74,43 @@ def call_of(chain):
     return None
 
 
-def own_costs(path):
-    """{call: {function: {event: cost}}} of our own code: inside the plugin, outside the null fabric."""
-    costs = {}
-    for chain, events in records(path):
-        if not any(events.values()):
-            continue
+class OwnCode:
+    """What was executed inside the plugin and outside the null fabric, and what it called there."""
+
+    def __init__(self, path):
+        self.costs = {}  # {call: {function: {event: self cost}}}
+        self.entries = {}  # {call: {entry of the fabric: calls}}
+        for record in records(path):
+            self._add(record)
+        if not self.costs:
+            raise Failure("callgrind counted nothing inside the plugin; are its symbols stripped?")
+
+    def _add(self, record):
+        chain = record.chain
         inside = any(name.startswith(ADAPTER) for name in chain[1:])
-        if not inside and chain[0].startswith(("mesh::engine::", "mesh::plugin::")):
+        if not inside and any(record.costs.values()) and chain[0].startswith(("mesh::engine::", "mesh::plugin::")):
             raise Failure("a chain of callers of %s ends before the driver: %s" % (chain[0], chain[-1]))
         if not inside or any(name.startswith(FABRIC) for name in chain):
-            continue
+            return
         call = call_of(chain)
         if call is None:
             raise Failure("nobody knows who called %s" % "'".join(chain))
-        own = costs.setdefault(call, {}).setdefault(chain[0], {})
-        for event, value in events.items():
+        own = self.costs.setdefault(call, {}).setdefault(chain[0], {})
+        for event, value in record.costs.items():
             own[event] = own.get(event, 0) + value
-    if not costs:
-        raise Failure("callgrind counted nothing inside the plugin; are its symbols stripped?")
-    return costs
+        for callee, count in record.calls.items():
+            if callee.startswith(FABRIC):
+                name = callee[len(FABRIC):].split("(")[0]
+                entries = self.entries.setdefault(call, {})
+                entries[name] = entries.get(name, 0) + count
 
+    def sum_of(self, side, event_names):
+        """The events added up over every call of a side ("sender", "receiver", "" for both)."""
+        return sum(events.get(event, 0) for call, functions in self.costs.items() if call.startswith(side)
+                   for events in functions.values() for event in event_names)
 
-def sum_of(costs, side, event_names):
-    """The events added up over every call of a side."""
-    return sum(events.get(event, 0) for call, functions in costs.items() if call.startswith(side)
-               for events in functions.values() for event in event_names)
+    def entries_of(self, side, entry):
+        return sum(entries.get(entry, 0) for call, entries in self.entries.items() if call.startswith(side))
 
 
 def check_valgrind():

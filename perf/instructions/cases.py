@@ -69,31 +69,36 @@ def run(command, environment):
 
 
 def count_instructions(case, options, messages):
-    """Our own code under callgrind: {"sender", "receiver", "sum"} per message, with data misses if asked for, and by call."""
+    """Our own code under callgrind, per message and side, with data misses if asked for; and the OwnCode it was read from."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "callgrind.out")
         run(callgrind.command(out, options.caches) + case.command(options.binary, messages), case.environment())
-        costs = callgrind.own_costs(out)
-    per_message = lambda side, events: callgrind.sum_of(costs, side, events) / messages
-    figures = {"instructions": {side: round(per_message(side, ("Ir",)), 2) for side in ("sender", "receiver")}}
-    figures["instructions"]["sum"] = round(per_message("", ("Ir",)), 2)
-    figures["calls"] = {call: round(per_message(call, ("Ir",)), 2) for call in sorted(costs)}
+        own = callgrind.OwnCode(out)
+
+    def by_side(total, divisor=messages):
+        return {side or "sum": round(total(side) / divisor, 2) for side in ("sender", "receiver", "")}
+
+    called = messages + WARM_UP  # callgrind counts calls during the warm-up too
+    figures = {"instructions": by_side(lambda side: own.sum_of(side, ("Ir",))),
+               "doorbells": by_side(lambda side: own.entries_of(side, "null_post_send"), called),
+               "polls": by_side(lambda side: own.entries_of(side, "null_poll_cq"), called),
+               "calls": {call: round(own.sum_of(call, ("Ir",)) / messages, 2) for call in sorted(own.costs)}}
     if options.caches:
-        figures["d1_misses"] = {side or "sum": round(per_message(side, DATA_MISSES), 2) for side in ("sender", "receiver", "")}
-    return figures, costs
+        figures["d1_misses"] = by_side(lambda side: own.sum_of(side, DATA_MISSES))
+    return figures, own
 
 
 def count_verbs(case, options):
     """What the null fabric counted, per message: of two runs the difference, so that set-up and end cancel."""
     few, many = (run(case.command(options.binary, messages), case.environment()) for messages in (MESSAGES, 3 * MESSAGES))
     more = many["messages"] - few["messages"]
-    names = ("doorbells", "work_requests", "announcements", "send_completions", "receive_completions", "receives_posted",
-             "rnr_events", "polls")
+    names = ("work_requests", "announcements", "send_completions", "receive_completions", "receives_posted", "rnr_events")
     figures = {name: round((many["fabric"][name] - few["fabric"][name]) / more, 4) for name in names}
     figures["queue_pairs"] = many["fabric"]["queue_pairs"]
     figures["registered_bytes"] = many["fabric"]["registered_bytes"] - many["user_bytes"]
     if case.channels > 1:
-        figures["allocated_bytes_per_channel"] = round(many["grown_bytes"] / (case.channels - 1))
+        # Of malloc, registered memory included; a channel is one side's half of a connection.
+        figures["allocated_bytes_per_channel"] = round(many["grown_bytes"] / (case.channels - 1) / 2)
     return figures
 
 
