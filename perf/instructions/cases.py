@@ -94,6 +94,7 @@ def count_verbs(case, options):
     more = many["messages"] - few["messages"]
     names = ("work_requests", "announcements", "send_completions", "receive_completions", "receives_posted", "rnr_events")
     figures = {name: round((many["fabric"][name] - few["fabric"][name]) / more, 4) for name in names}
+    figures["compiler"] = many["compiler"]
     figures["queue_pairs"] = many["fabric"]["queue_pairs"]
     figures["registered_bytes"] = many["fabric"]["registered_bytes"] - many["user_bytes"]
     if case.channels > 1:

@@ -22,9 +22,10 @@ std::map<std::string, std::uint64_t> fabric_counts(const std::vector<std::string
 }
 
 std::string json(const Report& report) {
-  const nlohmann::json root = {{"messages", report.messages},     {"cpu_ns", report.cpu_ns},
-                               {"channels", report.channels},     {"grown_bytes", report.grown_bytes},
-                               {"user_bytes", report.user_bytes}, {"fabric", report.fabric}};
+  const nlohmann::json root = {
+      {"compiler", __VERSION__},     {"messages", report.messages},       {"cpu_ns", report.cpu_ns},
+      {"channels", report.channels}, {"grown_bytes", report.grown_bytes}, {"user_bytes", report.user_bytes},
+      {"fabric", report.fabric}};
   return root.dump() + "\n";
 }
 

@@ -1,0 +1,112 @@
+"""perf/instructions and perf/compare: what is counted as whose, and when a comparison fails."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(ROOT, "perf", "instructions"))
+
+import callgrind
+
+DRIVER = "mesh::driver::NetAdapter<12, N>::%s(void*)'mesh::instructions::%s(mesh::instructions::Traffic&)'main"
+SEND = DRIVER % ("isend", "sender_isend")
+TEST = DRIVER % ("test", "receiver_test")
+PROFILE = """# callgrind format
+events: Ir D1mr
+fn=(1) main
+12 100 0
+cfn=(2) {send}
+calls=1 0
+13 500 0
+fn=(2)
+20 30 1
+cfn=(3) mesh::engine::ring()'{send}
+calls=2 0
++1 400 0
+fn=(3)
+30 7 2
++1 70 0
+cfn=(4) mesh::soft::null_post_send(ibv_qp*)'mesh::engine::ring()'{send}
+calls=2 0
+* 320 9
+fn=(4)
+40 320 9
+fn=(5) memcpy'mesh::soft::null_poll_cq(ibv_cq*)'mesh::engine::poll()'{test}
+1 1000 0
+fn=(6) memcpy'mesh::engine::poll()'{test}
+1 5 1
+""".format(send=SEND, test=TEST)
+
+
+class Callgrind(unittest.TestCase):
+    def read(self, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".out") as file:
+            file.write(text)
+            file.flush()
+            return callgrind.OwnCode(file.name)
+
+    def test_only_what_the_plugin_runs_outside_the_fabric_counts(self):
+        own = self.read(PROFILE)
+        self.assertEqual(own.sum_of("sender", ("Ir",)), 77)
+        self.assertEqual(own.sum_of("receiver", ("Ir",)), 5)
+        self.assertEqual(own.sum_of("", ("Ir", "D1mr")), 85)
+
+    def test_doorbells_belong_to_the_side_that_rang(self):
+        own = self.read(PROFILE)
+        self.assertEqual(own.entries_of("sender", "null_post_send"), 2)
+        self.assertEqual(own.entries_of("receiver", "null_post_send"), 0)
+
+    def test_a_chain_that_does_not_reach_the_driver_is_an_error(self):
+        with self.assertRaisesRegex(callgrind.Failure, "ends before the driver"):
+            self.read(PROFILE + "fn=(7) mesh::engine::poll()'mesh::engine::turn()\n1 3 0\n")
+
+    def test_nothing_of_the_plugin_is_an_error(self):
+        with self.assertRaisesRegex(callgrind.Failure, "nothing inside the plugin"):
+            self.read("events: Ir\nfn=(1) main\n1 10\n")
+
+
+class Compare(unittest.TestCase):
+    def compare(self, before, after):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for name, cases in (("before", before), ("after", after)):
+                paths.append(os.path.join(folder, name))
+                with open(paths[-1], "w") as file:
+                    json.dump(cases if isinstance(cases, list) else
+                              {"kind": "instructions", "cases": {case: {"instructions": {"sum": total}}
+                                                                 for case, total in cases.items()}}, file)
+            done = subprocess.run([os.path.join(ROOT, "perf", "compare"), *paths], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, check=False)
+            return done.returncode, done.stdout
+
+    def test_three_percent_more_is_allowed(self):
+        self.assertEqual(self.compare({"one": 1000}, {"one": 1030})[0], 0)
+
+    def test_more_than_that_fails_and_names_the_case(self):
+        code, text = self.compare({"one": 1000, "two": 500}, {"one": 1031, "two": 400})
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"one .*FAILED")
+        self.assertNotRegex(text, r"two .*FAILED")
+
+    def test_a_case_that_is_gone_fails(self):
+        self.assertEqual(self.compare({"one": 1000, "two": 500}, {"one": 1000})[0], 1)
+
+    def test_a_new_case_is_only_told(self):
+        code, text = self.compare({"one": 1000}, {"one": 1000, "two": 1})
+        self.assertEqual(code, 0)
+        self.assertIn("two", text)
+
+    def test_other_files_are_refused_by_name(self):
+        code, text = self.compare([], {"one": 1000})
+        self.assertEqual(code, 2)
+        self.assertIn("before", text)
+        self.assertEqual(self.compare({"one": 0}, {"one": 1000})[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
