@@ -1,0 +1,48 @@
+#include "perf/model/fabric_spec.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mesh::model {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json host(const std::string& name, std::size_t nics, const FabricSpec& spec) {
+  ordered_json list = ordered_json::array();
+  for (std::size_t i = 0; i < nics; ++i) {
+    const std::string last = name == "a" ? ".1/24" : ".2/24";
+    ordered_json nic{{"name", "mesh" + std::to_string(i)}, {"address", "10.0." + std::to_string(12 + i) + last}};
+    if (spec.half > 0) nic["gbps"] = spec.half, nic["guid"] = name == "a" ? "a0" : "b0";
+    list.push_back(nic);
+  }
+  return {{"name", name}, {"nics", list}};
+}
+
+}  // namespace
+
+std::string fabric_text(const FabricSpec& spec) {
+  const std::size_t nics = spec.half > 0 ? 2 : spec.paths.size();
+  ordered_json links = ordered_json::array();
+  for (std::size_t i = 0; i < nics; ++i) {
+    const std::string nic = "mesh" + std::to_string(i);
+    ordered_json link{{"ends", {"a/" + nic, "b/" + nic}},
+                      {"gbps", spec.half > 0 ? spec.paths.front() : spec.paths[i]},
+                      {"mtu", spec.mtu},
+                      {"delay_us", static_cast<double>(spec.delay_ns) / 1000}};
+    if (spec.qp_cap > 0) link["qp_gbps"] = spec.qp_cap;
+    if (spec.port > 0) link["port_gbps"] = spec.port;
+    if (spec.half > 0) link["cable"] = "cable0";
+    links.push_back(link);
+  }
+  const ordered_json costs{{"quantum_bytes", spec.quantum_bytes},
+                           {"fetch_ns", spec.fetch_ns},
+                           {"post_ns", spec.post_ns},
+                           {"doorbell_ns", spec.doorbell_ns},
+                           {"completion_ns", spec.completion_ns}};
+  return ordered_json{
+      {"name", "model"}, {"hosts", {host("a", nics, spec), host("b", nics, spec)}}, {"links", links}, {"nic_costs", costs}}
+      .dump();
+}
+
+}  // namespace mesh::model

@@ -1,0 +1,221 @@
+#include "perf/model/world.h"
+
+#include "src/base/clock.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mesh::model {
+
+namespace {
+constexpr int kHandshakeSteps = 2'000'000;
+constexpr std::uint64_t kHandshakeStepNs = 100;
+constexpr std::uint64_t kStartNs = 1'000'000'000;  // later than any handshake's end: 2 million steps of 100 ns
+constexpr int kStuckSteps = 10'000'000;            // calls without progress while no NIC has anything to do
+}  // namespace
+
+std::unique_ptr<World> World::open(const WorldOptions& options, std::string& why) {
+  std::unique_ptr<World> world(new World);
+  world->calls_ = options.calls;
+  if (!world->open_hosts(options, why)) return nullptr;
+  return world;
+}
+
+bool World::open_hosts(const WorldOptions& options, std::string& why) {
+  for (const soft::HostSpec& spec : options.fabric.hosts) {
+    Host host;
+    for (const soft::NicSpec& nic : spec.nics) host.nics.push_back(nic.name);
+    auto provider = soft::SoftProvider::open(
+        {.fabric = options.fabric, .host = spec.name, .agent = soft::Agent::None, .clock = Clock(&clock_)});
+    if (!provider.ok()) return why = "host " + spec.name + " does not open", false;
+    host.provider = std::move(*provider);
+    EngineOptions wanted;
+    wanted.settings.socket_ifname = "lo";
+    wanted.policy = options.policy;
+    wanted.provider = host.provider.get();
+    wanted.manual_clock_ns = &clock_;
+    wanted.threading = Threading::Manual;
+    wanted.while_waiting = [this] { handshake_step(); };
+    auto engine = Engine::open(wanted);
+    if (!engine.ok()) return why = "no engine for host " + spec.name, false;
+    host.engine = std::move(*engine);
+    auto context = host.engine->open_context({});
+    if (!context.ok()) return why = "no context for host " + spec.name, false;
+    host.context = *context;
+    hosts_.push_back(std::move(host));
+  }
+  return true;
+}
+
+World::~World() {
+  for (Host& host : hosts_) host.engine->close_context(host.context), host.context = nullptr;
+  for (Host& host : hosts_) host.engine.reset();
+}
+
+void World::handshake_step() {
+  clock_.fetch_add(kHandshakeStepNs, std::memory_order_relaxed);
+  for (Host& host : hosts_) {
+    if (host.engine == nullptr) continue;
+    host.engine->poll_control();
+    if (host.context != nullptr) host.engine->poll_loop(*host.context);
+    host.provider->turn();
+    host.provider->take_cpu_ns();
+  }
+}
+
+Flow* World::add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why) {
+  auto flow = std::make_unique<Flow>(load, sender, receiver);
+  if (!connect(*flow, why) || !register_memory(flow->send, why) || !register_memory(flow->receive, why)) return nullptr;
+  hosts_[sender].ends.push_back(&flow->send);
+  hosts_[receiver].ends.push_back(&flow->receive);
+  flows_.push_back(std::move(flow));
+  return flows_.back().get();
+}
+
+bool World::connect(Flow& flow, std::string& why) {
+  Host& from = hosts_[flow.sender];
+  Host& to = hosts_[flow.receiver];
+  HandleBytes handle{};
+  const Result<Listener*> listener = to.engine->listen(*to.context, 0, handle);
+  if (!listener.ok()) return why = "no listener", false;
+  for (int step = 0; step < kHandshakeSteps; ++step) {
+    if (flow.send.channel == nullptr) {
+      const Result<Channel*> sent = from.engine->connect(*from.context, 0, handle);
+      if (!sent.ok() && sent.code() != Errc::WouldBlock) return why = "the hosts do not reach each other", false;
+      flow.send.channel = sent.value();
+    }
+    if (flow.receive.channel == nullptr) flow.receive.channel = to.engine->accept(**listener).value();
+    if (flow.send.channel != nullptr && flow.receive.channel != nullptr) break;
+    handshake_step();
+  }
+  to.engine->close_listener(*listener);
+  if (flow.send.channel == nullptr || flow.receive.channel == nullptr) return why = "the handshake does not end", false;
+  return true;
+}
+
+bool World::register_memory(Flow::End& end, std::string& why) {
+  memory_.emplace_back(std::max<std::size_t>(end.flow->load.bytes, 1));
+  end.data = memory_.back().data();
+  if (end.data == nullptr) return why = fmt::format("no {} bytes of address space", end.flow->load.bytes), false;
+  const Result<Registration*> region = mesh::register_memory(*end.channel, end.data, memory_.back().bytes(), MemoryType::Host);
+  if (!region.ok()) return why = "the memory cannot be registered", false;
+  end.region = *region;
+  return true;
+}
+
+// However many steps the kernel's sockets took, what follows begins at the same moment, with nothing left over.
+void World::start_clock() {
+  settle();
+  const std::uint64_t start_ns = (now_ns() / kStartNs + 1) * kStartNs;
+  clock_.store(start_ns, std::memory_order_relaxed);
+  settle();
+  for (Host& host : hosts_) {
+    host.provider->take_cpu_ns();
+    host.free_at_ns = start_ns;
+    host.at = 0;
+    host.tests = false;
+    host.round_ns = host.idle_round_ns = 0;
+    host.round_idle = true;
+  }
+}
+
+void World::settle() {
+  bool any = false;
+  for (bool moved = true; moved; any |= moved) {
+    moved = false;
+    for (const Host& host : hosts_) moved |= host.provider->turn();
+  }
+  if (!any) return;
+  // There may be news for every proxy: it looks at all of its ends once before its rounds count as idle again.
+  for (Host& host : hosts_) {
+    host.idle_round_ns = 0;
+    host.round_idle = false;
+  }
+}
+
+std::uint64_t World::next_due_ns() const {
+  std::uint64_t due_ns = UINT64_MAX;
+  for (const Host& host : hosts_) due_ns = std::min(due_ns, host.provider->next_due_ns());
+  return due_ns;
+}
+
+bool World::Host::over() const noexcept {
+  return std::all_of(ends.begin(), ends.end(), [](const Flow::End* end) { return end->over(); });
+}
+
+World::Host* World::next_host() {
+  Host* next = nullptr;
+  for (Host& host : hosts_)
+    if (!host.over() && (next == nullptr || host.free_at_ns < next->free_at_ns)) next = &host;
+  return next;
+}
+
+// While nobody's round achieves anything, nothing can change before the next NIC event: whole rounds go by unseen, and every
+// proxy is where it would have been.
+void World::skip_idle(std::uint64_t due_ns) {
+  if (due_ns == UINT64_MAX) return;
+  for (const Host& host : hosts_)
+    if (!host.over() && host.idle_round_ns == 0) return;
+  for (Host& host : hosts_) {
+    if (host.over() || host.free_at_ns >= due_ns) continue;
+    host.free_at_ns += (due_ns - host.free_at_ns) / host.idle_round_ns * host.idle_round_ns;
+  }
+}
+
+bool World::run(const std::function<bool()>& done, std::string& why) {
+  start_clock();
+  int stuck = 0;
+  while (!done()) {
+    settle();
+    const std::uint64_t due_ns = next_due_ns();
+    skip_idle(due_ns);
+    Host* const host = next_host();
+    if (host == nullptr) return true;
+    if (due_ns <= host->free_at_ns && due_ns > now_ns()) {
+      clock_.store(due_ns, std::memory_order_relaxed);
+      continue;
+    }
+    clock_.store(std::max(now_ns(), host->free_at_ns), std::memory_order_relaxed);
+    if (!act(*host)) return why = fmt::format("a request failed at {} ns", now_ns()), false;
+    stuck = due_ns == UINT64_MAX && host->round_idle ? stuck + 1 : 0;
+    if (stuck > kStuckSteps) return why = fmt::format("nothing moves any more at {} ns", now_ns()), false;
+  }
+  return true;
+}
+
+// One call of the host's proxy. False: it failed.
+bool World::act(Host& host) {
+  const std::uint64_t from_ns = now_ns();
+  Flow::End& end = *host.ends[host.at];
+  const bool testing = host.tests;
+  const std::uint64_t own_ns = testing ? calls_.test_ns : calls_.start_ns;
+  host.provider->spend_cpu_ns(own_ns);
+  const Flow::Called called = testing ? end.call_test() : end.call_start(from_ns);
+  std::uint64_t spent_ns = host.provider->take_cpu_ns();
+  if (called == Flow::Called::Nothing) spent_ns = 0;
+  host.free_at_ns = from_ns + spent_ns;
+  if (testing && called == Flow::Called::Progress && !end.sends) end.flow->note_received(host.free_at_ns);
+
+  host.round_ns += spent_ns;
+  const bool idle = called != Flow::Called::Progress && spent_ns <= own_ns;
+  if (!idle) host.idle_round_ns = 0;
+  host.round_idle = host.round_idle && idle;
+  host.tests = !testing;
+  if (testing && ++host.at == host.ends.size()) {
+    host.at = 0;
+    host.idle_round_ns = host.round_idle ? host.round_ns : 0;
+    host.round_ns = 0;
+    host.round_idle = true;
+  }
+  return called != Flow::Called::Failed;
+}
+
+std::uint64_t World::rnr_events() const {
+  std::uint64_t events = 0;
+  for (const Host& host : hosts_)
+    for (const std::string& nic : host.nics) events += host.provider->counters(nic).rnr_events;
+  return events;
+}
+
+}  // namespace mesh::model

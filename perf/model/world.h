@@ -1,0 +1,91 @@
+#pragma once
+// The real engine on modelled links and NICs: one thread, a manual clock, no time of this machine's anywhere. Every host has one
+// CPU, its proxy, whose calls cost modelled time; a host calls when its CPU is free, and time jumps to the next thing that
+// happens. The same fabric, policy and traffic give the same figures on any machine.
+// The handshake alone goes through the kernel's loopback; the clock is set anew behind it.
+// Thread: one. Bounds: two hosts or more, kIdleStepsMax steps without anything moving.
+
+#include <mesh/engine.h>
+#include <mesh/policy.h>
+
+#include "perf/model/flow.h"
+#include "perf/model/span_memory.h"
+#include "src/soft/soft_provider.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::model {
+
+// What our own code costs the caller per call, beside the NIC's post, doorbell and completion: 540 instructions a message
+// (perf/instructions, rolling8-8B) in its four calls, at three a nanosecond.
+struct CallCosts {
+  std::uint64_t start_ns = 45;  // isend, irecv
+  std::uint64_t test_ns = 45;   // test, with the turn it takes while the request is open
+};
+
+struct WorldOptions {
+  soft::FabricFile fabric;
+  TransferPolicy policy;
+  CallCosts calls;
+};
+
+class World {
+ public:
+  // Null: `why` says what failed.
+  static std::unique_ptr<World> open(const WorldOptions& options, std::string& why);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // A connected channel with this load. Null: `why`.
+  Flow* add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why);
+
+  // Until every flow has finished, or `done` says so (asked after every call). False: `why`: a request failed, or nothing moves.
+  bool run(const std::function<bool()>& done, std::string& why);
+
+  std::uint64_t now_ns() const noexcept { return clock_.load(std::memory_order_relaxed); }
+  EngineStats stats(std::size_t host) const { return hosts_[host].engine->stats(); }
+  std::size_t host_count() const noexcept { return hosts_.size(); }
+  std::uint64_t rnr_events() const;
+
+ private:
+  struct Host {
+    std::unique_ptr<soft::SoftProvider> provider;
+    std::unique_ptr<Engine> engine;
+    Context* context = nullptr;
+    std::vector<std::string> nics;
+    std::vector<Flow::End*> ends;  // what its proxy looks after
+    std::size_t at = 0;            // the end whose turn it is
+    bool tests = false;            // and whether it starts or tests
+    std::uint64_t free_at_ns = 0;
+    std::uint64_t round_ns = 0;       // of the round under way
+    bool round_idle = true;           // it has achieved nothing so far
+    std::uint64_t idle_round_ns = 0;  // above 0: the last round achieved nothing and took this; it can be repeated unseen
+    bool over() const noexcept;
+  };
+
+  World() = default;
+  bool open_hosts(const WorldOptions& options, std::string& why);
+  bool connect(Flow& flow, std::string& why);
+  bool register_memory(Flow::End& end, std::string& why);
+  void settle();  // the NICs do all that is due now
+  void handshake_step();
+  void start_clock();
+  std::uint64_t next_due_ns() const;
+  void skip_idle(std::uint64_t due_ns);
+  Host* next_host();
+  bool act(Host& host);
+
+  std::atomic<std::uint64_t> clock_{1'000'000};
+  CallCosts calls_;
+  std::vector<std::unique_ptr<Flow>> flows_;
+  std::vector<SpanMemory> memory_;
+  std::vector<Host> hosts_;
+};
+
+}  // namespace mesh::model
