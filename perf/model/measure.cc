@@ -1,0 +1,117 @@
+#include "perf/model/measure.h"
+
+#include "src/soft/wire_model.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mesh::model {
+
+namespace {
+
+constexpr std::uint64_t kBesideWarmup = 20;
+
+std::unique_ptr<World> open_world(const Experiment& experiment, std::string& why) {
+  return World::open({.fabric = experiment.fabric, .policy = experiment.policy, .calls = experiment.calls}, why);
+}
+
+struct Counts {
+  std::uint64_t doorbells = 0, completions = 0;
+};
+Counts counts_of(const World& world) {
+  Counts counts;
+  for (std::size_t host = 0; host < world.host_count(); ++host) {
+    const EngineStats stats = world.stats(host);
+    counts.doorbells += stats.doorbells;
+    counts.completions += stats.send_completions;
+  }
+  return counts;
+}
+
+}  // namespace
+
+std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load, std::string& why) {
+  const std::unique_ptr<World> world = open_world(experiment, why);
+  if (world == nullptr) return std::nullopt;
+  std::vector<Flow*> there;
+  std::uint64_t messages = 0;
+  for (std::uint32_t channel = 0; channel < experiment.channels; ++channel) {
+    for (const std::size_t sender : {std::size_t{0}, std::size_t{1}}) {
+      if (sender == 1 && experiment.direction == Direction::OneWay) continue;
+      Flow* const flow = world->add_flow(load, sender, 1 - sender, why);
+      if (flow == nullptr) return std::nullopt;
+      if (sender == 0) there.push_back(flow);
+      messages += load.messages;
+    }
+  }
+  const Counts before = counts_of(*world);
+  if (!world->run([] { return false; }, why)) return std::nullopt;
+  const Counts after = counts_of(*world);
+  if (world->rnr_events() != 0) return why = "a receiver was not ready", std::nullopt;
+  Throughput result;
+  for (const Flow* flow : there) result.gbytes_per_s += flow->bytes_per_ns();
+  for (const Flow* flow : there) result.messages_per_us += flow->messages_per_us();
+  result.doorbells_per_message = static_cast<double>(after.doorbells - before.doorbells) / static_cast<double>(messages);
+  result.completions_per_message = static_cast<double>(after.completions - before.completions) / static_cast<double>(messages);
+  return result;
+}
+
+std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load, std::size_t beside_bytes,
+                                              std::string& why) {
+  const std::unique_ptr<World> world = open_world(experiment, why);
+  if (world == nullptr) return std::nullopt;
+  Load single = load;
+  single.outstanding = 1;
+  Flow* big = nullptr;
+  if (beside_bytes != 0) {
+    big = world->add_flow({.bytes = beside_bytes, .messages = 1}, 0, 1, why);
+    if (big == nullptr) return std::nullopt;
+    single.messages = UINT32_MAX;
+    single.warmup = kBesideWarmup;
+  }
+  Flow* const flow = world->add_flow(single, 0, 1, why);
+  if (flow == nullptr) return std::nullopt;
+  const auto done = [&] { return big != nullptr && big->finished(); };
+  if (!world->run(done, why)) return std::nullopt;
+  if (flow->completed() <= single.warmup) return why = "the large message was over before there was a latency", std::nullopt;
+  return figures_of(flow->latencies_ns());
+}
+
+// Nearest rank: every figure is a latency that occurred.
+LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns) {
+  if (latencies_ns.empty()) return {};
+  std::sort(latencies_ns.begin(), latencies_ns.end());
+  const auto at_most = [&](std::uint64_t per_mille) {
+    const std::size_t rank = (latencies_ns.size() * per_mille + 999) / 1000;
+    return static_cast<double>(latencies_ns[std::max<std::size_t>(rank, 1) - 1]) / 1000;
+  };
+  return {at_most(0), at_most(500), at_most(990), at_most(999), latencies_ns.size()};
+}
+
+double goodput_gbytes_per_s(const soft::FabricFile& fabric) {
+  struct Cable {
+    double gbps = 0, nics_gbps = 0, share = 0;
+  };
+  std::map<std::string, Cable> cables;
+  for (std::size_t i = 0; i < fabric.links.size(); ++i) {
+    const soft::LinkSpec& link = fabric.links[i];
+    const auto from_first = std::find_if(link.ends.begin(), link.ends.end(), [](soft::NicRef end) { return end.host == 0; });
+    const bool joins = from_first != link.ends.end() &&
+                       std::any_of(link.ends.begin(), link.ends.end(), [](soft::NicRef end) { return end.host == 1; });
+    if (!joins) continue;
+    const double own = fabric.hosts[0].nics[static_cast<std::size_t>(from_first->nic)].gbps;
+    const double rate = link.gbps == 0 ? own : (own == 0 ? link.gbps : std::min(own, link.gbps));
+    if (rate == 0) return 0;
+    Cable& cable = cables[link.cable.empty() ? "link " + std::to_string(i) : link.cable];
+    cable.gbps = link.gbps;
+    cable.nics_gbps += rate;
+    cable.share = link.mtu / static_cast<double>(link.mtu + soft::kPacketOverheadBytes);
+  }
+  double sum = 0;
+  for (const auto& [name, cable] : cables) {
+    sum += (cable.gbps == 0 ? cable.nics_gbps : std::min(cable.gbps, cable.nics_gbps)) / 8 * cable.share;
+  }
+  return sum;
+}
+
+}  // namespace mesh::model

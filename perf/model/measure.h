@@ -1,0 +1,48 @@
+#pragma once
+// What a pair of hosts achieves in the model: throughput with messages in flight, latency one message at a time, alone or beside a
+// large message on another channel.
+// Thread: any, one world each. Bounds: those of Load.
+
+#include "perf/model/world.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mesh::model {
+
+enum class Direction : std::uint8_t { OneWay, Both };
+
+struct Experiment {
+  soft::FabricFile fabric;  // its first two hosts
+  TransferPolicy policy;
+  CallCosts calls;
+  std::uint32_t channels = 1;  // each carries the whole load
+  Direction direction = Direction::OneWay;
+};
+
+struct Throughput {
+  double gbytes_per_s = 0;  // of payload, from the first host to the second, all channels together
+  double messages_per_us = 0;
+  double doorbells_per_message = 0;    // both hosts together
+  double completions_per_message = 0;  // of sends, both hosts together
+};
+
+struct LatencyFigures {
+  double min_us = 0, median_us = 0, p99_us = 0, p999_us = 0;  // from isend to the receiver's test
+  std::uint64_t samples = 0;
+};
+
+// Nothing: `why`.
+std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load, std::string& why);
+// One at a time whatever the load says; beside_bytes above 0: while another channel sends one message of that size, until it ends.
+std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load, std::size_t beside_bytes,
+                                              std::string& why);
+
+LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns);
+
+// Payload that the cables between the first two hosts carry one way, in 10^9 bytes a second; 0: without limit.
+double goodput_gbytes_per_s(const soft::FabricFile& fabric);
+
+}  // namespace mesh::model

@@ -1,0 +1,34 @@
+#pragma once
+// What mesh_model was asked to do. Thread: any (values).
+
+#include <mesh/config.h>
+
+#include "perf/model/fabric_spec.h"
+#include "perf/model/measure.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace mesh::model {
+
+struct Options {
+  std::size_t bytes_min = 8, bytes_max = std::size_t{1} << 20;
+  std::size_t step_factor = 4;
+  std::uint64_t iterations = 0;  // 0: by size
+  std::uint32_t outstanding = 8;
+  std::uint32_t receives = 8;
+  std::uint32_t channels = 1;
+  bool one_way = false;
+  std::size_t beside_bytes = 0;
+  FabricSpec spec;
+  std::string fabric_file;  // empty: spec
+  CallCosts calls;
+  Settings settings;
+  std::string json_file;
+};
+
+// False: *exit_code is how to end.
+bool parse_options(int argc, char** argv, Options& options, int* exit_code);
+
+}  // namespace mesh::model

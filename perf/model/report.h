@@ -1,0 +1,37 @@
+#pragma once
+// The table on stdout, and the result file. Thread: one.
+
+#include "perf/model/options.h"
+#include "perf/results/result.h"
+
+#include <string>
+#include <vector>
+
+namespace mesh::model {
+
+struct Row {
+  std::size_t bytes = 0;
+  Load load;
+  Throughput throughput;
+  LatencyFigures latency;
+};
+
+class Report {
+ public:
+  Report(const Options& options, const Experiment& experiment, const std::vector<std::string>& arguments);
+  void print_header() const;
+  void add(const Row& row);
+  bool finish() const;  // the footer and, if asked for, the file; false: it could not be written
+
+ private:
+  results::Series series(const std::string& operation, std::uint32_t outstanding) const;
+  results::File file() const;
+
+  const Options& options_;
+  const std::vector<std::string> arguments_;
+  const std::string topology_;
+  const double ceiling_;  // 10^9 bytes a second; 0: none
+  std::vector<Row> rows_;
+};
+
+}  // namespace mesh::model
