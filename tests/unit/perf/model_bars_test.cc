@@ -1,0 +1,83 @@
+// What the engine must reach in the model: the wire's goodput over capped queue pairs, and halves; no slower for signaling less;
+// small messages beside a large one.
+
+#include "tests/unit/perf/model_bed.h"
+
+#include <algorithm>
+
+namespace mesh::model {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+TEST(ModelBars, FourQueuePairsFillAWireThatOneCannot) {
+  const Experiment experiment = experiment_of({.qp_cap = 64});
+  const double large = throughput(experiment, kMiB, 8).gbytes_per_s / goodput(100);
+  const double medium = throughput(experiment, 65536, 8).gbytes_per_s / goodput(100);
+  show("d: 100 Gb/s, 64 Gb/s a QP, 1 MiB, of goodput", large, 0.97);
+  show("d: 100 Gb/s, 64 Gb/s a QP, 64 KiB at 8, of goodput", medium, 0.90);
+  EXPECT_GE(large, 0.97);
+  EXPECT_GE(medium, 0.90);
+}
+
+TEST(ModelBars, TwoHalvesFillTheirCable) {
+  const double rate = throughput(experiment_of({.paths = {200}, .half = 109}), kMiB, 8).gbytes_per_s;
+  show("d: halves of 109 Gb/s, 200 Gb/s, 1 MiB, of 24.51 GB/s", rate / 24.51, 0.97);
+  EXPECT_NEAR(goodput(200), 24.51, 0.005);
+  EXPECT_GE(rate, 0.97 * 24.51);
+  EXPECT_LE(rate, 1.002 * 24.51);
+}
+
+TEST(ModelBars, AFastWireIsFilled) {
+  const double rate = throughput(experiment_of({.paths = {400}}), kMiB, 8).gbytes_per_s;
+  show("d: 400 Gb/s, 1 MiB, of goodput", rate / goodput(400), 0.97);
+  EXPECT_GE(rate, 0.97 * goodput(400));
+}
+
+// Every work request signaled and a doorbell for each message, against the defaults.
+Experiment without_savings() {
+  Settings settings;
+  settings.signal_interval = 1;
+  return experiment_of({}, settings);
+}
+
+TEST(ModelBars, SavingsCostNoThroughput) {
+  const Experiment with = experiment_of({}), without = without_savings();
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}, std::size_t{524288}}) {
+    for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u}) {
+      const double share = throughput(with, bytes, outstanding).gbytes_per_s / throughput(without, bytes, outstanding).gbytes_per_s;
+      show(("d: " + std::to_string(bytes) + " B at " + std::to_string(outstanding) + ", of that without savings").c_str(), share,
+           0.98);
+      EXPECT_GE(share, 0.98) << bytes << " bytes, " << outstanding << " outstanding";
+    }
+  }
+}
+
+TEST(ModelBars, SavingsCostNoLatency) {
+  const Experiment with = experiment_of({}), without = without_savings();
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}, std::size_t{524288}}) {
+    const double share = latency(with, bytes).median_us / latency(without, bytes).median_us;
+    show(("b: latency of " + std::to_string(bytes) + " B, of that without savings").c_str(), share, 1.03);
+    EXPECT_LE(share, 1.03) << bytes << " bytes";
+  }
+}
+
+TEST(ModelBars, SmallMessagesPassALargeOne) {
+  constexpr std::size_t kBig = std::size_t{1} << 30;
+  const Experiment experiment = experiment_of({.quantum_bytes = 4096});
+  const double alone_us = latency(experiment, 2048).median_us;
+  const double small_us = latency(experiment, 2048, kBig).p99_us;
+  const double medium_us = latency(experiment, 65536, kBig).p99_us;
+  // What the default policy lets one path have in flight, over the wire's rate.
+  const double cap_us = 8.0 * kMiB / (goodput(100) * 1000);
+  show("e: 2 KiB beside 1 GiB, p99 of unloaded", small_us / alone_us, 3);
+  show("e: 64 KiB beside 1 GiB, p99 of in-flight cap over rate", medium_us / cap_us, 4);
+  EXPECT_LE(small_us, 3 * alone_us);
+  EXPECT_LE(medium_us, 4 * cap_us);
+  const Experiment coarse = experiment_of({.quantum_bytes = 512 * 1024});
+  show("   the same with a quantum of 512 KiB, 2 KiB", latency(coarse, 2048, kBig).p99_us / alone_us, 0);
+  show("   the same with a quantum of 512 KiB, 64 KiB", latency(coarse, 65536, kBig).p99_us / cap_us, 0);
+}
+
+}  // namespace
+}  // namespace mesh::model

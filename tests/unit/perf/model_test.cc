@@ -1,0 +1,92 @@
+// The model against times computed by hand: what a message takes, what a queue pair's cap, small stripes and an even split cost.
+
+#include "tests/unit/perf/model_bed.h"
+
+namespace mesh::model {
+namespace {
+
+TEST(Model, ASmallMessageTakesTheSumOfItsParts) {
+  const FabricSpec spec;
+  const Experiment experiment = experiment_of(spec);
+  const CallCosts calls;
+  const double wire_ns = (8 + kPacketBytes + kReth + kImm) / 12.5;
+  const double sum_ns = static_cast<double>(calls.start_ns + calls.test_ns) + 75 + 40 + wire_ns + 600 + 20;
+  const LatencyFigures figures = latency(experiment, 8);
+  EXPECT_GE(figures.min_us * 1000, sum_ns - 1);
+  EXPECT_LE(figures.median_us * 1000, sum_ns + static_cast<double>(calls.test_ns) + 1) << "it waits for a poll at most";
+  EXPECT_EQ(figures.samples, 900u);
+}
+
+// The NIC reads a work request of a message that is not inline, and its payload takes time on the wire.
+TEST(Model, AMessageThatIsNotInlineWaitsForTheFetch) {
+  const LatencyFigures small = latency(experiment_of({}), 8), page = latency(experiment_of({}), 2048);
+  const double more_ns = 350 + (2048 - 8) / 12.5;
+  EXPECT_NEAR((page.min_us - small.min_us) * 1000, more_ns, 46) << "to within one poll";
+  Settings settings;
+  settings.inline_bytes = 0;
+  EXPECT_NEAR((latency(experiment_of({}, settings), 8).min_us - small.min_us) * 1000, 350, 46);
+}
+
+TEST(Model, SameInputSameFigures) {
+  const Experiment experiment = experiment_of({.paths = {100, 25}});
+  const Throughput first = throughput(experiment, 100'000, 3), second = throughput(experiment, 100'000, 3);
+  EXPECT_EQ(first.gbytes_per_s, second.gbytes_per_s);
+  EXPECT_EQ(first.doorbells_per_message, second.doorbells_per_message);
+  const LatencyFigures one = latency(experiment, 2048, 64 << 20), two = latency(experiment, 2048, 64 << 20);
+  EXPECT_EQ(one.p99_us, two.p99_us);
+  EXPECT_EQ(one.samples, two.samples);
+}
+
+TEST(Model, PacketsCostTheirHeaders) {
+  for (const std::uint32_t mtu : {1024u, 4096u}) {
+    const double rate = throughput(experiment_of({.mtu = mtu}), 65536, 8).gbytes_per_s;
+    EXPECT_NEAR(rate, 12.5 * 65536 / wire_bytes(65536, 1, mtu), 0.002 * 12.5) << mtu;
+  }
+}
+
+TEST(Model, OneQueuePairGivesItsCap) {
+  Settings settings;
+  settings.qps = 1;
+  const double expected = 64.0 / 8 * 1048576 / wire_bytes(1048576, 2, 4096);  // two work requests
+  const double rate = throughput(experiment_of({.qp_cap = 64}, settings), 1 << 20, 8).gbytes_per_s;
+  show("control: 100 Gb/s, 1 QP at 64 Gb/s, 1 MiB, GB/s", rate, expected);
+  EXPECT_NEAR(rate / expected, 1, 0.01);
+}
+
+TEST(Model, OneHalfGivesItsRate) {
+  const double rate = throughput(experiment_of({.paths = {109}}), 1 << 20, 8).gbytes_per_s;
+  show("control: one half of 109 Gb/s alone, 1 MiB, GB/s", rate, goodput(109));
+  EXPECT_NEAR(rate / goodput(109), 1, 0.01);
+}
+
+// Even stripes go at the slowest path's pace: three times 25 Gb/s of 175.
+TEST(Model, AnEvenSplitWaitsForTheSlowestPath) {
+  const double rate = throughput(experiment_of({.paths = {100, 50, 25}}), 1 << 20, 8).gbytes_per_s;
+  show("control: even split over 100 + 50 + 25 Gb/s, of their sum", rate / goodput(175), 3 * 25.0 / 175);
+  EXPECT_NEAR(rate / goodput(175), 3 * 25.0 / 175, 0.01);
+}
+
+// Four stripes of 16 KiB carry four announcements and a record where one of 64 KiB carries one announcement.
+TEST(Model, SmallStripesLoseWhatTheyAddToTheWire) {
+  Settings settings;
+  settings.stripe_bytes = 16384;
+  const double whole = throughput(experiment_of({}), 65536, 8).gbytes_per_s;
+  const double small = throughput(experiment_of({}, settings), 65536, 8).gbytes_per_s;
+  const double expected = wire_bytes(65536, 1, 4096) / wire_bytes(65536, 4, 4096);
+  show("control: 64 KiB in stripes of 16 KiB, of whole ones", small / whole, expected);
+  EXPECT_NEAR(small / whole, expected, 0.0005);
+  EXPECT_LT(expected, 0.998);
+}
+
+// More work requests and doorbells before the last byte can leave: a message alone is late by them.
+TEST(Model, SmallStripesMakeASingleMessageLate) {
+  Settings settings;
+  settings.stripe_bytes = 16384;
+  const double late_us = latency(experiment_of({.paths = {400}}, settings), 65536).median_us -
+                         latency(experiment_of({.paths = {400}}), 65536).median_us;
+  EXPECT_GT(late_us, 0.02);
+  EXPECT_LT(late_us, 0.6) << "five work requests and four doorbells are 535 ns of CPU, one and one 115";
+}
+
+}  // namespace
+}  // namespace mesh::model
