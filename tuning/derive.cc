@@ -8,6 +8,10 @@ namespace mesh::tuning {
 
 namespace {
 
+// One queue pair fills a clean direct cable, but where a device or a LAG caps one at 64 % two are too few as soon as their shares
+// are uneven; four cost nothing on a clean link. Halves of a cable each carry half of it and share the four.
+constexpr std::uint32_t kQpsPerCable = 4;
+constexpr std::uint32_t kQpsPerHalf = 2;
 constexpr int kInlineAuto = 220;  // the largest that keeps a mlx5 work request at four 64-byte blocks: 256 - 16 - 16 - 4
 constexpr int kInlineMax = 512;
 constexpr int kSignalIntervalMax = 64;
@@ -41,6 +45,16 @@ std::uint64_t whole_lines(std::int64_t bytes, std::int64_t high) {
   return clamped - clamped % kStripeAlign;
 }
 
+std::uint32_t queue_pairs(const FabricTraits& traits, const Settings& settings) {
+  if (settings.qps != kAuto) return clamp_to(settings.qps, {1, static_cast<int>(kQpsMax)});
+  return traits.rails_per_cable > 1 ? kQpsPerHalf : kQpsPerCable;
+}
+
+std::uint64_t longest_work_request(const FabricTraits& traits) {
+  const std::uint64_t told = traits.message_bytes_max == 0 ? kMessageMax : traits.message_bytes_max;
+  return std::max(told - told % kStripeAlign, std::uint64_t{kStripeAlign});
+}
+
 std::uint32_t inline_limit(const FabricTraits& traits, const Settings& settings) {
   const int wanted = settings.inline_bytes == kAuto ? kInlineAuto : settings.inline_bytes;
   const std::uint32_t asked = clamp_to(wanted, {0, kInlineMax});
@@ -51,7 +65,7 @@ std::uint32_t inline_limit(const FabricTraits& traits, const Settings& settings)
 
 TransferPolicy derive_policy(const FabricTraits& traits, const Settings& settings) noexcept {
   TransferPolicy policy;
-  policy.qps = clamp_to(settings.qps, {1, static_cast<int>(kQpsMax)});
+  policy.qps = queue_pairs(traits, settings);
   policy.inline_bytes = inline_limit(traits, settings);
   policy.slots = ring_size(settings.slots, kSlots);
   policy.rq_depth = within_device(ring_size(settings.rq_depth, kReceiveDepth), traits.qp_wr_max);
@@ -59,13 +73,14 @@ TransferPolicy derive_policy(const FabricTraits& traits, const Settings& setting
   // Room in the send queue comes back only with a signaled completion: at least four of them per queue.
   const std::uint32_t sparsest = std::max(policy.sq_depth / 4, 1u);
   policy.signal_interval = std::min(clamp_to(settings.signal_interval, {1, kSignalIntervalMax}), sparsest);
-  policy.wr_bytes = whole_lines(settings.wr_bytes, kMessageMax);
+  policy.wr_bytes = std::min(whole_lines(settings.wr_bytes, kMessageMax), longest_work_request(traits));
   policy.stripe_bytes = whole_lines(settings.stripe_bytes, kMessageMax);
   policy.express_bytes = static_cast<std::uint64_t>(std::clamp(settings.express_bytes, std::int64_t{0}, kMessageMax));
   // An express message is one work request, and a cap below one work request would never let it go.
   policy.express_bytes = std::min(policy.express_bytes, policy.wr_bytes);
   if (settings.inflight_bytes == kAuto) {
-    policy.inflight_us = kInflightUs;
+    // Halves of a cable each say the whole cable's speed, and an acknowledgement waits behind the bytes of all of them.
+    policy.inflight_us = kInflightUs / std::max(traits.rails_per_cable, 1u);
   } else {
     policy.inflight_bytes = static_cast<std::uint64_t>(std::clamp(settings.inflight_bytes, std::int64_t{0}, kInflightMax));
   }

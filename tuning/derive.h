@@ -7,7 +7,8 @@
 
 namespace mesh::tuning {
 
-// A trait of 0 is not known yet: nothing is limited by it, and the engine lowers the wish to what the device grants.
+// A trait of 0 is not told: nothing is limited by it, and the engine lowers the wish to what the device grants. The software
+// fabric is treated as the hardware it stands for, so that what is tested is what runs.
 TransferPolicy derive_policy(const FabricTraits& traits, const Settings& settings) noexcept;
 
 }  // namespace mesh::tuning

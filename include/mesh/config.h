@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace mesh {
 
@@ -12,7 +13,7 @@ inline constexpr int kAuto = -1;  // "let the plugin choose"
 
 struct Settings {
   // Data path.
-  int qps = 4;                          // NCCL_MESH_QPS: bulk queue pairs per path, 1..32
+  int qps = kAuto;                      // NCCL_MESH_QPS: bulk queue pairs per path, 1..32; auto: by what the rails are
   int signal_interval = 16;             // NCCL_MESH_SIGNAL_INTERVAL: every n-th work request signaled, 1..64
   int threads = kAuto;                  // NCCL_MESH_THREADS: poller threads per NIC, 0..8; auto: 1 where cores are to spare
   int inline_bytes = kAuto;             // NCCL_MESH_INLINE: largest inline message, 0..512; auto: what the device grants up to 220
@@ -23,6 +24,9 @@ struct Settings {
   std::int64_t stripe_bytes = 65536;    // NCCL_MESH_STRIPE_BYTES: smallest stripe; up to this a message stays on one queue pair
   std::int64_t wr_bytes = 524288;       // NCCL_MESH_WR_BYTES: largest work request
   std::int64_t inflight_bytes = kAuto;  // NCCL_MESH_INFLIGHT_BYTES: bytes in flight per path; auto: by the port's speed
+
+  std::string profile;  // NCCL_MESH_PROFILE: file with measured settings; none; empty: the usual places
+  std::string cpus;     // NCCL_MESH_CPUS: "2,4-7", where pollers may run; empty: anywhere allowed
 
   // Finding the way.
   std::string fabric = "rdma";     // NCCL_MESH_FABRIC: rdma | soft:FILE
@@ -43,6 +47,10 @@ struct Settings {
 
   // Diagnostics.
   std::string log_level = "info";  // NCCL_MESH_LOG: none | warn | info | trace, when NCCL gives no logger
+
+  // Not settings, but where they came from.
+  std::vector<std::string> given;           // names of those that the environment sets, by their first name
+  std::vector<std::string> profile_places;  // the usual places of a profile, in the order in which they are looked at
 };
 
 }  // namespace mesh

@@ -4,6 +4,8 @@
 // Thread: any (values). Sizes in bytes, depths in work requests.
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace mesh {
 
@@ -27,10 +29,18 @@ struct TransferPolicy {
   std::uint32_t inflight_us = 0;           // and no more than its port carries in this time, but one work request; 0: no such limit
 };
 
-// What tuning looks at when it derives a policy.
+// What tuning looks at when it derives a policy: the rails of this host, the worst of them where they differ. 0 or empty: not
+// told.
 struct FabricTraits {
-  std::uint32_t inline_bytes_max = 0;  // granted by the device
-  std::uint32_t qp_wr_max = 0;         // device limit on a send queue
+  std::string fabric;                   // "rdma" or "soft"
+  std::vector<std::string> devices;     // in use, sorted
+  std::uint32_t rails = 0;              // ports of these devices, as PCIe functions show them
+  std::uint32_t rails_per_cable = 0;    // most of them that are one port: 2 where a cable is shown once per PCIe half
+  std::uint32_t speed_mbps = 0;         // of the slowest port
+  std::uint32_t mtu = 0;                // smallest path MTU
+  std::uint32_t inline_bytes_max = 0;   // granted by the devices
+  std::uint32_t qp_wr_max = 0;          // device limit on a send queue
+  std::uint32_t message_bytes_max = 0;  // of one work request
 };
 
 }  // namespace mesh

@@ -1,5 +1,7 @@
 #include "src/base/config.h"
 
+#include "src/base/cpu_list.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -56,13 +58,16 @@ bool fabric_text(std::string_view text) {
 }
 bool copy_text(std::string_view text) { return text == "auto" || text == "cma" || text == "cells"; }
 bool family_text(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
+bool cpus_text(std::string_view text) { return read_cpu_list(text).has_value(); }
 bool level_text(std::string_view text) { return text == "none" || text == "warn" || text == "info" || text == "trace"; }
 
 // The one table. Defaults are those of Settings.
 constexpr std::array kTable{
-    Setting{"NCCL_MESH_QPS", "queue pairs", IntField{&Settings::qps, 1, 32},
-            "Bulk queue pairs per path; one more carries small messages. 1 suits a clean direct cable, more help on LAG and ECMP.",
-            "NCCL_IB_QPS_PER_CONNECTION"},
+    Setting{
+        "NCCL_MESH_QPS", "queue pairs", IntField{&Settings::qps, 1, 32, Extra::Auto},
+        "Bulk queue pairs per path; one more carries small messages. auto: 4, or 2 on each PCIe half of a cable; 1 suits a clean "
+        "direct cable, more help on LAG and ECMP.",
+        "NCCL_IB_QPS_PER_CONNECTION"},
     Setting{"NCCL_MESH_SIGNAL_INTERVAL", "work requests", IntField{&Settings::signal_interval, 1, 64},
             "Within a doorbell chain every n-th work request asks for a completion."},
     Setting{"NCCL_MESH_THREADS", "threads per NIC", IntField{&Settings::threads, 0, 8, Extra::Auto},
@@ -83,6 +88,11 @@ constexpr std::array kTable{
             "Largest work request; larger stripes are cut."},
     Setting{"NCCL_MESH_INFLIGHT_BYTES", "bytes", BytesField{&Settings::inflight_bytes, 64 * kKiB, 64 * kGiB, Extra::Auto},
             "Bytes in flight per path, at least NCCL_MESH_WR_BYTES; auto: what the port carries in 4 ms, 8M at most."},
+    Setting{"NCCL_MESH_PROFILE", "", TextField{&Settings::profile, any_text, "a file, or none"},
+            "Measured settings, written by mesh_tune; what is set here goes before them. Unset: the first that is there of "
+            "$XDG_CONFIG_HOME (or ~/.config) /nccl-mesh/profile.json and /etc/nccl-mesh/profile.json."},
+    Setting{"NCCL_MESH_CPUS", "", TextField{&Settings::cpus, cpus_text, "a list of CPUs such as 2,4-7, each below 8192"},
+            "CPUs where poller threads may run; unset: any that this process may use."},
     Setting{"NCCL_MESH_FABRIC", "", TextField{&Settings::fabric, fabric_text, "rdma or soft:FILE"},
             "What lies below: RDMA devices, or the software fabric described by FILE."},
     Setting{"NCCL_MESH_HOST", "", TextField{&Settings::host, host_text, "a host name"},
@@ -275,6 +285,21 @@ void warn_of_unknown(const Environment& environment) {
   }
 }
 
+// A person's own profile goes before the host's. XDG's rules: a relative path there counts as unset.
+std::vector<std::string> profile_places(const Environment& environment) {
+  constexpr const char* kName = "/nccl-mesh/profile.json";
+  const auto path_in = [&](const char* variable) {
+    const auto entry = environment.find(variable);
+    return entry != environment.end() && entry->second.starts_with('/') ? entry->second : std::string();
+  };
+  std::string own = path_in("XDG_CONFIG_HOME");
+  if (own.empty() && !path_in("HOME").empty()) own = path_in("HOME") + "/.config";
+  std::vector<std::string> places;
+  if (!own.empty()) places.push_back(own + kName);
+  places.push_back(std::string("/etc") + kName);
+  return places;
+}
+
 bool contradictory(const Settings& settings) {
   if (settings.inflight_bytes == kAuto || settings.inflight_bytes >= settings.wr_bytes) return false;
   LOG_WARN("NCCL_MESH_INFLIGHT_BYTES {} is below NCCL_MESH_WR_BYTES {}: nothing could be sent; lower the second or raise the first",
@@ -302,10 +327,13 @@ Result<Settings> load_settings(const Environment& environment) {
   bool usable = true;
   for (const Setting& setting : kTable) {
     const Environment::value_type* variable = deciding(setting, environment);
-    if (variable == nullptr || assign(setting, variable->second, settings)) continue;
+    if (variable == nullptr) continue;
+    settings.given.emplace_back(setting.name);
+    if (assign(setting, variable->second, settings)) continue;
     usable = false;
     LOG_WARN("{}: '{}' is not usable; wanted: {}", variable->first, variable->second, range_text(setting));
   }
+  settings.profile_places = profile_places(environment);
   warn_of_unknown(environment);
   if (!usable || contradictory(settings)) return Errc::InvalidArgument;
   return settings;

@@ -3,10 +3,12 @@
 #include "src/base/unique_fd.h"
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <string_view>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace mesh {
@@ -29,6 +31,25 @@ std::optional<long long> read_number(const std::string& path) {
   const auto [end, error] = std::from_chars(line->data(), last, value);
   if (error != std::errc{} || end != last) return std::nullopt;
   return value;
+}
+
+Result<std::string> read_short_file(const std::string& path, std::size_t bytes_max) {
+  // Without O_NONBLOCK a pipe would keep us until somebody writes.
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return errno == ENOENT || errno == ENOTDIR ? Errc::NotFound : Errc::System;
+  struct stat about {};
+  if (::fstat(fd.get(), &about) != 0) return Errc::System;
+  if (!S_ISREG(about.st_mode)) return Errc::InvalidArgument;
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Errc::System;
+    if (got == 0) return text;
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+    if (text.size() > bytes_max) return Errc::Exhausted;
+  }
 }
 
 }  // namespace mesh

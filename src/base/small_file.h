@@ -1,6 +1,9 @@
 #pragma once
-// One-line files as sysfs has them. Thread: any. Bound: the first 4095 bytes.
+// One-line files as sysfs has them, and short ones that people write. Thread: any. Bound: the first 4095 bytes, or as told.
 
+#include <mesh/status.h>
+
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -8,5 +11,8 @@ namespace mesh {
 
 std::optional<std::string> read_first_line(const std::string& path);  // without its newline; none: unreadable
 std::optional<long long> read_number(const std::string& path);        // none: unreadable or not one decimal number
+
+// The whole of a regular file. NotFound: there is none. Exhausted: more than bytes_max. InvalidArgument: a folder, a pipe.
+Result<std::string> read_short_file(const std::string& path, std::size_t bytes_max);
 
 }  // namespace mesh

@@ -20,7 +20,7 @@ Settings loaded(const Environment& environment) {
 TEST(Config, EmptyEnvironmentGivesDefaultsWithoutAWord) {
   const LogCapture log;
   const Settings settings = loaded({});
-  EXPECT_EQ(settings.qps, 4);
+  EXPECT_EQ(settings.qps, kAuto);
   EXPECT_EQ(settings.signal_interval, 16);
   EXPECT_EQ(settings.threads, kAuto);
   EXPECT_EQ(settings.wr_bytes, 524288);
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
     EachKind, ConfigBadValue,
     testing::Values(BadValue{"NCCL_MESH_QPS", "0", "1..32"}, BadValue{"NCCL_MESH_QPS", "33", "1..32"},
                     BadValue{"NCCL_MESH_QPS", "4x", "1..32"}, BadValue{"NCCL_MESH_QPS", " 4", "1..32"},
-                    BadValue{"NCCL_MESH_QPS", "auto", "1..32"}, BadValue{"NCCL_MESH_QPS", "99999999999999999999", "1..32"},
+                    BadValue{"NCCL_MESH_QPS", "many", "1..32 or auto"}, BadValue{"NCCL_MESH_QPS", "99999999999999999999", "1..32"},
                     BadValue{"NCCL_MESH_QPS", "4294967300", "1..32"}, BadValue{"NCCL_MESH_SLOTS", "33", "32..256, a power of two"},
                     BadValue{"NCCL_MESH_SLOTS", "16", "a power of two"}, BadValue{"NCCL_MESH_THREADS", "-2", "0..8 or auto"},
                     BadValue{"NCCL_MESH_INLINE", "513", "0..512 or auto"}, BadValue{"NCCL_MESH_WR_BYTES", "1T", "4K..1G"},
@@ -103,7 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
                     BadValue{"NCCL_MESH_FABRIC", "tcp", "rdma or soft:FILE"},
                     BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"},
                     BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"}, BadValue{"NCCL_MESH_HOST", "a b", "a host name"},
-                    BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
+                    BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"}, BadValue{"NCCL_MESH_CPUS", "1,x", "a list of CPUs"},
+                    BadValue{"NCCL_MESH_CPUS", "3-1", "a list of CPUs"},
                     BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info or trace"},
                     BadValue{"NCCL_SOCKET_FAMILY", "inet", "AF_INET or AF_INET6"}, BadValue{"NCCL_IB_TIMEOUT", "0", "1..31"},
                     BadValue{"NCCL_IB_TC", "0x100", "0..255"}, BadValue{"NCCL_IB_QPS_PER_CONNECTION", "64", "1..32"}));
@@ -127,7 +128,7 @@ TEST(Config, OwnNameGoesBeforeNcclsQpsPerConnection) {
 
 TEST(Config, UnknownNameWarnsOnceWithTheNearestAndDoesNoHarm) {
   const LogCapture log;
-  EXPECT_EQ(loaded({{"NCCL_MESH_QPZ", "9"}, {"NCCL_OTHER", "1"}, {"NCCL_MESHED", "1"}}).qps, 4);
+  EXPECT_EQ(loaded({{"NCCL_MESH_QPZ", "9"}, {"NCCL_OTHER", "1"}, {"NCCL_MESHED", "1"}}).qps, kAuto);
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
   EXPECT_NE(log.all()[0].text.find("NCCL_MESH_QPZ"), std::string::npos);
   EXPECT_NE(log.all()[0].text.find("nearest is NCCL_MESH_QPS"), std::string::npos);
@@ -151,17 +152,33 @@ TEST(Config, DescriptionSaysWhatDiffersAndFromWhere) {
   Settings settings = loaded(environment);
   settings.slots = 128;
   const std::string text = describe_settings(settings, environment);
-  EXPECT_NE(text.find("NCCL_MESH_QPS 2 queue pairs (default 4, from NCCL_IB_QPS_PER_CONNECTION in the environment)"),
+  EXPECT_NE(text.find("NCCL_MESH_QPS 2 queue pairs (default auto, from NCCL_IB_QPS_PER_CONNECTION in the environment)"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("NCCL_MESH_SLOTS 128 requests (default 64, set by the program)"), std::string::npos) << text;
   EXPECT_NE(text.find("NCCL_MESH_WR_BYTES 512K bytes\n"), std::string::npos) << text;
 }
 
+TEST(Config, SettingsKnowWhichOfThemWereGiven) {
+  EXPECT_TRUE(loaded({}).given.empty());
+  const Settings settings = loaded({{"NCCL_IB_QPS_PER_CONNECTION", "2"}, {"NCCL_MESH_INLINE", "auto"}, {"NCCL_MESH_SLOTS", ""}});
+  EXPECT_EQ(settings.given, (std::vector<std::string>{"NCCL_MESH_QPS", "NCCL_MESH_INLINE"}));
+}
+
+TEST(Config, AProfileIsLookedForAtHomeThenInEtc) {
+  const std::string etc = "/etc/nccl-mesh/profile.json";
+  using Places = std::vector<std::string>;
+  EXPECT_EQ(loaded({}).profile_places, Places{etc});
+  EXPECT_EQ(loaded({{"HOME", "/home/x"}}).profile_places, (Places{"/home/x/.config/nccl-mesh/profile.json", etc}));
+  EXPECT_EQ(loaded({{"HOME", "/home/x"}, {"XDG_CONFIG_HOME", "/cfg"}}).profile_places,
+            (Places{"/cfg/nccl-mesh/profile.json", etc}));
+  EXPECT_EQ(loaded({{"HOME", ""}, {"XDG_CONFIG_HOME", "cfg"}}).profile_places, Places{etc});
+}
+
 TEST(Config, LogHasOneLinePerSetting) {
   const LogCapture log;
   log_settings(Settings{});
-  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 25) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 27) << log.joined();
 }
 
 TEST(Config, MarkdownNamesEverySettingWithItsRange) {
@@ -170,7 +187,7 @@ TEST(Config, MarkdownNamesEverySettingWithItsRange) {
   EXPECT_NE(text.find("Unset: `NCCL_IB_QPS_PER_CONNECTION`."), std::string::npos) << text;
   std::size_t rows = 0;
   for (std::size_t at = text.find("\n| `"); at != std::string::npos; at = text.find("\n| `", at + 1)) ++rows;
-  EXPECT_EQ(rows, 25u);
+  EXPECT_EQ(rows, 27u);
 }
 
 TEST(Config, ProcessEnvironmentIsRead) {

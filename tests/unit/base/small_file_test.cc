@@ -30,6 +30,16 @@ TEST(SmallFile, NumberIsTheWholeLine) {
   EXPECT_EQ(read_number(file_with("")), std::nullopt);
 }
 
+TEST(SmallFile, ShortFileComesWholeOrNotAtAll) {
+  EXPECT_EQ(*read_short_file(file_with("a\nb\n"), 4), "a\nb\n");
+  EXPECT_EQ(*read_short_file(file_with(""), 4), "");
+  EXPECT_EQ(*read_short_file(file_with(std::string(100'000, 'x')), 100'000), std::string(100'000, 'x'));
+  EXPECT_EQ(read_short_file(file_with("abcde"), 4).code(), Errc::Exhausted);
+  EXPECT_EQ(read_short_file("/nonexistent/file", 4).code(), Errc::NotFound);
+  EXPECT_EQ(read_short_file("/dev/null/file", 4).code(), Errc::NotFound);
+  EXPECT_EQ(read_short_file("/proc", 4).code(), Errc::InvalidArgument);
+}
+
 TEST(Random, IdsDiffer) {
   std::set<std::array<std::uint8_t, 16>> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(random_id());

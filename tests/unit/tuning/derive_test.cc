@@ -54,7 +54,7 @@ TEST(DerivePolicy, EverySettingReachesThePolicy) {
 
 TEST(DerivePolicy, QpsStayWithinOneAndTheMost) {
   Settings settings;
-  settings.qps = 0;
+  settings.qps = -7;
   EXPECT_EQ(derive_from(settings).qps, 1u);
   settings.qps = 33;
   EXPECT_EQ(derive_from(settings).qps, 32u);
@@ -71,6 +71,39 @@ TEST(DerivePolicy, InlineIsAtMostWhatTheDeviceGrants) {
   EXPECT_EQ(derive_policy(traits, settings).inline_bytes, 32u);
   settings.inline_bytes = 0;
   EXPECT_EQ(derive_policy(traits, settings).inline_bytes, 0u);
+}
+
+TEST(DerivePolicy, HalvesOfACableShareItsQueuePairs) {
+  FabricTraits traits;
+  traits.rails_per_cable = 1;
+  EXPECT_EQ(derive_policy(traits, Settings{}).qps, 4u);
+  traits.rails_per_cable = 2;
+  EXPECT_EQ(derive_policy(traits, Settings{}).qps, 2u);
+  Settings settings;
+  settings.qps = 8;
+  EXPECT_EQ(derive_policy(traits, settings).qps, 8u) << "what the user says holds";
+}
+
+TEST(DerivePolicy, HalvesOfACableShareItsBytesInFlight) {
+  FabricTraits traits;
+  traits.rails_per_cable = 2;
+  EXPECT_EQ(derive_policy(traits, Settings{}).inflight_us, 2000u);
+  Settings settings;
+  settings.inflight_bytes = 1 << 20;
+  EXPECT_EQ(derive_policy(traits, settings).inflight_us, 0u);
+  EXPECT_EQ(derive_policy(traits, settings).inflight_bytes, 1u << 20);
+}
+
+TEST(DerivePolicy, NoWorkRequestIsLongerThanThePortTakes) {
+  FabricTraits traits;
+  traits.message_bytes_max = 5000;
+  Settings settings;
+  settings.express_bytes = 1 << 20;
+  const TransferPolicy policy = derive_policy(traits, settings);
+  EXPECT_EQ(policy.wr_bytes, 4992u);
+  EXPECT_EQ(policy.express_bytes, 4992u);
+  traits.message_bytes_max = 1;
+  EXPECT_EQ(derive_policy(traits, settings).wr_bytes, 128u);
 }
 
 TEST(DerivePolicy, DepthsStayWithinTheDeviceAndPowersOfTwo) {
