@@ -1,6 +1,7 @@
 #include "engine/engine_impl.h"
 
 #include "engine/path_choice.h"
+#include "src/base/cpu_list.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/topo/host_topology.h"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <bit>
 #include <csignal>
+#include <optional>
 
 namespace mesh {
 
@@ -28,9 +30,10 @@ constexpr int kManualRounds = 20'000;                   // a manual clock may st
 constexpr std::uint32_t kRqDepthMin = 16;
 constexpr int kCoresToSpare = 8;  // fewer, and a spinning poller would take a core from the job
 
-// A poller pays only where a core is left for it beside NCCL's own threads.
+// A poller pays only where a core is left for it beside NCCL's own threads; who names CPUs for it says that there is.
 int poller_threads(const Settings& settings, const topo::HostTopology& host) {
   if (settings.threads != kAuto) return settings.threads;
+  if (!settings.cpus.empty()) return 1;
   return host.usable_cores() >= kCoresToSpare ? 1 : 0;
 }
 }  // namespace
@@ -52,13 +55,28 @@ Status EngineImpl::start() {
   if (!plane.ok()) return plane.status();
   plane_ = std::move(*plane);
   if (options_.threading == Threading::Manual) return {};
-  const topo::HostTopology host = topo::read_host_topology();
-  pollers_.configure(poller_threads(settings_, host), host);
+  if (const Status configured = configure_pollers(); !configured.ok()) return configured;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { control_thread(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+Status EngineImpl::configure_pollers() {
+  topo::HostTopology host = topo::read_host_topology();
+  const int threads = poller_threads(settings_, host);
+  if (!settings_.cpus.empty()) {
+    const std::optional<std::vector<int>> wanted = read_cpu_list(settings_.cpus);
+    const std::vector<int> allowed = host.allowed_on(-1);
+    if (!wanted || !topo::restrict_cpus(host, *wanted).ok()) {
+      LOG_WARN("NCCL_MESH_CPUS: this process may not run on any of '{}'; wanted: some of {}", settings_.cpus,
+               fmt::join(allowed, ","));
+      return Errc::InvalidArgument;
+    }
+  }
+  pollers_.configure(threads, host);
   return {};
 }
 

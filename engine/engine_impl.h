@@ -50,6 +50,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void begin_close(Context& context);
   bool all_said_close(Context& context) const;
   void reap_contexts();
+  Status configure_pollers();
   void fit_to_device(const verbs::Rail& rail);
   void destroy_context(Context& context);
 

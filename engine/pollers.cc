@@ -21,8 +21,10 @@ Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(
   if (claim.ok()) {
     claim_ = std::move(*claim);
     cpus_ = {claim_.cpu};
+    LOG_INFO("poller of {} on CPU {}", name_, claim_.cpu);
   } else {
     cpus_ = host.allowed_on(rail.info.numa_node);
+    LOG_INFO("poller of {}: pollers have every CPU that it may use, so it shares {}", name_, fmt::join(cpus_, ","));
   }
   // Signals belong to the application's threads.
   sigset_t all, before;

@@ -72,6 +72,13 @@ Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node) {
   return Errc::Exhausted;
 }
 
+Status restrict_cpus(HostTopology& host, std::span<const int> cpus) {
+  const auto stays = [&](const Cpu& cpu) { return cpu.allowed && std::find(cpus.begin(), cpus.end(), cpu.index) != cpus.end(); };
+  if (std::none_of(host.cpus.begin(), host.cpus.end(), stays)) return Errc::NotFound;
+  for (Cpu& cpu : host.cpus) cpu.allowed = stays(cpu);
+  return {};
+}
+
 Status pin_this_thread(std::span<const int> cpus) {
   const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax), [](cpu_set_t* raw) { CPU_FREE(raw); });
   if (!set) return Errc::System;

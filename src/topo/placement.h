@@ -30,6 +30,9 @@ struct CpuClaim {
 // The first CPU in poller_cpus that nobody has claimed. Exhausted: all are; then better not pin to a single one.
 Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node);
 
+// Leaves only the CPUs of the list allowed. NotFound: none of them was; nothing is changed.
+Status restrict_cpus(HostTopology& host, std::span<const int> cpus);
+
 // System: the kernel refused (say, the cpuset shrank meanwhile); one INFO line said so and nothing changed.
 Status pin_this_thread(std::span<const int> cpus);
 

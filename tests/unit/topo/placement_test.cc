@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <thread>
 #include <vector>
 
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace mesh::topo {
 namespace {
@@ -74,6 +78,42 @@ TEST(Placement, ACoreIsClaimedOnceUntilGivenBack) {
   const Result<CpuClaim> again = claim_cpu(host, 0);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->cpu, 8001);
+}
+
+// Two processes of one host, as two ranks are; the second one dies without a word.
+TEST(Placement, AnotherProcessKeepsACoreUntilItsEnd) {
+  std::vector<Cpu> cpus;
+  for (int i = 8101; i < 8103; ++i) cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = 0, .allowed = true});
+  const HostTopology host = host_of(cpus);
+  std::array<int, 2> answer{};
+  ASSERT_EQ(::pipe(answer.data()), 0);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    const Result<CpuClaim> claim = claim_cpu(host, 0);
+    const int taken = claim.ok() ? claim->cpu : -1;
+    if (::write(answer[1], &taken, sizeof(taken)) != sizeof(taken)) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ASSERT_GT(other, 0);
+  int taken = 0;
+  EXPECT_EQ(::read(answer[0], &taken, sizeof(taken)), static_cast<ssize_t>(sizeof(taken)));
+  EXPECT_EQ(taken, 8102);
+  EXPECT_EQ(claim_cpu(host, 0)->cpu, 8101);
+  ::kill(other, SIGKILL);
+  EXPECT_EQ(::waitpid(other, nullptr, 0), other);
+  EXPECT_EQ(claim_cpu(host, 0)->cpu, 8102) << "a killed process leaves nothing behind";
+  ::close(answer[0]);
+  ::close(answer[1]);
+}
+
+TEST(Placement, AListOfCpusNarrowsTheChoice) {
+  HostTopology host = two_nodes();
+  host.cpus[5].allowed = false;
+  EXPECT_TRUE(restrict_cpus(host, Cpus{1, 3, 5, 99}).ok());
+  EXPECT_EQ(poller_cpus(host, 0), (Cpus{1, 3}));
+  EXPECT_EQ(host.usable_cores(), 2);
+  EXPECT_EQ(restrict_cpus(host, Cpus{0, 5}).code(), Errc::NotFound) << "neither is allowed";
+  EXPECT_EQ(poller_cpus(host, 0), (Cpus{1, 3}));
 }
 
 TEST(Placement, PinsOnlyTheCallingThread) {
