@@ -5,6 +5,7 @@
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/topo/host_topology.h"
+#include "src/verbs/rail_traits.h"
 
 #include <pthread.h>
 #include <algorithm>
@@ -45,6 +46,7 @@ Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
+  if (options_.choose_policy) options_.policy = options_.choose_policy(verbs::traits_of(*options_.provider, rails_));
   for (const verbs::Rail& rail : rails_) {
     rail_infos_.push_back(rail.info);
     fit_to_device(rail);

@@ -48,6 +48,8 @@ enum class Threading : std::uint8_t {
 struct EngineOptions {
   Settings settings;
   TransferPolicy policy;
+  // Asked once, when the rails are known, in the place of `policy`; none: `policy` it is.
+  std::function<TransferPolicy(const FabricTraits&)> choose_policy;
   verbs::Provider* provider = nullptr;                          // outlives the engine
   const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: wall clock
   Threading threading = Threading::Own;

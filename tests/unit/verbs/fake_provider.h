@@ -32,6 +32,7 @@ class FakeProvider : public Provider {
   int open_now = 0;
   int destroyed = 0;
   int destroy_answer = 0;
+  std::uint32_t inline_bytes_max = 1024;
 
   const char* fabric() const noexcept override { return "fake"; }
   std::string host_name() const override { return "host-a"; }
@@ -80,7 +81,11 @@ class FakeProvider : public Provider {
   int dereg_mr(ibv_mr*) override { return destroy(); }
   ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
   int destroy_cq(ibv_cq*) override { return destroy(); }
-  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
+  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr* attr) override {
+    if (attr->cap.max_inline_data <= inline_bytes_max) return &qp_;
+    errno = EINVAL;
+    return nullptr;
+  }
   int modify_qp(ibv_qp*, ibv_qp_attr*, int) override { return 0; }
   int destroy_qp(ibv_qp*) override { return destroy(); }
 

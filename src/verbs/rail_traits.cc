@@ -1,0 +1,58 @@
+#include "src/verbs/rail_traits.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace mesh::verbs {
+
+namespace {
+
+// The largest setting, the largest that keeps a mlx5 work request at four blocks, and what other devices are known to take.
+constexpr std::array<std::uint32_t, 5> kInlineTried{512, 220, 128, 96, 64};
+
+// 0 as an answer means "not told", and the engine finds out for itself.
+std::uint32_t lower_known(std::uint32_t a, std::uint32_t b) {
+  if (a == 0 || b == 0) return std::max(a, b);
+  return std::min(a, b);
+}
+
+std::uint32_t inline_bytes_of(Provider& provider, const Rail& rail) {
+  const PdHandle pd(provider, provider.alloc_pd(rail.context.get()));
+  const CqHandle cq(provider, pd ? provider.create_cq(rail.context.get(), 16) : nullptr);
+  if (!cq) return 0;
+  for (const std::uint32_t tried : kInlineTried) {
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = tried};
+    const QpHandle qp(provider, provider.create_qp(pd.get(), &attr));
+    if (qp && attr.cap.max_inline_data > 0) return attr.cap.max_inline_data;
+  }
+  return 0;
+}
+
+bool same_port(const Rail& a, const Rail& b) { return a.info.guid == b.info.guid && a.info.port == b.info.port; }
+
+}  // namespace
+
+FabricTraits traits_of(Provider& provider, std::span<const Rail> rails) {
+  FabricTraits traits;
+  traits.fabric = provider.fabric();
+  traits.rails = static_cast<std::uint32_t>(rails.size());
+  for (const Rail& rail : rails) {
+    traits.devices.push_back(rail.info.device);
+    const auto halves = std::count_if(rails.begin(), rails.end(), [&](const Rail& other) { return same_port(rail, other); });
+    traits.rails_per_cable = std::max(traits.rails_per_cable, static_cast<std::uint32_t>(halves));
+    traits.speed_mbps = lower_known(traits.speed_mbps, rail.info.speed_mbps);
+    traits.mtu = lower_known(traits.mtu, rail.info.mtu);
+    traits.inline_bytes_max = lower_known(traits.inline_bytes_max, inline_bytes_of(provider, rail));
+    traits.qp_wr_max = lower_known(traits.qp_wr_max, static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0)));
+    traits.message_bytes_max = lower_known(traits.message_bytes_max, rail.message_bytes_max);
+  }
+  std::sort(traits.devices.begin(), traits.devices.end());
+  traits.devices.erase(std::unique(traits.devices.begin(), traits.devices.end()), traits.devices.end());
+  return traits;
+}
+
+}  // namespace mesh::verbs

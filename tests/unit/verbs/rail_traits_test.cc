@@ -1,0 +1,84 @@
+#include "src/verbs/rail_traits.h"
+
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mesh::verbs {
+namespace {
+
+using testkit::FakeProvider;
+
+Rail rail_of(FakeProvider& provider, const std::string& device, std::uint64_t guid) {
+  Rail rail;
+  rail.context = ContextHandle(provider, provider.open_device(device));
+  rail.info.device = device;
+  rail.info.guid = guid;
+  rail.info.speed_mbps = 200'000;
+  rail.info.mtu = 4096;
+  rail.qp_wr_max = 8192;
+  rail.message_bytes_max = 1u << 30;
+  return rail;
+}
+
+struct Host {
+  FakeProvider provider;
+  std::vector<Rail> rails;
+  explicit Host(const std::vector<std::uint64_t>& guids) {
+    for (std::size_t i = 0; i < guids.size(); ++i)
+      provider.fakes.push_back({.entry = {.name = fmt::format("d{}", i), .pci_path = {}}, .ports = {}});
+    for (std::size_t i = 0; i < guids.size(); ++i) rails.push_back(rail_of(provider, fmt::format("d{}", i), guids[i]));
+  }
+};
+
+TEST(RailTraits, AreThoseOfTheWorstRail) {
+  Host host({1, 2});
+  host.rails[1].info.speed_mbps = 100'000;
+  host.rails[0].info.mtu = 1024;
+  host.rails[1].qp_wr_max = 64;
+  host.rails[0].message_bytes_max = 1u << 20;
+  const FabricTraits traits = traits_of(host.provider, host.rails);
+  EXPECT_EQ(traits.fabric, "fake");
+  EXPECT_EQ(traits.devices, (std::vector<std::string>{"d0", "d1"}));
+  EXPECT_EQ(traits.rails, 2u);
+  EXPECT_EQ(traits.speed_mbps, 100'000u);
+  EXPECT_EQ(traits.mtu, 1024u);
+  EXPECT_EQ(traits.qp_wr_max, 64u);
+  EXPECT_EQ(traits.message_bytes_max, 1u << 20);
+}
+
+TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
+  Host host({1, 2});
+  host.rails[0].info.speed_mbps = 0;
+  host.rails[1].qp_wr_max = -1;
+  const FabricTraits traits = traits_of(host.provider, host.rails);
+  EXPECT_EQ(traits.speed_mbps, 200'000u);
+  EXPECT_EQ(traits.qp_wr_max, 8192u);
+}
+
+TEST(RailTraits, HalvesOfACableAreRailsWithOneGuidAndPort) {
+  Host cables({1, 2}), halves({1, 1, 2}), ports({1, 1});
+  ports.rails[1].info.port = 2;
+  EXPECT_EQ(traits_of(cables.provider, cables.rails).rails_per_cable, 1u);
+  EXPECT_EQ(traits_of(halves.provider, halves.rails).rails_per_cable, 2u);
+  EXPECT_EQ(traits_of(ports.provider, ports.rails).rails_per_cable, 1u);
+}
+
+TEST(RailTraits, InlineIsFoundByTryingAndNothingIsLeftBehind) {
+  struct Case {
+    std::uint32_t device, found;
+  };
+  for (const Case& each : {Case{1024, 512}, Case{512, 512}, Case{511, 220}, Case{101, 96}, Case{64, 64}, Case{63, 0}}) {
+    Host host({1});
+    host.provider.inline_bytes_max = each.device;
+    EXPECT_EQ(traits_of(host.provider, host.rails).inline_bytes_max, each.found) << each.device;
+    EXPECT_EQ(host.provider.destroyed, each.found == 0 ? 2 : 3) << "queue pair, completion queue, protection domain";
+  }
+}
+
+}  // namespace
+}  // namespace mesh::verbs
