@@ -1,11 +1,11 @@
 #include "plugin/registry.h"
 
 #include "plugin/logger.h"
+#include "plugin/policy_choice.h"
 #include "plugin/provider.h"
 #include "src/base/config.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
-#include "tuning/derive.h"
 
 #include <new>
 #include <utility>
@@ -87,8 +87,10 @@ Status Registry::make_engine() {
 
   EngineOptions options;
   options.settings = *settings;
-  // No trait is known before the devices are open; the engine lowers the wishes to what each of them grants.
-  options.policy = tuning::derive_policy({}, *settings);
+  Result<ProfileChoice> profile = load_profile(*settings);
+  if (!profile.ok()) return profile.status();
+  // Asked when the devices are open, for the rules look at what these are.
+  options.choose_policy = [&](const FabricTraits& traits) { return choose_policy(*settings, *profile, traits); };
   options.provider = provider->get();
   Result<std::unique_ptr<Engine>> engine = Engine::open(options);
   if (!engine.ok()) return engine.status();

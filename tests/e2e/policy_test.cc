@@ -1,0 +1,130 @@
+// What decides the policy of a real run: settings, a profile, the default; and where pollers run. Seen in the plugin's own lines.
+#include "perf/driver/plugin_log.h"
+#include "tests/e2e/line.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+#include <string>
+
+#include <sched.h>
+#include <unistd.h>
+
+namespace mesh::e2e {
+namespace {
+
+constexpr const char* kOnlySoft = "its profile is of the software fabric";
+
+const Scenario kOneMessage("one_message", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Line line(peer, *communicator, {.bytes = 4096});
+  transfer(line, {.bytes = 4096});
+  peer.barrier();
+  line.close();
+});
+
+const Scenario kNoPlugin("no_plugin", [](Peer& peer) {
+  const auto api = peer.load();
+  void* context = nullptr;
+  require(api->init(1, &context) != driver::kNetSuccess, "init took it");
+});
+
+// Of pair.json, as its ports tell themselves.
+std::string profile_file(const std::string& settings, const std::string& speed = "100000") {
+  std::string path = testing::TempDir() + "mesh_e2e_profile_" + std::to_string(::getpid()) + ".json";
+  std::ofstream(path) << R"({"format": "nccl-mesh-profile", "version": 1, "measured": {"kind": "soft", "when": "today", )"
+                      << R"("how": "by hand", "label": "a test", "devices": ["mesh0"], "rails": 1, "mtu": 4096, "speed_mbps": )"
+                      << speed << R"(}, "settings": )" << settings << "}";
+  return path;
+}
+
+RunOptions with(std::vector<std::pair<std::string, std::string>> environment) {
+  return {.software_only = kOnlySoft, .environment = std::move(environment)};
+}
+
+TEST(Policy, WithoutAProfileTheDefaultsHold) {
+  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", "none"}}), "per path 1 express + 4 bulk queue pairs");
+}
+
+TEST(Policy, AProfileChangesWhatThePluginDoes) {
+  const std::string file = profile_file(R"({"qps": 2, "express_bytes": 2048})");
+  const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}));
+  expect_success(ranks);
+  for (const RankEnd& rank : ranks) {
+    EXPECT_NE(rank.output.find("per path 1 express + 2 bulk queue pairs"), std::string::npos) << rank.output;
+    EXPECT_NE(rank.output.find("express to 2048 B"), std::string::npos) << rank.output;
+    EXPECT_NE(rank.output.find("policy: qps 2 (profile), signal_interval 16 (default)"), std::string::npos) << rank.output;
+  }
+}
+
+TEST(Policy, AnExplicitSettingBeatsTheProfile) {
+  const std::string file = profile_file(R"({"qps": 2, "express_bytes": 2048})");
+  const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}, {"NCCL_MESH_QPS", "3"}}));
+  expect_success(ranks);
+  for (const RankEnd& rank : ranks) {
+    EXPECT_NE(rank.output.find("per path 1 express + 3 bulk queue pairs"), std::string::npos) << rank.output;
+    EXPECT_NE(rank.output.find("express to 2048 B"), std::string::npos) << "the profile's others still hold\n" << rank.output;
+    EXPECT_NE(rank.output.find("qps 3 (set)"), std::string::npos) << rank.output;
+  }
+}
+
+TEST(Policy, AProfileOfOtherRailsIsIgnoredWithALine) {
+  const std::string file = profile_file(R"({"qps": 2})", "40000");
+  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}), "is ignored: it was measured at 40000 Mb/s");
+  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}), "per path 1 express + 4 bulk queue pairs");
+}
+
+TEST(Policy, ABadProfileOrNoneStopsTheStartWithALine) {
+  const std::string file = profile_file(R"({"qps": 64})");
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", file}}), file + ": settings.qps is 64; wanted: 1..32");
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", "/nonexistent.json"}}), "/nonexistent.json: there is no such file");
+}
+
+std::string poller_line(const RankEnd& rank) {
+  const std::size_t at = rank.output.find("poller of mesh0:1");
+  return at == std::string::npos ? "" : rank.output.substr(at, rank.output.find('\n', at) - at);
+}
+
+// Two processes of one machine stand for two jobs on one host here.
+TEST(Policy, PollersOfTwoProcessesTakeDifferentCores) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
+  const auto ranks =
+      run(kOneMessage, {.software_only = "it needs two processes on one host", .environment = {{"NCCL_MESH_THREADS", "1"}}});
+  expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
+  EXPECT_NE(poller_line(ranks.at(0)).find("on CPU"), std::string::npos) << ranks[0].output;
+  EXPECT_NE(poller_line(ranks.at(1)).find("on CPU"), std::string::npos) << ranks[1].output;
+  EXPECT_NE(poller_line(ranks[0]), poller_line(ranks[1]));
+}
+
+TEST(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  std::size_t cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  // Naming CPUs is asking for a poller, however few there are.
+  const auto ranks = run(kOneMessage, with({{"NCCL_MESH_CPUS", std::to_string(cpu)}}));
+  expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
+  const std::string own = "on CPU " + std::to_string(cpu);
+  const std::string shared = "so it shares " + std::to_string(cpu);
+  int owners = 0, sharers = 0;
+  for (const RankEnd& rank : ranks) {
+    owners += poller_line(rank).find(own) != std::string::npos ? 1 : 0;
+    sharers += poller_line(rank).find(shared) != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(owners, 1);
+  EXPECT_EQ(sharers, 1);
+}
+
+TEST(Policy, CpusThatAreNotOursStopTheStartWithALine) {
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "8191"}}), "NCCL_MESH_CPUS: this process may not run on any of '8191'");
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "1-"}}), "NCCL_MESH_CPUS: '1-' is not usable");
+}
+
+}  // namespace
+}  // namespace mesh::e2e

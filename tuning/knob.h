@@ -1,0 +1,48 @@
+#pragma once
+// The settings that a measurement may choose: one table with their names, ranges and places in Settings.
+// Thread: any (values). Ranges are those of src/base/config.cc; a test compares them.
+
+#include <mesh/config.h>
+#include <mesh/policy.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mesh::tuning {
+
+enum class Knob : std::uint8_t { Qps, SignalInterval, InlineBytes, ExpressBytes, StripeBytes, WrBytes, InflightBytes };
+inline constexpr std::size_t kKnobCount = 7;
+
+struct KnobInfo {
+  Knob knob;
+  const char* key;      // in a profile
+  const char* setting;  // in the environment
+  std::int64_t min, max;
+  std::int64_t multiple;  // of which a value must be one
+};
+const std::array<KnobInfo, kKnobCount>& knob_table() noexcept;
+const KnobInfo& info(Knob knob) noexcept;
+std::optional<Knob> find_knob(std::string_view key) noexcept;
+
+// A value for each, or none.
+class KnobValues {
+ public:
+  const std::optional<std::int64_t>& operator[](Knob knob) const noexcept { return values_[static_cast<std::size_t>(knob)]; }
+  std::optional<std::int64_t>& operator[](Knob knob) noexcept { return values_[static_cast<std::size_t>(knob)]; }
+  bool operator==(const KnobValues&) const = default;
+
+ private:
+  std::array<std::optional<std::int64_t>, kKnobCount> values_;
+};
+
+bool in_range(const KnobInfo& knob, std::int64_t value) noexcept;
+std::string range_text(const KnobInfo& knob);  // "128..1073741824, a multiple of 128"
+
+void set_value(Settings& settings, Knob knob, std::int64_t value) noexcept;
+std::int64_t value_of(const TransferPolicy& policy, Knob knob) noexcept;
+
+}  // namespace mesh::tuning

@@ -1,0 +1,225 @@
+#include "tuning/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace mesh::tuning {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDepthMax = 8;
+constexpr std::size_t kTextMax = 1024;
+constexpr std::size_t kDevicesMax = 64;
+constexpr std::int64_t kMbpsMax = 100'000'000;
+
+// A value shown in a line: short, whatever it is.
+std::string shown(const Json& value) {
+  constexpr std::size_t kShown = 60;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kShown) text = text.substr(0, kShown) + "...";
+  return text;
+}
+
+// Walks the document with the name of where it is; the first complaint stays.
+class Reader {
+ public:
+  const std::string& why() const noexcept { return why_; }
+  bool ok() const noexcept { return why_.empty(); }
+  void complain(std::string what) {
+    if (why_.empty()) why_ = std::move(what);
+  }
+
+  // Whether this is an object with none but these keys.
+  bool object(const Json& value, const std::string& where, std::initializer_list<const char*> keys) {
+    if (!value.is_object()) complain(fmt::format("{} is {}; wanted: an object", where, shown(value)));
+    if (!value.is_object()) return false;
+    for (const auto& [key, unused] : value.items()) {
+      const bool known = std::any_of(keys.begin(), keys.end(), [&key = key](const char* each) { return key == each; });
+      if (!known) complain(fmt::format("{} has the unknown key \"{}\"; wanted: {}", where, key, fmt::join(keys, ", ")));
+    }
+    return ok();
+  }
+
+  // The member, or null with a complaint.
+  const Json* member(const Json& object, const std::string& where, const char* key) {
+    const auto found = object.find(key);
+    if (found != object.end()) return &*found;
+    complain(fmt::format("{}.{} is missing", where, key));
+    return nullptr;
+  }
+
+  std::string text(const Json& object, const std::string& where, const char* key) {
+    const Json* const value = member(object, where, key);
+    if (value == nullptr) return {};
+    if (value->is_string() && value->get_ref<const std::string&>().size() <= kTextMax) return value->get<std::string>();
+    complain(fmt::format("{}.{} is {}; wanted: up to {} characters", where, key, shown(*value), kTextMax));
+    return {};
+  }
+
+  std::int64_t integer(const Json& value, const std::string& where, const KnobInfo& range) {
+    const bool whole = value.is_number_integer();
+    const bool huge =
+        value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    if (whole && !huge && in_range(range, value.get<std::int64_t>())) return value.get<std::int64_t>();
+    complain(fmt::format("{} is {}; wanted: {}", where, shown(value), range_text(range)));
+    return range.min;
+  }
+
+  std::int64_t integer(const Json& object, const std::string& where, const char* key, std::pair<std::int64_t, std::int64_t> range) {
+    const Json* const value = member(object, where, key);
+    if (value == nullptr) return range.first;
+    return integer(*value, fmt::format("{}.{}", where, key), {{}, key, "", range.first, range.second, 1});
+  }
+
+  double positive(const Json& object, const std::string& where, const char* key) {
+    const Json* const value = member(object, where, key);
+    if (value == nullptr) return 0;
+    if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() >= 0) return value->get<double>();
+    complain(fmt::format("{}.{} is {}; wanted: a number of 0 or more", where, key, shown(*value)));
+    return 0;
+  }
+
+ private:
+  std::string why_;
+};
+
+Measured read_measured(Reader& reader, const Json& json) {
+  const std::string where = "measured";
+  Measured measured;
+  if (!reader.object(json, where, {"kind", "when", "how", "label", "devices", "rails", "speed_mbps", "mtu"})) return measured;
+  const std::string kind = reader.text(json, where, "kind");
+  bool known = false;
+  for (const Ground ground : {Ground::Model, Ground::Soft, Ground::Rdma}) {
+    if (kind != ground_name(ground)) continue;
+    measured.ground = ground;
+    known = true;
+  }
+  if (!known) reader.complain(fmt::format("measured.kind is \"{}\"; wanted: model, soft or rdma", kind));
+  measured.when = reader.text(json, where, "when");
+  measured.how = reader.text(json, where, "how");
+  measured.label = reader.text(json, where, "label");
+  measured.rails = static_cast<std::uint32_t>(reader.integer(json, where, "rails", {1, 64}));
+  measured.speed_mbps = static_cast<std::uint32_t>(reader.integer(json, where, "speed_mbps", {0, kMbpsMax}));
+  measured.mtu = static_cast<std::uint32_t>(reader.integer(json, where, "mtu", {0, 65536}));
+  const Json* const devices = reader.member(json, where, "devices");
+  if (devices == nullptr) return measured;
+  bool names = devices->is_array() && devices->size() <= kDevicesMax;
+  for (const Json& device : names ? *devices : Json::array()) {
+    names = names && device.is_string() && device.get_ref<const std::string&>().size() <= kTextMax;
+    if (names) measured.devices.push_back(device.get<std::string>());
+  }
+  if (!names) reader.complain(fmt::format("measured.devices is {}; wanted: up to {} names", shown(*devices), kDevicesMax));
+  return measured;
+}
+
+KnobValues read_settings(Reader& reader, const Json& json) {
+  KnobValues values;
+  if (!json.is_object()) reader.complain(fmt::format("settings is {}; wanted: an object", shown(json)));
+  if (!json.is_object()) return values;
+  for (const auto& [key, value] : json.items()) {
+    const std::optional<Knob> knob = find_knob(key);
+    if (knob) values[*knob] = reader.integer(value, "settings." + key, info(*knob));
+    if (knob) continue;
+    std::string known;
+    for (const KnobInfo& each : knob_table()) known += fmt::format("{}{}", known.empty() ? "" : ", ", each.key);
+    reader.complain(fmt::format("settings has the unknown key \"{}\"; wanted: {}", key, known));
+  }
+  const auto &inflight = values[Knob::InflightBytes], &request = values[Knob::WrBytes];
+  if (inflight && request && *inflight < *request)
+    reader.complain(fmt::format("settings.inflight_bytes is {}; wanted: at least wr_bytes, {}", *inflight, *request));
+  return values;
+}
+
+std::vector<SizeClass> read_sizes(Reader& reader, const Json& json) {
+  std::vector<SizeClass> sizes;
+  if (!json.is_array() || json.size() > kSizesMax) {
+    reader.complain(fmt::format("sizes is {}; wanted: a list of up to {} size classes", shown(json), kSizesMax));
+    return sizes;
+  }
+  for (const Json& entry : json) {
+    const std::string where = fmt::format("sizes[{}]", sizes.size());
+    SizeClass& size = sizes.emplace_back();
+    if (!reader.object(entry, where, {"bytes", "figure", "default_us", "tuned_us", "spread"})) return sizes;
+    size.bytes = static_cast<std::uint64_t>(reader.integer(entry, where, "bytes", {0, std::int64_t{1} << 40}));
+    size.figure = reader.text(entry, where, "figure");
+    size.default_us = reader.positive(entry, where, "default_us");
+    size.tuned_us = reader.positive(entry, where, "tuned_us");
+    size.spread = reader.positive(entry, where, "spread");
+  }
+  return sizes;
+}
+
+void read_document(Reader& reader, const Json& root, Profile& profile) {
+  if (!root.is_object()) return reader.complain("it is no JSON object");
+  const std::string format = reader.text(root, "the file", "format");
+  if (format != kProfileFormat) return reader.complain(fmt::format("format is \"{}\"; wanted: \"{}\"", format, kProfileFormat));
+  // Before the keys: a later version may have others.
+  const auto version = reader.integer(root, "the file", "version", {1, std::numeric_limits<int>::max()});
+  if (!reader.ok()) return;
+  if (version != kProfileVersion) return reader.complain(fmt::format("version is {}; wanted: {}", version, kProfileVersion));
+  if (!reader.object(root, "the file", {"format", "version", "measured", "settings", "sizes"})) return;
+  if (const Json* const measured = reader.member(root, "the file", "measured")) profile.measured = read_measured(reader, *measured);
+  if (const Json* const settings = reader.member(root, "the file", "settings")) profile.settings = read_settings(reader, *settings);
+  if (root.contains("sizes")) profile.sizes = read_sizes(reader, root["sizes"]);
+}
+
+}  // namespace
+
+std::optional<Profile> parse_profile(std::string_view text, std::string& why) {
+  Reader reader;
+  Profile profile;
+  if (text.size() > kProfileBytesMax) {
+    reader.complain(fmt::format("it has {} bytes; wanted: up to {}", text.size(), kProfileBytesMax));
+  } else {
+    const Json root = Json::parse(
+        text,
+        [&reader](int depth, Json::parse_event_t, Json&) {
+          if (depth > kDepthMax) reader.complain("it is nested deeper than any profile");
+          return depth <= kDepthMax;  // what lies deeper is dropped, so that nothing here walks without bound
+        },
+        false);
+    if (root.is_discarded()) reader.complain("it is not JSON");
+    if (reader.ok()) read_document(reader, root, profile);
+  }
+  why = reader.why();
+  if (!reader.ok()) return std::nullopt;
+  return profile;
+}
+
+std::string to_json(const Profile& profile) {
+  const Measured& measured = profile.measured;
+  Json root;
+  root["format"] = kProfileFormat;
+  root["version"] = kProfileVersion;
+  root["measured"] = {{"kind", ground_name(measured.ground)},
+                      {"when", measured.when},
+                      {"how", measured.how},
+                      {"label", measured.label},
+                      {"devices", Json::array()},
+                      {"rails", measured.rails},
+                      {"speed_mbps", measured.speed_mbps},
+                      {"mtu", measured.mtu}};
+  for (const std::string& device : measured.devices) root["measured"]["devices"].push_back(device);
+  root["settings"] = Json::object();
+  for (const KnobInfo& each : knob_table()) {
+    if (profile.settings[each.knob]) root["settings"][each.key] = *profile.settings[each.knob];
+  }
+  root["sizes"] = Json::array();
+  for (const SizeClass& size : profile.sizes) {
+    root["sizes"].push_back({{"bytes", size.bytes},
+                             {"figure", size.figure},
+                             {"default_us", size.default_us},
+                             {"tuned_us", size.tuned_us},
+                             {"spread", size.spread}});
+  }
+  return root.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace mesh::tuning
