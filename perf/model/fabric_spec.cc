@@ -1,5 +1,7 @@
 #include "perf/model/fabric_spec.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 namespace mesh::model {
@@ -43,6 +45,18 @@ std::string fabric_text(const FabricSpec& spec) {
   return ordered_json{
       {"name", "model"}, {"hosts", {host("a", nics, spec), host("b", nics, spec)}}, {"links", links}, {"nic_costs", costs}}
       .dump();
+}
+
+FabricTraits traits_of(const soft::FabricFile& fabric) {
+  FabricTraits traits;
+  const std::vector<soft::NicSpec>& nics = fabric.hosts.front().nics;
+  traits.fabric = "soft";
+  traits.rails = static_cast<std::uint32_t>(nics.size());
+  for (const soft::NicSpec& nic : nics) {
+    const auto same = std::count_if(nics.begin(), nics.end(), [&](const soft::NicSpec& other) { return nic.guid == other.guid; });
+    traits.rails_per_cable = std::max(traits.rails_per_cable, static_cast<std::uint32_t>(same));
+  }
+  return traits;
 }
 
 }  // namespace mesh::model

@@ -2,6 +2,10 @@
 // Two hosts and what joins them, as numbers: from it a fabric file's text, and the goodput its wires allow.
 // Thread: any (values). Rates in Gb/s.
 
+#include <mesh/policy.h>
+
+#include "src/soft/fabric_file.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,5 +33,8 @@ inline constexpr double kHalfGbps = 109;
 
 // For soft::parse().
 std::string fabric_text(const FabricSpec& spec);
+
+// What the first host's rails look like to tuning: how many, and how many of them are one cable.
+FabricTraits traits_of(const soft::FabricFile& fabric);
 
 }  // namespace mesh::model

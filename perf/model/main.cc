@@ -52,7 +52,7 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
   if (!fabric.ok()) return 1;
   if (fabric->hosts.size() < 2) return std::fprintf(stderr, "mesh_model: %s has one host, not 2\n", options.fabric_file.c_str()), 1;
   const Experiment experiment{.fabric = *fabric,
-                              .policy = tuning::derive_policy({}, options.settings),
+                              .policy = tuning::derive_policy(traits_of(*fabric), options.settings),
                               .calls = options.calls,
                               .channels = options.channels,
                               .direction = options.one_way ? Direction::OneWay : Direction::Both};

@@ -96,9 +96,8 @@ void add_costs(CLI::App& app, Options& options) {
 
 void add_settings(CLI::App& app, Options& options) {
   const std::string group = "Settings of the plugin (its environment is not read)";
-  app.add_option("--qps", options.settings.qps, "Bulk queue pairs per path")
+  app.add_option("--qps", options.settings.qps, "Bulk queue pairs per path (default: 4, of halves 2)")
       ->check(CLI::Range(1, 32))
-      ->capture_default_str()
       ->group(group);
   app.add_option("--signal-interval", options.settings.signal_interval, "Every n-th work request is signaled")
       ->check(CLI::Range(1, 64))

@@ -30,13 +30,14 @@ Report::Report(const Options& options, const Experiment& experiment, const std::
     : options_(options),
       arguments_(arguments),
       topology_(topology_of(options)),
+      qps_(experiment.policy.qps),
       ceiling_(goodput_gbytes_per_s(experiment.fabric)) {}
 
 void Report::print_header() const {
   const Settings& settings = options_.settings;
   say(fmt::format("# mesh_model sendrecv{}: {} channel(s), {} outstanding, MODEL, not measured: {}\n",
                   options_.one_way ? " one way" : "", options_.channels, options_.outstanding, topology_));
-  say(fmt::format("# queue pairs a path {}, signal interval {}, inline {}; CPU ns: start {}, test {}\n", settings.qps,
+  say(fmt::format("# queue pairs a path {}, signal interval {}, inline {}; CPU ns: start {}, test {}\n", qps_,
                   settings.signal_interval, settings.inline_bytes == kAuto ? "auto" : std::to_string(settings.inline_bytes),
                   options_.calls.start_ns, options_.calls.test_ns));
   if (ceiling_ > 0) say(fmt::format("# the wire's goodput is {:.3f} GB/s one way\n", ceiling_));

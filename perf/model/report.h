@@ -30,7 +30,8 @@ class Report {
   const Options& options_;
   const std::vector<std::string> arguments_;
   const std::string topology_;
-  const double ceiling_;  // 10^9 bytes a second; 0: none
+  const std::uint32_t qps_;  // of the policy, where the settings leave it open
+  const double ceiling_;     // 10^9 bytes a second; 0: none
   std::vector<Row> rows_;
 };
 

@@ -21,7 +21,7 @@ inline Experiment experiment_of(const FabricSpec& spec, const Settings& settings
   EXPECT_TRUE(fabric.ok());
   Experiment experiment;
   experiment.fabric = *fabric;
-  experiment.policy = tuning::derive_policy({}, settings);
+  experiment.policy = tuning::derive_policy(traits_of(*fabric), settings);
   return experiment;
 }
 
