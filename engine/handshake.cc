@@ -131,11 +131,13 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
   std::vector<Lane*> lanes;
   for (const WirePath& path : paths) {
     const bool connector = link.connector();
+    const std::uint32_t peer_rail = connector ? path.acceptor_rail : path.connector_rail;
+    const WireRail& peer = link.peer_rails[peer_rail];
     const PathEnds ends{.own_address = connector ? path.connector_address : path.acceptor_address,
-                        .peer_rail = connector ? path.acceptor_rail : path.connector_rail,
-                        .peer_address = connector ? path.acceptor_address : path.connector_address};
+                        .peer_rail = peer_rail,
+                        .peer_address = connector ? path.acceptor_address : path.connector_address,
+                        .peer_speed_mbps = peer.speed_mbps};
     Lane& lane = *link.context.loop.lanes[connector ? path.connector_rail : path.acceptor_rail];
-    const WireRail& peer = link.peer_rails[ends.peer_rail];
     std::string name =
         fmt::format("{} {} -> {} {}", lane.name(), address_text(describe_rail(lane.rail()).addresses[ends.own_address]), peer.name,
                     address_text(peer.addresses[ends.peer_address]));

@@ -1,5 +1,6 @@
 #include "engine/peer_link.h"
 
+#include "engine/path_spread.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -107,7 +108,9 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   path->index = path_count();
   path->ends = ends;
   path->name = std::move(name);
-  path->inflight_bytes_max = inflight_bytes_max(policy_, lane.rail().info.speed_mbps);
+  const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
+  path->speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
+  path->inflight_bytes_max = inflight_bytes_max(policy_, own);
   paths_.push_back(std::move(path));
   Path& added = *paths_.back();
   for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
@@ -123,7 +126,30 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   return {};
 }
 
+StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
+  std::array<PathLoad, kPathsMax> loads;
+  for (std::uint32_t i = 0; i < path_count(); ++i) {
+    loads[i] = {.bytes = paths_[i]->inflight_bytes, .speed_mbps = paths_[i]->speed_mbps, .next_qp = paths_[i]->next_qp};
+  }
+  const std::span<const PathLoad> paths(loads.data(), path_count());
+  StripePlan plan{.route = Route::Bulk, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes, .table = &table};
+  if (bytes > policy_.stripe_bytes) {
+    plan = spread_stripes(bytes, policy_, paths, table);
+  } else {
+    const std::uint32_t path = earliest_path(bytes, paths, path_cursor_++);
+    table.offset[0] = 0;
+    table.bytes[0] = bytes;
+    table.position[0] = loads[path].next_qp % policy_.qps * path_count() + path;
+  }
+  for (std::uint32_t i = 0; i < plan.count; ++i) ++paths_[table.position[i] % path_count()]->next_qp;
+  return plan;
+}
+
 void PeerLink::order_bulk() {
+  // A port that does not say how fast it is counts as much as the fastest that does.
+  std::uint32_t fastest = 1;
+  for (const auto& path : paths_) fastest = std::max(fastest, path->speed_mbps);
+  for (const auto& path : paths_) path->speed_mbps = path->speed_mbps == 0 ? fastest : path->speed_mbps;
   bulk_order_.clear();
   for (std::uint32_t i = 1; i <= policy_.qps; ++i) {
     for (const auto& path : paths_) bulk_order_.push_back(path->queue_pairs[i].get());

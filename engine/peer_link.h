@@ -16,6 +16,7 @@
 #include "engine/queue_pair.h"
 #include "engine/recv_channel.h"
 #include "engine/send_channel.h"
+#include "engine/stripe.h"
 
 #include <array>
 #include <atomic>
@@ -33,6 +34,7 @@ struct PathEnds {
   std::uint32_t own_address = 0;
   std::uint32_t peer_rail = 0;
   std::uint32_t peer_address = 0;
+  std::uint32_t peer_speed_mbps = 0;  // 0: not known
 };
 
 // A local rail and a peer's rail that reach each other, and the queue pairs between them: [0] express, the others bulk.
@@ -46,6 +48,8 @@ struct Path {
   // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its channel posts or ends.
   const Channel* byte_waiter = nullptr;
   PathCounters counters;
+  std::uint32_t speed_mbps = 0;  // the slower of both ports'
+  std::uint32_t next_qp = 0;     // where the next message's stripes begin, with several paths
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
 };
 
@@ -86,6 +90,8 @@ class PeerLink {
     bulk_cursor_ = (bulk_cursor_ + stripes) % bulk_count();
     return first;
   }
+  // Over several paths; the plan points to the table.
+  StripePlan spread(std::uint64_t bytes, StripeTable& table) noexcept;
   void on_announcement(QueuePair& queue_pair, std::uint32_t imm, std::uint32_t bytes) noexcept;
   void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
@@ -127,6 +133,7 @@ class PeerLink {
   std::vector<std::unique_ptr<Path>> paths_;
   std::vector<QueuePair*> bulk_order_;
   std::uint32_t bulk_cursor_ = 0;
+  std::uint32_t path_cursor_ = 0;
   LinkMemory memory_;                               // declared before the queue pairs' end: see destroy_queue_pairs()
   std::vector<std::unique_ptr<Channel>> channels_;  // by index
   std::uint32_t channel_count_ = 0;

@@ -87,9 +87,11 @@ void SendChannel::begin(Request& request) noexcept {
   posting_.request = &request;
   posting_.credit = credit_;
   posting_.plan = plan_stripes(bytes, link.policy(), link.bulk_count());
+  if (posting_.plan.route == Route::Bulk && link.path_count() > 1) posting_.plan = link.spread(bytes, posting_.table);
   posting_.stripes_left = posting_.plan.count;
   posting_.record = truncated || posting_.plan.count > 1 || bytes > link.policy().wr_bytes;
-  posting_.first_bulk = posting_.plan.route == Route::Bulk ? link.next_bulk(posting_.plan.count) : 0;
+  const bool rotates = posting_.plan.route == Route::Bulk && posting_.plan.table == nullptr;
+  posting_.first_bulk = rotates ? link.next_bulk(posting_.plan.count) : 0;
   request.open_stripes = posting_.plan.count;
   std::fill_n(posted_bytes_.begin(), posting_.plan.count, 0);
   loop.counters.messages_sent.add(1);
@@ -97,7 +99,8 @@ void SendChannel::begin(Request& request) noexcept {
 }
 
 QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
-  return posting_.plan.route == Route::Express ? link.express(index) : link.bulk(posting_.first_bulk + stripe);
+  if (posting_.plan.route == Route::Express) return link.express(index);
+  return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe : posting_.table.position[stripe]);
 }
 
 // One work request for every stripe that has room; true when the whole message is posted.

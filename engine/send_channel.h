@@ -43,6 +43,7 @@ class SendChannel final : public Channel {
     Request* request = nullptr;  // null: none under way
     Credit credit;
     StripePlan plan;
+    StripeTable table;  // the plan's, over several paths
     std::uint32_t slot = 0;
     std::uint32_t first_bulk = 0;  // the link's cursor when the message began
     std::uint32_t stripes_left = 0;

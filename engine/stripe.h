@@ -1,11 +1,11 @@
 #pragma once
-// How one message is cut: pure arithmetic on the policy's numbers. Which queue pair takes which stripe is the link's business
-// (paths first, then the queue pairs of a path).
+// How one message is cut: pure arithmetic on the policy's numbers. Over one path stripes are even; path_spread.h is about several.
 // Thread: any (values). Sizes in bytes.
 
 #include <mesh/policy.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace mesh::engine {
@@ -14,14 +14,24 @@ inline constexpr std::uint32_t kStripesMax = 64;  // per message; more would onl
 
 enum class Route : std::uint8_t { Express, Bulk };
 
+// The stripes of a message over several paths, which are not of one size.
+struct StripeTable {
+  std::array<std::uint64_t, kStripesMax> offset, bytes;
+  std::array<std::uint32_t, kStripesMax> position;  // of the queue pair in the link's order
+};
+
 struct StripePlan {
   Route route = Route::Express;
   std::uint32_t count = 1;
   std::uint64_t stripe_bytes = 0;  // of every stripe but the last, a multiple of kStripeAlign when count > 1
   std::uint64_t total_bytes = 0;
+  const StripeTable* table = nullptr;  // not null: says where the stripes are, and stripe_bytes says nothing
 
-  constexpr std::uint64_t offset(std::uint32_t i) const noexcept { return i * stripe_bytes; }
-  constexpr std::uint64_t bytes(std::uint32_t i) const noexcept { return i + 1 == count ? total_bytes - offset(i) : stripe_bytes; }
+  constexpr std::uint64_t offset(std::uint32_t i) const noexcept { return table == nullptr ? i * stripe_bytes : table->offset[i]; }
+  constexpr std::uint64_t bytes(std::uint32_t i) const noexcept {
+    if (table != nullptr) return table->bytes[i];
+    return i + 1 == count ? total_bytes - offset(i) : stripe_bytes;
+  }
 };
 
 constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy, std::uint32_t bulk_queue_pairs) noexcept {

@@ -1,5 +1,5 @@
-// What the engine must reach in the model: the wire's goodput over capped queue pairs, and halves; no slower for signaling less;
-// small messages beside a large one.
+// What the engine must reach in the model: the wire's goodput over capped queue pairs, halves and unequal paths; no slower for
+// signaling less; small messages beside a large one.
 
 #include "tests/unit/perf/model_bed.h"
 
@@ -26,6 +26,14 @@ TEST(ModelBars, TwoHalvesFillTheirCable) {
   EXPECT_NEAR(goodput(200), 24.51, 0.005);
   EXPECT_GE(rate, 0.97 * 24.51);
   EXPECT_LE(rate, 1.002 * 24.51);
+}
+
+TEST(ModelBars, UnequalPathsCarryTheirSum) {
+  const double sum = goodput(100 + 50 + 25);
+  const double rate = throughput(experiment_of({.paths = {100, 50, 25}}), kMiB, 8).gbytes_per_s;
+  show("d: 100 + 50 + 25 Gb/s, 1 MiB, of their sum", rate / sum, 0.95);
+  EXPECT_GE(rate, 0.95 * sum);
+  EXPECT_LE(rate, 1.002 * sum);
 }
 
 TEST(ModelBars, AFastWireIsFilled) {

@@ -1,0 +1,99 @@
+#include "engine/path_spread.h"
+
+#include <array>
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::uint64_t kLeastShare = 8;  // of stripe_bytes: a smaller part costs more in work requests than it saves on the wire
+constexpr std::uint32_t kFraction = 16;   // bits: 2^40 bytes, as much in flight and the fraction fit in a word
+
+struct Part {
+  std::uint64_t lines = 0;  // to go
+  std::uint64_t stripe_lines = 0;
+  std::uint32_t path = 0;
+  std::uint32_t next_qp = 0;
+  std::uint64_t at_line = 0;  // in the message
+};
+using Parts = std::array<Part, kPathsMax>;
+
+std::uint64_t ceil_div(std::uint64_t value, std::uint64_t by) { return (value + by - 1) / by; }
+
+// Fills the paths up to the same level, level = bytes in flight over speed; who is above it already, or hardly below, is left out.
+std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy, std::span<const PathLoad> paths,
+                         Parts& parts) noexcept {
+  const std::uint64_t most = std::max<std::uint64_t>(1, ceil_div(bytes, policy.stripe_bytes));
+  auto count = static_cast<std::uint32_t>(paths.size());
+  for (std::uint32_t i = 0; i < count; ++i) parts[i].path = i;
+  for (;;) {
+    std::uint64_t in_all = bytes, speed = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      in_all += paths[parts[i].path].bytes;
+      speed += paths[parts[i].path].speed_mbps;
+    }
+    const std::uint64_t level = (in_all << kFraction) / speed;
+    std::uint32_t least = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const PathLoad& path = paths[parts[i].path];
+      const std::uint64_t until = (level * path.speed_mbps) >> kFraction;
+      parts[i].lines = until > path.bytes ? (until - path.bytes) / kStripeAlign : 0;
+      if (parts[i].lines < parts[least].lines) least = i;
+    }
+    const bool enough = parts[least].lines * kStripeAlign * kLeastShare >= policy.stripe_bytes;
+    if (count == 1 || (enough && count <= most)) return count;
+    parts[least] = parts[--count];
+  }
+}
+
+}  // namespace
+
+std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths, std::uint32_t from) noexcept {
+  const auto count = static_cast<std::uint32_t>(paths.size());
+  std::uint32_t best = from % count;
+  for (std::uint32_t i = 1; i < count; ++i) {
+    const std::uint32_t other = (from + i) % count;
+    // Cross-multiplied, as no message pays for a division.
+    if ((paths[other].bytes + bytes) * paths[best].speed_mbps < (paths[best].bytes + bytes) * paths[other].speed_mbps) best = other;
+  }
+  return best;
+}
+
+StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy, std::span<const PathLoad> paths,
+                          StripeTable& table) noexcept {
+  Parts parts;
+  const std::uint32_t count = fill_paths(bytes, policy, paths, parts);
+  const std::uint64_t lines = ceil_div(bytes, kStripeAlign);
+  const auto path_count = static_cast<std::uint32_t>(paths.size());
+  const std::uint32_t qps = std::min(policy.qps, kStripesMax / path_count);
+  std::uint64_t given = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Part& part = parts[i];
+    if (i + 1 == count) part.lines = lines - given;  // and what rounding down has left
+    part.at_line = given;
+    given += part.lines;
+    const std::uint64_t wanted = ceil_div(part.lines * kStripeAlign, policy.stripe_bytes);
+    part.stripe_lines = ceil_div(part.lines, std::min<std::uint64_t>(wanted, qps));
+    part.next_qp = paths[part.path].next_qp;
+  }
+  // Round after round, so that every path has work before any has all of its.
+  StripePlan plan{.route = Route::Bulk, .count = 0, .stripe_bytes = 0, .total_bytes = bytes, .table = &table};
+  for (std::uint64_t left = lines; left != 0;) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Part& part = parts[i];
+      const std::uint64_t taken = std::min(part.lines, part.stripe_lines);
+      if (taken == 0) continue;
+      const std::uint64_t begin = part.at_line * kStripeAlign;
+      table.offset[plan.count] = begin;
+      table.bytes[plan.count] = std::min(begin + taken * kStripeAlign, bytes) - begin;
+      table.position[plan.count] = part.next_qp++ % policy.qps * path_count + part.path;
+      part.at_line += taken;
+      part.lines -= taken;
+      left -= taken;
+      ++plan.count;
+    }
+  }
+  return plan;
+}
+
+}  // namespace mesh::engine

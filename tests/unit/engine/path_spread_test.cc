@@ -1,0 +1,113 @@
+#include "engine/path_spread.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+const TransferPolicy kPolicy{};
+constexpr std::uint64_t kMiB = 1u << 20;
+
+std::vector<std::uint64_t> bytes_by_path(const StripePlan& plan, std::size_t paths) {
+  std::vector<std::uint64_t> sums(paths);
+  for (std::uint32_t i = 0; i < plan.count; ++i) sums[plan.table->position[i] % paths] += plan.bytes(i);
+  return sums;
+}
+
+// Every byte once, in whole lines, on queue pairs that exist and no queue pair twice in a row of a path.
+void expect_covers(const StripePlan& plan, const TransferPolicy& policy, std::size_t paths) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
+  for (std::uint32_t i = 0; i < plan.count; ++i) {
+    pieces.emplace_back(plan.offset(i), plan.bytes(i));
+    ASSERT_LT(plan.table->position[i], policy.qps * paths);
+  }
+  std::sort(pieces.begin(), pieces.end());
+  std::uint64_t at = 0;
+  for (const auto& [offset, bytes] : pieces) {
+    ASSERT_EQ(offset, at);
+    ASSERT_EQ(offset % kStripeAlign, 0u);
+    ASSERT_GT(bytes, 0u);
+    at += bytes;
+  }
+  ASSERT_EQ(at, plan.total_bytes);
+}
+
+TEST(PathSpread, PartsAreAsTheSpeeds) {
+  const std::array<PathLoad, 3> paths{{{.speed_mbps = 100'000}, {.speed_mbps = 50'000}, {.speed_mbps = 25'000}}};
+  StripeTable table;
+  const StripePlan plan = spread_stripes(7 * kMiB, kPolicy, paths, table);
+  const auto parts = bytes_by_path(plan, 3);
+  EXPECT_NEAR(static_cast<double>(parts[0]), 4.0 * kMiB, 1024);
+  EXPECT_NEAR(static_cast<double>(parts[1]), 2.0 * kMiB, 1024);
+  EXPECT_NEAR(static_cast<double>(parts[2]), 1.0 * kMiB, 1024);
+  EXPECT_EQ(plan.count, 12u) << "four queue pairs each";
+}
+
+TEST(PathSpread, EveryPathBeginsInTheFirstRound) {
+  const std::array<PathLoad, 2> paths{{{.speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
+  StripeTable table;
+  const StripePlan plan = spread_stripes(kMiB, kPolicy, paths, table);
+  EXPECT_EQ(plan.count, 8u);
+  EXPECT_NE(table.position[0] % 2, table.position[1] % 2);
+}
+
+TEST(PathSpread, WhoHasMoreInFlightGetsLess) {
+  const std::array<PathLoad, 2> paths{{{.bytes = 600'000, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
+  StripeTable table;
+  const auto parts = bytes_by_path(spread_stripes(kMiB, kPolicy, paths, table), 2);
+  EXPECT_NEAR(static_cast<double>(parts[0] + 600'000), static_cast<double>(parts[1]), 512);
+  const std::array<PathLoad, 2> full{{{.bytes = 2 * kMiB, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
+  EXPECT_EQ(bytes_by_path(spread_stripes(kMiB, kPolicy, full, table), 2)[0], 0u) << "it would be done last as it is";
+}
+
+TEST(PathSpread, ASlowPathTakesNoCrumbs) {
+  const std::array<PathLoad, 2> paths{{{.speed_mbps = 400'000}, {.speed_mbps = 10'000}}};
+  StripeTable table;
+  EXPECT_EQ(bytes_by_path(spread_stripes(100'000, kPolicy, paths, table), 2)[1], 0u);
+  EXPECT_GT(bytes_by_path(spread_stripes(4 * kMiB, kPolicy, paths, table), 2)[1], 0u);
+}
+
+TEST(PathSpread, NoMorePathsThanStripes) {
+  const std::array<PathLoad, 4> paths{{{.speed_mbps = 10}, {.speed_mbps = 30}, {.speed_mbps = 20}, {.speed_mbps = 30}}};
+  StripeTable table;
+  const auto parts = bytes_by_path(spread_stripes(kPolicy.stripe_bytes + 1, kPolicy, paths, table), 4);
+  EXPECT_EQ(parts[0] + parts[2], 0u) << "two stripes: the two fastest";
+}
+
+TEST(PathSpread, OneStripeGoesWhereItIsDoneFirst) {
+  const std::array<PathLoad, 2> paths{{{.bytes = 65536, .speed_mbps = 100'000}, {.speed_mbps = 25'000}}};
+  EXPECT_EQ(earliest_path(65536, paths, 0), 0u) << "131072 at 100 are done before 65536 at 25";
+  EXPECT_EQ(earliest_path(8192, paths, 0), 1u);
+  const std::array<PathLoad, 2> equal{{{.speed_mbps = 1}, {.speed_mbps = 1}}};
+  EXPECT_EQ(earliest_path(65536, equal, 0), 0u);
+  EXPECT_EQ(earliest_path(65536, equal, 1), 1u) << "they take turns";
+}
+
+TEST(PathSpread, EverySpreadCoversItsMessage) {
+  const std::uint64_t seed = 4;
+  std::mt19937_64 random(seed);
+  StripeTable table;
+  for (int round = 0; round < 20000; ++round) {
+    TransferPolicy policy;
+    policy.qps = static_cast<std::uint32_t>(1 + random() % kQpsMax);
+    policy.stripe_bytes = kStripeAlign << (random() % 12);
+    std::vector<PathLoad> paths(1 + random() % kPathsMax);
+    for (PathLoad& path : paths) {
+      path.bytes = random() % 3 == 0 ? 0 : random() % (std::uint64_t{1} << (1 + random() % 32));
+      path.speed_mbps = static_cast<std::uint32_t>(1 + random() % (std::uint64_t{1} << (1 + random() % 20)));
+      path.next_qp = static_cast<std::uint32_t>(random());
+    }
+    const std::uint64_t bytes = policy.stripe_bytes + 1 + random() % (std::uint64_t{1} << (1 + random() % 40));
+    const StripePlan plan = spread_stripes(bytes, policy, paths, table);
+    ASSERT_LE(plan.count, kStripesMax);
+    expect_covers(plan, policy, paths.size());
+    ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " round " << round << " bytes " << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace mesh::engine
