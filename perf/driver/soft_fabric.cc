@@ -15,9 +15,8 @@ namespace mesh::driver {
 namespace {
 
 // Only the names: the fabric itself validates the rest when the ranks open it.
-std::vector<std::string> host_names(const std::string& text) {
+std::vector<std::string> host_names(const nlohmann::json& root) {
   std::vector<std::string> names;
-  const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
   if (!root.is_object() || !root.contains("hosts") || !root["hosts"].is_array()) return names;
   for (const nlohmann::json& host : root["hosts"]) {
     if (host.is_object() && host.contains("name") && host["name"].is_string()) names.push_back(host["name"]);
@@ -48,7 +47,12 @@ Result<SoftFabric> SoftFabric::open(const std::string& file, const std::vector<s
 }
 
 Result<SoftFabric> SoftFabric::make(const std::string& text, const std::vector<std::string>& wanted) {
-  const std::vector<std::string> names = host_names(text);
+  const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
+  if (root.is_object() && root.contains("null")) {
+    std::fprintf(stderr, "the fabric file is of a null fabric, which moves no data; perf/instructions/run counts over it\n");
+    return Errc::InvalidArgument;
+  }
+  const std::vector<std::string> names = host_names(root);
   if (names.empty()) {
     std::fprintf(stderr, "the fabric file names no host\n");
     return Errc::InvalidArgument;

@@ -1,0 +1,30 @@
+#include "perf/driver/soft_fabric.h"
+
+#include <gtest/gtest.h>
+
+namespace mesh::driver {
+namespace {
+
+const std::string kFabrics = MESH_FABRIC_DIR;
+
+TEST(SoftFabric, KnowsTheHostsOfAFile) {
+  const Result<SoftFabric> fabric = SoftFabric::open(kFabrics + "/pair.json", {});
+  ASSERT_TRUE(fabric.ok());
+  EXPECT_EQ(fabric->hosts(), (std::vector<std::string>{"a", "b"}));
+}
+
+// Its figures would look like the software fabric's.
+TEST(SoftFabric, RefusesANullFabric) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(SoftFabric::open(kFabrics + "/null.json", {}).code(), Errc::InvalidArgument);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("moves no data"), std::string::npos);
+}
+
+TEST(SoftFabric, RefusesAHostThatIsNotThere) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(SoftFabric::open(kFabrics + "/pair.json", {"c"}).code(), Errc::NotFound);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("host c"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mesh::driver
