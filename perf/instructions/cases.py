@@ -10,7 +10,8 @@ import callgrind
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FABRIC = os.path.join(os.path.dirname(HERE), "fabrics", "null.json")
-BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_MESH_THREADS": "0"}
+BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_MESH_THREADS": "0",
+        "NCCL_MESH_PROFILE": "none"}
 STRIPED = {"NCCL_MESH_QPS": "4"}
 UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
 MESSAGES = 4096     # a multiple of every ring's length, so that what happens once a round is counted in full
@@ -59,6 +60,12 @@ CASES = [
 ]
 
 
+def forget_settings():
+    """From here on the defaults are measured, whatever the caller has set."""
+    for name in [name for name in os.environ if name.startswith("NCCL_")]:
+        del os.environ[name]
+
+
 def run(command, environment):
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
@@ -92,6 +99,8 @@ def count_verbs(case, options):
     """What the null fabric counted, per message: of two runs the difference, so that set-up and end cancel."""
     few, many = (run(case.command(options.binary, messages), case.environment()) for messages in (MESSAGES, 3 * MESSAGES))
     more = many["messages"] - few["messages"]
+    if not many["fabric"]:
+        raise callgrind.Failure("NCCL_MESH_FABRIC=%s is no null fabric" % case.environment()["NCCL_MESH_FABRIC"])
     names = ("work_requests", "announcements", "send_completions", "receive_completions", "receives_posted", "rnr_events")
     figures = {name: round((many["fabric"][name] - few["fabric"][name]) / more, 4) for name in names}
     figures["compiler"] = many["compiler"]
