@@ -1,0 +1,88 @@
+"""Two result files beside each other: curves over one another, differences in a table."""
+
+from html import escape
+
+import figures
+import report
+import results
+import svg
+import ticks
+
+
+def key_of(series):
+    return (series["operation"],) + tuple(series.get(key) for key in results.SETTINGS)
+
+
+def change(before, after):
+    return "%+.1f" % (100 * (after / before - 1)) if before else "\u2013"
+
+
+MEASURES = (("bus bandwidth", "GB/s", figures.bus), ("latency, median", "us", figures.latency("median")),
+            ("latency, p99", "us", figures.latency("p99")), ("CPU", "s per GB sent", figures.cpu))
+
+
+def differences(before, after):
+    """(series of A, size, name, unit, value in A, value in B) for every point that both have."""
+    others = {key_of(series): series for series in after["series"]}
+    for series in before["series"]:
+        points = {point["bytes"]: point for point in others.get(key_of(series), {"points": []})["points"]}
+        for name, unit, value_of in MEASURES:
+            for point in series["points"]:
+                other = points.get(point["bytes"])
+                if other and value_of(point) is not None and value_of(other) is not None:
+                    yield series, point["bytes"], name, unit, value_of(point), value_of(other)
+
+
+def table_text(before, after):
+    """For a terminal."""
+    lines = ["%-58s %9s %22s %10s %10s %9s" % ("series", "size", "measure", "A", "B", "B to A, %")]
+    for series, size, name, unit, a, b in differences(before, after):
+        words = ", ".join([series["operation"]] + [figures.setting_text(series, key, word) for key, word in figures.SETTING_TEXTS
+                                                   if series.get(key) is not None])
+        lines.append("%-58s %9s %22s %10s %10s %9s" % (words, ticks.size_text(size), "%s (%s)" % (name, unit.split()[0]),
+                                                      ticks.figure_text(a), ticks.figure_text(b), change(a, b)))
+    return "\n".join(lines)
+
+
+def unmatched(before, after):
+    """Keys that only one of the two has."""
+    keys = [{key_of(series) for series in result["series"]} for result in (before, after)]
+    return [(mark, key) for mark, own, other in (("A", *keys), ("B", *keys[::-1])) for key in sorted(own - other, key=str)]
+
+
+def _section(title, both, label):
+    """both: the series of A and of B that share at least one picture; the same settings get the same colour."""
+    styles = {}
+    for series in both[0] + both[1]:
+        styles.setdefault(key_of(series), len(styles))
+    names = figures.names_of(both[0] + both[1])
+    names = (names[:len(both[0])], names[len(both[0]):])
+    sources = [figures.Source(series, name, dash, mark + ": ", [styles[key_of(one)] for one in series])
+               for series, name, dash, mark in zip(both, names, ("", "6 4"), "AB")]
+    drawn = [svg.draw(plot) for plot in figures.bandwidth_plots(title, label, sources) + figures.latency_plots(title, label, sources)]
+    rows = []
+    named = {key_of(series): name for series, name in zip(both[0], names[0])}
+    for series, size, name, unit, a, b in differences({"series": both[0]}, {"series": both[1]}):
+        rows.append(["%s: %s (%s)" % (named[key_of(series)], name, unit), ticks.size_text(size), ticks.figure_text(a), ticks.figure_text(b),
+                     change(a, b)])
+    numbers = report.table([("measure", ""), ("size", ""), ("A", ""), ("B", ""), ("B to A", "%")], rows) if rows else ""
+    return '<section><h2>%s</h2><div class="plots">%s</div>%s</section>' % (escape(title), "\n".join(drawn), numbers)
+
+
+def of(before, after):
+    """The page; ResultError where the two may not be compared."""
+    if before["kind"] != after["kind"]:
+        raise results.ResultError("figures of different kinds are never compared: %s and %s" % (before["kind"], after["kind"]))
+    label = report.label_of(before)
+    if report.label_of(after) != label:
+        label = "A: %s; B: %s" % (label, report.label_of(after))
+    families = [dict(figures.families(result["series"])) for result in (before, after)]
+    titles = list(dict.fromkeys(list(families[0]) + list(families[1])))
+    body = ["<h2>A</h2>", report.meta(before), "<h2>B</h2>", report.meta(after)]
+    alone = unmatched(before, after)
+    if alone:
+        body.append('<p class="note">Only in one of the two: %s</p>' % escape("; ".join(
+            "%s: %s" % (mark, ", ".join([key[0]] + ["%s %s" % (word, value) for (_, word), value in zip(figures.SETTING_TEXTS, key[1:])
+                                                    if value is not None])) for mark, key in alone)))
+    body += [_section(title, [family.get(title, []) for family in families], label) for title in titles]
+    return report.page("nccl-mesh performance: B compared with A", "\n".join(body))

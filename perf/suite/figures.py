@@ -1,0 +1,161 @@
+"""From series to plots: which belong into one picture, what each is called, and which axes they get. Pure."""
+
+from dataclasses import dataclass, field
+
+import ticks
+from layout import Ceiling, Curve, Plot
+
+# Measured the same way, so that they may stand in one picture.
+FAMILIES = (("One way between two hosts", ("sendrecv one way", "ib_write_bw", "ib_send_bw")),
+            ("One message at a time", ("latency", "ib_write_lat", "ib_send_lat")))
+OURS = "nccl-mesh"
+TITLES = {"all_reduce": "All-reduce on a ring", "sendrecv": "Send and receive around a ring", "alltoall": "All to all"}
+SETTING_TEXTS = (("qps", "QPS"), ("signal_interval", "SIGNAL_INTERVAL"), ("inline_bytes", "INLINE"), ("channels", "channels"),
+                 ("outstanding", "outstanding"))
+
+
+def family_of(operation):
+    for title, members in FAMILIES:
+        if operation in members:
+            return title
+    return TITLES.get(operation, operation)
+
+
+def families(series):
+    """(title, its series), in the order of their first appearance."""
+    found = {}
+    for one in series:
+        found.setdefault(family_of(one["operation"]), []).append(one)
+    return list(found.items())
+
+
+def setting_text(series, key, word):
+    value = series.get(key)
+    return "%s %s" % (word, "default" if value is None else value)
+
+
+def operation_text(operation):
+    return operation if operation.startswith("ib_") else OURS
+
+
+def names_of(series):
+    """A name for each that tells it from the others: only what differs."""
+    programs = {operation_text(one["operation"]) for one in series}
+    ours = [one for one in series if operation_text(one["operation"]) == OURS]
+    varying = [(key, word) for key, word in SETTING_TEXTS if len({one.get(key) for one in ours}) > 1]
+    names = []
+    for one in series:
+        program = operation_text(one["operation"])
+        parts = [program] if len(programs) > 1 or not varying else []
+        if program == OURS:
+            parts += [setting_text(one, key, word) for key, word in varying]
+        names.append(", ".join(parts))
+    return names
+
+
+def common_text(series):
+    """The settings that all of ours share."""
+    ours = [one for one in series if operation_text(one["operation"]) == OURS]
+    return ", ".join(setting_text(ours[0], key, word) for key, word in SETTING_TEXTS
+                     if ours and len({one.get(key) for one in ours}) == 1)
+
+
+@dataclass
+class Source:
+    """Series that are drawn alike: of one file, or of one of two that are compared."""
+    series: list
+    names: list
+    dash: str = ""
+    prefix: str = ""
+    styles: list = field(default_factory=list)
+
+    def curves(self, value_of, suffix="", dash=None):
+        """value_of(point): a value, or None. Curves with a point at least."""
+        found = []
+        for index, (one, name) in enumerate(zip(self.series, self.names)):
+            style = self.styles[index] if self.styles else index
+            named = self.prefix + name + suffix
+            points = [(point["bytes"], value_of(point), "%s\n%s: %s" % (
+                named, ticks.size_text(point["bytes"]), ticks.figure_text(value_of(point))))
+                for point in one["points"] if value_of(point)]
+            if points:
+                found.append(Curve(named, points, style, self.dash if dash is None else dash))
+        return found
+
+
+def bus(point):
+    return point["bandwidth"]["bus_gbytes_per_s"] if point.get("bandwidth") else None
+
+
+def ceiling(point):
+    return point["bandwidth"].get("ceiling_gbytes_per_s") if point.get("bandwidth") else None
+
+
+def memcpy_rate(point):
+    return (point.get("extra") or {}).get("memcpy_gbytes_per_s")
+
+
+def cpu(point):
+    return point.get("cpu_seconds_per_gb")
+
+
+def latency(which):
+    return lambda point: point["latency_us"][which] if point.get("latency_us") else None
+
+
+def _yardsticks(sources):
+    """Small blocks stay in the caches, so the largest say what memory can do; of several runs the best."""
+    rates = [(point["bytes"], memcpy_rate(point), source.prefix) for source in sources for one in source.series for point in one["points"]
+             if memcpy_rate(point)]
+    for prefix in dict.fromkeys(prefix for _, _, prefix in rates):
+        size, rate, _ = max(one for one in rates if one[2] == prefix)
+        words = "%smemcpy by one thread, blocks of %s: %s GB/s" % (prefix, ticks.size_text(size), ticks.figure_text(rate))
+        yield Ceiling(rate, words, "yardstick")
+
+
+def _ceilings(sources):
+    values = sorted({ceiling(point) for source in sources for one in source.series for point in one["points"] if ceiling(point)})
+    links = [Ceiling(value, "link's ceiling: %s GB/s" % ticks.figure_text(value, 4)) for value in values]
+    return links + list(_yardsticks(sources))
+
+
+def _sizes(curves):
+    return [size for curve in curves for size, _, _ in curve.points]
+
+
+def _values(curves, ceilings=()):
+    return [value for curve in curves for _, value, _ in curve.points] + [value for value in (one.value for one in ceilings)]
+
+
+SIZE_LOG, SIZE_LINEAR = "message size (logarithmic)", "message size"
+
+
+def bandwidth_plots(title, label, sources):
+    curves = [curve for source in sources for curve in source.curves(bus)]
+    if not curves:
+        return []
+    ceilings = _ceilings(sources)
+    sizes, values = ticks.Sizes(_sizes(curves)), _values(curves, ceilings)
+    plots = [Plot("%s: bandwidth" % title, label, SIZE_LOG, "bus bandwidth (GB/s)", sizes,
+                  ticks.Linear(max(values) * 1.04), curves, ceilings),
+             Plot("%s: bandwidth, logarithmic" % title, label, SIZE_LOG, "bus bandwidth (GB/s, logarithmic)", sizes,
+                  ticks.Log(min(values), max(values) * 1.04), curves, ceilings)]
+    used = [curve for source in sources for curve in source.curves(cpu)]
+    if used:
+        plots.append(Plot("%s: CPU time" % title, label, SIZE_LOG, "CPU seconds per GB sent, all ranks (logarithmic)",
+                          ticks.Sizes(_sizes(used)), ticks.Log(min(_values(used)), max(_values(used))), used))
+    return plots
+
+
+def latency_plots(title, label, sources):
+    median = [curve for source in sources for curve in source.curves(latency("median"), ", median")]
+    if not median:
+        return []
+    tail = [curve for source in sources
+            for curve in source.curves(latency("p99"), ", p99", "6 3 1.5 3" if source.dash else "1.5 3.5")]
+    curves = median + tail
+    values = _values(curves)
+    return [Plot("%s: latency" % title, label, SIZE_LOG, "latency, one way (us, logarithmic)", ticks.Sizes(_sizes(curves)),
+                 ticks.Log(min(values), max(values)), curves),
+            Plot("%s: latency, linear" % title, label, SIZE_LINEAR, "latency, one way (us)", ticks.LinearSizes(_sizes(curves)),
+                 ticks.Linear(max(values)), curves)]

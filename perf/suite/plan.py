@@ -1,0 +1,99 @@
+"""What a sweep runs: the product of its lists, each combination once. Pure."""
+
+import itertools
+from dataclasses import dataclass, field
+
+OPERATIONS = ("latency", "bandwidth", "sendrecv", "all_reduce", "alltoall")
+PAIR_OPERATIONS = ("latency", "bandwidth")  # of two hosts, whatever the topology
+PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_lat")
+VARIABLES = {"qps": "NCCL_MESH_QPS", "signal_interval": "NCCL_MESH_SIGNAL_INTERVAL", "inline_bytes": "NCCL_MESH_INLINE"}
+MODEL_FLAGS = {"qps": "--qps", "signal_interval": "--signal-interval", "inline_bytes": "--inline"}
+RING_OUTSTANDING = 8
+
+
+@dataclass(frozen=True)
+class Sizes:
+    low: int
+    high: int
+    factor: int
+
+    def flags(self):
+        return ["-b", str(self.low), "-e", str(self.high), "-f", str(self.factor)]
+
+    def all(self):
+        sizes = [self.low]
+        while sizes[-1] * self.factor <= self.high:
+            sizes.append(sizes[-1] * self.factor)
+        return sizes
+
+
+@dataclass(frozen=True)
+class Run:
+    """One call of a tool. settings: None is the plugin's default."""
+    operation: str
+    settings: tuple  # of (key, value)
+    sizes: Sizes
+    iterations: int
+    extra: tuple = ()
+
+    @property
+    def setting(self):
+        return dict(self.settings)
+
+    @property
+    def pair(self):
+        return self.operation in PAIR_OPERATIONS + PERFTEST
+
+    def title(self):
+        said = ["%s %s" % (key, value) for key, value in self.settings if value is not None]
+        return " ".join([self.operation] + said)
+
+    def environment(self):
+        return {VARIABLES[key]: str(value) for key, value in self.settings if key in VARIABLES and value is not None}
+
+    def perf_arguments(self):
+        words = {"bandwidth": ["sendrecv", "--one-way"]}.get(self.operation, [self.operation]) + self.sizes.flags()
+        words += ["-n", str(self.iterations)]
+        if self.operation != "latency":
+            words += ["--channels", str(self.setting["channels"])]
+        if self.operation in ("bandwidth", "sendrecv", "alltoall"):
+            words += ["--outstanding", str(self.setting["outstanding"])]
+        return words + list(self.extra)
+
+    def model_arguments(self):
+        words = ["--one-way"] + self.sizes.flags() + ["--channels", str(self.setting["channels"]),
+                                                      "--outstanding", str(self.setting["outstanding"])]
+        for key, flag in MODEL_FLAGS.items():
+            if self.setting[key] is not None:
+                words += [flag, str(self.setting[key])]
+        return words + list(self.extra)
+
+
+@dataclass
+class Lists:
+    """The axes of a sweep."""
+    operations: list
+    sizes: Sizes
+    qps: list = field(default_factory=lambda: [None])
+    signal_interval: list = field(default_factory=lambda: [None])
+    inline_bytes: list = field(default_factory=lambda: [None])
+    channels: list = field(default_factory=lambda: [1])
+    outstanding: list = field(default_factory=lambda: [8])
+    iterations: dict = field(default_factory=dict)  # by operation
+    extra: tuple = ()
+
+
+def runs(lists):
+    """Every combination once; what an operation does not know is not varied for it."""
+    found = []
+    for operation in lists.operations:
+        channels = [1] if operation == "latency" else lists.channels
+        outstanding = {"latency": [1], "all_reduce": [RING_OUTSTANDING]}.get(operation, lists.outstanding)
+        if operation in PERFTEST:
+            axes = [[1], [None], [None], [1], [1] if operation.endswith("lat") else lists.outstanding[:1]]
+        else:
+            axes = [lists.qps, lists.signal_interval, lists.inline_bytes, channels, outstanding]
+        for values in itertools.product(*axes):
+            settings = tuple(zip(("qps", "signal_interval", "inline_bytes", "channels", "outstanding"), values))
+            found.append(Run(operation, settings, lists.sizes, lists.iterations[operation], lists.extra))
+    return found

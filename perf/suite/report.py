@@ -1,0 +1,119 @@
+"""One result file as one HTML page that needs nothing else: plots, and under them their numbers."""
+
+from html import escape
+
+import figures
+import svg
+import ticks
+
+STYLE = """
+body { font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, "DejaVu Sans", sans-serif; }
+body { color: #1a1a1a; background: #f4f5f7; margin: 0; }
+main { max-width: 1240px; margin: 0 auto; padding: 24px 20px 60px; }
+h1 { font-size: 25px; margin: 0 0 4px; } h2 { font-size: 20px; margin: 38px 0 4px; }
+.kind { display: inline-block; background: #1f3a5f; color: #fff; border-radius: 4px; padding: 2px 10px; font-weight: 600; }
+.note { background: #fff4d6; border-left: 4px solid #e0a800; padding: 6px 12px; margin: 10px 0; }
+.wrong { color: #b00020; font-weight: 700; }
+.meta, .common { color: #444; margin: 6px 0; overflow-wrap: anywhere; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 500px), 1fr)); gap: 16px; margin: 12px 0; }
+.plots svg { width: 100%; height: auto; max-width: 760px; background: #fff; border: 1px solid #dcdfe4; border-radius: 6px; }
+.numbers { overflow-x: auto; background: #fff; border: 1px solid #dcdfe4; border-radius: 6px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
+th, td { text-align: right; padding: 4px 12px; white-space: nowrap; } th { background: #eceff3; font-weight: 600; vertical-align: bottom; }
+th small { font-weight: 400; color: #555; } th:first-child, td:first-child { text-align: left; }
+tbody tr:nth-child(even) td { background: #fafbfc; } tbody tr.first td { border-top: 1px solid #c9ced6; }
+@media print { body { background: #fff; } .plots svg { break-inside: avoid; } }
+"""
+
+
+def table(columns, rows):
+    """columns: (name, unit). rows: lists of texts; a row whose first differs from the one before begins a group."""
+    head = "".join("<th>%s%s</th>" % (escape(name), "<br><small>%s</small>" % escape(unit) if unit else "") for name, unit in columns)
+    body, before = [], None
+    for row in rows:
+        first = row[0] != before
+        cells = [row[0] if first else ""] + row[1:]
+        marks = ['<td class="wrong">' if cell == "WRONG" else "<td>" for cell in cells]
+        body.append("<tr%s>%s</tr>" % (' class="first"' if first else "", "".join(
+            "%s%s</td>" % (mark, escape(cell)) for mark, cell in zip(marks, cells))))
+        before = row[0]
+    return '<div class="numbers"><table><thead><tr>%s</tr></thead><tbody>%s</tbody></table></div>' % (head, "\n".join(body))
+
+
+def number(value):
+    return "\u2013" if value is None else ticks.figure_text(value)
+
+
+def verdict(point):
+    return {None: "\u2013", True: "yes", False: "WRONG"}[point.get("verified")]
+
+
+def bandwidth_table(series, names):
+    columns = [("settings", ""), ("size", ""), ("bus bandwidth", "GB/s"), ("of the link's ceiling", "%"), ("size over time", "GB/s"),
+               ("CPU, all ranks", "s per GB sent"), ("memcpy, same blocks", "GB/s"), ("iterations", ""), ("every byte verified", "")]
+    rows = []
+    for one, name in zip(series, names):
+        for point in one["points"]:
+            if not point.get("bandwidth"):
+                continue
+            most = figures.ceiling(point)
+            share = "%.1f" % (100 * figures.bus(point) / most) if most else number(None)
+            rows.append([name, ticks.size_text(point["bytes"]), number(figures.bus(point)), share,
+                         number(point["bandwidth"]["gbytes_per_s"]), number(figures.cpu(point)),
+                         number(figures.memcpy_rate(point)), str(point["iterations"]), verdict(point)])
+    return table(columns, rows) if rows else ""
+
+
+def latency_table(series, names):
+    columns = [("settings", ""), ("size", "")] + [(name, "us, one way") for name in ("min", "median", "p99", "p99.9")] + [
+        ("samples", ""), ("every byte verified", "")]
+    rows = []
+    for one, name in zip(series, names):
+        for point in one["points"]:
+            if point.get("latency_us"):
+                rows.append([name, ticks.size_text(point["bytes"])] + [number(point["latency_us"][key]) for key in (
+                    "min", "median", "p99", "p99.9")] + [str(point["latency_us"]["samples"]), verdict(point)])
+    return table(columns, rows) if rows else ""
+
+
+def label_of(result):
+    """Stands in every title: what kind of figures, and under which reservations."""
+    return "; ".join([result["label"]] + result["notes"])
+
+
+def section(title, series, label):
+    names = figures.names_of(series)
+    source = [figures.Source(series, names)]
+    parts = ["<section><h2>%s</h2>" % escape(title)]
+    common = figures.common_text(series)
+    if common:
+        parts.append('<p class="common">%s</p>' % escape("For all: " + common if len(series) > 1 else common))
+    for plots, numbers in ((figures.bandwidth_plots(title, label, source), bandwidth_table(series, names)),
+                           (figures.latency_plots(title, label, source), latency_table(series, names))):
+        if plots:
+            parts += ['<div class="plots">', *[svg.draw(plot) for plot in plots], "</div>", numbers]
+    return "\n".join(parts + ["</section>"])
+
+
+def meta(result):
+    place = result["place"]
+    where = [text for text in (place["host"], place["cpu"], "%d CPUs" % place["cpus"] if place["cpus"] else "", place["kernel"],
+                               place["topology"], "%d ranks" % place["ranks"] if place["ranks"] else "") if text]
+    notes = "".join('<p class="note">%s</p>' % escape(note[:1].upper() + note[1:]) for note in result["notes"])
+    said = " ".join([result["tool"]] + result["arguments"])
+    return '<p><span class="kind">%s</span></p>%s<p class="meta">%s<br><code>%s</code></p>' % (
+        escape(result["label"]), notes, escape(" \u00b7 ".join(where)), escape(said))
+
+
+def page(title, body):
+    return ('<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            "<title>%s</title><style>%s</style></head><body><main>\n<h1>%s</h1>\n%s\n</main></body></html>\n" % (
+                escape(title), STYLE, escape(title), body))
+
+
+def of(result):
+    sections = [section(title, series, label_of(result)) for title, series in figures.families(result["series"])]
+    explain = ('<p class="meta">GB is 10<sup>9</sup> bytes, KiB and MiB are powers of 1024. Bus bandwidth is what the busiest wire '
+               "carries, as nccl-tests counts it. One way is half a round trip. Point at a mark in a plot for its numbers.</p>")
+    return page("nccl-mesh performance", meta(result) + explain + "\n".join(sections))
