@@ -6,6 +6,7 @@ import figures
 import report
 import results
 import svg
+import tables
 import ticks
 
 
@@ -63,7 +64,7 @@ def _section(title, both, label):
     rows = []
     named = {key_of(series): name for series, name in zip(both[0], names[0])}
     for series, size, name, unit, a, b in differences({"series": both[0]}, {"series": both[1]}):
-        rows.append(["%s: %s (%s)" % (named[key_of(series)], name, unit), ticks.size_text(size), ticks.figure_text(a), ticks.figure_text(b),
+        rows.append(["%s: %s (%s)" % (named[key_of(series)], name, unit), ticks.size_text(size), tables.number(a), tables.number(b),
                      change(a, b)])
     numbers = report.table([("measure", ""), ("size", ""), ("A", ""), ("B", ""), ("B to A", "%")], rows) if rows else ""
     return '<section><h2>%s</h2><div class="plots">%s</div>%s</section>' % (escape(title), "\n".join(drawn), numbers)

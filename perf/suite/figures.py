@@ -56,8 +56,10 @@ def names_of(series):
 def common_text(series):
     """The settings that all of ours share."""
     ours = [one for one in series if operation_text(one["operation"]) == OURS]
-    return ", ".join(setting_text(ours[0], key, word) for key, word in SETTING_TEXTS
+    whose = "" if len(series) == 1 else "For all: " if len(ours) == len(series) else OURS + ": "
+    said = ", ".join(setting_text(ours[0], key, word) for key, word in SETTING_TEXTS
                      if ours and len({one.get(key) for one in ours}) == 1)
+    return whose + said if said else ""
 
 
 @dataclass
@@ -103,20 +105,27 @@ def latency(which):
     return lambda point: point["latency_us"][which] if point.get("latency_us") else None
 
 
-def _yardsticks(sources):
+def rate_unit(series):
+    """(name, how many of it a GB/s is): the one in which the best of these is readable."""
+    best = max((bus(point) for one in series for point in one["points"] if bus(point)), default=1)
+    return ("GB/s", 1) if best >= 0.1 else ("MB/s", 1000)
+
+
+def _yardsticks(sources, unit):
     """Small blocks stay in the caches, so the largest say what memory can do; of several runs the best."""
     rates = [(point["bytes"], memcpy_rate(point), source.prefix) for source in sources for one in source.series for point in one["points"]
              if memcpy_rate(point)]
     for prefix in dict.fromkeys(prefix for _, _, prefix in rates):
         size, rate, _ = max(one for one in rates if one[2] == prefix)
-        words = "%smemcpy by one thread, blocks of %s: %s GB/s" % (prefix, ticks.size_text(size), ticks.figure_text(rate))
+        rate *= unit[1]
+        words = "%smemcpy by one thread, blocks of %s: %s %s" % (prefix, ticks.size_text(size), ticks.figure_text(rate), unit[0])
         yield Ceiling(rate, words, "yardstick")
 
 
-def _ceilings(sources):
+def _ceilings(sources, unit):
     values = sorted({ceiling(point) for source in sources for one in source.series for point in one["points"] if ceiling(point)})
-    links = [Ceiling(value, "link's ceiling: %s GB/s" % ticks.figure_text(value, 4)) for value in values]
-    return links + list(_yardsticks(sources))
+    links = [Ceiling(value * unit[1], "link's ceiling: %s %s" % (ticks.figure_text(value * unit[1], 4), unit[0])) for value in values]
+    return links + list(_yardsticks(sources, unit))
 
 
 def _sizes(curves):
@@ -124,21 +133,22 @@ def _sizes(curves):
 
 
 def _values(curves, ceilings=()):
-    return [value for curve in curves for _, value, _ in curve.points] + [value for value in (one.value for one in ceilings)]
+    return [value for curve in curves for _, value, _ in curve.points] + [one.value for one in ceilings]
 
 
 SIZE_LOG, SIZE_LINEAR = "message size (logarithmic)", "message size"
 
 
 def bandwidth_plots(title, label, sources):
-    curves = [curve for source in sources for curve in source.curves(bus)]
+    unit = rate_unit([one for source in sources for one in source.series])
+    curves = [curve for source in sources for curve in source.curves(lambda point: (bus(point) or 0) * unit[1])]
     if not curves:
         return []
-    ceilings = _ceilings(sources)
+    ceilings = _ceilings(sources, unit)
     sizes, values = ticks.Sizes(_sizes(curves)), _values(curves, ceilings)
-    plots = [Plot("%s: bandwidth" % title, label, SIZE_LOG, "bus bandwidth (GB/s)", sizes,
+    plots = [Plot("%s: bandwidth" % title, label, SIZE_LOG, "bus bandwidth (%s)" % unit[0], sizes,
                   ticks.Linear(max(values) * 1.04), curves, ceilings),
-             Plot("%s: bandwidth, logarithmic" % title, label, SIZE_LOG, "bus bandwidth (GB/s, logarithmic)", sizes,
+             Plot("%s: bandwidth, logarithmic" % title, label, SIZE_LOG, "bus bandwidth (%s, logarithmic)" % unit[0], sizes,
                   ticks.Log(min(values), max(values) * 1.04), curves, ceilings)]
     used = [curve for source in sources for curve in source.curves(cpu)]
     if used:

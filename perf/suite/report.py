@@ -4,7 +4,7 @@ from html import escape
 
 import figures
 import svg
-import ticks
+import tables
 
 STYLE = """
 body { font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, "DejaVu Sans", sans-serif; }
@@ -22,6 +22,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: 4px 12px; white-space: nowrap; } th { background: #eceff3; font-weight: 600; vertical-align: bottom; }
 th small { font-weight: 400; color: #555; } th:first-child, td:first-child { text-align: left; }
 tbody tr:nth-child(even) td { background: #fafbfc; } tbody tr.first td { border-top: 1px solid #c9ced6; }
+details { margin: 8px 0 0; } summary { cursor: pointer; color: #1f3a5f; padding: 4px 2px; }
 @media print { body { background: #fff; } .plots svg { break-inside: avoid; } }
 """
 
@@ -40,40 +41,16 @@ def table(columns, rows):
     return '<div class="numbers"><table><thead><tr>%s</tr></thead><tbody>%s</tbody></table></div>' % (head, "\n".join(body))
 
 
-def number(value):
-    return "\u2013" if value is None else ticks.figure_text(value)
-
-
-def verdict(point):
-    return {None: "\u2013", True: "yes", False: "WRONG"}[point.get("verified")]
-
-
-def bandwidth_table(series, names):
-    columns = [("settings", ""), ("size", ""), ("bus bandwidth", "GB/s"), ("of the link's ceiling", "%"), ("size over time", "GB/s"),
-               ("CPU, all ranks", "s per GB sent"), ("memcpy, same blocks", "GB/s"), ("iterations", ""), ("every byte verified", "")]
-    rows = []
-    for one, name in zip(series, names):
-        for point in one["points"]:
-            if not point.get("bandwidth"):
-                continue
-            most = figures.ceiling(point)
-            share = "%.1f" % (100 * figures.bus(point) / most) if most else number(None)
-            rows.append([name, ticks.size_text(point["bytes"]), number(figures.bus(point)), share,
-                         number(point["bandwidth"]["gbytes_per_s"]), number(figures.cpu(point)),
-                         number(figures.memcpy_rate(point)), str(point["iterations"]), verdict(point)])
-    return table(columns, rows) if rows else ""
-
-
-def latency_table(series, names):
-    columns = [("settings", ""), ("size", "")] + [(name, "us, one way") for name in ("min", "median", "p99", "p99.9")] + [
-        ("samples", ""), ("every byte verified", "")]
-    rows = []
-    for one, name in zip(series, names):
-        for point in one["points"]:
-            if point.get("latency_us"):
-                rows.append([name, ticks.size_text(point["bytes"])] + [number(point["latency_us"][key]) for key in (
-                    "min", "median", "p99", "p99.9")] + [str(point["latency_us"]["samples"]), verdict(point)])
-    return table(columns, rows) if rows else ""
+def numbers_of(series, names, all_numbers, what):
+    """The series beside one another by size, then every number there is."""
+    columns, rows = all_numbers(series, names)
+    if not rows:
+        return ""
+    whole = table(columns, rows)
+    by_size = [table(*found[1:]) for found in tables.beside(series, names) if found[0] == what] if len(series) > 1 else []
+    if not by_size:
+        return whole
+    return "%s<details><summary>All numbers</summary>%s</details>" % (by_size[0], whole)
 
 
 def label_of(result):
@@ -87,9 +64,9 @@ def section(title, series, label):
     parts = ["<section><h2>%s</h2>" % escape(title)]
     common = figures.common_text(series)
     if common:
-        parts.append('<p class="common">%s</p>' % escape("For all: " + common if len(series) > 1 else common))
-    for plots, numbers in ((figures.bandwidth_plots(title, label, source), bandwidth_table(series, names)),
-                           (figures.latency_plots(title, label, source), latency_table(series, names))):
+        parts.append('<p class="common">%s</p>' % escape(common))
+    for plots, numbers in ((figures.bandwidth_plots(title, label, source), numbers_of(series, names, tables.bandwidth, "bus bandwidth")),
+                           (figures.latency_plots(title, label, source), numbers_of(series, names, tables.latency, "latency, one way"))):
         if plots:
             parts += ['<div class="plots">', *[svg.draw(plot) for plot in plots], "</div>", numbers]
     return "\n".join(parts + ["</section>"])

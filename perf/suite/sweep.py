@@ -14,6 +14,7 @@ import places
 import plan
 import report
 import results
+import tables
 from collect import Collection
 from progress import Progress
 
@@ -95,6 +96,7 @@ def write_all(collection, options, name):
         say("no result, nothing written")
         return False
     prefix = prefix_of(options, name)
+    print(tables.summary(value) + "\n")
     results.write(prefix + ".json", value)
     print(os.path.relpath(prefix + ".json"))
     write_page(prefix + ".html", report.of(value))

@@ -78,10 +78,18 @@ def figure_text(value, digits=3):
     return "%.*f" % (max(0, digits - 1 - math.floor(math.log10(value) + 1e-9)), value)
 
 
+def grouped(text):
+    """From five digits on, thousands apart by a thin space."""
+    whole, point, rest = text.partition(".")
+    if len(whole) < 5:
+        return text
+    return "{:,}".format(int(whole)).replace(",", "\u2009") + point + rest
+
+
 def number_text(value):
     """Three digits, without zeros that say nothing: for axes."""
     text = figure_text(value)
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return grouped(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
 def size_text(count):

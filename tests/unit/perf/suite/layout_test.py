@@ -15,6 +15,7 @@ import layout
 import report
 import samples
 import svg
+import tables
 
 
 def plots_of(value):
@@ -69,7 +70,7 @@ class Layout(unittest.TestCase):
 
     def test_axes_have_units(self):
         for plot, laid in self.each():
-            self.assertRegex(plot.y_title, r"\((GB/s|us)|seconds per GB")
+            self.assertRegex(plot.y_title, r"\((GB/s|MB/s|us)|seconds per GB")
             self.assertIn(plot.y_title, [text.text for text in laid.texts])
             self.assertTrue(any(re.fullmatch(r"[0-9.]+ (B|KiB|MiB|GiB)", text.text) for text in laid.texts))
 
@@ -90,12 +91,13 @@ class Names(unittest.TestCase):
     def test_say_only_what_differs(self):
         made = [samples.bandwidth(qps=1), samples.bandwidth(qps=None)]
         self.assertEqual(figures.names_of(made), ["QPS 1", "QPS default"])
-        self.assertEqual(figures.common_text(made), "SIGNAL_INTERVAL default, INLINE default, channels 1, outstanding 8")
+        self.assertEqual(figures.common_text(made), "For all: SIGNAL_INTERVAL default, INLINE default, channels 1, outstanding 8")
 
     def test_tell_programs_apart(self):
         made = [samples.latency(), samples.series("ib_write_lat", [samples.point(8, delay=2.0)], qps=1)]
         self.assertEqual(figures.names_of(made), ["nccl-mesh", "ib_write_lat"])
         self.assertEqual(len(figures.families(made)), 1)
+        self.assertTrue(figures.common_text(made).startswith("nccl-mesh: QPS default"))
 
 
 class Page(unittest.TestCase):
@@ -113,6 +115,15 @@ class Page(unittest.TestCase):
         value = samples.file([samples.bandwidth(qps=1), samples.latency(qps=1)])
         page = report.of(value)
         self.assertEqual(page.count("<tr>") + page.count('<tr class="first">'), 2 + sum(len(one["points"]) for one in value["series"]))
+
+    def test_series_stand_beside_one_another_by_size(self):
+        slow = samples.series("ib_write_bw", [samples.point(size, 0.05) for size in samples.sizes(8, 1 << 10)], qps=1)
+        ours = samples.bandwidth(0.08, high=1 << 10)
+        (what, columns, rows), = tables.beside([ours, slow], ["nccl-mesh", "ib_write_bw"])
+        self.assertEqual((what, columns[1:3]), ("bus bandwidth", [("nccl-mesh", "MB/s"), ("ib_write_bw", "MB/s")]))
+        self.assertEqual((len(rows), rows[0][0], rows[0][2]), (4, "8 B", "50.0"))
+        self.assertIn("All numbers", report.of(samples.file([ours, slow])))
+        self.assertIn("nccl-mesh (MB/s)  ib_write_bw (MB/s)", tables.summary(samples.file([ours, slow])))
 
     def test_shows_wrong_data(self):
         wrong = samples.bandwidth()

@@ -43,7 +43,8 @@ class Axes(unittest.TestCase):
         self.assertEqual(ticks.Sizes([0]).ticks, [1, 2])
 
     def test_texts(self):
-        for value, text in ((0, "0"), (0.05, "0.05"), (2.5, "2.5"), (10, "10"), (12.2512, "12.3"), (0.98037, "0.98"), (1234.5, "1234"),
+        for value, text in ((0, "0"), (0.05, "0.05"), (2.5, "2.5"), (10, "10"), (12.2512, "12.3"), (0.98037, "0.98"),
+                            (1234.5, "1234"), (1234567, "1\u2009234\u2009567"),
                             (0.000123, "0.000123"), (99.96, "100")):
             self.assertEqual(ticks.number_text(value), text)
         for count, text in ((8, "8 B"), (1000, "1000 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"), (3 << 30, "3 GiB")):

@@ -1,0 +1,104 @@
+"""Numbers in rows and columns, for the page and for a terminal. Pure."""
+
+import figures
+import ticks
+
+NOTHING = "\u2013"
+BESIDE_MAX = 8  # more columns than that nobody reads beside one another
+
+
+def number(value, factor=1):
+    return NOTHING if value is None else ticks.grouped(ticks.figure_text(value * factor))
+
+
+def verdict(point):
+    return {None: NOTHING, True: "yes", False: "WRONG"}[point.get("verified")]
+
+
+def _without_empty(columns, rows):
+    """Columns in which nothing stands are left out."""
+    kept = [index for index in range(len(columns)) if any(row[index] != NOTHING for row in rows)]
+    return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
+
+
+def bandwidth(series, names):
+    """(columns, rows) of every point; columns: (name, unit)."""
+    unit, factor = figures.rate_unit(series)
+    columns = [("settings", ""), ("size", ""), ("bus bandwidth", unit), ("of the link's ceiling", "%"), ("size over time", unit),
+               ("CPU, all ranks", "s per GB sent"), ("memcpy, same blocks", unit), ("iterations", ""), ("every byte verified", "")]
+    rows = []
+    for one, name in zip(series, names):
+        for point in one["points"]:
+            if not point.get("bandwidth"):
+                continue
+            most = figures.ceiling(point)
+            share = "%.1f" % (100 * figures.bus(point) / most) if most else NOTHING
+            rows.append([name, ticks.size_text(point["bytes"]), number(figures.bus(point), factor), share,
+                         number(point["bandwidth"]["gbytes_per_s"], factor), number(figures.cpu(point)),
+                         number(figures.memcpy_rate(point), factor), str(point["iterations"]), verdict(point)])
+    return _without_empty(columns, rows)
+
+
+def latency(series, names):
+    columns = [("settings", ""), ("size", "")] + [(name, "us, one way") for name in ("min", "median", "p99", "p99.9")] + [
+        ("samples", ""), ("every byte verified", "")]
+    rows = []
+    for one, name in zip(series, names):
+        for point in one["points"]:
+            if point.get("latency_us"):
+                rows.append([name, ticks.size_text(point["bytes"])] + [number(point["latency_us"][key]) for key in (
+                    "min", "median", "p99", "p99.9")] + [str(point["latency_us"]["samples"]), verdict(point)])
+    return _without_empty(columns, rows)
+
+
+def _by_size(named, measures):
+    """A row for each size; a column for each of (series, name) and each of (words, unit, value_of, factor)."""
+    sizes = sorted({point["bytes"] for one, _ in named for point in one["points"]})
+    columns, cells = [("size", "")], [[ticks.size_text(size)] for size in sizes]
+    for one, name in named:
+        points = {point["bytes"]: point for point in one["points"]}
+        for words, unit, value_of, factor in measures:
+            columns.append((name, ", ".join(part for part in (words, unit) if part)))
+            for row, size in zip(cells, sizes):
+                row.append(number(value_of(points[size]) if size in points else None, factor))
+    return columns, cells
+
+
+def beside(series, names):
+    """[(what, columns, rows)]: the series next to one another, by size."""
+    found = []
+    rates = [pair for pair in zip(series, names) if any(point.get("bandwidth") for point in pair[0]["points"])]
+    delays = [pair for pair in zip(series, names) if any(point.get("latency_us") for point in pair[0]["points"])]
+    if 0 < len(rates) <= BESIDE_MAX:
+        unit, factor = figures.rate_unit(series)
+        columns, rows = _by_size(rates, [("", unit, figures.bus, factor)])
+        most = {point["bytes"]: figures.ceiling(point) for one, _ in rates for point in one["points"] if figures.ceiling(point)}
+        copied = {point["bytes"]: figures.memcpy_rate(point) for one, _ in rates for point in one["points"]}
+        for words, values in (("link's ceiling", most), ("memcpy, same blocks", copied)):
+            columns.append((words, unit))
+            sizes = sorted({point["bytes"] for one, _ in rates for point in one["points"]})
+            for row, size in zip(rows, sizes):
+                row.append(number(values.get(size), factor))
+        found.append(("bus bandwidth",) + _without_empty(columns, rows))
+    if 0 < len(delays) <= BESIDE_MAX:
+        measures = [(key, "us", figures.latency(key), 1) for key in ("median", "p99")]
+        found.append(("latency, one way",) + _by_size(delays, measures))
+    return found
+
+
+def text(columns, rows):
+    """For a terminal."""
+    head = [["%s (%s)" % column if column[1] else column[0] for column in columns]] + rows
+    widths = [max(len(row[index]) for row in head) for index in range(len(columns))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in head)
+
+
+def summary(result):
+    """All of a result file's families beside one another, for a terminal."""
+    label = "; ".join([result["label"]] + result["notes"])
+    parts = []
+    for title, series in figures.families(result["series"]):
+        names = figures.names_of(series)
+        for what, columns, rows in beside(series, names):
+            parts.append("%s: %s; %s\n%s" % (title, what, label, text(columns, rows)))
+    return "\n\n".join(parts)
