@@ -1,0 +1,87 @@
+#include "tuning/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace mesh::tuning {
+namespace {
+
+using Rounds = std::vector<double>;
+
+const Stage kStage{.knob = Knob::Qps, .values = {1, 2, 4}, .points = {{65536, Figure::Stream}, {1 << 20, Figure::Stream}}};
+
+// Two points; `wobble` is how far rounds are from their middle, alternating.
+Trial trial(std::optional<std::int64_t> value, double small, double large, double wobble = 0) {
+  Trial made{.value = value, .times = {}};
+  for (const double middle : {small, large}) {
+    Rounds rounds;
+    for (int i = 0; i < 9; ++i) rounds.push_back(middle * (1 + (i % 2 == 0 ? wobble : -wobble)));
+    made.times.push_back(rounds);
+  }
+  return made;
+}
+
+TEST(Sweep, TheFastestThatIsWorseNowhereWins) {
+  const std::vector<Trial> others{trial(1, 100, 90), trial(2, 100, 80), trial(8, 110, 50)};
+  const Choice choice = choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others);
+  ASSERT_TRUE(choice.winner);
+  EXPECT_EQ(choice.candidates[*choice.winner].value, 2) << "8 is far better at one size, but worse at the other";
+  EXPECT_EQ(choice.why, "20.0 % faster at 1M 8 in flight (noise 2.0 %), worse nowhere");
+}
+
+TEST(Sweep, AGainBelowTheRunToRunSpreadIsNoGain) {
+  const std::vector<Trial> others{trial(1, 100, 95)};
+  EXPECT_TRUE(choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others).winner) << "on a still machine 5 % is a gain";
+  const Trial again = trial({}, 100, 100, 0.08);
+  const Choice noisy = choose(kStage, trial({}, 100, 100), again, others);
+  EXPECT_FALSE(noisy.winner) << "where the same setting measured again is 8 % off, it is not";
+  EXPECT_EQ(noisy.why, "none is faster by more than the noise");
+}
+
+TEST(Sweep, NothingBelowTwoPercentCounts) {
+  const std::vector<Trial> others{trial(1, 98.5, 98.5)};
+  EXPECT_FALSE(choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others).winner);
+}
+
+TEST(Sweep, AWinnerMustWinInMostRounds) {
+  Trial lucky = trial(1, 100, 100);
+  for (const std::size_t round : {0u, 1u, 2u}) lucky.times[1][round] = 10;
+  const std::vector<Trial> others{lucky};
+  EXPECT_FALSE(choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others).winner);
+}
+
+TEST(Sweep, WhatIsTradedIsNotChosen) {
+  const std::vector<Trial> others{trial(1, 50, 110)};
+  const Choice choice = choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others);
+  EXPECT_FALSE(choice.winner);
+  EXPECT_EQ(choice.why, "each that is faster somewhere is slower elsewhere");
+}
+
+TEST(Sweep, DriftThatHitsAllAlikeDecidesNothing) {
+  Trial there = trial({}, 100, 100), again = there, other = trial(1, 100, 100);
+  for (Trial* each : {&there, &again, &other}) {
+    for (std::size_t round = 0; round < 9; ++round) each->times[0][round] *= 1 + static_cast<double>(round);
+  }
+  EXPECT_FALSE(choose(kStage, there, again, std::vector<Trial>{other}).winner);
+}
+
+TEST(Sweep, PlansStayWithinTheRangesAndOneRequestWithinTheWindow) {
+  for (const Effort effort : {Effort::Quick, Effort::Full}) {
+    const Plan plan = plan_sweep(effort);
+    EXPECT_GE(plan.rounds, 5);
+    std::int64_t longest = 524288, least = INT64_MAX;
+    for (const Stage& stage : plan.stages) {
+      EXPECT_FALSE(stage.points.empty());
+      for (const std::int64_t value : stage.values) {
+        EXPECT_TRUE(in_range(info(stage.knob), value)) << info(stage.knob).key << " " << value;
+        if (stage.knob == Knob::WrBytes) longest = std::max(longest, value);
+        if (stage.knob == Knob::InflightBytes) least = std::min(least, value);
+      }
+    }
+    EXPECT_LE(longest, least);
+  }
+}
+
+}  // namespace
+}  // namespace mesh::tuning

@@ -1,0 +1,72 @@
+#pragma once
+// Which settings are tried on which messages, and which of them win. One setting after the other, the winner of each stage
+// being the ground of the next; the setting that is there is measured twice in every round, which is what noise is.
+// Thread: any (pure). Bound: the stages of the plan.
+
+#include "tuning/compare.h"
+#include "tuning/knob.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::tuning {
+
+enum class Figure : std::uint8_t { OneWay, Stream };  // one message at a time; eight in flight
+const char* figure_name(Figure figure) noexcept;      // "one way", "8 in flight"
+
+struct Point {
+  std::uint64_t bytes = 0;
+  Figure figure = Figure::OneWay;
+  bool operator==(const Point&) const = default;
+};
+std::string point_name(const Point& point);  // "64K one way"
+
+struct Stage {
+  Knob knob = Knob::Qps;
+  std::vector<std::int64_t> values;
+  std::vector<Point> points;  // where the knob can matter
+};
+
+enum class Effort : std::uint8_t { Quick, Full };
+struct Plan {
+  std::vector<Stage> stages;
+  std::vector<Point> final_points;  // where the whole choice is compared with the defaults
+  int rounds = 0;
+};
+Plan plan_sweep(Effort effort);
+
+// Times of a message, in microseconds: of each point, of each round.
+struct Trial {
+  std::optional<std::int64_t> value;  // none: the setting that is there
+  std::vector<std::vector<double>> times;
+};
+
+struct PointVerdict {
+  Point point;
+  Comparison comparison;  // with the setting that is there
+  double noise = 0;
+  Verdict verdict = Verdict::Same;
+};
+struct Candidate {
+  std::int64_t value = 0;
+  std::vector<PointVerdict> points;
+  double score = 1;  // geometric mean of the ratios
+  bool better_somewhere = false, worse_somewhere = false;
+};
+struct Choice {
+  std::vector<Candidate> candidates;
+  std::optional<std::size_t> winner;  // of candidates; none: what is there stays
+  std::string why;
+};
+
+// A gain below this is none, however still the machine.
+inline constexpr double kNoiseMin = 0.02;
+
+std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there, const Trial& again, const Trial& other);
+// Wins who is better on some point and worse on none; among those the best on the whole.
+Choice choose(const Stage& stage, const Trial& there, const Trial& again, std::span<const Trial> others);
+
+}  // namespace mesh::tuning
