@@ -54,7 +54,8 @@ soft::FabricFile own_fabric() {
 
 bool run_block(const Options& options, const Mode& mode, Figures& figures) {
   std::string why;
-  const auto ping_pong = PingPong::open(own_fabric(), {.threads = mode.threads, .cpus = options.cpus, .bytes = options.bytes}, why);
+  const auto ping_pong =
+      HandoffPair::open(own_fabric(), {.threads = mode.threads, .cpus = options.cpus, .bytes = options.bytes}, why);
   std::vector<double> samples;
   if (ping_pong != nullptr && !ping_pong->run(options.exchanges / 10 + 1, why).empty())  // warm
     samples = ping_pong->run(options.exchanges, why);

@@ -28,8 +28,8 @@ bool turn_until(Done&& done) {
 
 }  // namespace
 
-std::unique_ptr<PingPong> PingPong::open(const soft::FabricFile& fabric, const PingPongOptions& options, std::string& why) {
-  std::unique_ptr<PingPong> made(new PingPong(options));
+std::unique_ptr<HandoffPair> HandoffPair::open(const soft::FabricFile& fabric, const HandoffOptions& options, std::string& why) {
+  std::unique_ptr<HandoffPair> made(new HandoffPair(options));
   for (std::size_t i = 0; i < 2; ++i) {
     if (!made->open_host(fabric, i, why)) return nullptr;
   }
@@ -39,7 +39,7 @@ std::unique_ptr<PingPong> PingPong::open(const soft::FabricFile& fabric, const P
   return made;
 }
 
-bool PingPong::open_host(const soft::FabricFile& fabric, std::size_t index, std::string& why) {
+bool HandoffPair::open_host(const soft::FabricFile& fabric, std::size_t index, std::string& why) {
   Host& host = hosts_[index];
   auto provider = soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[index].name, .clock = Clock()});
   if (!provider.ok()) why = std::string("no software fabric: ") + errc_name(provider.code());
@@ -61,7 +61,7 @@ bool PingPong::open_host(const soft::FabricFile& fabric, std::size_t index, std:
   return context.ok();
 }
 
-bool PingPong::connect(Host& from, Host& to, std::string& why) {
+bool HandoffPair::connect(Host& from, Host& to, std::string& why) {
   HandleBytes handle{};
   const Result<Listener*> listener = to.engine->listen(*to.context, 0, handle);
   if (!listener.ok()) why = std::string("no listener: ") + errc_name(listener.code());
@@ -81,7 +81,7 @@ bool PingPong::connect(Host& from, Host& to, std::string& why) {
   return in_time && failed == Errc::Ok;
 }
 
-bool PingPong::register_all(std::string& why) {
+bool HandoffPair::register_all(std::string& why) {
   for (Host& host : hosts_) {
     host.memory.resize(2 * (4096 + options_.bytes));
     const auto sending = register_memory(*host.send, host.memory.data(), host.memory.size(), MemoryType::Host);
@@ -94,7 +94,7 @@ bool PingPong::register_all(std::string& why) {
   return true;
 }
 
-PingPong::~PingPong() {
+HandoffPair::~HandoffPair() {
   for (Host& host : hosts_) {
     if (host.send != nullptr) deregister_memory(*host.send, host.send_region);
     if (host.receive != nullptr) deregister_memory(*host.receive, host.receive_region);
@@ -106,7 +106,7 @@ PingPong::~PingPong() {
   }
 }
 
-Request* PingPong::begin(Host& host, Side side) {
+Request* HandoffPair::begin(Host& host, Side side) {
   Result<Request*> request = Errc::WouldBlock;
   const auto accepted = [&] {
     request = side == Side::Send
@@ -120,7 +120,7 @@ Request* PingPong::begin(Host& host, Side side) {
   return turn_until(accepted) && request.ok() ? *request : nullptr;
 }
 
-bool PingPong::end(Request* request) {
+bool HandoffPair::end(Request* request) {
   if (request == nullptr) return false;
   Status status = Errc::WouldBlock;
   const bool ended = turn_until([&] {
@@ -131,7 +131,7 @@ bool PingPong::end(Request* request) {
 }
 
 // The next receive is always there before its message is asked for, as NCCL has it.
-bool PingPong::echo(std::size_t exchanges) {
+bool HandoffPair::echo(std::size_t exchanges) {
   Request* receive = begin(hosts_[1], Side::Receive);
   for (std::size_t i = 0; i < exchanges; ++i) {
     if (!end(receive)) return false;
@@ -141,7 +141,7 @@ bool PingPong::echo(std::size_t exchanges) {
   return true;
 }
 
-std::vector<double> PingPong::run(std::size_t exchanges, std::string& why) {
+std::vector<double> HandoffPair::run(std::size_t exchanges, std::string& why) {
   bool echoed = false;
   std::thread other([&] { echoed = echo(exchanges); });
   std::vector<double> one_way_ns;

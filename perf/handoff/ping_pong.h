@@ -15,19 +15,19 @@
 
 namespace mesh::perf {
 
-struct PingPongOptions {
+struct HandoffOptions {
   int threads = kAuto;  // NCCL_MESH_THREADS
   std::string cpus;     // NCCL_MESH_CPUS
   std::size_t bytes = 8;
 };
 
-class PingPong {
+class HandoffPair {
  public:
   // Null: `why` says why. `fabric` is this run's own.
-  static std::unique_ptr<PingPong> open(const soft::FabricFile& fabric, const PingPongOptions& options, std::string& why);
-  ~PingPong();
-  PingPong(const PingPong&) = delete;
-  PingPong& operator=(const PingPong&) = delete;
+  static std::unique_ptr<HandoffPair> open(const soft::FabricFile& fabric, const HandoffOptions& options, std::string& why);
+  ~HandoffPair();
+  HandoffPair(const HandoffPair&) = delete;
+  HandoffPair& operator=(const HandoffPair&) = delete;
 
   // One-way times in nanoseconds (half of each exchange), in order. Empty: it failed, and `why` says how.
   std::vector<double> run(std::size_t exchanges, std::string& why);
@@ -44,7 +44,7 @@ class PingPong {
     Registration* receive_region = nullptr;
   };
 
-  explicit PingPong(const PingPongOptions& options) : options_(options) {}
+  explicit HandoffPair(const HandoffOptions& options) : options_(options) {}
   bool open_host(const soft::FabricFile& fabric, std::size_t index, std::string& why);
   bool connect(Host& from, Host& to, std::string& why);
   bool register_all(std::string& why);
@@ -53,7 +53,7 @@ class PingPong {
   static bool end(Request* request);
   bool echo(std::size_t exchanges);
 
-  const PingPongOptions options_;
+  const HandoffOptions options_;
   Host hosts_[2];
 };
 
