@@ -30,11 +30,15 @@ Candidate judge_candidate(const Stage& stage, const Trial& there, const Trial& a
   return candidate;
 }
 
+// Of the points where it is better, the one where it gains most.
 std::string reason(const Candidate& winner) {
-  const auto best = std::min_element(winner.points.begin(), winner.points.end(), [](const PointVerdict& a, const PointVerdict& b) {
-    return a.comparison.ratio < b.comparison.ratio;
-  });
-  return fmt::format("{:.1f} % faster at {} (noise {:.1f} %), worse nowhere", 100 * (1 - best->comparison.ratio),
+  const PointVerdict* best = nullptr;
+  for (const PointVerdict& each : winner.points) {
+    if (each.verdict != Verdict::Better) continue;
+    if (best == nullptr || each.comparison.ratio < best->comparison.ratio) best = &each;
+  }
+  if (best == nullptr) return {};
+  return fmt::format("{:.1f} % faster at {} (noise {:.1f} %), slower nowhere", 100 * (1 - best->comparison.ratio),
                      point_name(best->point), 100 * best->noise);
 }
 

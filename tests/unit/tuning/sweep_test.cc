@@ -27,7 +27,7 @@ TEST(Sweep, TheFastestThatIsWorseNowhereWins) {
   const Choice choice = choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others);
   ASSERT_TRUE(choice.winner);
   EXPECT_EQ(choice.candidates[*choice.winner].value, 2) << "8 is far better at one size, but worse at the other";
-  EXPECT_EQ(choice.why, "20.0 % faster at 1M 8 in flight (noise 2.0 %), worse nowhere");
+  EXPECT_EQ(choice.why, "20.0 % faster at 1M 8 in flight (noise 2.0 %), slower nowhere");
 }
 
 TEST(Sweep, AGainBelowTheRunToRunSpreadIsNoGain) {

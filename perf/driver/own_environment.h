@@ -1,0 +1,11 @@
+#pragma once
+// Changes this process's environment between two loads of the settings. Thread: one, while no other reads the environment.
+
+#include <string>
+
+namespace mesh::driver {
+
+void set_variable(const std::string& name, const std::string& value);
+void unset_variable(const std::string& name);
+
+}  // namespace mesh::driver

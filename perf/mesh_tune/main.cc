@@ -1,0 +1,108 @@
+// mesh_tune: on the model, as the launcher of two ranks over the software fabric, or as one of two ranks.
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/launcher.h"
+#include "perf/driver/own_environment.h"
+#include "perf/driver/plugin_log.h"
+#include "perf/driver/soft_fabric.h"
+#include "perf/mesh_tune/live_bench.h"
+#include "perf/mesh_tune/model_bench.h"
+#include "perf/mesh_tune/options.h"
+#include "perf/mesh_tune/report.h"
+#include "src/base/config.h"
+#include "src/base/log.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace mesh::tune {
+namespace {
+
+// What a single round may take, and the comparison at the end.
+constexpr std::chrono::seconds kPatience{120};
+
+int fail(const std::string& why) {
+  std::fprintf(stderr, "mesh_tune: %s\n", why.c_str());
+  return 1;
+}
+
+void show_progress(const std::string& line) {
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  std::fprintf(stderr, terminal ? "\r# %s\033[K\r" : "# %s\n", line.c_str());
+}
+
+int tune_and_tell(const Options& options, Bench& bench) {
+  std::string why;
+  std::optional<Report> report =
+      tune(bench, {.plan = options.plan(), .limit = std::chrono::seconds(options.limit_s), .progress = show_progress}, why);
+  if (!report) return fail(why);
+  print_report(options, *report);
+  return write_files(options, *report) ? 0 : 1;
+}
+
+int run_model(const Options& options) {
+  std::string why;
+  const std::unique_ptr<Bench> bench = open_model_bench(options.model_file, why);
+  return bench == nullptr ? fail(why) : tune_and_tell(options, *bench);
+}
+
+int run_rank(const Options& options) {
+  const Environment environment = process_environment();
+  // Profiles that are there must not colour what is measured, nor may the plugin's lines stand in the table.
+  driver::set_variable("NCCL_MESH_PROFILE", "none");
+  driver::PluginLog::instance().set_echo(driver::Echo::Warnings, "mesh_tune: ");
+  auto bootstrap =
+      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous, options.rendezvous_fd, kPatience});
+  if (!bootstrap.ok()) return fail(std::string("rendezvous failed: ") + errc_name(bootstrap.code()));
+  LiveOptions live{.plugin = options.plugin, .fabric_name = {}, .emulated = driver::switched_on(environment, "MESH_LAB")};
+  if (driver::variable(environment, "NCCL_MESH_FABRIC").starts_with("soft:")) {
+    const std::string file = options.launched ? options.fabric_file : driver::variable(environment, "NCCL_MESH_FABRIC").substr(5);
+    live.fabric_name = file.substr(file.rfind('/') + 1);
+  }
+  std::string why;
+  const std::unique_ptr<LiveBench> bench = LiveBench::open(live, *bootstrap, why);
+  if (bench == nullptr) return fail(why);
+  if (options.world.rank != 0) return bench->follow(why) ? 0 : fail(why);
+  const int code = tune_and_tell(options, *bench);
+  bench->finish();
+  return code;
+}
+
+int launch(const Options& options, int argc, char** argv) {
+  auto fabric = driver::SoftFabric::open(options.fabric_file, {});
+  auto rendezvous = driver::open_loopback_rendezvous();
+  if (!fabric.ok() || !rendezvous.ok()) return 1;
+  if (fabric->hosts().size() < 2) return fail(options.fabric_file + " has one host, not 2");
+  driver::Launcher launcher;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    driver::ProcessSpec spec;
+    spec.arguments = {driver::own_program()};
+    spec.arguments.insert(spec.arguments.end(), argv + 1, argv + argc);
+    spec.arguments.insert(spec.arguments.end(),
+                          {"--rank", std::to_string(rank), "--world-size", "2", "--rendezvous", rendezvous->address, "--launched"});
+    if (rank == 0) {
+      spec.inherited_fd = rendezvous->socket.get();
+      spec.arguments.insert(spec.arguments.end(), {"--rendezvous-fd", std::to_string(spec.inherited_fd)});
+    }
+    spec.environment = fabric->environment(rank);
+    if (!launcher.start(spec).ok()) return fail("a rank cannot be started");
+  }
+  rendezvous->socket.reset();
+  const std::chrono::seconds patience = std::chrono::seconds(options.limit_s) + 2 * kPatience;
+  const driver::WaitEnd end = launcher.wait({.timeout = patience, .stop_at_failure = true});
+  if (end == driver::WaitEnd::TimedOut) return fail("not done within " + std::to_string(patience.count()) + " s");
+  return end == driver::WaitEnd::AllEnded && launcher.end(0).success() && launcher.end(1).success() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mesh::tune
+
+int main(int argc, char** argv) {
+  mesh::tune::Options options;
+  int exit_code = 0;
+  if (!mesh::tune::parse_options(argc, argv, options, &exit_code)) return exit_code;
+  mesh::set_log_level(mesh::LogLevel::Warn);
+  if (options.dry_run) return mesh::tune::print_plan(options), 0;
+  if (!options.model_file.empty()) return mesh::tune::run_model(options);
+  return options.is_rank() ? mesh::tune::run_rank(options) : mesh::tune::launch(options, argc, argv);
+}

@@ -1,0 +1,78 @@
+#include "perf/mesh_tune/model_bench.h"
+
+#include "perf/mesh_tune/traits.h"
+#include "perf/model/fabric_spec.h"
+#include "perf/model/measure.h"
+#include "tuning/derive.h"
+
+#include <atomic>
+#include <utility>
+
+namespace mesh::tune {
+namespace {
+
+// The reply to a change of settings settles within a few hundred messages; the model's own bars take as many.
+constexpr std::uint64_t kMessages = 600, kLargeMessages = 200;
+constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
+
+class ModelBench final : public Bench {
+ public:
+  ModelBench(soft::FabricFile fabric, FabricTraits traits, tuning::Measured ground)
+      : fabric_(std::move(fabric)), traits_(std::move(traits)), ground_(std::move(ground)) {}
+
+  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const tuning::Point> points,
+                              std::string& why) override {
+    Settings wanted;
+    for (const tuning::KnobInfo& each : tuning::knob_table()) {
+      if (settings[each.knob]) tuning::set_value(wanted, each.knob, *settings[each.knob]);
+    }
+    const model::Experiment experiment{.fabric = fabric_, .policy = tuning::derive_policy(traits_, wanted), .calls = {}};
+    std::vector<double> times;
+    for (const tuning::Point& point : points) {
+      model::Load load{.bytes = point.bytes, .outstanding = 8};
+      load.messages = point.bytes > kLarge ? kLargeMessages : kMessages;
+      load.warmup = load.messages / 4;
+      if (point.figure == tuning::Figure::Stream) {
+        const auto found = model::measure_throughput(experiment, load, why);
+        if (!found || found->messages_per_us <= 0) return {};
+        times.push_back(1 / found->messages_per_us);
+      } else {
+        const auto found = model::measure_latency(experiment, load, 0, why);
+        if (!found) return {};
+        times.push_back(found->median_us);
+      }
+    }
+    return times;
+  }
+  const tuning::Measured& ground() const override { return ground_; }
+  bool wavers() const override { return false; }
+
+ private:
+  const soft::FabricFile fabric_;
+  const FabricTraits traits_;
+  const tuning::Measured ground_;
+};
+
+}  // namespace
+
+std::unique_ptr<Bench> open_model_bench(const std::string& file, std::string& why) {
+  Result<soft::FabricFile> fabric = soft::load(file);
+  if (!fabric.ok()) why = "fabric file " + file + " is not usable";
+  if (fabric.ok() && fabric->hosts.size() < 2) why = file + " has one host, not 2";
+  if (!why.empty()) return nullptr;
+  const std::atomic<std::uint64_t> clock{1'000'000};
+  auto provider = soft::SoftProvider::open(
+      {.fabric = *fabric, .host = fabric->hosts[0].name, .agent = soft::Agent::None, .clock = Clock(&clock)});
+  if (!provider.ok()) why = std::string("no model: ") + errc_name(provider.code());
+  if (!provider.ok()) return nullptr;
+  const std::optional<FabricTraits> traits = traits_of_rails(**provider, Settings{});
+  if (!traits) why = file + ": its first host has no usable NIC";
+  if (!traits) return nullptr;
+  tuning::Measured ground = measured_on(*traits);
+  ground.ground = tuning::Ground::Model;
+  ground.label = "MODEL, not measured (" + file.substr(file.rfind('/') + 1) + ")";
+  ground.devices.clear();
+  return std::make_unique<ModelBench>(*std::move(fabric), *traits, std::move(ground));
+}
+
+}  // namespace mesh::tune

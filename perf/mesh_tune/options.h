@@ -1,0 +1,36 @@
+#pragma once
+// What mesh_tune was asked to do. Thread: any (values).
+
+#include "perf/driver/world.h"
+#include "tuning/sweep.h"
+
+#include <string>
+#include <vector>
+
+namespace mesh::tune {
+
+struct Options {
+  bool quick = false;
+  bool dry_run = false;
+  int limit_s = 600;
+  std::string model_file;   // not empty: on the model
+  std::string fabric_file;  // of the software fabric, when we start both ranks
+  std::string output = "profile.json";
+  std::string json_file;
+  std::string plugin;
+  std::vector<std::string> arguments;  // without those of our launcher
+
+  driver::World world;
+  int rendezvous_fd = -1;
+  bool launched = false;
+
+  bool is_rank() const noexcept { return !world.rendezvous.empty(); }
+  // Without the settings that the environment fixes.
+  tuning::Plan plan() const;
+  std::vector<std::string> fixed;  // their names
+};
+
+// False: *exit_code is how to end; help and mistakes have been printed.
+bool parse_options(int argc, char** argv, Options& options, int* exit_code);
+
+}  // namespace mesh::tune

@@ -1,0 +1,133 @@
+#include "perf/mesh_tune/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+
+namespace mesh::tune {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* verdict_name(tuning::Verdict verdict) {
+  switch (verdict) {
+    case tuning::Verdict::Better: return "better";
+    case tuning::Verdict::Same: return "same";
+    case tuning::Verdict::Worse: return "worse";
+  }
+  return "";
+}
+
+std::string points_text(const std::vector<tuning::Point>& points) {
+  std::string text;
+  for (const tuning::Point& point : points) text += (text.empty() ? "" : ", ") + tuning::point_name(point);
+  return text;
+}
+
+std::string verdict_text(const tuning::PointVerdict& each) {
+  return fmt::format("{} {:.3f} {}", tuning::point_name(each.point), each.comparison.ratio, verdict_name(each.verdict));
+}
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+void print_stage(const StageReport& report) {
+  const char* const key = tuning::info(report.stage.knob).key;
+  const auto& winner = report.choice.winner;
+  const std::string chosen = winner ? std::to_string(report.choice.candidates[*winner].value) : "stays";
+  print(fmt::format("{}: {} ({})\n", key, chosen, report.choice.why));
+  for (const tuning::Candidate& candidate : report.choice.candidates) {
+    std::string line = fmt::format("  {:>9}", candidate.value);
+    for (const tuning::PointVerdict& each : candidate.points) line += "   " + verdict_text(each);
+    print(line + "\n");
+  }
+}
+
+ordered_json json_of(const tuning::PointVerdict& each) {
+  return {{"bytes", each.point.bytes},
+          {"figure", tuning::figure_name(each.point.figure)},
+          {"ratio", each.comparison.ratio},
+          {"ratio_q1", each.comparison.low},
+          {"ratio_q3", each.comparison.high},
+          {"noise", each.noise},
+          {"verdict", verdict_name(each.verdict)}};
+}
+
+ordered_json json_of(const StageReport& report) {
+  ordered_json stage{{"setting", tuning::info(report.stage.knob).key}, {"rounds", report.rounds}, {"why", report.choice.why}};
+  stage["chosen"] = report.choice.winner ? ordered_json(report.choice.candidates[*report.choice.winner].value) : nullptr;
+  stage["candidates"] = ordered_json::array();
+  for (const tuning::Candidate& candidate : report.choice.candidates) {
+    ordered_json entry{{"value", candidate.value}, {"points", ordered_json::array()}};
+    for (const tuning::PointVerdict& each : candidate.points) entry["points"].push_back(json_of(each));
+    stage["candidates"].push_back(entry);
+  }
+  return stage;
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+bool write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (file.fail()) std::fprintf(stderr, "mesh_tune: %s cannot be written\n", path.c_str());
+  return !file.fail();
+}
+
+}  // namespace
+
+void print_plan(const Options& options) {
+  const tuning::Plan plan = options.plan();
+  print(fmt::format("# mesh_tune would measure {} stages of {} rounds each, for at most {} s and one comparison at the end\n",
+                    plan.stages.size(), options.model_file.empty() ? plan.rounds : 1, options.limit_s));
+  for (const tuning::Stage& stage : plan.stages)
+    print(
+        fmt::format("{}: {}\n    at {}\n", tuning::info(stage.knob).key, fmt::join(stage.values, ", "), points_text(stage.points)));
+  print(fmt::format("the whole choice against the defaults at {}\n", points_text(plan.final_points)));
+  if (!options.fixed.empty()) print(fmt::format("# as the environment says, and not swept: {}\n", fmt::join(options.fixed, ", ")));
+  print(fmt::format("# the profile would go to {}\n", options.output));
+}
+
+void print_report(const Options& options, const Report& report) {
+  print(fmt::format("# mesh_tune, measured on: {}\n", report.profile.measured.label));
+  print("# time of a message as a share of its time with the setting that was there; below 1 is faster\n");
+  for (const StageReport& stage : report.stages) print_stage(stage);
+  if (!report.whole.empty()) print("the whole choice against the defaults:\n");
+  for (const tuning::PointVerdict& each : report.whole) print(fmt::format("  {}, noise {:.3f}\n", verdict_text(each), each.noise));
+  print(fmt::format("# {}\n# profile: {}\n", report.verdict, options.output));
+}
+
+bool write_files(const Options& options, Report& report) {
+  tuning::Profile& profile = report.profile;
+  profile.measured.when = now_text();
+  profile.measured.how = fmt::format("mesh_tune {}", fmt::join(options.arguments, " "));
+  const std::string text = tuning::to_json(profile);
+  // What we write the plugin must read.
+  std::string why;
+  if (!tuning::parse_profile(text, why)) {
+    std::fprintf(stderr, "mesh_tune: the profile would not be readable: %s\n", why.c_str());
+    return false;
+  }
+  if (!write_text(options.output, text)) return false;
+  if (options.json_file.empty()) return true;
+  ordered_json root{{"format", "nccl-mesh-tune"}, {"version", 1}, {"verdict", report.verdict}};
+  root["stages"] = ordered_json::array();
+  for (const StageReport& stage : report.stages) root["stages"].push_back(json_of(stage));
+  root["whole"] = ordered_json::array();
+  for (const tuning::PointVerdict& each : report.whole) root["whole"].push_back(json_of(each));
+  root["profile"] = ordered_json::parse(text);
+  return write_text(options.json_file, root.dump(2) + "\n");
+}
+
+}  // namespace mesh::tune

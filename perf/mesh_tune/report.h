@@ -1,0 +1,16 @@
+#pragma once
+// What mesh_tune prints and writes. Thread: any.
+
+#include "perf/mesh_tune/options.h"
+#include "perf/mesh_tune/tuner.h"
+
+#include <string>
+
+namespace mesh::tune {
+
+void print_plan(const Options& options);
+void print_report(const Options& options, const Report& report);
+// The profile, and with --json all of it. False: a line on stderr said which file could not be written.
+bool write_files(const Options& options, Report& report);
+
+}  // namespace mesh::tune

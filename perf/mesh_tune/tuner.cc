@@ -1,0 +1,144 @@
+#include "perf/mesh_tune/tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mesh::tune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRoundsMin = 3;  // fewer have no spread worth the name
+
+class Tuner {
+ public:
+  Tuner(Bench& bench, const TunerOptions& options) : bench_(bench), options_(options), end_(Clock::now() + options.limit) {}
+
+  bool run(std::string& why) {
+    report_.profile.measured = bench_.ground();
+    for (const tuning::Stage& stage : options_.plan.stages) {
+      if (!run_stage(stage, why)) return false;
+    }
+    return compare_whole(why);
+  }
+  Report& report() { return report_; }
+
+ private:
+  // One set of settings with what it took.
+  struct Contender {
+    tuning::KnobValues settings;
+    tuning::Trial trial;
+  };
+
+  bool over() const { return Clock::now() >= end_; }
+  int rounds() const { return bench_.wavers() ? options_.plan.rounds : 1; }
+
+  // Everybody once a round, in another order each time. The number of whole rounds; below 0: `why`.
+  int run_rounds(std::vector<Contender>& contenders, std::span<const tuning::Point> points, const std::string& what,
+                 std::string& why) {
+    for (Contender& each : contenders) each.trial.times.resize(points.size());
+    for (int round = 0; round < rounds(); ++round) {
+      if (over()) return round;
+      options_.progress(fmt::format("{}: round {} of {}", what, round + 1, rounds()));
+      for (std::size_t i = 0; i < contenders.size(); ++i) {
+        Contender& turn = contenders[(i + static_cast<std::size_t>(round)) % contenders.size()];
+        const std::vector<double> times = bench_.measure(turn.settings, points, why);
+        if (times.size() != points.size()) return -1;
+        for (std::size_t point = 0; point < points.size(); ++point) turn.trial.times[point].push_back(times[point]);
+      }
+    }
+    return rounds();
+  }
+
+  bool run_stage(const tuning::Stage& stage, std::string& why) {
+    StageReport& report = report_.stages.emplace_back(StageReport{.stage = stage, .choice = {}});
+    // The setting that is there, twice, then the others.
+    std::vector<Contender> contenders(2, Contender{.settings = chosen_, .trial = {}});
+    for (const std::int64_t value : stage.values) {
+      Contender other{.settings = chosen_, .trial = {.value = value, .times = {}}};
+      other.settings[stage.knob] = value;
+      contenders.push_back(std::move(other));
+    }
+    const int done = run_rounds(contenders, stage.points, tuning::info(stage.knob).key, why);
+    if (done < 0) return false;
+    if (done < std::min(kRoundsMin, rounds())) {
+      report.choice.why = "the time was over";
+      return true;
+    }
+    report.rounds = done;
+    std::vector<tuning::Trial> others;
+    for (std::size_t i = 2; i < contenders.size(); ++i) others.push_back(std::move(contenders[i].trial));
+    report.choice = tuning::choose(stage, contenders[0].trial, contenders[1].trial, others);
+    if (report.choice.winner) chosen_[stage.knob] = report.choice.candidates[*report.choice.winner].value;
+    return true;
+  }
+
+  // Those of the plan, and where the winners won.
+  std::vector<tuning::Point> points_of_whole() const {
+    std::vector<tuning::Point> points = options_.plan.final_points;
+    for (const StageReport& stage : report_.stages) {
+      if (!stage.choice.winner) continue;
+      for (const tuning::PointVerdict& each : stage.choice.candidates[*stage.choice.winner].points) {
+        const bool there = std::find(points.begin(), points.end(), each.point) != points.end();
+        if (each.verdict == tuning::Verdict::Better && !there) points.push_back(each.point);
+      }
+    }
+    return points;
+  }
+
+  // The stages looked at a few sizes each; whether all of it together is no loss is a question of its own. The time limit does
+  // not cut it short: without it nothing may be chosen.
+  bool compare_whole(std::string& why) {
+    if (chosen_ == tuning::KnobValues()) {
+      report_.verdict = "the defaults hold: nothing was faster by more than the noise";
+      return true;
+    }
+    end_ = Clock::time_point::max();
+    const std::vector<tuning::Point> points = points_of_whole();
+    std::vector<Contender> contenders(3);
+    contenders[2].settings = chosen_;
+    if (run_rounds(contenders, points, "the whole choice", why) < 0) return false;
+    report_.whole = tuning::judge_points(points, contenders[0].trial, contenders[1].trial, contenders[2].trial);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      report_.profile.sizes.push_back({.bytes = points[i].bytes,
+                                       .figure = tuning::figure_name(points[i].figure),
+                                       .default_us = tuning::median(contenders[0].trial.times[i]),
+                                       .tuned_us = tuning::median(contenders[2].trial.times[i]),
+                                       .spread = report_.whole[i].noise});
+    }
+    const auto some = [&](tuning::Verdict verdict) {
+      return std::find_if(report_.whole.begin(), report_.whole.end(),
+                          [&](const tuning::PointVerdict& each) { return each.verdict == verdict; });
+    };
+    const auto worse = some(tuning::Verdict::Worse);
+    if (worse != report_.whole.end()) {
+      report_.verdict = fmt::format("the defaults hold: all of it together is {:.1f} % slower at {}",
+                                    100 * (worse->comparison.ratio - 1), tuning::point_name(worse->point));
+      return true;
+    }
+    if (some(tuning::Verdict::Better) == report_.whole.end()) {
+      report_.verdict = "the defaults hold: all of it together gains no more than the noise";
+      return true;
+    }
+    report_.profile.settings = chosen_;
+    report_.verdict = "the choice is faster than the defaults, and nowhere slower";
+    return true;
+  }
+
+  Bench& bench_;
+  const TunerOptions& options_;
+  Clock::time_point end_;
+  tuning::KnobValues chosen_;
+  Report report_;
+};
+
+}  // namespace
+
+std::optional<Report> tune(Bench& bench, const TunerOptions& options, std::string& why) {
+  Tuner tuner(bench, options);
+  if (!tuner.run(why)) return std::nullopt;
+  return std::move(tuner.report());
+}
+
+}  // namespace mesh::tune

@@ -1,0 +1,111 @@
+#include "perf/mesh_tune/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace mesh::tune {
+namespace {
+
+using tuning::Figure;
+using tuning::Knob;
+using tuning::KnobValues;
+using tuning::Point;
+
+// A pair of hosts whose times are a formula.
+class FakeBench final : public Bench {
+ public:
+  std::function<double(const KnobValues&, const Point&)> time = [](const KnobValues&, const Point&) { return 10.0; };
+  int calls = 0, fail_at = -1;
+
+  std::vector<double> measure(const KnobValues& settings, std::span<const Point> points, std::string& why) override {
+    if (calls++ == fail_at) why = "the cable fell out";
+    std::vector<double> times;
+    for (const Point& point : points) times.push_back(time(settings, point));
+    return why.empty() ? times : std::vector<double>();
+  }
+  const tuning::Measured& ground() const override { return ground_; }
+  bool wavers() const override { return true; }
+
+ private:
+  const tuning::Measured ground_ = [] {
+    tuning::Measured made;
+    made.label = "a formula";
+    return made;
+  }();
+};
+
+constexpr Point kSmall{8, Figure::OneWay}, kLarge{1 << 20, Figure::Stream};
+
+TunerOptions options() {
+  TunerOptions options;
+  options.plan = {.stages = {{Knob::Qps, {1, 2}, {kLarge}}, {Knob::WrBytes, {131072, 262144}, {kLarge}}},
+                  .final_points = {kSmall},
+                  .rounds = 5};
+  options.progress = [](const std::string&) {};
+  return options;
+}
+
+Report tuned(FakeBench& bench, const TunerOptions& how) {
+  std::string why;
+  std::optional<Report> report = tune(bench, how, why);
+  EXPECT_TRUE(report) << why;
+  return report.value_or(Report{});
+}
+
+TEST(Tuner, EachStageStandsOnTheWinnersBefore) {
+  FakeBench bench;
+  bench.time = [](const KnobValues& settings, const Point& point) {
+    if (point == kSmall) return 1.0;
+    const double by_qps = settings[Knob::Qps] == 2 ? 8 : 10;
+    // Short requests pay only with two queue pairs.
+    return settings[Knob::Qps] == 2 && settings[Knob::WrBytes] == 131072 ? by_qps / 2 : by_qps;
+  };
+  const Report report = tuned(bench, options());
+  EXPECT_EQ(report.profile.settings[Knob::Qps], 2);
+  EXPECT_EQ(report.profile.settings[Knob::WrBytes], 131072);
+  EXPECT_EQ(report.profile.measured.label, "a formula");
+  ASSERT_EQ(report.profile.sizes.size(), 2u) << "the plan's point, and the one where the winners won";
+  EXPECT_EQ(report.profile.sizes[1].default_us, 10);
+  EXPECT_EQ(report.profile.sizes[1].tuned_us, 4);
+}
+
+TEST(Tuner, WhereNothingIsFasterTheProfileIsEmpty) {
+  FakeBench bench;
+  const Report report = tuned(bench, options());
+  EXPECT_EQ(report.profile.settings, KnobValues());
+  EXPECT_TRUE(report.whole.empty());
+  EXPECT_NE(report.verdict.find("the defaults hold"), std::string::npos);
+}
+
+TEST(Tuner, AChoiceThatIsSlowerElsewhereIsDroppedAsAWhole) {
+  FakeBench bench;
+  bench.time = [](const KnobValues& settings, const Point& point) {
+    const bool changed = settings[Knob::Qps] == 2;
+    return point == kSmall ? (changed ? 2.0 : 1.0) : (changed ? 5.0 : 10.0);
+  };
+  const Report report = tuned(bench, options());
+  EXPECT_EQ(report.stages[0].choice.winner, 1u);
+  EXPECT_EQ(report.profile.settings, KnobValues());
+  EXPECT_EQ(report.verdict, "the defaults hold: all of it together is 100.0 % slower at 8 one way");
+}
+
+TEST(Tuner, WhenTheTimeIsOverStagesAreLeftOut) {
+  FakeBench bench;
+  TunerOptions how = options();
+  how.limit = std::chrono::seconds(0);
+  const Report report = tuned(bench, how);
+  EXPECT_EQ(bench.calls, 0);
+  for (const StageReport& stage : report.stages) EXPECT_EQ(stage.choice.why, "the time was over");
+}
+
+TEST(Tuner, AFailureIsTold) {
+  FakeBench bench;
+  bench.fail_at = 7;
+  std::string why;
+  EXPECT_FALSE(tune(bench, options(), why));
+  EXPECT_EQ(why, "the cable fell out");
+}
+
+}  // namespace
+}  // namespace mesh::tune
