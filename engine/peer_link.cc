@@ -127,9 +127,15 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
 }
 
 StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
+  std::array<PathProgress, kPathsMax> progress;
+  for (std::uint32_t i = 0; i < path_count(); ++i) {
+    const std::uint64_t in_flight = paths_[i]->inflight_bytes;
+    progress[i] = {.done_bytes = paths_[i]->counters.bytes_sent.get() - in_flight, .in_flight_bytes = in_flight};
+  }
+  speeds_.observe({progress.data(), path_count()});
   std::array<PathLoad, kPathsMax> loads;
   for (std::uint32_t i = 0; i < path_count(); ++i) {
-    loads[i] = {.bytes = paths_[i]->inflight_bytes, .speed_mbps = paths_[i]->speed_mbps, .next_qp = paths_[i]->next_qp};
+    loads[i] = {.bytes = paths_[i]->inflight_bytes, .speed_mbps = speeds_.mbps(i), .next_qp = paths_[i]->next_qp};
   }
   const std::span<const PathLoad> paths(loads.data(), path_count());
   StripePlan plan{.route = Route::Bulk, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes, .table = &table};
@@ -149,7 +155,9 @@ void PeerLink::order_bulk() {
   // A port that does not say how fast it is counts as much as the fastest that does.
   std::uint32_t fastest = 1;
   for (const auto& path : paths_) fastest = std::max(fastest, path->speed_mbps);
-  for (const auto& path : paths_) path->speed_mbps = path->speed_mbps == 0 ? fastest : path->speed_mbps;
+  std::vector<std::uint32_t> port_mbps;
+  for (const auto& path : paths_) port_mbps.push_back(path->speed_mbps == 0 ? fastest : path->speed_mbps);
+  speeds_.configure(port_mbps);
   bulk_order_.clear();
   for (std::uint32_t i = 1; i <= policy_.qps; ++i) {
     for (const auto& path : paths_) bulk_order_.push_back(path->queue_pairs[i].get());

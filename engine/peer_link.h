@@ -12,6 +12,7 @@
 #include "engine/lane.h"
 #include "engine/link_memory.h"
 #include "engine/messages.h"
+#include "engine/path_speed.h"
 #include "engine/progress_loop.h"
 #include "engine/queue_pair.h"
 #include "engine/recv_channel.h"
@@ -134,6 +135,7 @@ class PeerLink {
   std::vector<QueuePair*> bulk_order_;
   std::uint32_t bulk_cursor_ = 0;
   std::uint32_t path_cursor_ = 0;
+  PathSpeeds speeds_;
   LinkMemory memory_;                               // declared before the queue pairs' end: see destroy_queue_pairs()
   std::vector<std::unique_ptr<Channel>> channels_;  // by index
   std::uint32_t channel_count_ = 0;

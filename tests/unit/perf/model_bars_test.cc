@@ -36,6 +36,16 @@ TEST(ModelBars, UnequalPathsCarryTheirSum) {
   EXPECT_LE(rate, 1.002 * sum);
 }
 
+// Ports that all say 100 Gb/s: only what is done tells them apart. Believed, they would give 0.43 and 0.23 of it one at a time.
+TEST(ModelBars, PathsSlowerThanTheirPortsCarryTheirSum) {
+  const double unequal = throughput(experiment_of({.paths = {100, 50, 25}, .port = 100}), kMiB, 8).gbytes_per_s / goodput(175);
+  const double sick = throughput(experiment_of({.paths = {100, 13}, .port = 100}), kMiB, 8).gbytes_per_s / goodput(113);
+  show("   100 + 50 + 25 Gb/s behind ports of 100, of their sum", unequal, 0.95);
+  show("   100 + 13 Gb/s behind ports of 100, of their sum", sick, 0.95);
+  EXPECT_GE(unequal, 0.95);
+  EXPECT_GE(sick, 0.95);
+}
+
 TEST(ModelBars, AFastWireIsFilled) {
   const double rate = throughput(experiment_of({.paths = {400}}), kMiB, 8).gbytes_per_s;
   show("d: 400 Gb/s, 1 MiB, of goodput", rate / goodput(400), 0.97);
