@@ -85,5 +85,10 @@ def of(before, after):
         body.append('<p class="note">Only in one of the two: %s</p>' % escape("; ".join(
             "%s: %s" % (mark, ", ".join([key[0]] + ["%s %s" % (word, value) for (_, word), value in zip(figures.SETTING_TEXTS, key[1:])
                                                     if value is not None])) for mark, key in alone)))
-    body += [_section(title, [family.get(title, []) for family in families], label) for title in titles]
+    for title in titles:
+        both = [family.get(title, []) for family in families]
+        different = {key_of(series): series for series in both[0] + both[1]}
+        for words, members in figures.groups(list(different.values()), figures.CURVES_MAX // 2):
+            keys = {key_of(series) for series in members}
+            body.append(_section(title + words, [[one for one in series if key_of(one) in keys] for series in both], label))
     return report.page("nccl-mesh performance: B compared with A", "\n".join(body))

@@ -10,6 +10,7 @@ FAMILIES = (("One way between two hosts", ("sendrecv one way", "ib_write_bw", "i
             ("One message at a time", ("latency", "ib_write_lat", "ib_send_lat")))
 OURS = "nccl-mesh"
 TITLES = {"all_reduce": "All-reduce on a ring", "sendrecv": "Send and receive around a ring", "alltoall": "All to all"}
+CURVES_MAX = 8  # as many as there are colours
 SETTING_TEXTS = (("qps", "QPS"), ("signal_interval", "SIGNAL_INTERVAL"), ("inline_bytes", "INLINE"), ("channels", "channels"),
                  ("outstanding", "outstanding"))
 
@@ -27,6 +28,23 @@ def families(series):
     for one in series:
         found.setdefault(family_of(one["operation"]), []).append(one)
     return list(found.items())
+
+
+def groups(series, most=CURVES_MAX):
+    """[(words, series)]: no more in one picture than eyes can tell apart; split by one setting after the other."""
+    found = [("", series)]
+    for key, word in SETTING_TEXTS:
+        if max(len(members) for _, members in found) <= most:
+            break
+        split = []
+        for words, members in found:
+            values = list(dict.fromkeys(one.get(key) for one in members))
+            for value in values:
+                chosen = [one for one in members if one.get(key) == value]
+                split.append((words + (", " + setting_text(chosen[0], key, word) if len(values) > 1 else ""), chosen))
+        found = split
+    return [("%s, part %d" % (words, start // most + 1) if len(members) > most else words, members[start:start + most])
+            for words, members in found for start in range(0, len(members), most)]
 
 
 def setting_text(series, key, word):
@@ -165,7 +183,8 @@ def latency_plots(title, label, sources):
             for curve in source.curves(latency("p99"), ", p99", "6 3 1.5 3" if source.dash else "1.5 3.5")]
     curves = median + tail
     values = _values(curves)
+    # On a linear axis a tail would press everything else to the ground.
     return [Plot("%s: latency" % title, label, SIZE_LOG, "latency, one way (us, logarithmic)", ticks.Sizes(_sizes(curves)),
                  ticks.Log(min(values), max(values)), curves),
-            Plot("%s: latency, linear" % title, label, SIZE_LINEAR, "latency, one way (us)", ticks.LinearSizes(_sizes(curves)),
-                 ticks.Linear(max(values)), curves)]
+            Plot("%s: median latency, linear" % title, label, SIZE_LINEAR, "latency, one way (us)", ticks.LinearSizes(_sizes(median)),
+                 ticks.Linear(max(_values(median))), median)]

@@ -58,6 +58,16 @@ def label_of(result):
     return "; ".join([result["label"]] + result["notes"])
 
 
+def sections(title, series, label):
+    """Of one family: what is too much for one picture gets several, behind a table of winners."""
+    groups = figures.groups(series)
+    if len(groups) == 1:
+        return section(title, series, label)
+    won = "\n".join(table(columns, rows) for _, columns, rows in tables.best(series, figures.names_of(series)))
+    return "\n".join(["<section><h2>%s: best by size</h2>%s</section>" % (escape(title), won)] + [
+        section(title + words, members, label) for words, members in groups])
+
+
 def section(title, series, label):
     names = figures.names_of(series)
     source = [figures.Source(series, names)]
@@ -90,7 +100,7 @@ def page(title, body):
 
 
 def of(result):
-    sections = [section(title, series, label_of(result)) for title, series in figures.families(result["series"])]
+    families = [sections(title, series, label_of(result)) for title, series in figures.families(result["series"])]
     explain = ('<p class="meta">GB is 10<sup>9</sup> bytes, KiB and MiB are powers of 1024. Bus bandwidth is what the busiest wire '
                "carries, as nccl-tests counts it. One way is half a round trip. Point at a mark in a plot for its numbers.</p>")
-    return page("nccl-mesh performance", meta(result) + explain + "\n".join(sections))
+    return page("nccl-mesh performance", meta(result) + explain + "\n".join(families))

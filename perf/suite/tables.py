@@ -86,6 +86,24 @@ def beside(series, names):
     return found
 
 
+def best(series, names):
+    """[(what, columns, rows)]: which of many series wins, by size."""
+    found = []
+    unit, factor = figures.rate_unit(series)
+    for what, measured, value_of, scale, better in (("bus bandwidth", unit, figures.bus, factor, max),
+                                                    ("latency, one way", "median, us", figures.latency("median"), 1, min)):
+        winners = {}
+        for one, name in zip(series, names):
+            for point in one["points"]:
+                value = value_of(point)
+                if value is not None:
+                    winners[point["bytes"]] = better(winners.get(point["bytes"], (value, name)), (value, name), key=lambda pair: pair[0])
+        rows = [[ticks.size_text(size), number(value, scale), name] for size, (value, name) in sorted(winners.items())]
+        if rows:
+            found.append((what, [("size", ""), ("best of all", measured), ("settings", "")], rows))
+    return found
+
+
 def text(columns, rows):
     """For a terminal."""
     head = [["%s (%s)" % column if column[1] else column[0] for column in columns]] + rows
@@ -99,6 +117,7 @@ def summary(result):
     parts = []
     for title, series in figures.families(result["series"]):
         names = figures.names_of(series)
-        for what, columns, rows in beside(series, names):
+        crowd = len(series) > figures.CURVES_MAX
+        for what, columns, rows in best(series, names) if crowd else beside(series, names):
             parts.append("%s: %s; %s\n%s" % (title, what, label, text(columns, rows)))
     return "\n\n".join(parts)

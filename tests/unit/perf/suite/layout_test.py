@@ -19,9 +19,11 @@ import tables
 
 
 def plots_of(value):
-    for title, series in figures.families(value["series"]):
+    label = report.label_of(value)
+    split = [group for title, series in figures.families(value["series"])
+             for group in [(title, series)] + [(title + words, members) for words, members in figures.groups(series)]]
+    for title, series in split:
         source = [figures.Source(series, figures.names_of(series))]
-        label = report.label_of(value)
         yield from figures.bandwidth_plots(title, label, source) + figures.latency_plots(title, label, source)
 
 
@@ -98,6 +100,28 @@ class Names(unittest.TestCase):
         self.assertEqual(figures.names_of(made), ["nccl-mesh", "ib_write_lat"])
         self.assertEqual(len(figures.families(made)), 1)
         self.assertTrue(figures.common_text(made).startswith("nccl-mesh: QPS default"))
+
+
+class Groups(unittest.TestCase):
+    def test_no_picture_has_more_curves_than_colours(self):
+        for name, value in samples.many():
+            for _, series in figures.families(value["series"]):
+                found = figures.groups(series)
+                self.assertEqual(sorted(id(one) for _, members in found for one in members), sorted(map(id, series)), name)
+                self.assertLessEqual(max(len(members) for _, members in found), figures.CURVES_MAX)
+                self.assertEqual(len({words for words, _ in found}), len(found))
+
+    def test_are_split_by_one_setting_after_the_other(self):
+        crowd = [samples.bandwidth(qps=qps, inline_bytes=inline) for qps in (1, 2, 4, 8) for inline in (0, 64, 220)]
+        self.assertEqual([(words, len(members)) for words, members in figures.groups(crowd)],
+                         [(", QPS %d" % qps, 3) for qps in (1, 2, 4, 8)])
+
+    def test_winners_are_named(self):
+        slow, fast = samples.bandwidth(qps=1), samples.bandwidth(24.5, qps=2)
+        (what, _, rows), = tables.best([slow, fast], figures.names_of([slow, fast]))
+        self.assertEqual((what, {row[2] for row in rows}), ("bus bandwidth", {"QPS 2"}))
+        quick, late = samples.latency(1.0, qps=1), samples.latency(2.0, qps=2)
+        self.assertEqual({row[2] for row in tables.best([quick, late], figures.names_of([quick, late]))[0][2]}, {"QPS 1"})
 
 
 class Page(unittest.TestCase):
