@@ -10,6 +10,9 @@ import tables
 import ticks
 
 
+ALONE_MAX = 8  # series that one line names
+
+
 def key_of(series):
     return (series["operation"],) + tuple(series.get(key) for key in results.SETTINGS)
 
@@ -38,11 +41,22 @@ def table_text(before, after):
     """For a terminal."""
     lines = ["%-58s %9s %22s %10s %10s %9s" % ("series", "size", "measure", "A", "B", "B to A, %")]
     for series, size, name, unit, a, b in differences(before, after):
-        words = ", ".join([series["operation"]] + [figures.setting_text(series, key, word) for key, word in figures.SETTING_TEXTS
-                                                   if series.get(key) is not None])
+        words = key_text(key_of(series))
         lines.append("%-58s %9s %22s %10s %10s %9s" % (words, ticks.size_text(size), "%s (%s)" % (name, unit.split()[0]),
                                                       ticks.figure_text(a), ticks.figure_text(b), change(a, b)))
     return "\n".join(lines)
+
+
+def key_text(key):
+    said = ["%s %s" % (word, value) for (_, word), value in zip(figures.SETTING_TEXTS, key[1:]) if value is not None]
+    return ", ".join([key[0]] + said)
+
+
+def unmatched_text(before, after):
+    """One line, empty where everything has its counterpart."""
+    alone = ["%s: %s" % (mark, key_text(key)) for mark, key in unmatched(before, after)]
+    more = "; and %d more" % (len(alone) - ALONE_MAX) if len(alone) > ALONE_MAX else ""
+    return "only in one of the two: " + "; ".join(alone[:ALONE_MAX]) + more if alone else ""
 
 
 def unmatched(before, after):
@@ -80,11 +94,9 @@ def of(before, after):
     families = [dict(figures.families(result["series"])) for result in (before, after)]
     titles = list(dict.fromkeys(list(families[0]) + list(families[1])))
     body = ["<h2>A</h2>", report.meta(before), "<h2>B</h2>", report.meta(after)]
-    alone = unmatched(before, after)
+    alone = unmatched_text(before, after)
     if alone:
-        body.append('<p class="note">Only in one of the two: %s</p>' % escape("; ".join(
-            "%s: %s" % (mark, ", ".join([key[0]] + ["%s %s" % (word, value) for (_, word), value in zip(figures.SETTING_TEXTS, key[1:])
-                                                    if value is not None])) for mark, key in alone)))
+        body.append('<p class="note">%s</p>' % escape(alone[:1].upper() + alone[1:]))
     for title in titles:
         both = [family.get(title, []) for family in families]
         different = {key_of(series): series for series in both[0] + both[1]}

@@ -21,6 +21,7 @@ h1 { font-size: 25px; margin: 0 0 4px; } h2 { font-size: 20px; margin: 38px 0 4p
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
 th, td { text-align: right; padding: 4px 12px; white-space: nowrap; } th { background: #eceff3; font-weight: 600; vertical-align: bottom; }
 th small { font-weight: 400; color: #555; } th:first-child, td:first-child { text-align: left; }
+th { white-space: normal; } .words { text-align: left; }
 tbody tr:nth-child(even) td { background: #fafbfc; } tbody tr.first td { border-top: 1px solid #c9ced6; }
 details { margin: 8px 0 0; } summary { cursor: pointer; color: #1f3a5f; padding: 4px 2px; }
 @media print { body { background: #fff; } .plots svg { break-inside: avoid; } }
@@ -29,12 +30,14 @@ details { margin: 8px 0 0; } summary { cursor: pointer; color: #1f3a5f; padding:
 
 def table(columns, rows):
     """columns: (name, unit). rows: lists of texts; a row whose first differs from the one before begins a group."""
-    head = "".join("<th>%s%s</th>" % (escape(name), "<br><small>%s</small>" % escape(unit) if unit else "") for name, unit in columns)
+    words = [' class="words"' if name == "settings" else "" for name, _ in columns]
+    head = "".join("<th%s>%s%s</th>" % (kind, escape(name), "<br><small>%s</small>" % escape(unit) if unit else "")
+                   for kind, (name, unit) in zip(words, columns))
     body, before = [], None
     for row in rows:
         first = row[0] != before
         cells = [row[0] if first else ""] + row[1:]
-        marks = ['<td class="wrong">' if cell == "WRONG" else "<td>" for cell in cells]
+        marks = ['<td class="wrong">' if cell == "WRONG" else "<td%s>" % kind for cell, kind in zip(cells, words)]
         body.append("<tr%s>%s</tr>" % (' class="first"' if first else "", "".join(
             "%s%s</td>" % (mark, escape(cell)) for mark, cell in zip(marks, cells))))
         before = row[0]

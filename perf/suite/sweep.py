@@ -42,8 +42,8 @@ def compared(options):
     before, after = (results.read(path) for path in options.compare)
     text = compare.of(before, after)
     print(compare.table_text(before, after))
-    for mark, key in compare.unmatched(before, after):
-        say("only in %s: %s" % (mark, key))
+    if compare.unmatched(before, after):
+        say(compare.unmatched_text(before, after))
     write_page(prefix_of(options, "compare") + ".html", text)
     return 0
 

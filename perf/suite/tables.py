@@ -81,7 +81,7 @@ def beside(series, names):
                 row.append(number(values.get(size), factor))
         found.append(("bus bandwidth",) + _without_empty(columns, rows))
     if 0 < len(delays) <= BESIDE_MAX:
-        measures = [(key, "us", figures.latency(key), 1) for key in ("median", "p99")]
+        measures = [(key, "us", figures.latency(key), 1) for key in ("median", "p99")[:2 if len(delays) <= 3 else 1]]
         found.append(("latency, one way",) + _by_size(delays, measures))
     return found
 
