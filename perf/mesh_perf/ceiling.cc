@@ -1,34 +1,12 @@
 #include "perf/mesh_perf/ceiling.h"
 
 #include "src/soft/fabric_file.h"
-#include "src/soft/wire_model.h"
+#include "src/soft/goodput.h"
 
 #include <algorithm>
 
 namespace mesh::perf {
 namespace {
-
-// Ends of the link at this host: on a switch each of its ports carries the rate.
-std::size_t ends_at(const soft::LinkSpec& link, int host) {
-  const auto count = std::count_if(link.ends.begin(), link.ends.end(), [&](const soft::NicRef& end) { return end.host == host; });
-  return static_cast<std::size_t>(count);
-}
-
-struct HostPair {
-  int from = 0, to = 0;
-};
-
-std::optional<double> between(const soft::FabricFile& file, const HostPair& pair) {
-  double sum = 0;
-  for (const soft::LinkSpec& link : file.links) {
-    const std::size_t width = std::min(ends_at(link, pair.from), ends_at(link, pair.to));
-    if (width == 0) continue;
-    if (link.gbps == 0) return std::nullopt;
-    const double mtu = link.mtu;
-    sum += static_cast<double>(width) * link.gbps / 8 * mtu / (mtu + static_cast<double>(soft::kPacketOverheadBytes));
-  }
-  return sum > 0 ? std::optional(sum) : std::nullopt;
-}
 
 // Indices by rank; empty: some name is not in the file.
 std::vector<int> places(const soft::FabricFile& file, const std::vector<std::string>& hosts) {
@@ -51,8 +29,7 @@ std::optional<double> link_ceiling(const std::string& fabric_file, const std::ve
   if (ranks.size() < 2 || (kind == Kind::AllToAll && ranks.size() > 2)) return std::nullopt;
   std::optional<double> least;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const HostPair pair{ranks[rank], ranks[(rank + 1) % ranks.size()]};
-    const std::optional<double> rate = between(*file, pair);
+    const std::optional<double> rate = soft::goodput_gbytes_per_s(*file, {ranks[rank], ranks[(rank + 1) % ranks.size()]});
     if (!rate.has_value()) return std::nullopt;
     least = least.has_value() ? std::min(*least, *rate) : *rate;
   }

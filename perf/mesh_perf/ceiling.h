@@ -10,9 +10,8 @@
 namespace mesh::perf {
 
 // 10^9 bytes a second of bus bandwidth for this operation between these hosts (by rank; none: all of the file): the sum of the
-// links between two hosts, of the worst such pair that the operation needs. Each link carries MTU bytes of payload in MTU + 82
-// bytes of wire (RoCE v2: Ethernet's 38, IPv4 20, UDP 8, BTH 12, ICRC 4). Nothing where a link has no rate, or the file says
-// nothing.
+// links between two hosts, of the worst such pair that the operation needs (src/soft/goodput.h). Nothing where a link has no
+// rate, or the file says nothing.
 std::optional<double> link_ceiling(const std::string& fabric_file, const std::vector<std::string>& hosts, Kind kind);
 
 }  // namespace mesh::perf

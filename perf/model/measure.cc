@@ -1,9 +1,6 @@
 #include "perf/model/measure.h"
 
-#include "src/soft/wire_model.h"
-
 #include <algorithm>
-#include <map>
 
 namespace mesh::model {
 
@@ -86,32 +83,6 @@ LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns) {
     return static_cast<double>(latencies_ns[std::max<std::size_t>(rank, 1) - 1]) / 1000;
   };
   return {at_most(0), at_most(500), at_most(990), at_most(999), latencies_ns.size()};
-}
-
-double goodput_gbytes_per_s(const soft::FabricFile& fabric) {
-  struct Cable {
-    double gbps = 0, nics_gbps = 0, share = 0;
-  };
-  std::map<std::string, Cable> cables;
-  for (std::size_t i = 0; i < fabric.links.size(); ++i) {
-    const soft::LinkSpec& link = fabric.links[i];
-    const auto from_first = std::find_if(link.ends.begin(), link.ends.end(), [](soft::NicRef end) { return end.host == 0; });
-    const bool joins = from_first != link.ends.end() &&
-                       std::any_of(link.ends.begin(), link.ends.end(), [](soft::NicRef end) { return end.host == 1; });
-    if (!joins) continue;
-    const double own = fabric.hosts[0].nics[static_cast<std::size_t>(from_first->nic)].gbps;
-    const double rate = link.gbps == 0 ? own : (own == 0 ? link.gbps : std::min(own, link.gbps));
-    if (rate == 0) return 0;
-    Cable& cable = cables[link.cable.empty() ? "link " + std::to_string(i) : link.cable];
-    cable.gbps = link.gbps;
-    cable.nics_gbps += rate;
-    cable.share = link.mtu / static_cast<double>(link.mtu + soft::kPacketOverheadBytes);
-  }
-  double sum = 0;
-  for (const auto& [name, cable] : cables) {
-    sum += (cable.gbps == 0 ? cable.nics_gbps : std::min(cable.gbps, cable.nics_gbps)) / 8 * cable.share;
-  }
-  return sum;
 }
 
 }  // namespace mesh::model

@@ -42,7 +42,4 @@ std::optional<LatencyFigures> measure_latency(const Experiment& experiment, cons
 
 LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns);
 
-// Payload that the cables between the first two hosts carry one way, in 10^9 bytes a second; 0: without limit.
-double goodput_gbytes_per_s(const soft::FabricFile& fabric);
-
 }  // namespace mesh::model

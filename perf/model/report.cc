@@ -1,6 +1,7 @@
 #include "perf/model/report.h"
 
 #include "perf/results/result_file.h"
+#include "src/soft/goodput.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,7 +32,7 @@ Report::Report(const Options& options, const Experiment& experiment, const std::
       arguments_(arguments),
       topology_(topology_of(options)),
       qps_(experiment.policy.qps),
-      ceiling_(goodput_gbytes_per_s(experiment.fabric)) {}
+      ceiling_(soft::goodput_gbytes_per_s(experiment.fabric, {0, 1}).value_or(0)) {}
 
 void Report::print_header() const {
   const Settings& settings = options_.settings;

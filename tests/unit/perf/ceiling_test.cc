@@ -49,6 +49,11 @@ TEST_F(Ceiling, CountsPortsOnASwitch) {
   EXPECT_FALSE(link_ceiling(file_, {}, Kind::AllToAll).has_value());
 }
 
+TEST_F(Ceiling, HalvesCarryNoMoreThanTheirCable) {
+  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/model-halves.json", {}, Kind::SendRecv).value_or(0), 200 / 8.0 * kPayloadShare, 1e-9);
+  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/model-unequal.json", {}, Kind::SendRecv).value_or(0), 175 / 8.0 * kPayloadShare, 1e-9);
+}
+
 TEST_F(Ceiling, IsNotKnownOfLinksWithoutRate) {
   EXPECT_FALSE(link_ceiling(MESH_FABRIC_DIR "/pair.json", {}, Kind::SendRecv).has_value());
   EXPECT_FALSE(link_ceiling("/nowhere.json", {}, Kind::SendRecv).has_value());
