@@ -20,6 +20,7 @@ struct Work {
   Kind kind = Kind::AllReduce;
   DataType type = DataType::Float;
   int channels = 1;
+  std::uint32_t outstanding = 8;
   std::vector<std::size_t> sizes;
 };
 
@@ -28,8 +29,8 @@ void verify(Peer& peer, const Work& work) {
   const auto communicator = open_communicator(*api);
   const perf::Team team{communicator.get(), &peer.bootstrap(), work.channels, scaled(std::chrono::seconds(60))};
   std::string error;
-  const auto collective =
-      perf::Collective::create(team, {.kind = work.kind, .type = work.type, .bytes_max = work.sizes.back()}, error);
+  const auto collective = perf::Collective::create(
+      team, {.kind = work.kind, .type = work.type, .bytes_max = work.sizes.back(), .outstanding = work.outstanding}, error);
   require(collective != nullptr, error);
   std::uint64_t round = 0;
   for (const std::size_t size : work.sizes) {
@@ -68,6 +69,41 @@ TEST(Collective, AllToAllOfThreeRanksOfASwitch) { expect_run(kAllToAll, {.fabric
 TEST(Collective, AllToAllOfEightRanksWithinAMinute) {
   expect_run(kAllToAll, {.fabric = "alltoall8.json", .timeout = std::chrono::seconds(60)});
 }
+
+const std::vector<std::size_t> kSendRecvSizes{0, 64, 8192, std::size_t{1} << 20};
+const Scenario kOneInFlight("send_recv_one",
+                            [](Peer& peer) { verify(peer, {.kind = Kind::SendRecv, .outstanding = 1, .sizes = kSendRecvSizes}); });
+TEST(Collective, SendRecvWithOneMessageInFlight) { expect_run(kOneInFlight); }
+
+// As many as NCCL ever has.
+const Scenario kManyInFlight("send_recv_many", [](Peer& peer) {
+  verify(peer, {.kind = Kind::SendRecv, .outstanding = 32, .sizes = kSendRecvSizes});
+});
+TEST(Collective, SendRecvWithManyMessagesInFlight) { expect_run(kManyInFlight); }
+
+const Scenario kPingPong("ping_pong", [](Peer& peer) {
+  verify(peer, {.kind = Kind::Latency, .sizes = {0, 4, 200, 8192, 100004, std::size_t{1} << 20}});
+});
+TEST(Collective, PingPongBringsEveryByteThereAndBack) { expect_run(kPingPong); }
+
+constexpr int kRoundTrips = 300;
+
+const Scenario kSamples("ping_pong_samples", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, scaled(std::chrono::seconds(60))};
+  std::string error;
+  const auto collective = perf::Collective::create(team, {.kind = Kind::Latency, .bytes_max = 64}, error);
+  require(collective != nullptr, error);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    require_success(collective->run(collective->count_for(64), kRoundTrips), "round trips");
+    const std::vector<double>& samples = *collective->samples_us();
+    require(samples.size() == (team.rank() == 0 ? kRoundTrips : 0), std::to_string(samples.size()) + " samples");
+    require(std::all_of(samples.begin(), samples.end(), [](double sample) { return sample > 0; }), "a latency of nothing");
+    peer.barrier();
+  }
+});
+TEST(Collective, PingPongTakesOneSampleARoundTrip) { expect_run(kSamples); }
 
 }  // namespace
 }  // namespace mesh::e2e
