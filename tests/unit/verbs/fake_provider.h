@@ -82,7 +82,7 @@ class FakeProvider : public Provider {
   ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
   int destroy_cq(ibv_cq*) override { return destroy(); }
   ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr* attr) override {
-    if (attr->cap.max_inline_data <= inline_bytes_max) return &qp_;
+    if (attr == nullptr || attr->cap.max_inline_data <= inline_bytes_max) return &qp_;
     errno = EINVAL;
     return nullptr;
   }
