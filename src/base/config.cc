@@ -71,7 +71,8 @@ constexpr std::array kTable{
     Setting{"NCCL_MESH_SIGNAL_INTERVAL", "work requests", IntField{&Settings::signal_interval, 1, 64},
             "Within a doorbell chain every n-th work request asks for a completion."},
     Setting{"NCCL_MESH_THREADS", "threads per NIC", IntField{&Settings::threads, 0, 8, Extra::Auto},
-            "Pinned poller threads; 0: NCCL's own threads turn the loops; auto: 1 where cores are to spare."},
+            "Pinned poller threads; 0: NCCL's own threads turn the loops; auto: 1 from 8 usable cores on or with NCCL_MESH_CPUS, "
+            "else 0."},
     Setting{"NCCL_MESH_INLINE", "bytes", IntField{&Settings::inline_bytes, 0, 512, Extra::Auto},
             "Largest message written inline; auto: what the device grants, up to 220."},
     Setting{"NCCL_MESH_SLOTS", "requests", IntField{&Settings::slots, 32, 256, Extra::PowerOfTwo},
