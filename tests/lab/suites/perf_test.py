@@ -1,10 +1,14 @@
 """mesh_perf over rdma between lab hosts: what the table is called, that every byte is right, both halves of a cable, one and more
-queue pairs, inline or not; and the collectives in a triangle, in whatever order its cables are plugged. Figures are printed, not
-judged: an emulated host says nothing about a real one."""
+queue pairs, inline or not; the collectives in a triangle, in whatever order its cables are plugged; a sweep beside perftest. Figures are
+printed, not judged: an emulated host says nothing about a real one."""
 
+import json
+import os
 import re
 import shlex
+import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 import lab_case
@@ -77,6 +81,26 @@ class Perf(lab_case.LabCase):
             tell("two halves of one cable, one connection: %d and %d %s" % (first, second, kind))
             self.assertGreater(min(first, second), 0)
             self.assertLess(abs(first - second) / max(first, second), 0.10, kind)
+
+    def test_sweep_beside_perftest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "made")
+            sweep = os.path.join(lab_case.ROOT, "perf/suite/sweep.py")
+            command = [sys.executable, sweep, "--build", lab_case.built("."), "--lab", "pair", "--quick", "--perftest",
+                       "-b", "8", "-e", "4K", "-f", "512", "-n", "20", "--out", out]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            if done.returncode == lab_case.EXIT_CANNOT and os.environ.get("MESH_LAB_REQUIRED") != "1":
+                self.skipTest(done.stderr.strip().splitlines()[-1])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(out + ".json", encoding="utf-8") as stream:
+                made = json.load(stream)
+        self.assertEqual((made["kind"], made["label"]), ("rdma", LABEL))
+        programs = ("latency", "sendrecv one way", "all_reduce", "ib_write_bw", "ib_write_lat", "ib_send_lat")
+        self.assertEqual({series["operation"]: [point["bytes"] for point in series["points"]] for series in made["series"]},
+                         {name: [8, 4096] for name in programs})
+        ours = [point for series in made["series"] for point in series["points"] if not series["operation"].startswith("ib_")]
+        self.assertTrue(all(point["verified"] for point in ours), "wrong data")
+        tell("beside perftest:\n" + done.stdout)
 
     def test_triangle_cabled_in_every_order(self):
         # The order of a host's devices is that of their names: they are made again under each other's name.
