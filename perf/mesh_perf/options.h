@@ -19,7 +19,8 @@ struct Options {
   std::size_t step_bytes = std::size_t{1} << 20;
   int iterations = 20;
   int warmup = 5;
-  int checks = 1;  // verified runs per size
+  int min_time_ms = 0;  // above 0: iterations are raised until a size takes about this long
+  int checks = 1;       // verified runs per size
   DataType type = DataType::Float;
   int channels = 1;
   int outstanding = 8;  // messages in flight per connection; 8 is NCCL_STEPS

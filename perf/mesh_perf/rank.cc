@@ -21,6 +21,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kWrongData = 2;
+constexpr int kIterationsMax = 1000000;
 
 int fail(RunLimit& limit, const std::string& what, const std::string& why) {
   limit.tell(what + ": " + why);
@@ -49,7 +50,8 @@ class Session {
 
  private:
   bool reports() const { return team_.rank() == 0; }
-  int measure(std::size_t count, Measure& own);
+  int choose_iterations(std::size_t count, int& iterations);
+  int measure(const Row& row, Measure& own);
   int share(const Measure& own, Row& row);
   int one_size(std::size_t bytes);
   void show_progress(std::size_t bytes) const;
@@ -61,7 +63,25 @@ class Session {
   std::vector<Row> rows_;
 };
 
-int Session::measure(std::size_t count, Measure& own) {
+// As many as were asked for; with a least time as many more as it needs, by what those took on the slowest rank.
+int Session::choose_iterations(std::size_t count, int& iterations) {
+  iterations = options_.iterations;
+  if (options_.min_time_ms == 0) return driver::kNetSuccess;
+  const auto start = SteadyClock::now();
+  const int result = collective_.run(count, iterations);
+  if (result != driver::kNetSuccess) return result;
+  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock::now() - start).count();
+  const auto all = team_.bootstrap->all_gather(std::to_string(spent));
+  if (!all.ok()) return driver::kDriverTimeout;
+  double slowest = 1;
+  for (const std::string& one : all.value()) slowest = std::max(slowest, std::atof(one.c_str()));
+  const double wanted = iterations * (options_.min_time_ms * 1e6 / slowest);
+  iterations = static_cast<int>(std::clamp<double>(wanted, iterations, kIterationsMax));
+  return driver::kNetSuccess;
+}
+
+int Session::measure(const Row& row, Measure& own) {
+  const std::size_t count = row.count;
   std::size_t wrong = 0;
   for (int round = 0; round < options_.checks; ++round) {
     const int result = collective_.check(count, static_cast<std::uint64_t>(round), wrong);
@@ -75,8 +95,8 @@ int Session::measure(std::size_t count, Measure& own) {
   if (!team_.bootstrap->barrier().ok()) return driver::kDriverTimeout;
   const double cpu_before = process_cpu_seconds();
   const auto start = SteadyClock::now();
-  const int result = collective_.run(count, options_.iterations);
-  own.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count() / options_.iterations;
+  const int result = collective_.run(count, row.iterations);
+  own.seconds = std::chrono::duration<double>(SteadyClock::now() - start).count() / row.iterations;
   own.cpu_seconds = process_cpu_seconds() - cpu_before;
   return result;
 }
@@ -102,7 +122,7 @@ int Session::share(const Measure& own, Row& row) {
   row.algbw_gbps = seconds > 0 ? static_cast<double>(row.bytes) / seconds / 1e9 : 0;
   row.busbw_gbps = row.algbw_gbps * collective_.bus_factor();
   const double sent =
-      collective_.bus_factor() * static_cast<double>(row.bytes) * options_.iterations * (options_.one_way ? 1 : team_.world());
+      collective_.bus_factor() * static_cast<double>(row.bytes) * row.iterations * (options_.one_way ? 1 : team_.world());
   row.cpu_seconds_per_gb = sent > 0 ? cpu_seconds / sent * 1e9 : 0;
   row.checks = options_.checks;
   if (collective_.samples_us() != nullptr) row.latency_us = results::latency_of(*collective_.samples_us());
@@ -119,7 +139,8 @@ int Session::one_size(std::size_t bytes) {
   row.count = collective_.count_for(bytes);
   row.bytes = collective_.size_of(row.count);
   Measure own;
-  int result = measure(row.count, own);
+  int result = choose_iterations(row.count, row.iterations);
+  if (result == driver::kNetSuccess) result = measure(row, own);
   if (result == driver::kNetSuccess) result = share(own, row);
   if (result != driver::kNetSuccess) return fail(limit_, "run failed", driver::net_result_name(result));
   // The others wait in the next exchange, asleep, while rank 0 has the memory for itself.

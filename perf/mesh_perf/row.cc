@@ -37,10 +37,10 @@ results::Settings settings_of(const Options& options) {
           .outstanding = outstanding(options)};
 }
 
-results::Point point_of(const Options& options, const Row& row) {
+results::Point point_of(const Row& row) {
   results::Point point;
   point.bytes = row.bytes;
-  point.iterations = static_cast<std::uint64_t>(options.iterations);
+  point.iterations = static_cast<std::uint64_t>(row.iterations);
   if (row.checks > 0) point.verified = row.wrong == 0;
   point.latency_us = row.latency_us;
   point.extra["time_us"] = row.time_us;
@@ -81,7 +81,7 @@ results::File result_file(const Options& options, const Ground& ground, const st
   series.operation = std::string(kind_name(options.kind)) + (options.one_way ? " one way" : "");
   series.settings = settings_of(options);
   for (const Row& row : rows) {
-    results::Point point = point_of(options, row);
+    results::Point point = point_of(row);
     // Sizes that round down to the same count were measured again.
     if (!series.points.empty() && series.points.back().bytes >= point.bytes) continue;
     if (point.bandwidth.has_value()) point.bandwidth->ceiling_gbytes_per_s = ceiling;

@@ -12,6 +12,7 @@ namespace mesh::perf {
 
 struct Row {
   std::size_t bytes = 0, count = 0;
+  int iterations = 0;
   double time_us = 0;                     // of one iteration, mean over the ranks
   double time_us_max = 0;                 // of the slowest rank
   double algbw_gbps = 0, busbw_gbps = 0;  // 10^9 bytes a second

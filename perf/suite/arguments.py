@@ -27,6 +27,11 @@ QUICK = {
 }
 
 
+# Milliseconds of one size where the iterations above take less; a soft-RoCE's do not.
+MIN_TIME_MS = {"soft": 100, "model": 0, "lab": 0, "hosts": 100}
+QUICK_MIN_TIME_MS = {"soft": 10, "model": 0, "lab": 0, "hosts": 10}
+
+
 def size(text):
     """8, 64K, 1M."""
     unit = UNITS.get(text[-1:].upper(), 1)
@@ -88,7 +93,7 @@ def _add_sweep(parser):
     sweep.add_argument("-b", "--minbytes", type=size, metavar="SIZE", help="smallest size")
     sweep.add_argument("-e", "--maxbytes", type=size, metavar="SIZE", help="largest size")
     sweep.add_argument("-f", "--stepfactor", type=number(2, 1024), metavar="N", help="multiply by this from size to size")
-    sweep.add_argument("-n", "--iters", type=number(1, 1000000), metavar="N", help="timed iterations per size (default: by operation)")
+    sweep.add_argument("-n", "--iters", type=number(1, 1000000), metavar="N", help="timed iterations per size (default: by operation and time)")
     sweep.add_argument("--operations", type=names(plan.OPERATIONS), metavar="LIST",
                        help="of %s (default latency,bandwidth,all_reduce; bandwidth is one way)" % ", ".join(plan.OPERATIONS))
     sweep.add_argument("--qps", type=numbers(1, 32), metavar="LIST", help="queue pairs per path (default 1,4; --quick: default)")
@@ -155,8 +160,10 @@ def lists_of(parser, options):
     if options.perftest:
         operations = operations + list(plan.PERFTEST)
         iterations = dict(iterations, **{name: iterations["latency" if name.endswith("lat") else "bandwidth"] for name in plan.PERFTEST})
+    min_time = (QUICK_MIN_TIME_MS if options.quick else MIN_TIME_MS)[place]
     if options.iters:
+        min_time = 0
         iterations = {operation: options.iters for operation in iterations}
     qps = options.qps or ([None] if options.quick else [1, 4])
     return plan.Lists(operations, sizes, qps, options.signal_interval, options.inline, options.channels, options.outstanding,
-                      iterations, tuple(options.extra))
+                      iterations, tuple(options.extra), min_time)

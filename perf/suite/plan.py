@@ -35,6 +35,7 @@ class Run:
     sizes: Sizes
     iterations: int
     extra: tuple = ()
+    min_time_ms: int = 0
 
     @property
     def setting(self):
@@ -53,7 +54,7 @@ class Run:
 
     def perf_arguments(self):
         words = {"bandwidth": ["sendrecv", "--one-way"]}.get(self.operation, [self.operation]) + self.sizes.flags()
-        words += ["-n", str(self.iterations)]
+        words += ["-n", str(self.iterations)] + (["--min-time", str(self.min_time_ms)] if self.min_time_ms else [])
         if self.operation != "latency":
             words += ["--channels", str(self.setting["channels"])]
         if self.operation in ("bandwidth", "sendrecv", "alltoall"):
@@ -81,6 +82,7 @@ class Lists:
     outstanding: list = field(default_factory=lambda: [8])
     iterations: dict = field(default_factory=dict)  # by operation
     extra: tuple = ()
+    min_time_ms: int = 0
 
 
 def runs(lists):
@@ -95,5 +97,5 @@ def runs(lists):
             axes = [lists.qps, lists.signal_interval, lists.inline_bytes, channels, outstanding]
         for values in itertools.product(*axes):
             settings = tuple(zip(("qps", "signal_interval", "inline_bytes", "channels", "outstanding"), values))
-            found.append(Run(operation, settings, lists.sizes, lists.iterations[operation], lists.extra))
+            found.append(Run(operation, settings, lists.sizes, lists.iterations[operation], lists.extra, lists.min_time_ms))
     return found

@@ -66,6 +66,11 @@ class Plan(unittest.TestCase):
                          "sendrecv --one-way -b 1024 -e 4096 -f 2 -n 7 --channels 1 --outstanding 8")
         self.assertEqual(runs[0].sizes.all(), [1024, 2048, 4096])
 
+    def test_iterations_grow_with_time_unless_they_were_given(self):
+        for words, grows in ((("--soft",), True), (("--soft", "-n", "7"), False), (("--lab",), False)):
+            _, runs = parsed(*words, "--operations", "bandwidth")
+            self.assertEqual("--min-time" in runs[0].perf_arguments(), grows, words)
+
     def test_the_model_gets_flags(self):
         _, runs = parsed("--model", "--qps", "1,4", "--signal-interval", "8", "--", "--gbps", "400")
         self.assertEqual(len(runs), 2)
