@@ -93,7 +93,8 @@ def _add_sweep(parser):
     sweep.add_argument("-b", "--minbytes", type=size, metavar="SIZE", help="smallest size")
     sweep.add_argument("-e", "--maxbytes", type=size, metavar="SIZE", help="largest size")
     sweep.add_argument("-f", "--stepfactor", type=number(2, 1024), metavar="N", help="multiply by this from size to size")
-    sweep.add_argument("-n", "--iters", type=number(1, 1000000), metavar="N", help="timed iterations per size (default: by operation and time)")
+    sweep.add_argument("-n", "--iters", type=number(1, 1000000), metavar="N",
+                       help="timed iterations per size (default: by operation and time)")
     sweep.add_argument("--operations", type=names(plan.OPERATIONS), metavar="LIST",
                        help="of %s (default latency,bandwidth,all_reduce; bandwidth is one way)" % ", ".join(plan.OPERATIONS))
     sweep.add_argument("--qps", type=numbers(1, 32), metavar="LIST", help="queue pairs per path (default 1,4; --quick: default)")
