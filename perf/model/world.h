@@ -21,8 +21,8 @@
 
 namespace mesh::model {
 
-// What our own code costs the caller per call, beside the NIC's post, doorbell and completion: 540 instructions a message
-// (perf/instructions, rolling8-8B) in its four calls, at three a nanosecond.
+// What our own code costs the caller per call, beside the NIC's post, doorbell and completion: the 540 instructions a message that
+// it may take (perf/instructions/run --bars) in its four calls, at three a nanosecond.
 struct CallCosts {
   std::uint64_t start_ns = 45;  // isend, irecv
   std::uint64_t test_ns = 45;   // test, with the turn it takes while the request is open
