@@ -304,7 +304,7 @@ void read_null(const json& root, FabricFile& file) {
   if (file.hosts.size() != 1) fail("a null fabric has {} hosts, not 1: it joins the contexts of one process", file.hosts.size());
   if (!file.links.empty() || !file.faults.empty()) fail("a null fabric has neither links nor faults");
   file.null.emplace();
-  file.null->delivery_polls = static_cast<std::uint32_t>(number_of(*it, "null", "delivery_polls", {1, 1000, 1}));
+  file.null->delivery_polls = static_cast<std::uint32_t>(number_of(*it, "null", "delivery_polls", {0, 1000, 1}));
 }
 
 Result<FabricFile> read(const std::string& text, const std::string& source, const std::string& identity) {

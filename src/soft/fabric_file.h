@@ -62,7 +62,7 @@ struct NicCosts {
 
 // A fabric that counts instead of moving: one host, no links, no faults (src/soft/null_fabric.h).
 struct NullSpec {
-  std::uint32_t delivery_polls = 1;  // what is posted is delivered by the n-th poll after it
+  std::uint32_t delivery_polls = 1;  // what is posted is delivered by the n-th poll after it; 0: while posting, polls tell
 };
 
 struct FabricFile {

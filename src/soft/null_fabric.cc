@@ -37,6 +37,7 @@ int NullFabric::post_send(NullQp& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexce
   if (error != 0) *bad = wr;
   ++counters_.doorbells;
   if (qp.posted != qp.delivered) wait_for_delivery(qp);
+  if (delivery_polls_ == 0) deliver();
   return error;
 }
 

@@ -2,7 +2,8 @@
 // The null fabric's inside: queue pairs of one process that keep the rules which users of reliable connected ones rely on (order,
 // a receive consumed per immediate, completions only where signaled and then cumulative, room in every queue) and move almost
 // nothing: plain inline writes of up to kNullRowBytes. Payload is not copied. For counting the instructions around verbs calls.
-// Nothing completes inside a post: polls deliver what is due. Thread: any; one lock, held for one call.
+// Polls deliver what is due; with a delay of 0 the memory of the peer changes while posting, as it does by itself under a real NIC
+// between two calls. Only polls tell. Thread: any; one lock, held for one call.
 // Bounds: kNullQpsMax queue pairs, the depths they were created with.
 
 #include <infiniband/verbs.h>

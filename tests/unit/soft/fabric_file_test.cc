@@ -183,8 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"name": "t", "null": {}, "hosts": [{"name": "a", "nics": [)" + kNicA + R"(]}, {"name": "b", "nics": [)" + kNicB +
                 "]}]}",
             "2 hosts, not 1"},
-        Bad{"NullPolls", R"({"name": "t", "null": {"delivery_polls": 0}, "hosts": [{"name": "a", "nics": [)" + kNicA + "]}]}",
-            "delivery_polls 0 is not in 1..1000"},
+        Bad{"NullPolls", R"({"name": "t", "null": {"delivery_polls": 1001}, "hosts": [{"name": "a", "nics": [)" + kNicA + "]}]}",
+            "delivery_polls 1001 is not in 0..1000"},
         Bad{"NullNoObject", R"({"name": "t", "null": true, "hosts": [{"name": "a", "nics": [)" + kNicA + "]}]}", "not an object"},
         Bad{"FaultDelay", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
             "faults": [{"kind": "write_delay", "delay_ns": 6000000000}]})",
