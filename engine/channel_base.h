@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace mesh {
@@ -39,24 +40,28 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // NCCL's thread. Null: no slot is free.
-  Request* take_slot() noexcept {
-    Request& slot = requests[next_sequence & slot_mask];
-    return slot.state.load(std::memory_order_relaxed) == RequestState::Free ? &slot : nullptr;
-  }
-  // NCCL's thread, after filling the slot from take_slot().
-  void publish(Request& slot) noexcept {
-    slot.channel = this;
-    slot.error = Errc::Ok;
+  // NCCL's thread: the slot for the next request; it must be Free.
+  Request& next_slot() const noexcept { return request(next_sequence); }
+  // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with it: what comes next posts
+  // them all with one doorbell. That is where it starts one request after the other, and where the request it will ask about
+  // next is done already. Whoever waits for the wire gets his doorbell. False: the loop must be told.
+  bool publish(Request& slot) noexcept {
+    const bool more_to_come = !std::exchange(asked, false) || (is_done(answered) && is_done(answered + 1));
     slot.state.store(RequestState::Submitted, std::memory_order_release);  // acquired where regions are looked for
-    submitted.store(++next_sequence, std::memory_order_release);           // acquired in the loop's accept
+    submitted.store(++next_sequence, std::memory_order_release);           // acquired in the loop's advance
+    return more_to_come && next_sequence - accepted.load(std::memory_order_relaxed) < batch &&
+           callers_turn.load(std::memory_order_relaxed);
   }
+
+  bool is_done(std::uint64_t sequence) const noexcept {
+    return request(sequence).state.load(std::memory_order_relaxed) == RequestState::Done;
+  }
+  Request& request(std::uint64_t sequence) const noexcept { return requests[sequence & slot_mask]; }
+  // Loop: is there something published that it has not taken over?
+  bool has_new() const noexcept { return submitted.load(std::memory_order_acquire) != accepted.load(std::memory_order_relaxed); }
 
   // Loop, holding the token: fails what is open; later calls of NCCL answer why.
   void fail_all(Errc why) noexcept;
-
-  // Loop: work requests posted for this channel whose completion is still to come.
-  std::uint32_t outstanding = 0;
 
   const engine::Side side;
   const std::uint32_t index;  // in the link, what the immediate carries
@@ -64,20 +69,28 @@ class Channel {
   engine::ProgressLoop& loop;
   const std::uint32_t slot_count;
   const std::uint32_t slot_mask;
+  const std::uint32_t batch;  // of the policy
   const std::unique_ptr<Request[]> requests;
+  const std::atomic<bool>& callers_turn;  // the loop's
 
   alignas(64) std::uint64_t next_sequence = 0;  // NCCL's thread
+  std::uint64_t answered = 0;                   // NCCL's thread: requests that test() has ended
+  bool asked = true;                            // NCCL's thread: by test(), since the last request was started
   std::atomic<std::uint64_t> submitted{0};      // requests ever published
   std::atomic<Errc> failure{Errc::Ok};          // sticky; loop releases, NCCL acquires
 
-  alignas(64) std::uint64_t accepted = 0;  // loop: requests ever taken over
-  std::uint32_t generation_base = 0;       // constant once open
-  Channel* next_active = nullptr;          // loop: its list of channels with work
+  alignas(64) std::atomic<std::uint64_t> accepted{0};  // loop: requests before this one are matched, or have their credit
+  std::uint32_t outstanding = 0;                       // loop: work requests posted whose completion is still to come
+  Channel* next_active = nullptr;                      // loop: its list of channels with work
   bool active = false;
   std::uint32_t mail_bit = 0;                      // constant once attached
   std::uint32_t life_number = 0;                   // how often this index was used before
   engine::ChannelLife life;                        // control mutex
   std::map<Registration*, std::uint32_t> regions;  // control mutex: registered through this channel, how often
+
+ protected:
+  // Loop.
+  void accept_one() noexcept { accepted.store(accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 };
 
 }  // namespace mesh

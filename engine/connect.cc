@@ -163,7 +163,7 @@ void EngineImpl::open_channel(PendingConnect& stage) {
   }
   {
     const ProgressLoop::Guard guard(link.context.loop);
-    stage.channel = peer.add_send_channel(index, life, reinterpret_cast<CreditRow*>(place->memory));
+    stage.channel = peer.add_send_channel(index, life, place->memory);
   }
   stage.state = StageState::Opening;
   const auto rkeys = place->rkeys.begin();

@@ -257,12 +257,23 @@ void EngineImpl::destroy_context(Context& context) {
   std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
 }
 
+namespace {
+void add_messages(const Channel& channel, EngineStats& stats) {
+  if (channel.side == Side::Send) {
+    stats.messages_sent += static_cast<const SendChannel&>(channel).announced();
+  } else {
+    stats.messages_received += static_cast<const RecvChannel&>(channel).received();
+  }
+}
+}  // namespace
+
 EngineStats EngineImpl::stats() const {
   const Lock lock(mutex_);
   EngineStats stats;
   stats.contexts = contexts_.size();
   stats.revokes = revokes_;
   for (const auto& context : contexts_) {
+    const ProgressLoop::Guard guard(context->loop);  // counters belong to the holder
     const LoopCounters& counters = context->loop.counters;
     stats.messages_sent += counters.messages_sent.get();
     stats.messages_received += counters.messages_received.get();
@@ -279,12 +290,16 @@ EngineStats EngineImpl::stats() const {
       if (!link->link) continue;
       ++stats.links;
       stats.channels += link->link->channel_count();
+      for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
+        if (const Channel* const channel = link->link->channel(i); channel != nullptr) add_messages(*channel, stats);
+      }
       for (std::uint32_t i = 0; i < link->link->path_count(); ++i) {
-        const PathCounters& path = link->link->path(i).counters;
-        stats.work_requests += path.work_requests.get();
-        stats.doorbells += path.doorbells.get();
-        stats.send_completions += path.send_completions.get();
-        stats.announcements += path.announcements.get();
+        const PathCounters path = link->link->path(i).counters();
+        stats.bytes_sent += path.bytes_sent;
+        stats.work_requests += path.work_requests;
+        stats.doorbells += path.doorbells;
+        stats.send_completions += path.send_completions;
+        stats.announcements += path.announcements;
       }
     }
   }

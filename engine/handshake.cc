@@ -145,7 +145,7 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
     if (!link.link->add_path(lane, ends, std::move(name)).ok()) return false;
   }
   link.link->order_bulk();
-  const std::size_t bytes = link.connector() ? policy.slots * sizeof(CreditRow) : policy.slots * sizeof(Record);
+  const std::size_t bytes = link.connector() ? policy.slots * credit_bytes(link.link->path_count()) : policy.slots * sizeof(Record);
   link.link->memory().configure(bytes, std::move(lanes));
   return true;
 }

@@ -18,6 +18,7 @@ namespace mesh::engine {
 
 class ProgressLoop;
 
+inline constexpr std::uint32_t kPollBatch = 16;         // completions taken per verbs call
 inline constexpr std::uint32_t kQueuePairsMax = 65536;  // the wr_id's index has 16 bits
 
 class Lane {
@@ -35,8 +36,8 @@ class Lane {
   Status create(QueuePair& queue_pair, const Order& order);
   void destroy(QueuePair& queue_pair) noexcept;  // frees its room; what it had outstanding is dropped
 
-  // Takes at most `bound` completions and dispatches them. Returns how many.
-  std::uint32_t poll(std::uint32_t bound) noexcept;
+  // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many. (turn.h)
+  std::uint32_t poll(ibv_cq* queue) noexcept;
   // Takes all that is there now, however much: before a CLOSE is acted on.
   void drain() noexcept;
 
@@ -55,7 +56,6 @@ class Lane {
     std::uint32_t entries = 0, reserved = 0;
   };
   struct Place {
-    QueuePair* queue_pair = nullptr;
     std::uint32_t life = 0;
     std::uint32_t queue = 0;
     std::uint32_t reserved = 0;
@@ -64,9 +64,8 @@ class Lane {
   Result<std::uint32_t> queue_with_room(std::uint32_t wanted, ProgressLoop& loop);
   verbs::QpHandle make(std::uint32_t queue, const TransferPolicy& policy, std::uint32_t* inline_bytes);
   std::uint32_t take_place();
-  std::uint32_t poll_queue(Queue& queue, std::uint32_t bound) noexcept;
   void drain_queue(Queue& queue) noexcept;
-  void on_poll_failed() noexcept;  // every link on this rail fails
+  [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
   void dispatch(const ibv_wc& completion) noexcept;
 
   verbs::Provider& provider_;
@@ -74,6 +73,7 @@ class Lane {
   const std::uint32_t index_;
   verbs::PdHandle pd_;
   std::vector<Queue> queues_;
+  std::vector<QueuePair*> by_place_;  // null: nobody's
   std::vector<Place> places_;
   std::vector<std::uint32_t> free_places_;
   std::size_t queue_pairs_ = 0;

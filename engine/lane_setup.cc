@@ -48,6 +48,7 @@ Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& 
   }
   const ProgressLoop::Guard guard(loop);
   queues_.push_back({.cq = std::move(cq), .entries = entries});
+  loop.add_source({.lane = this, .queue = queues_.back().cq.get()});
   return static_cast<std::uint32_t>(queues_.size() - 1);
 }
 
@@ -72,9 +73,9 @@ verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, st
 }
 
 void Lane::on_poll_failed() noexcept {
-  for (const Place& place : places_) {
-    if (place.queue_pair == nullptr) continue;
-    PeerLink& link = place.queue_pair->link();
+  for (QueuePair* const queue_pair : by_place_) {
+    if (queue_pair == nullptr) continue;
+    PeerLink& link = queue_pair->link();
     link.fail(Errc::Transport, fmt::format("peer {}: {} cannot be polled any more; the device was reset or removed",
                                            link.identity().peer_host, name()));
   }
@@ -83,6 +84,7 @@ void Lane::on_poll_failed() noexcept {
 std::uint32_t Lane::take_place() {
   if (free_places_.empty()) {
     places_.emplace_back();
+    by_place_.push_back(nullptr);
     return static_cast<std::uint32_t>(places_.size() - 1);
   }
   const std::uint32_t place = free_places_.back();
@@ -104,7 +106,8 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   const ProgressLoop::Guard guard(*order.loop);
   const std::uint32_t at = take_place();
   Place& place = places_[at];
-  place = {.queue_pair = &queue_pair, .life = place.life + 1, .queue = *queue, .reserved = reserve};
+  by_place_[at] = &queue_pair;
+  place = {.life = place.life + 1, .queue = *queue, .reserved = reserve};
   queues_[*queue].reserved += reserve;
   ++queue_pairs_;
   queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), inline_bytes);
@@ -115,7 +118,7 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   if (queue_pair.verbs() == nullptr) return;
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   Place& place = places_[at];
-  place.queue_pair = nullptr;  // what it still has in the completion queue is nobody's
+  by_place_[at] = nullptr;  // what it still has in the completion queue is nobody's
   queue_pair.destroy();
   queue_pair.drop_outstanding();
   drain_queue(queues_[place.queue]);  // before its room is given to another

@@ -47,17 +47,6 @@ bool PeerLink::every_channel_ended() const noexcept {
   });
 }
 
-void PeerLink::on_announcement(QueuePair& queue_pair, std::uint32_t imm, std::uint32_t bytes) noexcept {
-  queue_pair.path().counters.announcements.add(1);
-  const Announcement announcement = unpack(imm);
-  Channel* found = channel(announcement.channel);
-  if (found == nullptr || found->side != Side::Receive) {
-    loop_.counters.late_announcements.add(1);
-    return;
-  }
-  static_cast<RecvChannel&>(*found).on_announcement(announcement, bytes);
-}
-
 void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
   if (failure() != Errc::Ok) return;  // the rest of a flush
   if (every_channel_ended()) {
@@ -102,10 +91,17 @@ std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t spe
 }
 }  // namespace
 
+PathCounters Path::counters() const noexcept {
+  PathCounters sum;
+  for (const auto& queue_pair : queue_pairs) queue_pair->add_to(&sum);
+  return sum;
+}
+
 Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   auto path = std::make_unique<Path>();
   path->lane = &lane;
   path->index = path_count();
+  path->rail = lane.index();
   path->ends = ends;
   path->name = std::move(name);
   const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
@@ -129,13 +125,12 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
 StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
   std::array<PathProgress, kPathsMax> progress;
   for (std::uint32_t i = 0; i < path_count(); ++i) {
-    const std::uint64_t in_flight = paths_[i]->inflight_bytes;
-    progress[i] = {.done_bytes = paths_[i]->counters.bytes_sent.get() - in_flight, .in_flight_bytes = in_flight};
+    progress[i] = {.done_bytes = paths_[i]->bulk_done, .in_flight_bytes = paths_[i]->inflight_bytes()};
   }
   speeds_.observe({progress.data(), path_count()});
   std::array<PathLoad, kPathsMax> loads;
   for (std::uint32_t i = 0; i < path_count(); ++i) {
-    loads[i] = {.bytes = paths_[i]->inflight_bytes, .speed_mbps = speeds_.mbps(i), .next_qp = paths_[i]->next_qp};
+    loads[i] = {.bytes = paths_[i]->inflight_bytes(), .speed_mbps = speeds_.mbps(i), .next_qp = paths_[i]->next_qp};
   }
   const std::span<const PathLoad> paths(loads.data(), path_count());
   StripePlan plan{.route = Route::Bulk, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes, .table = &table};
@@ -165,19 +160,21 @@ void PeerLink::order_bulk() {
 }
 
 void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> channel) {
-  if (index >= channels_.size()) channels_.resize(index + 1);
+  if (index >= channels_.size()) channels_.resize(index + 1), receivers_.resize(index + 1);
   CHECK(!channels_[index]);
   loop_.attach(*channel);
   if (failure() != Errc::Ok) channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
+  receiver_bound_ = channel_index_bound();
+  receivers_[index] = channel->side == Side::Receive ? static_cast<RecvChannel*>(channel.get()) : nullptr;
   channels_[index] = std::move(channel);
   ++channel_count_;
 }
 
-SendChannel* PeerLink::add_send_channel(std::uint32_t index, std::uint32_t life, CreditRow* credits) {
+SendChannel* PeerLink::add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits) {
   auto channel = std::make_unique<SendChannel>(*this, index, credits);
   SendChannel* const added = channel.get();
   added->life_number = life;
-  added->generation_base = generation_base(life);
+  added->start(generation_base(life));
   place_channel(index, std::move(channel));
   return added;
 }
@@ -186,13 +183,19 @@ RecvChannel* PeerLink::add_recv_channel(std::uint32_t index, std::uint32_t life,
   auto channel = std::make_unique<RecvChannel>(*this, index, records);
   RecvChannel* const added = channel.get();
   added->life_number = life;
-  added->generation_base = generation_base(life);
+  added->start(generation_base(life));
   place_channel(index, std::move(channel));
   return added;
 }
 
 void PeerLink::remove_channel(std::uint32_t index) noexcept {
+  if (channels_[index]->side == Side::Send) {
+    loop_.counters.messages_sent.add(static_cast<SendChannel&>(*channels_[index]).announced());
+  } else {
+    loop_.counters.messages_received.add(receivers_[index]->received());
+  }
   loop_.forget(*channels_[index]);
+  receivers_[index] = nullptr;
   channels_[index].reset();
   --channel_count_;
 }
@@ -220,6 +223,7 @@ void PeerLink::stop_queue_pairs() noexcept {
 }
 
 void PeerLink::destroy_queue_pairs() noexcept {
+  for (const auto& path : paths_) loop_.counters.bytes_sent.add(path->counters().bytes_sent);
   for (const auto& path : paths_) {
     for (const auto& queue_pair : path->queue_pairs) {
       loop_.forget(*queue_pair);

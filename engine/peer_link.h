@@ -12,6 +12,7 @@
 #include "engine/lane.h"
 #include "engine/link_memory.h"
 #include "engine/messages.h"
+#include "engine/path.h"
 #include "engine/path_speed.h"
 #include "engine/progress_loop.h"
 #include "engine/queue_pair.h"
@@ -29,30 +30,6 @@
 namespace mesh::engine {
 
 enum class LinkRole : std::uint8_t { Connector, Acceptor };
-
-// Which of our rail's addresses speaks to which of which rail of the peer, as indices into both sides' lists.
-struct PathEnds {
-  std::uint32_t own_address = 0;
-  std::uint32_t peer_rail = 0;
-  std::uint32_t peer_address = 0;
-  std::uint32_t peer_speed_mbps = 0;  // 0: not known
-};
-
-// A local rail and a peer's rail that reach each other, and the queue pairs between them: [0] express, the others bulk.
-struct Path {
-  Lane* lane = nullptr;
-  std::uint32_t index = 0;  // in the link
-  PathEnds ends;
-  std::string name;  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
-  std::uint64_t inflight_bytes = 0;
-  std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
-  // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its channel posts or ends.
-  const Channel* byte_waiter = nullptr;
-  PathCounters counters;
-  std::uint32_t speed_mbps = 0;  // the slower of both ports'
-  std::uint32_t next_qp = 0;     // where the next message's stripes begin, with several paths
-  std::vector<std::unique_ptr<QueuePair>> queue_pairs;
-};
 
 struct LinkIdentity {
   LinkRole role = LinkRole::Connector;
@@ -93,11 +70,11 @@ class PeerLink {
   }
   // Over several paths; the plan points to the table.
   StripePlan spread(std::uint64_t bytes, StripeTable& table) noexcept;
-  void on_announcement(QueuePair& queue_pair, std::uint32_t imm, std::uint32_t bytes) noexcept;
-  void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
+  void on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept;  // (turn.h)
+  [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
   bool every_channel_ended() const noexcept;  // any thread under the control mutex, or the token
-  void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
+  [[gnu::noinline]] void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
 
   // Holding the token: every open request of every channel fails; the control thread is told. Once; text is the WARN line,
   // empty for an end that is no error.
@@ -107,7 +84,7 @@ class PeerLink {
   // ---- Set-up (control mutex and token).
   Status add_path(Lane& lane, const PathEnds& ends, std::string name);  // queue pairs in RESET
   void order_bulk();                                                    // after the last path
-  SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, CreditRow* credits);
+  SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits);
   RecvChannel* add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records);
   Channel* channel(std::uint32_t index) const noexcept { return index < channels_.size() ? channels_[index].get() : nullptr; }
   void remove_channel(std::uint32_t index) noexcept;
@@ -138,6 +115,8 @@ class PeerLink {
   PathSpeeds speeds_;
   LinkMemory memory_;                               // declared before the queue pairs' end: see destroy_queue_pairs()
   std::vector<std::unique_ptr<Channel>> channels_;  // by index
+  std::vector<RecvChannel*> receivers_;             // by index, null where there is none
+  std::uint32_t receiver_bound_ = 0;                // their number, at hand
   std::uint32_t channel_count_ = 0;
   std::atomic<Errc> failure_{Errc::Ok};  // released in fail()
   bool stopped_ = false;

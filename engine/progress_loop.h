@@ -2,7 +2,8 @@
 // The heart of a context: one loop, turned by whoever holds its turn token (NCCL's thread in isend, irecv and test, a poller,
 // the control thread, a simulator). Nobody on a message's way waits for the token: who misses it leaves a bit in the mailbox,
 // which the holder looks at after release.
-// Thread: any for submit, try_turn, Guard; the rest by the token's holder. Bounds: kCompletionsPerTurn, kVisitsPerTurn.
+// Thread: any for submit, try_turn, Guard; the rest by the token's holder. The hot part is in turn.h.
+// Bounds: kPollRounds, kVisitsPerTurn (progress_loop.cc).
 
 #include <mesh/metrics.h>
 
@@ -34,9 +35,13 @@ class ProgressLoop {
   explicit ProgressLoop(ControlWaker& waker) : waker_(waker) {}
 
   // ---- NCCL's threads and pollers.
-  void submit(Channel& channel) noexcept;            // after publish(): does it now, or leaves it to the holder
-  bool try_turn(Channel* first = nullptr) noexcept;  // a turn if the token is free; true: something was done
-  std::atomic<bool> callers_turn{true};              // test() turns the loop itself: no poller does
+  // After publish(): does it now, or leaves it to the holder.
+  template <typename Kind>
+  void submit(Kind& channel, Request& request) noexcept;
+  // A turn if the token is free; false: it is not. For NCCL's thread, which asks about a channel (turn.h).
+  bool try_turn(Channel* first) noexcept;
+  [[gnu::noinline]] bool try_turn() noexcept;  // the same, out of line; true: something moved
+  std::atomic<bool> callers_turn{true};        // test() turns the loop itself: no poller does
 
   // ---- Holding the token from the control path. Waits (yielding) for the holder of the moment to finish its turn.
   class Guard {
@@ -51,20 +56,25 @@ class ProgressLoop {
   };
 
   // ---- The holder.
-  bool poll_once(Channel* first = nullptr) noexcept;  // one turn
+  void poll_once(Channel* first) noexcept;  // one turn
   void drain_completions() noexcept;
-  void activate(Channel& channel) noexcept;  // wants a visit
-  void forget(Channel& channel) noexcept;    // takes it off every list; the channel is about to die
+  [[gnu::noinline]] void activate(Channel& channel) noexcept;  // wants a visit
+  void forget(Channel& channel) noexcept;                      // takes it off every list; the channel is about to die
   void forget(QueuePair& queue_pair) noexcept;
-  void add_staged(QueuePair& queue_pair) noexcept;
-  void add_window_due(QueuePair& queue_pair) noexcept;
+  void add_staged(QueuePair& queue_pair) noexcept;  // (turn.h)
+  [[gnu::noinline]] void add_window_due(QueuePair& queue_pair) noexcept;
   void ring_staged() noexcept;  // then fails the links whose posts were refused
   struct Refused {
     QueuePair* queue_pair = nullptr;
     int error = 0;
   };
-  void add_refused(const Refused& refused) { refused_.push_back(refused); }
-  void attach(Channel& channel);  // from now on its submissions are noticed
+  void add_refused(const Refused& refused) { refused_.push_back(refused), has_refused_ = true; }
+  struct Source {
+    Lane* lane = nullptr;
+    ibv_cq* queue = nullptr;
+  };
+  void add_source(const Source& source) { sources_.push_back(source); }  // a completion queue to be polled in every turn
+  void attach(Channel& channel);                                         // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) { window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs); }
   void wake_control() noexcept { waker_.wake_control(); }
 
@@ -75,15 +85,20 @@ class ProgressLoop {
   bool try_acquire() noexcept;
   void release() noexcept;
   void after_release() noexcept;
-  void take_mail() noexcept;
+  [[gnu::noinline]] void answer_mail() noexcept;
+  [[gnu::noinline]] void take_mail() noexcept;
   void visit(Channel& channel) noexcept;
-  bool visit_active() noexcept;
-  void fail_refused() noexcept;
-  void return_windows() noexcept;
+  [[gnu::noinline]] void visit_and_ring(Channel& channel) noexcept;
+  [[gnu::noinline]] void visit_active() noexcept;
+  [[gnu::noinline]] void poll_on(const Source& source) noexcept;
+  [[gnu::noinline]] void work(Channel* first) noexcept;
+  [[gnu::noinline]] void fail_refused() noexcept;
+  [[gnu::noinline]] void return_windows() noexcept;
 
   ControlWaker& waker_;
-  alignas(64) std::atomic<bool> token_{false};
-  std::atomic<std::uint32_t> guards_waiting_{0};
+  // Bit 0: held. Above: how many Guards wait; nobody else takes it then.
+  static constexpr std::uint32_t kHeld = 1, kGuard = 2;
+  alignas(64) std::atomic<std::uint32_t> token_{0};
   alignas(64) std::atomic<std::uint64_t> mailbox_{0};                  // bit n: a channel with that mail bit has something new
   alignas(64) std::array<std::vector<Channel*>, kMailBits> channels_;  // by mail bit
   std::uint32_t next_mail_bit_ = 0;
@@ -91,6 +106,11 @@ class ProgressLoop {
   Channel* active_last_ = nullptr;
   std::uint32_t active_count_ = 0;
   QueuePair* staged_ = nullptr;
+  std::uint64_t turns_ = 0;
+  std::uint64_t events_ = 0;  // completions and doorbells: a turn without any was idle
+  bool has_work_ = false;     // a channel is active, a window due or something staged
+  bool has_refused_ = false;
+  std::vector<Source> sources_;
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
   std::vector<Refused> refused_;  // empty in a healthy turn

@@ -7,6 +7,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/path.h"
 #include "engine/request.h"
 #include "engine/wire.h"
 #include "src/verbs/handle.h"
@@ -19,7 +20,7 @@ namespace mesh::engine {
 
 class Lane;
 class PeerLink;
-struct Path;
+class ProgressLoop;
 
 // wr_id: table index 16 | receive 1 | life 15 | count 32. A completion that outlives its queue pair finds another life.
 inline constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 47;
@@ -33,28 +34,42 @@ struct QueuePairPlace {
   std::uint32_t index = 0;  // in the path: 0 is express
 };
 
+// What the completion of a work request ends.
+enum class StripeEnd : std::uint32_t { None, Stripe, Message };
+
 class QueuePair {
  public:
   QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
 
   // ---- Staging. The caller asked has_room() first; nothing is posted before ring().
-  bool has_room(std::uint32_t count) const noexcept { return posted_ - retired_ + count <= sq_depth_; }
-  bool window_open() noexcept;  // may one more announcement be outstanding?
+  bool has_room(std::uint32_t count) const noexcept { return posted_ + count <= room_end_; }
+  // May one more announcement be outstanding?
+  bool window_open() noexcept { return announced_ != window_end_ || read_window(); }
   struct Data {
     verbs::LocalSource source;
     verbs::RemoteTarget target;
     Request* request = nullptr;
     std::uint32_t imm = 0;
-    bool ends_stripe = false;  // announced with imm; its completion is the stripe's
+    StripeEnd end = StripeEnd::None;  // unless None: announced with imm
   };
-  void stage_data(const Data& data) noexcept;
-  void stage_row(const void* row, std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
+  inline void stage_data(const Data& data) noexcept;  // the caller counts it in its channel's outstanding
+  // A small write whose bytes (at most WrChain::kRowBytesMax) the caller fills in at the address returned, before ring().
+  inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
-  void ring() noexcept;  // one doorbell; a refusal fails the link
+  // While nothing is staged: one work request with a doorbell of its own. Same conditions as for staging.
+  inline bool post_message(const Data& data) noexcept;  // whole, announced, not empty; false: refused
+  std::uint64_t* row_to_post() noexcept { return row_.row(); }
+  inline bool post_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
+  // One doorbell for what is staged, at least one; a refusal fails the link. (turn.h)
+  void ring() noexcept;
+  [[gnu::noinline]] void ring_full() noexcept;  // the same, out of line
 
   // ---- Completions, from the lane.
-  void retire_through(std::uint32_t count) noexcept;
-  void on_receive() noexcept;     // one announcement was taken from the receive queue
+  void retire_through(std::uint32_t count) noexcept;  // (turn.h)
+  void on_receive() noexcept {                        // one announcement was taken from the receive queue
+    if (++consumed_ >= return_at_) [[unlikely]]
+      ask_for_return();
+  }
   bool return_window() noexcept;  // reposts and tells the peer; false: wants to be asked again
 
   // ---- Set-up and end.
@@ -69,6 +84,7 @@ class QueuePair {
   void destroy() { qp_.reset(); }
 
   std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
+  void add_to(PathCounters* counters) const noexcept;
   PeerLink& link() const noexcept { return *place_.link; }
   Path& path() const noexcept { return *place_.path; }
   std::uint32_t index() const noexcept { return place_.index; }
@@ -81,21 +97,30 @@ class QueuePair {
  private:
   struct Posted {
     Request* request = nullptr;
-    std::uint32_t bytes = 0;
-    bool ends_stripe = false;
+    std::uint32_t counted_bytes = 0;
+    StripeEnd end = StripeEnd::None;
   };
-  void note(ibv_send_wr& wr, const Posted& entry) noexcept;
+  [[gnu::noinline]] bool read_window() noexcept;
+  [[gnu::noinline]] void ask_for_return() noexcept;
+  inline Posted& note() noexcept;
+  void signal_chain() noexcept;
   Status post_receives(std::uint32_t count) noexcept;
-  void refuse(int error) noexcept;
+  [[gnu::noinline]] void refuse(int error) noexcept;
 
   const QueuePairPlace place_;
-  const std::uint32_t sq_depth_, rq_depth_, signal_interval_;
+  ProgressLoop& loop_;
+  const std::uint32_t sq_depth_, rq_depth_, signal_interval_, row_interval_;
+  const std::uint32_t ring_mask_;
+  const std::uint32_t counted_;  // all ones for a bulk queue pair, whose bytes its path counts
   std::uint32_t inline_bytes_ = 0;
   std::uint64_t id_base_ = 0;
-  std::uint64_t posted_ = 0, retired_ = 0;      // work requests, staged ones included
-  std::uint64_t announced_ = 0, returned_ = 0;  // as sender: announcements given, receives the peer has posted again
-  std::uint64_t consumed_ = 0, reposted_ = 0;   // as receiver
-  std::uint32_t since_signal_ = 0;
+  std::uint64_t posted_ = 0, retired_ = 0;        // work requests, staged ones included
+  std::uint64_t room_end_ = 0;                    // posted_ may grow to here
+  std::uint64_t announced_ = 0, window_end_ = 0;  // as sender: announcements given; they may grow to here
+  std::uint64_t consumed_ = 0, reposted_ = 0;     // as receiver
+  std::uint64_t return_at_ = 0;                   // consumed_ from which on a quarter is posted again
+  std::uint64_t bytes_posted_ = 0, doorbells_ = 0, completions_ = 0;
+  std::uint64_t signaled_ = 0;  // posted_ when the last signaled one was staged
   bool chain_has_data_ = false;
   bool started_ = false;
   bool refused_ = false;  // a post was; nothing is posted any more
@@ -103,6 +128,7 @@ class QueuePair {
   verbs::RemoteTarget peer_window_;
   std::vector<Posted> ring_;           // by posted count
   std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
+  verbs::WrSingle message_, row_;
   verbs::WrChain chain_;
   verbs::QpHandle qp_;
 };

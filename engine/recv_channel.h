@@ -4,13 +4,16 @@
 // Thread: loop (token), construction and take-back under the control mutex too. Bound: policy.slots receives.
 
 #include "engine/channel_base.h"
+#include "engine/progress_loop.h"
+#include "engine/ring_cursor.h"
 #include "engine/wire.h"
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 namespace mesh::engine {
+
+class QueuePair;
 
 class RecvChannel final : public Channel {
  public:
@@ -21,30 +24,39 @@ class RecvChannel final : public Channel {
     std::uint64_t address = 0;
     std::array<std::uint32_t, kPathsMax> rkeys{};
   };
-  void set_credits(const Credits& credits) noexcept { credits_ = credits; }
+  void set_credits(const Credits& credits) noexcept;
+  void start(std::uint32_t generation) noexcept { cursor_.start(generation); }  // of this life of the index
 
   // Takes over new receives and writes their credits. True: it wants another visit (the send queue is full).
+  // (turn.h)
   bool advance() noexcept;
-  void on_announcement(const Announcement& announcement, std::uint32_t bytes) noexcept;
+  bool post_at_once(Request& request) noexcept;
+  void on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept;  // (turn.h)
 
-  bool names(const Registration& region) const noexcept;  // a live credit does, or a receive still to get one
+  [[gnu::noinline]] bool fail_new(std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
+  bool names(const Registration& region) const noexcept;          // a live credit does, or a receive still to get one
   bool has_live_credit() const noexcept;
   std::uint64_t received() const noexcept { return received_; }  // messages completed, failed ones included
 
  private:
-  struct Live {
-    std::uint32_t generation = 0;
-    std::uint16_t announced = 0;
-    bool out = false;  // a credit is
-  };
-
-  void give_credit(std::uint32_t slot) noexcept;
-  void finish(std::uint32_t slot, std::uint64_t size) noexcept;
+  std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
+  void write_credit(Request& request, std::uint64_t* words) noexcept;
+  [[gnu::noinline]] void write_far_keys(const Request& request, std::uint64_t* words) const noexcept;
+  [[gnu::noinline]] void on_stripe(Request& slot) noexcept;
+  void count_received(Request& slot, std::uint64_t bytes) noexcept {
+    slot.expected = kNoAnnouncement;
+    ++received_;
+    loop.counters.bytes_received.add(bytes);
+  }
 
   Record* const records_;
-  Credits credits_;
-  std::vector<Live> live_;
+  QueuePair* const express_;
+  const std::uint32_t path_count_, first_rail_;
+  const std::uint32_t rows_per_write_;
+  RingCursor cursor_;  // the next credit
   std::uint64_t received_ = 0;
+  std::uint64_t credits_address_ = 0;
+  std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
 };
 
 }  // namespace mesh::engine

@@ -27,8 +27,8 @@ class Registration {
   };
 
   bool covers(const void* data, std::size_t size) const noexcept {
-    const auto at = reinterpret_cast<std::uint64_t>(data);
-    return at >= address && size <= bytes && at - address <= bytes - size;
+    const std::uint64_t offset = reinterpret_cast<std::uint64_t>(data) - address;  // huge when data lies before
+    return offset <= bytes && size <= bytes - offset;
   }
   const Keys& keys(std::uint32_t rail) const noexcept { return keys_by_rail[rail]; }
 

@@ -11,6 +11,9 @@ namespace mesh {
 
 enum class RequestState : std::uint32_t { Free, Submitted, Done, Failed };
 
+// No immediate looks like this: the record bit is never part of what is expected.
+inline constexpr std::uint32_t kNoAnnouncement = UINT32_MAX;
+
 class alignas(64) Request {
  public:
   std::atomic<RequestState> state{RequestState::Free};  // Done and Failed released by the loop, acquired in test()
@@ -20,13 +23,25 @@ class alignas(64) Request {
   Registration* region = nullptr;
   Channel* channel = nullptr;
   std::uint32_t open_stripes = 0;  // sends, loop: stripes not yet completed
-  Errc error = Errc::Ok;           // when Failed
+  Errc error = Errc::Ok;           // when Failed; Ok again when the slot is Free
+  bool begun = false;              // sends, loop: met its credit
+  // Receives, loop: what the credit given from this slot looks like. It outlives the request: announcements may come late.
+  std::uint32_t expected = kNoAnnouncement;  // immediate of its announcements, without the record bit
+  std::uint16_t announced = 0;
+  std::uint32_t generation = 0;
 
   // Loop, holding the token. A request that already failed stays failed: its slot may be dead.
   void complete(std::uint64_t bytes_done) noexcept {
-    if (state.load(std::memory_order_relaxed) != RequestState::Submitted) return;
+    if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
+      return;
     bytes = bytes_done;
     state.store(RequestState::Done, std::memory_order_release);
+  }
+  // The last stripe of a send has completed; its size is what was asked for.
+  void complete_send() noexcept {
+    if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
+      return;
+    state.store(error == Errc::Ok ? RequestState::Done : RequestState::Failed, std::memory_order_release);
   }
   void fail(Errc why) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) return;

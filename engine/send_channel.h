@@ -4,21 +4,21 @@
 // Thread: loop (token), construction and take-back under the control mutex too. Bound: policy.slots sends.
 
 #include "engine/channel_base.h"
+#include "engine/queue_pair.h"
+#include "engine/ring_cursor.h"
 #include "engine/stripe.h"
 #include "engine/wire.h"
 
 #include <array>
 #include <cstdint>
-#include <vector>
 
 namespace mesh::engine {
 
-class QueuePair;
-struct Path;
+inline constexpr std::uint32_t kMessagesPerVisit = 8;  // then the other channels have their turn
 
 class SendChannel final : public Channel {
  public:
-  SendChannel(PeerLink& link_of, std::uint32_t index_of, CreditRow* credits);
+  SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* credits);
   ~SendChannel() override { leave_byte_wait(); }
 
   // The receiver's slots of records, by path; set when it has opened its side.
@@ -30,15 +30,20 @@ class SendChannel final : public Channel {
 
   // Takes over new sends and posts what has a credit. True: it wants another visit (waits for a credit or for room).
   // in_turn: the loop visits one active channel after the other; only then may it become a path's byte waiter.
+  // (turn.h)
   bool advance(bool in_turn) noexcept;
+  bool post_at_once(Request& request) noexcept;
+
+  void start(std::uint32_t generation) noexcept { cursor_.start(generation); }  // of this life of the index
 
   // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely closed.
   void drop_unposted(Errc why) noexcept;
   bool idle() const noexcept { return outstanding == 0; }
-  std::uint64_t announced() const noexcept { return announced_; }  // messages posted whole
-  bool reads(const Registration& region) const noexcept;           // an open send does, or one that failed while posted may
+  std::uint64_t announced() const noexcept;               // messages posted whole
+  bool reads(const Registration& region) const noexcept;  // an open send does, or one that failed while posted may
 
  private:
+  // A message that takes more than one work request, or that must wait for room.
   struct Posting {
     Request* request = nullptr;  // null: none under way
     Credit credit;
@@ -48,31 +53,40 @@ class SendChannel final : public Channel {
     std::uint32_t first_bulk = 0;  // the link's cursor when the message began
     std::uint32_t stripes_left = 0;
     bool record = false;
+    std::array<std::uint64_t, kStripesMax> posted_bytes{};  // by stripe
   };
 
-  void accept() noexcept;
+  [[gnu::noinline]] bool advance_oddly(bool in_turn) noexcept;
+  bool is_odd() const noexcept;
   bool match() noexcept;
-  std::uint32_t take_pending(std::uint32_t position) noexcept;
-  void begin(Request& request) noexcept;
+  Request* take_matching() noexcept;
+  bool is_small(const Request& request, const NearCredit& credit) noexcept;
+  bool next_credit(NearCredit* credit) noexcept;
+  QueuePair::Data whole_message(Request& request, const NearCredit& credit) noexcept;
+  void begin(Request& request, std::uint32_t slot) noexcept;
   bool post() noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
   void leave_byte_wait() noexcept;
   void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
+  std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(credits_ + cursor_.offset()); }
 
-  CreditRow* const credits_;
-  Records records_;
-  std::uint64_t credit_sequence_ = 0;  // credits used
-  Credit credit_;                      // the next one, when have_credit_
+  std::byte* const credits_;
+  QueuePair* const express_;
+  const std::uint32_t path_count_;
+  const std::uint32_t express_path_, express_rail_;  // of the express queue pair
+  const std::uint64_t express_bytes_;
+  RingCursor cursor_;          // the next credit
+  std::uint32_t begun_ = 0;    // requests marked so
+  std::uint64_t dropped_ = 0;  // accepted or begun, but not posted whole
+  bool odd_ = false;           // not the plain case: any of what is_odd() looks at
   bool have_credit_ = false;
-  std::uint32_t pending_head_ = 0, pending_count_ = 0;
-  std::vector<std::uint16_t> pending_;  // ring of slot numbers in the order of isend
-  Posting posting_;
   bool may_wait_for_bytes_ = false;  // in this visit, until it posts: who has had something does not keep the rest
   bool waits_for_bytes_ = false;     // some path may name this channel
-  std::uint64_t announced_ = 0;
-  std::array<std::uint64_t, kStripesMax> posted_bytes_{};  // of the message under way, by stripe
+  Credit credit_;                    // the next one, when have_credit_
+  Records records_;
+  Posting posting_;
 };
 
 }  // namespace mesh::engine

@@ -36,17 +36,18 @@ constexpr Announcement unpack(std::uint32_t imm) noexcept {
           .slot = (imm >> kGenerationBits) & (kSlotsMax - 1),
           .generation = imm & kGenerationMask};
 }
+// For those who need one field in a hurry.
+inline constexpr std::uint32_t kRecordBit = 1u << 31;
+constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept { return (imm >> 18) & (kChannelsMax - 1); }
+constexpr std::uint32_t slot_of(std::uint32_t imm) noexcept { return (imm >> kGenerationBits) & (kSlotsMax - 1); }
 static_assert(1 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == 1u << 13 && kSlotsMax == 1u << 8);
 
 // A slot is used once per round of the ring; rounds count up from the channel's base and never repeat within 2^32.
-constexpr std::uint32_t generation_of(std::uint64_t sequence, std::uint32_t slots, std::uint32_t base) noexcept {
-  return base + static_cast<std::uint32_t>(sequence / slots);
-}
-
 // Bases of successive lives of a channel index differ in the low bits (late announcements) and in the high ones (late rows).
 constexpr std::uint32_t generation_base(std::uint32_t life) noexcept { return 1u + life * 0x00ff'0003u; }
 
-// ---- Credit row: one posted receive, written by the receiver into the sender's ring.
+// ---- Credit row: one posted receive, written by the receiver into the sender's ring. The first half is all that a link of one
+// path needs, and all that it sends; the second half holds the keys of the other paths.
 struct Credit {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -55,10 +56,11 @@ struct Credit {
   std::array<std::uint32_t, kPathsMax> rkeys{};  // by path
 };
 
-struct alignas(64) CreditRow {
-  std::array<std::uint64_t, 8> words;
-};
-static_assert(sizeof(CreditRow) == 64);
+inline constexpr std::uint32_t kCreditHalfBytes = 32;
+inline constexpr std::uint32_t kCreditBytesMax = 2 * kCreditHalfBytes;
+
+// Of a row on a link of so many paths; rows of a ring follow each other without gaps.
+constexpr std::uint32_t credit_bytes(std::uint32_t paths) noexcept { return paths <= 1 ? kCreditHalfBytes : kCreditBytesMax; }
 
 constexpr std::uint64_t join(std::uint32_t low, std::uint32_t high) noexcept {
   return std::uint64_t{low} | (std::uint64_t{high} << 32);
@@ -66,44 +68,90 @@ constexpr std::uint64_t join(std::uint32_t low, std::uint32_t high) noexcept {
 constexpr std::uint32_t low_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
 constexpr std::uint32_t high_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
 
-// Of everything in a row. A soft RDMA device may copy a row in any order of words (the kernel's memcpy goes downwards for some
-// addresses), so the generations alone do not prove that what lies between them belongs to them.
-constexpr std::uint32_t row_check(const CreditRow& row, std::uint32_t generation) noexcept {
-  constexpr std::array<std::uint64_t, 7> kOdd = {0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9, 0x27d4eb2f165667c5,
-                                                 0x85ebca77c2b2ae63, 0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53};
-  std::uint64_t sum = generation;
-  for (std::size_t i = 0; i < kOdd.size(); ++i) sum += row.words[i] * kOdd[i];
+// Of the three words of a half and its generation. A soft RDMA device may copy a row in any order of words (the kernel's memcpy
+// goes downwards for some addresses), so the generation alone does not prove that what lies beside it belongs to it.
+struct HalfWords {
+  std::uint64_t first = 0, second = 0, third = 0;
+};
+constexpr std::uint32_t half_check(const HalfWords& half, std::uint32_t generation) noexcept {
+  // Odd factors of 31 bits, which fit into an instruction.
+  const std::uint64_t sum = generation + half.first * 0x5bd1e995 + half.second * 0x4cf5ad43 + half.third * 0x1b873593;
   return low_of(sum ^ (sum >> 32));
 }
 
-constexpr CreditRow encode_credit(const Credit& c) noexcept {
-  CreditRow row{.words = {c.address, c.bytes, join(c.tag, c.rkeys[0]), join(c.rkeys[1], c.generation), join(c.rkeys[2], c.rkeys[3]),
-                          join(c.rkeys[4], c.rkeys[5]), join(c.rkeys[6], c.rkeys[7]), 0}};
-  row.words[7] = join(row_check(row, c.generation), c.generation);
-  return row;
+// The first half of a row: address, bytes, and tag with the first path's key.
+inline void encode_near(std::uint64_t* words, const HalfWords& near, std::uint32_t generation) noexcept {
+  words[0] = near.first;
+  words[1] = near.second;
+  words[2] = near.third;
+  words[3] = join(half_check(near, generation), generation);
+}
+
+// The second half: the keys of the other paths.
+inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
+  const HalfWords far{
+      .first = join(c.rkeys[1], c.rkeys[2]), .second = join(c.rkeys[3], c.rkeys[4]), .third = join(c.rkeys[5], c.rkeys[6])};
+  words[4] = far.first;
+  words[5] = far.second;
+  words[6] = far.third;
+  words[7] = join(half_check(far, c.generation ^ c.rkeys[7]), c.rkeys[7]);
+}
+
+// Fills credit_bytes(paths) bytes of a row.
+inline void encode_credit(const Credit& c, std::uint32_t paths, std::uint64_t* words) noexcept {
+  encode_near(words, {.first = c.address, .second = c.bytes, .third = join(c.tag, c.rkeys[0])}, c.generation);
+  if (paths > 1) encode_far(words, c);
 }
 
 inline std::uint64_t load_word(std::uint64_t& word, std::memory_order order) noexcept {
   return std::atomic_ref<std::uint64_t>(word).load(order);
 }
 
-// True and *out filled when the row holds the credit of this generation, whole.
-inline bool read_credit(CreditRow& row, std::uint32_t generation, Credit* out) noexcept {
-  // acquire: pairs with the NIC's ordered stores; each half's last word publishes its half.
-  const std::uint64_t last = load_word(row.words[7], std::memory_order_acquire);
+// What the first half of a row holds.
+struct NearCredit {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t tag = 0;
+  std::uint32_t rkey = 0;  // on the first path
+};
+
+// True and *out filled when the first half of this generation is there, whole.
+inline bool read_near(std::uint64_t* words, std::uint32_t generation, NearCredit* out) noexcept {
+  // acquire, here and below: pairs with the NIC's ordered stores; a half's last word publishes the half.
+  const std::uint64_t last = load_word(words[3], std::memory_order_acquire);
   if (high_of(last) != generation) return false;
-  CreditRow seen;
-  seen.words[3] = load_word(row.words[3], std::memory_order_acquire);
-  if (high_of(seen.words[3]) != generation) return false;
-  for (const std::size_t i : {0u, 1u, 2u, 4u, 5u, 6u}) seen.words[i] = load_word(row.words[i], std::memory_order_relaxed);
-  if (row_check(seen, generation) != low_of(last)) return false;
-  const auto& w = seen.words;
-  out->address = w[0];
-  out->bytes = w[1];
-  out->tag = low_of(w[2]);
-  out->generation = generation;
-  out->rkeys = {high_of(w[2]), low_of(w[3]), low_of(w[4]), high_of(w[4]), low_of(w[5]), high_of(w[5]), low_of(w[6]), high_of(w[6])};
+  const HalfWords near{.first = load_word(words[0], std::memory_order_relaxed),
+                       .second = load_word(words[1], std::memory_order_relaxed),
+                       .third = load_word(words[2], std::memory_order_relaxed)};
+  *out = {.address = near.first, .bytes = near.second, .tag = low_of(near.third), .rkey = high_of(near.third)};
+  return half_check(near, generation) == low_of(last);
+}
+
+// The keys of the other paths; false: not all there yet.
+inline bool read_far(std::uint64_t* words, std::uint32_t generation, std::array<std::uint32_t, kPathsMax>* rkeys) noexcept {
+  const std::uint64_t last = load_word(words[7], std::memory_order_acquire);
+  const HalfWords far{.first = load_word(words[4], std::memory_order_relaxed),
+                      .second = load_word(words[5], std::memory_order_relaxed),
+                      .third = load_word(words[6], std::memory_order_relaxed)};
+  *rkeys = {(*rkeys)[0],         low_of(far.first), high_of(far.first), low_of(far.second),
+            high_of(far.second), low_of(far.third), high_of(far.third), high_of(last)};
+  return low_of(last) == half_check(far, generation ^ high_of(last));
+}
+
+// One of them, of a path that is not the first.
+inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::uint32_t path, std::uint32_t* rkey) noexcept {
+  std::array<std::uint32_t, kPathsMax> rkeys{};
+  if (!read_far(words, generation, &rkeys)) return false;
+  *rkey = rkeys[path];
   return true;
+}
+
+// The whole row of a link of so many paths.
+inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t generation, Credit* out) noexcept {
+  NearCredit near;
+  if (!read_near(words, generation, &near)) return false;
+  *out = {.address = near.address, .bytes = near.bytes, .tag = near.tag, .generation = generation, .rkeys = {near.rkey}};
+  return paths <= 1 || read_far(words, generation, &out->rkeys);
 }
 
 // ---- Record: how many bytes and announcements make up a message of several work requests.

@@ -17,7 +17,7 @@ struct Settings {
   int signal_interval = 16;             // NCCL_MESH_SIGNAL_INTERVAL: every n-th work request signaled, 1..64
   int threads = kAuto;                  // NCCL_MESH_THREADS: poller threads per NIC, 0..8; auto: 1 where cores are to spare
   int inline_bytes = kAuto;             // NCCL_MESH_INLINE: largest inline message, 0..512; auto: what the device grants up to 220
-  int slots = 64;                       // NCCL_MESH_SLOTS: requests in flight per channel, 32..256, a power of two
+  int slots = 32;                       // NCCL_MESH_SLOTS: requests in flight per channel, 32..256, a power of two
   int rq_depth = 256;                   // NCCL_MESH_RQ_DEPTH: announcements outstanding per queue pair, 16..4096, a power of two
   int sq_depth = 256;                   // NCCL_MESH_SQ_DEPTH: work requests outstanding per queue pair, 64..4096, a power of two
   std::int64_t express_bytes = 8192;    // NCCL_MESH_EXPRESS_BYTES: largest message on the express queue pair

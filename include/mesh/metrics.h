@@ -1,31 +1,31 @@
 #pragma once
-// Truthful counters. Written by one thread each (the loop's holder), readable by any at any time.
-// Thread: writer as noted, readers any. Units: counts, or bytes where the name says so.
+// Truthful counters. Units: counts, or bytes where the name says so.
+// Thread: as noted per struct; a Counter belongs to whoever holds its owner, who also reads it.
 
-#include <atomic>
 #include <cstdint>
 
 namespace mesh {
 
-// A counter with one writer at a time: no locked instruction, no torn read.
+// A plain word: counting is one instruction, and readers take the loop's token for it.
 class Counter {
  public:
-  void add(std::uint64_t n) noexcept { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
-  std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+  void add(std::uint64_t n) noexcept { value_ += n; }
+  std::uint64_t get() const noexcept { return value_; }
 
  private:
-  std::atomic<std::uint64_t> value_{0};
+  std::uint64_t value_ = 0;
 };
 
-// One path of one peer link, as this side counts it. Written by the loop's holder.
+// One path of one peer link, as this side counts it. A copy.
 struct PathCounters {
-  Counter bytes_sent, work_requests, doorbells, send_completions, announcements;
+  std::uint64_t bytes_sent = 0, work_requests = 0, doorbells = 0, send_completions = 0, announcements = 0;
 };
 
-// One context's loop.
+// One context's loop. Holder of the token.
 struct LoopCounters {
-  Counter turns, empty_turns, messages_sent, messages_received, bytes_sent, bytes_received, credits_sent, credit_stalls,
-      queue_stalls, window_stalls, inflight_stalls, late_announcements, errors;
+  // Of channels and paths that are gone; those that live count themselves.
+  Counter messages_sent, messages_received, bytes_sent;
+  Counter bytes_received, credit_stalls, queue_stalls, window_stalls, inflight_stalls, late_announcements, errors;
 };
 
 // A copy of the engine's figures at one moment.

@@ -19,7 +19,8 @@ struct TransferPolicy {
   std::uint32_t qps = 4;                   // bulk queue pairs per path
   std::uint32_t signal_interval = 16;      // within a doorbell chain, every n-th work request is signaled
   std::uint32_t inline_bytes = 220;        // wanted; lowered to what the device grants
-  std::uint32_t slots = 64;                // per channel, a power of two
+  std::uint32_t slots = 32;                // per channel, a power of two
+  std::uint32_t batch = 4;                 // requests of a channel that may wait for one doorbell; 1: each is posted at once
   std::uint32_t rq_depth = 256;            // announcement window per queue pair, a power of two
   std::uint32_t sq_depth = 256;            // send queue per queue pair, a power of two
   std::uint64_t express_bytes = 8192;      // up to here: express queue pair

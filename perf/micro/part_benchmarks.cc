@@ -5,6 +5,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <array>
+
 namespace mesh::micro {
 
 namespace {
@@ -23,43 +25,54 @@ engine::Credit some_credit() {
   return {.address = 0x7f0012345000, .bytes = 1 << 20, .tag = 7, .generation = 3, .rkeys = {11, 12, 13, 14, 15, 16, 17, 18}};
 }
 
+using Row = std::array<std::uint64_t, engine::kCreditBytesMax / sizeof(std::uint64_t)>;
+
+Row some_row(std::uint32_t paths) {
+  Row row{};
+  engine::encode_credit(some_credit(), paths, row.data());
+  return row;
+}
+
+std::uint32_t paths_of(const benchmark::State& state) { return static_cast<std::uint32_t>(state.range(0)); }
+
 void credit_row_encode(benchmark::State& state) {
   engine::Credit credit = some_credit();
+  Row row{};
   for (auto _ : state) {
     benchmark::DoNotOptimize(credit);
-    benchmark::DoNotOptimize(engine::encode_credit(credit));
+    engine::encode_credit(credit, paths_of(state), row.data());
+    benchmark::DoNotOptimize(row);
   }
 }
-BENCHMARK(credit_row_encode);
+BENCHMARK(credit_row_encode)->ArgName("paths")->Arg(1)->Arg(2);
 
 void credit_row_read(benchmark::State& state) {
-  engine::CreditRow row = engine::encode_credit(some_credit());
+  Row row = some_row(paths_of(state));
   engine::Credit credit;
   for (auto _ : state) {
     benchmark::DoNotOptimize(row);
-    if (!engine::read_credit(row, 3, &credit)) state.SkipWithError("the row does not hold its credit");
+    if (!engine::read_credit(row.data(), paths_of(state), 3, &credit)) state.SkipWithError("the row does not hold its credit");
     benchmark::DoNotOptimize(credit);
   }
 }
-BENCHMARK(credit_row_read);
+BENCHMARK(credit_row_read)->ArgName("paths")->Arg(1)->Arg(2);
 
-// As match() finds it most of the time: nothing new.
+// As a sender that waits finds it: nothing new.
 void credit_row_not_there(benchmark::State& state) {
-  engine::CreditRow row = engine::encode_credit(some_credit());
-  engine::Credit credit;
+  Row row = some_row(1);
+  engine::NearCredit credit;
   for (auto _ : state) {
     benchmark::DoNotOptimize(row);
-    if (engine::read_credit(row, 4, &credit)) state.SkipWithError("a row of an older generation was believed");
+    if (engine::read_near(row.data(), 4, &credit)) state.SkipWithError("a row of an older generation was believed");
   }
 }
 BENCHMARK(credit_row_not_there);
 
 void chain_stage_row(benchmark::State& state) {
   verbs::WrChain chain;
-  engine::CreditRow row = engine::encode_credit(some_credit());
   for (auto _ : state) {
     if (chain.full()) chain.clear();
-    benchmark::DoNotOptimize(chain.write_row(&row, sizeof row, {.address = 0x1000, .rkey = 1}));
+    benchmark::DoNotOptimize(chain.write_row(engine::kCreditHalfBytes, {.address = 0x1000, .rkey = 1}));
   }
 }
 BENCHMARK(chain_stage_row);
@@ -68,9 +81,9 @@ void chain_stage_data(benchmark::State& state) {
   verbs::WrChain chain;
   for (auto _ : state) {
     if (chain.full()) chain.clear();
-    verbs::WrChain::announce(chain.write({.address = 0x2000, .bytes = 65536, .lkey = 1}, {.address = 0x1000, .rkey = 1}, 220),
-                             0x1234);
-    benchmark::DoNotOptimize(chain.last());
+    ibv_send_wr& wr = chain.write({.address = 0x2000, .bytes = 65536, .lkey = 1}, {.address = 0x1000, .rkey = 1}, 220);
+    verbs::WrChain::announce(wr, 0x1234);
+    benchmark::DoNotOptimize(wr);
   }
 }
 BENCHMARK(chain_stage_data);

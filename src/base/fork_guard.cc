@@ -12,14 +12,15 @@
 
 namespace mesh {
 
+std::atomic<bool> detail::g_forked_child{false};
+
 namespace {
 constexpr int kWordBits = 64;
 std::array<std::atomic<std::uint64_t>, kForkFdsMax / kWordBits> g_fds{};
-std::atomic<bool> g_child{false};
 
 // Only async-signal-safe calls: the parent may have had other threads.
 void in_child() {
-  g_child.store(true, std::memory_order_relaxed);
+  detail::g_forked_child.store(true, std::memory_order_relaxed);
   for (std::size_t word = 0; word < g_fds.size(); ++word) {
     std::uint64_t bits = g_fds[word].exchange(0, std::memory_order_relaxed);
     while (bits != 0) {
@@ -45,7 +46,5 @@ void fork_forget_fd(int fd) noexcept {
   if (fd < 0 || fd >= kForkFdsMax) return;
   word_of(fd).fetch_and(~bit_of(fd), std::memory_order_relaxed);
 }
-
-bool in_forked_child() noexcept { return g_child.load(std::memory_order_relaxed); }
 
 }  // namespace mesh

@@ -155,7 +155,7 @@ TEST(Config, DescriptionSaysWhatDiffersAndFromWhere) {
   EXPECT_NE(text.find("NCCL_MESH_QPS 2 queue pairs (default auto, from NCCL_IB_QPS_PER_CONNECTION in the environment)"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("NCCL_MESH_SLOTS 128 requests (default 64, set by the program)"), std::string::npos) << text;
+  EXPECT_NE(text.find("NCCL_MESH_SLOTS 128 requests (default 32, set by the program)"), std::string::npos) << text;
   EXPECT_NE(text.find("NCCL_MESH_WR_BYTES 512K bytes\n"), std::string::npos) << text;
 }
 
@@ -183,7 +183,7 @@ TEST(Config, LogHasOneLinePerSetting) {
 
 TEST(Config, MarkdownNamesEverySettingWithItsRange) {
   const std::string text = settings_markdown();
-  EXPECT_NE(text.find("| `NCCL_MESH_SLOTS` | 64 | 32..256, a power of two (requests) |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| `NCCL_MESH_SLOTS` | 32 | 32..256, a power of two (requests) |"), std::string::npos) << text;
   EXPECT_NE(text.find("Unset: `NCCL_IB_QPS_PER_CONNECTION`."), std::string::npos) << text;
   std::size_t rows = 0;
   for (std::size_t at = text.find("\n| `"); at != std::string::npos; at = text.find("\n| `", at + 1)) ++rows;

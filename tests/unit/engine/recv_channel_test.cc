@@ -2,8 +2,7 @@
 
 #include "engine/recv_channel.h"
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/turn.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
@@ -53,27 +52,27 @@ class RecvChannelTest : public testing::Test {
   ~RecvChannelTest() override { link_->destroy_queue_pairs(); }
 
   void open(std::uint32_t life) {
+    life_ = life;
     channel_ = link_->add_recv_channel(kIndex, life, records_.data());
     channel_->set_credits({});
   }
   Request& receive(std::uint64_t bytes) {
-    Request& request = *channel_->take_slot();
+    Request& request = channel_->next_slot();
     request.bytes = bytes;
     request.region = nullptr;
-    channel_->publish(request);
+    static_cast<void>(channel_->publish(request));
     EXPECT_FALSE(channel_->advance());
     return request;
   }
-  void announce(const Announcement& announcement, std::uint32_t bytes = 0) {
-    link_->on_announcement(link_->express(0), pack(announcement), bytes);
-  }
-  std::uint32_t generation() const { return channel_->generation_base; }
+  void announce(const Announcement& announcement, std::uint32_t bytes = 0) { link_->on_announcement(pack(announcement), bytes); }
+  std::uint32_t generation() const { return generation_base(life_); }
   std::uint64_t late() const { return loop_.counters.late_announcements.get(); }
   void write_record(std::uint32_t slot, const Record& record) {
     std::atomic_ref(records_[slot].words[0]).store(record.words[0], std::memory_order_relaxed);
     std::atomic_ref(records_[slot].words[1]).store(record.words[1], std::memory_order_release);
   }
 
+  std::uint32_t life_ = 0;
   NoWaker waker_;
   NoOwner owner_;
   QuietProvider provider_;
@@ -121,7 +120,7 @@ TEST_F(RecvChannelTest, SlotWithoutCreditOrOutOfRangeIsIgnoredAndCounted) {
 
 TEST_F(RecvChannelTest, UnknownChannelAndSendChannelAreIgnoredAndCounted) {
   Request& request = receive(100);
-  std::vector<CreditRow> credits(TransferPolicy{}.slots);
+  std::vector<std::byte> credits(TransferPolicy{}.slots * kCreditBytesMax);
   link_->add_send_channel(9, 1, credits.data());
   for (const std::uint32_t index : {0u, 9u, 10u, kChannelsMax - 1}) {
     announce({.channel = index, .slot = 0, .generation = generation()}, 64);

@@ -1,7 +1,10 @@
 #include "engine/wire.h"
 
+#include "engine/ring_cursor.h"
+
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 namespace mesh::engine {
@@ -30,10 +33,18 @@ TEST(Announcement, GenerationIsCutToItsBitsOnly) {
   EXPECT_FALSE(out.record);
 }
 
-TEST(Generation, ChangesWithEveryUseOfASlot) {
-  EXPECT_EQ(generation_of(0, 64, 1), 1u);
-  EXPECT_EQ(generation_of(63, 64, 1), 1u);
-  EXPECT_EQ(generation_of(64, 64, 1), 2u);
+TEST(RingCursor, StepsThroughSlotsAndThenGenerations) {
+  RingCursor cursor({.slots = 4, .row_bytes = 32, .channel = 5});
+  cursor.start(0x3ff);
+  for (std::uint32_t step = 0; step < 12; ++step) {
+    const std::uint32_t slot = step % 4, generation = 0x3ff + step / 4;
+    EXPECT_EQ(cursor.slot(), slot);
+    EXPECT_EQ(cursor.offset(), slot * 32u);
+    EXPECT_EQ(cursor.generation(), generation);
+    EXPECT_EQ(cursor.slots_left(), 4 - slot);
+    EXPECT_EQ(cursor.imm(), pack({.record = false, .channel = 5, .slot = slot, .generation = generation})) << step;
+    cursor.step();
+  }
 }
 
 TEST(Generation, SuccessiveLivesNeverShareLowBits) {
@@ -46,37 +57,58 @@ Credit sample() {
   return {.address = 0x7f01'0203'0405, .bytes = 1u << 20, .tag = 77, .generation = 9, .rkeys = {1, 2, 3, 4, 5, 6, 7, 8}};
 }
 
+using Row = std::array<std::uint64_t, kCreditBytesMax / sizeof(std::uint64_t)>;
+
+Row encoded(const Credit& credit, std::uint32_t paths) {
+  Row row{};
+  encode_credit(credit, paths, row.data());
+  return row;
+}
+
 TEST(CreditRow, RoundTrip) {
-  CreditRow row = encode_credit(sample());
-  Credit out;
-  ASSERT_TRUE(read_credit(row, 9, &out));
-  EXPECT_EQ(out.address, sample().address);
-  EXPECT_EQ(out.bytes, sample().bytes);
-  EXPECT_EQ(out.tag, 77u);
-  EXPECT_EQ(out.rkeys, sample().rkeys);
+  for (const std::uint32_t paths : {1u, 2u, 8u}) {
+    Row row = encoded(sample(), paths);
+    Credit out;
+    ASSERT_TRUE(read_credit(row.data(), paths, 9, &out));
+    EXPECT_EQ(out.address, sample().address);
+    EXPECT_EQ(out.bytes, sample().bytes);
+    EXPECT_EQ(out.tag, 77u);
+    EXPECT_EQ(out.rkeys[0], 1u);
+    if (paths > 1) {
+      EXPECT_EQ(out.rkeys, sample().rkeys);
+    }
+  }
+}
+
+TEST(CreditRow, OfOnePathIsHalfARow) {
+  const Row row = encoded(sample(), 1);
+  EXPECT_EQ(credit_bytes(1), 32u);
+  for (std::size_t i = 4; i < 8; ++i) EXPECT_EQ(row[i], 0u);
 }
 
 TEST(CreditRow, OtherGenerationIsNotThere) {
-  CreditRow row = encode_credit(sample());
-  Credit out;
-  EXPECT_FALSE(read_credit(row, 8, &out));
-  EXPECT_FALSE(read_credit(row, 10, &out));
+  for (const std::uint32_t paths : {1u, 2u}) {
+    Row row = encoded(sample(), paths);
+    Credit out;
+    EXPECT_FALSE(read_credit(row.data(), paths, 8, &out));
+    EXPECT_FALSE(read_credit(row.data(), paths, 10, &out));
+  }
 }
 
 TEST(CreditRow, HalfARowIsNotThere) {
-  const CreditRow whole = encode_credit(sample());
+  const Row whole = encoded(sample(), 2);
   Credit out;
   for (const std::size_t cut : {1u, 3u, 4u, 5u, 7u}) {  // the NIC has written words up to here
-    CreditRow row{};
-    for (std::size_t i = 0; i < cut; ++i) row.words[i] = whole.words[i];
-    EXPECT_FALSE(read_credit(row, 9, &out)) << cut;
+    Row row{};
+    for (std::size_t i = 0; i < cut; ++i) row[i] = whole[i];
+    EXPECT_FALSE(read_credit(row.data(), 2, 9, &out)) << cut;
   }
-  CreditRow second_half_first{};
-  for (std::size_t i = 4; i < 8; ++i) second_half_first.words[i] = whole.words[i];
-  EXPECT_FALSE(read_credit(second_half_first, 9, &out));
+  Row second_half_first{};
+  for (std::size_t i = 4; i < 8; ++i) second_half_first[i] = whole[i];
+  EXPECT_FALSE(read_credit(second_half_first.data(), 2, 9, &out));
 }
 
-// A device that copies downwards: both generations are there before the words below them.
+// A device that copies downwards: the generation is there before the words below it.
 TEST(CreditRow, WordsOfTheRoundBeforeAreNotBelieved) {
   Credit before = sample();
   before.generation = 8;
@@ -84,14 +116,14 @@ TEST(CreditRow, WordsOfTheRoundBeforeAreNotBelieved) {
   before.bytes -= 1;
   before.tag = 6;
   before.rkeys = {9, 10, 11, 12, 13, 14, 15, 16};
-  const CreditRow old_row = encode_credit(before), new_row = encode_credit(sample());
+  const Row old_row = encoded(before, 8), new_row = encoded(sample(), 8);
   Credit out;
-  for (unsigned kept = 1; kept < 0x80; ++kept) {  // bit i: word i is still the old one
-    CreditRow row = new_row;
-    for (std::size_t i = 0; i < 7; ++i) {
-      if ((kept >> i & 1) != 0) row.words[i] = old_row.words[i];
+  for (unsigned kept = 1; kept < 0x100; ++kept) {  // bit i: word i is still the old one
+    Row row = new_row;
+    for (std::size_t i = 0; i < 8; ++i) {
+      if ((kept >> i & 1) != 0) row[i] = old_row[i];
     }
-    EXPECT_FALSE(read_credit(row, 9, &out)) << kept;
+    EXPECT_FALSE(read_credit(row.data(), 8, 9, &out)) << kept;
   }
 }
 

@@ -1,0 +1,48 @@
+#pragma once
+// A local rail and a peer's rail that reach each other, with what is under way between them.
+// Thread: the loop's holder for bytes and waiter, any for counters; the rest is constant once the link is up.
+// Bound: kPathsMax of a peer link.
+
+#include <mesh/metrics.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh {
+class Channel;
+}
+
+namespace mesh::engine {
+
+class Lane;
+class QueuePair;
+
+// Which of our rail's addresses speaks to which of which rail of the peer, as indices into both sides' lists.
+struct PathEnds {
+  std::uint32_t own_address = 0;
+  std::uint32_t peer_rail = 0;
+  std::uint32_t peer_address = 0;
+  std::uint32_t peer_speed_mbps = 0;  // 0: not known
+};
+
+struct Path {
+  Lane* lane = nullptr;
+  std::uint32_t index = 0;  // in the link
+  std::uint32_t rail = 0;   // the lane's index
+  PathEnds ends;
+  std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
+  // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its channel posts or ends.
+  const Channel* byte_waiter = nullptr;
+  PathCounters counters() const noexcept;  // summed over the queue pairs
+  std::uint64_t inflight_bytes() const noexcept { return bulk_posted - bulk_done; }
+
+  std::uint64_t bulk_posted = 0, bulk_done = 0;         // bytes given to the bulk queue pairs, and completed
+  std::uint32_t speed_mbps = 0;                         // the slower of both ports'
+  std::uint32_t next_qp = 0;                            // where the next message's stripes begin, with several paths
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs;  // [0] express, the others bulk
+};
+
+}  // namespace mesh::engine
