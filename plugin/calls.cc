@@ -82,22 +82,24 @@ ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type, void
 
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr(comm, mhandle); }
 
-ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle, void** request) noexcept {
+[[gnu::flatten]] ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle, void** request) noexcept {
   *request = nullptr;
   if (bytes < 0) [[unlikely]]
     return api::refuse_size(bytes);
   return api::isend(comm, send_args(data, static_cast<std::size_t>(bytes), tag, mhandle), request);
 }
 
-ncclResult_t isend_v9(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void** request) noexcept {
+[[gnu::flatten]] ncclResult_t isend_v9(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void** request) noexcept {
   return api::isend(comm, send_args(data, bytes, tag, mhandle), request);
 }
 
-ncclResult_t isend_v10(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void*, void** request) noexcept {
+[[gnu::flatten]] ncclResult_t isend_v10(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void*,
+                                        void** request) noexcept {
   return api::isend(comm, send_args(data, bytes, tag, mhandle), request);
 }
 
-ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags, void** mhandles, void** request) noexcept {
+[[gnu::flatten]] ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags, void** mhandles,
+                                       void** request) noexcept {
   *request = nullptr;
   if (n != 1) [[unlikely]]
     return api::refuse_group(n);
@@ -106,21 +108,22 @@ ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags, voi
   return api::irecv(comm, recv_args(data[0], static_cast<std::size_t>(bytes[0]), tags[0], mhandles[0]), request);
 }
 
-ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles, void** request) noexcept {
+[[gnu::flatten]] ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles,
+                                       void** request) noexcept {
   *request = nullptr;
   if (n != 1) [[unlikely]]
     return api::refuse_group(n);
   return api::irecv(comm, recv_args(data[0], bytes[0], tags[0], mhandles[0]), request);
 }
 
-ncclResult_t irecv_v10(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles, void**,
-                       void** request) noexcept {
+[[gnu::flatten]] ncclResult_t irecv_v10(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles, void**,
+                                        void** request) noexcept {
   return irecv_v9(comm, n, data, bytes, tags, mhandles, request);
 }
 
 ncclResult_t iflush(void*, int, void**, int*, void**, void** request) noexcept { return api::iflush(request); }
 
-ncclResult_t test(void* request, int* done, int* bytes) noexcept { return api::test(request, done, bytes); }
+[[gnu::flatten]] ncclResult_t test(void* request, int* done, int* bytes) noexcept { return api::test(request, done, bytes); }
 
 ncclResult_t finalize(void* context) noexcept { return api::finalize(context); }
 
