@@ -63,7 +63,11 @@ class Channel {
   // Loop, holding the token: fails what is open; later calls of NCCL answer why.
   void fail_all(Errc why) noexcept;
 
-  const engine::Side side;
+  // Off the message path; first, so that what the loop moves lies beside what a kind of channel adds.
+  std::map<Registration*, std::uint32_t> regions;  // control mutex: registered through this channel, how often
+  engine::ChannelLife life;                        // control mutex
+
+  alignas(64) const engine::Side side;
   const std::uint32_t index;  // in the link, what the immediate carries
   engine::PeerLink& link;
   engine::ProgressLoop& loop;
@@ -79,14 +83,13 @@ class Channel {
   std::atomic<std::uint64_t> submitted{0};      // requests ever published
   std::atomic<Errc> failure{Errc::Ok};          // sticky; loop releases, NCCL acquires
 
+  std::uint32_t mail_bit = 0;     // constant once attached
+  std::uint32_t life_number = 0;  // how often this index was used before
+
   alignas(64) std::atomic<std::uint64_t> accepted{0};  // loop: requests before this one are matched, or have their credit
-  std::uint32_t outstanding = 0;                       // loop: work requests posted whose completion is still to come
   Channel* next_active = nullptr;                      // loop: its list of channels with work
+  std::uint32_t outstanding = 0;                       // loop: work requests posted whose completion is still to come
   bool active = false;
-  std::uint32_t mail_bit = 0;                      // constant once attached
-  std::uint32_t life_number = 0;                   // how often this index was used before
-  engine::ChannelLife life;                        // control mutex
-  std::map<Registration*, std::uint32_t> regions;  // control mutex: registered through this channel, how often
 
  protected:
   // Loop.

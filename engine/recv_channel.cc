@@ -8,12 +8,12 @@ namespace mesh::engine {
 
 RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records)
     : Channel(link_of, Side::Receive, index_of),
-      records_(records),
       express_(&link_of.express(index_of)),
+      cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of}),
       path_count_(link_of.path_count()),
       first_rail_(link_of.path(0).rail),
       rows_per_write_(verbs::WrChain::kRowBytesMax / credit_bytes(path_count_)),
-      cursor_({.slots = slot_count, .row_bytes = credit_bytes(path_count_), .channel = index_of}) {}
+      records_(records) {}
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {
   credits_address_ = credits.address;

@@ -49,14 +49,15 @@ class RecvChannel final : public Channel {
     loop.counters.bytes_received.add(bytes);
   }
 
-  Record* const records_;
+  // The first ones share the line of what the loop moves in every channel.
   QueuePair* const express_;
+  RingCursor cursor_;  // the next credit
   const std::uint32_t path_count_, first_rail_;
   const std::uint32_t rows_per_write_;
-  RingCursor cursor_;  // the next credit
-  std::uint64_t received_ = 0;
-  std::uint64_t credits_address_ = 0;
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
+  std::uint64_t credits_address_ = 0;
+  std::uint64_t received_ = 0;
+  Record* const records_;
 };
 
 }  // namespace mesh::engine

@@ -47,9 +47,9 @@ class RingCursor {
     imm_ = pack({.record = false, .channel = shape_.channel, .slot = 0, .generation = generation_});
   }
 
+  std::uint64_t offset_ = 0;
   std::uint32_t slot_ = 0, generation_ = 0, imm_ = 0;
   Shape shape_;
-  std::uint64_t offset_ = 0;
 };
 
 }  // namespace mesh::engine

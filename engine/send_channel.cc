@@ -10,11 +10,11 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
     : Channel(link_of, Side::Send, index_of),
       credits_(credits),
       express_(&link_of.express(index_of)),
-      path_count_(link_of.path_count()),
+      cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of}),
       express_path_(express_->path().index),
       express_rail_(express_->path().rail),
-      express_bytes_(link_of.policy().express_bytes),
-      cursor_({.slots = slot_count, .row_bytes = credit_bytes(path_count_), .channel = index_of}) {}
+      path_count_(link_of.path_count()),
+      express_bytes_(link_of.policy().express_bytes) {}
 
 bool SendChannel::is_odd() const noexcept {
   return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || begun_ != 0 ||

@@ -72,18 +72,19 @@ class SendChannel final : public Channel {
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
   std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(credits_ + cursor_.offset()); }
 
+  // The first ones share the line of what the loop moves in every channel; rare ones come last.
+  bool odd_ = false;  // not the plain case: any of what is_odd() looks at
   std::byte* const credits_;
   QueuePair* const express_;
-  const std::uint32_t path_count_;
+  RingCursor cursor_;                                // the next credit
   const std::uint32_t express_path_, express_rail_;  // of the express queue pair
+  const std::uint32_t path_count_;
   const std::uint64_t express_bytes_;
-  RingCursor cursor_;          // the next credit
-  std::uint32_t begun_ = 0;    // requests marked so
-  std::uint64_t dropped_ = 0;  // accepted or begun, but not posted whole
-  bool odd_ = false;           // not the plain case: any of what is_odd() looks at
   bool have_credit_ = false;
   bool may_wait_for_bytes_ = false;  // in this visit, until it posts: who has had something does not keep the rest
   bool waits_for_bytes_ = false;     // some path may name this channel
+  std::uint32_t begun_ = 0;          // requests marked so
+  std::uint64_t dropped_ = 0;        // accepted or begun, but not posted whole
   Credit credit_;                    // the next one, when have_credit_
   Records records_;
   Posting posting_;
