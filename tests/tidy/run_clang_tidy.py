@@ -20,7 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 INCLUDE = re.compile(rb'(?m)^\s*#\s*include\s*["<]([^">]+)[">]')
 # g++'s flags reach clang, which must not stumble over a warning it has not heard of.
-EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-command-line-argument"]
+EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-command-line-argument",
+         "--extra-arg=-Wno-ignored-optimization-argument"]  # flags of the compiler's that clang does not have
 
 
 class Headers:
