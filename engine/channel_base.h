@@ -42,9 +42,9 @@ class Channel {
 
   // NCCL's thread: the slot for the next request; it must be Free.
   Request& next_slot() const noexcept { return request(next_sequence); }
-  // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with it: what comes next posts
-  // them all with one doorbell. That is where it starts one request after the other, and where the request it will ask about
-  // next is done already. Whoever waits for the wire gets his doorbell. False: the loop must be told.
+  // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with it: what comes next on
+  // this channel posts them all with one doorbell. That is where it starts one request after the other, and where the next
+  // two it will ask about are done already. False: the loop must be told.
   bool publish(Request& slot) noexcept {
     const bool more_to_come = !std::exchange(asked, false) || (is_done(answered) && is_done(answered + 1));
     slot.state.store(RequestState::Submitted, std::memory_order_release);  // acquired where regions are looked for

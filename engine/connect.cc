@@ -10,8 +10,9 @@ namespace mesh::engine {
 // The poller is the one of the NIC that NCCL asks for first: the two sit on the same node.
 void EngineImpl::start_polling(Context& context, std::uint32_t rail) {
   if (context.polled || options_.threading == Threading::Manual) return;
-  if (!pollers_.add(context.loop, rails_[rail])) return;
+  // Once: a request that waits for its test() to be posted must not find that test() has ceased to turn the loop.
   context.polled = true;
+  if (!pollers_.add(context.loop, rails_[rail])) return;
   context.loop.callers_turn.store(false, std::memory_order_relaxed);
 }
 

@@ -101,7 +101,7 @@ struct Open {
   Id128 listener{};
   std::uint32_t channel = 0;                // index in the link, chosen by the connector
   std::uint32_t life = 0;                   // how often the index was used before; generations start from it
-  std::uint64_t credits_address = 0;        // slots rows of 64 bytes at the connector
+  std::uint64_t credits_address = 0;        // slots rows of 32 or 64 bytes at the connector
   std::vector<std::uint32_t> credits_rkey;  // per path
 };
 struct Opened {

@@ -71,6 +71,7 @@ void QueuePair::drop_outstanding() noexcept {
     const Posted entry = ring_[retired_++ & ring_mask_];
     if (entry.request != nullptr) --entry.request->channel->outstanding;
   }
+  room_end_ = posted_;  // nobody posts to it any more
 }
 
 Status QueuePair::post_receives(std::uint32_t count) noexcept {

@@ -81,7 +81,10 @@ class QueuePair {
   void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
   bool started() const noexcept { return started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
-  void destroy() { qp_.reset(); }
+  void destroy() {
+    qp_.reset();
+    bytes_posted_ = 0;  // the link has added them to the loop's
+  }
 
   std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
   void add_to(PathCounters* counters) const noexcept;

@@ -14,7 +14,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       express_path_(express_->path().index),
       express_rail_(express_->path().rail),
       path_count_(link_of.path_count()),
-      express_bytes_(link_of.policy().express_bytes) {}
+      express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {}
 
 bool SendChannel::is_odd() const noexcept {
   return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || begun_ != 0 ||

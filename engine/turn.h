@@ -114,7 +114,7 @@ inline void QueuePair::ring() noexcept {
     refuse(error);
 }
 
-// The last one of a doorbell is signaled, so that whatever is posted completes without help from later traffic.
+// The last one of a doorbell with data is signaled, so that whatever is posted completes without help from later traffic.
 inline void QueuePair::signal_chain() noexcept {
   const std::uint32_t staged = chain_.staged();
   for (std::uint32_t i = signal_interval_; i < staged; i += signal_interval_)
@@ -282,6 +282,9 @@ inline void RecvChannel::write_credit(Request& request, std::uint64_t* words) no
 
 // The only receive that is there. False: it is not that simple.
 inline bool RecvChannel::post_at_once(Request& request) noexcept {
+  // The channel may have failed since NCCL's thread looked; who fails it has accepted all there was and will not come again.
+  if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
+    return false;
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   if (sequence + 1 != next_sequence || express_->in_staged_list || !express_->has_room(1)) return false;
   const verbs::RemoteTarget target{.address = credits_address_ + cursor_.offset(), .rkey = credits_rkey_};

@@ -32,7 +32,8 @@ struct RecvArgs {
 };
 
 // Starts a request. WouldBlock: every slot is taken or the channel's ring is full, ask again with the same arguments.
-// Any other error is final for the channel and was logged with peer and cause.
+// Any other error is final for the channel and was logged with peer and cause. Where callers turn the loop a request may wait to be
+// posted until the next call on its own channel: ask about every open request from time to time, as NCCL's progress thread does.
 Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept;
 Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept;
 

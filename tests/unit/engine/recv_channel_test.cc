@@ -97,6 +97,20 @@ TEST_F(RecvChannelTest, AnnouncementOfTheLiveCreditCompletesOnce) {
   EXPECT_EQ(channel_->received(), 1u);
 }
 
+// NCCL's thread has looked, the channel fails, and only then the receive arrives.
+TEST_F(RecvChannelTest, ReceiveThatMeetsAFailedChannelGetsNoCredit) {
+  Request& request = channel_->next_slot();
+  request.bytes = 100;
+  request.region = nullptr;
+  channel_->fail_all(Errc::PeerClosed);
+  static_cast<void>(channel_->publish(request));
+  EXPECT_FALSE(channel_->post_at_once(request));
+  EXPECT_FALSE(channel_->has_live_credit());
+  EXPECT_FALSE(channel_->advance());
+  EXPECT_EQ(request.state.load(), RequestState::Failed);
+  EXPECT_EQ(request.error, Errc::PeerClosed);
+}
+
 TEST_F(RecvChannelTest, OtherGenerationIsIgnoredAndCounted) {
   Request& request = receive(100);
   for (const std::uint32_t off : {1u, 2u, 512u, kGenerationMask}) {
