@@ -61,7 +61,10 @@ class PeerLink {
   // Channels spread over the paths; one channel's small messages and credits stay on one queue pair.
   QueuePair& express(std::uint32_t channel) noexcept { return *paths_[channel % path_count()]->queue_pairs[0]; }
   // Paths first, then the queue pairs of a path.
-  QueuePair& bulk(std::uint32_t position) noexcept { return *bulk_order_[position % bulk_order_.size()]; }
+  QueuePair& bulk(std::uint32_t position) noexcept {
+    const std::uint32_t count = bulk_count();
+    return *bulk_order_[position < count ? position : position % count];
+  }
   std::uint32_t bulk_count() const noexcept { return static_cast<std::uint32_t>(bulk_order_.size()); }
   std::uint32_t next_bulk(std::uint32_t stripes) noexcept {
     const std::uint32_t first = bulk_cursor_;

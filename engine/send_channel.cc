@@ -14,6 +14,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       express_path_(express_->path().index),
       express_rail_(express_->path().rail),
       path_count_(link_of.path_count()),
+      wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {}
 
 bool SendChannel::is_odd() const noexcept {
@@ -55,6 +56,10 @@ bool SendChannel::match() noexcept {
 Request* SendChannel::take_matching() noexcept {
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);
   std::uint64_t next = accepted.load(std::memory_order_relaxed);
+  if (begun_ == 0 && next != limit && request(next).tag == credit_.tag) {
+    accept_one();
+    return &request(next);
+  }
   while (next != limit && (request(next).begun || request(next).tag != credit_.tag)) ++next;
   if (next == limit) return nullptr;
   Request& found = request(next);
@@ -96,8 +101,42 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
   return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe : posting_.table.position[stripe]);
 }
 
+// The usual large message: over one path, every stripe one work request, and room for all. False: nothing was done.
+bool SendChannel::post_even() noexcept {
+  const StripePlan& plan = posting_.plan;
+  if (path_count_ != 1 || plan.route != Route::Bulk || posting_.stripes_left != plan.count || plan.stripe_bytes > wr_bytes_) {
+    return false;
+  }
+  const Path& path = link.path(0);
+  const std::uint64_t in_flight = path.inflight_bytes();
+  if (in_flight != 0 && (path.byte_waiter != nullptr || in_flight + plan.total_bytes > path.inflight_bytes_max)) return false;
+  for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
+    QueuePair& queue_pair = link.bulk(posting_.first_bulk + stripe);
+    if (!queue_pair.has_room(2) || !queue_pair.window_open() || posting_.posted_bytes[stripe] != 0) return false;
+  }
+  Request& request = *posting_.request;
+  QueuePair::Data data{
+      .source = {.address = request.address, .lkey = request.region->keys(path.rail).lkey},
+      .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]},
+      .request = &request,
+      .imm = pack({.record = posting_.record, .channel = index, .slot = posting_.slot, .generation = posting_.credit.generation}),
+      .end = StripeEnd::Stripe};
+  if (posting_.record) stage_record(link.bulk(posting_.first_bulk));
+  for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
+    data.source.bytes = static_cast<std::uint32_t>(plan.bytes(stripe));
+    link.bulk(posting_.first_bulk + stripe).stage_data(data);
+    data.source.address += plan.stripe_bytes;
+    data.target.address += plan.stripe_bytes;
+  }
+  outstanding += plan.count;
+  posting_.stripes_left = 0;
+  posting_.request = nullptr;
+  return true;
+}
+
 // One work request for every stripe that has room; true when the whole message is posted.
 bool SendChannel::post() noexcept {
+  if (post_even()) return true;
   bool moved = true;
   while (moved && posting_.stripes_left != 0) {
     moved = false;
@@ -156,18 +195,23 @@ void SendChannel::leave_byte_wait() noexcept {
   }
 }
 
+void SendChannel::stage_record(QueuePair& queue_pair) noexcept {
+  const Request& request = *posting_.request;
+  const std::uint64_t size = request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
+  const Record record = encode_record(size, posting_.plan.count, posting_.credit.generation);
+  std::uint64_t* const words = queue_pair.stage_row(sizeof record, {.address = records_.address + posting_.slot * sizeof(Record),
+                                                                    .rkey = records_.rkeys[queue_pair.path().index]});
+  words[0] = record.words[0];
+  words[1] = record.words[1];
+}
+
 void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes) {
   const Request& request = *posting_.request;
   const Path& path = queue_pair.path();
   const std::uint64_t offset = posting_.plan.offset(stripe) + posting_.posted_bytes[stripe];
   const bool ends = posting_.posted_bytes[stripe] + bytes == posting_.plan.bytes(stripe);
   if (ends && stripe == 0 && posting_.record) {
-    const std::uint64_t size = request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
-    const Record record = encode_record(size, posting_.plan.count, posting_.credit.generation);
-    std::uint64_t* const words = queue_pair.stage_row(
-        sizeof record, {.address = records_.address + posting_.slot * sizeof(Record), .rkey = records_.rkeys[path.index]});
-    words[0] = record.words[0];
-    words[1] = record.words[1];
+    stage_record(queue_pair);
   }
   ++outstanding;
   const std::uint32_t lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey;

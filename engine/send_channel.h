@@ -65,6 +65,8 @@ class SendChannel final : public Channel {
   QueuePair::Data whole_message(Request& request, const NearCredit& credit) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
   bool post() noexcept;
+  bool post_even() noexcept;
+  void stage_record(QueuePair& queue_pair) noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
   void leave_byte_wait() noexcept;
@@ -79,7 +81,7 @@ class SendChannel final : public Channel {
   RingCursor cursor_;                                // the next credit
   const std::uint32_t express_path_, express_rail_;  // of the express queue pair
   const std::uint32_t path_count_;
-  const std::uint64_t express_bytes_;
+  const std::uint64_t wr_bytes_, express_bytes_;
   bool have_credit_ = false;
   bool may_wait_for_bytes_ = false;  // in this visit, until it posts: who has had something does not keep the rest
   bool waits_for_bytes_ = false;     // some path may name this channel
