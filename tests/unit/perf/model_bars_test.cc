@@ -79,6 +79,19 @@ TEST(ModelBars, SavingsCostNoThroughput) {
   }
 }
 
+// With many channels a request that waits for the next call on its own channel waits for a round of all the others.
+TEST(ModelBars, SavingsCostNoThroughputOfManyChannels) {
+  Experiment with = experiment_of({}), without = without_savings();
+  for (const std::uint32_t channels : {4u, 16u}) {
+    with.channels = without.channels = channels;
+    for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u}) {
+      const double share = throughput(with, 8, outstanding).gbytes_per_s / throughput(without, 8, outstanding).gbytes_per_s;
+      show(("   8 B at " + std::to_string(outstanding) + " on " + std::to_string(channels) + " channels").c_str(), share, 0.98);
+      EXPECT_GE(share, 0.98) << channels << " channels, " << outstanding << " outstanding";
+    }
+  }
+}
+
 TEST(ModelBars, SavingsCostNoLatency) {
   const Experiment with = experiment_of({}), without = without_savings();
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}, std::size_t{524288}}) {
