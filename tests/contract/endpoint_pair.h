@@ -65,6 +65,7 @@ struct Traits {
   // Room comes back when a later signaled request has been polled; else: as soon as a request was executed.
   bool room_by_polling = true;
   bool flushes_late_receives = true;                        // one that is posted in the error state
+  bool forgets_destroyed = true;                            // takes a queue pair's completions with it
   bool needs_its_process = false;                           // its NIC stands still while the process is stopped
   bool checks_counts = true;                                // of retries and of reads from the peer
   bool sees_protection = true;                              // refuses to register read-only memory for writing

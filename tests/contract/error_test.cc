@@ -231,7 +231,11 @@ TEST_P(Contract, DestroyedQueuePairLeavesNoCompletions) {
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(post_receive(left_, i), 0);
   ASSERT_EQ(to_error(left_), 0);
   ASSERT_EQ(left_.provider->destroy_qp(std::exchange(left_.qp, nullptr)), 0);
-  EXPECT_TRUE(settle(left_.receive_cq).empty());
+  // The kernel's driver flushes in a task of its own: what it had put into the queue by then stays there.
+  for (const ibv_wc& completion : settle(left_.receive_cq)) {
+    EXPECT_FALSE(traits().forgets_destroyed);
+    EXPECT_EQ(completion.status, IBV_WC_WR_FLUSH_ERR);
+  }
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ Traits soft_roce_traits() {
   traits.checks_counts = false;          // takes them as they are
   traits.write_not_granted = IBV_WC_REM_INV_REQ_ERR;
   traits.wrong_local_key = IBV_WC_LOC_QP_OP_ERR;
+  traits.forgets_destroyed = false;  // flushing is a task of its own; what it has done by then stays
   traits.too_long_send = IBV_WC_REM_OP_ERR;
   traits.too_long_receive = IBV_WC_LOC_QP_OP_ERR;
   return traits;
