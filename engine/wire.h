@@ -1,7 +1,7 @@
 #pragma once
 // What travels beside the payload: immediate data, credit rows, records, window counters. Pure layout, no queue pairs.
-// Rows and records are written by the peer's NIC and read here word by word. The word that ends each half of a row carries
-// the generation, and the last one a check of the whole, for devices that do not write in ascending order.
+// Rows and records are written by the peer's NIC and read here word by word. Each half of a row ends with a check over
+// itself and its generation, for devices that do not write in ascending order; the first half's generation stands there too.
 // Thread: loop (readers), any (values).
 
 #include <mesh/policy.h>
