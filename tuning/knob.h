@@ -1,6 +1,6 @@
 #pragma once
 // The settings that a measurement may choose: one table with their names, ranges and places in Settings.
-// Thread: any (values). Ranges are those of src/base/config.cc; a test compares them.
+// Thread: any (values). Ranges are those of src/base/settings_table.cc; a test compares them.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>

@@ -1,6 +1,7 @@
 #pragma once
 // Every setting of the process, read once and constant afterwards. The table that parses, validates, prints and
-// documents them is src/base/config.cc, the only reader of the environment. Field order is the table's order.
+// documents them is src/base/settings_table.cc; src/base/config.cc is the only reader of the environment. Field order is the
+// table's order.
 // Thread: any (immutable after load).
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #pragma once
-// Reads, validates, prints and documents the settings; all of it from one table in config.cc, the project's only reader of
-// the environment.
-// Thread: any. Bound: one pass over the environment at start-up.
+// Reads, validates, prints and documents the settings; all of it from one table (settings_table.cc); config.cc is the project's
+// only reader of the environment. Thread: any. Bound: one pass over the environment at start-up.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
