@@ -92,7 +92,7 @@ std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t spe
 }  // namespace
 
 PathCounters Path::counters() const noexcept {
-  PathCounters sum;
+  PathCounters sum = past;
   for (const auto& queue_pair : queue_pairs) queue_pair->add_to(&sum);
   return sum;
 }

@@ -46,6 +46,9 @@ struct Settings {
   int timeout = 16;       // NCCL_IB_TIMEOUT: 4.096 us * 2^n per try, 1..31; 16 is 0.27 s
   int retry_count = 6;    // NCCL_IB_RETRY_CNT: tries, 0..7; on some devices 7 means for ever
 
+  // When something fails.
+  int path_timeout_s = 30;  // NCCL_MESH_PATH_TIMEOUT: 1..3600, how long a peer none of whose paths answers is waited for
+
   // Diagnostics.
   std::string log_level = "info";  // NCCL_MESH_LOG: none | warn | info | trace, when NCCL gives no logger
 

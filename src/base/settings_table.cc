@@ -78,6 +78,8 @@ constexpr std::array kTable{
             "Acknowledge timer, 4.096 us * 2^n a try; 16 is 0.27 s (NCCL's own transport uses 20, 4.3 s)."},
     Setting{"NCCL_IB_RETRY_CNT", "tries", IntField{&Settings::retry_count, 0, 7},
             "Tries before a path counts as dead; some devices take 7 as for ever."},
+    Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
+            "How long to wait for a peer none of whose paths answers; then its requests fail."},
     Setting{"NCCL_MESH_LOG", "", TextField{&Settings::log_level, level_text, "none, warn, info or trace"},
             "What goes to standard error when NCCL gives no logger."},
 };

@@ -178,7 +178,7 @@ TEST(Config, AProfileIsLookedForAtHomeThenInEtc) {
 TEST(Config, LogHasOneLinePerSetting) {
   const LogCapture log;
   log_settings(Settings{});
-  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 27) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 28) << log.joined();
 }
 
 TEST(Config, MarkdownNamesEverySettingWithItsRange) {
