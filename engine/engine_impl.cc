@@ -287,6 +287,7 @@ EngineStats EngineImpl::stats() const {
       stats.completion_queues += lane->completion_queue_count();
     }
     for (const auto& link : context->links) {
+      stats.pending_answers += link->revokes.size() + link->closes.size();
       if (!link->link) continue;
       ++stats.links;
       stats.channels += link->link->channel_count();

@@ -3,6 +3,7 @@
 #include "engine/path_choice.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/secret.h"
 
 #include <algorithm>
 #include <bit>
@@ -63,7 +64,7 @@ void EngineImpl::on_dialed(ConnectionId id) {
 bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
   LinkControl* const link = find_link(id);
   if (link == nullptr) return header.type == MessageType::Hello && on_hello(id, header, body);
-  if (header.link != link->identity.id) {
+  if (!same_secret(header.link, link->identity.id)) {
     LOG_WARN("peer {}: a control message for another link; connection dropped", link->identity.peer_host);
     return false;
   }
@@ -78,8 +79,8 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
     LOG_WARN("{}: a malformed hello; connection dropped", plane_->peer_name(id));
     return false;
   }
-  const auto context =
-      std::find_if(contexts_.begin(), contexts_.end(), [&hello](const auto& each) { return each->id == hello.acceptor_context; });
+  const auto context = std::find_if(contexts_.begin(), contexts_.end(),
+                                    [&hello](const auto& each) { return same_secret(each->id, hello.acceptor_context); });
   std::string refusal;
   if (context == contexts_.end() || (*context)->closing) {
     refusal = fmt::format("host {}: the communicator asked for has ended", options_.provider->host_name());
@@ -275,8 +276,8 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
   Opened answer;
   answer.channel = body.channel;
   const auto& listeners = link.context.listeners;
-  const auto listener =
-      std::find_if(listeners.begin(), listeners.end(), [&body](const auto& each) { return each->nonce == body.listener; });
+  const auto listener = std::find_if(listeners.begin(), listeners.end(),
+                                     [&body](const auto& each) { return same_secret(each->nonce, body.listener); });
   if (listener == listeners.end() || body.credits_rkey.size() != peer.path_count()) {
     LOG_INFO("peer {}: asks for a listener that was closed", link.identity.peer_host);
     answer.result = Errc::PeerClosed;

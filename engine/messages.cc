@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <span>
-#include <string_view>
 #include <utility>
 
 namespace mesh::engine {
@@ -30,6 +29,8 @@ struct Range {
   std::uint64_t min = 0, max = 0;
 };
 
+constexpr bool printable(char c) { return c >= ' ' && c <= '~'; }
+
 // Encoder and Decoder answer the same calls, so that each message's layout is written once, in fields() below.
 class Encoder {
  public:
@@ -44,8 +45,13 @@ class Encoder {
   void u64(std::uint64_t value) { writer_.put_u64(value); }
   void id(const std::array<std::uint8_t, 16>& value) { writer_.put_bytes(std::as_bytes(std::span(value))); }
   void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
-  // Texts are for log lines only: a longer one is cut, not refused.
-  void text(const std::string& value, std::size_t bytes_max) { writer_.put_string(std::string_view(value).substr(0, bytes_max)); }
+  // Texts are for log lines only: a longer one is cut, an odd character replaced, nothing refused.
+  void text(const std::string& value, std::size_t bytes_max) {
+    std::string shown = value.substr(0, bytes_max);
+    std::replace_if(
+        shown.begin(), shown.end(), [](char c) { return !printable(c); }, '?');
+    writer_.put_string(shown);
+  }
   template <typename T, typename Each>
   void list(const std::vector<T>& values, Range count, Each&& each) {
     const std::size_t size = std::min<std::size_t>(values.size(), count.max);
@@ -78,7 +84,11 @@ class Decoder {
     value = static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
     require(value != Errc::WouldBlock);  // means "ask again" with us, never a verdict
   }
-  void text(std::string& value, std::size_t bytes_max) { value = reader_.get_string(bytes_max); }
+  // A peer's words reach our log: no line breaks, nothing that a terminal obeys.
+  void text(std::string& value, std::size_t bytes_max) {
+    value = reader_.get_string(bytes_max);
+    require(std::all_of(value.begin(), value.end(), printable));
+  }
   template <typename T, typename Each>
   void list(std::vector<T>& values, Range count, Each&& each) {
     const std::size_t size = within(reader_.get_u8(), count);

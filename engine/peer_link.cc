@@ -70,6 +70,12 @@ void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const no
            identity_.peer_host, sent, room);
 }
 
+// NCCL takes the size that it is told for what it may read.
+void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
+  fail(Errc::Protocol, fmt::format("peer {}: says that it wrote {} bytes into a receive of {}; connection dropped",
+                                   identity_.peer_host, said, room));
+}
+
 void PeerLink::fail(Errc why, const std::string& text) noexcept {
   if (failure() != Errc::Ok) return;
   failure_.store(why, std::memory_order_release);

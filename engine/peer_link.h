@@ -77,6 +77,7 @@ class PeerLink {
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
   bool every_channel_ended() const noexcept;  // any thread under the control mutex, or the token
+  [[gnu::noinline]] void on_overrun(std::uint64_t said, std::uint64_t room) noexcept;
   [[gnu::noinline]] void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
 
   // Holding the token: every open request of every channel fails; the control thread is told. Once; text is the WARN line,

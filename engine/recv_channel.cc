@@ -35,6 +35,17 @@ void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) c
   encode_far(words, credit);
 }
 
+// Of a message of several, late, or larger than the receive has room for, which no sender of ours says.
+void RecvChannel::on_odd_announcement(Request& slot, const Said& said) noexcept {
+  if (slot.expected != (said.imm & ~kRecordBit)) {
+    loop.counters.late_announcements.add(1);
+  } else if ((said.imm & kRecordBit) != 0) {
+    on_stripe(slot);
+  } else {
+    link.on_overrun(said.bytes, slot.bytes);
+  }
+}
+
 // One stripe of a message of several has landed.
 void RecvChannel::on_stripe(Request& slot) noexcept {
   ++slot.announced;
@@ -43,6 +54,7 @@ void RecvChannel::on_stripe(Request& slot) noexcept {
   // The record came before stripe 0's announcement on the same queue pair; until then other stripes only count.
   if (read_record(records_[at], slot.generation, &size) != slot.announced) return;
   if ((size & kRecordTruncated) == 0) {
+    if (size > slot.bytes) return link.on_overrun(size, slot.bytes);
     count_received(slot, size);
     slot.complete(size);
     return;

@@ -11,7 +11,7 @@ namespace mesh {
 
 enum class RequestState : std::uint32_t { Free, Submitted, Done, Failed };
 
-// No immediate looks like this: the record bit is never part of what is expected.
+// No immediate for a channel looks like this: its channel would be kChannelsMax, which nobody opens.
 inline constexpr std::uint32_t kNoAnnouncement = UINT32_MAX;
 
 class alignas(64) Request {

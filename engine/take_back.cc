@@ -114,7 +114,10 @@ bool EngineImpl::on_revoke(LinkControl& link, const Revoke& body) {
     }
     channel->fail_all(Errc::PeerClosed);
   }
-  if (!answer_revoke(link, body)) link.revokes.push_back(body);
+  if (answer_revoke(link, body)) return true;
+  const auto same = [&body](const Revoke& each) { return each.channel == body.channel; };
+  std::erase_if(link.revokes, same);  // said again: one answer is enough, and one entry a channel the bound
+  link.revokes.push_back(body);
   return true;
 }
 
@@ -129,7 +132,8 @@ bool EngineImpl::answer_revoke(LinkControl& link, const Revoke& body) {
 }
 
 bool EngineImpl::on_revoked(LinkControl& link, const Revoked& body) {
-  if (Channel* channel = link.link->channel(body.channel); channel != nullptr) channel->life.revoked = true;
+  Channel* const channel = link.link->channel(body.channel);
+  if (channel != nullptr && channel->life.revoke_sent) channel->life.revoked = true;  // else it answers what nobody asked
   return true;
 }
 
@@ -174,6 +178,8 @@ bool EngineImpl::advance_close(LinkControl& link, std::uint32_t index) {
 
 bool EngineImpl::on_close(LinkControl& link, const Close& body) {
   const LinkControl::PendingClose pending{.close = body, .deadline_ns = clock_.now_ns() + kCloseBoundNs};
+  const auto same = [&body](const LinkControl::PendingClose& each) { return each.close.channel == body.channel; };
+  if (std::any_of(link.closes.begin(), link.closes.end(), same)) return true;  // said again
   if (!act_on_close(link, pending)) link.closes.push_back(pending);
   return true;
 }

@@ -159,12 +159,8 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
 
 inline void RecvChannel::on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept {
   Request& slot = requests[slot_of(imm) & slot_mask];
-  if (slot.expected != (imm & ~kRecordBit)) [[unlikely]] {
-    loop.counters.late_announcements.add(1);
-    return;
-  }
-  if ((imm & kRecordBit) != 0) [[unlikely]] {
-    on_stripe(slot);
+  if (slot.expected != imm || bytes > slot.bytes) [[unlikely]] {
+    on_odd_announcement(slot, {.imm = imm, .bytes = bytes});
     return;
   }
   count_received(slot, bytes);

@@ -19,6 +19,7 @@ static_assert(std::endian::native == std::endian::little, "rows are written as t
 // ---- Immediate data: record:1 | channel:13 | slot:8 | generation:10.
 inline constexpr std::uint32_t kGenerationBits = 10;
 inline constexpr std::uint32_t kGenerationMask = (1u << kGenerationBits) - 1;
+inline constexpr std::uint32_t kChannelMask = (1u << 13) - 1;
 
 struct Announcement {
   bool record = false;
@@ -32,15 +33,15 @@ constexpr std::uint32_t pack(const Announcement& a) noexcept {
 }
 constexpr Announcement unpack(std::uint32_t imm) noexcept {
   return {.record = (imm >> 31) != 0,
-          .channel = (imm >> 18) & (kChannelsMax - 1),
+          .channel = (imm >> 18) & kChannelMask,
           .slot = (imm >> kGenerationBits) & (kSlotsMax - 1),
           .generation = imm & kGenerationMask};
 }
 // For those who need one field in a hurry.
 inline constexpr std::uint32_t kRecordBit = 1u << 31;
-constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept { return (imm >> 18) & (kChannelsMax - 1); }
+constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept { return (imm >> 18) & kChannelMask; }
 constexpr std::uint32_t slot_of(std::uint32_t imm) noexcept { return (imm >> kGenerationBits) & (kSlotsMax - 1); }
-static_assert(1 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == 1u << 13 && kSlotsMax == 1u << 8);
+static_assert(1 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask && kSlotsMax == 1u << 8);
 
 // A slot is used once per round of the ring; rounds count up from the channel's base and never repeat within 2^32.
 // Bases of successive lives of a channel index differ in the low bits (late announcements) and in the high ones (late rows).

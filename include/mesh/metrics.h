@@ -34,6 +34,7 @@ struct EngineStats {
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;
   std::uint64_t work_requests = 0, doorbells = 0, send_completions = 0, announcements = 0;
   std::uint64_t late_announcements = 0, revokes = 0, errors = 0;
+  std::uint64_t pending_answers = 0;  // REVOKEs and CLOSEs of peers that wait for our completions
 };
 
 }  // namespace mesh

@@ -13,7 +13,7 @@ inline constexpr std::uint32_t kStripeAlign = 128;   // LL128 needs 128-byte lin
 inline constexpr std::uint32_t kPathsMax = 8;        // a peer link's paths; a credit row carries one rkey per peer rail
 inline constexpr std::uint32_t kQpsMax = 32;         // bulk queue pairs per path
 inline constexpr std::uint32_t kSlotsMax = 256;      // the immediate's slot field has 8 bits
-inline constexpr std::uint32_t kChannelsMax = 8192;  // the immediate's channel field has 13 bits
+inline constexpr std::uint32_t kChannelsMax = 8191;  // the immediate's channel field has 13 bits; its last value is nobody's
 
 struct TransferPolicy {
   std::uint32_t qps = 4;                   // bulk queue pairs per path

@@ -74,7 +74,7 @@ Refuse sample<Refuse>() {
 }
 template <>
 Open sample<Open>() {
-  return {id_of(9), 8191, 0xa1b2c3d4, 0x7f0000001000, {1, 2, 3}};
+  return {id_of(9), 8190, 0xa1b2c3d4, 0x7f0000001000, {1, 2, 3}};
 }
 template <>
 Opened sample<Opened>() {
@@ -205,7 +205,7 @@ TEST(MessageOpen, KeepsEveryField) {
   Open out;
   ASSERT_TRUE(decode_bytes(body_of(encode(sample_header(), sample<Open>())), &out).ok());
   EXPECT_EQ(out.listener, id_of(9));
-  EXPECT_EQ(out.channel, 8191u);
+  EXPECT_EQ(out.channel, 8190u);
   EXPECT_EQ(out.life, 0xa1b2c3d4u);
   EXPECT_EQ(out.credits_address, 0x7f0000001000u);
   EXPECT_EQ(out.credits_rkey, (std::vector<std::uint32_t>{1, 2, 3}));
@@ -237,6 +237,17 @@ TEST(MessageHello, LongTextsAreCutNotRefused) {
   ASSERT_TRUE(decode_bytes(body_of(encode(sample_header(), body)), &out).ok());
   EXPECT_EQ(out.host, std::string(kTextBytesMax, 'x'));
   EXPECT_EQ(out.rails[0].name, std::string(64, 'y'));
+}
+
+TEST(MessageHello, TextsThatALogShouldNotPrintAreReplacedAndRefused) {
+  Hello body = sample<Hello>();
+  body.host = "host\nnccl-mesh WARN all is well\x1b[2J\x7f\xc2\x9b";
+  Hello out;
+  Bytes frame = encode(sample_header(), body);
+  ASSERT_TRUE(decode_bytes(body_of(frame), &out).ok());
+  EXPECT_EQ(out.host, "host?nccl-mesh WARN all is well?[2J???");
+  frame[kFrameHeaderBytes + 2 * sizeof(Id128) + 2 + 4] = std::byte{'\n'};  // as a peer that is not ours may say it
+  EXPECT_EQ(decode_bytes(body_of(frame), &out).code(), Errc::Protocol);
 }
 
 TEST(MessageHello, ValuesOutOfRangeAreRefused) {

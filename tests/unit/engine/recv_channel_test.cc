@@ -190,6 +190,33 @@ TEST_F(RecvChannelTest, TruncatedRecordFailsTheReceive) {
   EXPECT_EQ(link_->failure(), Errc::Ok);
 }
 
+// NCCL believes the size it is told.
+TEST_F(RecvChannelTest, AnnouncementOfMoreThanTheReceiveFailsTheLink) {
+  const testkit::LogCapture log;
+  Request& request = receive(100);
+  announce({.channel = kIndex, .slot = 0, .generation = generation()}, 101);
+  EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
+  EXPECT_EQ(link_->failure(), Errc::Protocol);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1) << log.joined();
+}
+
+TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
+  const testkit::LogCapture log;
+  Request& request = receive(100);
+  write_record(0, encode_record(1u << 30, 1, generation()));
+  announce({.record = true, .channel = kIndex, .slot = 0, .generation = generation()});
+  EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
+  EXPECT_EQ(link_->failure(), Errc::Protocol);
+}
+
+TEST_F(RecvChannelTest, NoImmediateLooksLikeASlotWithoutCredit) {
+  static_cast<void>(receive(100));
+  link_->on_announcement(kNoAnnouncement, 0);
+  link_->on_announcement(kNoAnnouncement & ~kRecordBit, 0);
+  EXPECT_EQ(late(), 2u);
+  EXPECT_EQ(channel_->received(), 0u);
+}
+
 TEST_F(RecvChannelTest, LateAnnouncementCannotReviveAFailedReceive) {
   Request& request = receive(100);
   channel_->fail_all(Errc::Revoked);

@@ -17,7 +17,8 @@ namespace {
 // Keys of its own for every region, and a refusal when asked for.
 class RegionProvider : public verbs::testkit::FakeProvider {
  public:
-  ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t bytes, int) override {
+  ibv_mr* reg_mr(ibv_pd*, void* address, std::size_t bytes, int access) override {
+    last_access = access;
     if (refuse_after == 0) {
       errno = ENOMEM;
       return nullptr;
@@ -38,6 +39,7 @@ class RegionProvider : public verbs::testkit::FakeProvider {
   }
   std::set<ibv_mr*> live;
   std::uint32_t last_key = 0;
+  int last_access = 0;
   int refuse_after = -1;  // negative: never
 };
 
@@ -80,6 +82,12 @@ TEST_F(RegistrationTableTest, SameRangeOfTwoChannelsIsOneRegionUntilTheLast) {
   table_->release(again, kFirst);
   EXPECT_EQ(provider_.live.size(), 0u);
   EXPECT_EQ(table_->size(), 0u);
+}
+
+TEST_F(RegistrationTableTest, NobodyMayReadWhatIsRegistered) {
+  acquire(0, 4096, kFirst);
+  EXPECT_EQ(provider_.last_access & IBV_ACCESS_REMOTE_READ, 0);
+  EXPECT_NE(provider_.last_access & IBV_ACCESS_REMOTE_WRITE, 0);
 }
 
 TEST_F(RegistrationTableTest, OtherAddressOrLengthIsAnotherRegion) {

@@ -1,0 +1,55 @@
+#pragma once
+// A peer that speaks the control protocol by hand, so that it can say what no engine would: wrong, twice, or nothing at all.
+// It connects to a host of a Bed, as a connector; its queue pairs do not exist.
+// Thread: one, the bed's. Bound: kRounds of the bed for every answer.
+
+#include "engine/handle.h"
+#include "engine/messages.h"
+#include "src/base/unique_fd.h"
+#include "tests/unit/engine/bed.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace mesh::testkit {
+
+class RawPeer {
+ public:
+  // Dials the host that made the handle. address: of our only rail, in the IPv4-mapped form of a GID's last four bytes.
+  RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address = {10, 0, 1, 1});
+
+  engine::Hello hello() const;  // a good one
+  template <typename Body>
+  void say(const Body& body) {
+    send(engine::encode({.sequence = ++sequence_, .link = link}, body));
+  }
+  void send(const engine::Bytes& bytes);
+  // Turns the bed until a frame of that type has come; those before it are dropped. Null: it has not.
+  template <typename Body>
+  std::optional<Body> hear(engine::MessageType type) {
+    Body body;
+    return hear_body(type) && engine::decode(body_.data(), body_.size(), &body).ok() ? std::optional(body) : std::nullopt;
+  }
+  bool ended();  // the other side has closed, sooner or later
+
+  // HELLO to READY. False: it did not come to that.
+  bool shake_hands();
+  engine::Open open(std::uint32_t channel) const;
+
+  Bed& bed;
+  engine::Handle handle;
+  engine::Id128 link{};
+  engine::Id128 context{};
+  std::optional<engine::Welcome> welcome;
+
+ private:
+  bool hear_body(engine::MessageType type);
+  bool take(std::byte* to, std::size_t bytes);
+
+  std::array<std::uint8_t, 4> address_;
+  std::uint64_t sequence_ = 0;
+  UniqueFd fd_;
+  engine::Bytes body_;
+};
+
+}  // namespace mesh::testkit
