@@ -69,4 +69,13 @@ class ControlPlane {
   virtual void wake() noexcept = 0;
 };
 
+// Where an engine gets its control plane from when not from the kernel's sockets: a simulator's own network. Outlives the engine.
+class ControlNetwork {
+ public:
+  virtual Result<std::unique_ptr<ControlPlane>> open(const ControlPlaneOptions& options, ControlEvents& events) = 0;
+
+ protected:
+  ~ControlNetwork() = default;
+};
+
 }  // namespace mesh::engine

@@ -52,8 +52,10 @@ Status EngineImpl::start() {
     fit_to_device(rail);
   }
   for (const std::string& line : shared_subnet_lines(wire_rails())) LOG_INFO("{}", line);
-  Result<std::unique_ptr<ControlPlane>> plane = ControlPlane::open(
-      {.socket_ifname = settings_.socket_ifname, .socket_family = settings_.socket_family, .clock = clock_}, *this);
+  const ControlPlaneOptions control{
+      .socket_ifname = settings_.socket_ifname, .socket_family = settings_.socket_family, .clock = clock_};
+  Result<std::unique_ptr<ControlPlane>> plane =
+      options_.control_network == nullptr ? ControlPlane::open(control, *this) : options_.control_network->open(control, *this);
   if (!plane.ok()) return plane.status();
   plane_ = std::move(*plane);
   if (options_.threading == Threading::Manual) return {};

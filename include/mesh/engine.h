@@ -22,6 +22,9 @@ namespace mesh {
 namespace verbs {
 class Provider;
 }
+namespace engine {
+class ControlNetwork;
+}
 
 inline constexpr std::size_t kHandleBytes = 128;  // NCCL_NET_HANDLE_MAXSIZE
 using HandleBytes = std::array<std::byte, kHandleBytes>;
@@ -53,7 +56,8 @@ struct EngineOptions {
   verbs::Provider* provider = nullptr;                          // outlives the engine
   const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: wall clock
   Threading threading = Threading::Own;
-  std::function<void()> while_waiting;  // Threading::Manual: turns the rest of the world while a bounded wait lasts
+  std::function<void()> while_waiting;                // Threading::Manual: turns the rest of the world while a bounded wait lasts
+  engine::ControlNetwork* control_network = nullptr;  // null: the kernel's sockets; outlives the engine
 };
 
 struct ContextOptions {

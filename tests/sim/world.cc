@@ -1,106 +1,231 @@
 #include "tests/sim/world.h"
 
-#include <gtest/gtest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
 
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kStepNsMax = 3000;  // about three delays of the links used here
-}
+constexpr std::uint64_t kStepNsMax = 2'000;
+constexpr std::uint64_t kLeapFirstNs = 1'000, kLeapMaxNs = 20'000'000;
+// Longer than every bound of the engine together: 20 s until a silent host is noticed, 10 s a dial, NCCL_MESH_PATH_TIMEOUT.
+constexpr std::uint64_t kStuckNs = 200'000'000'000;
+constexpr std::uint64_t kStuckStepsMin = 20'000;
+}  // namespace
 
-World::World(std::uint64_t seed, const std::string& fabric_json) : random_(seed) {
-  Result<soft::FabricFile> file = soft::parse(fabric_json);
-  if (!file.ok()) throw std::runtime_error("the simulator's fabric does not parse");
-  fabric_ = *file;
-  draw_policy();
-  for (const auto& host : fabric_.hosts) {
-    Host made;
-    auto provider =
-        soft::SoftProvider::open({.fabric = fabric_, .host = host.name, .agent = soft::Agent::None, .clock = Clock(&clock_)});
-    if (!provider.ok()) throw std::runtime_error("no provider for " + host.name);
-    made.provider = std::move(*provider);
-    EngineOptions options;
-    options.settings.socket_ifname = "lo";
-    options.policy = policy;
-    options.provider = made.provider.get();
-    options.manual_clock_ns = &clock_;
-    options.threading = Threading::Manual;
-    options.while_waiting = [this] { step(); };
-    auto engine = Engine::open(options);
-    if (!engine.ok()) throw std::runtime_error("no engine for " + host.name);
-    made.engine = std::move(*engine);
-    auto context = made.engine->open_context({});
-    if (!context.ok()) throw std::runtime_error("no context for " + host.name);
-    made.context = *context;
-    hosts.push_back(std::move(made));
+World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>& clock_ns)
+    : scenario_(scenario),
+      trace_(trace),
+      clock_ns_(clock_ns),
+      random_(scenario.seed, 2),
+      control_(Clock(&clock_ns), Random(scenario.seed, 3), trace),
+      leap_ns_(kLeapFirstNs) {
+  control_.set_timing(scenario_.control);
+  hosts_.resize(scenario_.hosts.size());
+  for (std::size_t i = 0; i < hosts_.size(); ++i) open_host(i);
+  for (const ContextPlan& plan : scenario_.contexts) {
+    const Result<Context*> made = hosts_[plan.host].engine->open_context({});
+    if (!made.ok()) throw std::runtime_error("a context does not open");
+    contexts_.push_back({.host = plan.host, .abort_at = plan.abort_at, .context = *made});
   }
+  for (std::size_t i = 0; i < scenario_.channels.size(); ++i) {
+    const ChannelPlan& plan = scenario_.channels[i];
+    channels_.push_back(std::make_unique<ChannelRun>(*this, i, plan));
+    hosts_[contexts_[plan.from].host].sides.push_back({.channel = i, .sends = true});
+    hosts_[contexts_[plan.to].host].sides.push_back({.channel = i, .sends = false});
+  }
+  arm_lateness();
 }
 
 World::~World() {
-  for (Host& host : hosts) host.engine->close_context(host.context), host.context = nullptr;
-  for (Host& host : hosts) host.engine.reset();
+  over_ = true;
+  for (Host& host : hosts_) host.engine.reset();
 }
 
-void World::draw_policy() {
-  policy.qps = static_cast<std::uint32_t>(1 + random(4));
-  policy.signal_interval = static_cast<std::uint32_t>(1 + random(20));
-  policy.slots = random(2) == 0 ? 32 : 64;
-  policy.rq_depth = 16u << random(3);
-  policy.sq_depth = 64u << random(3);
-  policy.express_bytes = random(600);
-  policy.stripe_bytes = 128 * (1 + random(8));
-  policy.wr_bytes = 128 * (1 + random(16));
-  policy.inflight_bytes = 512 * (1 + random(64));
-  policy.inline_bytes = static_cast<std::uint32_t>(64 + random(128));
+void World::open_host(std::size_t number) {
+  Host& host = hosts_[number];
+  auto soft = soft::SoftProvider::open({.fabric = scenario_.fabric,
+                                        .host = scenario_.fabric.hosts[number].name,
+                                        .agent = soft::Agent::None,
+                                        .clock = Clock(&clock_ns_)});
+  if (!soft.ok()) throw std::runtime_error("a host's fabric does not open");
+  host.soft = std::move(*soft);
+  host.provider = std::make_unique<CountingProvider>(*host.soft);
+  host.slowness = scenario_.hosts[number].slowness;
+  EngineOptions options;
+  options.settings.timeout = scenario_.ack_timeout;
+  options.settings.retry_count = scenario_.retries;
+  options.policy = scenario_.policy;
+  options.provider = host.provider.get();
+  options.manual_clock_ns = &clock_ns_;
+  options.threading = Threading::Manual;
+  options.while_waiting = [this] { while_waiting(); };
+  options.control_network = &control_;
+  control_.expect(number);
+  auto engine = Engine::open(options);
+  if (!engine.ok()) throw std::runtime_error("an engine does not open");
+  host.engine = std::move(*engine);
+}
+
+void World::run() {
+  progress();
+  while (!traffic_over() && !trace_.violated()) {
+    step();
+    apply_faults();
+    abort_contexts();
+    watch_for_stillness();
+  }
+  if (!trace_.violated()) end();
+}
+
+bool World::traffic_over() const {
+  return std::all_of(channels_.begin(), channels_.end(), [](const auto& channel) { return channel->over(); });
+}
+
+void World::progress() noexcept {
+  moved_ = true;
+  progress_at_ns_ = clock_ns_.load(std::memory_order_relaxed);
+  progress_at_step_ = tally_.steps;
+}
+
+bool World::runs(const Host& host) const {
+  return host.alive && host.engine != nullptr && clock_ns_.load(std::memory_order_relaxed) >= host.paused_until_ns;
 }
 
 void World::step() {
-  Host& host = hosts[random(hosts.size())];
-  switch (random(8)) {
-    case 0:
-      if (host.engine) host.engine->poll_control();
-      break;
-    case 1:
-    case 2: host.provider->turn(); break;
-    case 3:
-    case 4: advance_ns(random(kStepNsMax)); break;
-    default:
-      if (host.context != nullptr) host.engine->poll_loop(*host.context);
-      break;
+  ++tally_.steps;
+  if (random_.one_in(4)) clock_ns_.fetch_add(random_.below(kStepNsMax), std::memory_order_relaxed);
+  turn(random_.below(hosts_.size()));
+}
+
+// A NIC works whatever its host does, unless that is gone.
+void World::turn(std::size_t number) {
+  Host& host = hosts_[number];
+  if (!host.alive) return;
+  const std::uint64_t what = random_.below(8);
+  if (what < 2) {
+    moved_ |= host.soft->turn();
+    return;
+  }
+  if (!runs(host) || (host.slowness > 1 && !random_.one_in(host.slowness))) return;
+  if (what == 2) {
+    moved_ |= host.engine->poll_control();
+  } else if (what == 3) {
+    ContextState& context = contexts_[random_.below(contexts_.size())];
+    if (context.context != nullptr && &hosts_[context.host] == &host) moved_ |= host.engine->poll_loop(*context.context);
+  } else {
+    user_acts(host);
   }
 }
 
-World::Pair World::connect(std::size_t sender, std::size_t receiver) {
-  Host& from = hosts[sender];
-  Host& to = hosts[receiver];
-  HandleBytes handle{};
-  const int rails_to = static_cast<int>(to.engine->rails().size());
-  const int rails_from = static_cast<int>(from.engine->rails().size());
-  Result<Listener*> listener =
-      to.engine->listen(*to.context, static_cast<int>(random(static_cast<std::uint64_t>(rails_to))), handle);
-  EXPECT_TRUE(listener.ok());
-  const int rail = static_cast<int>(random(static_cast<std::uint64_t>(rails_from)));
-  Pair pair;
-  const bool up = run_until([&] {
-    if (pair.send == nullptr) {
-      const Result<Channel*> sent = from.engine->connect(*from.context, rail, handle);
-      EXPECT_TRUE(sent.ok() || sent.code() == Errc::WouldBlock) << errc_name(sent.code());
-      pair.send = sent.value();
+Side& World::side_of(const UserSide& user) {
+  ChannelRun& channel = *channels_[user.channel];
+  return user.sends ? channel.sender() : channel.receiver();
+}
+
+void World::user_acts(Host& host) {
+  if (host.sides.empty()) return;
+  const std::size_t at = random_.below(host.sides.size());
+  const UserSide user = host.sides[at];
+  Side& side = side_of(user);
+  if (side.state == SideState::Over) {
+    host.sides.erase(host.sides.begin() + static_cast<std::ptrdiff_t>(at));
+    return;
+  }
+  if (contexts_[side.context].context != nullptr) channels_[user.channel]->act(side);
+}
+
+// Everybody has a turn of everything. True: something moved.
+bool World::sweep() {
+  moved_ = false;
+  for (Host& host : hosts_) {
+    if (!host.alive) continue;
+    moved_ |= host.soft->turn();
+    if (!runs(host)) continue;
+    moved_ |= host.engine->poll_control();
+    for (ContextState& context : contexts_) {
+      if (context.context != nullptr && &hosts_[context.host] == &host) moved_ |= host.engine->poll_loop(*context.context);
     }
-    if (pair.receive == nullptr) pair.receive = to.engine->accept(**listener).value();
-    return pair.send != nullptr && pair.receive != nullptr;
-  });
-  EXPECT_TRUE(up) << "no connection from " << sender << " to " << receiver;
-  to.engine->close_listener(*listener);
-  return pair;
+    user_acts(host);
+  }
+  return moved_;
 }
 
-std::uint64_t World::rnr_events() const {
-  std::uint64_t events = 0;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    for (const auto& nic : fabric_.hosts[i].nics) events += hosts[i].provider->counters(nic.name).rnr_events;
+// Nobody has anything to do now: to the next thing that is known to come, or a little further each time, as the engine's own
+// deadlines are not known here.
+void World::jump() {
+  const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
+  std::uint64_t to_ns = std::min(now_ns + leap_ns_, std::max(control_.next_due_ns(), now_ns + 1));
+  for (const Host& host : hosts_) {
+    if (!host.alive) continue;
+    const std::uint64_t due_ns = host.soft->next_due_ns();
+    if (due_ns > now_ns) to_ns = std::min(to_ns, due_ns);
   }
-  return events;
+  clock_ns_.store(to_ns, std::memory_order_relaxed);
+  leap_ns_ = std::min(2 * leap_ns_, kLeapMaxNs);
+}
+
+void World::watch_for_stillness() {
+  if (moved_) {
+    moved_ = false;
+    idle_steps_ = 0;
+    leap_ns_ = kLeapFirstNs;
+  } else if (++idle_steps_ > 8 * hosts_.size()) {
+    idle_steps_ = 0;
+    if (!sweep()) jump();
+  }
+  const std::uint64_t still_ns = clock_ns_.load(std::memory_order_relaxed) - progress_at_ns_;
+  if (still_ns > kStuckNs && tally_.steps - progress_at_step_ > kStuckStepsMin) {
+    std::string who;
+    for (const auto& channel : channels_)
+      if (!channel->over()) who += "; " + channel->describe();
+    trace_.violate("stuck: nothing has come further for 200 s" + who);
+  }
+}
+
+// A call of some host waits in real time; the others go on.
+void World::while_waiting() {
+  constexpr std::uint64_t kWaitStepNs = 30'000;  // 20,000 rounds of the engine are 600 ms
+  clock_ns_.fetch_add(over_ ? 1'000'000 : random_.below(2 * kWaitStepNs), std::memory_order_relaxed);
+  if (over_) return;
+  for (std::size_t i = 0; i < 4 * hosts_.size(); ++i) {
+    ++tally_.steps;
+    turn(random_.below(hosts_.size()));
+  }
+  apply_faults();
+}
+
+void World::abort_contexts() {
+  for (std::size_t i = 0; i < contexts_.size(); ++i) {
+    if (contexts_[i].context == nullptr || tally_.received < contexts_[i].abort_at) continue;
+    if (!runs(hosts_[contexts_[i].host])) continue;
+    ++tally_.aborts;
+    trace_.note("abort", {i});
+    for (const auto& channel : channels_) {
+      if (channel->plan().from == i) channel->lose_side(channel->sender()), channel->receiver().excuses |= kPeerAborted;
+      if (channel->plan().to == i) channel->lose_side(channel->receiver()), channel->sender().excuses |= kPeerAborted;
+    }
+    close_one(i);
+  }
+}
+
+void World::close_one(std::size_t number) {
+  ContextState& state = contexts_[number];
+  Context* const context = std::exchange(state.context, nullptr);
+  wait_begins(number);
+  hosts_[state.host].engine->close_context(context);
+  wait_ends(number);
+  trace_.note("context closed", {number});
+}
+
+void World::on_fenced(const ChannelRun& cause) {
+  ++tally_.fences;
+  if (scenario_.healthy()) trace_.violate(cause.describe() + ": a link was cut although everybody answers");
+  for (const auto& channel : channels_) {
+    if (channel->plan().from == cause.plan().from && channel->plan().to == cause.plan().to) channel->excuse_both(kPathFailed);
+  }
 }
 
 }  // namespace mesh::sim

@@ -1,64 +1,122 @@
 #pragma once
-// A small world on one thread: hosts joined by the software fabric with a manual clock, an engine and one context each, and a
-// random order of turns. Same seed, same run, but for the kernel's TCP on loopback, which only carries the handshake.
+// One seed's world on one thread: hosts with the engine as it is, the software fabric, a control network, one clock moved by
+// hand. Which host turns next, what its user does and what fails is the seed's decision, so a seed is a run.
 
 #include <mesh/engine.h>
 
 #include "src/soft/soft_provider.h"
+#include "tests/sim/channel_run.h"
+#include "tests/sim/control_network.h"
+#include "tests/sim/counting_provider.h"
+#include "tests/sim/memory.h"
+#include "tests/sim/scenario.h"
+#include "tests/sim/trace.h"
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 namespace mesh::sim {
 
-struct Host {
-  std::unique_ptr<soft::SoftProvider> provider;
-  std::unique_ptr<Engine> engine;
-  Context* context = nullptr;
+struct Tally {
+  std::uint64_t steps = 0, received = 0, faults = 0, aborts = 0, failed = 0, fences = 0;
 };
 
 class World {
  public:
-  World(std::uint64_t seed, const std::string& fabric_json);
+  World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>& clock_ns);
   ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
-  // One random thing happens somewhere: a turn of a loop, a NIC, a control path, or time goes by.
-  void step();
-  // Until `done` or the bound; false: the bound.
-  template <typename Done>
-  bool run_until(Done&& done, int steps = 400'000) {
-    for (int i = 0; i < steps; ++i) {
-      if (done()) return true;
-      step();
-    }
-    return false;
-  }
+  // All traffic, all endings, then the end of everything. What is wrong is in the trace.
+  void run();
+  const Tally& tally() const noexcept { return tally_; }
 
-  // A connected pair of channels: from `sender` to `receiver`.
-  struct Pair {
-    Channel* send = nullptr;
-    Channel* receive = nullptr;
-  };
-  Pair connect(std::size_t sender, std::size_t receiver);
-
-  std::uint64_t random(std::uint64_t bound) { return random_() % bound; }
-  std::uint64_t now_ns() const { return clock_.load(std::memory_order_relaxed); }
-  void advance_ns(std::uint64_t by) { clock_.fetch_add(by, std::memory_order_relaxed); }
-  std::uint64_t rnr_events() const;
-
-  std::vector<Host> hosts;
-  TransferPolicy policy;
+  // ---- For channels.
+  Random& random() noexcept { return random_; }
+  Trace& trace() noexcept { return trace_; }
+  Target& target() noexcept { return target_; }
+  Engine& engine_of(std::size_t context) { return *hosts_[contexts_[context].host].engine; }
+  Context& context(std::size_t context) { return *contexts_[context].context; }
+  ChannelRun& channel(std::size_t number) { return *channels_[number]; }
+  bool nested() const noexcept { return waiting_host_ != SIZE_MAX; }  // some call waits: nothing else that waits may begin
+  void wait_begins(std::size_t context) { waiting_host_ = contexts_[context].host; }
+  void wait_ends(std::size_t) { waiting_host_ = SIZE_MAX; }
+  void progress() noexcept;  // a user has come a step further
+  void count_received() noexcept { ++tally_.received; }
+  void on_fenced(const ChannelRun& cause);
 
  private:
-  void draw_policy();
+  struct UserSide {
+    std::size_t channel = 0;
+    bool sends = false;
+  };
+  struct Host {
+    std::unique_ptr<soft::SoftProvider> soft;
+    std::unique_ptr<CountingProvider> provider;
+    std::unique_ptr<Engine> engine;
+    std::vector<UserSide> sides;
+    std::uint64_t slowness = 1;
+    std::uint64_t paused_until_ns = 0;
+    bool alive = true;
+  };
+  struct ContextState {
+    std::size_t host = 0;
+    std::uint64_t abort_at = UINT64_MAX;
+    Context* context = nullptr;  // null: closed
+  };
 
-  std::mt19937_64 random_;
-  std::atomic<std::uint64_t> clock_{1'000'000};
-  soft::FabricFile fabric_;
+  // world.cc
+  void open_host(std::size_t number);
+  bool runs(const Host& host) const;
+  void step();
+  void turn(std::size_t number);
+  void user_acts(Host& host);
+  Side& side_of(const UserSide& user);
+  bool sweep();
+  void jump();
+  void while_waiting();
+  bool traffic_over() const;
+  void abort_contexts();
+  void close_one(std::size_t number);
+  void watch_for_stillness();
+
+  // world_faults.cc
+  void arm_lateness();
+  void apply_faults();
+  void apply(const FaultPlan& fault);
+  void fail_nics(const FaultPlan& fault, const soft::Fault& what);
+  void lose_host(const FaultPlan& fault);
+  void excuse_hosts(std::size_t host, std::size_t other, Excuses excuses);
+
+  // world_end.cc
+  void end();
+  void check_counters();
+  bool quiet() const;
+  void check_nothing_left();
+  std::string what_is_left(const Host& host) const;
+
+  const Scenario scenario_;
+  Trace& trace_;
+  std::atomic<std::uint64_t>& clock_ns_;
+  Random random_;
+  ControlNetwork control_;
+  Target target_;
+  std::vector<Host> hosts_;
+  std::vector<ContextState> contexts_;
+  std::vector<std::unique_ptr<ChannelRun>> channels_;
+  Tally tally_;
+  bool moved_ = false;  // since the last look for stillness
+  std::uint64_t idle_steps_ = 0;
+  std::uint64_t leap_ns_ = 0;  // of the next jump
+  std::uint64_t progress_at_ns_ = 0, progress_at_step_ = 0;
+  std::size_t waiting_host_ = SIZE_MAX;
+  std::size_t next_fault_ = 0;
+  std::uint64_t fault_at_ns_ = 0;  // when the last one was applied
+  bool over_ = false;              // being taken apart
 };
 
 }  // namespace mesh::sim

@@ -1,0 +1,140 @@
+// The end of a channel, planned or not: memory taken back, sides closed, and what must still be true afterwards.
+
+#include "tests/sim/channel_run.h"
+#include "tests/sim/memory.h"
+#include "tests/sim/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace mesh::sim {
+
+namespace {
+constexpr std::size_t kGuard = 64;
+}
+
+// Regions first, then the channel, as NCCL does.
+void ChannelRun::finish(Side& side) {
+  if (world_.nested()) return;  // taking memory back may wait
+  for (std::size_t region = 0; region < side.regions.size(); ++region) {
+    if (side.regions[region] == nullptr) continue;
+    take_back(side, region);
+    return;  // one at a time
+  }
+  close_side(side);
+}
+
+bool ChannelRun::end_early(Side& side) {
+  const bool sends = &side == &send_;
+  const bool closes = plan_.ending == (sends ? Ending::SenderCloses : Ending::ReceiverCloses);
+  const bool takes_back = plan_.ending == (sends ? Ending::SenderTakesBack : Ending::ReceiverTakesBack);
+  if ((!closes && !takes_back) || side.started < plan_.ends_at || world_.nested()) return false;
+  if (closes) {
+    close_side(side);
+    return true;
+  }
+  const std::size_t region = plan_.ends_at % side.regions.size();
+  if (side.regions[region] == nullptr || side.open.empty()) return false;
+  take_back(side, region);
+  // Whether a request was still under way is the engine's to know; new ones of this memory there will be none.
+  side.excuses |= excuse(Errc::Revoked);
+  side.state = SideState::Draining;
+  other(side).excuses |= kPeerEnded;
+  return true;
+}
+
+void ChannelRun::close_side(Side& side) {
+  world_.trace().note("close", {number_, &side == &send_ ? 0u : 1u, side.open.size()});
+  // One that has not done its part leaves the other without a partner.
+  if (!finished(side) || side.failed != 0) other(side).excuses |= kPeerEnded;
+  close(side.channel);
+  side.state = SideState::Over;
+  side.channel = nullptr;
+  side.open.clear();
+  world_.progress();
+}
+
+void ChannelRun::take_back(Side& side, std::size_t region) {
+  const bool sends = &side == &send_;
+  world_.trace().note("deregister", {number_, sends ? 0u : 1u, region});
+  world_.wait_begins(side.context);
+  const std::uint64_t cuts = world_.trace().cuts();
+  Registration* const registration = side.regions[region];
+  side.regions[region] = nullptr;
+  // Meanwhile the peer may learn of it.
+  if (!side.open.empty()) other(side).excuses |= kPeerEnded, side.excuses |= excuse(Errc::Revoked);
+  deregister_memory(*side.channel, registration);
+  world_.wait_ends(side.context);
+  if (world_.trace().cuts() != cuts) world_.on_fenced(*this);
+  if (!sends) {
+    check_region(region);
+    taken_back_[region] = true;
+    std::fill(target_[region].begin(), target_[region].end(), kTakenBack);
+  }
+  world_.trace().note("deregistered", {number_, sends ? 0u : 1u, region});
+  world_.progress();
+}
+
+// Memory that no request names is given back and taken again; what comes next uses the new registration.
+void ChannelRun::reregister(Side& side) {
+  if (world_.nested()) return;
+  const std::size_t region = world_.random().below(side.regions.size());
+  if (side.regions[region] == nullptr) return;
+  const bool used = std::any_of(side.open.begin(), side.open.end(),
+                                [&](const OpenRequest& open) { return &side == &send_ || slots_[open.number].region == region; });
+  if (used) return;
+  world_.wait_begins(side.context);
+  deregister_memory(*side.channel, side.regions[region]);
+  world_.wait_ends(side.context);
+  if (side.gone) return;
+  register_region(side, region);
+  world_.trace().note("reregister", {number_, &side == &send_ ? 0u : 1u, region});
+}
+
+void ChannelRun::lose_side(Side& side) {
+  if (side.gone) return;
+  side.gone = true;
+  if (side.state != SideState::Over) world_.progress();
+  side.state = SideState::Over;
+  side.channel = nullptr;
+  side.open.clear();
+}
+
+// Of the bytes of one receive: those of its send, at their places, and nothing beside them.
+void ChannelRun::check_slot(std::size_t number) {
+  const ReceiveSlot& slot = slots_[number];
+  const std::size_t message = plan_.receives[number].message;
+  const std::span<std::byte> room = room_of(number);
+  const std::span<const std::byte> sent = sent_bytes(message);
+  const std::size_t bytes = is_truncated(message) || slot.state == SlotState::Untouched ? 0 : sent.size();
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const bool right = room[i] == sent[i] || (slot.state != SlotState::Full && room[i] == kUntouched);
+    if (!right) return wrong(fmt::format("receive {}: byte {} of {} is not what was sent", number, i, bytes));
+  }
+  if (!all_are(room.subspan(bytes), kUntouched)) return wrong(fmt::format("receive {}: bytes behind its {}", number, bytes));
+  const std::span<std::byte> piece = target_[slot.region];
+  if (!all_are(piece.subspan(slot.offset - kGuard, kGuard), kUntouched) ||
+      !all_are(piece.subspan(slot.offset + room.size(), kGuard), kUntouched)) {
+    wrong(fmt::format("receive {}: bytes outside of its room", number));
+  }
+}
+
+void ChannelRun::check_region(std::size_t region) {
+  for (std::size_t i = 0; i < slots_.size() && !world_.trace().violated(); ++i) {
+    if (slots_[i].region == region) check_slot(i);
+  }
+}
+
+void ChannelRun::check_memory() {
+  for (std::size_t region = 0; region < target_.size(); ++region) {
+    if (!taken_back_[region]) {
+      check_region(region);
+    } else if (!all_are(target_[region], kTakenBack)) {
+      wrong(fmt::format("region {} was written after it had been taken back", region));
+    }
+  }
+}
+
+}  // namespace mesh::sim

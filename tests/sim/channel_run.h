@@ -1,0 +1,85 @@
+#pragma once
+// One channel of the world, both sides: opens it, starts and asks about requests as NCCL's proxies would, ends it as planned, and
+// compares everything that comes out with what must.
+
+#include "tests/sim/channel_side.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::sim {
+
+class World;
+
+class ChannelRun {
+ public:
+  ChannelRun(World& world, std::size_t number, const ChannelPlan& plan);
+
+  // One thing that the side's user might do now. In the midst of another call that waits only what never waits.
+  void act(Side& side);
+  bool over() const noexcept { return send_.state == SideState::Over && receive_.state == SideState::Over; }
+  Side& sender() noexcept { return send_; }
+  Side& receiver() noexcept { return receive_; }
+  Side& other(const Side& side) noexcept { return &side == &send_ ? receive_ : send_; }
+  const ChannelPlan& plan() const noexcept { return plan_; }
+  std::uint64_t truncated() const noexcept { return truncated_; }
+
+  void excuse_both(Excuses excuses) noexcept { send_.excuses |= excuses, receive_.excuses |= excuses; }
+  void lose_side(Side& side);  // its context is gone
+  void check_memory();         // at the end of the world: nothing has been written since it was taken back
+  std::string describe() const;
+
+ private:
+  // channel_open.cc
+  void open(Side& side);
+  void listen_and_accept();
+  void dial();
+  void on_open(Side& side);
+  bool register_region(Side& side, std::size_t region);
+  std::span<std::byte> memory_of(const Side& side, std::size_t region);
+
+  // channel_run.cc
+  void run(Side& side);
+  void start_send();
+  void start_receive();
+  void started(Side& side, Result<Request*> request);
+  void ask(Side& side);
+  void answered(Side& side, const OpenRequest& open, Status status, std::size_t bytes);
+  void on_sent(std::size_t number, std::size_t bytes);
+  void on_received(std::size_t number, std::size_t bytes);
+  void failed(Side& side, const OpenRequest& open, Errc code);
+  void drain(Side& side);
+  void finish(Side& side);
+  bool finished(const Side& side) const;
+
+  // channel_end.cc
+  bool end_early(Side& side);
+  void close_side(Side& side);
+  void take_back(Side& side, std::size_t region);
+  void reregister(Side& side);
+  void check_slot(std::size_t number);
+  void check_region(std::size_t region);
+  void wrong(const std::string& what) const;
+  bool is_truncated(std::size_t message) const;
+  std::span<std::byte> room_of(std::size_t receive);
+  std::span<const std::byte> sent_bytes(std::size_t message) const;
+
+  World& world_;
+  const std::size_t number_;
+  const ChannelPlan plan_;
+  Side send_, receive_;
+  Listener* listener_ = nullptr;
+  bool listened_ = false, dialing_ = false;
+  HandleBytes handle_{};
+  std::vector<ReceiveSlot> slots_;            // by receive
+  std::vector<std::size_t> receive_of_;       // by message: which receive it must meet
+  std::vector<bool> sent_;                    // by message: its send was answered with Ok
+  std::vector<std::span<std::byte>> target_;  // by region of the receiver's
+  std::vector<bool> taken_back_;              // by region
+  std::uint64_t truncated_ = 0;
+};
+
+}  // namespace mesh::sim

@@ -1,0 +1,57 @@
+#pragma once
+// One side of one channel as a user drives it, and what is known to be right: which send meets which receive, where each byte
+// comes from, which errors have an excuse.
+
+#include <mesh/channel.h>
+#include <mesh/engine.h>
+
+#include "tests/sim/scenario.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mesh::sim {
+
+// Of errors that have a reason so far.
+using Excuses = std::uint32_t;
+constexpr Excuses excuse(Errc code) noexcept { return 1u << static_cast<unsigned>(code); }
+inline constexpr Excuses kPeerEnded = excuse(Errc::PeerClosed);
+inline constexpr Excuses kPeerAborted =
+    excuse(Errc::PeerClosed) | excuse(Errc::PeerGone) | excuse(Errc::Transport) | excuse(Errc::Timeout);
+inline constexpr Excuses kPathFailed = kPeerAborted | excuse(Errc::Unreachable);
+
+enum class SideState : std::uint8_t {
+  Waiting,  // for another channel to be over
+  Opening,
+  Running,
+  Draining,  // a request has failed: the others must end too
+  Over,      // closed, or gone with its context
+};
+
+struct OpenRequest {
+  Request* request = nullptr;
+  std::size_t number = 0;  // the n-th of this side
+};
+
+struct Side {
+  SideState state = SideState::Waiting;
+  std::size_t context = 0;
+  Channel* channel = nullptr;
+  std::vector<Registration*> regions;  // null: taken back
+  std::vector<OpenRequest> open;
+  std::size_t started = 0, ended = 0, failed = 0;
+  Excuses excuses = 0;
+  bool gone = false;  // its context was closed or its host lost: nothing of it may be touched
+};
+
+// Where a receive puts its bytes, and what is known about them.
+enum class SlotState : std::uint8_t { Untouched, Open, Full, Failed };
+struct ReceiveSlot {
+  std::size_t region = 0;
+  std::size_t offset = 0;  // of the room; a guard lies on either side
+  SlotState state = SlotState::Untouched;
+};
+
+}  // namespace mesh::sim

@@ -1,0 +1,286 @@
+#include "tests/sim/control_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace mesh::sim {
+
+namespace {
+constexpr std::uint64_t kSilenceNs = 20'000'000'000;  // kDeadHostTimeoutMs of real sockets
+constexpr std::uint64_t kSlowFrames = 16;             // one in so many takes ControlTiming::pause_ns longer
+constexpr int kEventsPerPass = 64;
+
+struct LossText {
+  Errc reason;
+  const char* text;
+};
+LossText loss_of(ControlEnd::News news) {
+  switch (news) {
+    case ControlEnd::News::Reset: return {Errc::PeerGone, "Connection reset by peer"};
+    case ControlEnd::News::Refused: return {Errc::Unreachable, "Connection refused"};
+    case ControlEnd::News::TimedOut: return {Errc::PeerGone, "Connection timed out"};
+    case ControlEnd::News::Dialed:
+    case ControlEnd::News::Frame:
+    case ControlEnd::News::Closed: break;
+  }
+  return {Errc::PeerGone, "closed the connection"};
+}
+}  // namespace
+
+ControlNetwork::ControlNetwork(const Clock& clock, const Random& random, Trace& trace)
+    : clock_(clock), random_(random), trace_(trace) {}
+ControlNetwork::~ControlNetwork() = default;
+
+Result<std::unique_ptr<engine::ControlPlane>> ControlNetwork::open(const engine::ControlPlaneOptions&,
+                                                                   engine::ControlEvents& events) {
+  auto plane = std::make_unique<SimPlane>(*this, next_host_, events);
+  planes_[next_host_] = plane.get();
+  return std::unique_ptr<engine::ControlPlane>(std::move(plane));
+}
+
+void ControlNetwork::forget(SimPlane& plane) { planes_.erase(plane.host_); }
+
+SimPlane* ControlNetwork::plane_of(std::size_t host) const {
+  const auto found = planes_.find(host);
+  return found == planes_.end() ? nullptr : found->second;
+}
+
+// Nothing overtakes on one connection.
+std::uint64_t ControlNetwork::arrival_ns(const ControlEnd& to) {
+  std::uint64_t at_ns = clock_.now_ns() + random_.between(timing_.delay_min_ns, timing_.delay_max_ns);
+  if (timing_.pause_ns != 0 && random_.one_in(kSlowFrames)) at_ns += random_.below(timing_.pause_ns);
+  return to.news.empty() ? at_ns : std::max(at_ns, to.news.back().due_ns);
+}
+
+void ControlNetwork::tell(ControlEnd& end, ControlEnd::News news, engine::Bytes frame) {
+  const std::uint64_t due_ns = arrival_ns(end);
+  end.news.push_back({.due_ns = due_ns, .news = news, .frame = std::move(frame)});
+}
+
+// In the place of whatever was still to come.
+void ControlNetwork::tell_later(ControlEnd& end, ControlEnd::News news, std::uint64_t after_ns) {
+  end.news.clear();
+  end.broken = true;
+  end.news.push_back({.due_ns = clock_.now_ns() + after_ns, .news = news, .frame = {}});
+}
+
+void ControlNetwork::cut(ControlEnd& end) {
+  if (end.peer != nullptr) end.peer->peer = nullptr;
+  end.peer = nullptr;
+}
+
+std::uint32_t ControlNetwork::reset(std::size_t host, std::size_t other) {
+  std::uint32_t hit = 0;
+  SimPlane* const plane = plane_of(host);
+  if (plane == nullptr) return 0;
+  for (const auto& [id, end] : plane->ends_) {
+    if (end->peer_host != other || end->broken || !end->up) continue;
+    ControlEnd* const peer = end->peer;
+    cut(*end);
+    tell_later(*end, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
+    if (peer != nullptr) tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
+    ++hit;
+  }
+  trace_.note("control reset", {host, other, hit});
+  return hit;
+}
+
+std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
+  std::uint32_t hit = 0;
+  SimPlane* const plane = plane_of(host);
+  if (plane == nullptr) return 0;
+  for (const auto& [id, end] : plane->ends_) {
+    if (end->peer_host != other || end->broken || !end->up) continue;
+    ControlEnd* const peer = end->peer;
+    cut(*end);
+    tell_later(*end, ControlEnd::News::TimedOut, kSilenceNs);
+    end->broken = false;  // it still believes in the connection
+    end->silent = true;
+    if (peer != nullptr) tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
+    ++hit;
+  }
+  trace_.note("control half open", {host, other, hit});
+  return hit;
+}
+
+void ControlNetwork::lose_host(std::size_t host, End end) {
+  lost_[host] = end;
+  SimPlane* const plane = plane_of(host);
+  if (plane == nullptr) return;
+  for (const auto& [id, ours] : plane->ends_) {
+    ControlEnd* const peer = ours->peer;
+    cut(*ours);
+    ours->news.clear();
+    if (peer == nullptr) continue;
+    if (end == End::Killed) {
+      tell(*peer, ControlEnd::News::Closed, {});  // what it sent before still comes
+    } else {
+      tell_later(*peer, ControlEnd::News::TimedOut, kSilenceNs + random_.below(kSilenceNs / 4));
+      peer->broken = false;
+      peer->silent = true;
+    }
+  }
+  trace_.note("host lost", {host, static_cast<std::uint64_t>(end)});
+}
+
+std::uint64_t ControlNetwork::next_due_ns() const {
+  std::uint64_t due_ns = UINT64_MAX;
+  for (const auto& [host, plane] : planes_) {
+    if (lost_.contains(host)) continue;
+    for (const auto& [id, end] : plane->ends_)
+      due_ns = std::min(due_ns, end->news.empty() ? end->stranger_until_ns : end->news.front().due_ns);
+  }
+  return due_ns;
+}
+
+std::size_t ControlNetwork::connections(std::size_t host) const {
+  const SimPlane* const plane = plane_of(host);
+  return plane == nullptr ? 0 : plane->ends_.size();
+}
+
+// ---- One host's plane.
+
+SimPlane::SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events)
+    : network_(network), host_(host), events_(events), address_(address_of(host)) {}
+
+SimPlane::~SimPlane() {
+  while (!ends_.empty()) close(ends_.begin()->first);
+  network_.forget(*this);
+}
+
+SocketAddress SimPlane::address_of(std::size_t host) {
+  SocketAddress address;
+  address.family = AF_INET;
+  address.bytes = {10, 255, static_cast<std::uint8_t>(host >> 8), static_cast<std::uint8_t>(host & 0xff)};
+  return address;
+}
+
+ControlEnd* SimPlane::find(engine::ConnectionId id) const {
+  const auto found = ends_.find(id);
+  return found == ends_.end() ? nullptr : found->second.get();
+}
+
+ControlEnd& SimPlane::add() {
+  auto end = std::make_unique<ControlEnd>();
+  end->plane = this;
+  end->id = ++last_id_;
+  return *ends_.emplace(last_id_, std::move(end)).first->second;
+}
+
+void SimPlane::erase(engine::ConnectionId id) {
+  ControlEnd* const end = find(id);
+  if (end == nullptr) return;
+  network_.cut(*end);
+  ends_.erase(id);
+}
+
+engine::ConnectionId SimPlane::dial(std::span<const SocketAddress> addresses, std::uint16_t port) {
+  ControlEnd& end = add();
+  end.known = true;
+  const SocketAddress& to = addresses.front();
+  end.peer_host = static_cast<std::size_t>(to.bytes[2]) << 8 | to.bytes[3];
+  SimPlane* const plane = network_.plane_of(end.peer_host);
+  const auto lost = network_.lost_.find(end.peer_host);
+  const bool silent = lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged;
+  if (silent) {
+    network_.tell_later(end, ControlEnd::News::TimedOut, engine::kDialTimeoutNs);
+  } else if (plane == nullptr || lost != network_.lost_.end() || port != kPort) {
+    network_.tell_later(end, ControlEnd::News::Refused, network_.random_.below(network_.timing_.delay_max_ns));
+  } else {
+    network_.tell(end, ControlEnd::News::Dialed, {});
+  }
+  network_.trace_.note("control dial", {host_, end.peer_host, end.id});
+  return end.id;
+}
+
+bool SimPlane::send(engine::ConnectionId id, engine::Bytes frame) {
+  ControlEnd* const end = find(id);
+  if (end == nullptr || end->broken) return false;
+  if (end->peer != nullptr) network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
+  return true;
+}
+
+void SimPlane::identify(engine::ConnectionId id) {
+  ControlEnd* const end = find(id);
+  if (end == nullptr) return;
+  end->known = true;
+  end->stranger_until_ns = UINT64_MAX;
+}
+
+void SimPlane::close(engine::ConnectionId id) {
+  ControlEnd* const end = find(id);
+  if (end == nullptr) return;
+  if (end->peer != nullptr) network_.tell(*end->peer, ControlEnd::News::Closed, {});
+  erase(id);
+}
+
+std::string SimPlane::peer_name(engine::ConnectionId id) const {
+  const ControlEnd* const end = find(id);
+  return end == nullptr ? "unknown" : fmt::format("{}:{}", address_of(end->peer_host).text(), kPort);
+}
+
+void SimPlane::on_frame(engine::ConnectionId id, const engine::Bytes& frame) {
+  std::uint16_t version = 0;
+  const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), &version);
+  if (!header.ok()) {
+    network_.trace_.violate(fmt::format("host {} was sent a malformed frame of {} bytes", host_, frame.size()));
+    return;
+  }
+  network_.trace_.note("control frame", {host_, id, static_cast<std::uint64_t>(header->type), frame.size()});
+  find(id)->known = true;
+  if (!events_.on_frame(id, *header, std::span(frame).subspan(engine::kFrameHeaderBytes))) close(id);
+}
+
+// The end's next news. The engine may close any connection meanwhile.
+bool SimPlane::take(ControlEnd& end) {
+  ControlEnd::Event event = std::move(end.news.front());
+  end.news.pop_front();
+  const engine::ConnectionId id = end.id;
+  if (event.news == ControlEnd::News::Frame) {
+    on_frame(id, event.frame);
+    return true;
+  }
+  network_.trace_.note("control news", {host_, id, static_cast<std::uint64_t>(event.news)});
+  if (event.news == ControlEnd::News::Dialed) {
+    SimPlane* const plane = network_.plane_of(end.peer_host);
+    if (plane == nullptr || network_.lost_.contains(end.peer_host)) {
+      network_.tell_later(end, ControlEnd::News::Refused, 0);
+      return true;
+    }
+    ControlEnd& other = plane->add();
+    other.peer_host = host_;
+    other.stranger_until_ns = network_.clock_.now_ns() + engine::kFirstFrameTimeoutNs;
+    other.up = end.up = true;
+    other.peer = &end;
+    end.peer = &other;
+    events_.on_dialed(id);
+    return true;
+  }
+  const LossText loss = loss_of(event.news);
+  const std::string text = fmt::format("{}: {}", peer_name(id), loss.text);
+  end.broken = true;
+  network_.cut(end);
+  if (end.known) events_.on_lost(id, loss.reason, text);
+  erase(id);
+  return true;
+}
+
+bool SimPlane::poll_once() {
+  const std::uint64_t now_ns = network_.clock_.now_ns();
+  std::vector<engine::ConnectionId> ready;
+  for (const auto& [id, end] : ends_) {
+    if (!end->news.empty() && end->news.front().due_ns <= now_ns && ready.size() < kEventsPerPass) ready.push_back(id);
+    if (end->stranger_until_ns <= now_ns && end->news.empty()) network_.tell_later(*end, ControlEnd::News::TimedOut, 0);
+  }
+  bool active = false;
+  for (const engine::ConnectionId id : ready) {
+    ControlEnd* const end = find(id);
+    if (end != nullptr && !end->news.empty()) active |= take(*end);
+  }
+  return active;
+}
+
+}  // namespace mesh::sim

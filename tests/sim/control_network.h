@@ -1,0 +1,122 @@
+#pragma once
+// The control path without sockets: connections between the engines of one world, on its clock and by its seed. As TCP does it:
+// frames keep their order and take their time, a closed connection says so behind what was sent, a reset loses what was under
+// way, a silent one is noticed when something was sent and nobody has answered for 20 s.
+
+#include "engine/control_plane.h"
+#include "src/base/clock.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::sim {
+
+struct ControlTiming {
+  std::uint64_t delay_min_ns = 5'000, delay_max_ns = 60'000;  // of a frame, a SYN, a FIN
+  std::uint64_t pause_ns = 0;                                 // one frame in 16 takes so much longer
+};
+
+class SimPlane;
+
+// One end of a connection.
+struct ControlEnd {
+  enum class News : std::uint8_t { Dialed, Frame, Closed, Reset, Refused, TimedOut };
+  struct Event {
+    std::uint64_t due_ns = 0;
+    News news = News::Frame;
+    engine::Bytes frame;
+  };
+  SimPlane* plane = nullptr;
+  engine::ConnectionId id = 0;
+  ControlEnd* peer = nullptr;  // null: the other end is gone
+  std::size_t peer_host = 0;
+  bool known = false;                            // the engine has heard of it: its loss is told
+  std::uint64_t stranger_until_ns = UINT64_MAX;  // it must have said who it is by then
+  bool up = false;                               // it dials until then
+  bool broken = false;                           // nothing more is sent: the end is on its way
+  bool silent = false;                           // what it sends vanishes
+  std::deque<Event> news;
+};
+
+class ControlNetwork final : public engine::ControlNetwork {
+ public:
+  ControlNetwork(const Clock& clock, const Random& random, Trace& trace);
+  ~ControlNetwork();
+
+  // The next plane opened is this host's.
+  void expect(std::size_t host) { next_host_ = host; }
+  Result<std::unique_ptr<engine::ControlPlane>> open(const engine::ControlPlaneOptions& options,
+                                                     engine::ControlEvents& events) override;
+  void set_timing(const ControlTiming& timing) { timing_ = timing; }
+
+  // Faults. Both: every connection between the two hosts, either direction; how many were hit.
+  std::uint32_t reset(std::size_t host, std::size_t other);
+  // The first host's word no longer reaches the other, which learns of a reset; the first one notices only after 20 s.
+  std::uint32_t half_open(std::size_t host, std::size_t other);
+  enum class End : std::uint8_t { Killed, Unplugged };  // the kernel still says goodbye, or nothing does
+  void lose_host(std::size_t host, End end);
+  std::uint64_t next_due_ns() const;  // UINT64_MAX: nothing is under way
+  std::size_t connections(std::size_t host) const;
+
+ private:
+  friend class SimPlane;
+  void forget(SimPlane& plane);
+  SimPlane* plane_of(std::size_t host) const;
+  std::uint64_t arrival_ns(const ControlEnd& to);
+  void tell(ControlEnd& end, ControlEnd::News news, engine::Bytes frame);
+  void tell_later(ControlEnd& end, ControlEnd::News news, std::uint64_t after_ns);
+  void cut(ControlEnd& end);
+
+  const Clock clock_;
+  Random random_;
+  Trace& trace_;
+  ControlTiming timing_;
+  std::size_t next_host_ = 0;
+  std::map<std::size_t, SimPlane*> planes_;
+  std::map<std::size_t, End> lost_;
+};
+
+// One host's end of everything.
+class SimPlane final : public engine::ControlPlane {
+ public:
+  SimPlane(ControlNetwork& network, std::size_t host, engine::ControlEvents& events);
+  ~SimPlane() override;
+
+  std::uint16_t port() const noexcept override { return kPort; }
+  std::span<const SocketAddress> addresses() const noexcept override { return {&address_, 1}; }
+  engine::ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) override;
+  bool send(engine::ConnectionId id, engine::Bytes frame) override;
+  void identify(engine::ConnectionId id) override;
+  void close(engine::ConnectionId id) override;
+  std::string peer_name(engine::ConnectionId id) const override;
+  bool poll_once() override;
+  void wait(int) override {}
+  void wake() noexcept override {}
+
+  static constexpr std::uint16_t kPort = 4711;
+  static SocketAddress address_of(std::size_t host);
+
+ private:
+  friend class ControlNetwork;
+  ControlEnd* find(engine::ConnectionId id) const;
+  ControlEnd& add();
+  void erase(engine::ConnectionId id);
+  bool take(ControlEnd& end);
+  void on_frame(engine::ConnectionId id, const engine::Bytes& frame);
+
+  ControlNetwork& network_;
+  const std::size_t host_;
+  engine::ControlEvents& events_;
+  SocketAddress address_;
+  engine::ConnectionId last_id_ = 0;
+  std::map<engine::ConnectionId, std::unique_ptr<ControlEnd>> ends_;
+};
+
+}  // namespace mesh::sim

@@ -1,0 +1,58 @@
+#pragma once
+// A provider in between that counts what is alive, so that nothing can leak unseen. The data path does not pass here.
+
+#include "src/verbs/provider.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace mesh::sim {
+
+class CountingProvider final : public verbs::Provider {
+ public:
+  explicit CountingProvider(verbs::Provider& below) : below_(below) {}
+
+  struct Alive {
+    std::int64_t devices = 0, pds = 0, mrs = 0, cqs = 0, qps = 0;
+  };
+  const Alive& alive() const noexcept { return alive_; }
+
+  const char* fabric() const noexcept override { return below_.fabric(); }
+  std::string host_name() const override { return below_.host_name(); }
+  std::vector<verbs::DeviceEntry> devices() override { return below_.devices(); }
+  ibv_context* open_device(const std::string& name) override { return born(below_.open_device(name), alive_.devices); }
+  int close_device(ibv_context* context) override { return dead(below_.close_device(context), alive_.devices); }
+  int query_device(ibv_context* context, ibv_device_attr* attr) override { return below_.query_device(context, attr); }
+  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
+    return below_.query_port(context, port, attr);
+  }
+  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override { return below_.gids(context, port); }
+  ibv_pd* alloc_pd(ibv_context* context) override { return born(below_.alloc_pd(context), alive_.pds); }
+  int dealloc_pd(ibv_pd* pd) override { return dead(below_.dealloc_pd(pd), alive_.pds); }
+  ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
+    return born(below_.reg_mr(pd, address, bytes, access), alive_.mrs);
+  }
+  int dereg_mr(ibv_mr* mr) override { return dead(below_.dereg_mr(mr), alive_.mrs); }
+  ibv_cq* create_cq(ibv_context* context, int entries) override { return born(below_.create_cq(context, entries), alive_.cqs); }
+  int destroy_cq(ibv_cq* cq) override { return dead(below_.destroy_cq(cq), alive_.cqs); }
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override { return born(below_.create_qp(pd, attr), alive_.qps); }
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override { return below_.modify_qp(qp, attr, mask); }
+  int destroy_qp(ibv_qp* qp) override { return dead(below_.destroy_qp(qp), alive_.qps); }
+
+ private:
+  template <typename Object>
+  static Object* born(Object* object, std::int64_t& count) {
+    if (object != nullptr) ++count;
+    return object;
+  }
+  static int dead(int error, std::int64_t& count) {
+    if (error == 0) --count;
+    return error;
+  }
+
+  verbs::Provider& below_;
+  Alive alive_;
+};
+
+}  // namespace mesh::sim

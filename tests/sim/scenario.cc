@@ -1,0 +1,69 @@
+#include "tests/sim/scenario.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mesh::sim {
+
+namespace {
+
+constexpr std::size_t kHostsUsual = 4, kHostsSome = 8, kHostsMany = 64;
+constexpr std::uint64_t kManyOneIn = 400;  // seeds with many hosts take long
+
+std::size_t draw_hosts(Random& random, const Options& options) {
+  const bool many = random.one_in(kManyOneIn);
+  const std::size_t drawn = random.one_in(4) ? random.between(2, kHostsSome) : random.between(2, kHostsUsual);
+  if (options.hosts != 0) return options.hosts;
+  return many ? random.between(kHostsSome + 1, kHostsMany) : drawn;
+}
+
+// Small queues, so that every stall happens.
+TransferPolicy draw_policy(Random& random, std::size_t hosts) {
+  TransferPolicy policy;
+  policy.qps = static_cast<std::uint32_t>(hosts > kHostsSome ? 1 : random.between(1, 4));
+  policy.signal_interval = static_cast<std::uint32_t>(random.between(1, 20));
+  policy.slots = random.one_in(4) ? 64 : 32;
+  policy.batch = static_cast<std::uint32_t>(random.between(1, 8));
+  policy.rq_depth = 16u << random.below(3);
+  policy.sq_depth = 64u << random.below(3);
+  policy.express_bytes = random.one_in(8) ? 0 : random.below(600);
+  policy.stripe_bytes = kStripeAlign * random.between(1, 8);
+  policy.wr_bytes = kStripeAlign * random.between(1, 16);
+  policy.inflight_bytes = std::max<std::uint64_t>(policy.wr_bytes, 512 * random.between(1, 64));
+  policy.inline_bytes = static_cast<std::uint32_t>(random.between(64, 192));
+  return policy;
+}
+
+}  // namespace
+
+std::uint64_t Scenario::messages() const {
+  std::uint64_t sum = 0;
+  for (const ChannelPlan& channel : channels) sum += channel.sends.size();
+  return sum;
+}
+
+bool Scenario::healthy() const {
+  return faults.empty() && control.pause_ns == 0 &&
+         std::all_of(hosts.begin(), hosts.end(), [](const HostPlan& host) { return host.slowness == 1; });
+}
+
+Scenario draw_scenario(std::uint64_t seed, const Options& options) {
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.options = options;
+  Random random(seed, 1);
+  scenario.hosts.resize(draw_hosts(random, options));
+  draw_fabric(scenario, random);
+  scenario.policy = draw_policy(random, scenario.hosts.size());
+  scenario.ack_timeout = static_cast<int>(random.between(6, 12));
+  scenario.retries = static_cast<int>(random.between(1, 6));
+  for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
+    const std::uint64_t contexts = scenario.hosts.size() <= kHostsSome && random.one_in(4) ? 2 : 1;
+    for (std::uint64_t i = 0; i < contexts; ++i) scenario.contexts.push_back({.host = host});
+  }
+  draw_channels(scenario, random);
+  draw_faults(scenario, random);
+  return scenario;
+}
+
+}  // namespace mesh::sim

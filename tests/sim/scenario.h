@@ -1,0 +1,107 @@
+#pragma once
+// What a seed decides before anything moves: hosts, cables, policy, channels with every message, endings, and the faults to come.
+// A value; the world only carries it out.
+
+#include <mesh/policy.h>
+
+#include "src/soft/fabric_file.h"
+#include "tests/sim/control_network.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh::sim {
+
+// How much may go wrong; each level includes those before.
+enum class Level : std::uint8_t {
+  None,    // nothing does
+  Slow,    // hosts are slow or stand still for a while, work requests and control frames are late
+  Ends,    // channels and contexts end early, memory is taken back while in use
+  Faults,  // queue pairs, ports and control connections fail, hosts die
+};
+
+struct Options {
+  Level level = Level::Faults;
+  std::size_t hosts = 0;  // 0: the seed's choice
+  bool all_to_all = false;
+};
+
+struct HostPlan {
+  std::vector<std::string> nics;
+  std::uint64_t slowness = 1;  // its turn comes so many times more rarely
+};
+
+struct ContextPlan {
+  std::size_t host = 0;
+  std::uint64_t abort_at = UINT64_MAX;  // messages that the world has received: then the context is closed, whatever is open
+};
+
+struct Message {
+  std::uint64_t bytes = 0;
+  std::uint64_t source = 0;  // offset in the channel's source
+  std::uint32_t tag = 0;
+};
+struct Wanted {
+  std::size_t message = 0;  // the send that it must meet
+  std::uint64_t room = 0;
+  std::uint32_t tag = 0;
+};
+
+enum class Ending : std::uint8_t {
+  Orderly,
+  SenderCloses,    // with requests open
+  ReceiverCloses,  // with requests open
+  SenderTakesBack,
+  ReceiverTakesBack,
+  NeverAccepted,  // the listener is closed while a peer may be connecting
+};
+
+struct ChannelPlan {
+  std::size_t from = 0, to = 0;  // contexts
+  std::size_t after = SIZE_MAX;  // begins when that channel is over; SIZE_MAX: at once
+  std::uint64_t source = 0, source_bytes = 0;
+  std::vector<Message> sends;
+  std::vector<Wanted> receives;  // in the order in which they are posted
+  std::uint64_t sends_open = 1, receives_open = 1;
+  std::uint64_t regions = 1;  // memory of the receiver's, in so many registrations
+  Ending ending = Ending::Orderly;
+  std::uint64_t ends_at = 0;           // requests that the ending side has started
+  std::uint64_t reregister_every = 0;  // messages; 0: never
+};
+
+struct FaultPlan {
+  enum class Kind : std::uint8_t { QueuePairError, PortDown, HostLost, HostUnplugged, HostPauses, ControlReset, ControlHalfOpen };
+  Kind kind = Kind::QueuePairError;
+  std::uint64_t at = 0;      // messages received in the whole world
+  std::uint64_t gap_ns = 0;  // and not before so long after the fault before
+  std::size_t host = 0, other = 0;
+  std::string nic;
+  std::uint64_t duration_ns = 0;
+  std::uint64_t work_requests = 1;
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  Options options;
+  soft::FabricFile fabric;
+  TransferPolicy policy;
+  int ack_timeout = 10, retries = 3;  // of queue pairs: 4.096 us * 2^n a try
+  ControlTiming control;
+  std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // every host's
+  std::vector<HostPlan> hosts;
+  std::vector<ContextPlan> contexts;
+  std::vector<ChannelPlan> channels;
+  std::vector<FaultPlan> faults;
+  std::uint64_t messages() const;
+  bool healthy() const;  // everybody answers at once
+};
+
+Scenario draw_scenario(std::uint64_t seed, const Options& options);
+
+// The parts, in files of their own.
+void draw_fabric(Scenario& scenario, Random& random);
+void draw_channels(Scenario& scenario, Random& random);
+void draw_faults(Scenario& scenario, Random& random);
+
+}  // namespace mesh::sim

@@ -1,0 +1,90 @@
+// Hosts and what joins them, written as the fabric file that a user would write.
+
+#include "tests/sim/scenario.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace mesh::sim {
+
+namespace {
+
+constexpr std::size_t kCableHostsMax = 6;  // each is cabled to every other
+
+std::string host_name(std::size_t host) { return fmt::format("h{}", host); }
+
+struct Text {
+  std::vector<std::string> nics;  // by host
+  std::string links;
+};
+
+struct Speed {
+  std::uint64_t gbps = 0, delay_ns = 0;
+};
+
+Speed draw_speed(Random& random) {
+  constexpr std::uint64_t kGbps[] = {0, 0, 10, 25, 100};
+  return {.gbps = kGbps[random.below(std::size(kGbps))], .delay_ns = random.between(1, 5) * 500};
+}
+
+std::string describe(const Speed& speed) {
+  const std::string delay = fmt::format(R"(,"delay_us":{})", static_cast<double>(speed.delay_ns) / 1000);
+  return speed.gbps == 0 ? delay : fmt::format(R"(,"gbps":{}{})", speed.gbps, delay);
+}
+
+std::string add_nic(Scenario& scenario, Text& text, std::size_t host, const std::string& address) {
+  std::vector<std::string>& names = scenario.hosts[host].nics;
+  names.push_back(fmt::format("n{}", names.size()));
+  text.nics[host] += fmt::format(R"({}{{"name":"{}","address":"{}"}})", text.nics[host].empty() ? "" : ",", names.back(), address);
+  return host_name(host) + "/" + names.back();
+}
+
+void cable(Scenario& scenario, Random& random, Text& text) {
+  std::size_t subnet = 0;
+  const std::uint64_t cables_max = random.one_in(3) ? 3 : random.between(1, 2);
+  for (std::size_t a = 0; a < scenario.hosts.size(); ++a) {
+    for (std::size_t b = a + 1; b < scenario.hosts.size(); ++b) {
+      const std::uint64_t cables = random.between(1, cables_max);
+      for (std::uint64_t i = 0; i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15; ++i) {
+        ++subnet;
+        const std::string left = add_nic(scenario, text, a, fmt::format("10.{}.{}.1/24", subnet / 250, subnet % 250));
+        const std::string right = add_nic(scenario, text, b, fmt::format("10.{}.{}.2/24", subnet / 250, subnet % 250));
+        text.links +=
+            fmt::format(R"({}{{"ends":["{}","{}"]{}}})", text.links.empty() ? "" : ",", left, right, describe(draw_speed(random)));
+      }
+    }
+  }
+}
+
+void add_switch(Scenario& scenario, Random& random, Text& text) {
+  const std::uint64_t planes = random.one_in(2) ? 1 : 2;
+  for (std::uint64_t plane = 0; plane < planes; ++plane) {
+    std::string ends;
+    for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
+      ends += fmt::format(R"({}"{}")", ends.empty() ? "" : ",",
+                          add_nic(scenario, text, host, fmt::format("10.200.{}.{}/24", plane, host + 1)));
+    }
+    text.links += fmt::format(R"({}{{"switch":[{}]{}}})", text.links.empty() ? "" : ",", ends, describe(draw_speed(random)));
+  }
+}
+
+}  // namespace
+
+void draw_fabric(Scenario& scenario, Random& random) {
+  Text text;
+  text.nics.resize(scenario.hosts.size());
+  const bool switched = scenario.hosts.size() > kCableHostsMax || random.one_in(3);
+  switched ? add_switch(scenario, random, text) : cable(scenario, random, text);
+  std::string hosts;
+  for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
+    hosts += fmt::format(R"({}{{"name":"{}","nics":[{}]}})", host == 0 ? "" : ",", host_name(host), text.nics[host]);
+  }
+  Result<soft::FabricFile> file =
+      soft::parse(fmt::format(R"({{"name":"sim{}","hosts":[{}],"links":[{}]}})", scenario.seed, hosts, text.links));
+  if (!file.ok()) throw std::runtime_error("the simulator's fabric does not parse");
+  scenario.fabric = std::move(*file);
+}
+
+}  // namespace mesh::sim

@@ -1,0 +1,65 @@
+// What goes wrong, and when.
+
+#include "tests/sim/scenario.h"
+
+#include <algorithm>
+
+namespace mesh::sim {
+
+namespace {
+
+constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
+constexpr std::uint64_t kFaultsMax = 6;
+
+void draw_slowness(Scenario& scenario, Random& random) {
+  if (random.one_in(2)) scenario.reorder_ns = random.between(1 * kUs, 50 * kUs);
+  if (random.one_in(4)) scenario.write_delay_ns = random.below(20 * kUs);
+  scenario.control.delay_max_ns = random.between(10 * kUs, 300 * kUs);
+  if (random.one_in(4)) scenario.control.pause_ns = random.below(50 * kMs);
+  for (HostPlan& host : scenario.hosts) {
+    if (random.one_in(4)) host.slowness = random.between(2, 40);
+  }
+}
+
+void draw_aborts(Scenario& scenario, Random& random) {
+  for (ContextPlan& context : scenario.contexts) {
+    if (random.one_in(10)) context.abort_at = random.below(scenario.messages() + 1);
+  }
+}
+
+FaultPlan draw_fault(const Scenario& scenario, Random& random) {
+  using Kind = FaultPlan::Kind;
+  constexpr Kind kKinds[] = {Kind::QueuePairError, Kind::QueuePairError, Kind::PortDown,       Kind::PortDown,
+                             Kind::HostPauses,     Kind::ControlReset,   Kind::ControlHalfOpen};
+  FaultPlan fault;
+  fault.kind = kKinds[random.below(std::size(kKinds))];
+  if (random.one_in(12)) fault.kind = random.one_in(2) ? Kind::HostLost : Kind::HostUnplugged;
+  fault.at = random.below(scenario.messages() + 1);
+  fault.host = random.below(scenario.hosts.size());
+  fault.other = (fault.host + random.between(1, scenario.hosts.size() - 1)) % scenario.hosts.size();
+  const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
+  if (!random.one_in(8)) fault.nic = nics[random.below(nics.size())];  // else all of them
+  fault.work_requests = random.between(1, 4);
+  fault.duration_ns = random.one_in(3) ? random.between(1 * kMs, 3 * kSecond) : random.between(10 * kUs, 20 * kMs);
+  return fault;
+}
+
+}  // namespace
+
+void draw_faults(Scenario& scenario, Random& random) {
+  const Level level = scenario.options.level;
+  if (level >= Level::Slow) draw_slowness(scenario, random);
+  if (level >= Level::Ends && random.one_in(2)) draw_aborts(scenario, random);
+  if (level < Level::Faults || random.one_in(4)) return;
+  const std::uint64_t count = random.between(1, kFaultsMax);
+  for (std::uint64_t i = 0; i < count; ++i) scenario.faults.push_back(draw_fault(scenario, random));
+  std::sort(scenario.faults.begin(), scenario.faults.end(), [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
+  // Some come together, some one into the other's aftermath.
+  for (std::size_t i = 1; i < scenario.faults.size(); ++i) {
+    if (random.one_in(2)) continue;
+    scenario.faults[i].at = scenario.faults[i - 1].at;
+    if (random.one_in(2)) scenario.faults[i].gap_ns = random.below(30 * kMs);
+  }
+}
+
+}  // namespace mesh::sim

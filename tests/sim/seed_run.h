@@ -1,0 +1,22 @@
+#pragma once
+// One seed from its scenario to its verdict.
+
+#include "tests/sim/scenario.h"
+#include "tests/sim/world.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mesh::sim {
+
+struct Verdict {
+  std::string violation;    // empty: all was right
+  std::string last_events;  // of a run that was not
+  std::uint64_t hash = 0, events = 0;
+  std::uint64_t hosts = 0, channels = 0, simulated_ns = 0;
+  Tally tally;
+};
+
+Verdict run_seed(std::uint64_t seed, const Options& options, bool verbose);
+
+}  // namespace mesh::sim

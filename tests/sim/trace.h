@@ -1,0 +1,58 @@
+#pragma once
+// What happened in one run: a hash over every event, the last of them for whoever must understand a failure, and the first thing
+// that was wrong. Two runs of one seed have the same hash on any machine, so nothing that is noted may be an address or a nonce.
+
+#include "src/base/log.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <string>
+
+namespace mesh::sim {
+
+inline constexpr std::size_t kEventsKept = 40;
+
+class Trace {
+ public:
+  Trace(const std::atomic<std::uint64_t>& clock_ns, bool verbose);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  // what: a literal. The values' meaning is the reader's to look up at the place that notes it.
+  void note(const char* what, std::initializer_list<std::uint64_t> values) noexcept;
+  // The run is wrong; only the first one counts.
+  void violate(const std::string& what);
+  bool violated() const noexcept { return !violation_.empty(); }
+  const std::string& violation() const noexcept { return violation_; }
+  std::uint64_t hash() const noexcept { return hash_; }
+  std::uint64_t events() const noexcept { return events_; }
+  std::uint64_t warnings() const noexcept { return warnings_; }
+  std::uint64_t cuts() const noexcept { return cuts_; }  // links that were fenced because a peer did not answer in time
+  std::string last_events() const;
+
+ private:
+  struct Event {
+    std::uint64_t at_ns = 0;
+    const char* what = "";
+    std::array<std::uint64_t, 5> values{};
+    std::size_t count = 0;
+    std::string line;  // of the engine's log, in the place of values
+  };
+  static void take_log_line(LogLevel level, const char* file, int line, const char* text);
+  void keep(Event event);
+  static std::string text_of(const Event& event);
+
+  const std::atomic<std::uint64_t>& clock_ns_;
+  const bool verbose_;
+  std::uint64_t hash_ = 0xcbf29ce484222325u;  // FNV-1a
+  std::uint64_t events_ = 0, warnings_ = 0, cuts_ = 0;
+  std::deque<Event> kept_;
+  std::string violation_;
+};
+
+}  // namespace mesh::sim

@@ -1,0 +1,99 @@
+// The schedule of faults, carried out.
+
+#include "tests/sim/world.h"
+
+#include <fmt/format.h>
+
+namespace mesh::sim {
+
+void World::arm_lateness() {
+  const auto arm = [this](soft::FaultKind kind, std::uint64_t delay_ns) {
+    if (delay_ns == 0) return;
+    for (Host& host : hosts_) {
+      soft::Fault fault;
+      fault.kind = kind;
+      fault.delay_ns = delay_ns;
+      fault.seed = scenario_.seed;
+      if (!host.soft->faults().arm(fault, clock_ns_.load(std::memory_order_relaxed)).ok())
+        trace_.violate("a delay cannot be armed");
+    }
+  };
+  arm(soft::FaultKind::Reorder, scenario_.reorder_ns);
+  arm(soft::FaultKind::WriteDelay, scenario_.write_delay_ns);
+}
+
+void World::apply_faults() {
+  if (next_fault_ == scenario_.faults.size()) return;
+  const FaultPlan& fault = scenario_.faults[next_fault_];
+  const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
+  if (tally_.received < fault.at || now_ns < fault_at_ns_ + fault.gap_ns) return;
+  const bool loses = fault.kind == FaultPlan::Kind::HostLost || fault.kind == FaultPlan::Kind::HostUnplugged;
+  if (loses && waiting_host_ == fault.host) return;  // a dead host's call does not return
+  ++next_fault_;
+  fault_at_ns_ = now_ns;
+  if (!hosts_[fault.host].alive) return;
+  ++tally_.faults;
+  apply(fault);
+}
+
+void World::apply(const FaultPlan& fault) {
+  using Kind = FaultPlan::Kind;
+  const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
+  trace_.note("fault", {static_cast<std::uint64_t>(fault.kind), fault.host, fault.other, fault.duration_ns});
+  moved_ = true;
+  switch (fault.kind) {
+    case Kind::QueuePairError: return fail_nics(fault, {.kind = soft::FaultKind::QpError, .work_requests = fault.work_requests});
+    case Kind::PortDown: return fail_nics(fault, {.kind = soft::FaultKind::PortDown, .duration_ns = fault.duration_ns});
+    case Kind::HostLost:
+    case Kind::HostUnplugged: return lose_host(fault);
+    case Kind::HostPauses: hosts_[fault.host].paused_until_ns = now_ns + fault.duration_ns; return;
+    case Kind::ControlReset:
+      excuse_hosts(fault.host, fault.other, kPathFailed);
+      control_.reset(fault.host, fault.other);
+      return;
+    case Kind::ControlHalfOpen:
+      excuse_hosts(fault.host, fault.other, kPathFailed);
+      control_.half_open(fault.host, fault.other);
+      return;
+  }
+}
+
+void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
+  soft::Fault armed = what;
+  armed.nic = fault.nic;
+  if (!hosts_[fault.host].soft->faults().arm(armed, clock_ns_.load(std::memory_order_relaxed)).ok()) {
+    trace_.violate("a fault cannot be armed");
+  }
+  for (std::size_t other = 0; other < hosts_.size(); ++other) excuse_hosts(fault.host, other, kPathFailed);
+}
+
+void World::lose_host(const FaultPlan& fault) {
+  Host& lost = hosts_[fault.host];
+  lost.alive = false;
+  control_.lose_host(fault.host,
+                     fault.kind == FaultPlan::Kind::HostLost ? ControlNetwork::End::Killed : ControlNetwork::End::Unplugged);
+  for (Host& host : hosts_) {
+    if (&host == &lost) continue;
+    soft::Fault gone;
+    gone.kind = soft::FaultKind::PeerLost;
+    gone.peer_host = scenario_.fabric.hosts[fault.host].name;
+    if (!host.soft->faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok()) trace_.violate("a fault cannot be armed");
+  }
+  for (std::size_t other = 0; other < hosts_.size(); ++other) excuse_hosts(fault.host, other, kPathFailed);
+  for (const auto& channel : channels_) {
+    if (contexts_[channel->plan().from].host == fault.host) channel->lose_side(channel->sender());
+    if (contexts_[channel->plan().to].host == fault.host) channel->lose_side(channel->receiver());
+  }
+  for (ContextState& context : contexts_) {
+    if (context.host == fault.host) context.context = nullptr;
+  }
+}
+
+void World::excuse_hosts(std::size_t host, std::size_t other, Excuses excuses) {
+  for (const auto& channel : channels_) {
+    const std::size_t from = contexts_[channel->plan().from].host, to = contexts_[channel->plan().to].host;
+    if ((from == host && to == other) || (from == other && to == host)) channel->excuse_both(excuses);
+  }
+}
+
+}  // namespace mesh::sim
