@@ -17,12 +17,21 @@ BringUp::~BringUp() {
 }
 
 void BringUp::run() noexcept {
-  for (std::uint32_t i = 0; i < order_.paths.size() && outcome_ == Errc::Ok; ++i) {
-    Path& path = order_.link->path(i);
-    const PeerEnd peer{
-        .rail = &order_.peer_rails[path.ends.peer_rail], .path = &order_.paths[i], .own_psn = order_.psn, .abandoned = &abandoned_};
-    outcome_ = connect_path(path, peer, order_.settings).code();
+  for (std::size_t i = 0; i < order_.paths.size(); ++i) {
+    Path& path = order_.link->path(order_.indices[i]);
+    const PeerEnd peer{.rail = &order_.peer_rails[path.ends.peer_rail],
+                       .path = &order_.paths[i],
+                       .own_psn = order_.psn,
+                       .abandoned = &abandoned_,
+                       .again = order_.reopens};
+    const Status status = connect_path(path, peer, order_.settings);
+    if (status.ok()) continue;
+    failed_.push_back(order_.indices[i]);
+    outcome_ = status.code();
+    if (abandoned_.load(std::memory_order_relaxed)) break;
   }
+  const bool any = failed_.size() < order_.paths.size() && !abandoned_.load(std::memory_order_relaxed);
+  if (any) outcome_ = Errc::Ok;
   over_.store(true, std::memory_order_release);
 }
 
@@ -43,15 +52,32 @@ void BringUp::start(ControlWaker& waker) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths) {
-  // The job's setting goes before the communicator's wish, as in NCCL's own transport.
+// The job's setting goes before the communicator's wish, as in NCCL's own transport.
+Settings EngineImpl::settings_of(const Context& context) const {
   Settings settings = settings_;
-  if (settings.traffic_class == 0 && link.context.options.traffic_class != kAuto) {
-    settings.traffic_class = link.context.options.traffic_class;
+  if (settings.traffic_class == 0 && context.options.traffic_class != kAuto) settings.traffic_class = context.options.traffic_class;
+  return settings;
+}
+
+// down: indices of paths that the peer could not bring up.
+void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down) {
+  BringUp::Order order{.link = link.link.get(),
+                       .peer_rails = link.peer_rails,
+                       .paths = {},
+                       .indices = {},
+                       .psn = link.psn,
+                       .settings = settings_of(link.context)};
+  for (std::uint32_t i = 0; i < paths.size(); ++i) {
+    if (std::find(down.begin(), down.end(), i) != down.end()) continue;
+    order.paths.push_back(paths[i]);
+    order.indices.push_back(i);
   }
   link.state = LinkState::Connecting;
-  link.bring_up = std::make_unique<BringUp>(BringUp::Order{
-      .link = link.link.get(), .peer_rails = link.peer_rails, .paths = paths, .psn = link.psn, .settings = settings});
+  begin_bring_up(link, std::move(order));
+}
+
+void EngineImpl::begin_bring_up(LinkControl& link, BringUp::Order order) {
+  link.bring_up = std::make_unique<BringUp>(std::move(order));
   if (options_.threading == Threading::Manual) link.bring_up->run();
 }
 
@@ -74,46 +100,74 @@ void EngineImpl::tend_bring_up(LinkControl& link) {
   if (link.state == LinkState::Down) {
     const ProgressLoop::Guard guard(link.context.loop);
     end_queue_pairs(*link.link);  // taken down meanwhile
+  } else if (done->reopens()) {
+    reopen_risen(link, *done);
   } else if (done->outcome() != Errc::Ok) {
     const ProgressLoop::Guard guard(link.context.loop);
     link.link->fail(done->outcome(), "");
   } else if (link.connector()) {
-    attach(link, done->paths());
+    attach(link, *done);
   } else {
-    ready(link, done->paths());
+    ready(link, *done);
   }
 }
 
-void EngineImpl::attach(LinkControl& link, const std::vector<WirePath>& paths) {
+// Those of our queue pairs that the connector tells the peer, with the words where it counts our announcements.
+WirePath EngineImpl::offer_path(LinkControl& link, std::uint32_t index, std::uint32_t psn) {
   const std::uint32_t words_per_path = 1 + link.link->policy().qps;
-  Attach attach;
-  for (std::uint32_t i = 0; i < paths.size(); ++i) {
-    auto* const words = reinterpret_cast<std::uint64_t*>(link.counters.memory) + i * words_per_path;
-    Path& path = link.link->path(i);
-    for (std::uint32_t qp = 0; qp < words_per_path; ++qp) path.queue_pairs[qp]->set_window_word(words + qp);
-    WirePath ours =
-        describe_path(path, link.psn, {.address = reinterpret_cast<std::uint64_t>(words), .rkey = link.counters.rkeys[i]});
-    ours.connector_rail = paths[i].connector_rail;
-    ours.connector_address = paths[i].connector_address;
-    ours.acceptor_rail = paths[i].acceptor_rail;
-    ours.acceptor_address = paths[i].acceptor_address;
-    attach.paths.push_back(std::move(ours));
+  auto* const words = reinterpret_cast<std::uint64_t*>(link.counters.memory) + std::size_t{index} * words_per_path;
+  Path& path = link.link->path(index);
+  for (std::uint32_t qp = 0; qp < words_per_path; ++qp) {
+    words[qp] = 0;  // nobody writes there: the path's former queue pairs are fenced
+    path.queue_pairs[qp]->set_window_word(words + qp);
   }
+  return describe_path(path, psn, {.address = reinterpret_cast<std::uint64_t>(words), .rkey = link.counters.rkeys[index]});
+}
+
+void EngineImpl::attach(LinkControl& link, const BringUp& done) {
+  Attach attach;
+  for (std::uint32_t i = 0; i < link.link->path_count(); ++i) attach.paths.push_back(offer_path(link, i, link.psn));
+  for (const std::uint32_t path : done.failed()) attach.down.push_back(static_cast<std::uint8_t>(path));
+  leave_out(link, attach.down);
   link.state = LinkState::AwaitReady;
   send(link, attach);
 }
 
-void EngineImpl::ready(LinkControl& link, const std::vector<WirePath>& paths) {
-  for (std::uint32_t i = 0; i < paths.size(); ++i) {
-    Path& path = link.link->path(i);
-    for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
-      path.queue_pairs[qp]->set_peer_window(
-          {.address = paths[i].counters_address + qp * sizeof(std::uint64_t), .rkey = paths[i].counters_rkey});
+void EngineImpl::set_peer_windows(Path& path, const WirePath& peer) {
+  for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
+    path.queue_pairs[qp]->set_peer_window(
+        {.address = peer.counters_address + qp * sizeof(std::uint64_t), .rkey = peer.counters_rkey});
+  }
+}
+
+void EngineImpl::ready(LinkControl& link, const BringUp& done) {
+  std::vector<std::uint8_t> down;
+  std::size_t next = 0;
+  for (std::uint32_t i = 0; i < link.link->path_count(); ++i) {
+    const bool tried = next < done.indices().size() && done.indices()[next] == i;
+    if (tried) set_peer_windows(link.link->path(i), done.paths()[next++]);
+    if (!tried || std::find(done.failed().begin(), done.failed().end(), i) != done.failed().end()) {
+      down.push_back(static_cast<std::uint8_t>(i));
     }
   }
+  leave_out(link, down);
   link.state = LinkState::Up;
   announce_link(link);
-  send(link, Ready{});
+  send(link, Ready{.down = down});
+}
+
+// Paths that one side could not bring up: the link does without them until they can be opened.
+void EngineImpl::leave_out(LinkControl& link, const std::vector<std::uint8_t>& down) {
+  const ProgressLoop::Guard guard(link.context.loop);
+  for (const std::uint8_t index : down) {
+    Path& path = link.link->path(index);
+    if (path.health.state != PathState::Up) continue;
+    link.link->leave_out(path, "it could not be brought up");
+    const std::uint64_t now_ns = clock_.now_ns();
+    link.repairs[index] = {.at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};
+    LOG_WARN("peer {}: path {} could not be brought up; {} of {} paths carry on", link.identity.peer_host, path.name,
+             link.link->usable_count(), link.link->path_count());
+  }
 }
 
 // Holding the token.

@@ -1,8 +1,9 @@
 #pragma once
-// Takes the queue pairs of one link to RTS, on a thread of its own where the engine has threads: the kernel resolves the peer's
-// address on the way and may wait a second for it, three times a path. Nobody else's frames, closes and memory wait for that.
-// Thread: control mutex. While running() nobody else touches the queue pairs; the loop does not know them before the link is up.
-// Bounds: kResolveTries seconds a path; after abandon() the try under way, which the destructor waits for.
+// Takes the queue pairs of one link, or of one path that is opened again, to RTS, on a thread of its own where the engine has
+// threads: the kernel resolves the peer's address on the way and may wait a second for it, three times a path. Nobody else's
+// frames, closes and memory wait for that. Thread: control mutex. While running() nobody else touches the queue pairs; the loop
+// does not know them before the link is up. Bounds: kResolveTries seconds a path; after abandon() the try under way, which the
+// destructor waits for.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -25,9 +26,11 @@ class BringUp {
   struct Order {
     PeerLink* link = nullptr;
     std::vector<WireRail> peer_rails;
-    std::vector<WirePath> paths;  // the peer's queue pairs
-    std::uint32_t psn = 0;        // ours
+    std::vector<WirePath> paths;         // the peer's queue pairs
+    std::vector<std::uint32_t> indices;  // which of the link's paths these are
+    std::uint32_t psn = 0;               // ours
     Settings settings;
+    bool reopens = false;  // one path of a link that is up
   };
   explicit BringUp(Order order) : order_(std::move(order)) {}
   ~BringUp();
@@ -40,12 +43,17 @@ class BringUp {
 
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
   bool running() const noexcept { return thread_.joinable() && !over(); }
-  Errc outcome() const noexcept { return outcome_; }  // when over; the reason of a failure has been logged
+  // When over; the reasons of failures have been logged. Ok if any path is up.
+  Errc outcome() const noexcept { return outcome_; }
+  const std::vector<std::uint32_t>& failed() const noexcept { return failed_; }  // indices of the link's paths
   const std::vector<WirePath>& paths() const noexcept { return order_.paths; }
+  const std::vector<std::uint32_t>& indices() const noexcept { return order_.indices; }
+  bool reopens() const noexcept { return order_.reopens; }
 
  private:
   const Order order_;
   Errc outcome_ = Errc::Ok;
+  std::vector<std::uint32_t> failed_;
   std::atomic<bool> abandoned_{false};
   std::atomic<bool> over_{false};  // released after outcome_ and all that was done to the queue pairs
   std::thread thread_;

@@ -121,6 +121,14 @@ EngineImpl::~EngineImpl() {
   pollers_.stop();
 }
 
+// Until something is due: a path to be opened again, a wait that is over.
+int EngineImpl::idle_wait_ms() const {
+  constexpr std::uint64_t kNsPerMs = 1'000'000;
+  const std::uint64_t now_ns = clock_.now_ns();
+  const std::uint64_t left_ns = tend_at_ns_ > now_ns ? tend_at_ns_ - now_ns : 0;
+  return static_cast<int>(std::min<std::uint64_t>(left_ns / kNsPerMs + 1, kIdleWaitMs));
+}
+
 void EngineImpl::control_thread() {
   pthread_setname_np(pthread_self(), "mesh-control");
   int wait_ms = kIdleWaitMs;
@@ -129,7 +137,7 @@ void EngineImpl::control_thread() {
     const Lock lock(mutex_);
     if (stopping_) return;
     poll_control_locked();
-    wait_ms = busy_ ? kBusyWaitMs : kIdleWaitMs;
+    wait_ms = busy_ ? kBusyWaitMs : idle_wait_ms();
   }
 }
 

@@ -13,6 +13,7 @@
 #include "src/base/clock.h"
 #include "src/verbs/discovery.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -44,6 +45,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
 
   // ---- engine_impl.cc
   bool poll_control_locked();
+  int idle_wait_ms() const;
   void control_thread();
   void wake_control() noexcept override { plane_->wake(); }
   bool wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done);
@@ -71,6 +73,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool on_welcome(LinkControl& link, const Welcome& body);
   bool on_attach(LinkControl& link, const Attach& body);
   bool on_ready(LinkControl& link, const Ready& body);
+  bool some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) const;
   bool on_refuse(LinkControl& link, const Refuse& body);
   bool on_open(LinkControl& link, const Open& body);
   void settle_old_life(LinkControl& link, std::uint32_t index);
@@ -87,12 +90,40 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   std::vector<WireRail> wire_rails() const;
 
   // ---- bring_up.cc
-  void bring_up(LinkControl& link, const std::vector<WirePath>& paths);
+  Settings settings_of(const Context& context) const;
+  void bring_up(LinkControl& link, const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
+  void begin_bring_up(LinkControl& link, BringUp::Order order);
   int bring_ups_running() const;
   void tend_bring_up(LinkControl& link);
-  void attach(LinkControl& link, const std::vector<WirePath>& paths);
-  void ready(LinkControl& link, const std::vector<WirePath>& paths);
+  static WirePath offer_path(LinkControl& link, std::uint32_t index, std::uint32_t psn);
+  static void set_peer_windows(Path& path, const WirePath& peer);
+  void attach(LinkControl& link, const BringUp& done);
+  void ready(LinkControl& link, const BringUp& done);
+  void leave_out(LinkControl& link, const std::vector<std::uint8_t>& down);
   static void end_queue_pairs(PeerLink& link);
+
+  // ---- recovery.cc
+  bool tend_paths(LinkControl& link);
+  bool tend_path(LinkControl& link, std::uint32_t index);
+  bool fence_path(LinkControl& link, std::uint32_t index);
+  bool say_fence(LinkControl& link, std::uint32_t index);
+  bool on_fence(LinkControl& link, const Fence& body);
+  void note_stall(LinkControl& link);
+
+  // ---- reopen.cc
+  bool reopen_path(LinkControl& link, std::uint32_t index);
+  bool begin_reopen(LinkControl& link, std::uint32_t index);
+  bool answer_reopen(LinkControl& link, std::uint32_t index);
+  bool probe_path(LinkControl& link, std::uint32_t index);
+  void reopen_risen(LinkControl& link, const BringUp& done);
+  void refuse_reopen(LinkControl& link, std::uint32_t index, const std::string& why);
+  void give_up_try(LinkControl& link, std::uint32_t index, const std::string& why);
+  bool make_again(LinkControl& link, std::uint32_t index, std::uint32_t epoch, std::string* why);
+  void admit_path(LinkControl& link, std::uint32_t index);
+  bool on_reopen(LinkControl& link, const Reopen& body);
+  bool on_reopened(LinkControl& link, const Reopened& body);
+  bool on_path_up(LinkControl& link, const PathUp& body);
+  void tend_at(std::uint64_t at_ns) noexcept { tend_at_ns_ = std::min(tend_at_ns_, at_ns); }
 
   // ---- take_back.cc
   Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) override;
@@ -130,7 +161,8 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   Pollers pollers_;
   std::thread thread_;
   bool stopping_ = false;
-  bool busy_ = false;  // something must be looked at again in a millisecond
+  bool busy_ = false;                      // something must be looked at again in a millisecond
+  std::uint64_t tend_at_ns_ = UINT64_MAX;  // not later than this links must be looked at again
   std::uint64_t revokes_ = 0;
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 namespace mesh::engine {
 
@@ -134,18 +135,20 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
     const bool connector = link.connector();
     const std::uint32_t peer_rail = connector ? path.acceptor_rail : path.connector_rail;
     const WireRail& peer = link.peer_rails[peer_rail];
-    const PathEnds ends{.own_address = connector ? path.connector_address : path.acceptor_address,
+    Lane& lane = *link.context.loop.lanes[connector ? path.connector_rail : path.acceptor_rail];
+    const std::uint32_t own_address = connector ? path.connector_address : path.acceptor_address;
+    const PathEnds ends{.own_address = own_address,
                         .peer_rail = peer_rail,
                         .peer_address = connector ? path.acceptor_address : path.connector_address,
                         .peer_speed_mbps = peer.speed_mbps};
-    Lane& lane = *link.context.loop.lanes[connector ? path.connector_rail : path.acceptor_rail];
     std::string name =
         fmt::format("{} {} -> {} {}", lane.name(), address_text(describe_rail(lane.rail()).addresses[ends.own_address]), peer.name,
                     address_text(peer.addresses[ends.peer_address]));
     lanes.push_back(&lane);
     if (!link.link->add_path(lane, ends, std::move(name)).ok()) return false;
   }
-  link.link->order_bulk();
+  link.link->order_paths();
+  link.repairs.resize(link.link->path_count());
   const std::size_t bytes = link.connector() ? policy.slots * credit_bytes(link.link->path_count()) : policy.slots * sizeof(Record);
   link.link->memory().configure(bytes, std::move(lanes));
   return true;
@@ -174,6 +177,10 @@ bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std
     case MessageType::Revoked: return handle(&EngineImpl::on_revoked, up);
     case MessageType::Close: return handle(&EngineImpl::on_close, up);
     case MessageType::Bye: return handle(&EngineImpl::on_bye, up);
+    case MessageType::Fence: return handle(&EngineImpl::on_fence, up);
+    case MessageType::Reopen: return handle(&EngineImpl::on_reopen, up && !link.connector());
+    case MessageType::Reopened: return handle(&EngineImpl::on_reopened, up && link.connector());
+    case MessageType::PathUp: return handle(&EngineImpl::on_path_up, up && !link.connector());
   }
   return false;
 }
@@ -200,8 +207,17 @@ bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
   const Result<LinkPlace> counters = link.link->memory().counters(counters_bytes);
   if (!counters.ok()) return false;
   link.counters = *counters;
-  bring_up(link, body.paths);
+  bring_up(link, body.paths, {});
   return true;
+}
+
+bool EngineImpl::some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) const {
+  const std::uint32_t paths = link.link->path_count();
+  const bool known = std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
+  if (known && std::set<std::uint8_t>(down.begin(), down.end()).size() < paths) return true;
+  LOG_WARN("peer {}: says that {} of {} paths cannot be brought up; connection dropped", link.identity.peer_host, down.size(),
+           paths);
+  return false;
 }
 
 bool EngineImpl::on_attach(LinkControl& link, const Attach& body) {
@@ -210,11 +226,14 @@ bool EngineImpl::on_attach(LinkControl& link, const Attach& body) {
              link.link->path_count());
     return false;
   }
-  bring_up(link, body.paths);
+  if (!some_path_is_left(link, body.down)) return false;
+  bring_up(link, body.paths, body.down);
   return true;
 }
 
-bool EngineImpl::on_ready(LinkControl& link, const Ready&) {
+bool EngineImpl::on_ready(LinkControl& link, const Ready& body) {
+  if (!some_path_is_left(link, body.down)) return false;
+  leave_out(link, body.down);
   link.state = LinkState::Up;
   announce_link(link);
   const std::vector<PendingConnect*> waiting = link.waiting;

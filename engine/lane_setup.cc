@@ -75,9 +75,8 @@ verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, st
 void Lane::on_poll_failed() noexcept {
   for (QueuePair* const queue_pair : by_place_) {
     if (queue_pair == nullptr) continue;
-    PeerLink& link = queue_pair->link();
-    link.fail(Errc::Transport, fmt::format("peer {}: {} cannot be polled any more; the device was reset or removed",
-                                           link.identity().peer_host, name()));
+    queue_pair->link().quarantine(queue_pair->path(),
+                                  fmt::format("{} cannot be polled any more; the device was reset or removed", name()));
   }
 }
 

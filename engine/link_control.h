@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,26 @@ enum class LinkState : std::uint8_t {
   Down,     // queue pairs stopped; waits for NCCL to close what is left
 };
 
+inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;  // before a path is opened again for the first time
+
+// What is being done about a path that is not up; begun anew whenever it leaves Up.
+struct PathRepair {
+  enum class Step : std::uint8_t { Waiting, Asked, Rising, Answered, Probing };
+  // The fence.
+  bool stopped = false;  // our queue pairs are
+  std::uint64_t drain_until_ns = 0;
+  bool said = false;  // FENCE is on its way
+  bool peer_said = false;
+  std::vector<std::uint64_t> peer_taken{};
+  // Opening it again.
+  Step step = Step::Waiting;
+  std::uint64_t at_ns = 0;       // of the next try, or when the peer's answer is late
+  std::uint64_t backoff_ns = 0;  // before the next try; grows, and stays when a path fails again soon
+  std::uint32_t psn = 0;
+  std::optional<Reopen> asked{};  // acceptor: what the connector wants
+  std::uint64_t lost_at_ns = 0;   // when it left Up
+};
+
 struct LinkControl {
   explicit LinkControl(Context& context_of) : context(context_of) {}
 
@@ -55,8 +76,12 @@ struct LinkControl {
   LinkState state = LinkState::Dialing;
   ConnectionId connection = 0;
   std::unique_ptr<PeerLink> link;
-  std::unique_ptr<BringUp> bring_up;  // of the link; a link that is taken down meanwhile ends when this does
-  LinkPlace counters;                 // connector: the window words
+  std::vector<PathRepair> repairs;     // by path
+  bool rewriting = false;              // acceptor: credits are to be written again after a fence
+  std::uint64_t stalled_since_ns = 0;  // no path is up since then; 0: one is
+  std::unique_ptr<BringUp>
+      bring_up;        // of the link, or of one of its paths; a link that is taken down meanwhile ends when this does
+  LinkPlace counters;  // connector: the window words
   std::vector<WireRail> peer_rails;
   std::uint32_t rail_wanted = 0;  // the device NCCL asked for first
   std::uint32_t psn = 0;

@@ -39,7 +39,7 @@ ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& s
     address.is_global = 1;
     const std::array<std::uint8_t, 16>& gid = peer.addresses[path.ends.peer_address].gid;
     std::memcpy(address.grh.dgid.raw, gid.data(), gid.size());
-    address.grh.sgid_index = static_cast<std::uint8_t>(rail.gids[path.ends.own_address].index);
+    address.grh.sgid_index = static_cast<std::uint8_t>(path.own_gid_index);
     address.grh.hop_limit = kHopLimit;
     address.grh.traffic_class = static_cast<std::uint8_t>(settings.traffic_class);
   }
@@ -65,7 +65,13 @@ Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr, Tries& trie
   }
   if (error == 0) return {};
   if (is_abandoned(tries.peer)) return Errc::PeerClosed;
-  LOG_WARN("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)", path.name, std::strerror(error));
+  const std::string text = fmt::format("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)", path.name,
+                                       std::strerror(error));
+  if (tries.peer.again) {
+    LOG_INFO("{}", text);
+  } else {
+    LOG_WARN("{}", text);
+  }
   return Errc::Transport;
 }
 

@@ -28,6 +28,7 @@ struct PeerEnd {
   const WirePath* path = nullptr;  // the peer's queue pairs
   std::uint32_t own_psn = 0;
   const std::atomic<bool>* abandoned = nullptr;  // set from another thread: ends before the next try
+  bool again = false;                            // not the first time: a failure is no news
 };
 
 // RESET to RTS for every queue pair of the path; the receive queues are filled before anything can arrive.

@@ -159,6 +159,11 @@ void paths_fields(Io& io, Paths& paths) {
   io.list(paths, {1, kPathsMax}, [&io](auto& path) { path_fields(io, path); });
 }
 
+template <typename Io, typename Down>
+void down_fields(Io& io, Down& down) {
+  io.list(down, {0, kPathsMax}, [&io](auto& path) { io.u8(path, {0, kPathsMax - 1}); });
+}
+
 template <typename Io>
 void fields(Io& io, typename Io::template Of<Hello>& body) {
   io.id(body.connector_context);
@@ -180,10 +185,13 @@ void fields(Io& io, typename Io::template Of<Welcome>& body) {
 template <typename Io>
 void fields(Io& io, typename Io::template Of<Attach>& body) {
   paths_fields(io, body.paths);
+  down_fields(io, body.down);
 }
 
 template <typename Io>
-void fields(Io&, typename Io::template Of<Ready>&) {}
+void fields(Io& io, typename Io::template Of<Ready>& body) {
+  down_fields(io, body.down);
+}
 
 template <typename Io>
 void fields(Io& io, typename Io::template Of<Refuse>& body) {
@@ -235,6 +243,39 @@ void fields(Io& io, typename Io::template Of<Close>& body) {
 
 template <typename Io>
 void fields(Io&, typename Io::template Of<Bye>&) {}
+
+template <typename Io, typename Body>
+void path_epoch_fields(Io& io, Body& body) {
+  io.u8(body.path, {0, kPathsMax - 1});
+  io.u32(body.epoch);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Fence>& body) {
+  path_epoch_fields(io, body);
+  io.text(body.cause, kTextBytesMax);
+  io.list(body.taken, {0, 1 + kQpsMax}, [&io](auto& count) { io.u64(count); });
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Reopen>& body) {
+  path_epoch_fields(io, body);
+  path_fields(io, body.ends);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Reopened>& body) {
+  path_epoch_fields(io, body);
+  io.errc(body.result);
+  io.text(body.text, kTextBytesMax);
+  io.list(body.ends, {0, 1}, [&io](auto& path) { path_fields(io, path); });
+  io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<PathUp>& body) {
+  path_epoch_fields(io, body);
+}
 
 void write_header(const FrameHeader& header, std::span<std::byte> out) {
   constexpr std::uint64_t kReserved = 0;
@@ -290,7 +331,7 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std:
   reader.get_bytes(std::as_writable_bytes(std::span(header.link)));
   const std::uint64_t reserved = reader.get_u64();
   if (!reader.ok() || reserved != 0 || header.body_bytes > kBodyBytesMax) return Errc::Protocol;
-  if (type < static_cast<std::uint16_t>(MessageType::Hello) || type > static_cast<std::uint16_t>(MessageType::Bye))
+  if (type < static_cast<std::uint16_t>(MessageType::Hello) || type > static_cast<std::uint16_t>(MessageType::PathUp))
     return Errc::Protocol;
   header.type = static_cast<MessageType>(type);
   return header;
@@ -307,6 +348,10 @@ Bytes encode(FrameHeader header, const Revoke& body) { return encode_frame(heade
 Bytes encode(FrameHeader header, const Revoked& body) { return encode_frame(header, MessageType::Revoked, body); }
 Bytes encode(FrameHeader header, const Close& body) { return encode_frame(header, MessageType::Close, body); }
 Bytes encode(FrameHeader header, const Bye& body) { return encode_frame(header, MessageType::Bye, body); }
+Bytes encode(FrameHeader header, const Fence& body) { return encode_frame(header, MessageType::Fence, body); }
+Bytes encode(FrameHeader header, const Reopen& body) { return encode_frame(header, MessageType::Reopen, body); }
+Bytes encode(FrameHeader header, const Reopened& body) { return encode_frame(header, MessageType::Reopened, body); }
+Bytes encode(FrameHeader header, const PathUp& body) { return encode_frame(header, MessageType::PathUp, body); }
 
 Status decode(const std::byte* body, std::size_t size, Hello* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Welcome* out) { return decode_body(body, size, out); }
@@ -319,5 +364,9 @@ Status decode(const std::byte* body, std::size_t size, Revoke* out) { return dec
 Status decode(const std::byte* body, std::size_t size, Revoked* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Close* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Bye* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Fence* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Reopen* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Reopened* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, PathUp* out) { return decode_body(body, size, out); }
 
 }  // namespace mesh::engine

@@ -17,7 +17,7 @@ namespace mesh::engine {
 using Id128 = std::array<std::uint8_t, 16>;  // random, from getrandom
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 inline constexpr std::uint32_t kBodyBytesMax = 16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
 inline constexpr std::size_t kFrameHeaderBytes =
     48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, reserved 8
@@ -37,6 +37,10 @@ enum class MessageType : std::uint16_t {
   Revoked,    // the answer, after the last use has completed
   Close,      // either: my side of this channel is closed
   Bye,        // the link has no channels left; no more after this
+  Fence,      // either: my queue pairs of this path are stopped, and this is what they took
+  Reopen,     // connector: new queue pairs for a path that is down
+  Reopened,   // acceptor: its own, which are ready; or why not
+  PathUp,     // connector: the path carries data again
 };
 
 struct FrameHeader {
@@ -91,8 +95,11 @@ struct Welcome {
 };
 struct Attach {
   std::vector<WirePath> paths;
+  std::vector<std::uint8_t> down{};  // indices of paths that the connector could not bring up
 };
-struct Ready {};
+struct Ready {
+  std::vector<std::uint8_t> down{};  // of paths that one of both could not bring up; never all
+};
 struct Refuse {
   Errc reason = Errc::Protocol;
   std::string text;
@@ -123,6 +130,28 @@ struct Close {
   std::uint64_t messages = 0;  // sender: announced in all; receiver: credits given in all
 };
 struct Bye {};
+struct Fence {
+  std::uint8_t path = 0;             // index in the link
+  std::uint32_t epoch = 0;           // of the path
+  std::string cause;                 // for the other side's log line
+  std::vector<std::uint64_t> taken;  // announcements, by queue pair; the connector takes none
+};
+struct Reopen {
+  std::uint8_t path = 0;
+  std::uint32_t epoch = 0;  // the new one
+  WirePath ends;            // the connector's queue pairs; rails and addresses as before
+};
+struct Reopened {
+  std::uint8_t path = 0;
+  std::uint32_t epoch = 0;
+  Errc result = Errc::Ok;
+  std::string text;            // why not, for the connector's log line
+  std::vector<WirePath> ends;  // the acceptor's queue pairs; none where the result is not Ok
+};
+struct PathUp {
+  std::uint8_t path = 0;
+  std::uint32_t epoch = 0;
+};
 
 using Bytes = std::vector<std::byte>;
 
@@ -138,6 +167,10 @@ Bytes encode(FrameHeader header, const Revoke& body);
 Bytes encode(FrameHeader header, const Revoked& body);
 Bytes encode(FrameHeader header, const Close& body);
 Bytes encode(FrameHeader header, const Bye& body);
+Bytes encode(FrameHeader header, const Fence& body);
+Bytes encode(FrameHeader header, const Reopen& body);
+Bytes encode(FrameHeader header, const Reopened& body);
+Bytes encode(FrameHeader header, const PathUp& body);
 
 // Protocol: bad magic, another version (kept in *peer_version), unknown type or body over kBodyBytesMax.
 Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std::uint16_t* peer_version);
@@ -154,5 +187,9 @@ Status decode(const std::byte* body, std::size_t size, Revoke* out);
 Status decode(const std::byte* body, std::size_t size, Revoked* out);
 Status decode(const std::byte* body, std::size_t size, Close* out);
 Status decode(const std::byte* body, std::size_t size, Bye* out);
+Status decode(const std::byte* body, std::size_t size, Fence* out);
+Status decode(const std::byte* body, std::size_t size, Reopen* out);
+Status decode(const std::byte* body, std::size_t size, Reopened* out);
+Status decode(const std::byte* body, std::size_t size, PathUp* out);
 
 }  // namespace mesh::engine

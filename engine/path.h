@@ -36,7 +36,6 @@ struct PathHealth {
 // Which of our rail's addresses speaks to which of which rail of the peer, as indices into both sides' lists.
 struct PathEnds {
   std::uint32_t own_address = 0;
-  int own_gid_index = 0;  // of that address now; the kernel may give it another when it comes back
   std::uint32_t peer_rail = 0;
   std::uint32_t peer_address = 0;
   std::uint32_t peer_speed_mbps = 0;  // 0: not known
@@ -47,6 +46,7 @@ struct Path {
   std::uint32_t index = 0;  // in the link
   std::uint32_t rail = 0;   // the lane's index
   PathEnds ends;
+  int own_gid_index = 0;                 // of our address now; the kernel may give it another when it comes back
   std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
   // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its channel posts or ends.

@@ -11,8 +11,13 @@ constexpr std::uint64_t kStretchBytes = std::uint64_t{2} << 20;
 constexpr std::uint32_t kLeast = 256;  // of the port's word: slower ones are still looked at, and noticed when they recover
 }  // namespace
 
-void PathSpeeds::configure(std::span<const std::uint32_t> port_mbps) {
-  for (std::size_t i = 0; i < port_mbps.size(); ++i) known_[i] = {.port_mbps = port_mbps[i], .mbps = port_mbps[i]};
+void PathSpeeds::configure(std::span<const std::uint32_t> port_mbps, std::span<const PathProgress> so_far) {
+  *this = {};
+  for (std::size_t i = 0; i < port_mbps.size(); ++i) {
+    const std::uint64_t done = so_far.empty() ? 0 : so_far[i].done_bytes;
+    known_[i] = {.port_mbps = port_mbps[i], .mbps = port_mbps[i], .done_before = done};
+    done_before_ += done;
+  }
 }
 
 void PathSpeeds::observe(std::span<const PathProgress> paths) noexcept {

@@ -19,7 +19,8 @@ struct PathProgress {
 
 class PathSpeeds {
  public:
-  void configure(std::span<const std::uint32_t> port_mbps);  // all above 0
+  // Which paths there are from now on: their ports' words, all above 0, and what they have carried so far (empty: nothing).
+  void configure(std::span<const std::uint32_t> port_mbps, std::span<const PathProgress> so_far = {});
 
   // Before each large message, one entry per path.
   void observe(std::span<const PathProgress> paths) noexcept;

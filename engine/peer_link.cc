@@ -47,21 +47,44 @@ bool PeerLink::every_channel_ended() const noexcept {
   });
 }
 
+namespace {
+// Every path would end like this: the mistake is not the wire's.
+bool is_mistake(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_REM_ACCESS_ERR: return true;
+    default: return false;
+  }
+}
+}  // namespace
+
 void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
-  if (failure() != Errc::Ok) return;  // the rest of a flush
+  if ((completion.wr_id & kReceiveBit) != 0) queue_pair.on_receive_flushed();
+  if (failure() != Errc::Ok) return;
+  Path& path = queue_pair.path();
+  path.health.probe_failed = true;
+  if (path.health.state != PathState::Up) return;  // the rest of a flush
   if (every_channel_ended()) {
     fail(Errc::PeerClosed, "");
     return;
   }
-  fail(Errc::Transport, fmt::format("peer {}, {}: {} (status {}, vendor {:#x}) on queue pair {}; {}", identity_.peer_host,
-                                    queue_pair.path().name, status_name(completion.status), static_cast<int>(completion.status),
-                                    completion.vendor_err, queue_pair.index(), advice(completion.status)));
+  const std::string cause =
+      fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}", status_name(completion.status),
+                  static_cast<int>(completion.status), completion.vendor_err, queue_pair.index(), advice(completion.status));
+  if (is_mistake(completion.status)) {
+    fail(Errc::Transport, fmt::format("peer {}, {}: {}", identity_.peer_host, path.name, cause));
+  } else {
+    quarantine(path, cause);
+  }
 }
 
 void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
   if (failure() != Errc::Ok) return;
-  fail(Errc::Transport, fmt::format("peer {}, {}: posting on queue pair {} was refused: {}", identity_.peer_host,
-                                    queue_pair.path().name, queue_pair.index(), std::strerror(std::abs(error))));
+  queue_pair.path().health.probe_failed = true;
+  quarantine(queue_pair.path(),
+             fmt::format("posting on queue pair {} was refused: {}", queue_pair.index(), std::strerror(std::abs(error))));
 }
 
 void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept {
@@ -109,18 +132,18 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   path->index = path_count();
   path->rail = lane.index();
   path->ends = ends;
+  if (ends.own_address < lane.rail().gids.size()) path->own_gid_index = lane.rail().gids[ends.own_address].index;
   path->name = std::move(name);
   const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
   path->speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
   path->inflight_bytes_max = inflight_bytes_max(policy_, own);
   paths_.push_back(std::move(path));
   Path& added = *paths_.back();
+  all_.push_back(&added);
   for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
     added.queue_pairs.push_back(std::make_unique<QueuePair>(policy_, QueuePairPlace{.link = this, .path = &added, .index = i}));
-    if (const Status status = lane.create(*added.queue_pairs.back(), {.policy = &policy_, .loop = &loop_}); !status.ok()) {
-      return status;
-    }
   }
+  if (const Status status = make_path(added); !status.ok()) return status;
   const ProgressLoop::Guard guard(loop_);
   std::size_t all = 0;
   for (const auto& each : loop_.lanes) all += each->queue_pair_count();
@@ -129,16 +152,17 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
 }
 
 StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
+  const std::uint32_t count = usable_count();
   std::array<PathProgress, kPathsMax> progress;
-  for (std::uint32_t i = 0; i < path_count(); ++i) {
-    progress[i] = {.done_bytes = paths_[i]->bulk_done, .in_flight_bytes = paths_[i]->inflight_bytes()};
+  for (std::uint32_t i = 0; i < count; ++i) {
+    progress[i] = {.done_bytes = usable_[i]->bulk_done, .in_flight_bytes = usable_[i]->inflight_bytes()};
   }
-  speeds_.observe({progress.data(), path_count()});
+  speeds_.observe({progress.data(), count});
   std::array<PathLoad, kPathsMax> loads;
-  for (std::uint32_t i = 0; i < path_count(); ++i) {
-    loads[i] = {.bytes = paths_[i]->inflight_bytes(), .speed_mbps = speeds_.mbps(i), .next_qp = paths_[i]->next_qp};
+  for (std::uint32_t i = 0; i < count; ++i) {
+    loads[i] = {.bytes = usable_[i]->inflight_bytes(), .speed_mbps = speeds_.mbps(i), .next_qp = usable_[i]->next_qp};
   }
-  const std::span<const PathLoad> paths(loads.data(), path_count());
+  const std::span<const PathLoad> paths(loads.data(), count);
   StripePlan plan{.route = Route::Bulk, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes, .table = &table};
   if (bytes > policy_.stripe_bytes) {
     plan = spread_stripes(bytes, policy_, paths, table);
@@ -146,23 +170,32 @@ StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
     const std::uint32_t path = earliest_path(bytes, paths, path_cursor_++);
     table.offset[0] = 0;
     table.bytes[0] = bytes;
-    table.position[0] = loads[path].next_qp % policy_.qps * path_count() + path;
+    table.position[0] = loads[path].next_qp % policy_.qps * count + path;
   }
-  for (std::uint32_t i = 0; i < plan.count; ++i) ++paths_[table.position[i] % path_count()]->next_qp;
+  for (std::uint32_t i = 0; i < plan.count; ++i) ++usable_[table.position[i] % count]->next_qp;
   return plan;
 }
 
-void PeerLink::order_bulk() {
+void PeerLink::order_paths() {
+  usable_.clear();
+  for (Path* const path : all_) {
+    if (path->health.state == PathState::Up) usable_.push_back(path);
+  }
   // A port that does not say how fast it is counts as much as the fastest that does.
   std::uint32_t fastest = 1;
-  for (const auto& path : paths_) fastest = std::max(fastest, path->speed_mbps);
+  for (const Path* const path : usable_) fastest = std::max(fastest, path->speed_mbps);
   std::vector<std::uint32_t> port_mbps;
-  for (const auto& path : paths_) port_mbps.push_back(path->speed_mbps == 0 ? fastest : path->speed_mbps);
-  speeds_.configure(port_mbps);
+  std::vector<PathProgress> so_far;
+  for (const Path* const path : usable_) {
+    port_mbps.push_back(path->speed_mbps == 0 ? fastest : path->speed_mbps);
+    so_far.push_back({.done_bytes = path->bulk_done});
+  }
+  speeds_.configure(port_mbps, so_far);
   bulk_order_.clear();
   for (std::uint32_t i = 1; i <= policy_.qps; ++i) {
-    for (const auto& path : paths_) bulk_order_.push_back(path->queue_pairs[i].get());
+    for (const Path* const path : usable_) bulk_order_.push_back(path->queue_pairs[i].get());
   }
+  bulk_cursor_ = 0;
 }
 
 void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> channel) {
@@ -214,22 +247,17 @@ std::vector<std::uint32_t> PeerLink::rails() const {
   return rails;
 }
 
-void PeerLink::stop_queue_pairs() noexcept {
-  if (stopped_) return;
-  stopped_ = true;
-  for (const auto& path : paths_) {
-    for (const auto& queue_pair : path->queue_pairs) {
-      if (queue_pair->verbs() == nullptr || !queue_pair->started()) continue;
-      ibv_qp_attr attr{};
-      attr.qp_state = IBV_QPS_ERR;
-      const int error = path->lane->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
-      if (error != 0) LOG_WARN("{}: cannot stop a queue pair: {}", path->name, std::strerror(error));
-    }
+void PeerLink::stop_queue_pairs(const Path* but) noexcept {
+  for (Path* const path : all_) {
+    if (path != but) stop_path(*path);
   }
 }
 
 void PeerLink::destroy_queue_pairs() noexcept {
-  for (const auto& path : paths_) loop_.counters.bytes_sent.add(path->counters().bytes_sent);
+  for (const auto& path : paths_) {
+    loop_.counters.bytes_sent.add(path->counters().bytes_sent);
+    path->past.bytes_sent = 0;
+  }
   for (const auto& path : paths_) {
     for (const auto& queue_pair : path->queue_pairs) {
       loop_.forget(*queue_pair);

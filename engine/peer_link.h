@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,15 @@ class PeerLink {
   ProgressLoop& loop() const noexcept { return loop_; }
   Path& path(std::uint32_t i) noexcept { return *paths_[i]; }
   std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
-  // Channels spread over the paths; one channel's small messages and credits stay on one queue pair.
-  QueuePair& express(std::uint32_t channel) noexcept { return *paths_[channel % path_count()]->queue_pairs[0]; }
+  // Of all paths, those that are up. Without any, nothing is posted and requests wait.
+  std::uint32_t usable_count() const noexcept { return static_cast<std::uint32_t>(usable_.size()); }
+  bool stalled() const noexcept { return usable_.empty(); }
+  // Channels spread over the usable paths; one channel's small messages and credits stay on one queue pair. Without a usable
+  // path it is one that has no room.
+  QueuePair& express(std::uint32_t channel) noexcept {
+    const auto& paths = stalled() ? all_ : usable_;
+    return *paths[channel % paths.size()]->queue_pairs[0];
+  }
   // Paths first, then the queue pairs of a path.
   QueuePair& bulk(std::uint32_t position) noexcept {
     const std::uint32_t count = bulk_count();
@@ -85,9 +93,23 @@ class PeerLink {
   void fail(Errc why, const std::string& text) noexcept;
   Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
 
+  bool every_path_is_up() const noexcept { return paths_away_.load(std::memory_order_acquire) == 0; }  // any thread
+
+  // ---- Lost paths (path_recovery.cc; holding the token).
+  void quarantine(Path& path, const std::string& cause) noexcept;  // from Up: at once nothing more is posted to it
+  void stop_path(Path& path) noexcept;                             // its queue pairs to ERR; synchronous
+  // From Quarantined, when both sides have stopped; taken: by queue pair, announcements that the peer took. What was lost goes
+  // over other paths as soon as there are any. False: the counts cannot be true.
+  bool settle(Path& path, std::span<const std::uint64_t> taken);
+  bool rewrite_credits() noexcept;              // after settle(); false: queues were full, ask again
+  void destroy_path(Path& path) noexcept;       // its queue pairs; then Down
+  Status make_path(Path& path);                 // new ones for it, in RESET (control mutex, not the token)
+  void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
+  void admit(Path& path);                       // from Down to Up
+
   // ---- Set-up (control mutex and token).
   Status add_path(Lane& lane, const PathEnds& ends, std::string name);  // queue pairs in RESET
-  void order_bulk();                                                    // after the last path
+  void order_paths();                                                   // after the last path, and when one comes or goes
   SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits);
   RecvChannel* add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records);
   Channel* channel(std::uint32_t index) const noexcept { return index < channels_.size() ? channels_[index].get() : nullptr; }
@@ -97,15 +119,15 @@ class PeerLink {
   std::vector<std::uint32_t> rails() const;  // lane indices of the paths, each once
 
   // ---- The end (control mutex and token): no queue pair can touch memory afterwards.
-  void stop_queue_pairs() noexcept;  // to ERR; synchronous
+  void stop_queue_pairs(const Path* but = nullptr) noexcept;  // to ERR; synchronous
   void destroy_queue_pairs() noexcept;
-  bool stopped() const noexcept { return stopped_; }
 
   ChannelOwner& owner() const noexcept { return owner_; }
   const LinkIdentity& identity() const noexcept { return identity_; }
   LinkMemory& memory() noexcept { return memory_; }
 
  private:
+  void reroute();
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
 
   ProgressLoop& loop_;
@@ -113,6 +135,7 @@ class PeerLink {
   LinkIdentity identity_;
   const TransferPolicy policy_;
   std::vector<std::unique_ptr<Path>> paths_;
+  std::vector<Path*> all_, usable_;
   std::vector<QueuePair*> bulk_order_;
   std::uint32_t bulk_cursor_ = 0;
   std::uint32_t path_cursor_ = 0;
@@ -122,8 +145,8 @@ class PeerLink {
   std::vector<RecvChannel*> receivers_;             // by index, null where there is none
   std::uint32_t receiver_bound_ = 0;                // their number, at hand
   std::uint32_t channel_count_ = 0;
-  std::atomic<Errc> failure_{Errc::Ok};  // released in fail()
-  bool stopped_ = false;
+  std::atomic<Errc> failure_{Errc::Ok};       // released in fail()
+  std::atomic<std::uint32_t> paths_away_{0};  // neither up nor given up; released with what happened to them
 };
 
 }  // namespace mesh::engine

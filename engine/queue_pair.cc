@@ -23,8 +23,10 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       ring_mask_(policy.sq_depth - 1),
       counted_(place.index == 0 ? 0 : UINT32_MAX),
       room_end_(policy.sq_depth),
+      room_(policy.sq_depth),
       window_end_(policy.rq_depth),
       ring_(policy.sq_depth),
+      spans_(policy.sq_depth),
       receives_(policy.rq_depth / kWindowShares) {}
 
 void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t inline_bytes) {

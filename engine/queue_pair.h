@@ -37,6 +37,18 @@ struct QueuePairPlace {
 // What the completion of a work request ends.
 enum class StripeEnd : std::uint32_t { None, Stripe, Message };
 
+// Where in its message a stripe lies.
+struct StripeSpan {
+  std::uint64_t offset = 0, bytes = 0;
+};
+
+// Posted to a queue pair whose path was lost, and not taken by the receiver: another one must carry it.
+struct LostStripe {
+  Request* request = nullptr;
+  StripeSpan span;
+  StripeEnd end = StripeEnd::None;  // never None
+};
+
 class QueuePair {
  public:
   QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
@@ -51,6 +63,7 @@ class QueuePair {
     Request* request = nullptr;
     std::uint32_t imm = 0;
     StripeEnd end = StripeEnd::None;  // unless None: announced with imm
+    StripeSpan stripe{};              // where end is Stripe: all of it, however many work requests carry it
   };
   inline void stage_data(const Data& data) noexcept;  // the caller counts it in its channel's outstanding
   // A small write whose bytes (at most WrChain::kRowBytesMax) the caller fills in at the address returned, before ring().
@@ -72,6 +85,18 @@ class QueuePair {
   }
   bool return_window() noexcept;  // reposts and tells the peer; false: wants to be asked again
 
+  // ---- A lost path (queue_pair_recovery.cc; holding the token).
+  void quarantine() noexcept;  // nothing more is staged or posted
+  void on_receive_flushed() noexcept { ++flushed_; }
+  bool drained() const noexcept { return consumed_ + flushed_ == reposted_; }  // stopped, and every receive was polled
+  std::uint64_t announcements_taken() const noexcept { return consumed_; }
+  // The receiver has taken so many announcements: what they covered is completed, the rest of the stripes is lost. Nothing is
+  // outstanding afterwards. False: the count cannot be true, nothing was done.
+  bool settle(std::uint64_t taken, std::vector<LostStripe>* lost);
+  void renew() noexcept;       // as new, for another verbs queue pair; still quarantined
+  bool post_probe() noexcept;  // a write of no bytes: shows whether anything gets through; false: refused
+  void open() noexcept;        // no longer quarantined
+
   // ---- Set-up and end.
   Status fill_receive_queue() noexcept;  // in state INIT or later
   void adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t inline_bytes);
@@ -87,6 +112,9 @@ class QueuePair {
   }
 
   std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
+  std::uint64_t posted() const noexcept { return posted_; }
+  std::uint64_t retired() const noexcept { return retired_; }
+  void signal_next_doorbell() noexcept { chain_has_data_ = true; }  // somebody waits for these rows to have landed
   void add_to(PathCounters* counters) const noexcept;
   PeerLink& link() const noexcept { return *place_.link; }
   Path& path() const noexcept { return *place_.path; }
@@ -106,6 +134,7 @@ class QueuePair {
   [[gnu::noinline]] bool read_window() noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
   inline Posted& note() noexcept;
+  void retire(const Posted& entry) noexcept;
   void signal_chain() noexcept;
   Status post_receives(std::uint32_t count) noexcept;
   [[gnu::noinline]] void refuse(int error) noexcept;
@@ -119,8 +148,10 @@ class QueuePair {
   std::uint64_t id_base_ = 0;
   std::uint64_t posted_ = 0, retired_ = 0;        // work requests, staged ones included
   std::uint64_t room_end_ = 0;                    // posted_ may grow to here
+  std::uint32_t room_ = 0;                        // beyond what is retired; none when quarantined
   std::uint64_t announced_ = 0, window_end_ = 0;  // as sender: announcements given; they may grow to here
   std::uint64_t consumed_ = 0, reposted_ = 0;     // as receiver
+  std::uint64_t flushed_ = 0;                     // receives that ended without an announcement
   std::uint64_t return_at_ = 0;                   // consumed_ from which on a quarter is posted again
   std::uint64_t bytes_posted_ = 0, doorbells_ = 0, completions_ = 0;
   std::uint64_t signaled_ = 0;  // posted_ when the last signaled one was staged
@@ -130,6 +161,7 @@ class QueuePair {
   std::uint64_t* window_word_ = nullptr;
   verbs::RemoteTarget peer_window_;
   std::vector<Posted> ring_;           // by posted count
+  std::vector<StripeSpan> spans_;      // likewise, where an entry ends a stripe
   std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
   verbs::WrSingle message_, row_;
   verbs::WrChain chain_;

@@ -16,6 +16,7 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
       records_(records) {}
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {
+  credits_ = credits;
   credits_address_ = credits.address;
   credits_rkey_ = credits.rkeys[express_->path().index];
 }

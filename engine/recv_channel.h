@@ -33,6 +33,11 @@ class RecvChannel final : public Channel {
   bool post_at_once(Request& request) noexcept;
   void on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept;  // (turn.h)
 
+  // ---- A path was lost or is back (recv_recovery.cc; holding the token).
+  void choose_express() noexcept;
+  void begin_rewrite() noexcept;    // after the fence: every live credit is to be written again
+  bool rewrite_credits() noexcept;  // false: the send queue is full, ask again
+
   [[gnu::noinline]] bool fail_new(std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
   bool names(const Registration& region) const noexcept;          // a live credit does, or a receive still to get one
   bool has_live_credit() const noexcept;
@@ -54,7 +59,7 @@ class RecvChannel final : public Channel {
   }
 
   // The first ones share the line of what the loop moves in every channel.
-  QueuePair* const express_;
+  QueuePair* express_;
   RingCursor cursor_;  // the next credit
   const std::uint32_t path_count_, first_rail_;
   const std::uint32_t rows_per_write_;
@@ -62,6 +67,9 @@ class RecvChannel final : public Channel {
   std::uint64_t credits_address_ = 0;
   std::uint64_t received_ = 0;
   Record* const records_;
+  Credits credits_;
+  std::uint32_t rewrite_next_ = UINT32_MAX;  // slot whose credit is written again next; from slot_count on: none
+  std::uint64_t rewritten_until_ = 0;        // posted on the express queue pair when the last of them was
 };
 
 }  // namespace mesh::engine

@@ -25,9 +25,10 @@ class alignas(64) Request {
   std::uint32_t open_stripes = 0;  // sends, loop: stripes not yet completed
   Errc error = Errc::Ok;           // when Failed; Ok again when the slot is Free
   bool begun = false;              // sends, loop: met its credit
-  // Receives, loop: what the credit given from this slot looks like. It outlives the request: announcements may come late.
-  std::uint32_t expected = kNoAnnouncement;  // immediate of its announcements, without the record bit
-  std::uint16_t announced = 0;
+  // Loop. Receives: what the credit given from this slot looks like. It outlives the request: announcements may come late.
+  // Sends: what announces them, for the case that a path is lost.
+  std::uint32_t expected = kNoAnnouncement;  // immediate of its announcements; receives: without the record bit
+  std::uint16_t announced = 0;               // receives: how many have come; sends of several work requests: how many there are
   std::uint32_t generation = 0;
 
   // Loop, holding the token. A request that already failed stays failed: its slot may be dead.

@@ -11,14 +11,14 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       credits_(credits),
       express_(&link_of.express(index_of)),
       cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of}),
-      express_path_(express_->path().index),
-      express_rail_(express_->path().rail),
       path_count_(link_of.path_count()),
       wr_bytes_(link_of.policy().wr_bytes),
-      express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {}
+      express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {
+  choose_express();
+}
 
 bool SendChannel::is_odd() const noexcept {
-  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || begun_ != 0 ||
+  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || begun_ != 0 || !replays_.empty() ||
          failure.load(std::memory_order_relaxed) != Errc::Ok;
 }
 
@@ -31,7 +31,11 @@ bool SendChannel::advance_oddly(bool in_turn) noexcept {
     drop_unposted(broken);
     return false;
   }
-  bool moves = posting_.request == nullptr || post();
+  if (link.stalled()) {  // no path is left
+    odd_ = true;
+    return true;
+  }
+  bool moves = (replays_.empty() || post_replays()) && (posting_.request == nullptr || post());
   for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message) moves = match();
   odd_ = is_odd();
   return !moves || has_new();
@@ -87,16 +91,22 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
   posting.credit = credit_;
   posting.slot = slot;
   posting.plan = plan_stripes(bytes, link.policy(), link.bulk_count());
-  if (posting.plan.route == Route::Bulk && path_count_ > 1) posting.plan = link.spread(bytes, posting.table);
+  if (posting.plan.route == Route::Bulk && link.usable_count() > 1) posting.plan = link.spread(bytes, posting.table);
   posting.stripes_left = posting.plan.count;
   posting.record = truncated || posting.plan.count > 1 || bytes > link.policy().wr_bytes;
   const bool rotates = posting.plan.route == Route::Bulk && posting.plan.table == nullptr;
   posting.first_bulk = rotates ? link.next_bulk(posting.plan.count) : 0;
+  posting.pinned = false;
   request.open_stripes = posting.plan.count;
+  request.announced = static_cast<std::uint16_t>(posting.plan.count);
+  request.generation = posting.credit.generation;
+  request.expected = pack({.record = posting.record, .channel = index, .slot = slot, .generation = posting.credit.generation});
   std::fill_n(posting.posted_bytes.begin(), posting.plan.count, 0);
 }
 
 QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
+  if (posting_.pinned) [[unlikely]]
+    return *posting_.queue_pairs[stripe];
   if (posting_.plan.route == Route::Express) return *express_;
   return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe : posting_.table.position[stripe]);
 }
@@ -104,7 +114,8 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
 // The usual large message: over one path, every stripe one work request, and room for all. False: nothing was done.
 bool SendChannel::post_even() noexcept {
   const StripePlan& plan = posting_.plan;
-  if (path_count_ != 1 || plan.route != Route::Bulk || posting_.stripes_left != plan.count || plan.stripe_bytes > wr_bytes_) {
+  if (path_count_ != 1 || plan.route != Route::Bulk || posting_.stripes_left != plan.count || plan.stripe_bytes > wr_bytes_ ||
+      posting_.pinned) {
     return false;
   }
   const Path& path = link.path(0);
@@ -115,15 +126,15 @@ bool SendChannel::post_even() noexcept {
     if (!queue_pair.has_room(2) || !queue_pair.window_open() || posting_.posted_bytes[stripe] != 0) return false;
   }
   Request& request = *posting_.request;
-  QueuePair::Data data{
-      .source = {.address = request.address, .lkey = request.region->keys(path.rail).lkey},
-      .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]},
-      .request = &request,
-      .imm = pack({.record = posting_.record, .channel = index, .slot = posting_.slot, .generation = posting_.credit.generation}),
-      .end = StripeEnd::Stripe};
-  if (posting_.record) stage_record(link.bulk(posting_.first_bulk));
+  QueuePair::Data data{.source = {.address = request.address, .lkey = request.region->keys(path.rail).lkey},
+                       .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]},
+                       .request = &request,
+                       .imm = request.expected,
+                       .end = StripeEnd::Stripe};
+  if (posting_.record) stage_record(link.bulk(posting_.first_bulk), request);
   for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
     data.source.bytes = static_cast<std::uint32_t>(plan.bytes(stripe));
+    data.stripe = {.offset = data.source.address - request.address, .bytes = data.source.bytes};
     link.bulk(posting_.first_bulk + stripe).stage_data(data);
     data.source.address += plan.stripe_bytes;
     data.target.address += plan.stripe_bytes;
@@ -195,12 +206,12 @@ void SendChannel::leave_byte_wait() noexcept {
   }
 }
 
-void SendChannel::stage_record(QueuePair& queue_pair) noexcept {
-  const Request& request = *posting_.request;
+void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) noexcept {
   const std::uint64_t size = request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
-  const Record record = encode_record(size, posting_.plan.count, posting_.credit.generation);
-  std::uint64_t* const words = queue_pair.stage_row(sizeof record, {.address = records_.address + posting_.slot * sizeof(Record),
-                                                                    .rkey = records_.rkeys[queue_pair.path().index]});
+  const Record record = encode_record(size, request.announced, request.generation);
+  std::uint64_t* const words = queue_pair.stage_row(
+      sizeof record,
+      {.address = records_.address + slot_of(request.expected) * sizeof(Record), .rkey = records_.rkeys[queue_pair.path().index]});
   words[0] = record.words[0];
   words[1] = record.words[1];
 }
@@ -211,16 +222,16 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
   const std::uint64_t offset = posting_.plan.offset(stripe) + posting_.posted_bytes[stripe];
   const bool ends = posting_.posted_bytes[stripe] + bytes == posting_.plan.bytes(stripe);
   if (ends && stripe == 0 && posting_.record) {
-    stage_record(queue_pair);
+    stage_record(queue_pair, request);
   }
   ++outstanding;
   const std::uint32_t lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey;
-  queue_pair.stage_data(
-      {.source = {.address = request.address + offset, .bytes = static_cast<std::uint32_t>(bytes), .lkey = lkey},
-       .target = {.address = posting_.credit.address + offset, .rkey = posting_.credit.rkeys[path.index]},
-       .request = posting_.request,
-       .imm = pack({.record = posting_.record, .channel = index, .slot = posting_.slot, .generation = posting_.credit.generation}),
-       .end = ends ? StripeEnd::Stripe : StripeEnd::None});
+  queue_pair.stage_data({.source = {.address = request.address + offset, .bytes = static_cast<std::uint32_t>(bytes), .lkey = lkey},
+                         .target = {.address = posting_.credit.address + offset, .rkey = posting_.credit.rkeys[path.index]},
+                         .request = posting_.request,
+                         .imm = request.expected,
+                         .end = ends ? StripeEnd::Stripe : StripeEnd::None,
+                         .stripe = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)}});
 }
 
 void SendChannel::drop_unposted(Errc why) noexcept {
@@ -247,6 +258,7 @@ void SendChannel::drop_unposted(Errc why) noexcept {
     posting_.stripes_left = 0;
     ++dropped_;
   }
+  drop_replays(why);
 }
 
 std::uint64_t SendChannel::announced() const noexcept {

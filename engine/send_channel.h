@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 namespace mesh::engine {
 
@@ -36,6 +37,14 @@ class SendChannel final : public Channel {
 
   void start(std::uint32_t generation) noexcept { cursor_.start(generation); }  // of this life of the index
 
+  // ---- A path was lost or is back (send_recovery.cc; holding the token). In this order when lost: the message under way keeps to
+  // the queue pairs it has, its stripes on the lost ones begin anew elsewhere, and small messages take another queue pair.
+  void pin_posting() noexcept;
+  void leave_path(const Path& path);
+  void choose_express() noexcept;
+  void replay(const LostStripe& lost);  // after the fence
+  std::size_t replays() const noexcept { return replays_.size(); }
+
   // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely closed.
   void drop_unposted(Errc why) noexcept;
   bool idle() const noexcept { return outstanding == 0; }
@@ -53,7 +62,15 @@ class SendChannel final : public Channel {
     std::uint32_t first_bulk = 0;  // the link's cursor when the message began
     std::uint32_t stripes_left = 0;
     bool record = false;
-    std::array<std::uint64_t, kStripesMax> posted_bytes{};  // by stripe
+    bool pinned = false;                                    // queue_pairs says where each stripe goes
+    std::array<std::uint64_t, kStripesMax> posted_bytes{};  // by stripe; all ones: nothing is left to post here
+    std::array<QueuePair*, kStripesMax> queue_pairs{};
+  };
+  // A stripe that another queue pair must carry.
+  struct Replay {
+    LostStripe lost;
+    std::uint64_t posted_bytes = 0;
+    QueuePair* queue_pair = nullptr;  // null: not begun
   };
 
   [[gnu::noinline]] bool advance_oddly(bool in_turn) noexcept;
@@ -66,10 +83,13 @@ class SendChannel final : public Channel {
   void begin(Request& request, std::uint32_t slot) noexcept;
   bool post() noexcept;
   bool post_even() noexcept;
-  void stage_record(QueuePair& queue_pair) noexcept;
+  void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
   void leave_byte_wait() noexcept;
+  bool post_replays();
+  bool post_replay(Replay& replay);
+  void drop_replays(Errc why) noexcept;
   void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
   std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(credits_ + cursor_.offset()); }
@@ -77,9 +97,9 @@ class SendChannel final : public Channel {
   // The first ones share the line of what the loop moves in every channel; rare ones come last.
   bool odd_ = false;  // not the plain case: any of what is_odd() looks at
   std::byte* const credits_;
-  QueuePair* const express_;
-  RingCursor cursor_;                                // the next credit
-  const std::uint32_t express_path_, express_rail_;  // of the express queue pair
+  QueuePair* express_;
+  RingCursor cursor_;                                  // the next credit
+  std::uint32_t express_path_ = 0, express_rail_ = 0;  // of the express queue pair
   const std::uint32_t path_count_;
   const std::uint64_t wr_bytes_, express_bytes_;
   bool have_credit_ = false;
@@ -90,6 +110,7 @@ class SendChannel final : public Channel {
   Credit credit_;                    // the next one, when have_credit_
   Records records_;
   Posting posting_;
+  std::vector<Replay> replays_;  // in the order in which they go out
 };
 
 }  // namespace mesh::engine

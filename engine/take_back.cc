@@ -232,12 +232,14 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
   busy_ = true;
   if (link.bring_up) link.bring_up->abandon();
   if (link.bring_up && !link.bring_up->running()) link.bring_up.reset();
+  const bool one_rises = link.bring_up && link.bring_up->reopens();
   if (link.link) {
     const ProgressLoop::Guard guard(link.context.loop);
     link.context.loop.drain_completions();  // what was announced before the end still counts
     link.link->fail(why, "");
     // A thread may still be at work on the queue pairs; then they end with it. Nothing is sent to them before READY.
     if (!link.bring_up) end_queue_pairs(*link.link);
+    if (one_rises) link.link->stop_queue_pairs(&link.link->path(link.bring_up->indices().front()));
   }
   const std::vector<PendingConnect*> waiting = link.waiting;
   for (PendingConnect* stage : waiting) fail_stage(*stage, why);
@@ -250,13 +252,14 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
 
 bool EngineImpl::tend(LinkControl& link) {
   tend_bring_up(link);
+  const bool repairing = tend_paths(link);
   if (link.link && link.state != LinkState::Down && link.link->failure() != Errc::Ok) {
     send(link, Refuse{.reason = link.link->failure(),
                       .text = fmt::format("host {}: its end of the link failed: {}", options_.provider->host_name(),
                                           errc_name(link.link->failure()))});
     take_down(link, link.link->failure());
   }
-  if (!link.link || link.bring_up) return false;
+  if (!link.link || (link.bring_up && !link.bring_up->reopens())) return false;
   std::erase_if(link.revokes, [&](const Revoke& revoke) { return answer_revoke(link, revoke); });
   std::erase_if(link.closes, [&](const LinkControl::PendingClose& close) { return act_on_close(link, close); });
   std::erase_if(link.closing, [&](std::uint32_t index) { return advance_close(link, index); });
@@ -266,11 +269,12 @@ bool EngineImpl::tend(LinkControl& link) {
   const bool unanswered = !link.revokes.empty() || !link.closes.empty();
   // Nobody else may be turning this loop any more; what is outstanding must still complete.
   if (unanswered || !link.closing.empty()) link.context.loop.try_turn();
-  return unanswered || !link.closing.empty() || link.state == LinkState::ByeSent;
+  return repairing || unanswered || !link.closing.empty() || link.state == LinkState::ByeSent;
 }
 
 bool EngineImpl::tend_links() {
   bool again = false;
+  tend_at_ns_ = UINT64_MAX;
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) again |= tend(*link);
     std::erase_if(context->links, [](const auto& link) {

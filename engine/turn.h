@@ -50,6 +50,7 @@ inline void QueuePair::stage_data(const Data& data) noexcept {
     verbs::WrChain::announce(wr, data.imm);
     ++announced_;
   }
+  if (data.end == StripeEnd::Stripe) spans_[posted_ & ring_mask_] = data.stripe;
   const std::uint32_t counted = data.source.bytes & counted_;
   note() = {.request = data.request, .counted_bytes = counted, .end = data.end};
   place_.path->bulk_posted += counted;
@@ -154,7 +155,7 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
     if (entry.end == StripeEnd::Message || (entry.end == StripeEnd::Stripe && --request.open_stripes == 0)) request.complete_send();
   } while (++at != limit);
   retired_ = limit;
-  room_end_ = limit + sq_depth_;
+  room_end_ = limit + room_;
 }
 
 inline void RecvChannel::on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept {
@@ -216,13 +217,15 @@ inline bool SendChannel::is_small(const Request& request, const NearCredit& cred
 
 inline QueuePair::Data SendChannel::whole_message(Request& request, const NearCredit& credit) noexcept {
   ++outstanding;
+  request.expected = cursor_.imm();
   return {.source = {.address = request.address,
                      .bytes = static_cast<std::uint32_t>(request.bytes),
                      .lkey = request.region->keys(express_rail_).lkey},
           .target = {.address = credit.address, .rkey = credit.rkey},
           .request = &request,
           .imm = cursor_.imm(),
-          .end = StripeEnd::Message};
+          .end = StripeEnd::Message,
+          .stripe = {}};
 }
 
 inline bool SendChannel::next_credit(NearCredit* credit) noexcept {

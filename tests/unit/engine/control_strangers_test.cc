@@ -88,7 +88,7 @@ TEST_F(ControlStrangersTest, AnotherVersionIsNamedWithOurs) {
   frame[4] = std::byte{9};
   raw_send(client, frame);
   ASSERT_TRUE(turn_until([&] { return raw_ended(client); }));
-  EXPECT_TRUE(logged("speaks version 9, we speak 3"));
+  EXPECT_TRUE(logged("speaks version 9, we speak 4"));
 }
 
 TEST_F(ControlStrangersTest, AMalformedHeaderIsDropped) {

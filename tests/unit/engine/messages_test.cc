@@ -62,11 +62,11 @@ Welcome sample<Welcome>() {
 }
 template <>
 Attach sample<Attach>() {
-  return {{sample_path(1, 1)}};
+  return {{sample_path(1, 1), sample_path(2, 1)}, {1}};
 }
 template <>
 Ready sample<Ready>() {
-  return {};
+  return {{0, 7}};
 }
 template <>
 Refuse sample<Refuse>() {
@@ -96,6 +96,22 @@ template <>
 Bye sample<Bye>() {
   return {};
 }
+template <>
+Fence sample<Fence>() {
+  return {3, 17, "retries exceeded", {0, UINT64_MAX, 5}};
+}
+template <>
+Reopen sample<Reopen>() {
+  return {2, 18, sample_path(1, 5)};
+}
+template <>
+Reopened sample<Reopened>() {
+  return {7, 19, Errc::Ok, "", {sample_path(1, 3)}};
+}
+template <>
+PathUp sample<PathUp>() {
+  return {1, UINT32_MAX};
+}
 
 Bytes body_of(const Bytes& frame) { return {frame.begin() + kFrameHeaderBytes, frame.end()}; }
 
@@ -116,7 +132,8 @@ Status decode_changed(Change&& change) {
 template <typename Body>
 class Message : public ::testing::Test {};
 
-using Bodies = ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye>;
+using Bodies = ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye, Fence, Reopen,
+                                Reopened, PathUp>;
 TYPED_TEST_SUITE(Message, Bodies);
 
 }  // namespace
@@ -356,8 +373,8 @@ TEST(FrameHeader, TypeLengthReservedAndSizeAreChecked) {
     frame[at] = std::byte{value};
     return decode_header(frame.data(), frame.size(), nullptr).code();
   };
-  EXPECT_EQ(decoded(6, 11), Errc::Ok);
-  EXPECT_EQ(decoded(6, 12), Errc::Protocol);
+  EXPECT_EQ(decoded(6, 15), Errc::Ok);
+  EXPECT_EQ(decoded(6, 16), Errc::Protocol);
   EXPECT_EQ(decoded(6, 0), Errc::Protocol);
   EXPECT_EQ(decoded(7, 1), Errc::Protocol);
   EXPECT_EQ(decoded(9, kBodyBytesMax >> 8), Errc::Ok);

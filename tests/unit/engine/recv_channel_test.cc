@@ -46,7 +46,7 @@ class RecvChannelTest : public testing::Test {
     link_ =
         std::make_unique<PeerLink>(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
     EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {}, "path").ok());
-    link_->order_bulk();
+    link_->order_paths();
     open(1);
   }
   ~RecvChannelTest() override { link_->destroy_queue_pairs(); }

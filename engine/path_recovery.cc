@@ -1,0 +1,119 @@
+// The loop's part of losing a path and getting it back: who stops using it, what it lost, who carries that, and how it joins again.
+// The control path (recovery.cc) talks with the peer and decides when.
+#include "engine/peer_link.h"
+#include "engine/turn.h"
+#include "src/base/log.h"
+
+#include <cstring>
+
+namespace mesh::engine {
+
+// The usable paths have changed: messages under way keep to the queue pairs they have, everything else is shared out anew.
+void PeerLink::reroute() {
+  for (const auto& channel : channels_) {
+    if (channel && channel->side == Side::Send) static_cast<SendChannel&>(*channel).pin_posting();
+  }
+  order_paths();
+  for (const auto& channel : channels_) {
+    if (!channel) continue;
+    if (channel->side == Side::Send) {
+      static_cast<SendChannel&>(*channel).choose_express();
+    } else {
+      static_cast<RecvChannel&>(*channel).choose_express();
+    }
+    loop_.activate(*channel);
+  }
+}
+
+void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
+  if (path.health.state != PathState::Up) return;
+  path.health.state = PathState::Quarantined;
+  paths_away_.fetch_add(1, std::memory_order_release);
+  path.health.last_cause = cause;
+  ++path.health.failures;
+  loop_.counters.errors.add(1);
+  for (const auto& queue_pair : path.queue_pairs) {
+    queue_pair->quarantine();
+    loop_.forget(*queue_pair);
+  }
+  path.byte_waiter = nullptr;
+  reroute();
+  LOG_WARN("peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
+           stalled() ? std::string("no other path is up, waiting for one")
+                     : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
+  loop_.wake_control();
+}
+
+void PeerLink::stop_path(Path& path) noexcept {
+  for (const auto& queue_pair : path.queue_pairs) {
+    if (queue_pair->verbs() == nullptr || !queue_pair->started()) continue;
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    const int error = path.lane->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
+    if (error != 0) LOG_WARN("{}: cannot stop a queue pair: {}", path.name, std::strerror(error));
+  }
+}
+
+bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
+  std::vector<LostStripe> lost;
+  if (identity_.role == LinkRole::Connector) {
+    if (taken.size() != path.queue_pairs.size()) return false;
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      if (!path.queue_pairs[i]->settle(taken[i], &lost)) return false;
+    }
+  }
+  for (const auto& channel : channels_) {
+    if (!channel) continue;
+    if (channel->side == Side::Send) {
+      static_cast<SendChannel&>(*channel).leave_path(path);
+    } else {
+      static_cast<RecvChannel&>(*channel).begin_rewrite();
+    }
+  }
+  for (const LostStripe& stripe : lost) static_cast<SendChannel&>(*stripe.request->channel).replay(stripe);
+  path.health.replayed_stripes += lost.size();
+  return true;
+}
+
+bool PeerLink::rewrite_credits() noexcept {
+  bool done = true;
+  for (RecvChannel* const receiver : receivers_) {
+    if (receiver != nullptr && !receiver->rewrite_credits()) done = false;
+  }
+  return done;
+}
+
+void PeerLink::destroy_path(Path& path) noexcept {
+  path.past = path.counters();
+  for (const auto& queue_pair : path.queue_pairs) {
+    loop_.forget(*queue_pair);
+    path.lane->destroy(*queue_pair);
+    queue_pair->renew();
+  }
+  path.health.state = PathState::Down;
+}
+
+Status PeerLink::make_path(Path& path) {
+  for (const auto& queue_pair : path.queue_pairs) {
+    if (const Status status = path.lane->create(*queue_pair, {.policy = &policy_, .loop = &loop_}); !status.ok()) return status;
+  }
+  return {};
+}
+
+void PeerLink::leave_out(Path& path, std::string why) {
+  path.health.last_cause = std::move(why);
+  ++path.health.failures;
+  paths_away_.fetch_add(1, std::memory_order_release);
+  stop_path(path);
+  destroy_path(path);
+  reroute();
+}
+
+void PeerLink::admit(Path& path) {
+  path.health.state = PathState::Up;
+  paths_away_.fetch_sub(1, std::memory_order_release);
+  for (const auto& queue_pair : path.queue_pairs) queue_pair->open();
+  reroute();
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,76 @@
+// What becomes of a queue pair's work when its path is lost. Announcements of one queue pair arrive in the order in which they
+// were posted, so the receiver's count of them tells exactly which stripes it has and which it will never see.
+#include "engine/queue_pair.h"
+
+#include "engine/turn.h"
+
+namespace mesh::engine {
+
+void QueuePair::quarantine() noexcept {
+  refused_ = true;  // what is staged goes nowhere
+  room_ = 0;
+  room_end_ = 0;
+  return_at_ = UINT64_MAX;
+}
+
+void QueuePair::retire(const Posted& entry) noexcept {
+  if (entry.request == nullptr) return;
+  place_.path->bulk_done += entry.counted_bytes;
+  Request& request = *entry.request;
+  --request.channel->outstanding;
+  if (entry.end == StripeEnd::Message || (entry.end == StripeEnd::Stripe && --request.open_stripes == 0)) request.complete_send();
+}
+
+bool QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
+  std::uint64_t open = 0;
+  for (std::uint64_t at = retired_; at != posted_; ++at) {
+    const Posted& entry = ring_[at & ring_mask_];
+    if (entry.request != nullptr && entry.end != StripeEnd::None) ++open;
+  }
+  if (taken < announced_ - open || taken > announced_) return false;
+  std::uint64_t landed = taken - (announced_ - open);
+  for (; retired_ != posted_; ++retired_) {
+    const Posted& entry = ring_[retired_ & ring_mask_];
+    const bool announces = entry.request != nullptr && entry.end != StripeEnd::None;
+    if (landed == 0 && announces) {
+      // Stays counted in its channel's outstanding, and its stripe open, until another queue pair has carried it.
+      place_.path->bulk_done += entry.counted_bytes;
+      const StripeSpan whole{.offset = 0, .bytes = entry.request->bytes};
+      const StripeSpan span = entry.end == StripeEnd::Stripe ? spans_[retired_ & ring_mask_] : whole;
+      lost->push_back({.request = entry.request, .span = span, .end = entry.end});
+      continue;
+    }
+    retire(entry);
+    if (announces) --landed;
+  }
+  return true;
+}
+
+void QueuePair::renew() noexcept {
+  chain_.clear();
+  chain_has_data_ = started_ = false;
+  posted_ = retired_ = announced_ = consumed_ = reposted_ = flushed_ = signaled_ = 0;
+  bytes_posted_ = doorbells_ = completions_ = 0;
+  window_end_ = rq_depth_;
+  quarantine();
+}
+
+void QueuePair::open() noexcept {
+  refused_ = false;
+  room_ = sq_depth_;
+  room_end_ = retired_ + room_;
+}
+
+bool QueuePair::post_probe() noexcept {
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ring_[posted_++ & ring_mask_].request = nullptr;
+  wr.wr_id = id_base_ | static_cast<std::uint32_t>(posted_);
+  signaled_ = posted_;
+  ++doorbells_;
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(qp_.get(), &wr, &bad) == 0;
+}
+
+}  // namespace mesh::engine

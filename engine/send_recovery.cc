@@ -1,0 +1,116 @@
+// What a send channel does when a path of its link is lost or is back: who carries its small messages, what becomes of the message
+// under way, and the stripes that must go out again. Such a stripe keeps its immediate: the receiver never took the first
+// announcement, so it counts this one as if nothing had happened.
+#include "engine/send_channel.h"
+
+#include "engine/turn.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+
+namespace mesh::engine {
+
+void SendChannel::choose_express() noexcept {
+  express_ = &link.express(index);
+  express_path_ = express_->path().index;
+  express_rail_ = express_->path().rail;
+}
+
+void SendChannel::pin_posting() noexcept {
+  if (posting_.request == nullptr || posting_.pinned) return;
+  for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) posting_.queue_pairs[stripe] = &queue_pair_of(stripe);
+  posting_.pinned = true;
+}
+
+void SendChannel::leave_path(const Path& path) {
+  for (Replay& replay : replays_) {
+    if (replay.queue_pair == nullptr || &replay.queue_pair->path() != &path) continue;
+    replay.queue_pair = nullptr;
+    replay.posted_bytes = 0;
+  }
+  if (posting_.request == nullptr) return;
+  for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
+    if (posting_.posted_bytes[stripe] == UINT64_MAX || &queue_pair_of(stripe).path() != &path) continue;
+    // From its beginning: what was posted of it is gone with the queue pair.
+    ++outstanding;
+    replay({.request = posting_.request,
+            .span = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)},
+            .end = StripeEnd::Stripe});
+    posting_.posted_bytes[stripe] = UINT64_MAX;
+    --posting_.stripes_left;
+  }
+  if (posting_.stripes_left == 0) posting_.request = nullptr;
+}
+
+void SendChannel::replay(const LostStripe& lost) {
+  odd_ = true;
+  if (failure.load(std::memory_order_relaxed) != Errc::Ok) {
+    --outstanding;
+    return;
+  }
+  replays_.push_back({.lost = lost});
+  loop.activate(*this);
+}
+
+bool SendChannel::post_replays() {
+  while (!replays_.empty()) {
+    if (!post_replay(replays_.front())) return false;
+    replays_.erase(replays_.begin());
+  }
+  return true;
+}
+
+// True: all of it is posted, and what it counted for is counted by its work requests.
+bool SendChannel::post_replay(Replay& replay) {
+  Request& request = *replay.lost.request;
+  std::uint64_t* const words =
+      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(request.expected)} * cursor_.row_bytes());
+  // The receiver waits for this message, so the row still holds the credit that it was given.
+  Credit credit;
+  const std::uint32_t generation = high_of(load_word(words[3], std::memory_order_acquire));
+  const bool same = (generation & kGenerationMask) == (request.expected & kGenerationMask);
+  if (!same || !read_credit(words, path_count_, generation, &credit)) {
+    link.fail(Errc::Protocol, fmt::format("peer {}: took back a credit in use (channel {}, slot {})", link.identity().peer_host,
+                                          index, slot_of(request.expected)));
+    return false;
+  }
+  for (std::uint32_t tried = 0; replay.queue_pair == nullptr; ++tried) {
+    if (tried == link.bulk_count()) return false;
+    QueuePair& next = link.bulk(link.next_bulk(1));
+    if (next.has_room(2)) replay.queue_pair = &next;
+  }
+  QueuePair& queue_pair = *replay.queue_pair;
+  const Path& path = queue_pair.path();
+  const StripeSpan& span = replay.lost.span;
+  for (bool ends = false; !ends;) {
+    const std::uint64_t left = span.bytes - replay.posted_bytes;
+    const std::uint64_t bytes = std::min(left, wr_bytes_);
+    ends = bytes == left;
+    if (!queue_pair.has_room(2) || (ends && !queue_pair.window_open())) return false;
+    if (path.inflight_bytes() != 0 && path.inflight_bytes() + bytes > path.inflight_bytes_max) return false;
+    const std::uint64_t offset = span.offset + replay.posted_bytes;
+    if (ends && span.offset == 0 && (request.expected & kRecordBit) != 0) stage_record(queue_pair, request);
+    ++outstanding;
+    queue_pair.stage_data({.source = {.address = request.address + offset,
+                                      .bytes = static_cast<std::uint32_t>(bytes),
+                                      .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
+                           .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
+                           .request = &request,
+                           .imm = request.expected,
+                           .end = ends ? replay.lost.end : StripeEnd::None,
+                           .stripe = span});
+    replay.posted_bytes += bytes;
+  }
+  --outstanding;
+  return true;
+}
+
+void SendChannel::drop_replays(Errc why) noexcept {
+  for (const Replay& replay : replays_) {
+    replay.lost.request->fail(why);
+    --outstanding;
+  }
+  replays_.clear();
+}
+
+}  // namespace mesh::engine

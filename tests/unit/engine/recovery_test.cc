@@ -1,0 +1,172 @@
+// A path that is lost under traffic: every byte arrives once, in the buffer it was meant for, over what is left; and the path is
+// used again when it is back.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::LogCapture;
+using testkit::Talk;
+
+constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+constexpr std::size_t kRoom = 1 << 20;
+
+struct Break {
+  std::size_t host = 0;
+  const char* nic = "n0";
+  std::uint64_t after = 0;
+};
+
+void break_queue_pair(Bed& bed, const Break& at) {
+  soft::Fault fault;
+  fault.kind = soft::FaultKind::QpError;
+  fault.nic = at.nic;
+  fault.after_work_requests = at.after;
+  ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
+}
+
+void silence_port(Bed& bed, const Break& at, std::uint64_t duration_ns) {
+  soft::Fault fault;
+  fault.kind = soft::FaultKind::PortDown;
+  fault.nic = at.nic;
+  fault.duration_ns = duration_ns;
+  ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
+}
+
+// Many messages of many sizes, several in flight; each receive's buffer is looked at when it is done.
+void stream(Bed& bed, Talk& talk, int messages) {
+  constexpr std::array<std::size_t, 7> kSizes{8, 0, 4096, 70'000, 1, 200'000, 9000};
+  struct Open {
+    Request* send = nullptr;
+    Request* receive = nullptr;
+    std::size_t at = 0, bytes = 0;
+  };
+  std::vector<Open> open;
+  constexpr std::size_t kInFlight = 4, kShare = kRoom / kInFlight;
+  std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
+  int begun = 0, done = 0;
+  const bool all = bed.until(
+      [&] {
+        while (begun < messages && open.size() < kInFlight) {
+          const std::size_t bytes = kSizes[static_cast<std::size_t>(begun) % kSizes.size()];
+          const std::size_t at = static_cast<std::size_t>(begun) % kInFlight * kShare;
+          const auto receiving = talk.receive({.at = at, .bytes = bytes});
+          const auto sending = talk.send({.at = at, .bytes = bytes});
+          EXPECT_TRUE(receiving.ok() && sending.ok()) << errc_name(receiving.code()) << errc_name(sending.code());
+          if (!receiving.ok() || !sending.ok()) return true;
+          open.push_back({.send = *sending, .receive = *receiving, .at = at, .bytes = bytes});
+          ++begun;
+        }
+        Open& first = open.front();
+        for (Request** request : {&first.send, &first.receive}) {
+          if (*request == nullptr) continue;
+          std::size_t bytes = SIZE_MAX;
+          const Status status = test(**request, &bytes);
+          if (status.code() == Errc::WouldBlock) continue;
+          EXPECT_TRUE(status.ok()) << errc_name(status.code()) << " in message " << done;
+          EXPECT_EQ(bytes, first.bytes);
+          if (*request == first.receive) {
+            EXPECT_TRUE(talk.holds(first.at, first.at, first.bytes)) << "message " << done;
+            std::memset(talk.target.data() + first.at, 0xa5, first.bytes);
+          }
+          *request = nullptr;
+          if (!status.ok()) return true;
+        }
+        if (first.send == nullptr && first.receive == nullptr) open.erase(open.begin()), ++done;
+        return done == messages;
+      },
+      3'000'000);
+  EXPECT_TRUE(all && done == messages) << done << " of " << messages;
+}
+
+class Recovery : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(Recovery, AQueuePairThatBreaksAnywhereLosesNothing) {
+  for (const std::size_t host : {0u, 1u}) {
+    Bed bed({.fabric = testkit::kHalves});
+    Talk talk(bed, kA, kB, kRoom), other(bed, kA, kB, kRoom);
+    stream(bed, talk, 5);
+    const LogCapture log;
+    break_queue_pair(bed, {.host = host, .nic = "n0", .after = GetParam()});
+    stream(bed, talk, 60);
+    stream(bed, other, 20);
+    EXPECT_EQ(log.count(LogLevel::Warn, "is lost: "), 2) << log.joined();
+    EXPECT_EQ(log.count(LogLevel::Warn, "1 of 2 paths carry on"), 2) << log.joined();
+    bed.tick_ns = 100'000;
+    EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; })) << log.joined();
+    bed.tick_ns = 1000;
+    stream(bed, talk, 20);
+    EXPECT_EQ(bed.rnr_events(), 0u);
+    for (Talk* each : {&talk, &other}) each->release(), each->close_both();
+    EXPECT_TRUE(bed.empties());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AtWorkRequest, Recovery, testing::Values(0, 1, 2, 3, 5, 8, 13, 21, 34));
+
+TEST(RecoveryOfOnePath, TheOnlyPathComesBackAndTheJobGoesOn) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, kRoom);
+  const LogCapture log;
+  break_queue_pair(bed, {.host = 0, .nic = "n0", .after = 11});
+  bed.tick_ns = 10'000;
+  stream(bed, talk, 60);
+  EXPECT_EQ(log.count(LogLevel::Warn, "no other path is up, waiting for one"), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 2) << log.joined();
+}
+
+TEST(RecoveryOfOnePath, BothCablesOneAfterTheOther) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, kRoom);
+  const LogCapture log;
+  bed.tick_ns = 10'000;
+  for (std::uint64_t round = 0; round < 6; ++round) {
+    break_queue_pair(bed, {.host = round % 2, .nic = round % 4 < 2 ? "n0" : "n1", .after = 3 * round});
+    break_queue_pair(bed, {.host = 0, .nic = "n1", .after = 2 * round});
+    stream(bed, talk, 40);
+  }
+  EXPECT_GT(log.count(LogLevel::Info, "is back after"), 6) << log.joined();
+}
+
+TEST(RecoveryOfOnePath, ASilentPortIsLeftAndUsedAgain) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, kRoom);
+  const LogCapture log;
+  silence_port(bed, {.host = 0, .nic = "n1"}, 4'000'000'000);
+  bed.tick_ns = 100'000;
+  stream(bed, talk, 60);
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: "), 2) << log.joined();
+  bed.tick_ns = 1'000'000;
+  EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; })) << log.joined();
+  EXPECT_GE(log.count(LogLevel::Info, "is still down: nothing gets through"), 1) << log.joined();
+  bed.tick_ns = 1000;
+  const std::uint64_t before = bed.hosts[0].provider->counters("n1").work_requests;
+  stream(bed, talk, 20);
+  EXPECT_GT(bed.hosts[0].provider->counters("n1").work_requests, before);
+}
+
+TEST(RecoveryOfOnePath, MemoryCanBeTakenBackWhileNoPathIsUp) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, kRoom);
+  silence_port(bed, {.host = 0, .nic = "n0"}, 0);
+  const auto receiving = talk.receive({.bytes = kRoom});
+  const auto sending = talk.send({.bytes = kRoom});
+  bed.tick_ns = 1'000'000;
+  talk.release();  // ends the channel, or cuts the link after half a second
+  EXPECT_FALSE(bed.finish(*receiving).ok());
+  EXPECT_FALSE(bed.finish(*sending).ok());
+  talk.close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+}  // namespace
+}  // namespace mesh
