@@ -181,6 +181,7 @@ void PeerLink::order_paths() {
   for (Path* const path : all_) {
     if (path->health.state == PathState::Up) usable_.push_back(path);
   }
+  usable_count_ = static_cast<std::uint32_t>(usable_.size());
   // A port that does not say how fast it is counts as much as the fastest that does.
   std::uint32_t fastest = 1;
   for (const Path* const path : usable_) fastest = std::max(fastest, path->speed_mbps);

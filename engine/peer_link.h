@@ -60,8 +60,8 @@ class PeerLink {
   Path& path(std::uint32_t i) noexcept { return *paths_[i]; }
   std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
   // Of all paths, those that are up. Without any, nothing is posted and requests wait.
-  std::uint32_t usable_count() const noexcept { return static_cast<std::uint32_t>(usable_.size()); }
-  bool stalled() const noexcept { return usable_.empty(); }
+  std::uint32_t usable_count() const noexcept { return usable_count_; }
+  bool stalled() const noexcept { return usable_count_ == 0; }
   // Channels spread over the usable paths; one channel's small messages and credits stay on one queue pair. Without a usable
   // path it is one that has no room.
   QueuePair& express(std::uint32_t channel) noexcept {
@@ -138,6 +138,7 @@ class PeerLink {
   std::vector<Path*> all_, usable_;
   std::vector<QueuePair*> bulk_order_;
   std::uint32_t bulk_cursor_ = 0;
+  std::uint32_t usable_count_ = 0;
   std::uint32_t path_cursor_ = 0;
   PathSpeeds speeds_;
   LinkMemory memory_;                               // declared before the queue pairs' end: see destroy_queue_pairs()

@@ -34,8 +34,13 @@ struct QueuePairPlace {
   std::uint32_t index = 0;  // in the path: 0 is express
 };
 
-// What the completion of a work request ends.
-enum class StripeEnd : std::uint32_t { None, Stripe, Message };
+// What the completion of a work request ends: a mark. A stripe of one work request carries its offset along, which costs less than
+// to note it; a stripe of several (kLongStripe) has its span noted.
+inline constexpr std::uint32_t kEndsNothing = 0, kEndsStripe = 1, kEndsMessage = 2, kEndsLongStripe = 3;
+constexpr std::uint32_t ends_stripe_at(std::uint64_t offset) noexcept {  // a multiple of 128, below 2^37
+  return static_cast<std::uint32_t>(offset >> 5) | kEndsStripe;
+}
+constexpr std::uint64_t marked_offset(std::uint32_t mark) noexcept { return std::uint64_t{mark & ~3u} << 5; }
 
 // Where in its message a stripe lies.
 struct StripeSpan {
@@ -46,7 +51,7 @@ struct StripeSpan {
 struct LostStripe {
   Request* request = nullptr;
   StripeSpan span;
-  StripeEnd end = StripeEnd::None;  // never None
+  bool whole_message = false;
 };
 
 class QueuePair {
@@ -62,10 +67,11 @@ class QueuePair {
     verbs::RemoteTarget target;
     Request* request = nullptr;
     std::uint32_t imm = 0;
-    StripeEnd end = StripeEnd::None;  // unless None: announced with imm
-    StripeSpan stripe{};              // where end is Stripe: all of it, however many work requests carry it
+    std::uint32_t ends = kEndsNothing;  // a mark; unless nothing: announced with imm
+    StripeSpan stripe{};                // of kEndsLongStripe
   };
-  inline void stage_data(const Data& data) noexcept;  // the caller counts it in its channel's outstanding
+  inline void stage_data(const Data& data) noexcept;       // the caller counts it in its channel's outstanding
+  inline void stage_announced(const Data& data) noexcept;  // the same for a whole message or a stripe of one work request
   // A small write whose bytes (at most WrChain::kRowBytesMax) the caller fills in at the address returned, before ring().
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
@@ -129,12 +135,14 @@ class QueuePair {
   struct Posted {
     Request* request = nullptr;
     std::uint32_t counted_bytes = 0;
-    StripeEnd end = StripeEnd::None;
+    std::uint32_t ends = kEndsNothing;
   };
   [[gnu::noinline]] bool read_window() noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
+  inline void stage(const Data& data, bool announced, bool is_long) noexcept;
   inline Posted& note() noexcept;
   void retire(const Posted& entry) noexcept;
+  StripeSpan span_of(const Posted& entry, std::uint64_t at) const noexcept;
   void signal_chain() noexcept;
   Status post_receives(std::uint32_t count) noexcept;
   [[gnu::noinline]] void refuse(int error) noexcept;
@@ -161,7 +169,7 @@ class QueuePair {
   std::uint64_t* window_word_ = nullptr;
   verbs::RemoteTarget peer_window_;
   std::vector<Posted> ring_;           // by posted count
-  std::vector<StripeSpan> spans_;      // likewise, where an entry ends a stripe
+  std::vector<StripeSpan> spans_;      // likewise, where an entry ends a long stripe
   std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
   verbs::WrSingle message_, row_;
   verbs::WrChain chain_;

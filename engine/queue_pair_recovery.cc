@@ -18,26 +18,30 @@ void QueuePair::retire(const Posted& entry) noexcept {
   place_.path->bulk_done += entry.counted_bytes;
   Request& request = *entry.request;
   --request.channel->outstanding;
-  if (entry.end == StripeEnd::Message || (entry.end == StripeEnd::Stripe && --request.open_stripes == 0)) request.complete_send();
+  if (entry.ends == kEndsMessage || ((entry.ends & kEndsStripe) != 0 && --request.open_stripes == 0)) request.complete_send();
+}
+
+StripeSpan QueuePair::span_of(const Posted& entry, std::uint64_t at) const noexcept {
+  if (entry.ends == kEndsMessage) return {.offset = 0, .bytes = entry.request->bytes};
+  if (entry.ends == kEndsLongStripe) return spans_[at & ring_mask_];
+  return {.offset = marked_offset(entry.ends), .bytes = entry.counted_bytes};
 }
 
 bool QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
   std::uint64_t open = 0;
   for (std::uint64_t at = retired_; at != posted_; ++at) {
     const Posted& entry = ring_[at & ring_mask_];
-    if (entry.request != nullptr && entry.end != StripeEnd::None) ++open;
+    if (entry.request != nullptr && entry.ends != kEndsNothing) ++open;
   }
   if (taken < announced_ - open || taken > announced_) return false;
   std::uint64_t landed = taken - (announced_ - open);
   for (; retired_ != posted_; ++retired_) {
     const Posted& entry = ring_[retired_ & ring_mask_];
-    const bool announces = entry.request != nullptr && entry.end != StripeEnd::None;
+    const bool announces = entry.request != nullptr && entry.ends != kEndsNothing;
     if (landed == 0 && announces) {
       // Stays counted in its channel's outstanding, and its stripe open, until another queue pair has carried it.
       place_.path->bulk_done += entry.counted_bytes;
-      const StripeSpan whole{.offset = 0, .bytes = entry.request->bytes};
-      const StripeSpan span = entry.end == StripeEnd::Stripe ? spans_[retired_ & ring_mask_] : whole;
-      lost->push_back({.request = entry.request, .span = span, .end = entry.end});
+      lost->push_back({.request = entry.request, .span = span_of(entry, retired_), .whole_message = entry.ends == kEndsMessage});
       continue;
     }
     retire(entry);

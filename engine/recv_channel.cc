@@ -37,13 +37,13 @@ void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) c
 }
 
 // Of a message of several, late, or larger than the receive has room for, which no sender of ours says.
-void RecvChannel::on_odd_announcement(Request& slot, const Said& said) noexcept {
-  if (slot.expected != (said.imm & ~kRecordBit)) {
-    loop.counters.late_announcements.add(1);
-  } else if ((said.imm & kRecordBit) != 0) {
+void RecvChannel::on_odd_announcement(Request& slot, std::uint32_t imm, std::uint32_t bytes) noexcept {
+  if ((slot.expected ^ imm) == kRecordBit) {
     on_stripe(slot);
+  } else if (slot.expected != imm) {
+    loop.counters.late_announcements.add(1);
   } else {
-    link.on_overrun(said.bytes, slot.bytes);
+    link.on_overrun(bytes, slot.bytes);
   }
 }
 

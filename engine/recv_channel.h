@@ -47,10 +47,7 @@ class RecvChannel final : public Channel {
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
   void write_credit(Request& request, std::uint64_t* words) noexcept;
   [[gnu::noinline]] void write_far_keys(const Request& request, std::uint64_t* words) const noexcept;
-  struct Said {
-    std::uint32_t imm = 0, bytes = 0;
-  };
-  [[gnu::noinline]] void on_odd_announcement(Request& slot, const Said& said) noexcept;
+  [[gnu::noinline]] void on_odd_announcement(Request& slot, std::uint32_t imm, std::uint32_t bytes) noexcept;
   void on_stripe(Request& slot) noexcept;
   void count_received(Request& slot, std::uint64_t bytes) noexcept {
     slot.expected = kNoAnnouncement;

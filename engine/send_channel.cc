@@ -18,7 +18,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
 }
 
 bool SendChannel::is_odd() const noexcept {
-  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || begun_ != 0 || !replays_.empty() ||
+  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || (begun_ | held_back_) != 0 ||
          failure.load(std::memory_order_relaxed) != Errc::Ok;
 }
 
@@ -31,11 +31,7 @@ bool SendChannel::advance_oddly(bool in_turn) noexcept {
     drop_unposted(broken);
     return false;
   }
-  if (link.stalled()) {  // no path is left
-    odd_ = true;
-    return true;
-  }
-  bool moves = (replays_.empty() || post_replays()) && (posting_.request == nullptr || post());
+  bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
   for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message) moves = match();
   odd_ = is_odd();
   return !moves || has_new();
@@ -114,8 +110,7 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
 // The usual large message: over one path, every stripe one work request, and room for all. False: nothing was done.
 bool SendChannel::post_even() noexcept {
   const StripePlan& plan = posting_.plan;
-  if (path_count_ != 1 || plan.route != Route::Bulk || posting_.stripes_left != plan.count || plan.stripe_bytes > wr_bytes_ ||
-      posting_.pinned) {
+  if (path_count_ != 1 || plan.route != Route::Bulk || posting_.stripes_left != plan.count || plan.stripe_bytes > wr_bytes_) {
     return false;
   }
   const Path& path = link.path(0);
@@ -130,14 +125,14 @@ bool SendChannel::post_even() noexcept {
                        .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]},
                        .request = &request,
                        .imm = request.expected,
-                       .end = StripeEnd::Stripe};
+                       .ends = ends_stripe_at(0)};
   if (posting_.record) stage_record(link.bulk(posting_.first_bulk), request);
   for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
     data.source.bytes = static_cast<std::uint32_t>(plan.bytes(stripe));
-    data.stripe = {.offset = data.source.address - request.address, .bytes = data.source.bytes};
-    link.bulk(posting_.first_bulk + stripe).stage_data(data);
+    link.bulk(posting_.first_bulk + stripe).stage_announced(data);
     data.source.address += plan.stripe_bytes;
     data.target.address += plan.stripe_bytes;
+    data.ends += static_cast<std::uint32_t>(plan.stripe_bytes >> 5);
   }
   outstanding += plan.count;
   posting_.stripes_left = 0;
@@ -230,7 +225,7 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
                          .target = {.address = posting_.credit.address + offset, .rkey = posting_.credit.rkeys[path.index]},
                          .request = posting_.request,
                          .imm = request.expected,
-                         .end = ends ? StripeEnd::Stripe : StripeEnd::None,
+                         .ends = ends ? kEndsLongStripe : kEndsNothing,
                          .stripe = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)}});
 }
 

@@ -73,6 +73,7 @@ class SendChannel final : public Channel {
     QueuePair* queue_pair = nullptr;  // null: not begun
   };
 
+  static constexpr std::uint32_t kNoPath = 1u << 31;  // none is up
   [[gnu::noinline]] bool advance_oddly(bool in_turn) noexcept;
   bool is_odd() const noexcept;
   bool match() noexcept;
@@ -106,6 +107,7 @@ class SendChannel final : public Channel {
   bool may_wait_for_bytes_ = false;  // in this visit, until it posts: who has had something does not keep the rest
   bool waits_for_bytes_ = false;     // some path may name this channel
   std::uint32_t begun_ = 0;          // requests marked so
+  std::uint32_t held_back_ = 0;      // by stripes that must go out again: their number; and by kNoPath
   std::uint64_t dropped_ = 0;        // accepted or begun, but not posted whole
   Credit credit_;                    // the next one, when have_credit_
   Records records_;

@@ -14,6 +14,8 @@ void SendChannel::choose_express() noexcept {
   express_ = &link.express(index);
   express_path_ = express_->path().index;
   express_rail_ = express_->path().rail;
+  held_back_ = (held_back_ & ~kNoPath) | (link.stalled() ? kNoPath : 0);
+  odd_ = is_odd();
 }
 
 void SendChannel::pin_posting() noexcept {
@@ -35,7 +37,7 @@ void SendChannel::leave_path(const Path& path) {
     ++outstanding;
     replay({.request = posting_.request,
             .span = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)},
-            .end = StripeEnd::Stripe});
+            .whole_message = false});
     posting_.posted_bytes[stripe] = UINT64_MAX;
     --posting_.stripes_left;
   }
@@ -49,13 +51,16 @@ void SendChannel::replay(const LostStripe& lost) {
     return;
   }
   replays_.push_back({.lost = lost});
+  ++held_back_;
   loop.activate(*this);
 }
 
 bool SendChannel::post_replays() {
+  if (link.stalled()) return false;
   while (!replays_.empty()) {
     if (!post_replay(replays_.front())) return false;
     replays_.erase(replays_.begin());
+    --held_back_;
   }
   return true;
 }
@@ -97,7 +102,9 @@ bool SendChannel::post_replay(Replay& replay) {
                            .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
                            .request = &request,
                            .imm = request.expected,
-                           .end = ends ? replay.lost.end : StripeEnd::None,
+                           .ends = !ends                       ? kEndsNothing
+                                   : replay.lost.whole_message ? kEndsMessage
+                                                               : kEndsLongStripe,
                            .stripe = span});
     replay.posted_bytes += bytes;
   }
@@ -111,6 +118,7 @@ void SendChannel::drop_replays(Errc why) noexcept {
     --outstanding;
   }
   replays_.clear();
+  held_back_ &= kNoPath;
 }
 
 }  // namespace mesh::engine

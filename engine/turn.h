@@ -42,21 +42,27 @@ inline QueuePair::Posted& QueuePair::note() noexcept {
   return ring_[posted_++ & ring_mask_];
 }
 
-inline void QueuePair::stage_data(const Data& data) noexcept {
+// Inlined where the caller knows what the data ends.
+[[gnu::always_inline]] inline void QueuePair::stage(const Data& data, bool announced, bool is_long) noexcept {
   if (chain_.full()) [[unlikely]]
     ring_full();
   ibv_send_wr& wr = chain_.write(data.source, data.target, inline_bytes_);
-  if (data.end != StripeEnd::None) {
+  if (announced) {
     verbs::WrChain::announce(wr, data.imm);
     ++announced_;
   }
-  if (data.end == StripeEnd::Stripe) spans_[posted_ & ring_mask_] = data.stripe;
+  if (is_long) spans_[posted_ & ring_mask_] = data.stripe;
   const std::uint32_t counted = data.source.bytes & counted_;
-  note() = {.request = data.request, .counted_bytes = counted, .end = data.end};
+  note() = {.request = data.request, .counted_bytes = counted, .ends = data.ends};
   place_.path->bulk_posted += counted;
   bytes_posted_ += data.source.bytes;
   chain_has_data_ = true;
 }
+
+inline void QueuePair::stage_data(const Data& data) noexcept {
+  stage(data, data.ends != kEndsNothing, data.ends == kEndsLongStripe);
+}
+inline void QueuePair::stage_announced(const Data& data) noexcept { stage(data, true, false); }
 
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept {
   if (chain_.full()) [[unlikely]]
@@ -73,7 +79,7 @@ inline bool QueuePair::post_message(const Data& data) noexcept {
   wr.wr.rdma.remote_addr = data.target.address;
   wr.wr.rdma.rkey = data.target.rkey;
   wr.imm_data = __builtin_bswap32(data.imm);  // network order on the wire
-  ring_[posted_++ & ring_mask_] = {.request = data.request, .counted_bytes = 0, .end = StripeEnd::Message};
+  ring_[posted_++ & ring_mask_] = {.request = data.request, .counted_bytes = 0, .ends = kEndsMessage};
   wr.wr_id = id_base_ | static_cast<std::uint32_t>(posted_);
   ++announced_;
   bytes_posted_ += data.source.bytes;
@@ -152,7 +158,7 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
     Request& request = *entry.request;
     place_.path->bulk_done += entry.counted_bytes;
     --request.channel->outstanding;
-    if (entry.end == StripeEnd::Message || (entry.end == StripeEnd::Stripe && --request.open_stripes == 0)) request.complete_send();
+    if (entry.ends == kEndsMessage || ((entry.ends & kEndsStripe) != 0 && --request.open_stripes == 0)) request.complete_send();
   } while (++at != limit);
   retired_ = limit;
   room_end_ = limit + room_;
@@ -161,7 +167,7 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
 inline void RecvChannel::on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept {
   Request& slot = requests[slot_of(imm) & slot_mask];
   if (slot.expected != imm || bytes > slot.bytes) [[unlikely]] {
-    on_odd_announcement(slot, {.imm = imm, .bytes = bytes});
+    on_odd_announcement(slot, imm, bytes);
     return;
   }
   count_received(slot, bytes);
@@ -224,7 +230,7 @@ inline QueuePair::Data SendChannel::whole_message(Request& request, const NearCr
           .target = {.address = credit.address, .rkey = credit.rkey},
           .request = &request,
           .imm = cursor_.imm(),
-          .end = StripeEnd::Message,
+          .ends = kEndsMessage,
           .stripe = {}};
 }
 
@@ -261,7 +267,7 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
     Request& next = request(sequence);
     if (!is_small(next, credit)) [[unlikely]]
       return advance_oddly(in_turn);
-    express_->stage_data(whole_message(next, credit));
+    express_->stage_announced(whole_message(next, credit));
     cursor_.step();
     accepted.store(++sequence, std::memory_order_relaxed);
   }
