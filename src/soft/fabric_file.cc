@@ -84,6 +84,13 @@ std::uint64_t count_of(const json& object, const std::string& what, const char* 
   return static_cast<std::uint64_t>(number_of(object, what, key, {0, 1e15, static_cast<double>(fallback)}));
 }
 
+bool flag_of(const json& object, const std::string& what, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end()) return false;
+  if (!it->is_boolean()) fail("{}: {} is {}, not true or false", what, key, it->type_name());
+  return it->get<bool>();
+}
+
 const json& list_of(const json& object, const std::string& what, const char* key) {
   static const json kEmpty = json::array();
   const auto it = object.find(key);
@@ -268,7 +275,8 @@ FaultKind read_kind(const std::string& text) {
   if (text == "write_delay") return FaultKind::WriteDelay;
   if (text == "reorder") return FaultKind::Reorder;
   if (text == "port_down") return FaultKind::PortDown;
-  fail("a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder or port_down", text);
+  if (text == "post_refused") return FaultKind::PostRefused;
+  fail("a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, port_down or post_refused", text);
 }
 
 void read_faults(const json& root, FabricFile& file) {
@@ -276,7 +284,7 @@ void read_faults(const json& root, FabricFile& file) {
     const std::string what = fmt::format("fault {}", file.faults.size());
     check_keys(object, what,
                {"kind", "host", "nic", "peer_host", "after_work_requests", "work_requests", "after_ns", "duration_ns", "delay_ns",
-                "seed"});
+                "seed", "both_ends"});
     Fault fault;
     fault.kind = read_kind(text_of(object, what, "kind"));
     fault.host = text_of(object, what, "host");
@@ -286,6 +294,10 @@ void read_faults(const json& root, FabricFile& file) {
     if (!fault.peer_host.empty() && file.find_host(fault.peer_host) < 0)
       fail("{}: peer_host {} is not in the file", what, fault.peer_host);
     if (fault.kind == FaultKind::PeerLost && fault.peer_host.empty()) fail("{}: peer_lost names no peer_host", what);
+    fault.both_ends = flag_of(object, what, "both_ends");
+    NicRef end;
+    if (fault.both_ends && (fault.kind != FaultKind::PortDown || !file.other_end(fault.host, fault.nic, &end)))
+      fail("{}: both_ends needs port_down with host and nic of a cable", what);
     fault.after_work_requests = count_of(object, what, "after_work_requests", 0);
     fault.work_requests = count_of(object, what, "work_requests", 0);
     fault.after_ns = count_of(object, what, "after_ns", 0);
@@ -345,6 +357,26 @@ bool FabricFile::find_gid(const ibv_gid& gid, NicRef* out) const {
     }
   }
   return false;
+}
+
+bool FabricFile::find_nic(const std::string& host, const std::string& name_of_nic, NicRef* out) const {
+  const int index = find_host(host);
+  if (index < 0) return false;
+  const std::vector<NicSpec>& nics = hosts[static_cast<std::size_t>(index)].nics;
+  const auto it = std::find_if(nics.begin(), nics.end(), [&](const NicSpec& spec) { return spec.name == name_of_nic; });
+  if (it == nics.end()) return false;
+  *out = {index, static_cast<int>(it - nics.begin())};
+  return true;
+}
+
+bool FabricFile::other_end(const std::string& host, const std::string& name_of_nic, NicRef* out) const {
+  NicRef self;
+  if (!find_nic(host, name_of_nic, &self) || nic(self).link < 0) return false;
+  const std::vector<NicRef>& ends = links[static_cast<std::size_t>(nic(self).link)].ends;
+  if (ends.size() != 2) return false;
+  const bool first = ends[0].host == self.host && ends[0].nic == self.nic;
+  *out = ends[first ? 1 : 0];
+  return true;
 }
 
 Result<FabricFile> parse(const std::string& text) { return read(text, "fabric text", fmt::format("process {}", ::getpid())); }

@@ -76,6 +76,10 @@ struct FabricFile {
 
   int find_host(const std::string& host) const;  // index or -1
   bool find_gid(const ibv_gid& gid, NicRef* out) const;
+  const NicSpec& nic(NicRef ref) const { return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)]; }
+  bool find_nic(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
+  // False: no such NIC, or it is not at a cable of two ends.
+  bool other_end(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
 };
 
 // InvalidArgument: not JSON, or contradictory; one line says what, where and what would be right.

@@ -25,17 +25,34 @@ Status FaultPlan::arm(const Fault& fault, std::uint64_t now_ns) {
     LOG_WARN("soft fabric: fault peer_lost names no peer_host");
     return Errc::InvalidArgument;
   }
-  std::lock_guard lock(mutex_);
-  if (faults_.size() >= kFaultsMax) return Errc::Exhausted;
-  faults_.push_back({fault, now_ns, 0});
-  armed_.store(true, std::memory_order_release);
+  {
+    std::lock_guard lock(mutex_);
+    if (faults_.size() >= kFaultsMax) return Errc::Exhausted;
+    faults_.push_back({fault, now_ns, 0});
+    armed_.store(true, std::memory_order_release);
+  }
+  if (when_changed_) when_changed_();
   return Errc::Ok;
 }
 
 void FaultPlan::disarm_all() {
-  std::lock_guard lock(mutex_);
-  faults_.clear();
-  armed_.store(false, std::memory_order_release);
+  {
+    std::lock_guard lock(mutex_);
+    faults_.clear();
+    armed_.store(false, std::memory_order_release);
+  }
+  if (when_changed_) when_changed_();
+}
+
+void FaultPlan::lift(const Fault& fault) {
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(faults_, [&](const Armed& armed) {
+      return armed.fault.kind == fault.kind && armed.fault.nic == fault.nic && armed.fault.peer_host == fault.peer_host;
+    });
+    armed_.store(!faults_.empty(), std::memory_order_release);
+  }
+  if (when_changed_) when_changed_();
 }
 
 bool FaultPlan::in_time(Armed& armed, std::uint64_t now_ns) {
@@ -55,13 +72,14 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
     if (!in_time(armed, now_ns)) continue;
     const std::uint64_t number = armed.seen++;
     if (number < fault.after_work_requests) continue;
-    const std::uint64_t bound =
-        fault.kind == FaultKind::QpError ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
+    const bool one = fault.kind == FaultKind::QpError || fault.kind == FaultKind::PostRefused;
+    const std::uint64_t bound = one ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
     if (bound != 0 && number - fault.after_work_requests >= bound) continue;
     switch (fault.kind) {
       case FaultKind::QpError: verdict.status = fault.status; break;
       case FaultKind::WriteDelay: verdict.delay_ns += fault.delay_ns; break;
       case FaultKind::Reorder: verdict.delay_ns += mix(fault.seed ^ mix(qp_num ^ (number << 24))) % (fault.delay_ns + 1); break;
+      case FaultKind::PostRefused: verdict.refused = true; break;
       case FaultKind::PeerLost:
       case FaultKind::PortDown: break;
     }
@@ -69,15 +87,41 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
   return verdict;
 }
 
+// Faults that make a port or a peer silent, whoever the peer is.
+bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
+  const Fault& fault = armed.fault;
+  if (fault.kind != FaultKind::PeerLost && fault.kind != FaultKind::PortDown) return false;
+  if (!fault.nic.empty() && fault.nic != nic) return false;
+  return in_time(armed, now_ns) && armed.seen >= fault.after_work_requests;
+}
+
 bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
   return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
-    const Fault& fault = armed.fault;
-    if (fault.kind != FaultKind::PeerLost && fault.kind != FaultKind::PortDown) return false;
-    if (!fault.nic.empty() && fault.nic != nic) return false;
-    if (fault.kind == FaultKind::PeerLost && fault.peer_host != peer_host) return false;
-    return in_time(armed, now_ns) && armed.seen >= fault.after_work_requests;
+    if (armed.fault.kind == FaultKind::PeerLost && armed.fault.peer_host != peer_host) return false;
+    return silences(armed, nic, now_ns);
   });
+}
+
+bool FaultPlan::port_down(const std::string& nic, std::uint64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  return std::any_of(faults_.begin(), faults_.end(),
+                     [&](Armed& armed) { return armed.fault.kind == FaultKind::PortDown && silences(armed, nic, now_ns); });
+}
+
+std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64_t now_ns) {
+  std::uint64_t next_ns = UINT64_MAX;
+  std::lock_guard lock(mutex_);
+  for (Armed& armed : faults_) {
+    const Fault& fault = armed.fault;
+    if (fault.kind != FaultKind::PortDown || (!fault.nic.empty() && fault.nic != nic)) continue;
+    static_cast<void>(in_time(armed, now_ns));  // its time starts here, if it has not
+    const std::uint64_t begin_ns = armed.armed_at_ns + fault.after_ns;
+    const std::uint64_t end_ns = fault.duration_ns == 0 ? UINT64_MAX : begin_ns + fault.duration_ns;
+    for (const std::uint64_t change_ns : {begin_ns, end_ns})
+      if (change_ns > now_ns) next_ns = std::min(next_ns, change_ns);
+  }
+  return next_ns;
 }
 
 }  // namespace mesh::soft

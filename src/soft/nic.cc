@@ -51,6 +51,7 @@ bool Nic::turn_locked() noexcept {
   bells_.responses.take(completing_);
   bells_.requests.take(serving_);
   TurnTime time(clock_);
+  if (faults_.armed() || port_down_) watch_port(time);
   bool moved = false;
   for (std::uint32_t i = completing_.next(0); i < kQpsMax; i = completing_.next(i + 1)) {
     QueuePair* qp = find(i);
@@ -91,6 +92,7 @@ QueuePair* Nic::find_num(std::uint32_t qp_num) const noexcept {
 
 bool Nic::has_work() {
   std::lock_guard lock(turn_lock_);
+  if (faults_.armed() || port_down_) return true;
   return bells_.requests.any() || bells_.responses.any() || !serving_.empty() || !completing_.empty() || !backlog_.empty();
 }
 
@@ -99,6 +101,7 @@ std::uint64_t Nic::next_due_ns() {
   if (bells_.requests.any() || bells_.responses.any()) return 0;
   std::uint64_t due_ns = UINT64_MAX;
   TurnTime time(clock_);
+  if (faults_.armed() || port_down_) due_ns = port_due_ns(time);
   for (std::uint32_t i = serving_.next(0); i < kQpsMax; i = serving_.next(i + 1)) {
     QueuePair* qp = find(i);
     if (qp == nullptr || qp->in.ring == nullptr) return 0;

@@ -10,6 +10,7 @@
 
 #include "src/base/clock.h"
 #include "src/soft/board.h"
+#include "src/soft/event_queue.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/fault_plan.h"
 #include "src/soft/host_cpu.h"
@@ -26,6 +27,8 @@
 namespace mesh::soft {
 
 inline constexpr std::uint64_t kWorkRequestBytesMax = std::uint64_t{8} << 20;  // of one work request, as soft-RoCE's ports say
+
+inline constexpr std::uint8_t kPort = 1;  // a NIC has one
 
 inline constexpr std::uint32_t kTurnRequests = 256;
 inline constexpr std::uint64_t kTurnBytes = 1 << 20;
@@ -77,6 +80,7 @@ class Nic {
 
   const NicSpec& spec() const noexcept { return spec_; }
   const LinkSpec* link() const noexcept { return link_; }
+  bool port_up();  // now: takes the turn lock
   int index() const noexcept { return self_.nic; }
 
   // Data path.
@@ -99,6 +103,13 @@ class Nic {
   void reset(QueuePair& qp);
   void take_offer(const Offer& offer);
   void peer_changed(const Peer& peer);  // its board is known, or it is lost: look at everything that has to do with it
+
+  // Events. The queue stays open until close_events().
+  void open_events(EventQueue& queue);
+  void close_events(EventQueue& queue);
+  // Faults of this very moment: a connected queue pair (the n-th, counted from 0) or all of them; how many it were.
+  std::size_t fail_queue_pairs(int only);
+  static constexpr int kAllQueuePairs = -1;
 
   // Agent and simulator.
   std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
@@ -129,6 +140,8 @@ class Nic {
   QueuePair* find(std::uint32_t index) const noexcept;
   QueuePair* find_num(std::uint32_t qp_num) const noexcept;
   bool turn_locked() noexcept;
+  void watch_port(TurnTime& time) noexcept;
+  std::uint64_t port_due_ns(TurnTime& time) noexcept;
   std::uint64_t serve_due_ns(QueuePair& qp, TurnTime& time) noexcept;
   std::uint64_t complete_due_ns(QueuePair& qp, TurnTime& time) noexcept;
 
@@ -202,6 +215,8 @@ class Nic {
   IndexSet serving_, completing_, backlog_;
   std::vector<Offer> offers_;  // for queue pairs that cannot receive yet
   Totals gone_;                // of destroyed queue pairs
+  bool port_down_ = false;     // as it was last told
+  std::vector<EventQueue*> event_queues_;
 };
 
 }  // namespace mesh::soft

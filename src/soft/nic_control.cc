@@ -94,6 +94,7 @@ void Nic::destroy_qp(QueuePair* qp) {
   std::unique_ptr<QueuePair> owner(qp);
   std::lock_guard lock(turn_lock_);
   take_down(*qp);
+  qp->events->forget_qp(qp->verbs.qp_num);
   gone_.add(*qp);
   qps_[qp->index] = nullptr;
   --qp->send_cq->users;

@@ -114,6 +114,7 @@ int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept 
     slot.fault_delay_ns = 0;
     if (faults_.armed()) {
       const FaultPlan::PostVerdict verdict = faults_.on_post(spec_.name, qp.verbs.qp_num, slot.posted_at_ns);
+      if (verdict.refused) return EIO;
       if (verdict.status != IBV_WC_SUCCESS) slot.local_error = verdict.status;
       slot.fault_delay_ns = verdict.delay_ns;
     }

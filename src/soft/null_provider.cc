@@ -45,6 +45,8 @@ class NullProvider final : public verbs::Provider {
   int query_device(ibv_context* context, ibv_device_attr* attr) override;
   int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override;
   std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override;
+  int event_fd(ibv_context*) const noexcept override { return -1; }
+  bool next_event(ibv_context*, verbs::DeviceEvent*) override { return false; }
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* pd) override;
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override;

@@ -8,6 +8,7 @@
 
 #include "src/soft/board.h"
 #include "src/soft/completion_queue.h"
+#include "src/soft/event_queue.h"
 #include "src/soft/ring.h"
 #include "src/soft/spin_lock.h"
 
@@ -110,6 +111,7 @@ struct Pace {
 struct QueuePair {
   ibv_qp verbs{};  // first, so that the pointer the user holds is ours
   Nic* nic = nullptr;
+  EventQueue* events = nullptr;  // of the context that made it
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   std::uint32_t index = 0;

@@ -3,6 +3,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/soft/copy.h"
+#include "src/soft/rendezvous_wire.h"
 #include "src/soft/unix_socket.h"
 
 #include <fcntl.h>
@@ -18,32 +19,6 @@ namespace mesh::soft {
 namespace {
 
 constexpr std::uint64_t kListenerId = 0, kWakeId = 1;
-constexpr std::uint32_t kMagic = 0x6d736d74;
-constexpr std::uint32_t kVersion = 1;
-constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3;
-
-struct Prefix {
-  std::uint32_t magic = kMagic, version = kVersion, type = 0, reserved = 0;
-};
-struct HelloMessage {  // with board and, if there is an agent, its wake descriptor; WELCOME is the same
-  Prefix prefix;
-  char host[40] = {};
-  std::uint64_t probe_address = 0, probe_value = 0;
-};
-struct OfferMessage {  // with the ring
-  Prefix prefix;
-  ibv_gid gid;
-  std::int32_t from_nic, to_nic;
-  std::uint32_t from_qp_num, to_qp_num, slots, streams;
-};
-constexpr std::size_t kMessageBytesMax = 256;
-static_assert(sizeof(HelloMessage) <= kMessageBytesMax && sizeof(OfferMessage) <= kMessageBytesMax);
-
-template <typename T>
-std::vector<std::byte> bytes_of(const T& value) {
-  const auto* from = reinterpret_cast<const std::byte*>(&value);
-  return {from, from + sizeof value};
-}
 
 UniqueFd duplicate(int fd) {
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -59,9 +34,14 @@ std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
 
 }  // namespace
 
+std::string rendezvous_name(const std::string& universe, const std::string& host) {
+  const std::string text = fmt::format("{}\n{}\n{}", universe, ::getuid(), host);
+  return fmt::format("mesh-soft-{:016x}{:016x}", hash_text(text, 0), hash_text(text, 0x9e3779b97f4a7c15u));
+}
+
 Result<std::unique_ptr<Rendezvous>> Rendezvous::open(const RendezvousOptions& options) {
   std::unique_ptr<Rendezvous> meeting(new Rendezvous(options));
-  meeting->listener_ = listen_abstract(meeting->name_of(options.host));
+  meeting->listener_ = listen_abstract(rendezvous_name(options.universe, options.host));
   if (!meeting->listener_.valid()) {
     if (errno == EADDRINUSE) return Errc::Exhausted;
     LOG_WARN("soft fabric: host {} cannot be claimed: {}", options.host, std::strerror(errno));
@@ -84,11 +64,6 @@ Rendezvous::~Rendezvous() {
     if (connection.peer != nullptr) connection.peer->lose();
 }
 
-std::string Rendezvous::name_of(const std::string& host) const {
-  const std::string text = fmt::format("{}\n{}\n{}", options_.universe, ::getuid(), host);
-  return fmt::format("mesh-soft-{:016x}{:016x}", hash_text(text, 0), hash_text(text, 0x9e3779b97f4a7c15u));
-}
-
 bool Rendezvous::watch(int fd, std::uint64_t id, std::uint32_t events, int how) {
   epoll_event event{};
   event.events = events;
@@ -109,7 +84,7 @@ std::shared_ptr<Peer> Rendezvous::peer(const std::string& host) {
   for (auto& [id, connection] : connections_)
     if (!connection.accepted && connection.peer->host() == host && !connection.peer->lost()) return connection.peer;
   auto peer = std::make_shared<Peer>(host);
-  UniqueFd fd = connect_abstract(name_of(host));
+  UniqueFd fd = connect_abstract(rendezvous_name(options_.universe, host));
   const int error = errno;
   std::uint64_t id = 0;
   Connection* connection = nullptr;
@@ -228,11 +203,12 @@ bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes
   Prefix prefix;
   if (bytes.size() < sizeof prefix) return false;
   std::memcpy(&prefix, bytes.data(), sizeof prefix);
-  if (prefix.magic != kMagic || prefix.version != kVersion) {
-    LOG_WARN("soft fabric: a peer speaks version {}, not {}", prefix.version, kVersion);
+  if (prefix.magic != kRendezvousMagic || prefix.version != kRendezvousVersion) {
+    LOG_WARN("soft fabric: a peer speaks version {}, not {}", prefix.version, kRendezvousVersion);
     return false;
   }
   if (prefix.type == (connection.accepted ? kHello : kWelcome)) return handle_hello(connection, bytes, received);
+  if (prefix.type == kFault && connection.accepted) return handle_fault(connection, bytes);
   return prefix.type == kOffer && connection.accepted && connection.peer != nullptr && handle_offer(connection, bytes, received);
 }
 
@@ -270,6 +246,21 @@ bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte>
     return true;
   }
   options_.events->take_offer(offer);
+  return true;
+}
+
+bool Rendezvous::handle_fault(Connection& connection, std::span<const std::byte> bytes) {
+  FaultOrder order;
+  if (!decode(bytes, &order)) return false;
+  const FaultAnswer answer = options_.events->take_fault(order);
+  FaultAnswerMessage message;
+  message.prefix.type = kFaultAnswer;
+  message.code = static_cast<std::int32_t>(answer.code);
+  message.count = answer.count;
+  message.port_up = answer.port_up ? 1 : 0;
+  message.work_requests = answer.work_requests;
+  message.bytes = answer.bytes;
+  send(connection, {bytes_of(message), {}});
   return true;
 }
 

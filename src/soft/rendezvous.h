@@ -1,6 +1,7 @@
 #pragma once
 // Where hosts of one fabric in different processes meet: an abstract unix socket per host, whose bind is the claim of its name.
 // Who wants to send to a host connects to it, shows its board, and offers rings as memfds; end of file means the host is lost.
+// Who wants to see it fail connects, says how, and is answered (fault_door.h).
 // Only processes of the same user are let in.
 // Thread: peer() and offer() from any; poll_once() from one thread. Nothing blocks except poll_once for its timeout.
 // Bounds: kConnectionsMax.
@@ -9,6 +10,7 @@
 
 #include "src/base/unique_fd.h"
 #include "src/soft/board.h"
+#include "src/soft/fault_door.h"
 #include "src/soft/nic.h"
 #include "src/soft/soft_provider.h"
 #include "src/soft/unix_socket.h"
@@ -31,6 +33,7 @@ class RendezvousEvents {
  public:
   virtual void take_offer(const Offer& offer) = 0;
   virtual void peer_changed(const Peer& peer) = 0;
+  virtual FaultAnswer take_fault(const FaultOrder& order) = 0;
 
  protected:
   ~RendezvousEvents() = default;
@@ -71,7 +74,6 @@ class Rendezvous {
     std::deque<Message> outbox;
   };
   explicit Rendezvous(const RendezvousOptions& options) : options_(options) {}
-  std::string name_of(const std::string& host) const;
   bool watch(int fd, std::uint64_t id, std::uint32_t events, int how);
   Connection* add(UniqueFd fd, std::uint64_t* id);
   void accept_all();
@@ -79,6 +81,7 @@ class Rendezvous {
   bool handle(Connection& connection, std::span<const std::byte> bytes, Received& received);
   bool handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received);
   bool handle_offer(Connection& connection, std::span<const std::byte> bytes, Received& received);
+  bool handle_fault(Connection& connection, std::span<const std::byte> bytes);
   void greet(Connection& connection, std::uint32_t type);
   void send(Connection& connection, Message message);
   void flush(std::uint64_t id, Connection& connection);

@@ -81,27 +81,35 @@ std::vector<verbs::DeviceEntry> SoftHost::devices() {
 ibv_context* SoftHost::open_device(const std::string& name) {
   for (const std::unique_ptr<Nic>& nic : nics_) {
     if (nic->spec().name != name) continue;
-    auto* context = new SoftContext;
+    auto context = std::make_unique<SoftContext>();
+    if (context->events.fd() < 0) return nullptr;  // errno of eventfd
     context->nic = nic.get();
     context->device.node_type = IBV_NODE_CA;
     context->device.transport_type = IBV_TRANSPORT_IB;
     name.copy(context->device.name, IBV_SYSFS_NAME_MAX - 1);
     name.copy(context->device.dev_name, IBV_SYSFS_NAME_MAX - 1);
     context->verbs.device = &context->device;
-    context->verbs.cmd_fd = context->verbs.async_fd = -1;
+    context->verbs.cmd_fd = -1;
+    context->verbs.async_fd = context->events.fd();
     context->verbs.num_comp_vectors = 1;
     context->verbs.ops.post_send = post_send;
     context->verbs.ops.post_recv = post_receive;
     context->verbs.ops.poll_cq = poll_cq;
-    return &context->verbs;
+    nic->open_events(context->events);
+    return &context.release()->verbs;
   }
   errno = ENODEV;
   return nullptr;
 }
 
 int SoftHost::close_device(ibv_context* context) {
+  nic_of(context).close_events(reinterpret_cast<SoftContext*>(context)->events);
   delete reinterpret_cast<SoftContext*>(context);
   return 0;
+}
+
+bool SoftHost::next_event(ibv_context* context, verbs::DeviceEvent* event) {
+  return reinterpret_cast<SoftContext*>(context)->events.pop(event);
 }
 
 int SoftHost::query_device(ibv_context* context, ibv_device_attr* attr) {
@@ -126,8 +134,9 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   if (port != kPort) return EINVAL;
   const LinkSpec* link = nic_of(context).link();
   *attr = ibv_port_attr{};
-  attr->state = link != nullptr ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-  attr->phys_state = link != nullptr ? 5 : 3;  // LinkUp, Disabled
+  const bool up = nic_of(context).port_up();
+  attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attr->phys_state = up ? 5 : link != nullptr ? 2 : 3;  // LinkUp, Polling (for a signal), Disabled
   attr->max_mtu = IBV_MTU_4096;
   attr->active_mtu = mtu_code(link != nullptr ? link->mtu : 1024);
   attr->gid_tbl_len = 16;

@@ -25,13 +25,13 @@ inline constexpr int kQpWrMax = 16384;
 inline constexpr int kCqeMax = 32767;  // the least of any device we know: kernel soft-RoCE's
 inline constexpr int kReadsMax = 16;   // outstanding, each way
 inline constexpr int kRnrTimerMax = 31;
-inline constexpr std::uint8_t kPort = 1;
 
 // The first member of each is what the user holds a pointer to.
 struct SoftContext {
   ibv_context verbs{};
   ibv_device device{};
   Nic* nic = nullptr;
+  EventQueue events;
 };
 struct SoftPd {
   ibv_pd verbs{};
@@ -50,12 +50,14 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   void spend_cpu_ns(std::uint64_t ns) override { cpu_.spend(ns); }
   std::uint64_t take_cpu_ns() override { return cpu_.take(); }
   FaultPlan& faults() override { return faults_; }
+  std::size_t fail_queue_pairs(const std::string& nic, int only) override;
   SoftCounters counters(const std::string& nic) const override;
 
   // LocalHost, RendezvousEvents.
   const std::shared_ptr<Peer>& self() override { return self_; }
   void take_offer(const Offer& offer) override;
   void peer_changed(const Peer& peer) override;
+  FaultAnswer take_fault(const FaultOrder& order) override;
 
   // Provider.
   const char* fabric() const noexcept override { return "soft"; }
@@ -66,6 +68,8 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int query_device(ibv_context* context, ibv_device_attr* attr) override;
   int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override;
   std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override;
+  int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
+  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override;
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* pd) override;
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override;
@@ -86,6 +90,8 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int tend();
   int route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const;
   Transmitter& transmitter_of(const NicSpec& nic);
+  void arm_faults_of_file();
+  void look_at_ports();
 
   SoftOptions options_;
   std::string universe_;

@@ -104,6 +104,7 @@ ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
   QueuePair* qp = soft(pd->context).nic->create_qp(pd, attr);
   if (qp == nullptr) return nullptr;
+  qp->events = &soft(pd->context).events;
   soft(pd).users.fetch_add(1, std::memory_order_relaxed);
   return &qp->verbs;
 }

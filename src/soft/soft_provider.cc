@@ -56,13 +56,13 @@ Status SoftHost::start(int host_index) {
   board_ = std::make_shared<Board>(std::move(*memory), std::move(wake_fd));
   self_ = std::make_shared<Peer>(options_.host);
   self_->set_board(board_);
-  for (const Fault& fault : options_.fabric.faults)
-    if (fault.host.empty() || fault.host == options_.host) static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+  arm_faults_of_file();
   for (std::size_t i = 0; i < spec.nics.size(); ++i) {
     const NicRef ref{host_index, static_cast<int>(i)};
     nics_.push_back(std::make_unique<Nic>(
         NicOptions{&options_.fabric, &faults_, board_.get(), &transmitter_of(spec.nics[i]), &cpu_, options_.clock, ref}));
   }
+  faults_.when_changed([this] { look_at_ports(); });
   claimed_ = Registry::instance().claim(universe_, options_.host, this);
   if (!claimed_) return Errc::Exhausted;
   if (alone) return Errc::Ok;
@@ -72,6 +72,31 @@ Status SoftHost::start(int host_index) {
   owner_pid_ = ::getpid();
   thread_ = std::thread([this] { run(); });
   return Errc::Ok;
+}
+
+void SoftHost::arm_faults_of_file() {
+  for (Fault fault : options_.fabric.faults) {
+    NicRef end;
+    if (fault.host.empty() || fault.host == options_.host) {
+      static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+    } else if (fault.both_ends && options_.fabric.other_end(fault.host, fault.nic, &end) && end.host == host_index_) {
+      fault.nic = options_.fabric.nic(end).name;
+      static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+    }
+  }
+}
+
+// A port says at once that it has changed, whether or not anybody turns its NIC; faults to come keep the agent awake.
+void SoftHost::look_at_ports() {
+  for (const std::unique_ptr<Nic>& nic : nics_) static_cast<void>(nic->port_up());
+  board_->wake();
+}
+
+std::size_t SoftHost::fail_queue_pairs(const std::string& name, int only) {
+  std::size_t failed = 0;
+  for (const std::unique_ptr<Nic>& nic : nics_)
+    if (name.empty() || nic->spec().name == name) failed += nic->fail_queue_pairs(only);
+  return failed;
 }
 
 SoftHost::~SoftHost() {
@@ -114,6 +139,26 @@ SoftCounters SoftHost::counters(const std::string& name) const {
 void SoftHost::take_offer(const Offer& offer) {
   if (offer.to_nic >= 0 && offer.to_nic < static_cast<int>(nics_.size()))
     nics_[static_cast<std::size_t>(offer.to_nic)]->take_offer(offer);
+}
+
+FaultAnswer SoftHost::take_fault(const FaultOrder& order) {
+  const std::string& name = order.fault.nic;
+  const auto named = std::find_if(nics_.begin(), nics_.end(), [&](const auto& nic) { return nic->spec().name == name; });
+  if (!name.empty() && named == nics_.end()) return {.code = Errc::NotFound};
+  FaultAnswer answer;
+  switch (order.verb) {
+    case FaultVerb::Arm: answer.code = faults_.arm(order.fault, options_.clock.now_ns()).code(); break;
+    case FaultVerb::Lift: faults_.lift(order.fault); break;
+    case FaultVerb::LiftAll: faults_.disarm_all(); break;
+    case FaultVerb::FailQueuePairs: answer.count = static_cast<std::uint32_t>(fail_queue_pairs(name, order.queue_pair)); break;
+    case FaultVerb::Look: break;
+  }
+  if (name.empty()) return answer;
+  const Nic::Totals totals = (*named)->totals();
+  answer.port_up = (*named)->port_up();
+  answer.work_requests = totals.work_requests;
+  answer.bytes = totals.bytes;
+  return answer;
 }
 
 void SoftHost::peer_changed(const Peer& peer) {

@@ -53,6 +53,10 @@ class SoftProvider : public verbs::Provider {
   // Faults to come. Thread: any.
   virtual FaultPlan& faults() = 0;
 
+  // A fault of this moment: a connected queue pair of the NIC (the n-th, counted from 0) or, with -1, all of them fail as if the
+  // device could no longer serve them: flushed, and an event tells. Empty: of every NIC. How many it were. Thread: any.
+  virtual std::size_t fail_queue_pairs(const std::string& nic, int only) = 0;
+
   // Of one NIC by name; all zero for a name that is not there.
   virtual SoftCounters counters(const std::string& nic) const = 0;
 };

@@ -30,6 +30,15 @@ struct DeviceEntry {
   int numa_node = -1;
 };
 
+enum class DeviceEventKind : std::uint8_t { PortActive, PortError, GidChange, QpFatal, DeviceFatal, Other };
+
+// What a device says by itself.
+struct DeviceEvent {
+  DeviceEventKind kind = DeviceEventKind::Other;
+  std::uint8_t port = 0;     // PortActive, PortError, GidChange: of this device, as every context of it is told
+  std::uint32_t qp_num = 0;  // QpFatal; told to the context that made the queue pair
+};
+
 class Provider {
  public:
   virtual ~Provider() = default;
@@ -43,6 +52,11 @@ class Provider {
   virtual int query_device(ibv_context* context, ibv_device_attr* attr) = 0;
   virtual int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) = 0;
   virtual std::vector<GidEntry> gids(ibv_context* context, std::uint8_t port) = 0;  // zero GIDs left out
+
+  // Readable while the context has an event; -1: its device never says anything. It belongs to the context.
+  virtual int event_fd(ibv_context* context) const noexcept = 0;
+  // Takes the next one. False: none now. Never blocks.
+  virtual bool next_event(ibv_context* context, DeviceEvent* event) = 0;
 
   virtual ibv_pd* alloc_pd(ibv_context* context) = 0;
   virtual int dealloc_pd(ibv_pd* pd) = 0;

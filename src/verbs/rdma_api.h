@@ -24,6 +24,8 @@ struct VerbsApi {
   int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
   int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = nullptr;  // exported form: without the newest fields
   int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = nullptr;
+  int (*get_async_event)(ibv_context*, ibv_async_event*) = nullptr;
+  void (*ack_async_event)(ibv_async_event*) = nullptr;
   ibv_pd* (*alloc_pd)(ibv_context*) = nullptr;
   int (*dealloc_pd)(ibv_pd*) = nullptr;
   ibv_mr* (*reg_mr)(ibv_pd*, void*, std::size_t, int) = nullptr;

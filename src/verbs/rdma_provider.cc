@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 
+#include <fcntl.h>
 #include <net/if.h>
 #include <unistd.h>
 
@@ -37,6 +38,27 @@ bool zero(const ibv_gid& gid) noexcept {
 GidType from_verbs(std::uint32_t type) noexcept {
   if (type == IBV_GID_TYPE_ROCE_V2) return GidType::RoceV2;
   return type == IBV_GID_TYPE_ROCE_V1 ? GidType::RoceV1 : GidType::Ib;
+}
+
+// Taking an event would block for ever where there is none.
+bool stop_blocking(int fd) noexcept {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+// Valid until the event is acknowledged: its queue pair cannot be destroyed before.
+DeviceEvent translate(const ibv_async_event& raw) noexcept {
+  const auto port = static_cast<std::uint8_t>(raw.element.port_num);
+  switch (raw.event_type) {
+    case IBV_EVENT_PORT_ACTIVE: return {.kind = DeviceEventKind::PortActive, .port = port};
+    case IBV_EVENT_PORT_ERR: return {.kind = DeviceEventKind::PortError, .port = port};
+    case IBV_EVENT_GID_CHANGE: return {.kind = DeviceEventKind::GidChange, .port = port};
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR: return {.kind = DeviceEventKind::QpFatal, .qp_num = raw.element.qp->qp_num};
+    case IBV_EVENT_DEVICE_FATAL: return {.kind = DeviceEventKind::DeviceFatal};
+    default: return {};  // a kind that we have no use for, or that is newer than our headers
+  }
 }
 
 class RdmaProvider final : public Provider {
@@ -74,7 +96,11 @@ class RdmaProvider final : public Provider {
       context = options_.api.open_device(device);
       return false;
     });
-    return context;
+    if (context == nullptr || context->async_fd < 0 || stop_blocking(context->async_fd)) return context;
+    const int error = errno;
+    options_.api.close_device(context);
+    errno = error;
+    return nullptr;
   }
 
   int close_device(ibv_context* context) override { return as_errno(options_.api.close_device(context)); }
@@ -103,6 +129,15 @@ class RdmaProvider final : public Provider {
       entry.prefix_len = prefix_of(entry, addresses);
     }
     return *std::move(entries);
+  }
+
+  int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
+  bool next_event(ibv_context* context, DeviceEvent* event) override {
+    ibv_async_event raw{};
+    if (context->async_fd < 0 || options_.api.get_async_event(context, &raw) != 0) return false;
+    *event = translate(raw);
+    options_.api.ack_async_event(&raw);
+    return true;
   }
 
   ibv_pd* alloc_pd(ibv_context* context) override { return options_.api.alloc_pd(context); }

@@ -76,10 +76,15 @@ struct Traits {
   std::uint64_t settle_ns = 0;                // how long to look before "nothing came", at least
 };
 
+enum class PortState : std::uint8_t { Down, Up };
+
 struct ProviderKind {
   std::string name;
   Host (*open)(Side side);  // no provider: not to be had here, and the reason was printed; the tests fail
   Traits traits;
+  // What breaks on purpose; null: it cannot be done here. False: it did not work.
+  bool (*set_port)(const Host& host, const std::string& netdev, PortState state) = nullptr;
+  bool (*fail_queue_pairs)(const Host& host) = nullptr;
 
   PairOptions pair_options() const {
     PairOptions options;

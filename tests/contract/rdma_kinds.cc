@@ -1,5 +1,6 @@
 // The rdma-core provider under contract: both sides are this host, over one device that loops back.
 
+#include "src/base/unique_fd.h"
 #include "src/verbs/gid_choice.h"
 #include "src/verbs/handle.h"
 #include "src/verbs/rdma_provider.h"
@@ -8,6 +9,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <string>
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 namespace mesh::contract {
 
@@ -30,6 +36,17 @@ Host open_first(Side) {
     if (usable(**provider, device.name)) return {std::move(*provider), device.name};
   std::fprintf(stderr, "no RDMA device with an active RoCE v2 port\n");
   return {};
+}
+
+// As `ip link set NETDEV up|down`; needs the right to.
+bool set_port(const Host&, const std::string& netdev, PortState state) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  netdev.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  if (!socket.valid() || ::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
+  const int flags = request.ifr_flags;
+  request.ifr_flags = static_cast<short>(state == PortState::Up ? flags | IFF_UP : flags & ~IFF_UP);
+  return ::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
 bool is_soft_roce() {
@@ -57,7 +74,8 @@ Traits soft_roce_traits() {
 
 ProviderKind kind() {
   ProviderKind kind{"Rdma", open_first, {}};
-  if (is_soft_roce()) kind = {"SoftRoce", open_first, soft_roce_traits()};
+  // A real adapter's port is others' as well.
+  if (is_soft_roce()) kind = {"SoftRoce", open_first, soft_roce_traits(), set_port};
   // Time for a host that is shared, emulated, or both: 0.13 s a try.
   kind.traits.timeout = 15;
   kind.traits.retry_count = 3;

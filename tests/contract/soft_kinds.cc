@@ -58,11 +58,26 @@ Host open_shaped(Side side) {
   return open_host(std::move(options));
 }
 
+soft::SoftProvider& soft_of(const Host& host) { return static_cast<soft::SoftProvider&>(*host.provider); }
+
+bool set_port(const Host& host, const std::string&, PortState state) {
+  const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = host.device};
+  if (state == PortState::Down) return soft_of(host).faults().arm(down).ok();
+  soft_of(host).faults().lift(down);
+  return true;
+}
+
+bool fail_queue_pairs(const Host& host) { return soft_of(host).fail_queue_pairs(host.device, -1) > 0; }
+
 Traits soft_traits() {
   Traits traits;
   traits.needs_its_process = true;  // the NIC is a thread of it
   traits.sees_protection = false;   // asking would cost a look through all mappings
   return traits;
+}
+
+ProviderKind soft_kind(const char* name, Host (*open)(Side side)) {
+  return {name, open, soft_traits(), set_port, fail_queue_pairs};
 }
 
 }  // namespace
@@ -72,16 +87,15 @@ Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
 }
 
 std::vector<ProviderKind> soft_kinds() {
-  return {{"SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>, soft_traits()},
-          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>, soft_traits()},
-          {"SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>, soft_traits()},
-          {"SoftShaped", open_shaped, soft_traits()}};
+  return {soft_kind("SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>),
+          soft_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>),
+          soft_kind("SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>), soft_kind("SoftShaped", open_shaped)};
 }
 
 std::vector<ProviderKind> soft_process_kinds() {
   static_cast<void>(pair_fabric());  // before anything forks
-  return {{"SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>, soft_traits()},
-          {"SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>, soft_traits()}};
+  return {soft_kind("SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>),
+          soft_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>)};
 }
 
 }  // namespace mesh::contract

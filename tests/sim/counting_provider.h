@@ -28,6 +28,8 @@ class CountingProvider final : public verbs::Provider {
     return below_.query_port(context, port, attr);
   }
   std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override { return below_.gids(context, port); }
+  int event_fd(ibv_context* context) const noexcept override { return below_.event_fd(context); }
+  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override { return below_.next_event(context, event); }
   ibv_pd* alloc_pd(ibv_context* context) override { return born(below_.alloc_pd(context), alive_.pds); }
   int dealloc_pd(ibv_pd* pd) override { return dead(below_.dealloc_pd(pd), alive_.pds); }
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {

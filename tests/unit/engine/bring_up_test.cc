@@ -65,6 +65,8 @@ class Asking final : public verbs::Provider {
     return under_->query_port(context, port, attr);
   }
   std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override { return under_->gids(context, port); }
+  int event_fd(ibv_context* context) const noexcept override { return under_->event_fd(context); }
+  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override { return under_->next_event(context, event); }
   ibv_pd* alloc_pd(ibv_context* context) override { return under_->alloc_pd(context); }
   int dealloc_pd(ibv_pd* pd) override { return under_->dealloc_pd(pd); }
   ibv_mr* reg_mr(ibv_pd* pd, void* address_of, std::size_t bytes, int access) override {

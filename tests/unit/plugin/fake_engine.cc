@@ -219,6 +219,8 @@ class NoProvider : public verbs::Provider {
   int query_device(ibv_context*, ibv_device_attr*) override { return 0; }
   int query_port(ibv_context*, std::uint8_t, ibv_port_attr*) override { return 0; }
   std::vector<verbs::GidEntry> gids(ibv_context*, std::uint8_t) override { return {}; }
+  int event_fd(ibv_context*) const noexcept override { return -1; }
+  bool next_event(ibv_context*, verbs::DeviceEvent*) override { return false; }
   ibv_pd* alloc_pd(ibv_context*) override { return nullptr; }
   int dealloc_pd(ibv_pd*) override { return 0; }
   ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return nullptr; }

@@ -161,6 +161,25 @@ TEST(SoftProvider, FaultsOfTheFileAreArmedOnTheirHost) {
   EXPECT_TRUE(open_host(fabric, "b")->faults().armed());
 }
 
+TEST(SoftProvider, APulledCableIsDownAtBothEnds) {
+  FabricFile fabric = own_file("triangle");
+  const NicRef other = [&] {
+    NicRef end;
+    EXPECT_TRUE(fabric.other_end("a", fabric.hosts[0].nics[0].name, &end));
+    return end;
+  }();
+  const std::string nic = fabric.hosts[0].nics[0].name, far = fabric.nic(other).name;
+  fabric.faults.push_back({.kind = FaultKind::PortDown, .host = "a", .nic = nic, .both_ends = true});
+  for (const HostSpec& host : fabric.hosts) {
+    const std::unique_ptr<SoftProvider> provider = open_host(fabric, host.name.c_str());
+    for (const NicSpec& spec : host.nics) {
+      const bool end = (host.name == "a" && spec.name == nic) ||
+                       (&host == &fabric.hosts[static_cast<std::size_t>(other.host)] && spec.name == far);
+      EXPECT_EQ(provider->faults().port_down(spec.name, 0), end) << host.name << "/" << spec.name;
+    }
+  }
+}
+
 TEST(SoftProvider, CountsWhatHappened) {
   ManualFabric fabric("", 1);
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(fabric.announce(0, i, 100), 0);

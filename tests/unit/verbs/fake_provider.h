@@ -75,6 +75,8 @@ class FakeProvider : public Provider {
     return owners_.at(context).device->ports.at(port - 1u).gids;
   }
 
+  int event_fd(ibv_context*) const noexcept override { return -1; }
+  bool next_event(ibv_context*, DeviceEvent*) override { return false; }
   ibv_pd* alloc_pd(ibv_context*) override { return &pd_; }
   int dealloc_pd(ibv_pd*) override { return destroy(); }
   ibv_mr* reg_mr(ibv_pd*, void*, std::size_t, int) override { return &mr_; }

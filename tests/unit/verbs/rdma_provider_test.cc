@@ -8,7 +8,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -62,6 +66,8 @@ struct FakeLibrary {
   int fork_inits = 0;
   int plain_reg_access = -1;
   unsigned iova2_access = 0;
+  std::deque<ibv_async_event> events;
+  int events_taken = 0, events_acknowledged = 0;
 };
 FakeLibrary* g_library = nullptr;
 
@@ -102,8 +108,19 @@ ibv_mr* fake_reg(ibv_pd*, void*, std::size_t, int access) {
   return nullptr;
 }
 
+int fake_get_event(ibv_context*, ibv_async_event* event) {
+  errno = EAGAIN;
+  if (g_library->events.empty()) return -1;
+  *event = g_library->events.front();
+  g_library->events.pop_front();
+  ++g_library->events_taken;
+  return 0;
+}
+
 VerbsApi fake_api() {
   VerbsApi api;
+  api.get_async_event = fake_get_event;
+  api.ack_async_event = [](ibv_async_event*) { ++g_library->events_acknowledged; };
   api.fork_init = [] { return ++g_library->fork_inits, 0; };
   api.get_device_list = fake_list;
   api.free_device_list = fake_free_list;
@@ -141,6 +158,7 @@ class RdmaProviderTest : public testing::Test {
  protected:
   RdmaProviderTest() {
     g_library = &library_;
+    library_.context.async_fd = -1;
     std::strcpy(library_.devices[0].name, "mlx5_0");
     std::strcpy(library_.devices[1].name, "rxe0");
     options_.api = fake_api();
@@ -274,6 +292,56 @@ TEST_F(RdmaProviderTest, ForkInitRunsOncePerProcess) {
   const int after_first = library_.fork_inits;
   make_rdma_provider(options_);
   EXPECT_EQ(library_.fork_inits, after_first);
+}
+
+ibv_async_event event_of(ibv_event_type type, int port = 0, ibv_qp* qp = nullptr) {
+  ibv_async_event event{};
+  event.event_type = type;
+  if (qp != nullptr) {
+    event.element.qp = qp;
+  } else {
+    event.element.port_num = port;
+  }
+  return event;
+}
+
+TEST_F(RdmaProviderTest, EventsAreTakenWithoutBlockingAndAcknowledged) {
+  int ends[2] = {};
+  ASSERT_EQ(::pipe(ends), 0);
+  library_.context.async_fd = ends[0];
+  ibv_context* const context = provider().open_device("mlx5_0");
+  EXPECT_EQ(provider().event_fd(context), ends[0]);
+  EXPECT_NE(::fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);
+  ibv_qp qp{};
+  qp.qp_num = 0x1234;
+  library_.events = {event_of(IBV_EVENT_PORT_ERR, 2),           event_of(IBV_EVENT_PORT_ACTIVE, 1),
+                     event_of(IBV_EVENT_GID_CHANGE, 1),         event_of(IBV_EVENT_QP_FATAL, 0, &qp),
+                     event_of(IBV_EVENT_QP_ACCESS_ERR, 0, &qp), event_of(IBV_EVENT_DEVICE_FATAL),
+                     event_of(IBV_EVENT_LID_CHANGE, 1)};
+  using Kind = DeviceEventKind;
+  DeviceEvent event;
+  std::vector<Kind> kinds;
+  std::vector<unsigned> ports, numbers;
+  while (provider().next_event(context, &event)) {
+    kinds.push_back(event.kind);
+    ports.push_back(event.port);
+    numbers.push_back(event.qp_num);
+  }
+  EXPECT_EQ(kinds, (std::vector{Kind::PortError, Kind::PortActive, Kind::GidChange, Kind::QpFatal, Kind::QpFatal, Kind::DeviceFatal,
+                                Kind::Other}));
+  EXPECT_EQ(ports, (std::vector{2u, 1u, 1u, 0u, 0u, 0u, 0u}));
+  EXPECT_EQ(numbers, (std::vector{0u, 0u, 0u, 0x1234u, 0x1234u, 0u, 0u}));
+  EXPECT_EQ(library_.events_acknowledged, 7) << "else destroying a queue pair waits for ever";
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_F(RdmaProviderTest, AContextWithoutADescriptorHasNoEvents) {
+  ibv_context* const context = provider().open_device("mlx5_0");
+  library_.events = {event_of(IBV_EVENT_PORT_ERR, 1)};
+  DeviceEvent event;
+  EXPECT_LT(provider().event_fd(context), 0);
+  EXPECT_FALSE(provider().next_event(context, &event));
 }
 
 TEST(RdmaApi, MissingLibraryIsNotFoundAndOneLine) {

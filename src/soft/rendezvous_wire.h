@@ -1,0 +1,60 @@
+#pragma once
+// The messages of the rendezvous' sockets: how hosts greet, offer rings, and are told of faults. Between processes of one
+// machine, so in its byte order.
+// Thread: any (values). Bound: kMessageBytesMax.
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::soft {
+
+inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
+inline constexpr std::uint32_t kRendezvousVersion = 2;
+inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5;
+inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 letters at most
+
+struct Prefix {
+  std::uint32_t magic = kRendezvousMagic, version = kRendezvousVersion, type = 0, reserved = 0;
+};
+struct HelloMessage {  // with board and, if there is an agent, its wake descriptor; WELCOME is the same
+  Prefix prefix;
+  char host[kNameRoom] = {};
+  std::uint64_t probe_address = 0, probe_value = 0;
+};
+struct OfferMessage {  // with the ring
+  Prefix prefix;
+  ibv_gid gid;
+  std::int32_t from_nic, to_nic;
+  std::uint32_t from_qp_num, to_qp_num, slots, streams;
+};
+struct FaultMessage {  // from whoever says what breaks; no HELLO before
+  Prefix prefix;
+  char nic[kNameRoom] = {}, peer_host[kNameRoom] = {};
+  std::uint32_t verb = 0, kind = 0, status = 0;
+  std::int32_t queue_pair = 0;
+  std::uint64_t after_work_requests = 0, work_requests = 0, after_ns = 0, duration_ns = 0, delay_ns = 0, seed = 0;
+};
+struct FaultAnswerMessage {
+  Prefix prefix;
+  std::int32_t code = 0;  // Errc
+  std::uint32_t count = 0, port_up = 0, reserved = 0;
+  std::uint64_t work_requests = 0, bytes = 0;
+};
+inline constexpr std::size_t kMessageBytesMax = 256;
+static_assert(sizeof(HelloMessage) <= kMessageBytesMax && sizeof(OfferMessage) <= kMessageBytesMax);
+static_assert(sizeof(FaultMessage) <= kMessageBytesMax && sizeof(FaultAnswerMessage) <= kMessageBytesMax);
+
+template <typename T>
+std::vector<std::byte> bytes_of(const T& value) {
+  const auto* from = reinterpret_cast<const std::byte*>(&value);
+  return {from, from + sizeof value};
+}
+
+// Of the socket where a host of that universe is met by this user's processes.
+std::string rendezvous_name(const std::string& universe, const std::string& host);
+
+}  // namespace mesh::soft

@@ -1,0 +1,151 @@
+// What devices say by themselves, and a port that goes down and comes back.
+
+#include "src/base/clock.h"
+#include "tests/contract/contract_fixture.h"
+
+#include <poll.h>
+
+#include <cstring>
+#include <optional>
+
+namespace mesh::contract {
+
+namespace {
+
+constexpr std::uint64_t kPatienceNs = 5'000'000'000;
+constexpr int kLookMs = 100;
+
+class ContractEvents : public Contract {
+ protected:
+  void TearDown() override {
+    EXPECT_TRUE(!port_is_down_ || set_port(PortState::Up));
+    Contract::TearDown();
+  }
+
+  bool readable(const Endpoint& endpoint, int timeout_ms) const {
+    pollfd waiting{endpoint.provider->event_fd(endpoint.context), POLLIN, 0};
+    return ::poll(&waiting, 1, timeout_ms) == 1;
+  }
+  // Waits as the engine does: for the descriptor, then takes what is there. Other kinds may come between.
+  std::optional<verbs::DeviceEvent> wait_event(const Endpoint& endpoint, verbs::DeviceEventKind kind) {
+    const Clock clock;
+    const std::uint64_t until_ns = clock.now_ns() + kPatienceNs;
+    while (clock.now_ns() < until_ns) {
+      if (!readable(endpoint, kLookMs)) continue;
+      verbs::DeviceEvent event;
+      while (endpoint.provider->next_event(endpoint.context, &event))
+        if (event.kind == kind) return event;
+    }
+    return std::nullopt;
+  }
+  bool set_port(PortState state) {
+    port_is_down_ = state == PortState::Down;
+    return GetParam().set_port(left_host_, left_.gid.netdev, state);
+  }
+  static ibv_port_state state_of(const Endpoint& endpoint) {
+    ibv_port_attr attr{};
+    EXPECT_EQ(endpoint.provider->query_port(endpoint.context, 1, &attr), 0);
+    return attr.state;
+  }
+  bool port_is_down_ = false;
+};
+
+TEST_P(ContractEvents, WithoutAnEventNothingIsToBeReadAndNothingBlocks) {
+  connect_pair();
+  if (left_.provider->event_fd(left_.context) < 0) GTEST_SKIP() << "this device never says anything";
+  verbs::DeviceEvent event;
+  while (left_.provider->next_event(left_.context, &event)) continue;  // of the device's start
+  EXPECT_FALSE(readable(left_, 0));
+  EXPECT_FALSE(left_.provider->next_event(left_.context, &event));
+}
+
+TEST_P(ContractEvents, APortSaysThatItIsDownAndThatItIsBack) {
+  if (GetParam().set_port == nullptr) GTEST_SKIP() << "the port of this device is not ours to take down";
+  connect_pair();
+  ibv_context* const second = left_.provider->open_device(left_host_.device);
+  ASSERT_NE(second, nullptr);
+  Endpoint listener;
+  listener.provider = left_.provider;
+  listener.context = second;
+  EXPECT_EQ(state_of(left_), IBV_PORT_ACTIVE);
+  ASSERT_TRUE(set_port(PortState::Down));
+  for (const Endpoint* each : {&left_, &listener}) {
+    const auto down = wait_event(*each, verbs::DeviceEventKind::PortError);
+    ASSERT_TRUE(down.has_value()) << "every context of the device is told";
+    EXPECT_EQ(down->port, 1);
+  }
+  EXPECT_NE(state_of(left_), IBV_PORT_ACTIVE);
+  ASSERT_TRUE(set_port(PortState::Up));
+  const auto up = wait_event(left_, verbs::DeviceEventKind::PortActive);
+  ASSERT_TRUE(up.has_value());
+  EXPECT_EQ(up->port, 1);
+  EXPECT_EQ(state_of(left_), IBV_PORT_ACTIVE);
+  EXPECT_EQ(left_.provider->close_device(second), 0);
+}
+
+TEST_P(ContractEvents, WhatIsPostedToAPortThatStaysDownRunsOutOfRetries) {
+  if (GetParam().set_port == nullptr) GTEST_SKIP() << "the port of this device is not ours to take down";
+  connect_pair();
+  ASSERT_EQ(post(left_, write_request(left_, right_, 1, 64)), 0);
+  ASSERT_EQ(wait(left_.send_cq, 1).at(0).status, IBV_WC_SUCCESS);
+  ASSERT_TRUE(set_port(PortState::Down));
+  ASSERT_EQ(post(left_, write_request(left_, right_, 2, 64)), 0);
+  ASSERT_EQ(post(right_, write_request(right_, left_, 3, 64)), 0);  // from the side whose port is not ours
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].status, IBV_WC_RETRY_EXC_ERR);
+  const std::vector<ibv_wc> others = wait(right_.send_cq, 1);
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_EQ(others[0].status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_P(ContractEvents, AShortOutageIsRetriedThrough) {
+  if (GetParam().set_port == nullptr) GTEST_SKIP() << "the port of this device is not ours to take down";
+  PairOptions options = pair_options();
+  options.timeout = 16;  // 0.27 s a try
+  options.retry_count = 7;
+  connect_pair(options);
+  ASSERT_TRUE(set_port(PortState::Down));
+  std::memset(left_.memory.data(), 0xc3, 100'000);
+  ASSERT_EQ(post(left_, write_request(left_, right_, 2, 100'000)), 0);
+  EXPECT_TRUE(settle(left_.send_cq).empty());
+  EXPECT_EQ(right_.memory[99'999], std::byte{0}) << "nothing gets through";
+  ASSERT_TRUE(set_port(PortState::Up));
+  const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(std::memcmp(left_.memory.data(), right_.memory.data(), 100'000), 0);
+}
+
+TEST_P(ContractEvents, AQueuePairThatFailsIsNamedAndFlushed) {
+  if (GetParam().fail_queue_pairs == nullptr) GTEST_SKIP() << "no way to make this device fail a queue pair";
+  connect_pair();
+  ASSERT_EQ(post_receive(left_, 5), 0);
+  ASSERT_TRUE(GetParam().fail_queue_pairs(left_host_));
+  const auto event = wait_event(left_, verbs::DeviceEventKind::QpFatal);
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->qp_num, left_.qp->qp_num);
+  const std::vector<ibv_wc> receives = wait(left_.receive_cq, 1);
+  ASSERT_EQ(receives.size(), 1u);
+  EXPECT_EQ(receives[0].status, IBV_WC_WR_FLUSH_ERR);
+  ASSERT_EQ(post(right_, write_request(right_, left_, 7, 64)), 0);
+  const std::vector<ibv_wc> sends = wait(right_.send_cq, 1);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].status, IBV_WC_RETRY_EXC_ERR) << "the peer finds out by itself";
+}
+
+TEST_P(ContractEvents, ADestroyedQueuePairIsNamedByNoEvent) {
+  if (GetParam().fail_queue_pairs == nullptr) GTEST_SKIP() << "no way to make this device fail a queue pair";
+  connect_pair();
+  ASSERT_TRUE(GetParam().fail_queue_pairs(left_host_));
+  ASSERT_EQ(left_.provider->destroy_qp(std::exchange(left_.qp, nullptr)), 0);
+  verbs::DeviceEvent event;
+  EXPECT_FALSE(left_.provider->next_event(left_.context, &event));
+  EXPECT_FALSE(readable(left_, 0));
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Providers, ContractEvents, ::testing::ValuesIn(provider_kinds()), kind_name);
+
+}  // namespace mesh::contract

@@ -1,0 +1,162 @@
+// Faults while a host runs: ports that say so, queue pairs that fail at once, and the door through which others tell of them.
+
+#include "src/base/clock.h"
+#include "src/soft/fault_door.h"
+#include "tests/unit/soft/manual_fabric.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <optional>
+
+namespace mesh::soft {
+
+namespace {
+
+using verbs::DeviceEvent;
+using verbs::DeviceEventKind;
+
+std::optional<DeviceEventKind> next_kind(const contract::Endpoint& endpoint) {
+  DeviceEvent event;
+  if (!endpoint.provider->next_event(endpoint.context, &event)) return std::nullopt;
+  return event.kind;
+}
+
+ibv_port_state state_of(const contract::Endpoint& endpoint) {
+  ibv_port_attr attr{};
+  EXPECT_EQ(endpoint.provider->query_port(endpoint.context, 1, &attr), 0);
+  return attr.state;
+}
+
+TEST(Faults, APortSaysWhenTimeTakesItDownAndUp) {
+  ManualFabric fabric("", 1);
+  const std::uint64_t start_ns = fabric.now_ns();
+  const Fault down{.kind = FaultKind::PortDown, .after_ns = 1000, .duration_ns = 500'000};
+  ASSERT_TRUE(fabric.a->faults().arm(down, start_ns).ok());
+  fabric.run(start_ns);  // what connecting left to do
+  EXPECT_EQ(fabric.a->next_due_ns(), start_ns + 1000);
+  EXPECT_EQ(next_kind(fabric.left[0]), std::nullopt);
+  fabric.run(start_ns + 1000);
+  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortError);
+  EXPECT_EQ(state_of(fabric.left[0]), IBV_PORT_DOWN);
+  EXPECT_EQ(state_of(fabric.right[0]), IBV_PORT_ACTIVE) << "the other end has its own fault, or none";
+  EXPECT_EQ(fabric.a->next_due_ns(), start_ns + 501'000);
+  fabric.run();
+  EXPECT_EQ(fabric.now_ns(), start_ns + 501'000);
+  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortActive);
+  EXPECT_EQ(state_of(fabric.left[0]), IBV_PORT_ACTIVE);
+  EXPECT_EQ(next_kind(fabric.left[0]), std::nullopt);
+  EXPECT_EQ(next_kind(fabric.right[0]), std::nullopt);
+}
+
+TEST(Faults, ALiftedPortFaultEndsAtOnceAndOthersStay) {
+  ManualFabric fabric("", 1);
+  const Fault down{.kind = FaultKind::PortDown, .nic = "mesh0"};
+  ASSERT_TRUE(fabric.a->faults().arm(down).ok());
+  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .delay_ns = 5000}).ok());
+  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortError) << "nobody turns, and still it is said";
+  ASSERT_EQ(fabric.write(0, 1, 64), 0);
+  fabric.run(fabric.now_ns() + 10'000);
+  EXPECT_TRUE(fabric.sent[0].empty());
+  fabric.a->faults().lift(down);
+  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortActive);
+  EXPECT_TRUE(fabric.a->faults().armed());
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 1u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_SUCCESS);
+}
+
+TEST(Faults, ARefusedPostLeavesTheQueuePairAsItWas) {
+  ManualFabric fabric("", 1);
+  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::PostRefused, .after_work_requests = 1}).ok());
+  EXPECT_EQ(fabric.write(0, 1, 64), 0);
+  EXPECT_EQ(fabric.write(0, 2, 64), EIO);
+  EXPECT_EQ(fabric.write(0, 3, 64), 0);
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 2u);
+  EXPECT_EQ(fabric.sent[0][1].wc.wr_id, 3u);
+  EXPECT_EQ(fabric.sent[0][1].wc.status, IBV_WC_SUCCESS);
+}
+
+TEST(Faults, TheNthQueuePairFailsOrAllDo) {
+  ManualFabric fabric("", 3);
+  EXPECT_EQ(fabric.a->fail_queue_pairs("mesh0", 1), 1u);
+  EXPECT_EQ(fabric.a->fail_queue_pairs("mesh9", 0), 0u);
+  DeviceEvent event;
+  EXPECT_TRUE(fabric.a->next_event(fabric.left[1].context, &event));
+  EXPECT_EQ(event.qp_num, fabric.left[1].qp->qp_num);
+  EXPECT_EQ(next_kind(fabric.left[0]), std::nullopt) << "only who made it is told";
+  for (std::size_t pair = 0; pair < 3; ++pair) ASSERT_EQ(fabric.write(pair, 1, 64), 0);
+  fabric.run();
+  EXPECT_EQ(fabric.sent[0].at(0).wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(fabric.sent[1].at(0).wc.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(fabric.a->fail_queue_pairs("", -1), 2u) << "those that are left";
+}
+
+// A cable of a fabric of its own, in real time: hosts with their thread.
+class Door : public testing::Test {
+ protected:
+  Door()
+      : fabric_(*parse(R"({"name": "door",
+    "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.12.1/24"}]},
+              {"name": "b", "nics": [{"name": "n0", "address": "10.0.12.2/24"}]}],
+    "links": [{"ends": ["a/n0", "b/n0"]}]})")) {
+    SoftOptions options;
+    options.fabric = fabric_;
+    options.host = "a";
+    host_ = std::move(*SoftProvider::open(std::move(options)));
+    context_ = host_->open_device("n0");
+  }
+  ~Door() override { host_->close_device(context_); }
+
+  Result<FaultAnswer> tell(FaultVerb verb, const Fault& fault) { return tell_host(fabric_, "a", {.verb = verb, .fault = fault}); }
+
+  FabricFile fabric_;
+  std::unique_ptr<SoftProvider> host_;
+  ibv_context* context_ = nullptr;
+};
+
+TEST_F(Door, AnAnswerMeansThatItHasHappened) {
+  const Fault down{.kind = FaultKind::PortDown, .nic = "n0"};
+  DeviceEvent event;
+  ASSERT_EQ(tell(FaultVerb::Arm, down).value().code, Errc::Ok);
+  ASSERT_TRUE(host_->next_event(context_, &event));
+  EXPECT_EQ(event.kind, DeviceEventKind::PortError);
+  EXPECT_FALSE(tell(FaultVerb::Look, down).value().port_up);
+  ASSERT_EQ(tell(FaultVerb::Lift, down).value().code, Errc::Ok);
+  ASSERT_TRUE(host_->next_event(context_, &event));
+  EXPECT_EQ(event.kind, DeviceEventKind::PortActive);
+  EXPECT_FALSE(host_->faults().armed());
+  EXPECT_TRUE(tell(FaultVerb::Look, down).value().port_up);
+  ASSERT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::PeerLost, .peer_host = "b"}).value().code, Errc::Ok);
+  EXPECT_TRUE(host_->faults().cut_off("n0", "b", 0));
+  ASSERT_EQ(tell(FaultVerb::LiftAll, {}).value().code, Errc::Ok);
+  EXPECT_FALSE(host_->faults().armed());
+  EXPECT_EQ(tell(FaultVerb::FailQueuePairs, {.nic = "n0"}).value().count, 0u) << "none is connected";
+}
+
+TEST_F(Door, TimeTakesAPortDownThoughNobodyTurnsIt) {
+  const Fault down{.kind = FaultKind::PortDown, .nic = "n0", .after_ns = 20'000'000, .duration_ns = 20'000'000};
+  ASSERT_EQ(tell(FaultVerb::Arm, down).value().code, Errc::Ok);
+  const Clock wall;
+  const std::uint64_t until_ns = wall.now_ns() + 20'000'000'000;
+  std::vector<DeviceEventKind> kinds;
+  DeviceEvent event;
+  while (kinds.size() < 2 && wall.now_ns() < until_ns)
+    if (host_->next_event(context_, &event)) kinds.push_back(event.kind);
+  EXPECT_EQ(kinds, (std::vector{DeviceEventKind::PortError, DeviceEventKind::PortActive}));
+}
+
+TEST_F(Door, WhatIsWrongIsAnswered) {
+  EXPECT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::PortDown, .nic = "n7"}).value().code, Errc::NotFound);
+  EXPECT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1}).value().code,
+            Errc::InvalidArgument);
+  EXPECT_EQ(tell_host(fabric_, "b", {}).code(), Errc::NotFound) << "nobody is that host";
+  const std::vector<std::byte> shorter(100);
+  FaultOrder order;
+  EXPECT_FALSE(decode(shorter, &order));
+}
+
+}  // namespace
+
+}  // namespace mesh::soft
