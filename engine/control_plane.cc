@@ -172,6 +172,14 @@ std::string Plane::peer_name(ConnectionId id) const {
   return connection == nullptr ? "unknown" : connection->name;
 }
 
+Status Plane::watch(int fd) { return watcher_.watch(fd, kForeignBit | static_cast<std::uint64_t>(fd), EPOLLIN); }
+
+// One that has hung up would be ready for ever.
+void Plane::on_foreign_event(int fd, std::uint32_t events) {
+  events_.on_readable(fd);
+  if ((events & EPOLLIN) == 0) watcher_.forget(fd);
+}
+
 bool Plane::poll_once() {
   std::array<epoll_event, kEventsPerPass> room;
   bool active = false;
@@ -180,6 +188,9 @@ bool Plane::poll_once() {
       watcher_.wake_taken();
     } else if (event.data.u64 == kListenerToken) {
       active = accept_strangers() || active;
+    } else if ((event.data.u64 & kForeignBit) != 0) {
+      on_foreign_event(static_cast<int>(event.data.u64 & ~kForeignBit), event.events);
+      active = true;
     } else {
       active = on_event(event.data.u64, event.events) || active;
     }

@@ -36,6 +36,8 @@ class ControlEvents {
   // EOF, reset, deadline, malformed frame, dial failed on every address. text names the peer and says why, one line.
   // Not called after close(), from inside a call of the plane other than poll_once, nor for a stranger that sent no whole frame.
   virtual void on_lost(ConnectionId id, Errc reason, const std::string& text) = 0;
+  // A descriptor given to watch() may have something to read; again in the next pass, until it has been read.
+  virtual void on_readable(int fd) = 0;
 
  protected:
   ~ControlEvents() = default;
@@ -61,6 +63,9 @@ class ControlPlane {
   virtual void identify(ConnectionId id) = 0;                // no longer a stranger: no first-frame deadline
   virtual void close(ConnectionId id) = 0;                   // what was sent is still flushed for at most 1 s
   virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"
+
+  // Somebody else's descriptor; ends wait(). It must stay open for as long as the plane lives, and is let go when it hangs up.
+  virtual Status watch(int fd) = 0;
 
   // One pass over ready sockets and deadlines, never blocking. True: something was done.
   virtual bool poll_once() = 0;

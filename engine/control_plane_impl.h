@@ -22,6 +22,7 @@ namespace mesh::engine {
 class Plane final : public ControlPlane {
  public:
   static constexpr std::size_t kEventsPerPass = 64;
+  static constexpr std::uint64_t kForeignBit = std::uint64_t{1} << 63;  // connection ids never come so far
   static constexpr int kAcceptsPerPass = 64;
   static constexpr std::uint64_t kListenerToken = std::numeric_limits<std::uint64_t>::max();
 
@@ -38,6 +39,8 @@ class Plane final : public ControlPlane {
   void close(ConnectionId id) override;
   std::string peer_name(ConnectionId id) const override;
 
+  Status watch(int fd) override;
+
   bool poll_once() override;
   void wait(int timeout_ms) override;
   void wake() noexcept override { watcher_.wake(); }
@@ -53,6 +56,7 @@ class Plane final : public ControlPlane {
   void note_deadline(std::uint64_t deadline_ns) noexcept;
 
   bool on_event(ConnectionId id, std::uint32_t events);
+  void on_foreign_event(int fd, std::uint32_t events);
   bool read_frame(ConnectionId id);
   void deliver(ConnectionId id);
   void advance_dial(ConnectionId id);

@@ -58,6 +58,7 @@ Status EngineImpl::start() {
       options_.control_network == nullptr ? ControlPlane::open(control, *this) : options_.control_network->open(control, *this);
   if (!plane.ok()) return plane.status();
   plane_ = std::move(*plane);
+  watch_devices();
   if (options_.threading == Threading::Manual) return {};
   if (const Status configured = configure_pollers(); !configured.ok()) return configured;
   sigset_t all, before;

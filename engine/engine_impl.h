@@ -1,7 +1,7 @@
 #pragma once
 // The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files by theme: engine_impl.cc
 // (life, threads), connect.cc (listen, connect, accept), handshake.cc (frames that build links and channels), bring_up.cc
-// (their queue pairs), take_back.cc (deregistration, close, revoke, failure).
+// (their queue pairs), take_back.cc (deregistration, close, revoke, failure), port_events.cc (what devices say).
 // Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
 
 #include <mesh/engine.h>
@@ -124,6 +124,12 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool on_reopened(LinkControl& link, const Reopened& body);
   bool on_path_up(LinkControl& link, const PathUp& body);
   void tend_at(std::uint64_t at_ns) noexcept { tend_at_ns_ = std::min(tend_at_ns_, at_ns); }
+
+  // ---- port_events.cc
+  void watch_devices();
+  void on_readable(int fd) override;
+  void on_device_event(std::uint32_t rail, const verbs::DeviceEvent& event);
+  void on_port_change(std::uint32_t rail, bool up);
 
   // ---- take_back.cc
   Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) override;

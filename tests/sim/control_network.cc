@@ -276,6 +276,7 @@ bool SimPlane::poll_once() {
     if (end->stranger_until_ns <= now_ns && end->news.empty()) network_.tell_later(*end, ControlEnd::News::TimedOut, 0);
   }
   bool active = false;
+  for (const int fd : watched_) events_.on_readable(fd);
   for (const engine::ConnectionId id : ready) {
     ControlEnd* const end = find(id);
     if (end != nullptr && !end->news.empty()) active |= take(*end);

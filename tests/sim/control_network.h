@@ -96,6 +96,7 @@ class SimPlane final : public engine::ControlPlane {
   void identify(engine::ConnectionId id) override;
   void close(engine::ConnectionId id) override;
   std::string peer_name(engine::ConnectionId id) const override;
+  Status watch(int fd) override { return watched_.push_back(fd), Status(); }
   bool poll_once() override;
   void wait(int) override {}
   void wake() noexcept override {}
@@ -117,6 +118,7 @@ class SimPlane final : public engine::ControlPlane {
   SocketAddress address_;
   engine::ConnectionId last_id_ = 0;
   std::map<engine::ConnectionId, std::unique_ptr<ControlEnd>> ends_;
+  std::vector<int> watched_;  // read in every pass: asking the kernel would only cost time
 };
 
 }  // namespace mesh::sim

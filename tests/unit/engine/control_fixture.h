@@ -46,6 +46,7 @@ struct Recorder final : ControlEvents {
   std::function<void(ConnectionId)> when_dialed;
   std::function<bool(const Frame&)> when_frame;
   std::function<void(const Lost&)> when_lost;
+  std::vector<int> readable;
 
   void on_dialed(ConnectionId id) override {
     dialed.push_back(id);
@@ -59,6 +60,7 @@ struct Recorder final : ControlEvents {
     lost.push_back({id, reason, text});
     if (when_lost) when_lost(Lost(lost.back()));
   }
+  void on_readable(int fd) override { readable.push_back(fd); }
 };
 
 inline std::vector<std::string>& log_lines() {

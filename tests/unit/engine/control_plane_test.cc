@@ -5,6 +5,9 @@
 
 #include <thread>
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 namespace mesh::engine {
 
 TEST_F(ControlPlaneTest, ListensOnTheNamedInterface) {
@@ -46,6 +49,36 @@ TEST_F(ControlPlaneTest, CarriesFramesBothWays) {
   EXPECT_EQ(their_events_.frames[0].body, Bytes(expected.begin() + kFrameHeaderBytes, expected.end()));
   EXPECT_EQ(ours_->peer_name(id), "127.0.0.1:" + std::to_string(theirs_->port()));
   EXPECT_TRUE(our_events_.lost.empty() && their_events_.lost.empty());
+}
+
+TEST_F(ControlPlaneTest, TellsOfSomebodyElsesDescriptorUntilItIsRead) {
+  const UniqueFd event(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  ASSERT_TRUE(ours_->watch(event.get()).ok());
+  ours_->poll_once();
+  EXPECT_TRUE(our_events_.readable.empty());
+  ::eventfd_write(event.get(), 1);
+  const Clock wall;
+  const std::uint64_t began_ns = wall.now_ns();
+  ours_->wait(20'000);
+  EXPECT_LT(wall.now_ns() - began_ns, 10 * kSecondNs) << "it ends the wait";
+  EXPECT_TRUE(ours_->poll_once());
+  ours_->poll_once();
+  EXPECT_EQ(our_events_.readable, (std::vector{event.get(), event.get()}));
+  eventfd_t count = 0;
+  ::eventfd_read(event.get(), &count);
+  EXPECT_FALSE(ours_->poll_once());
+  EXPECT_EQ(our_events_.readable.size(), 2u);
+}
+
+TEST_F(ControlPlaneTest, LetsGoOfADescriptorThatHangsUp) {
+  int ends[2] = {};
+  ASSERT_EQ(::pipe(ends), 0);
+  const UniqueFd read_end(ends[0]);
+  ASSERT_TRUE(ours_->watch(read_end.get()).ok());
+  ::close(ends[1]);
+  EXPECT_TRUE(ours_->poll_once());
+  EXPECT_FALSE(ours_->poll_once()) << "it would be ready for ever";
+  EXPECT_EQ(our_events_.readable.size(), 1u);
 }
 
 TEST_F(ControlPlaneTest, WhatIsSentBeforeTheDialIsUpArrives) {
