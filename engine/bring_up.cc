@@ -161,7 +161,7 @@ void EngineImpl::leave_out(LinkControl& link, const std::vector<std::uint8_t>& d
   const ProgressLoop::Guard guard(link.context.loop);
   for (const std::uint8_t index : down) {
     Path& path = link.link->path(index);
-    if (path.health.state != PathState::Up) continue;
+    if (path.health.state == PathState::Down) continue;
     link.link->leave_out(path, "it could not be brought up");
     const std::uint64_t now_ns = clock_.now_ns();
     link.repairs[index] = {.at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};

@@ -109,6 +109,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool say_fence(LinkControl& link, std::uint32_t index);
   bool on_fence(LinkControl& link, const Fence& body);
   void note_stall(LinkControl& link);
+  void note_admitted(LinkControl& link);
 
   // ---- reopen.cc
   bool reopen_path(LinkControl& link, std::uint32_t index);
@@ -116,7 +117,8 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool answer_reopen(LinkControl& link, std::uint32_t index);
   bool probe_path(LinkControl& link, std::uint32_t index);
   void reopen_risen(LinkControl& link, const BringUp& done);
-  void refuse_reopen(LinkControl& link, std::uint32_t index, const std::string& why);
+  void refuse_reopen(LinkControl& link, const Reopen& asked, const std::string& why);
+  void raise(LinkControl& link, std::uint32_t index, const WirePath& peer);
   void give_up_try(LinkControl& link, std::uint32_t index, const std::string& why);
   bool make_again(LinkControl& link, std::uint32_t index, std::uint32_t epoch, std::string* why);
   void admit_path(LinkControl& link, std::uint32_t index);

@@ -49,6 +49,7 @@ enum class LinkState : std::uint8_t {
 };
 
 inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;  // before a path is opened again for the first time
+inline constexpr std::uint64_t kSteadyNs = 10'000'000'000;    // up for so long: what comes next is another trouble
 
 // What is being done about a path that is not up; begun anew whenever it leaves Up.
 struct PathRepair {
@@ -64,8 +65,10 @@ struct PathRepair {
   std::uint64_t at_ns = 0;       // of the next try, or when the peer's answer is late
   std::uint64_t backoff_ns = 0;  // before the next try; grows, and stays when a path fails again soon
   std::uint32_t psn = 0;
-  std::optional<Reopen> asked{};  // acceptor: what the connector wants
-  std::uint64_t lost_at_ns = 0;   // when it left Up
+  std::optional<Reopened> answer{};  // connector: what the acceptor has made, while another path rises
+  std::optional<Reopen> asked{};     // acceptor: what the connector wants
+  Reopen asked_now{};                // acceptor: what is being done
+  std::uint64_t lost_at_ns = 0;      // when it left Up
 };
 
 struct LinkControl {
@@ -76,9 +79,10 @@ struct LinkControl {
   LinkState state = LinkState::Dialing;
   ConnectionId connection = 0;
   std::unique_ptr<PeerLink> link;
-  std::vector<PathRepair> repairs;     // by path
-  bool rewriting = false;              // acceptor: credits are to be written again after a fence
-  std::uint64_t stalled_since_ns = 0;  // no path is up since then; 0: one is
+  std::vector<PathRepair> repairs;                        // by path
+  bool rewriting = false;                                 // acceptor: credits are to be written again after a fence
+  std::uint64_t admitted_ns = 0, work_when_admitted = 0;  // the last time that a path came back
+  std::uint64_t stalled_since_ns = 0;                     // no path is up since then; 0: one is
   std::unique_ptr<BringUp>
       bring_up;        // of the link, or of one of its paths; a link that is taken down meanwhile ends when this does
   LinkPlace counters;  // connector: the window words

@@ -59,8 +59,9 @@ bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
   if (identity_.role == LinkRole::Connector) {
     if (taken.size() != path.queue_pairs.size()) return false;
     for (std::size_t i = 0; i < taken.size(); ++i) {
-      if (!path.queue_pairs[i]->settle(taken[i], &lost)) return false;
+      if (!path.queue_pairs[i]->may_have_taken(taken[i])) return false;
     }
+    for (std::size_t i = 0; i < taken.size(); ++i) path.queue_pairs[i]->settle(taken[i], &lost);
   }
   for (const auto& channel : channels_) {
     if (!channel) continue;
@@ -72,6 +73,7 @@ bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
   }
   for (const LostStripe& stripe : lost) static_cast<SendChannel&>(*stripe.request->channel).replay(stripe);
   path.health.replayed_stripes += lost.size();
+  path.health.state = PathState::Down;
   return true;
 }
 
@@ -90,7 +92,6 @@ void PeerLink::destroy_path(Path& path) noexcept {
     path.lane->destroy(*queue_pair);
     queue_pair->renew();
   }
-  path.health.state = PathState::Down;
 }
 
 Status PeerLink::make_path(Path& path) {
@@ -102,8 +103,11 @@ Status PeerLink::make_path(Path& path) {
 
 void PeerLink::leave_out(Path& path, std::string why) {
   path.health.last_cause = std::move(why);
-  ++path.health.failures;
-  paths_away_.fetch_add(1, std::memory_order_release);
+  if (path.health.state == PathState::Up) {
+    ++path.health.failures;
+    paths_away_.fetch_add(1, std::memory_order_release);
+  }
+  path.health.state = PathState::Down;  // what its queue pairs flush is no news
   stop_path(path);
   destroy_path(path);
   reroute();

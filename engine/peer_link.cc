@@ -60,13 +60,22 @@ bool is_mistake(ibv_wc_status status) {
 }
 }  // namespace
 
+bool PeerLink::has_open_requests() const noexcept {
+  return std::any_of(channels_.begin(), channels_.end(), [](const std::unique_ptr<Channel>& channel) {
+    return channel &&
+           std::any_of(channel->requests.get(), channel->requests.get() + channel->slot_count, [](const Request& request) {
+             return request.state.load(std::memory_order_relaxed) == RequestState::Submitted;
+           });
+  });
+}
+
 void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
   if ((completion.wr_id & kReceiveBit) != 0) queue_pair.on_receive_flushed();
   if (failure() != Errc::Ok) return;
   Path& path = queue_pair.path();
   path.health.probe_failed = true;
   if (path.health.state != PathState::Up) return;  // the rest of a flush
-  if (every_channel_ended()) {
+  if (!channels_.empty() && every_channel_ended()) {
     fail(Errc::PeerClosed, "");
     return;
   }

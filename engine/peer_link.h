@@ -84,6 +84,7 @@ class PeerLink {
   void on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept;  // (turn.h)
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
+  bool has_open_requests() const noexcept;    // likewise
   bool every_channel_ended() const noexcept;  // any thread under the control mutex, or the token
   [[gnu::noinline]] void on_overrun(std::uint64_t said, std::uint64_t room) noexcept;
   [[gnu::noinline]] void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
@@ -100,12 +101,12 @@ class PeerLink {
   void stop_path(Path& path) noexcept;                             // its queue pairs to ERR; synchronous
   // From Quarantined, when both sides have stopped; taken: by queue pair, announcements that the peer took. What was lost goes
   // over other paths as soon as there are any. False: the counts cannot be true.
-  bool settle(Path& path, std::span<const std::uint64_t> taken);
-  bool rewrite_credits() noexcept;              // after settle(); false: queues were full, ask again
-  void destroy_path(Path& path) noexcept;       // its queue pairs; then Down
-  Status make_path(Path& path);                 // new ones for it, in RESET (control mutex, not the token)
-  void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
-  void admit(Path& path);                       // from Down to Up
+  bool settle(Path& path, std::span<const std::uint64_t> taken);  // then Down
+  bool rewrite_credits() noexcept;                                // after settle(); false: queues were full, ask again
+  void destroy_path(Path& path) noexcept;                         // its queue pairs; then Down
+  Status make_path(Path& path);                                   // new ones for it, in RESET (control mutex, not the token)
+  void leave_out(Path& path, std::string why);                    // at bring-up: from Up to Down, it never worked
+  void admit(Path& path);                                         // from Down to Up
 
   // ---- Set-up (control mutex and token).
   Status add_path(Lane& lane, const PathEnds& ends, std::string name);  // queue pairs in RESET

@@ -97,8 +97,9 @@ class QueuePair {
   bool drained() const noexcept { return consumed_ + flushed_ == reposted_; }  // stopped, and every receive was polled
   std::uint64_t announcements_taken() const noexcept { return consumed_; }
   // The receiver has taken so many announcements: what they covered is completed, the rest of the stripes is lost. Nothing is
-  // outstanding afterwards. False: the count cannot be true, nothing was done.
-  bool settle(std::uint64_t taken, std::vector<LostStripe>* lost);
+  // outstanding afterwards. Only a count that may be true.
+  bool may_have_taken(std::uint64_t taken) const noexcept;
+  void settle(std::uint64_t taken, std::vector<LostStripe>* lost);
   void renew() noexcept;       // as new, for another verbs queue pair; still quarantined
   bool post_probe() noexcept;  // a write of no bytes: shows whether anything gets through; false: refused
   void open() noexcept;        // no longer quarantined
@@ -142,6 +143,7 @@ class QueuePair {
   inline void stage(const Data& data, bool announced, bool is_long) noexcept;
   inline Posted& note() noexcept;
   void retire(const Posted& entry) noexcept;
+  std::uint64_t open_announcements() const noexcept;
   StripeSpan span_of(const Posted& entry, std::uint64_t at) const noexcept;
   void signal_chain() noexcept;
   Status post_receives(std::uint32_t count) noexcept;

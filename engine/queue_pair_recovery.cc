@@ -27,14 +27,21 @@ StripeSpan QueuePair::span_of(const Posted& entry, std::uint64_t at) const noexc
   return {.offset = marked_offset(entry.ends), .bytes = entry.counted_bytes};
 }
 
-bool QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
+std::uint64_t QueuePair::open_announcements() const noexcept {
   std::uint64_t open = 0;
   for (std::uint64_t at = retired_; at != posted_; ++at) {
     const Posted& entry = ring_[at & ring_mask_];
     if (entry.request != nullptr && entry.ends != kEndsNothing) ++open;
   }
-  if (taken < announced_ - open || taken > announced_) return false;
-  std::uint64_t landed = taken - (announced_ - open);
+  return open;
+}
+
+bool QueuePair::may_have_taken(std::uint64_t taken) const noexcept {
+  return taken >= announced_ - open_announcements() && taken <= announced_;
+}
+
+void QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
+  std::uint64_t landed = taken - (announced_ - open_announcements());
   for (; retired_ != posted_; ++retired_) {
     const Posted& entry = ring_[retired_ & ring_mask_];
     const bool announces = entry.request != nullptr && entry.ends != kEndsNothing;
@@ -47,7 +54,6 @@ bool QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
     retire(entry);
     if (announces) --landed;
   }
-  return true;
 }
 
 void QueuePair::renew() noexcept {

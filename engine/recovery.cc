@@ -10,7 +10,8 @@ namespace mesh::engine {
 
 namespace {
 // Every receive of a stopped queue pair completes; a device that does not say so is not waited for. What it took and did not
-// report is sent once more to the same place, which changes nothing: its queue pairs are gone by then.
+// report is sent once more to the same place: its queue pairs are destroyed before the counts are said, so nobody hears of it
+// twice.
 constexpr std::uint64_t kDrainBoundNs = 1'000'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
@@ -18,6 +19,16 @@ constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 bool drained(const Path& path) {
   return std::all_of(path.queue_pairs.begin(), path.queue_pairs.end(),
                      [](const auto& queue_pair) { return queue_pair->drained(); });
+}
+
+// Grows with whatever gets through, in either direction.
+std::uint64_t work_done(PeerLink& link) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    const PathCounters counters = link.path(i).counters();
+    sum += counters.send_completions + counters.announcements;
+  }
+  return sum;
 }
 
 std::string causes_of(PeerLink& link) {
@@ -41,6 +52,11 @@ bool EngineImpl::tend_paths(LinkControl& link) {
   const ProgressLoop::Guard guard(link.context.loop);
   link.rewriting = !link.link->rewrite_credits();
   return again || link.rewriting;
+}
+
+void EngineImpl::note_admitted(LinkControl& link) {
+  link.admitted_ns = clock_.now_ns();
+  link.work_when_admitted = work_done(*link.link);
 }
 
 bool EngineImpl::tend_path(LinkControl& link, std::uint32_t index) {
@@ -92,6 +108,7 @@ bool EngineImpl::say_fence(LinkControl& link, std::uint32_t index) {
   if (!link.connector()) {
     if (!drained(path) && clock_.now_ns() < repair.drain_until_ns) return false;
     for (const auto& queue_pair : path.queue_pairs) fence.taken.push_back(queue_pair->announcements_taken());
+    link.link->destroy_path(path);
   }
   repair.said = true;
   send(link, fence);
@@ -119,26 +136,28 @@ bool EngineImpl::on_fence(LinkControl& link, const Fence& body) {
   return true;
 }
 
-// Without any path requests wait, but not for ever.
+// Without any path requests wait, but not for ever. A path that comes back and fails again at the first message is none: only what
+// got through, or a while without trouble, ends the wait.
 void EngineImpl::note_stall(LinkControl& link) {
-  if (link.link->every_path_is_up()) {
-    link.stalled_since_ns = 0;
-    return;
-  }
+  if (link.stalled_since_ns == 0 && link.link->every_path_is_up()) return;
+  const std::uint64_t now_ns = clock_.now_ns();
   const std::uint64_t bound_ns = static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
   const ProgressLoop::Guard guard(link.context.loop);
   if (!link.link->stalled()) {
-    link.stalled_since_ns = 0;
+    if (link.stalled_since_ns == 0) return;
+    if (now_ns >= link.admitted_ns + kSteadyNs || work_done(*link.link) != link.work_when_admitted) link.stalled_since_ns = 0;
+    tend_at(link.admitted_ns + kSteadyNs);
     return;
   }
-  if (link.stalled_since_ns == 0) link.stalled_since_ns = clock_.now_ns();
-  const std::uint64_t over_ns = link.stalled_since_ns + bound_ns;
-  tend_at(over_ns);
-  if (clock_.now_ns() < over_ns) return;
+  if (link.stalled_since_ns == 0) link.stalled_since_ns = now_ns;
+  if (now_ns >= link.stalled_since_ns + bound_ns && !link.link->has_open_requests())
+    link.stalled_since_ns = now_ns;  // nobody waits
+  tend_at(link.stalled_since_ns + bound_ns);
+  if (now_ns < link.stalled_since_ns + bound_ns) return;
   link.link->fail(
       Errc::Timeout,
-      fmt::format("peer {}: none of {} paths has come back within {} s (NCCL_MESH_PATH_TIMEOUT); requests of {} channels "
-                  "have waited since then. {}",
+      fmt::format("peer {}: none of {} paths has come back within {} s (NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
+                  "have waited for one. {}",
                   link.identity.peer_host, link.link->path_count(), settings_.path_timeout_s, link.link->channel_count(),
                   causes_of(*link.link)));
 }

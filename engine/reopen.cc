@@ -14,7 +14,6 @@ namespace mesh::engine {
 namespace {
 constexpr std::uint64_t kBackoffMaxNs = 10'000'000'000;
 constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;  // the peer's kernel may ask for our address three times
-constexpr std::uint64_t kSteadyNs = 10'000'000'000;       // up for so long: the next failure begins with a short pause again
 }  // namespace
 
 // True: to be looked at again in a millisecond.
@@ -34,8 +33,10 @@ bool EngineImpl::reopen_path(LinkControl& link, std::uint32_t index) {
       tend_at(repair.at_ns);
       return false;
     case PathRepair::Step::Probing: return probe_path(link, index);
-    case PathRepair::Step::Rising:
-    case PathRepair::Step::Answered: return false;
+    case PathRepair::Step::Answered:
+      if (!link.bring_up) raise(link, index, std::exchange(repair.answer, std::nullopt)->ends.front());
+      return true;
+    case PathRepair::Step::Rising: return false;
   }
   return false;
 }
@@ -130,25 +131,32 @@ bool EngineImpl::answer_reopen(LinkControl& link, std::uint32_t index) {
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;
   if (!make_again(link, index, asked.epoch, &why)) {
-    refuse_reopen(link, index, why);
+    refuse_reopen(link, asked, why);
     return false;
   }
+  repair.asked_now = asked;
+  raise(link, index, asked.ends);
+  return true;
+}
+
+// One path of a link at a time.
+void EngineImpl::raise(LinkControl& link, std::uint32_t index, const WirePath& peer) {
+  PathRepair& repair = link.repairs[index];
   repair.step = PathRepair::Step::Rising;
   begin_bring_up(link, {.link = link.link.get(),
                         .peer_rails = link.peer_rails,
-                        .paths = {asked.ends},
+                        .paths = {peer},
                         .indices = {index},
                         .psn = repair.psn,
                         .settings = settings_of(link.context),
                         .reopens = true});
-  return true;
+  busy_ = true;
 }
 
-void EngineImpl::refuse_reopen(LinkControl& link, std::uint32_t index, const std::string& why) {
-  Path& path = link.link->path(index);
-  link.repairs[index].step = PathRepair::Step::Waiting;
-  send(link, Reopened{.path = static_cast<std::uint8_t>(index),
-                      .epoch = path.health.epoch,
+void EngineImpl::refuse_reopen(LinkControl& link, const Reopen& asked, const std::string& why) {
+  link.repairs[asked.path].step = PathRepair::Step::Waiting;
+  send(link, Reopened{.path = asked.path,
+                      .epoch = asked.epoch,
                       .result = Errc::Unreachable,
                       .text = fmt::format("host {}: {}", options_.provider->host_name(), why),
                       .ends = {}});
@@ -168,14 +176,8 @@ bool EngineImpl::on_reopened(LinkControl& link, const Reopened& body) {
     return true;
   }
   if (body.ends.front().qpn.size() != path.queue_pairs.size()) return false;
-  repair.step = PathRepair::Step::Rising;
-  begin_bring_up(link, {.link = link.link.get(),
-                        .peer_rails = link.peer_rails,
-                        .paths = body.ends,
-                        .indices = {body.path},
-                        .psn = repair.psn,
-                        .settings = settings_of(link.context),
-                        .reopens = true});
+  repair.answer = body;
+  repair.step = PathRepair::Step::Answered;
   busy_ = true;
   return true;
 }
@@ -198,7 +200,7 @@ void EngineImpl::reopen_risen(LinkControl& link, const BringUp& done) {
   if (repair.asked) {
     repair.step = PathRepair::Step::Asked;  // the connector has begun anew meanwhile
   } else if (done.outcome() != Errc::Ok) {
-    refuse_reopen(link, index, unreachable);
+    refuse_reopen(link, repair.asked_now, unreachable);
   } else {
     set_peer_windows(path, done.paths().front());
     repair.step = PathRepair::Step::Answered;
@@ -235,6 +237,7 @@ void EngineImpl::admit_path(LinkControl& link, std::uint32_t index) {
   {
     const ProgressLoop::Guard guard(link.context.loop);
     link.link->admit(path);
+    note_admitted(link);
   }
   const std::uint64_t now_ns = clock_.now_ns();
   LOG_INFO("peer {}: path {} is back after {} ms", link.identity.peer_host, path.name, (now_ns - repair.lost_at_ns) / 1'000'000);

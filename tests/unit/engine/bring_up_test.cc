@@ -109,8 +109,8 @@ class BringUpTest : public testing::TestWithParam<Way> {
 
   void SetUp() override {
     set_log_level(LogLevel::Warn);
-    const soft::FabricFile fabric = soft::parse(testkit::kLine).value();
-    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    const soft::FabricFile fabric = soft::parse(fabric_text()).value();
+    for (std::size_t i = 0; i < fabric.hosts.size(); ++i) {
       auto provider = soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()});
       ASSERT_TRUE(provider.ok());
       hosts_[i].provider = std::make_unique<Asking>(std::move(*provider));
@@ -131,6 +131,7 @@ class BringUpTest : public testing::TestWithParam<Way> {
     }
     for (Host& host : hosts_) host.engine.reset();
   }
+  virtual const char* fabric_text() const { return testkit::kLine; }
   Asking& asking() { return *hosts_[kB].provider; }
 
   // The connection with the host that is not found; b connects or accepts.
@@ -273,8 +274,29 @@ TEST_P(BringUpTest, TheEngineEndsMeanwhile) {
   EXPECT_EQ(asking().asked(), 1);
 }
 
+// a and b by two paths; over one of them b cannot find a.
+class OneOfTwoPaths : public BringUpTest {
+ protected:
+  const char* fabric_text() const override { return testkit::kHalves; }
+};
+
+TEST_P(OneOfTwoPaths, TheLinkDoesWithoutItUntilItAnswers) {
+  asking().answer_all(ETIMEDOUT);
+  const bool to_a = GetParam() == Way::ToA;
+  const testkit::Pair pair = connect(to_a ? kB : kA, to_a ? kA : kB);
+  exchange(pair);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "could not be brought up; 1 of 2 paths carry on"), 2) << log_.joined();
+  asking().answer_all(0);
+  EXPECT_TRUE(wait_until([this] { return log_.count(LogLevel::Info, "is back after") == 2; })) << log_.joined();
+  const testkit::Pair later = connect(to_a ? kB : kA, to_a ? kA : kB);
+  exchange(later);
+  for (const testkit::Pair& each : {pair, later}) close(each.send), close(each.receive);
+  EXPECT_TRUE(b_empties());
+}
+
 std::string name_of(const testing::TestParamInfo<Way>& info) { return info.param == Way::ToA ? "Connecting" : "Accepting"; }
 INSTANTIATE_TEST_SUITE_P(Side, BringUpTest, testing::Values(Way::ToA, Way::FromA), name_of);
+INSTANTIATE_TEST_SUITE_P(Side, OneOfTwoPaths, testing::Values(Way::ToA, Way::FromA), name_of);
 
 }  // namespace
 }  // namespace mesh

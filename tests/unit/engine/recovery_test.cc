@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace mesh {
@@ -152,6 +153,52 @@ TEST(RecoveryOfOnePath, ASilentPortIsLeftAndUsedAgain) {
   const std::uint64_t before = bed.hosts[0].provider->counters("n1").work_requests;
   stream(bed, talk, 20);
   EXPECT_GT(bed.hosts[0].provider->counters("n1").work_requests, before);
+}
+
+TEST(RecoveryOfOnePath, BothPathsAtOnceAndTheAnswersTogether) {
+  Bed bed({.fabric = testkit::kHalves});
+  Talk talk(bed, kA, kB, kRoom);
+  const LogCapture log;
+  for (const char* nic : {"n0", "n1"}) break_queue_pair(bed, {.host = 0, .nic = nic});
+  const auto receiving = talk.receive({.bytes = kRoom});
+  const auto sending = talk.send({.bytes = kRoom});
+  bed.tick_ns = 10'000;
+  ASSERT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is fenced") == 4; })) << log.joined();
+  // Whatever one side says arrives at the other in one go.
+  for (int round = 0; log.count(LogLevel::Info, "is back after") < 4 && round < 2000; ++round) {
+    for (std::size_t host = 0; host < 2; ++host) {
+      bed.hosts[host].control_stands = true;
+      bed.rounds(40);
+      bed.hosts[host].control_stands = false;
+    }
+  }
+  EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 4) << log.joined();
+  EXPECT_TRUE(bed.finish(*sending).ok() && bed.finish(*receiving).ok());
+  EXPECT_TRUE(talk.holds(0, 0, kRoom));
+}
+
+TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, kRoom);
+  const LogCapture log;
+  const auto sending = talk.send({.bytes = kRoom});
+  const auto receiving = talk.receive({.bytes = kRoom});
+  bed.tick_ns = 100'000;
+  int struck = -1;
+  Status end = Errc::WouldBlock;
+  const std::uint64_t began_ns = bed.now_ns();
+  EXPECT_TRUE(bed.until(
+      [&] {
+        const int fenced = log.count(LogLevel::Info, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
+        if (fenced != std::exchange(struck, fenced)) break_queue_pair(bed, {.after = fenced == 0 ? 0u : 1u});  // all but the probe
+        end = test(**sending, nullptr);
+        return end.code() != Errc::WouldBlock;
+      },
+      2'000'000));
+  EXPECT_EQ(end.code(), Errc::Timeout) << log.joined();
+  EXPECT_GE(bed.now_ns() - began_ns, 30'000'000'000u);
+  EXPECT_GE(struck, 3);
+  EXPECT_FALSE(bed.finish(*receiving).ok());
 }
 
 TEST(RecoveryOfOnePath, MemoryCanBeTakenBackWhileNoPathIsUp) {
