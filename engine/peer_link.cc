@@ -16,6 +16,7 @@ const char* advice(ibv_wc_status status) {
     case IBV_WC_RETRY_EXC_ERR: return "the peer's NIC does not answer: look at the cable, the peer's port and MTU";
     case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer had no receive posted, which is a mistake of nccl-mesh";
     case IBV_WC_REM_ACCESS_ERR: return "the peer's memory is no longer registered, it may have aborted";
+    case IBV_WC_LOC_QP_OP_ERR: return "our port may have lost its address";
     case IBV_WC_LOC_PROT_ERR: return "our memory is no longer registered";
     case IBV_WC_REM_INV_REQ_ERR: return "the peer's NIC did not understand a request; soft-RoCE does that after a retransmission";
     case IBV_WC_WR_FLUSH_ERR: return "the peer or the device ended the queue pair: see the peer's lines and the error counters";
@@ -31,6 +32,7 @@ const char* status_name(ibv_wc_status status) {
     case IBV_WC_LOC_PROT_ERR: return "local protection error";
     case IBV_WC_REM_INV_REQ_ERR: return "remote invalid request";
     case IBV_WC_REM_OP_ERR: return "remote operation error";
+    case IBV_WC_LOC_QP_OP_ERR: return "local queue pair error";
     case IBV_WC_WR_FLUSH_ERR: return "flushed";
     default: return "error completion";
   }
@@ -48,11 +50,11 @@ bool PeerLink::every_channel_ended() const noexcept {
 }
 
 namespace {
-// Every path would end like this: the mistake is not the wire's.
+// Every path would end like this: the mistake is not the wire's. (Not LOC_QP_OP_ERR: soft-RoCE says that when a port has lost its
+// address.)
 bool is_mistake(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_LOC_LEN_ERR:
-    case IBV_WC_LOC_QP_OP_ERR:
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_REM_ACCESS_ERR: return true;
     default: return false;

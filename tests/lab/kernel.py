@@ -11,7 +11,7 @@ import tempfile
 META_PACKAGE = "linux-image-amd64"
 # crc32_generic first: without it "rdma link add" answers "No such file or directory".
 MODULES = ("virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay", "crc32_generic", "ib_uverbs", "rdma_ucm",
-           "rdma_rxe")
+           "rdma_rxe", "sch_netem")
 SHELL_PACKAGE = "busybox-static"
 SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])  # a user's own often lacks the last two
 

@@ -1,0 +1,85 @@
+"""Paths that fail and come back while every byte is verified: the job goes on. Cables pulled, an address taken away, a port that
+swallows everything; the only path away for three seconds; and away for good, which is a clear error. Each failure happens twice, or as
+often as MESH_LAB_FAILURES says; TIMES in an action is that number."""
+
+import os
+import shlex
+import sys
+
+sys.dont_write_bytecode = True
+import lab_case
+
+TIMES = int(os.environ.get("MESH_LAB_FAILURES", "2"))
+# Host `actor` acts every time some traffic has gone through its management-free interfaces, so that every failure meets a job at work.
+SCRIPT = """
+traffic() { cat /sys/class/net/mesh*/statistics/[rt]x_bytes | awk '{ sum += $1 } END { print sum }'; }
+flow() { local from=$(traffic); until [ $(($(traffic) - from)) -gt 300000 ]; do sleep 0.05; done; }
+act() {
+  for ((time = 0; time < %(times)d; ++time)); do
+    flow
+    %(action)s
+  done
+  echo "acted $time times"
+}
+[ $LAB_HOST != %(actor)s ] || act &
+%(perf)s %(run)s --fabric rdma -w 0 -n 1 -v --timeout %(timeout)d
+code=$?
+[ $LAB_HOST != %(actor)s ] || wait
+exit $code
+"""
+
+
+class Failover(lab_case.LabCase):
+    def fail_over(self, topology, action, *, times=TIMES, run="all_reduce -b 96K -e 96K -c 600", timeout=240, env=None):
+        perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
+        script = SCRIPT % {"times": times, "actor": "a", "action": action, "run": run, "perf": perf, "timeout": timeout}
+        return self.run_lab(topology, script, timeout=timeout, env={"NCCL_IB_TIMEOUT": "16", **(env or {})})
+
+    def went_on(self, lab, times=TIMES):
+        self.assertEqual(lab.code, 0)
+        self.assertIn("acted %d times" % times, lab.lines("a"))
+        self.assertIn("# Out of bounds values : 0 OK", lab.text)
+        lost = [line for line in lab.text.splitlines() if " is lost: " in line and " path " in line]
+        back = [line for line in lab.text.splitlines() if " is back after " in line]
+        again = sum(int(line.split(" stripes are sent again")[0].split()[-1]) for line in lab.text.splitlines()
+                    if " stripes are sent again" in line)
+        name = self.id().split(".")[-1]
+        print("%s: %d times, %d paths lost, %d back, %d stripes sent again" % (name, times, len(lost), len(back), again))
+        self.assertTrue(lost, "nothing was lost")
+        self.assertTrue(back, "nothing came back")
+
+    def test_two_paths_fail_in_every_way(self):
+        ways = ("lab cut ab0; sleep 1; lab restore ab0", "lab cut ab1; sleep 1; lab restore ab1",
+                "ip addr del 10.1.12.1/24 dev mesh1; sleep 1; ip addr add 10.1.12.1/24 dev mesh1",
+                "tc qdisc add dev mesh0 root netem loss 100%; sleep 2; tc qdisc del dev mesh0 root")
+        chosen = " ;; ".join("%d) %s" % (number, way) for number, way in enumerate(ways))
+        times = len(ways) * TIMES
+        run = "all_reduce -b 96K -e 96K -c %d" % (120 * times)
+        self.went_on(self.fail_over("pair2", "case $((time %% %d)) in %s ;; esac; sleep 2" % (len(ways), chosen), times=times, run=run,
+                                    timeout=60 + 10 * times), times)
+
+    def test_cables_of_a_triangle_are_pulled(self):
+        pull = "c=$(set -- ab0 ac1 ab1 ac0; shift $((time % 4)); echo $1); lab cut $c; sleep 1; lab restore $c; sleep 1"
+        self.went_on(self.fail_over("triangle2", pull, run="all_reduce -b 96K -e 96K -c %d" % (80 * TIMES), timeout=90 + 15 * TIMES))
+
+    def test_the_only_path_comes_back_and_then_stays_away(self):
+        away = "lab cut ab; if ((time == %d)); then echo cut for good; else sleep 3; lab restore ab; sleep 2; fi" % TIMES
+        lab = self.fail_over("pair", away, times=TIMES + 1, run="all_reduce -b 96K -e 96K -c 1000", timeout=90 + 20 * TIMES,
+                             env={"NCCL_MESH_PATH_TIMEOUT": "8"})
+        self.assertEqual(lab.code, 1)
+        before, cut, after = lab.text.partition("cut for good")
+        self.assertTrue(cut, "the job ended before the last cut")
+        self.assertGreaterEqual(before.count(" is back after "), 2 * TIMES)
+        self.assertNotIn("has come back within", before)
+        self.assertRegex(after, r"peer [ab]: none of 1 paths has come back within 8 s \(NCCL_MESH_PATH_TIMEOUT\)")
+        self.assertIn("rxe_mesh0:1 10.0.12.1 -> rxe_mesh0:1 10.0.12.2", after)
+
+    def test_a_stopped_peer_is_waited_for(self):
+        stop = "pkill -STOP mesh_perf; sleep 8; pkill -CONT mesh_perf"
+        lab = self.fail_over("pair2", stop, times=1, run="all_reduce -b 96K -e 96K -c 200")
+        self.assertEqual(lab.code, 0)
+        self.assertNotIn(" is lost: ", lab.text)
+
+
+if __name__ == "__main__":
+    lab_case.main()
