@@ -50,8 +50,23 @@ void EngineImpl::on_device_event(std::uint32_t rail, const verbs::DeviceEvent& e
   }
 }
 
+// A path over a port that is down is left at once: its peer, at the other end of the cable, does the same, and what was under way
+// goes over other paths without a single retry. A port that is up is tried at once, whatever pause was due.
 void EngineImpl::on_port_change(std::uint32_t rail, bool up) {
   LOG_INFO("rail {} {}: its port is {}", rail, rails_[rail].info.name, up ? "up" : "down");
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) {
+      if (!link->link || link->state != LinkState::Up) continue;
+      const ProgressLoop::Guard guard(context->loop);
+      for (std::uint32_t i = 0; i < link->link->path_count(); ++i) {
+        Path& path = link->link->path(i);
+        if (path.rail != rail) continue;
+        if (!up) link->link->quarantine(path, "its port is down");
+        const bool waits = path.health.state == PathState::Down && link->repairs[i].step == PathRepair::Step::Waiting;
+        if (up && waits) link->repairs[i].at_ns = clock_.now_ns();
+      }
+    }
+  }
 }
 
 }  // namespace mesh::engine
