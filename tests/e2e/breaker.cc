@@ -1,0 +1,74 @@
+#include "tests/e2e/breaker.h"
+
+#include "perf/driver/world.h"
+#include "tests/e2e/scenario.h"
+
+namespace mesh::e2e {
+
+using soft::FaultKind;
+using soft::FaultOrder;
+using soft::FaultVerb;
+
+const char* name_of(Blow blow) {
+  switch (blow) {
+    case Blow::PulledCable: return "pulled cable";
+    case Blow::SilentPort: return "silent port";
+    case Blow::QueuePair: return "queue pair failed";
+    case Blow::Adapter: return "all queue pairs failed";
+    case Blow::NextWrite: return "write out of retries";
+    case Blow::RefusedWrite: return "write refused";
+  }
+  return "?";
+}
+
+Breaker::Breaker() {
+  const std::string fabric = driver::variable(process_environment(), "NCCL_MESH_FABRIC");
+  require(fabric.starts_with("soft:"), "no software fabric to break");
+  auto file = soft::load(fabric.substr(5));
+  require(file.ok() && file->hosts.size() == 2, "no fabric of two hosts to break");
+  fabric_ = std::move(*file);
+}
+
+soft::FaultAnswer Breaker::tell(std::size_t host, FaultOrder order) {
+  const std::string& name = fabric_.hosts[host].name;
+  const Result<soft::FaultAnswer> answer = soft::tell_host(fabric_, name, order);
+  require(answer.ok() && answer->code == Errc::Ok, "host " + name + " was not told of a fault: " + errc_name(answer.code()));
+  return *answer;
+}
+
+void Breaker::tell_both(const std::string& nic, FaultVerb verb, FaultKind kind) {
+  soft::NicRef other;
+  require(fabric_.other_end(fabric_.hosts[0].name, nic, &other), nic + " is at no cable");
+  tell(0, {.verb = verb, .fault = {.kind = kind, .nic = nic}});
+  tell(static_cast<std::size_t>(other.host), {.verb = verb, .fault = {.kind = kind, .nic = fabric_.nic(other).name}});
+}
+
+void Breaker::pull(const std::string& nic) { tell_both(nic, FaultVerb::Arm, FaultKind::PortDown); }
+
+void Breaker::plug(const std::string& nic) {
+  for (const FaultKind kind : {FaultKind::PortDown, FaultKind::QpError, FaultKind::PostRefused})
+    tell_both(nic, FaultVerb::Lift, kind);
+}
+
+void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
+  soft::Fault fault{.nic = nic};
+  switch (blow) {
+    case Blow::PulledCable: return pull(nic);
+    case Blow::SilentPort: fault.kind = FaultKind::PortDown; break;
+    case Blow::NextWrite: fault.kind = FaultKind::QpError; break;
+    case Blow::RefusedWrite: fault.kind = FaultKind::PostRefused; break;
+    case Blow::Adapter: tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault}); return;
+    case Blow::QueuePair: {
+      // Two of the four queue pairs of each direction at least are connected at any time that a path is up.
+      const int which = static_cast<int>(random % 4);
+      const soft::FaultAnswer answer = tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault, .queue_pair = which});
+      require(answer.count == 1, "no such queue pair");
+      return;
+    }
+  }
+  tell(0, {.verb = FaultVerb::Arm, .fault = fault});
+}
+
+std::uint64_t Breaker::bytes(const std::string& nic) { return tell(0, {.verb = FaultVerb::Look, .fault = {.nic = nic}}).bytes; }
+
+}  // namespace mesh::e2e

@@ -1,0 +1,43 @@
+#pragma once
+// Breaks the software fabric under a running job, from within one of its ranks: what perf/mesh_fault does by hand.
+// Thread: one owner at a time.
+
+#include "src/soft/fault_door.h"
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+
+// Ways to lose what a NIC of host a carries.
+enum class Blow : std::uint8_t {
+  PulledCable,   // both ports are down, and say so
+  SilentPort,    // a's port is dead without its peer being told, as behind a switch
+  QueuePair,     // one fails at once
+  Adapter,       // all of the NIC do
+  NextWrite,     // the next work request runs out of retries
+  RefusedWrite,  // the next work request is not taken
+};
+inline constexpr int kBlows = 6;
+const char* name_of(Blow blow);
+
+class Breaker {
+ public:
+  Breaker();  // of the fabric that this process' environment names; fails the scenario where there is none
+
+  const std::vector<soft::NicSpec>& nics() const { return fabric_.hosts.front().nics; }
+  void strike(Blow blow, const std::string& nic, std::uint64_t random);
+  void pull(const std::string& nic);
+  void plug(const std::string& nic);            // and nothing else is armed any more
+  std::uint64_t bytes(const std::string& nic);  // posted by host a
+
+ private:
+  soft::FaultAnswer tell(std::size_t host, soft::FaultOrder order);
+  void tell_both(const std::string& nic, soft::FaultVerb verb, soft::FaultKind kind);
+
+  soft::FabricFile fabric_;
+};
+
+}  // namespace mesh::e2e

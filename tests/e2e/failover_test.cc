@@ -1,0 +1,318 @@
+// A job over two cables goes on when one of them is lost, at any moment and in any way, and uses it again when it is back.
+// FAILOVER_TIMES, FAILOVER_SEED and FAILOVER_ALL in the environment choose how often, when and how (tests/e2e/failover).
+#include "perf/collectives/collective.h"
+#include "perf/driver/world.h"
+#include "tests/e2e/breaker.h"
+#include "tests/e2e/line.h"
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+namespace mesh::e2e {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+// Slow enough for the cables, not the machine, to be what limits: so a lost path shows.
+constexpr const char* kTwoCables = R"({"name": "two_cables",
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}, {"name": "mesh1", "address": "10.0.13.1/24"}]},
+            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}, {"name": "mesh1", "address": "10.0.13.2/24"}]}],
+  "links": [{"ends": ["a/mesh0", "b/mesh0"], "gbps": 0.4}, {"ends": ["a/mesh1", "b/mesh1"], "gbps": 0.4}]})";
+constexpr const char* kSoftwareOnly = "its ports are broken through the software fabric's own door";
+constexpr std::size_t kBytes = std::size_t{1} << 20;
+constexpr int kHealthyRounds = 5;
+constexpr int kSpeedRounds = 4;
+constexpr double kShare = 0.2;  // of what a round posts: a path that is in use carries about a half
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// A job of two ranks that runs verified rounds in lockstep; rank 0 breaks and mends, and its word is everybody's.
+class Job {
+ public:
+  Job(Peer& peer, perf::Kind kind) : peer_(peer), api_(peer.load()), communicator_(open_communicator(*api_)) {
+    const perf::Team team{communicator_.get(), &peer.bootstrap(), 1, scaled(std::chrono::seconds(60))};
+    std::string error;
+    collective_ = perf::Collective::create(team, {.kind = kind, .bytes_max = kBytes}, error);
+    require(collective_ != nullptr, error);
+    count_ = collective_->count_for(kBytes);
+    settle();
+  }
+
+  // What a round takes now: others may use the machine, too.
+  void settle() {
+    std::vector<double> times;
+    for (int i = 0; i < kHealthyRounds; ++i) times.push_back(verified());
+    healthy_s_ = median(times);
+  }
+
+  bool leads() const { return peer_.rank() == 0; }
+  double healthy_s() const { return healthy_s_; }
+  bool agree(bool own) { return peer_.all_gather(own ? "1" : "0").front() == "1"; }
+  int round(std::size_t& wrong) { return collective_->check(count_, ++round_, wrong); }
+  double verified() {
+    std::size_t wrong = 0;
+    const auto begin = SteadyClock::now();
+    require_success(round(wrong), "round " + std::to_string(round_));
+    require(wrong == 0, std::to_string(wrong) + " wrong elements in round " + std::to_string(round_));
+    return Seconds(SteadyClock::now() - begin).count();
+  }
+  double unverified_s() {
+    const auto begin = SteadyClock::now();
+    require_success(collective_->run(count_, kSpeedRounds), "rounds");
+    return Seconds(SteadyClock::now() - begin).count();
+  }
+  // Rounds until every path carries its share again.
+  void until_shared(Breaker& breaker) {
+    const auto end = SteadyClock::now() + patience();
+    for (bool shared = false; !shared;) {
+      const std::vector<double> before = posted(breaker);
+      verified();
+      const std::vector<double> after = posted(breaker);
+      double sum = 0, least = 1e18;
+      for (std::size_t i = 0; i < after.size(); ++i) {
+        sum += after[i] - before[i];
+        least = std::min(least, after[i] - before[i]);
+      }
+      shared = agree(least > sum * kShare);
+      require(shared || SteadyClock::now() < end, "a path that is back carries nothing");
+    }
+  }
+
+ private:
+  std::vector<double> posted(Breaker& breaker) const {
+    std::vector<double> bytes;
+    if (leads())
+      for (const soft::NicSpec& nic : breaker.nics()) bytes.push_back(static_cast<double>(breaker.bytes(nic.name)));
+    return bytes;
+  }
+
+  Peer& peer_;
+  const std::unique_ptr<driver::NetApi> api_;
+  const std::unique_ptr<driver::Communicator> communicator_;
+  std::unique_ptr<perf::Collective> collective_;
+  std::size_t count_ = 0;
+  std::uint64_t round_ = 0;
+  double healthy_s_ = 0;
+};
+
+// What rank 0 does to the fabric while rounds run, on a thread of its own.
+template <typename Act>
+void during(Job& job, const Act& act, const std::function<void()>& rounds) {
+  std::string failure;
+  std::thread other([&] {
+    try {
+      if (job.leads()) act();
+    } catch (const Failure& why) {
+      failure = why.what();
+    }
+  });
+  try {
+    rounds();
+  } catch (...) {
+    other.join();
+    throw;
+  }
+  other.join();
+  require(failure.empty(), failure);
+}
+
+void wait_s(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
+
+struct Plan {
+  int kind = 0, times = 0, blows = kBlows;  // of the first so many
+  std::uint64_t seed = 0;
+};
+Plan plan_of(const std::string& argument) {
+  Plan plan;
+  std::istringstream(argument) >> plan.kind >> plan.times >> plan.blows >> plan.seed;
+  return plan;
+}
+
+// Blow after blow, each at a random moment of the rounds that run.
+const Scenario kBlowsAtRandom("blows", [](Peer& peer) {
+  const Plan plan = plan_of(peer.argument());
+  Job job(peer, static_cast<perf::Kind>(plan.kind));
+  Breaker breaker;
+  std::mt19937_64 random(plan.seed);
+  std::vector<double> lost_ms, back;
+  for (int i = 0; i < plan.times; ++i) {
+    const auto blow =
+        static_cast<Blow>(plan.times <= plan.blows ? i : static_cast<int>(random() % static_cast<unsigned>(plan.blows)));
+    const std::string nic = breaker.nics()[random() % breaker.nics().size()].name;
+    job.settle();
+    const double at_s = job.healthy_s() * 2 * (static_cast<double>(random() % 1000) / 1000);
+    const std::uint64_t which = random();
+    const double before_s = job.unverified_s();
+    double extra_s = 0;
+    during(
+        job, [&] { wait_s(at_s), breaker.strike(blow, nic, which); },
+        [&] {
+          for (int round = 0; round < 5; ++round) extra_s += std::max(0.0, job.verified() - job.healthy_s());
+        });
+    if (job.leads()) breaker.plug(nic);
+    job.until_shared(breaker);
+    const double after_s = job.unverified_s();
+    lost_ms.push_back(extra_s * 1e3);
+    back.push_back(before_s / after_s);
+    if (job.leads())
+      std::printf("failover: %d: %s %s after %.1f ms: %.1f ms lost, bandwidth back to %.1f %%\n", i + 1, nic.c_str(), name_of(blow),
+                  at_s * 1e3, lost_ms.back(), back.back() * 100);
+  }
+  if (!job.leads()) return;
+  std::sort(lost_ms.begin(), lost_ms.end());
+  report_figure("lost_min_ms", lost_ms.front());
+  report_figure("lost_median_ms", median(lost_ms));
+  report_figure("lost_max_ms", lost_ms.back());
+  report_figure("back_median", median(back));
+});
+
+// One, the other while that is down, and the first again: for a while there is no path.
+const Scenario kBothCables("both_cables", [](Peer& peer) {
+  Job job(peer, perf::Kind::AllReduce);
+  Breaker breaker;
+  const std::string first = breaker.nics()[0].name, second = breaker.nics()[1].name;
+  const auto rounds = [&] {
+    for (int round = 0; round < 5; ++round) job.verified();
+  };
+  during(
+      job, [&] { breaker.pull(first), wait_s(0.15), breaker.pull(second), wait_s(0.3), breaker.plug(second); }, rounds);
+  during(
+      job, [&] { breaker.plug(first), wait_s(0.02), breaker.pull(second), wait_s(0.1), breaker.plug(second); }, rounds);
+  job.until_shared(breaker);
+});
+
+// What is being mended breaks again, at many distances in time.
+const Scenario kWhileRecovering("while_recovering", [](Peer& peer) {
+  Job job(peer, perf::Kind::AllReduce);
+  Breaker breaker;
+  const std::string first = breaker.nics()[0].name, second = breaker.nics()[1].name;
+  for (const double gap_s : {0.0, 0.005, 0.05}) {
+    during(
+        job,
+        [&] {
+          breaker.pull(first);
+          wait_s(gap_s);
+          breaker.strike(Blow::Adapter, second, 0);
+          wait_s(gap_s);
+          breaker.plug(first);
+          wait_s(gap_s);
+          breaker.strike(Blow::NextWrite, first, 0);
+        },
+        [&] {
+          for (int round = 0; round < 5; ++round) job.verified();
+        });
+    if (job.leads()) breaker.plug(first);
+    job.until_shared(breaker);
+  }
+});
+
+const Scenario kKilledMeanwhile("killed_meanwhile", [](Peer& peer) {
+  Job job(peer, perf::Kind::AllReduce);
+  Breaker breaker;
+  peer.barrier();
+  if (job.leads()) breaker.pull(breaker.nics()[0].name);
+  if (peer.rank() == 1) {
+    job.verified();
+    ::raise(SIGKILL);
+  }
+  const auto begin = SteadyClock::now();
+  int result = driver::kNetSuccess;
+  while (result == driver::kNetSuccess && SteadyClock::now() < begin + patience()) {
+    std::size_t wrong = 0;
+    result = job.round(wrong);
+  }
+  require(result == driver::kNetRemoteError || result == driver::kNetSystemError,
+          std::string("the job ended with ") + driver::net_result_name(result));
+  report_figure("seconds", Seconds(SteadyClock::now() - begin).count());
+});
+
+const Scenario kStoppedMeanwhile("stopped_meanwhile", [](Peer& peer) {
+  Job job(peer, perf::Kind::AllReduce);
+  Breaker breaker;
+  peer.barrier();
+  if (peer.rank() == 1) {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGCONT;
+    timer_t timer{};
+    itimerspec when{};
+    when.it_value.tv_sec = 3;
+    require(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 && ::timer_settime(timer, 0, &when, nullptr) == 0, "no timer");
+    ::raise(SIGSTOP);
+    ::timer_delete(timer);
+  } else {
+    breaker.strike(Blow::Adapter, breaker.nics()[0].name, 0);
+  }
+  for (int round = 0; round < 5; ++round) job.verified();
+  job.until_shared(breaker);
+});
+
+RunOptions options(const std::string& argument = "") {
+  return {.fabric_text = kTwoCables,
+          .argument = argument,
+          .software_only = kSoftwareOnly,
+          // A silent port is an error after 50 ms instead of two seconds, so that what recovery takes can be seen.
+          .environment = {{"NCCL_IB_TIMEOUT", "12"}, {"NCCL_IB_RETRY_CNT", "2"}},
+          .timeout = std::chrono::seconds(600)};
+}
+
+std::string argument(perf::Kind kind, const Plan& plan) {
+  return std::to_string(static_cast<int>(kind)) + " " + std::to_string(plan.times) + " " + std::to_string(plan.blows) + " " +
+         std::to_string(plan.seed);
+}
+
+TEST(Failover, EveryBlowDuringAnAllReduce) {
+  expect_run(kBlowsAtRandom, options(argument(perf::Kind::AllReduce, {.times = kBlows, .seed = 1})));
+}
+TEST(Failover, EveryBlowDuringTransfers) {
+  expect_run(kBlowsAtRandom, options(argument(perf::Kind::SendRecv, {.times = kBlows, .seed = 2})));
+}
+TEST(Failover, BothCablesOneAfterTheOther) { expect_run(kBothCables, options()); }
+TEST(Failover, FailuresWhileRecovering) { expect_run(kWhileRecovering, options()); }
+TEST(Failover, AStoppedPeerIsWaitedFor) { expect_run(kStoppedMeanwhile, options()); }
+
+TEST(Failover, AKilledPeerIsAnErrorSoon) {
+  const std::vector<RankEnd> ranks = run(kKilledMeanwhile, options());
+  if (testing::Test::IsSkipped()) return;
+  ASSERT_EQ(ranks.size(), 2u);
+  EXPECT_EQ(ranks[1].end.code, SIGKILL) << ranks[1].output;
+  EXPECT_TRUE(ranks[0].finished && ranks[0].end.success()) << ranks[0].end.text() << "\n" << ranks[0].output;
+  EXPECT_LT(figure(ranks[0], "seconds"), 2 * slowness()) << ranks[0].output;
+}
+
+// The command's: not part of a run of all tests.
+TEST(Failover, RandomMoments) {
+  const Environment environment = process_environment();
+  const int times = std::atoi(driver::variable(environment, "FAILOVER_TIMES").c_str());
+  if (times <= 0) GTEST_SKIP() << "FAILOVER_TIMES is not set; tests/e2e/failover does";
+  const std::uint64_t seed = std::strtoull(driver::variable(environment, "FAILOVER_SEED").c_str(), nullptr, 10);
+  const int blows = driver::switched_on(environment, "FAILOVER_ALL") ? kBlows : 1;
+  RunOptions long_run = options(argument(perf::Kind::AllReduce, {.times = times, .blows = blows, .seed = seed}));
+  long_run.timeout = std::chrono::seconds(60 + 20 * times);
+  const std::vector<RankEnd> ranks = run(kBlowsAtRandom, long_run);
+  expect_success(ranks);
+  if (testing::Test::IsSkipped() || ranks.empty()) return;
+  std::istringstream lines(ranks[0].output);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("failover: ")) std::puts(line.c_str());
+  std::printf(
+      "failover: %d times with seed %llu: time lost min %.1f, median %.1f, max %.1f ms; bandwidth back to %.1f %% (median)\n",
+      times, static_cast<unsigned long long>(seed), figure(ranks[0], "lost_min_ms"), figure(ranks[0], "lost_median_ms"),
+      figure(ranks[0], "lost_max_ms"), figure(ranks[0], "back_median") * 100);
+  EXPECT_GE(figure(ranks[0], "back_median"), 0.95);
+}
+
+}  // namespace
+}  // namespace mesh::e2e
