@@ -72,7 +72,7 @@ void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths,
     order.paths.push_back(paths[i]);
     order.indices.push_back(i);
   }
-  link.state = LinkState::Connecting;
+  enter(link, LinkState::Connecting);
   begin_bring_up(link, std::move(order));
 }
 
@@ -93,7 +93,9 @@ int EngineImpl::bring_ups_running() const {
 void EngineImpl::tend_bring_up(LinkControl& link) {
   if (!link.bring_up || link.bring_up->running()) return;
   if (!link.bring_up->over()) {
-    if (bring_ups_running() < kBringUpsMax) link.bring_up->start(*this);
+    if (bring_ups_running() >= kBringUpsMax) return;
+    enter(link, link.state);  // the wait for a thread was not the peer's
+    link.bring_up->start(*this);
     return;
   }
   const std::unique_ptr<BringUp> done = std::move(link.bring_up);
@@ -129,7 +131,7 @@ void EngineImpl::attach(LinkControl& link, const BringUp& done) {
   for (std::uint32_t i = 0; i < link.link->path_count(); ++i) attach.paths.push_back(offer_path(link, i, link.psn));
   for (const std::uint32_t path : done.failed()) attach.down.push_back(static_cast<std::uint8_t>(path));
   leave_out(link, attach.down);
-  link.state = LinkState::AwaitReady;
+  enter(link, LinkState::AwaitReady);
   send(link, attach);
 }
 

@@ -1,4 +1,5 @@
 #include "engine/engine_impl.h"
+#include "engine/half_open.h"
 #include "engine/handle.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -93,7 +94,9 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
         .role = LinkRole::Connector, .id = random_id(), .peer_context = handle->context, .peer_host = "not yet known"};
     link->rail_wanted = rail;
     link->psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
-    link->connection = plane_->dial(handle->addresses, handle->port);
+    link->dial_addresses = handle->addresses;
+    link->dial_port = handle->port;
+    link->connection = plane_->dial(link->dial_addresses, link->dial_port);
     context.links.push_back(std::move(made));
   }
   stage->link = link;
@@ -167,6 +170,7 @@ void EngineImpl::open_channel(PendingConnect& stage) {
     stage.channel = peer.add_send_channel(index, life, place->memory);
   }
   stage.state = StageState::Opening;
+  stage.deadline_ns = clock_.now_ns() + kHandshakeStepNs;
   const auto rkeys = place->rkeys.begin();
   send(link, Open{.listener = stage.listener,
                   .channel = index,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t kPrefixBytes = 6;  // magic and version: enough to tell ours from others
 constexpr int kDiscardsMax = 16;         // per pass of a closing connection
 constexpr std::size_t kDiscardBytes = 4096;
+constexpr std::size_t kBodyStepBytes = 512;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
@@ -41,7 +43,8 @@ ReadOutcome FrameReader::read(int fd) {
   bool any = false;
   while (true) {
     const bool in_header = header_got_ < kFrameHeaderBytes;
-    if (!in_header && body_got_ == body_.size()) return ReadOutcome::Frame;
+    if (!in_header && body_got_ == header_.body_bytes) return ReadOutcome::Frame;
+    if (!in_header && body_got_ == body_.size()) grow_body();
     const std::span<std::byte> room =
         in_header ? std::span<std::byte>(header_bytes_).subspan(header_got_) : std::span<std::byte>(body_).subspan(body_got_);
     const ssize_t received = ::recv(fd, room.data(), room.size(), MSG_DONTWAIT);
@@ -71,9 +74,13 @@ bool FrameReader::header_acceptable() {
     return false;
   }
   header_ = *header;
-  body_.resize(header_.body_bytes);
   body_got_ = 0;
   return true;
+}
+
+// A header alone must not cost us the largest body: the memory comes as the bytes do.
+void FrameReader::grow_body() {
+  body_.resize(std::min<std::size_t>(header_.body_bytes, std::max(kBodyStepBytes, 2 * body_.size())));
 }
 
 ReadOutcome FrameReader::end_of_stream(long received) {
@@ -92,7 +99,7 @@ Bytes FrameReader::take_body() {
 
 std::string FrameReader::describe() const {
   if (!in_frame()) return "nothing";
-  const std::size_t whole = kFrameHeaderBytes + (header_got_ < kFrameHeaderBytes ? 0 : body_.size());
+  const std::size_t whole = kFrameHeaderBytes + (header_got_ < kFrameHeaderBytes ? 0 : header_.body_bytes);
   return fmt::format("half a message ({} of {} bytes)", header_got_ + body_got_, whole);
 }
 

@@ -50,6 +50,7 @@ class FrameReader {
 
  private:
   bool header_acceptable();  // of what has arrived of it; fills in loss_
+  void grow_body();
   ReadOutcome end_of_stream(long received);
 
   std::array<std::byte, kFrameHeaderBytes> header_bytes_{};

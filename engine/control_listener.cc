@@ -34,19 +34,23 @@ Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
   }
   ControlListener listener;
   listener.addresses = same_family(found);
-  // Who named interfaces wants that one and no other; else peers may come by whichever of ours they reach.
-  const bool any = options.socket_ifname.empty() && listener.addresses.size() > 1;
-  if (!any) listener.addresses.resize(1);
-  const SocketAddress address = any ? SocketAddress::any(found.front().address.family) : listener.addresses.front();
-  Result<UniqueFd> fd = tcp_listen(address, 0);
-  if (!fd.ok()) {
-    LOG_WARN("control: cannot listen on {} ({}): {}", address.text(), found.front().name, std::generic_category().message(errno));
-    return fd.status();
+  // Who named interfaces wants that one and no other; else peers may come by whichever of ours they reach, and by no other.
+  if (!options.socket_ifname.empty()) listener.addresses.resize(1);
+  std::vector<SocketAddress> heard;
+  for (const SocketAddress& address : listener.addresses) {
+    Result<UniqueFd> fd = tcp_listen(address, listener.port);
+    if (!fd.ok() && heard.empty()) {
+      LOG_WARN("control: cannot listen on {} ({}): {}", address.text(), found.front().name, std::generic_category().message(errno));
+      return fd.status();
+    }
+    if (!fd.ok()) continue;  // somebody else's port there: peers find us at the others
+    const Result<std::uint16_t> port = local_port(fd->get());
+    if (!port.ok()) return port.status();
+    listener.port = *port;
+    listener.fds.push_back(std::move(*fd));
+    heard.push_back(address);
   }
-  listener.fd = std::move(*fd);
-  const Result<std::uint16_t> port = local_port(listener.fd.get());
-  if (!port.ok()) return port.status();
-  listener.port = *port;
+  listener.addresses = std::move(heard);
   LOG_INFO("control: handshakes on {} ({})", listener.addresses.front().text_with_port(listener.port), found.front().name);
   return listener;
 }

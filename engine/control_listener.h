@@ -1,5 +1,5 @@
 #pragma once
-// The listening socket and the addresses at which peers find it, by NCCL_SOCKET_IFNAME's and NCCL_SOCKET_FAMILY's rules.
+// The listening sockets and the addresses at which peers find it, by NCCL_SOCKET_IFNAME's and NCCL_SOCKET_FAMILY's rules.
 // Thread: the owner of the control plane. Bound: kListenAddressesMax addresses.
 
 #include <mesh/status.h>
@@ -17,7 +17,7 @@ namespace mesh::engine {
 inline constexpr std::size_t kListenAddressesMax = 8;
 
 struct ControlListener {
-  UniqueFd fd;
+  std::vector<UniqueFd> fds;  // one for each address: nobody else's door is opened
   std::uint16_t port = 0;
   std::vector<SocketAddress> addresses;  // the bootstrap interface's first
 };

@@ -21,7 +21,10 @@ Status Plane::open(const ControlPlaneOptions& options) {
   Result<ControlListener> listener = open_listener(options);
   if (!listener.ok()) return listener.status();
   listener_ = std::move(*listener);
-  return watcher_.watch(listener_.fd.get(), kListenerToken, EPOLLIN);
+  for (const UniqueFd& fd : listener_.fds) {
+    if (const Status status = watcher_.watch(fd.get(), kListenerToken, EPOLLIN); !status.ok()) return status;
+  }
+  return {};
 }
 
 Connection* Plane::find(ConnectionId id) const {
@@ -65,7 +68,9 @@ void Plane::update_watch(Connection& connection) {
 // Ends a connection and tells whoever has heard of it. The connection stays, unusable, until the handler has returned.
 void Plane::lose(ConnectionId id, const Loss& loss) {
   Connection* connection = find(id);
-  if (strangers_.contains(id)) LOG_INFO("control: dropped a stranger, {}", loss.text);
+  if (strangers_.contains(id) && stranger_lines_.take(clock_.now_ns())) {
+    LOG_INFO("control: dropped a stranger, {}{}", loss.text, stranger_lines_.rest());
+  }
   connection->state = ConnectionState::Lost;
   drop_socket(*connection);
   if (connection->known) events_.on_lost(id, loss.reason, loss.text);

@@ -6,6 +6,7 @@
 #include "engine/control_listener.h"
 #include "engine/control_plane.h"
 #include "engine/socket_watcher.h"
+#include "src/base/log_budget.h"
 
 #include <atomic>
 #include <cstddef>
@@ -64,6 +65,7 @@ class Plane final : public ControlPlane {
   void advance_close(ConnectionId id);
 
   bool accept_strangers();
+  bool accept_from(int listener);
   bool make_room();
   void adopt(AcceptedSocket accepted);
   bool crowded() const noexcept { return strangers_.size() >= static_cast<std::size_t>(kStrangersMax); }
@@ -80,6 +82,7 @@ class Plane final : public ControlPlane {
   ControlListener listener_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::set<ConnectionId> strangers_;  // ids grow, so the first is the oldest
+  LogBudget stranger_lines_;
   ConnectionId last_id_ = 0;
   std::uint64_t accept_again_ns_ = kNever;  // kNever: accepting
   bool accept_failed_ = false;              // logged, and not yet over

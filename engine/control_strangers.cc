@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <poll.h>
+
 // Who connects to us, and whose time is up.
 
 namespace mesh::engine {
@@ -17,15 +19,26 @@ namespace {
 constexpr std::uint64_t kAcceptRetryNs = 100'000'000;  // after the process ran out of descriptors
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
+bool somebody_waits(int listener) {
+  pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, 0) == 1;
+}
+
 }  // namespace
 
 bool Plane::accept_strangers() {
-  if (accept_again_ns_ != kNever) return false;  // paused earlier in this pass
+  bool active = false;
+  for (const UniqueFd& fd : listener_.fds) active = accept_from(fd.get()) || active;
+  return active;
+}
+
+bool Plane::accept_from(int listener) {
   bool active = false;
   for (int i = 0; i < kAcceptsPerPass; ++i) {
-    // Nobody gives way unless somebody waits: only the pass's first is certain to, for the rest the listener stays ready.
-    if (crowded() && (i > 0 || !make_room())) return active;
-    Result<AcceptedSocket> accepted = tcp_accept(listener_.fd.get());
+    if (accept_again_ns_ != kNever) return active;  // paused earlier in this pass
+    // Nobody gives way unless somebody waits.
+    if (crowded() && (!somebody_waits(listener) || !make_room())) return active;
+    Result<AcceptedSocket> accepted = tcp_accept(listener);
     if (accepted.code() == Errc::WouldBlock) return active;
     if (!accepted.ok()) {
       if (!accept_failed_) LOG_WARN("control: cannot accept connections: {}", std::generic_category().message(errno));
@@ -81,14 +94,14 @@ void Plane::forget_stranger(ConnectionId id) {
 
 void Plane::pause_accepting(std::uint64_t until_ns) {
   accept_again_ns_ = until_ns;
-  watcher_.change(listener_.fd.get(), kListenerToken, 0);
+  for (const UniqueFd& fd : listener_.fds) watcher_.change(fd.get(), kListenerToken, 0);
   note_deadline(until_ns);
 }
 
 void Plane::resume_accepting() {
   if (accept_again_ns_ == kNever) return;
   accept_again_ns_ = kNever;
-  watcher_.change(listener_.fd.get(), kListenerToken, EPOLLIN);
+  for (const UniqueFd& fd : listener_.fds) watcher_.change(fd.get(), kListenerToken, EPOLLIN);
 }
 
 bool Plane::expire(std::uint64_t now_ns) {

@@ -1,7 +1,8 @@
 #pragma once
 // The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files by theme: engine_impl.cc
 // (life, threads), connect.cc (listen, connect, accept), handshake.cc (frames that build links and channels), bring_up.cc
-// (their queue pairs), take_back.cc (deregistration, close, revoke, failure), port_events.cc (what devices say).
+// (their queue pairs), half_open.cc (those that stand still), take_back.cc (deregistration, close, revoke, failure),
+// port_events.cc (what devices say).
 // Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
 
 #include <mesh/engine.h>
@@ -11,6 +12,7 @@
 #include "engine/link_control.h"
 #include "engine/pollers.h"
 #include "src/base/clock.h"
+#include "src/base/log_budget.h"
 #include "src/verbs/discovery.h"
 
 #include <algorithm>
@@ -88,6 +90,13 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   }
   LinkControl* find_link(ConnectionId id);
   std::vector<WireRail> wire_rails() const;
+
+  // ---- half_open.cc
+  void enter(LinkControl& link, LinkState state);  // a step of the handshake, whose time begins
+  void tend_handshake(LinkControl& link);
+  void give_up(LinkControl& link, const char* what);
+  bool say_hello_again(LinkControl& link, Errc reason);
+  void bound_half_open();
 
   // ---- bring_up.cc
   Settings settings_of(const Context& context) const;
@@ -172,6 +181,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool busy_ = false;                      // something must be looked at again in a millisecond
   std::uint64_t tend_at_ns_ = UINT64_MAX;  // not later than this links must be looked at again
   std::uint64_t revokes_ = 0;
+  LogBudget stranger_lines_;  // about those whom we refuse
 };
 
 }  // namespace mesh::engine

@@ -42,7 +42,9 @@ LinkControl* EngineImpl::find_link(ConnectionId id) {
 }
 
 void EngineImpl::refuse(ConnectionId id, const Id128& link, const Refuse& body) {
-  LOG_WARN("{}: refused: {}", plane_->peer_name(id), body.text);
+  if (stranger_lines_.take(clock_.now_ns())) {
+    LOG_WARN("{}: refused: {}{}", plane_->peer_name(id), body.text, stranger_lines_.rest());
+  }
   plane_->send(id, encode(FrameHeader{.sequence = 1, .link = link}, body));
   plane_->close(id);
 }
@@ -51,7 +53,7 @@ void EngineImpl::on_dialed(ConnectionId id) {
   LinkControl* const link = find_link(id);
   if (link == nullptr || link->state != LinkState::Dialing) return;
   plane_->identify(id);
-  link->state = LinkState::AwaitWelcome;
+  enter(*link, LinkState::AwaitWelcome);
   send(*link, Hello{.connector_context = link->context.id,
                     .acceptor_context = link->identity.peer_context,
                     .host = options_.provider->host_name(),
@@ -77,7 +79,9 @@ bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<
 bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes) {
   Hello hello;
   if (!decode_into(bytes, &hello) || !sane(hello.qps, hello.rq_depth, hello.slots)) {
-    LOG_WARN("{}: a malformed hello; connection dropped", plane_->peer_name(id));
+    if (stranger_lines_.take(clock_.now_ns())) {
+      LOG_WARN("{}: a malformed hello; connection dropped{}", plane_->peer_name(id), stranger_lines_.rest());
+    }
     return false;
   }
   const auto context = std::find_if(contexts_.begin(), contexts_.end(),
@@ -95,6 +99,7 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
     refuse(id, header.link, {.reason = Errc::Unreachable, .text = refusal});
     return true;
   }
+  bound_half_open();
   auto made = std::make_unique<LinkControl>(**context);
   LinkControl& link = *made;
   (*context)->links.push_back(std::move(made));
@@ -102,7 +107,7 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
   link.identity = {.role = LinkRole::Acceptor, .id = header.link, .peer_context = hello.connector_context, .peer_host = hello.host};
   link.connection = id;
   link.peer_rails = std::move(hello.rails);
-  link.state = LinkState::AwaitAttach;
+  enter(link, LinkState::AwaitAttach);
   link.psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
   TransferPolicy policy = options_.policy;
   policy.qps = std::min(policy.qps, hello.qps);
@@ -360,6 +365,7 @@ void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) 
   LinkControl* const link = find_link(id);
   if (link == nullptr) return;
   link->connection = 0;
+  if (say_hello_again(*link, reason)) return;
   // The peer said CLOSE before it went: whatever it counted is here by now.
   for (LinkControl::PendingClose& pending : link->closes) pending.deadline_ns = 0;
   std::erase_if(link->closes, [&](const LinkControl::PendingClose& pending) { return act_on_close(*link, pending); });

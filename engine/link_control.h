@@ -34,6 +34,7 @@ struct PendingConnect {
   Id128 listener{};
   StageState state = StageState::Waiting;
   Channel* channel = nullptr;
+  std::uint64_t deadline_ns = 0;  // Opening
   Errc error = Errc::Ok;
 };
 
@@ -87,10 +88,14 @@ struct LinkControl {
       bring_up;        // of the link, or of one of its paths; a link that is taken down meanwhile ends when this does
   LinkPlace counters;  // connector: the window words
   std::vector<WireRail> peer_rails;
+  std::vector<SocketAddress> dial_addresses;  // connector: of the handle
+  std::uint16_t dial_port = 0;
+  std::uint32_t hello_tries = 0;  // dials after the first
   std::uint32_t rail_wanted = 0;  // the device NCCL asked for first
   std::uint32_t psn = 0;
   std::uint64_t sequence = 0;
-  std::uint64_t deadline_ns = 0;  // ByeSent, and closes not yet complete
+  std::uint64_t deadline_ns = 0;       // ByeSent, and closes not yet complete
+  std::uint64_t step_deadline_ns = 0;  // of the handshake's step under way
   std::vector<PendingConnect*> waiting;
   std::vector<std::uint32_t> free_indices;  // connector: channel indices used before
   std::vector<std::uint32_t> lives;         // connector: by channel index

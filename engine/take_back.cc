@@ -254,6 +254,7 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
 
 bool EngineImpl::tend(LinkControl& link) {
   tend_bring_up(link);
+  tend_handshake(link);
   const bool repairing = tend_paths(link);
   if (link.link && link.state != LinkState::Down && link.link->failure() != Errc::Ok) {
     send(link, Refuse{.reason = link.link->failure(),

@@ -15,7 +15,7 @@
 namespace mesh {
 
 namespace {
-constexpr int kListenBacklog = 1024;  // 512 channels of a peer may dial before we turn once
+constexpr int kListenBacklog = 4096;  // the kernel's own usual bound; what does not fit waits a second for its next SYN
 constexpr int kKeepAliveIdleS = 5;
 constexpr int kKeepAliveIntervalS = 5;
 constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 = 20 s

@@ -161,7 +161,7 @@ TEST_F(ControlStrangersTest, TheOldestOfTooManyGivesWayAfterItsGrace) {
   EXPECT_TRUE(raw_ended(silent.front()));
   EXPECT_FALSE(raw_ended(silent[1]));
   EXPECT_FALSE(raw_ended(silent.back()));
-  EXPECT_TRUE(logged("oldest of 64"));
+  EXPECT_TRUE(logged("oldest of 256"));
 }
 
 TEST_F(ControlStrangersTest, IdentifyingOneLetsTheNextIn) {

@@ -1,5 +1,6 @@
 // A peer that knows the handle and means ill: it can end its own link, and nothing else.
 
+#include "engine/half_open.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/raw_peer.h"
 
@@ -92,6 +93,107 @@ TEST_F(HostilePeer, RepeatsItsCloseTenThousandTimes) {
   bed_.advance_ns(2'000'000'000);
   bed_.rounds(10);
   EXPECT_EQ(bed_.stats(1).pending_answers, 0u);
+}
+
+TEST_F(HostilePeer, SaysHelloAndNothingElseAndHoldsNoQueuePairForEver) {
+  RawPeer peer(bed_, handle_);
+  peer.say(peer.hello());
+  ASSERT_TRUE(peer.hear<engine::Welcome>(MessageType::Welcome));
+  EXPECT_GT(bed_.stats(1).queue_pairs, 0u);
+  const LogCapture log;
+  bed_.tick_ns = 0;
+  bed_.advance_ns(engine::kHandshakeStepNs - 10'000'000);
+  bed_.rounds(10);
+  EXPECT_GT(bed_.stats(1).queue_pairs, 0u) << log.joined();
+  bed_.advance_ns(10'000'000);
+  ASSERT_TRUE(peer.hear<engine::Refuse>(MessageType::Refuse));
+  EXPECT_TRUE(peer.ended());
+  EXPECT_EQ(bed_.stats(1).queue_pairs, 0u);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer raw (127.0.0.1:"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our WELCOME with ATTACH in 300 s"), 1) << log.joined();
+}
+
+TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(bed_, handle_));
+    peers.back()->say(peers.back()->hello());
+    ASSERT_TRUE(peers.back()->hear<engine::Welcome>(MessageType::Welcome));
+  }
+  const std::uint64_t queue_pairs = bed_.stats(1).queue_pairs;
+  const LogCapture log;
+  RawPeer honest(bed_, handle_);
+  ASSERT_TRUE(honest.shake_hands());
+  EXPECT_EQ(log.count(LogLevel::Warn, "said HELLO and nothing since; it gives way, as the oldest of 256"), 1) << log.joined();
+  EXPECT_TRUE(peers.front()->ended());
+  EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs);
+}
+
+// The same deadlines from the connector's side, where a peer is stopped.
+class StoppedPeer : public testing::Test {
+ protected:
+  Result<Channel*> connect(HandleBytes& handle) { return bed_.hosts[0].engine->connect(*bed_.hosts[0].contexts[0], 0, handle); }
+  // Until the connect answers; the peer is stopped from when it has so many queue pairs on.
+  Errc connect_to_one_that_stops(std::uint64_t queue_pairs) {
+    HandleBytes handle{};
+    EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle).ok());
+    Result<Channel*> answer = connect(handle);
+    EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).queue_pairs >= queue_pairs; }));
+    bed_.hosts[1].control_stands = true;
+    for (int i = 0; i < 100; ++i) bed_.round(), answer = connect(handle);
+    EXPECT_EQ(answer.code(), Errc::WouldBlock);
+    bed_.advance_ns(engine::kHandshakeStepNs);
+    EXPECT_TRUE(bed_.until([&] { return (answer = connect(handle)).code() != Errc::WouldBlock; }));
+    bed_.hosts[1].control_stands = false;
+    return answer.code();
+  }
+  Bed bed_{{}};
+};
+
+TEST_F(StoppedPeer, BeforeItsWelcomeIsGivenUpByName) {
+  const LogCapture log;
+  EXPECT_EQ(connect_to_one_that_stops(0), Errc::Timeout);
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our HELLO with WELCOME in 300 s"), 1) << log.joined();
+  EXPECT_TRUE(bed_.empties());
+}
+
+TEST_F(StoppedPeer, BeforeItsReadyIsGivenUpByName) {
+  const LogCapture log;
+  EXPECT_EQ(connect_to_one_that_stops(1), Errc::Timeout);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer b (127.0.0.1:"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our ATTACH with READY in 300 s"), 1) << log.joined();
+  EXPECT_TRUE(bed_.empties());
+}
+
+TEST_F(StoppedPeer, BeforeItsOpenedFailsThatConnectOnly) {
+  testkit::Talk talk(bed_, {0, 0}, kB, 4096);
+  const LogCapture log;
+  EXPECT_EQ(connect_to_one_that_stops(1), Errc::Timeout);
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our OPEN of channel 1 with OPENED in 300 s"), 1) << log.joined();
+  talk.exchange(4096);
+}
+
+// One that hangs up on everybody, as a host among too many strangers may do.
+TEST_F(StoppedPeer, ThatDropsTheConnectionBeforeAWordIsDialedAgainAFewTimes) {
+  const SocketAddress loopback = *SocketAddress::from_text("127.0.0.1");
+  const Result<UniqueFd> listener = tcp_listen(loopback, 0);
+  HandleBytes handle{};
+  engine::write_handle({.nonce = {1}, .context = {2}, .port = *local_port(listener->get()), .addresses = {loopback}}, handle);
+  const LogCapture log;
+  std::uint32_t hellos = 0;
+  Result<Channel*> answer = Errc::WouldBlock;
+  EXPECT_TRUE(bed_.until([&] {
+    answer = connect(handle);
+    Result<AcceptedSocket> accepted = tcp_accept(listener->get());
+    if (!accepted.ok()) return answer.code() != Errc::WouldBlock;
+    std::byte first{};
+    EXPECT_TRUE(bed_.until([&] { return ::recv(accepted->fd.get(), &first, 1, MSG_DONTWAIT) == 1; }));
+    ++hellos;
+    return false;
+  }));
+  EXPECT_EQ(answer.code(), Errc::PeerGone);
+  EXPECT_EQ(hellos, 1 + engine::kHelloTriesMax);
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 1) << log.joined();
 }
 
 }  // namespace

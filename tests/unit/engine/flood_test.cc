@@ -1,0 +1,211 @@
+// Ten thousand connections of a stranger to the control port: an honest peer's handshake takes at most a second longer, and
+// the process grows by no more than 8 MiB. Prints what it measured; run it by itself for the figures.
+
+#include "engine/handle.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/unique_fd.h"
+#include "src/soft/soft_provider.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+namespace mesh {
+namespace {
+
+constexpr int kConnections = 10'000;
+constexpr double kDelayMaxMs = 1000;
+constexpr std::int64_t kGrowthMaxKb = 8 * 1024;
+
+enum class Kind { Silent, Garbage, HalfHeader, HalfBody, WrongHello, Mixed };
+constexpr std::array kKinds{Kind::Silent, Kind::Garbage, Kind::HalfHeader, Kind::HalfBody, Kind::WrongHello, Kind::Mixed};
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::Silent: return "nothing";
+    case Kind::Garbage: return "garbage";
+    case Kind::HalfHeader: return "half a header";
+    case Kind::HalfBody: return "half a body";
+    case Kind::WrongHello: return "a hello without the secret";
+    case Kind::Mixed: return "all of these";
+  }
+  return "";
+}
+
+// What a stranger of that kind says.
+engine::Bytes words(Kind kind) {
+  engine::Hello hello{.host = "stranger", .qps = 1, .rq_depth = 16, .slots = 32, .rails = {{}}};
+  hello.rails[0].addresses.resize(1);
+  hello.rails[0].mtu = 5;
+  engine::Bytes frame = engine::encode({.sequence = 1}, hello);
+  switch (kind) {
+    case Kind::Garbage: return engine::Bytes(100, std::byte{'G'});
+    case Kind::HalfHeader: frame.resize(17); return frame;
+    case Kind::HalfBody:
+      frame.resize(engine::kFrameHeaderBytes + engine::kBodyBytesMax - 1);
+      frame[8] = std::byte{0}, frame[9] = std::byte{engine::kBodyBytesMax >> 8};
+      return frame;
+    case Kind::WrongHello: return frame;
+    case Kind::Silent:
+    case Kind::Mixed: break;
+  }
+  return {};
+}
+
+std::int64_t resident_kb() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE) / 1024;
+}
+
+// In a process of its own, with nothing but system calls after fork(): opens them all, holds as many as it may, says so with
+// a byte, and ends when told.
+class Flood {
+ public:
+  Flood(const engine::Handle& handle, Kind kind) {
+    std::array<engine::Bytes, 5> said;
+    for (std::size_t i = 0; i < said.size(); ++i) said[i] = words(kKinds[i]);
+    sockaddr_storage to{};
+    const socklen_t to_bytes = handle.addresses.front().to_sockaddr(handle.port, to);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    std::vector<int> held(std::min<std::size_t>(limit.rlim_max, kConnections + 64) - 64, -1);
+    EXPECT_EQ(::pipe(done_.data()), 0);
+    EXPECT_EQ(::pipe(end_.data()), 0);
+    child_ = ::fork();
+    if (child_ != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    int opened = 0;
+    for (int i = 0; i < kConnections; ++i) {
+      int& fd = held[static_cast<std::size_t>(i) % held.size()];
+      if (fd >= 0) ::close(fd);
+      fd = ::socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+      if (fd < 0) continue;
+      if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), to_bytes) == 0 || errno == EINPROGRESS) ++opened;
+      const engine::Bytes& text =
+          said[kind == Kind::Mixed ? static_cast<std::size_t>(i) % said.size() : static_cast<std::size_t>(kind)];
+      if (!text.empty()) static_cast<void>(!::send(fd, text.data(), text.size(), MSG_NOSIGNAL));
+    }
+    static_cast<void>(!::write(done_[1], &opened, sizeof opened));
+    char byte = 0;
+    ::close(end_[1]);
+    static_cast<void>(!::read(end_[0], &byte, 1));
+    ::_exit(0);
+  }
+  // How many it opened; -1: it is still at it.
+  int opened() {
+    int opened = -1;
+    pollfd ready{.fd = done_[0], .events = POLLIN, .revents = 0};
+    if (::poll(&ready, 1, 0) == 1 && ::read(done_[0], &opened, sizeof opened) != sizeof opened) opened = 0;
+    return opened;
+  }
+  void finish() {
+    for (const int fd : {end_[0], end_[1], done_[0], done_[1]}) ::close(fd);
+    ::waitpid(child_, nullptr, 0);
+  }
+
+ private:
+  std::array<int, 2> done_{}, end_{};
+  pid_t child_ = -1;
+};
+
+class FloodTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { set_log_level(LogLevel::None); }
+  static void TearDownTestSuite() { set_log_level(LogLevel::Warn); }
+  FloodTest() {
+    const Result<soft::FabricFile> fabric = soft::parse(testkit::kCable);
+    for (const char* const name : {"a", "b"}) {
+      soft::SoftOptions options;
+      options.fabric = *fabric;
+      options.host = name;
+      providers_.push_back(std::move(*soft::SoftProvider::open(std::move(options))));
+      EngineOptions engine;
+      engine.settings.socket_ifname = "lo";
+      engine.settings.threads = 0;
+      engine.provider = providers_.back().get();
+      engines_.push_back(std::move(*Engine::open(engine)));
+    }
+    target_ = engines_[1]->open_context({}).value();
+    EXPECT_TRUE(engines_[1]->listen(*target_, 0, handle_).ok());
+  }
+  ~FloodTest() override { engines_.clear(); }
+
+  // From a new communicator to another, a link and a channel of their own: the whole handshake.
+  double handshake_ms() {
+    Context* const from = engines_[0]->open_context({}).value();
+    Context* const to = engines_[1]->open_context({}).value();
+    HandleBytes handle{};
+    Listener* const listener = engines_[1]->listen(*to, 0, handle).value();
+    const Clock clock;
+    const std::uint64_t began_ns = clock.now_ns();
+    Result<Channel*> sent = Errc::WouldBlock, received = Errc::WouldBlock;
+    while (sent.code() == Errc::WouldBlock || received.code() == Errc::WouldBlock) {
+      if (sent.code() == Errc::WouldBlock) sent = engines_[0]->connect(*from, 0, handle);
+      if (received.code() == Errc::WouldBlock) received = engines_[1]->accept(*listener);
+      if (clock.now_ns() - began_ns > 60'000'000'000) break;
+      std::this_thread::yield();
+    }
+    const double took_ms = static_cast<double>(clock.now_ns() - began_ns) / 1e6;
+    EXPECT_TRUE(sent.ok() && received.ok()) << errc_name(sent.code()) << ", " << errc_name(received.code());
+    engines_[1]->close_listener(listener);
+    engines_[0]->close_context(from);
+    engines_[1]->close_context(to);
+    return took_ms;
+  }
+  double longest_ms(int times) {
+    double longest = 0;
+    for (int i = 0; i < times; ++i) longest = std::max(longest, handshake_ms());
+    return longest;
+  }
+
+  std::vector<std::unique_ptr<soft::SoftProvider>> providers_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  Context* target_ = nullptr;
+  HandleBytes handle_{};
+};
+
+TEST_F(FloodTest, NeitherDelaysAHandshakeNorFillsTheMemory) {
+  const engine::Handle handle = *engine::read_handle(handle_);
+  const double quiet_ms = longest_ms(10);
+  std::printf("%-28s %12s %12s %14s %12s\n", "10000 strangers say", "connections", "handshakes", "longest, ms", "growth, KiB");
+  std::printf("%-28s %12d %12d %14.1f %12d\n", "(none)", 0, 10, quiet_ms, 0);
+  const std::int64_t before_kb = resident_kb();
+  for (const Kind kind : kKinds) {
+    Flood flood(handle, kind);
+    double longest = 0;
+    std::int64_t growth_kb = 0;
+    int handshakes = 0, opened = -1;
+    while (opened < 0) {
+      longest = std::max(longest, handshake_ms());
+      growth_kb = std::max(growth_kb, resident_kb() - before_kb);
+      ++handshakes;
+      opened = flood.opened();
+    }
+    longest = std::max(longest, longest_ms(2));  // while what is left of them is held
+    growth_kb = std::max(growth_kb, resident_kb() - before_kb);
+    flood.finish();
+    std::printf("%-28s %12d %12d %14.1f %12lld\n", name_of(kind), opened, handshakes + 2, longest,
+                static_cast<long long>(growth_kb));
+    EXPECT_EQ(opened, kConnections);
+    EXPECT_LE(longest, quiet_ms + kDelayMaxMs) << name_of(kind);
+    EXPECT_LE(growth_kb, kGrowthMaxKb) << name_of(kind);
+  }
+}
+
+}  // namespace
+}  // namespace mesh
