@@ -102,18 +102,28 @@ void ChannelRun::lose_side(Side& side) {
   side.open.clear();
 }
 
-// Of the bytes of one receive: those of its send, at their places, and nothing beside them.
-void ChannelRun::check_slot(std::size_t number) {
-  const ReceiveSlot& slot = slots_[number];
+// Those of its send at their places, as far as they have come, and nothing behind them.
+bool ChannelRun::check_room(std::size_t number) {
+  const SlotState state = slots_[number].state;
   const std::size_t message = plan_.receives[number].message;
   const std::span<std::byte> room = room_of(number);
   const std::span<const std::byte> sent = sent_bytes(message);
-  const std::size_t bytes = is_truncated(message) || slot.state == SlotState::Untouched ? 0 : sent.size();
+  const std::size_t bytes = is_truncated(message) || state == SlotState::Untouched ? 0 : sent.size();
   for (std::size_t i = 0; i < bytes; ++i) {
-    const bool right = room[i] == sent[i] || (slot.state != SlotState::Full && room[i] == kUntouched);
-    if (!right) return wrong(fmt::format("receive {}: byte {} of {} is not what was sent", number, i, bytes));
+    if (room[i] == sent[i] || (state != SlotState::Full && room[i] == kUntouched)) continue;
+    return wrong(fmt::format("receive {}: byte {} of {} is not what was sent", number, i, bytes)), false;
   }
-  if (!all_are(room.subspan(bytes), kUntouched)) return wrong(fmt::format("receive {}: bytes behind its {}", number, bytes));
+  if (all_are(room.subspan(bytes), kUntouched)) return true;
+  return wrong(fmt::format("receive {}: bytes behind its {}", number, bytes)), false;
+}
+
+void ChannelRun::check_slot(std::size_t number) {
+  const ReceiveSlot& slot = slots_[number];
+  const std::span<std::byte> room = room_of(number);
+  if (slot.state == SlotState::Consumed && !all_are(room, kConsumed)) {
+    return wrong(fmt::format("receive {}: bytes written after it was done", number));
+  }
+  if (slot.state != SlotState::Consumed && !check_room(number)) return;
   const std::span<std::byte> piece = target_[slot.region];
   if (!all_are(piece.subspan(slot.offset - kGuard, kGuard), kUntouched) ||
       !all_are(piece.subspan(slot.offset + room.size(), kGuard), kUntouched)) {

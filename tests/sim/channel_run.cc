@@ -142,7 +142,7 @@ void ChannelRun::on_sent(std::size_t number, std::size_t bytes) {
   }
   const bool there = !receive_.gone && receive_.channel != nullptr && !taken_back_[slots_[receive].region];
   // A closing receiver leaves empty sends without a partner.
-  if (!there || bytes == 0) return;
+  if (!there || bytes == 0 || slots_[receive].state == SlotState::Consumed) return;
   if (receive >= receive_.started) return wrong(fmt::format("send {} is done before its receive was posted", number));
   if (std::memcmp(room_of(receive).data(), sent_bytes(number).data(), bytes) != 0) {
     wrong(fmt::format("send {} is done, but its bytes are not in the receiver's memory", number));
@@ -158,7 +158,12 @@ void ChannelRun::on_received(std::size_t number, std::size_t bytes) {
     return wrong(fmt::format("receive {} got {} bytes, sent were {}", number, bytes, plan_.sends[message].bytes));
   }
   if (message >= send_.started && !send_.gone) return wrong(fmt::format("receive {} is done before it was sent", number));
-  if (!taken_back_[slots_[number].region]) check_slot(number);
+  if (taken_back_[slots_[number].region]) return;
+  check_slot(number);
+  // The user goes on with its bytes: who writes them once more is found out.
+  const std::span<std::byte> room = room_of(number);
+  std::fill(room.begin(), room.end(), kConsumed);
+  slots_[number].state = SlotState::Consumed;
 }
 
 void ChannelRun::failed(Side& side, const OpenRequest& open, Errc code) {

@@ -47,7 +47,7 @@ struct Side {
 };
 
 // Where a receive puts its bytes, and what is known about them.
-enum class SlotState : std::uint8_t { Untouched, Open, Full, Failed };
+enum class SlotState : std::uint8_t { Untouched, Open, Full, Consumed, Failed };
 struct ReceiveSlot {
   std::size_t region = 0;
   std::size_t offset = 0;  // of the room; a guard lies on either side

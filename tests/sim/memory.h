@@ -11,6 +11,7 @@ namespace mesh::sim {
 inline constexpr std::size_t kSourceBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kTargetBytes = std::size_t{256} << 20;  // address space; used up piece by piece
 inline constexpr std::byte kUntouched{0xee};                         // nobody has written here
+inline constexpr std::byte kConsumed{0xbb};                          // received, and used up by whoever asked for it
 inline constexpr std::byte kTakenBack{0xcc};                         // nobody may any more
 
 // The process' own, filled at first use and write-protected: a world that writes into what is sent crashes.

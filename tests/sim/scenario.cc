@@ -57,6 +57,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   scenario.policy = draw_policy(random, scenario.hosts.size());
   scenario.ack_timeout = static_cast<int>(random.between(6, 12));
   scenario.retries = static_cast<int>(random.between(1, 6));
+  if (random.one_in(3)) scenario.path_timeout_s = static_cast<int>(random.between(1, 3));
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
     const std::uint64_t contexts = scenario.hosts.size() <= kHostsSome && random.one_in(4) ? 2 : 1;
     for (std::uint64_t i = 0; i < contexts; ++i) scenario.contexts.push_back({.host = host});

@@ -13,6 +13,10 @@
 
 namespace mesh::sim {
 
+// What the engine outlives: a fault of this kind is no excuse for an error while it lasts no longer than the engine waits.
+inline constexpr bool kPathsRecover = false;
+inline constexpr bool kControlResumes = false;
+
 // How much may go wrong; each level includes those before.
 enum class Level : std::uint8_t {
   None,    // nothing does
@@ -78,7 +82,7 @@ struct FaultPlan {
   std::size_t host = 0, other = 0;
   std::string nic;
   std::uint64_t duration_ns = 0;
-  std::uint64_t work_requests = 1;
+  std::uint64_t after_work_requests = 0, work_requests = 1;
 };
 
 struct Scenario {
@@ -87,6 +91,7 @@ struct Scenario {
   soft::FabricFile fabric;
   TransferPolicy policy;
   int ack_timeout = 10, retries = 3;  // of queue pairs: 4.096 us * 2^n a try
+  int path_timeout_s = 30;            // how long the engine waits without any path
   ControlTiming control;
   std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // every host's
   std::vector<HostPlan> hosts;

@@ -39,7 +39,8 @@ FaultPlan draw_fault(const Scenario& scenario, Random& random) {
   fault.other = (fault.host + random.between(1, scenario.hosts.size() - 1)) % scenario.hosts.size();
   const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
   if (!random.one_in(8)) fault.nic = nics[random.below(nics.size())];  // else all of them
-  fault.work_requests = random.between(1, 4);
+  fault.after_work_requests = random.one_in(2) ? random.below(12) : 0;
+  fault.work_requests = random.one_in(4) ? random.between(2, 30) : 1;
   fault.duration_ns = random.one_in(3) ? random.between(1 * kMs, 3 * kSecond) : random.between(10 * kUs, 20 * kMs);
   return fault;
 }
@@ -57,8 +58,14 @@ void draw_faults(Scenario& scenario, Random& random) {
   // Some come together, some one into the other's aftermath.
   for (std::size_t i = 1; i < scenario.faults.size(); ++i) {
     if (random.one_in(2)) continue;
-    scenario.faults[i].at = scenario.faults[i - 1].at;
-    if (random.one_in(2)) scenario.faults[i].gap_ns = random.below(30 * kMs);
+    FaultPlan& fault = scenario.faults[i];
+    const FaultPlan& before = scenario.faults[i - 1];
+    fault.at = before.at;
+    if (random.one_in(2)) fault.gap_ns = random.below(random.one_in(2) ? 30 * kMs : 300 * kUs);
+    if (random.one_in(2)) continue;
+    fault.host = before.host;
+    fault.other = before.other;
+    if (!random.one_in(3)) fault.nic = before.nic;
   }
 }
 

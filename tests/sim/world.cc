@@ -57,6 +57,7 @@ void World::open_host(std::size_t number) {
   EngineOptions options;
   options.settings.timeout = scenario_.ack_timeout;
   options.settings.retry_count = scenario_.retries;
+  options.settings.path_timeout_s = scenario_.path_timeout_s;
   options.policy = scenario_.policy;
   options.provider = host.provider.get();
   options.manual_clock_ns = &clock_ns_;

@@ -21,7 +21,7 @@
 namespace mesh::sim {
 
 struct Tally {
-  std::uint64_t steps = 0, received = 0, faults = 0, aborts = 0, failed = 0, fences = 0;
+  std::uint64_t steps = 0, received = 0, faults = 0, path_faults = 0, aborts = 0, failed = 0, fences = 0;
 };
 
 class World {
@@ -91,6 +91,8 @@ class World {
   void fail_nics(const FaultPlan& fault, const soft::Fault& what);
   void lose_host(const FaultPlan& fault);
   void excuse_hosts(std::size_t host, std::size_t other, Excuses excuses);
+  void excuse_everybody(std::size_t host);
+  bool outlived(std::uint64_t trouble_ns);
 
   // world_end.cc
   void end();
@@ -115,6 +117,7 @@ class World {
   std::uint64_t progress_at_ns_ = 0, progress_at_step_ = 0;
   std::size_t waiting_host_ = SIZE_MAX;
   std::size_t next_fault_ = 0;
+  std::uint64_t trouble_ns_ = 0;   // how long ports were down and hosts stood still, added up
   std::uint64_t fault_at_ns_ = 0;  // when the last one was applied
   bool over_ = false;              // being taken apart
 };

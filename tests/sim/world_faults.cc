@@ -46,25 +46,41 @@ void World::apply(const FaultPlan& fault) {
     case Kind::PortDown: return fail_nics(fault, {.kind = soft::FaultKind::PortDown, .duration_ns = fault.duration_ns});
     case Kind::HostLost:
     case Kind::HostUnplugged: return lose_host(fault);
-    case Kind::HostPauses: hosts_[fault.host].paused_until_ns = now_ns + fault.duration_ns; return;
+    case Kind::HostPauses:
+      hosts_[fault.host].paused_until_ns = now_ns + fault.duration_ns;
+      // By itself that is no error of anybody's, but a lost path comes back no sooner than both ends can talk about it.
+      if (!outlived(fault.duration_ns) && tally_.path_faults != 0) excuse_everybody(fault.host);
+      return;
     case Kind::ControlReset:
-      excuse_hosts(fault.host, fault.other, kPathFailed);
+      if (!kControlResumes) excuse_hosts(fault.host, fault.other, kPathFailed);
       control_.reset(fault.host, fault.other);
       return;
     case Kind::ControlHalfOpen:
-      excuse_hosts(fault.host, fault.other, kPathFailed);
+      if (!kControlResumes) excuse_hosts(fault.host, fault.other, kPathFailed);
       control_.half_open(fault.host, fault.other);
       return;
   }
 }
 
 void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
+  ++tally_.path_faults;
   soft::Fault armed = what;
   armed.nic = fault.nic;
   if (!hosts_[fault.host].soft->faults().arm(armed, clock_ns_.load(std::memory_order_relaxed)).ok()) {
     trace_.violate("a fault cannot be armed");
   }
-  for (std::size_t other = 0; other < hosts_.size(); ++other) excuse_hosts(fault.host, other, kPathFailed);
+  if (!kPathsRecover || !outlived(what.duration_ns)) excuse_everybody(fault.host);
+}
+
+// Pauses between tries grow to twice the outage, and one outage may follow the other.
+bool World::outlived(std::uint64_t trouble_ns) {
+  constexpr std::uint64_t kMargin = 8;
+  trouble_ns_ += trouble_ns;
+  return trouble_ns_ < static_cast<std::uint64_t>(scenario_.path_timeout_s) * 1'000'000'000 / kMargin;
+}
+
+void World::excuse_everybody(std::size_t host) {
+  for (std::size_t other = 0; other < hosts_.size(); ++other) excuse_hosts(host, other, kPathFailed);
 }
 
 void World::lose_host(const FaultPlan& fault) {
@@ -79,7 +95,7 @@ void World::lose_host(const FaultPlan& fault) {
     gone.peer_host = scenario_.fabric.hosts[fault.host].name;
     if (!host.soft->faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok()) trace_.violate("a fault cannot be armed");
   }
-  for (std::size_t other = 0; other < hosts_.size(); ++other) excuse_hosts(fault.host, other, kPathFailed);
+  excuse_everybody(fault.host);
   for (const auto& channel : channels_) {
     if (contexts_[channel->plan().from].host == fault.host) channel->lose_side(channel->sender());
     if (contexts_[channel->plan().to].host == fault.host) channel->lose_side(channel->receiver());
