@@ -50,6 +50,8 @@ struct Settings {
   int path_timeout_s = 30;  // NCCL_MESH_PATH_TIMEOUT: 1..3600, how long a peer none of whose paths answers is waited for
 
   // Diagnostics.
+  std::string stats;               // NCCL_MESH_STATS: FILE[:SECONDS], where metrics go; empty: nowhere
+  int stall_seconds = 30;          // NCCL_MESH_STALL_SECONDS: 0..86400, a request open for so long is worth a line; 0: never
   std::string log_level = "info";  // NCCL_MESH_LOG: none | warn | info | trace, when NCCL gives no logger
 
   // Not settings, but where they came from.

@@ -1,6 +1,7 @@
 #include "src/base/settings_table.h"
 
 #include "src/base/cpu_list.h"
+#include "src/base/stats_target.h"
 
 #include <array>
 #include <cstddef>
@@ -19,6 +20,7 @@ bool fabric_text(std::string_view text) {
 bool copy_text(std::string_view text) { return text == "auto" || text == "cma" || text == "cells"; }
 bool family_text(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
 bool cpus_text(std::string_view text) { return read_cpu_list(text).has_value(); }
+bool stats_text(std::string_view text) { return read_stats_target(text).has_value(); }
 bool level_text(std::string_view text) { return text == "none" || text == "warn" || text == "info" || text == "trace"; }
 
 // The one table. Defaults are those of Settings.
@@ -80,6 +82,11 @@ constexpr std::array kTable{
             "Tries before a path counts as dead; some devices take 7 as for ever."},
     Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
             "How long to wait for a peer none of whose paths answers; then its requests fail."},
+    Setting{"NCCL_MESH_STATS", "",
+            TextField{&Settings::stats, stats_text, "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
+            "Where metrics are written in Prometheus' text format, every 10 seconds or as told and at the end; unset: nowhere."},
+    Setting{"NCCL_MESH_STALL_SECONDS", "seconds", IntField{&Settings::stall_seconds, 0, 86400},
+            "A request that is open for so long gets a line that says what it waits for; 0: none does."},
     Setting{"NCCL_MESH_LOG", "", TextField{&Settings::log_level, level_text, "none, warn, info or trace"},
             "What goes to standard error when NCCL gives no logger."},
 };

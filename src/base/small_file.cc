@@ -52,4 +52,32 @@ Result<std::string> read_short_file(const std::string& path, std::size_t bytes_m
   }
 }
 
+namespace {
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(fd, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return errno;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+  return 0;
+}
+}  // namespace
+
+int replace_file(const std::string& path, std::string_view text) {
+  struct stat about {};
+  // To rename over a device or pipe would be its end.
+  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) return S_ISDIR(about.st_mode) ? EISDIR : EOPNOTSUPP;
+  const std::string temporary = path + ".tmp";
+  // Made anew, so that what somebody has put there is not written through. Readable as far as the user's mask lets.
+  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) return errno;
+  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd.valid()) return errno;
+  int error = write_all(fd.get(), text);
+  fd.reset();
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) ::unlink(temporary.c_str());
+  return error;
+}
+
 }  // namespace mesh

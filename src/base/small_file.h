@@ -1,11 +1,13 @@
 #pragma once
-// One-line files as sysfs has them, and short ones that people write. Thread: any. Bound: the first 4095 bytes, or as told.
+// One-line files as sysfs has them, short ones that people write, and whole ones that others read while we write them.
+// Thread: any. Bound: the first 4095 bytes, or as told.
 
 #include <mesh/status.h>
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace mesh {
 
@@ -14,5 +16,8 @@ std::optional<long long> read_number(const std::string& path);        // none: u
 
 // The whole of a regular file. NotFound: there is none. Exhausted: more than bytes_max. InvalidArgument: a folder, a pipe.
 Result<std::string> read_short_file(const std::string& path, std::size_t bytes_max);
+
+// Writes FILE.tmp and renames it, so that a reader sees the old text or the new one, never a part. 0 or an errno.
+int replace_file(const std::string& path, std::string_view text);
 
 }  // namespace mesh

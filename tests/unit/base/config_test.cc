@@ -26,6 +26,8 @@ TEST(Config, EmptyEnvironmentGivesDefaultsWithoutAWord) {
   EXPECT_EQ(settings.wr_bytes, 524288);
   EXPECT_EQ(settings.fabric, "rdma");
   EXPECT_EQ(settings.timeout, 16);
+  EXPECT_EQ(settings.stats, "");
+  EXPECT_EQ(settings.stall_seconds, 30);
   EXPECT_TRUE(log.all().empty()) << log.joined();
 }
 
@@ -49,6 +51,8 @@ TEST(Config, EveryKindOfValueArrives) {
                                     {"NCCL_IB_SL", "15"},
                                     {"NCCL_IB_TIMEOUT", "22"},
                                     {"NCCL_IB_RETRY_CNT", "7"},
+                                    {"NCCL_MESH_STATS", "/var/%h-%p.prom:5"},
+                                    {"NCCL_MESH_STALL_SECONDS", "0"},
                                     {"NCCL_MESH_LOG", "trace"}});
   EXPECT_EQ(settings.qps, 32);
   EXPECT_EQ(settings.threads, kAuto);
@@ -69,6 +73,8 @@ TEST(Config, EveryKindOfValueArrives) {
   EXPECT_EQ(settings.service_level, 15);
   EXPECT_EQ(settings.timeout, 22);
   EXPECT_EQ(settings.retry_count, 7);
+  EXPECT_EQ(settings.stats, "/var/%h-%p.prom:5");
+  EXPECT_EQ(settings.stall_seconds, 0);
   EXPECT_EQ(log_level_of(settings), LogLevel::Trace);
 }
 
@@ -91,23 +97,23 @@ TEST_P(ConfigBadValue, FailsWithOneLineNamingValueAndRange) {
 
 INSTANTIATE_TEST_SUITE_P(
     EachKind, ConfigBadValue,
-    testing::Values(BadValue{"NCCL_MESH_QPS", "0", "1..32"}, BadValue{"NCCL_MESH_QPS", "33", "1..32"},
-                    BadValue{"NCCL_MESH_QPS", "4x", "1..32"}, BadValue{"NCCL_MESH_QPS", " 4", "1..32"},
-                    BadValue{"NCCL_MESH_QPS", "many", "1..32 or auto"}, BadValue{"NCCL_MESH_QPS", "99999999999999999999", "1..32"},
-                    BadValue{"NCCL_MESH_QPS", "4294967300", "1..32"}, BadValue{"NCCL_MESH_SLOTS", "33", "32..256, a power of two"},
-                    BadValue{"NCCL_MESH_SLOTS", "16", "a power of two"}, BadValue{"NCCL_MESH_THREADS", "-2", "0..8 or auto"},
-                    BadValue{"NCCL_MESH_INLINE", "513", "0..512 or auto"}, BadValue{"NCCL_MESH_WR_BYTES", "1T", "4K..1G"},
-                    BadValue{"NCCL_MESH_WR_BYTES", "2G", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "-4K", "4K..1G"},
-                    BadValue{"NCCL_MESH_WR_BYTES", "K", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "18014398509481988K", "4K..1G"},
-                    BadValue{"NCCL_MESH_STRIPE_BYTES", "1000", "a multiple of 128"},
-                    BadValue{"NCCL_MESH_FABRIC", "tcp", "rdma or soft:FILE"},
-                    BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"},
-                    BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"}, BadValue{"NCCL_MESH_HOST", "a b", "a host name"},
-                    BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"}, BadValue{"NCCL_MESH_CPUS", "1,x", "a list of CPUs"},
-                    BadValue{"NCCL_MESH_CPUS", "3-1", "a list of CPUs"},
-                    BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info or trace"},
-                    BadValue{"NCCL_SOCKET_FAMILY", "inet", "AF_INET or AF_INET6"}, BadValue{"NCCL_IB_TIMEOUT", "0", "1..31"},
-                    BadValue{"NCCL_IB_TC", "0x100", "0..255"}, BadValue{"NCCL_IB_QPS_PER_CONNECTION", "64", "1..32"}));
+    testing::Values(
+        BadValue{"NCCL_MESH_QPS", "0", "1..32"}, BadValue{"NCCL_MESH_QPS", "33", "1..32"}, BadValue{"NCCL_MESH_QPS", "4x", "1..32"},
+        BadValue{"NCCL_MESH_QPS", " 4", "1..32"}, BadValue{"NCCL_MESH_QPS", "many", "1..32 or auto"},
+        BadValue{"NCCL_MESH_QPS", "99999999999999999999", "1..32"}, BadValue{"NCCL_MESH_QPS", "4294967300", "1..32"},
+        BadValue{"NCCL_MESH_SLOTS", "33", "32..256, a power of two"}, BadValue{"NCCL_MESH_SLOTS", "16", "a power of two"},
+        BadValue{"NCCL_MESH_THREADS", "-2", "0..8 or auto"}, BadValue{"NCCL_MESH_INLINE", "513", "0..512 or auto"},
+        BadValue{"NCCL_MESH_WR_BYTES", "1T", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "2G", "4K..1G"},
+        BadValue{"NCCL_MESH_WR_BYTES", "-4K", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "K", "4K..1G"},
+        BadValue{"NCCL_MESH_WR_BYTES", "18014398509481988K", "4K..1G"},
+        BadValue{"NCCL_MESH_STRIPE_BYTES", "1000", "a multiple of 128"}, BadValue{"NCCL_MESH_FABRIC", "tcp", "rdma or soft:FILE"},
+        BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"}, BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"},
+        BadValue{"NCCL_MESH_HOST", "a b", "a host name"}, BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
+        BadValue{"NCCL_MESH_CPUS", "1,x", "a list of CPUs"}, BadValue{"NCCL_MESH_CPUS", "3-1", "a list of CPUs"},
+        BadValue{"NCCL_MESH_STATS", "f:0", "FILE[:SECONDS], seconds 1..3600"},
+        BadValue{"NCCL_MESH_STALL_SECONDS", "86401", "0..86400"}, BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info or trace"},
+        BadValue{"NCCL_SOCKET_FAMILY", "inet", "AF_INET or AF_INET6"}, BadValue{"NCCL_IB_TIMEOUT", "0", "1..31"},
+        BadValue{"NCCL_IB_TC", "0x100", "0..255"}, BadValue{"NCCL_IB_QPS_PER_CONNECTION", "64", "1..32"}));
 
 TEST(Config, EveryBadValueIsNamed) {
   const LogCapture log;
@@ -178,7 +184,7 @@ TEST(Config, AProfileIsLookedForAtHomeThenInEtc) {
 TEST(Config, LogHasOneLinePerSetting) {
   const LogCapture log;
   log_settings(Settings{});
-  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 28) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 30) << log.joined();
 }
 
 TEST(Config, MarkdownNamesEverySettingWithItsRange) {
@@ -187,7 +193,7 @@ TEST(Config, MarkdownNamesEverySettingWithItsRange) {
   EXPECT_NE(text.find("Unset: `NCCL_IB_QPS_PER_CONNECTION`."), std::string::npos) << text;
   std::size_t rows = 0;
   for (std::size_t at = text.find("\n| `"); at != std::string::npos; at = text.find("\n| `", at + 1)) ++rows;
-  EXPECT_EQ(rows, 28u);
+  EXPECT_EQ(rows, 30u);
 }
 
 TEST(Config, ProcessEnvironmentIsRead) {

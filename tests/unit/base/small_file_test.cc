@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -44,6 +46,30 @@ TEST(Random, IdsDiffer) {
   std::set<std::array<std::uint8_t, 16>> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(random_id());
   EXPECT_EQ(seen.size(), 1000u);
+}
+
+TEST(ReplaceFile, TextIsReplacedAsAWhole) {
+  const std::string path = file_with("old and longer");
+  EXPECT_EQ(replace_file(path, "new"), 0);
+  EXPECT_EQ(read_short_file(path, 100).value(), "new");
+  EXPECT_EQ(replace_file(path, ""), 0);
+  EXPECT_EQ(read_short_file(path, 100).value(), "");
+  EXPECT_EQ(read_short_file(path + ".tmp", 100).code(), Errc::NotFound);
+}
+
+TEST(ReplaceFile, WhatIsNoRegularFileIsLeftAlone) {
+  EXPECT_EQ(replace_file("/dev/null", "x"), EOPNOTSUPP);
+  EXPECT_EQ(replace_file(testing::TempDir(), "x"), EISDIR);
+  EXPECT_EQ(replace_file(file_with("") + "/x", "x"), ENOTDIR);
+}
+
+// Somebody may have put a link there to have us write elsewhere.
+TEST(ReplaceFile, LinkInThePlaceOfTheTemporaryIsNotFollowed) {
+  const std::string path = file_with("old"), victim = file_with("victim");
+  std::filesystem::create_symlink(victim, path + ".tmp");
+  EXPECT_EQ(replace_file(path, "new"), 0);
+  EXPECT_EQ(read_short_file(victim, 100).value(), "victim");
+  EXPECT_EQ(read_short_file(path, 100).value(), "new");
 }
 
 }  // namespace
