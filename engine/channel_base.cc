@@ -3,6 +3,8 @@
 #include "engine/peer_link.h"
 #include "engine/progress_loop.h"
 
+#include <algorithm>
+
 namespace mesh {
 
 Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t index_of)
@@ -16,6 +18,22 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
       requests(std::make_unique<Request[]>(slot_count)),
       callers_turn(loop.callers_turn) {
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) requests[slot].channel = this;
+}
+
+// A slot that is used again meanwhile is taken for its predecessor; the next look finds the number gone.
+engine::OpenRequest Channel::oldest_open(std::uint64_t from) const noexcept {
+  const std::uint64_t limit = submitted.load(std::memory_order_acquire);  // pairs with publish()
+  std::uint64_t sequence = std::max(from, limit > slot_count ? limit - slot_count : 0);
+  for (; sequence < limit; ++sequence) {
+    if (request(sequence).state.load(std::memory_order_acquire) == RequestState::Submitted) return {sequence, true};
+  }
+  return {limit, false};
+}
+
+std::uint32_t Channel::open_count() const noexcept {
+  return static_cast<std::uint32_t>(std::count_if(requests.get(), requests.get() + slot_count, [](const Request& request) {
+    return request.state.load(std::memory_order_acquire) == RequestState::Submitted;
+  }));
 }
 
 void Channel::fail_all(Errc why) noexcept {

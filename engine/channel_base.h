@@ -8,6 +8,7 @@
 #include <mesh/policy.h>
 
 #include "engine/request.h"
+#include "engine/stall_watch.h"
 
 #include <atomic>
 #include <cstdint>
@@ -63,9 +64,14 @@ class Channel {
   // Loop, holding the token: fails what is open; later calls of NCCL answer why.
   void fail_all(Errc why) noexcept;
 
+  // Control mutex, without the token: the first request that is open; those before `from` are known to have ended.
+  engine::OpenRequest oldest_open(std::uint64_t from) const noexcept;
+  std::uint32_t open_count() const noexcept;
+
   // Off the message path; first, so that what the loop moves lies beside what a kind of channel adds.
   std::map<Registration*, std::uint32_t> regions;  // control mutex: registered through this channel, how often
   engine::ChannelLife life;                        // control mutex
+  engine::OldestRequest oldest;                    // control mutex
 
   alignas(64) const engine::Side side;
   const std::uint32_t index;  // in the link, what the immediate carries

@@ -37,6 +37,8 @@ class Context {
   bool lingering = false;                // close_context has returned; the control thread may destroy it
   std::uint64_t linger_until_ns = 0;     // then: until the peers have said their CLOSE and BYE, or this
   std::uint64_t impatient_until_ns = 0;  // a peer did not answer a REVOKE; until then nobody is waited for
+  std::uint64_t turns_seen = 0;          // of the loop, at the watch's last look
+  bool turned = true;                    // between the watch's last two looks
   bool polled = false;                   // a poller was asked to turn the loop
 };
 

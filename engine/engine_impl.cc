@@ -40,7 +40,7 @@ int poller_threads(const Settings& settings, const topo::HostTopology& host) {
 }  // namespace
 
 EngineImpl::EngineImpl(const EngineOptions& options)
-    : options_(options), settings_(options_.settings), clock_(options.manual_clock_ns) {}
+    : options_(options), settings_(options_.settings), clock_(options.manual_clock_ns), watch_(settings_) {}
 
 Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
@@ -152,6 +152,7 @@ bool EngineImpl::poll_control_locked() {
   busy_ = tend_links();
   reap_contexts();
   for (const auto& context : contexts_) busy_ |= context->closing;
+  watch_.look(contexts_, clock_.now_ns());
   changed_.notify_all();
   return moved;
 }
@@ -264,58 +265,10 @@ void EngineImpl::destroy_context(Context& context) {
       if (link->link->channel(i) != nullptr) link->link->remove_channel(i);
     }
   }
+  for (const auto& link : context.links) settle(*link);
   context.links.clear();
+  ended_loops_.add(context.loop.counters);
   std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
-}
-
-namespace {
-void add_messages(const Channel& channel, EngineStats& stats) {
-  if (channel.side == Side::Send) {
-    stats.messages_sent += static_cast<const SendChannel&>(channel).announced();
-  } else {
-    stats.messages_received += static_cast<const RecvChannel&>(channel).received();
-  }
-}
-}  // namespace
-
-EngineStats EngineImpl::stats() const {
-  const Lock lock(mutex_);
-  EngineStats stats;
-  stats.contexts = contexts_.size();
-  stats.revokes = revokes_;
-  for (const auto& context : contexts_) {
-    const ProgressLoop::Guard guard(context->loop);  // counters belong to the holder
-    const LoopCounters& counters = context->loop.counters;
-    stats.messages_sent += counters.messages_sent.get();
-    stats.messages_received += counters.messages_received.get();
-    stats.bytes_sent += counters.bytes_sent.get();
-    stats.bytes_received += counters.bytes_received.get();
-    stats.late_announcements += counters.late_announcements.get();
-    stats.errors += counters.errors.get();
-    stats.registrations += context->registrations->size();
-    for (const auto& lane : context->loop.lanes) {
-      stats.queue_pairs += lane->queue_pair_count();
-      stats.completion_queues += lane->completion_queue_count();
-    }
-    for (const auto& link : context->links) {
-      stats.pending_answers += link->revokes.size() + link->closes.size();
-      if (!link->link) continue;
-      ++stats.links;
-      stats.channels += link->link->channel_count();
-      for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
-        if (const Channel* const channel = link->link->channel(i); channel != nullptr) add_messages(*channel, stats);
-      }
-      for (std::uint32_t i = 0; i < link->link->path_count(); ++i) {
-        const PathCounters path = link->link->path(i).counters();
-        stats.bytes_sent += path.bytes_sent;
-        stats.work_requests += path.work_requests;
-        stats.doorbells += path.doorbells;
-        stats.send_completions += path.send_completions;
-        stats.announcements += path.announcements;
-      }
-    }
-  }
-  return stats;
 }
 
 }  // namespace engine

@@ -10,7 +10,9 @@
 #include "engine/context.h"
 #include "engine/control_plane.h"
 #include "engine/link_control.h"
+#include "engine/peer_ledger.h"
 #include "engine/pollers.h"
+#include "engine/request_watch.h"
 #include "src/base/clock.h"
 #include "src/base/log_budget.h"
 #include "src/verbs/discovery.h"
@@ -33,6 +35,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
 
   std::span<const RailInfo> rails() const noexcept override { return rail_infos_; }
   EngineStats stats() const override;
+  EngineSnapshot snapshot() const override;
   Result<Context*> open_context(const ContextOptions& options) override;
   void close_context(Context* context) noexcept override;
   Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override;
@@ -142,6 +145,10 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void on_device_event(std::uint32_t rail, const verbs::DeviceEvent& event);
   void on_port_change(std::uint32_t rail, bool up);
 
+  // ---- snapshot.cc
+  void settle(const LinkControl& link);
+  std::vector<RailSnapshot> rail_states() const;
+
   // ---- take_back.cc
   Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
@@ -182,6 +189,9 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   std::uint64_t tend_at_ns_ = UINT64_MAX;  // not later than this links must be looked at again
   std::uint64_t revokes_ = 0;
   LogBudget stranger_lines_;  // about those whom we refuse
+  RequestWatch watch_;
+  PeerLedger ended_;          // what links that are gone have counted
+  LoopCounters ended_loops_;  // and the loops of contexts that are
 };
 
 }  // namespace mesh::engine

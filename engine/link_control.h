@@ -8,6 +8,7 @@
 #include "engine/control_plane.h"
 #include "engine/messages.h"
 #include "engine/peer_link.h"
+#include "engine/stall_watch.h"
 
 #include <cstdint>
 #include <memory>
@@ -107,7 +108,9 @@ struct LinkControl {
   std::vector<std::uint32_t> closing;  // channels that NCCL has closed and the peer has not
   std::vector<PendingClose> closes;    // the peer's, to be acted on when everything sent has been seen
 
-  bool bye_received = false;  // while closes were still to be acted on
+  LinkWait wait;                                       // as the watch has reported it
+  std::uint64_t degraded_ns = 0, without_path_ns = 0;  // the watch: some path was not up, or none
+  bool bye_received = false;                           // while closes were still to be acted on
 
   bool usable() const noexcept { return state != LinkState::ByeSent && state != LinkState::Down; }
   bool connector() const noexcept { return identity.role == LinkRole::Connector; }

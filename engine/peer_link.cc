@@ -241,9 +241,15 @@ RecvChannel* PeerLink::add_recv_channel(std::uint32_t index, std::uint32_t life,
 
 void PeerLink::remove_channel(std::uint32_t index) noexcept {
   if (channels_[index]->side == Side::Send) {
-    loop_.counters.messages_sent.add(static_cast<SendChannel&>(*channels_[index]).announced());
+    const std::uint64_t messages = static_cast<SendChannel&>(*channels_[index]).announced();
+    loop_.counters.messages_sent.add(messages);
+    ended_.messages.add(messages);
   } else {
-    loop_.counters.messages_received.add(receivers_[index]->received());
+    const RecvChannel& receiver = *receivers_[index];
+    loop_.counters.messages_received.add(receiver.received());
+    loop_.counters.bytes_received.add(receiver.received_bytes());
+    ended_.messages.add(receiver.received());
+    ended_.bytes_received.add(receiver.received_bytes());
   }
   loop_.forget(*channels_[index]);
   receivers_[index] = nullptr;
@@ -266,10 +272,6 @@ void PeerLink::stop_queue_pairs(const Path* but) noexcept {
 }
 
 void PeerLink::destroy_queue_pairs() noexcept {
-  for (const auto& path : paths_) {
-    loop_.counters.bytes_sent.add(path->counters().bytes_sent);
-    path->past.bytes_sent = 0;
-  }
   for (const auto& path : paths_) {
     for (const auto& queue_pair : path->queue_pairs) {
       loop_.forget(*queue_pair);

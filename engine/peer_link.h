@@ -58,6 +58,7 @@ class PeerLink {
   const TransferPolicy& policy() const noexcept { return policy_; }
   ProgressLoop& loop() const noexcept { return loop_; }
   Path& path(std::uint32_t i) noexcept { return *paths_[i]; }
+  const Path& path(std::uint32_t i) const noexcept { return *paths_[i]; }
   std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
   // Of all paths, those that are up. Without any, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return usable_count_; }
@@ -126,6 +127,7 @@ class PeerLink {
   ChannelOwner& owner() const noexcept { return owner_; }
   const LinkIdentity& identity() const noexcept { return identity_; }
   LinkMemory& memory() noexcept { return memory_; }
+  const EndedChannels& ended() const noexcept { return ended_; }
 
  private:
   void reroute();
@@ -147,6 +149,7 @@ class PeerLink {
   std::vector<RecvChannel*> receivers_;             // by index, null where there is none
   std::uint32_t receiver_bound_ = 0;                // their number, at hand
   std::uint32_t channel_count_ = 0;
+  EndedChannels ended_;
   std::atomic<Errc> failure_{Errc::Ok};       // released in fail()
   std::atomic<std::uint32_t> paths_away_{0};  // neither up nor given up; released with what happened to them
 };

@@ -57,6 +57,7 @@ class ProgressLoop {
 
   // ---- The holder.
   void poll_once(Channel* first) noexcept;  // one turn
+  std::uint64_t turns() const noexcept { return turns_; }
   void drain_completions() noexcept;
   [[gnu::noinline]] void activate(Channel& channel) noexcept;  // wants a visit
   void forget(Channel& channel) noexcept;                      // takes it off every list; the channel is about to die

@@ -113,11 +113,9 @@ class QueuePair {
   void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
   bool started() const noexcept { return started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
-  void destroy() {
-    qp_.reset();
-    bytes_posted_ = 0;  // the link has added them to the loop's
-  }
+  void destroy() { qp_.reset(); }
 
+  bool carries(const Request& request) const noexcept;  // a posted work request of it is not completed (channel_waits.cc)
   std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
   std::uint64_t posted() const noexcept { return posted_; }
   std::uint64_t retired() const noexcept { return retired_; }

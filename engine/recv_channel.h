@@ -14,6 +14,7 @@
 namespace mesh::engine {
 
 class QueuePair;
+struct Waiting;  // channel_waits.h
 
 class RecvChannel final : public Channel {
  public:
@@ -41,7 +42,9 @@ class RecvChannel final : public Channel {
   [[gnu::noinline]] bool fail_new(std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
   bool names(const Registration& region) const noexcept;          // a live credit does, or a receive still to get one
   bool has_live_credit() const noexcept;
+  Waiting waiting(std::uint64_t sequence) const noexcept;        // of an open request (channel_waits.cc)
   std::uint64_t received() const noexcept { return received_; }  // messages completed, failed ones included
+  std::uint64_t received_bytes() const noexcept { return received_bytes_; }
 
  private:
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
@@ -52,7 +55,7 @@ class RecvChannel final : public Channel {
   void count_received(Request& slot, std::uint64_t bytes) noexcept {
     slot.expected = kNoAnnouncement;
     ++received_;
-    loop.counters.bytes_received.add(bytes);
+    received_bytes_ += bytes;
   }
 
   // The first ones share the line of what the loop moves in every channel.
@@ -62,7 +65,7 @@ class RecvChannel final : public Channel {
   const std::uint32_t rows_per_write_;
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
   std::uint64_t credits_address_ = 0;
-  std::uint64_t received_ = 0;
+  std::uint64_t received_ = 0, received_bytes_ = 0;
   Record* const records_;
   Credits credits_;
   std::uint32_t rewrite_next_ = UINT32_MAX;  // slot whose credit is written again next; from slot_count on: none

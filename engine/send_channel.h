@@ -15,6 +15,8 @@
 
 namespace mesh::engine {
 
+struct Waiting;  // channel_waits.h
+
 inline constexpr std::uint32_t kMessagesPerVisit = 8;  // then the other channels have their turn
 
 class SendChannel final : public Channel {
@@ -36,6 +38,8 @@ class SendChannel final : public Channel {
   bool post_at_once(Request& request) noexcept;
 
   void start(std::uint32_t generation) noexcept { cursor_.start(generation); }  // of this life of the index
+
+  Waiting waiting(std::uint64_t sequence) noexcept;  // of an open request; reads the peer's words anew (channel_waits.cc)
 
   // ---- A path was lost or is back (send_recovery.cc; holding the token). In this order when lost: the message under way keeps to
   // the queue pairs it has, its stripes on the lost ones begin anew elsewhere, and small messages take another queue pair.
@@ -74,6 +78,8 @@ class SendChannel final : public Channel {
   };
 
   static constexpr std::uint32_t kNoPath = 1u << 31;  // none is up
+  Waiting completion_of(const Request& open) const noexcept;
+  Waiting posting_waits() noexcept;
   [[gnu::noinline]] bool advance_oddly(bool in_turn) noexcept;
   bool is_odd() const noexcept;
   bool match() noexcept;

@@ -26,6 +26,8 @@ namespace engine {
 class ControlNetwork;
 }
 
+struct EngineSnapshot;  // <mesh/snapshot.h>
+
 inline constexpr std::size_t kHandleBytes = 128;  // NCCL_NET_HANDLE_MAXSIZE
 using HandleBytes = std::array<std::byte, kHandleBytes>;
 
@@ -75,6 +77,7 @@ class Engine {
 
   virtual std::span<const RailInfo> rails() const noexcept = 0;
   virtual EngineStats stats() const = 0;
+  virtual EngineSnapshot snapshot() const = 0;  // asks the devices about their ports too
 
   // A context is one communicator: one loop, no queue pair shared with another.
   virtual Result<Context*> open_context(const ContextOptions& options) = 0;

@@ -24,11 +24,30 @@ struct PathCounters {
 // One context's loop. Holder of the token.
 struct LoopCounters {
   // Of channels and paths that are gone; those that live count themselves.
-  Counter messages_sent, messages_received, bytes_sent;
-  Counter bytes_received, credit_stalls, queue_stalls, window_stalls, inflight_stalls, late_announcements, errors;
+  Counter messages_sent, messages_received, bytes_sent, bytes_received;
+  Counter credit_stalls, queue_stalls, window_stalls, inflight_stalls, late_announcements, errors;
+
+  void add(const LoopCounters& other) noexcept {
+    messages_sent.add(other.messages_sent.get());
+    messages_received.add(other.messages_received.get());
+    bytes_sent.add(other.bytes_sent.get());
+    bytes_received.add(other.bytes_received.get());
+    credit_stalls.add(other.credit_stalls.get());
+    queue_stalls.add(other.queue_stalls.get());
+    window_stalls.add(other.window_stalls.get());
+    inflight_stalls.add(other.inflight_stalls.get());
+    late_announcements.add(other.late_announcements.get());
+    errors.add(other.errors.get());
+  }
 };
 
-// A copy of the engine's figures at one moment.
+// Of a link's channels that are gone.
+struct EndedChannels {
+  Counter messages, bytes_received;
+};
+
+// A copy of the engine's figures at one moment. Messages, bytes, late announcements, revokes and errors are those of the
+// engine's life; what is counted per path is that of living links.
 struct EngineStats {
   std::uint64_t contexts = 0, links = 0, channels = 0, queue_pairs = 0, completion_queues = 0, registrations = 0;
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;

@@ -42,6 +42,7 @@ Bed::Bed(const BedOptions& options) {
     host.provider = std::move(*provider);
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = "lo";
+    engine_options.settings.stall_seconds = options.stall_seconds;
     engine_options.policy = options.policy;
     engine_options.provider = host.provider.get();
     if (!options.wall_clock) engine_options.manual_clock_ns = &clock_;

@@ -1,5 +1,7 @@
 #include "tests/unit/plugin/fake_engine.h"
 
+#include <mesh/snapshot.h>
+
 #include "plugin/provider.h"
 
 #include <new>
@@ -61,6 +63,7 @@ class FakeEngine : public Engine {
 
   std::span<const RailInfo> rails() const noexcept override { return rails_; }
   EngineStats stats() const override { return {}; }
+  EngineSnapshot snapshot() const override { return {}; }
 
   Result<Context*> open_context(const ContextOptions& options) override {
     State& s = state();

@@ -1,0 +1,22 @@
+#pragma once
+// What an open request waits for, asked rarely and about one request; nothing of it is on a message's way.
+// Thread: loop (token).
+
+#include <mesh/snapshot.h>
+
+#include <cstdint>
+#include <string>
+
+namespace mesh::engine {
+
+struct Path;
+
+struct Waiting {
+  WaitReason reason = WaitReason::Data;
+  const Path* path = nullptr;  // where it is known to be one
+  std::uint32_t landed = 0;    // Data: stripes that have come
+};
+
+std::string waiting_text(const Waiting& waiting);  // "the peer's receive: it has posted none for this send"
+
+}  // namespace mesh::engine

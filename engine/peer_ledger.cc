@@ -1,0 +1,72 @@
+#include "engine/peer_ledger.h"
+
+#include <algorithm>
+
+namespace mesh::engine {
+
+namespace {
+
+void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
+  const auto found = std::find_if(to.begin(), to.end(), [&path](const PathSnapshot& each) { return each.name == path.name; });
+  if (found == to.end()) {
+    to.push_back(path);
+    return;
+  }
+  found->counters.bytes_sent += path.counters.bytes_sent;
+  found->counters.work_requests += path.counters.work_requests;
+  found->counters.doorbells += path.counters.doorbells;
+  found->counters.send_completions += path.counters.send_completions;
+  found->counters.announcements += path.counters.announcements;
+  found->inflight_bytes += path.inflight_bytes;
+  found->up += path.up;
+  found->quarantined += path.quarantined;
+  found->down += path.down;
+  found->epoch = std::max(found->epoch, path.epoch);
+  found->failures += path.failures;
+  found->replayed_stripes += path.replayed_stripes;
+  found->reopen_tries += path.reopen_tries;
+  if (!path.last_cause.empty()) found->last_cause = path.last_cause;
+}
+
+}  // namespace
+
+void PeerLedger::add(const PeerSnapshot& link) {
+  std::pair<std::string, bool> key(link.peer, link.sends);
+  // The row of the others takes one of the places in either direction.
+  const bool full = rows_.size() + 2 >= kPeersMax && !rows_.contains(key);
+  if (full) key.first = kOthers;
+  PeerSnapshot& row = rows_[key];
+  row.peer = key.first;
+  row.sends = link.sends;
+  row.links += link.links;
+  row.channels += link.channels;
+  row.open_requests += link.open_requests;
+  row.messages += link.messages;
+  row.bytes += link.bytes;
+  row.degraded_ns += link.degraded_ns;
+  row.without_path_ns += link.without_path_ns;
+  for (std::size_t i = 0; i < kWaitReasons; ++i) {
+    row.waits[i].channels += link.waits[i].channels;
+    row.waits[i].longest_ns = std::max(row.waits[i].longest_ns, link.waits[i].longest_ns);
+  }
+  for (PathSnapshot path : link.paths) {
+    if (full) path.name = kOthers;
+    add_path(path, row.paths);
+  }
+}
+
+void PeerLedger::settle(PeerSnapshot link) {
+  link.links = link.channels = link.open_requests = 0;
+  link.waits = {};
+  for (PathSnapshot& path : link.paths) path.inflight_bytes = path.up = path.quarantined = path.down = path.epoch = 0;
+  add(link);
+}
+
+std::vector<PeerSnapshot> PeerLedger::rows() const {
+  std::vector<PeerSnapshot> rows;
+  rows.reserve(rows_.size());
+  for (const auto& [key, row] : rows_) rows.push_back(row);
+  return rows;
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,38 @@
+#pragma once
+// Looks at every channel's oldest open request once a second, and says in one line per link which has been open too long and
+// what it waits for. Reads the requests' own words; takes a loop's token only to count its turns and to say the line.
+// Thread: control mutex. Bound: one pass over the channels a second.
+
+#include <mesh/config.h>
+
+#include "engine/channel_waits.h"
+#include "engine/context.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace mesh::engine {
+
+class RequestWatch {
+ public:
+  explicit RequestWatch(const Settings& settings)
+      : armed_(settings.stall_seconds != 0 || !settings.stats.empty()),
+        bar_ns_(static_cast<std::uint64_t>(settings.stall_seconds) * 1'000'000'000) {}
+
+  // At every pass of the control path; does nothing until a second has gone by.
+  void look(const std::vector<std::unique_ptr<Context>>& contexts, std::uint64_t now_ns);
+
+  // Of the channel's oldest open request, holding the token. None: it has ended by now.
+  static std::optional<Waiting> waiting_of(Channel& channel, bool turned);
+
+ private:
+  void tell(LinkControl& link, std::uint64_t now_ns) const;
+
+  const bool armed_;
+  const std::uint64_t bar_ns_;  // 0: nothing is said
+  std::uint64_t last_look_ns_ = 0;
+};
+
+}  // namespace mesh::engine

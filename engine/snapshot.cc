@@ -1,0 +1,224 @@
+// What operators see: counters and states at one moment, links that have ended included.
+#include "engine/engine_impl.h"
+#include "engine/request_watch.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::uint64_t kWaitShownNs = 1'000'000'000;
+
+void add_wait(Channel& channel, const Context& context, PeerSnapshot& to, std::uint64_t now_ns) {
+  const std::uint64_t age_ns = channel.oldest.age_ns(now_ns);
+  if (age_ns < kWaitShownNs) return;
+  const std::optional<Waiting> waiting = RequestWatch::waiting_of(channel, context.turned);
+  if (!waiting) return;
+  WaitSnapshot& wait = to.waits[static_cast<std::size_t>(waiting->reason)];
+  ++wait.channels;
+  wait.longest_ns = std::max(wait.longest_ns, age_ns);
+}
+
+struct ChannelCounts {
+  std::uint64_t messages = 0, bytes_received = 0;
+};
+ChannelCounts counts_of(const Channel& channel) {
+  if (channel.side == Side::Send) return {.messages = static_cast<const SendChannel&>(channel).announced()};
+  const auto& receiver = static_cast<const RecvChannel&>(channel);
+  return {.messages = receiver.received(), .bytes_received = receiver.received_bytes()};
+}
+
+PathSnapshot snapshot_of(const Path& path) {
+  PathSnapshot shot;
+  shot.name = path.name;
+  shot.rail = path.lane->name();
+  shot.counters = path.counters();
+  shot.inflight_bytes = path.inflight_bytes();
+  switch (path.health.state) {
+    case PathState::Up: shot.up = 1; break;
+    case PathState::Quarantined: shot.quarantined = 1; break;
+    case PathState::Down: shot.down = 1; break;
+  }
+  shot.epoch = path.health.epoch;
+  shot.failures = path.health.failures;
+  shot.replayed_stripes = path.health.replayed_stripes;
+  shot.reopen_tries = path.health.reopen_tries;
+  shot.last_cause = path.health.last_cause;
+  return shot;
+}
+
+// Of one link; holding its loop's token.
+PeerSnapshot snapshot_of(const LinkControl& link, std::uint64_t now_ns) {
+  PeerLink& peer = *link.link;
+  PeerSnapshot shot;
+  shot.peer = link.identity.peer_host;
+  shot.sends = link.connector();
+  shot.links = 1;
+  shot.channels = peer.channel_count();
+  shot.degraded_ns = link.degraded_ns;
+  shot.without_path_ns = link.without_path_ns;
+  shot.messages = peer.ended().messages.get();
+  shot.bytes = peer.ended().bytes_received.get();
+  for (std::uint32_t i = 0; i < peer.channel_index_bound(); ++i) {
+    Channel* const channel = peer.channel(i);
+    if (channel == nullptr) continue;
+    shot.open_requests += channel->open_count();
+    const ChannelCounts counts = counts_of(*channel);
+    shot.messages += counts.messages;
+    shot.bytes += counts.bytes_received;
+    add_wait(*channel, link.context, shot, now_ns);
+  }
+  for (std::uint32_t i = 0; i < peer.path_count(); ++i) {
+    shot.paths.push_back(snapshot_of(peer.path(i)));
+    shot.bytes += shot.paths.back().counters.bytes_sent;  // none where we receive
+  }
+  return shot;
+}
+
+// Said when a link is forgotten.
+std::string summary_text(const PeerSnapshot& link) {
+  std::uint64_t failures = 0, replayed = 0;
+  for (const PathSnapshot& path : link.paths) {
+    failures += path.failures;
+    replayed += path.replayed_stripes;
+  }
+  const std::string survived =
+      failures == 0 ? ""
+                    : fmt::format("; its paths failed {} times, {} stripes were sent again, {} s with a path missing", failures,
+                                  replayed, link.degraded_ns / 1'000'000'000);
+  return fmt::format("{} host {}: {} bytes in {} messages over {} path{}{}", link.sends ? "sent to" : "received from", link.peer,
+                     link.bytes, link.messages, link.paths.size(), link.paths.size() == 1 ? "" : "s", survived);
+}
+
+const char* port_state_name(ibv_port_state state) {
+  switch (state) {
+    case IBV_PORT_NOP: return "unknown";
+    case IBV_PORT_DOWN: return "down";
+    case IBV_PORT_INIT: return "init";
+    case IBV_PORT_ARMED: return "armed";
+    case IBV_PORT_ACTIVE: return "active";
+    case IBV_PORT_ACTIVE_DEFER: return "active_defer";
+  }
+  return "unknown";
+}
+
+void add_loop(const LoopCounters& counters, EngineStats& stats) {
+  stats.messages_sent += counters.messages_sent.get();
+  stats.messages_received += counters.messages_received.get();
+  stats.bytes_sent += counters.bytes_sent.get();
+  stats.bytes_received += counters.bytes_received.get();
+  stats.late_announcements += counters.late_announcements.get();
+  stats.errors += counters.errors.get();
+}
+
+void add_link(const PeerLink& link, EngineStats& stats) {
+  ++stats.links;
+  stats.channels += link.channel_count();
+  for (std::uint32_t i = 0; i < link.channel_index_bound(); ++i) {
+    const Channel* const channel = link.channel(i);
+    if (channel == nullptr) continue;
+    const ChannelCounts counts = counts_of(*channel);
+    (channel->side == Side::Send ? stats.messages_sent : stats.messages_received) += counts.messages;
+    stats.bytes_received += counts.bytes_received;
+  }
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    const PathCounters path = link.path(i).counters();
+    stats.bytes_sent += path.bytes_sent;
+    stats.work_requests += path.work_requests;
+    stats.doorbells += path.doorbells;
+    stats.send_completions += path.send_completions;
+    stats.announcements += path.announcements;
+  }
+}
+
+StallCounts stalls_of(const LoopCounters& counters) {
+  return {.credit = counters.credit_stalls.get(),
+          .queue = counters.queue_stalls.get(),
+          .window = counters.window_stalls.get(),
+          .inflight = counters.inflight_stalls.get()};
+}
+
+void add_stalls(const StallCounts& counts, StallCounts& to) {
+  to.credit += counts.credit;
+  to.queue += counts.queue;
+  to.window += counts.window;
+  to.inflight += counts.inflight;
+}
+
+}  // namespace
+
+// The device is asked without the mutex: a port's firmware may take its time. Rails are constant.
+std::vector<RailSnapshot> EngineImpl::rail_states() const {
+  std::vector<RailSnapshot> states;
+  for (const verbs::Rail& rail : rails_) {
+    RailSnapshot& state = states.emplace_back();
+    state.name = rail.info.name;
+    state.address = rail.info.address;
+    state.speed_mbps = rail.info.speed_mbps;
+    ibv_port_attr port{};
+    const bool told = options_.provider->query_port(rail.context.get(), rail.info.port, &port) == 0;
+    state.active = told && port.state == IBV_PORT_ACTIVE;
+    state.state = told ? port_state_name(port.state) : "unknown";
+  }
+  return states;
+}
+
+EngineStats EngineImpl::stats() const {
+  const Lock lock(mutex_);
+  EngineStats stats;
+  stats.contexts = contexts_.size();
+  stats.revokes = revokes_;
+  add_loop(ended_loops_, stats);
+  for (const auto& context : contexts_) {
+    const ProgressLoop::Guard guard(context->loop);  // counters belong to the holder
+    add_loop(context->loop.counters, stats);
+    stats.registrations += context->registrations->size();
+    for (const auto& lane : context->loop.lanes) {
+      stats.queue_pairs += lane->queue_pair_count();
+      stats.completion_queues += lane->completion_queue_count();
+    }
+    for (const auto& link : context->links) {
+      stats.pending_answers += link->revokes.size() + link->closes.size();
+      if (link->link) add_link(*link->link, stats);
+    }
+  }
+  return stats;
+}
+
+EngineSnapshot EngineImpl::snapshot() const {
+  EngineSnapshot shot;
+  shot.host = options_.provider->host_name();
+  shot.stats = stats();
+  shot.rails = rail_states();
+  const Lock lock(mutex_);
+  const std::uint64_t now_ns = clock_.now_ns();
+  shot.stalls = stalls_of(ended_loops_);
+  PeerLedger peers = ended_;
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) {
+      if (!link->link) continue;
+      const ProgressLoop::Guard guard(context->loop);  // link by link, so that nobody waits long
+      peers.add(snapshot_of(*link, now_ns));
+    }
+    const ProgressLoop::Guard guard(context->loop);
+    add_stalls(stalls_of(context->loop.counters), shot.stalls);
+  }
+  shot.peers = peers.rows();
+  return shot;
+}
+
+// The link is about to be forgotten: what it counted stays.
+void EngineImpl::settle(const LinkControl& link) {
+  if (!link.link) return;
+  const ProgressLoop::Guard guard(link.context.loop);
+  PeerSnapshot shot = snapshot_of(link, clock_.now_ns());
+  if (shot.sends) link.context.loop.counters.bytes_sent.add(shot.bytes);
+  if (shot.messages != 0) LOG_INFO("{}", summary_text(shot));
+  ended_.settle(std::move(shot));
+}
+
+}  // namespace mesh::engine

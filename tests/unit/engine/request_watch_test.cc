@@ -1,0 +1,221 @@
+// What the line about a request says that stays open: every reason, on a manual clock.
+#include "engine/request_watch.h"
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::BedOptions;
+using testkit::LogCapture;
+using testkit::Talk;
+
+constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+constexpr std::uint64_t kS = 1'000'000'000;
+constexpr int kBar = 30;
+
+TransferPolicy small_policy() {
+  TransferPolicy policy;
+  policy.qps = 1;
+  policy.sq_depth = 64;
+  policy.rq_depth = 16;
+  policy.wr_bytes = 64 << 10;
+  policy.inflight_bytes = 64 << 20;
+  return policy;
+}
+
+class Watched {
+ public:
+  explicit Watched(const TransferPolicy& policy = {}, int stall_seconds = kBar)
+      : bed({.policy = policy, .stall_seconds = stall_seconds}), talk(bed, kA, kB, 16 << 20) {
+    bed.rounds(100);  // whatever the set-up left behind
+  }
+  // Before the memory goes that open requests name.
+  ~Watched() {
+    for (testkit::BedHost& host : bed.hosts) host.nics_stand = host.loops_stand = false;
+    bed.close_context(kA);
+    bed.close_context(kB);
+  }
+  // Requests that nobody asks about again.
+  void post_send(const Talk::Part& part) { EXPECT_TRUE(talk.send(part).ok()); }
+  void post_receive(const Talk::Part& part) { EXPECT_TRUE(talk.receive(part).ok()); }
+  // A loop that polls turns its NIC, so both.
+  void stop_nic_of_peer() { bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true; }
+  // One look of the watch a second.
+  void seconds(int count) {
+    for (int i = 0; i < count; ++i) {
+      bed.advance_ns(kS);
+      bed.round();
+    }
+  }
+  // How often the line was said at this level with these words.
+  void expect_said(LogLevel level, const std::string& words, int times) {
+    EXPECT_EQ(log.count(level, words), times) << words << "\n" << log.joined();
+  }
+
+  Bed bed;
+  Talk talk;
+  const LogCapture log;
+};
+
+TEST(RequestWatch, SendWithoutAReceiveWaitsForThePeer) {
+  Watched watched;
+  const auto sending = watched.talk.send({.bytes = 1000});
+  watched.seconds(kBar);
+  watched.expect_said(LogLevel::Info, "is open for", 0);
+  watched.seconds(2);
+  watched.expect_said(
+      LogLevel::Info,
+      "peer b: send 0 of channel 0 (1000 bytes) is open for 30 s and waits for the peer: it has posted no receive for it", 1);
+  watched.seconds(27);
+  watched.expect_said(LogLevel::Info, "is open for", 1);
+  watched.seconds(3);
+  watched.expect_said(LogLevel::Warn, "is open for 60 s and waits for the peer: it has posted no receive", 1);
+  EXPECT_TRUE(watched.bed.finish(*watched.talk.receive({.bytes = 1000})).ok());
+  EXPECT_TRUE(watched.bed.finish(*sending).ok());
+  watched.seconds(2);
+  watched.expect_said(LogLevel::Warn, "peer b: sending to it goes on after 6", 1);
+  watched.seconds(100);
+  EXPECT_EQ(watched.log.all().size(), 3u) << watched.log.joined();
+}
+
+TEST(RequestWatch, ReceiveWithoutASendWaitsForData) {
+  Watched watched;
+  const auto receiving = watched.talk.receive({.bytes = 1000});
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Info,
+                      "peer a: receive 0 of channel 0 (1000 bytes) is open for 30 s and waits for the peer: it has sent nothing",
+                      1);
+  EXPECT_TRUE(watched.bed.finish(*watched.talk.send({.bytes = 1000})).ok());
+  EXPECT_TRUE(watched.bed.finish(*receiving).ok());
+  watched.seconds(2);
+  watched.expect_said(LogLevel::Info, "peer a: receiving from it goes on after", 1);
+}
+
+TEST(RequestWatch, SendWhoseTagIsNotNextSaysSo) {
+  Watched watched;
+  watched.post_receive({.bytes = 8, .tag = 2});
+  watched.post_send({.bytes = 8, .tag = 1});
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Info, "waits for the peer: its next receive has another tag", 1);
+}
+
+TEST(RequestWatch, LoopThatNobodyTurnsIsTheProgramsMatter) {
+  Watched watched;
+  watched.post_receive({.bytes = 8});
+  watched.bed.rounds(10);
+  watched.bed.hosts[0].loops_stand = watched.bed.hosts[1].loops_stand = true;
+  watched.post_send({.bytes = 8});
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Info, "peer b: send 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
+  watched.expect_said(LogLevel::Info, "peer a: receive 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
+}
+
+TEST(RequestWatch, PostedSendWaitsForTheNetworkAndNamesThePath) {
+  Watched watched;
+  watched.post_receive({.bytes = 8});
+  watched.bed.rounds(100);
+  watched.stop_nic_of_peer();
+  watched.post_send({.bytes = 8});
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Warn, "waits for the network: it is posted on n0:1 10.0.1.1 -> n0:1 10.0.1.2 and not acknowledged",
+                      1);
+}
+
+TEST(RequestWatch, FullSendQueueIsNamed) {
+  Watched watched(small_policy());
+  watched.post_receive({.bytes = 16 << 20});
+  watched.bed.rounds(100);
+  watched.stop_nic_of_peer();
+  watched.post_send({.bytes = 16 << 20});
+  watched.bed.rounds(200);  // a round posts one work request
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Warn, "waits for room in a send queue on n0:1", 1);
+}
+
+TEST(RequestWatch, BytesInFlightAreNamed) {
+  TransferPolicy policy = small_policy();
+  policy.inflight_bytes = policy.wr_bytes;
+  Watched watched(policy);
+  watched.post_receive({.bytes = 1 << 20});
+  watched.bed.rounds(100);
+  watched.stop_nic_of_peer();
+  watched.post_send({.bytes = 1 << 20});
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Warn, "waits for the network: the bytes in flight on n0:1", 1);
+}
+
+TEST(RequestWatch, PeerThatTakesNoAnnouncementsIsNamed) {
+  Watched watched(small_policy());
+  for (int i = 0; i < 32; ++i) watched.post_receive({.bytes = 8});
+  watched.bed.rounds(100);
+  watched.bed.hosts[1].loops_stand = true;
+  for (int i = 0; i < 32; ++i) watched.post_send({.bytes = 8});
+  watched.bed.rounds(100);
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Warn,
+                      "peer b: send 16 of channel 0 (8 bytes) is open for 30 s and waits for the peer: it has not taken", 1);
+}
+
+TEST(RequestWatch, LinkWithoutAPathThatIsUpSaysSo) {
+  Watched watched;
+  watched.post_send({.bytes = 8});
+  engine::PathState& state = watched.talk.pair.send->link.path(0).health.state;
+  const engine::PathState before = std::exchange(state, engine::PathState::Quarantined);
+  watched.seconds(kBar + 2);
+  state = before;
+  watched.expect_said(LogLevel::Warn, "waits for a path: none to this peer is up", 1);
+}
+
+TEST(RequestWatch, ChannelsOfOneLinkShareALine) {
+  Watched watched;
+  Talk second(watched.bed, kA, kB, 4096), third(watched.bed, kA, kB, 4096);
+  watched.post_send({.bytes = 8});
+  watched.seconds(1);
+  EXPECT_TRUE(second.send({.bytes = 8}).ok() && third.send({.bytes = 8}).ok());
+  watched.seconds(kBar + 2);
+  watched.expect_said(LogLevel::Info, "send 0 of channel 0 (8 bytes) is open for 30 s", 1);
+  watched.expect_said(LogLevel::Info, "is open for", 1);
+  watched.seconds(kBar);
+  watched.expect_said(LogLevel::Warn, "send 0 of channel 0", 1);
+  watched.expect_said(LogLevel::Warn, "; 3 channels wait like this", 1);
+}
+
+TEST(RequestWatch, TrafficThatMovesIsNeverSaid) {
+  Watched watched;
+  for (int i = 0; i < 100; ++i) {
+    watched.talk.exchange(1000);
+    watched.seconds(1);
+  }
+  EXPECT_TRUE(watched.log.all().empty()) << watched.log.joined();
+}
+
+TEST(RequestWatch, ProcessThatStoodStillItselfSaysNothingAtOnce) {
+  Watched watched;
+  watched.post_send({.bytes = 8});
+  watched.seconds(2);
+  watched.bed.advance_ns(3600 * kS);
+  watched.bed.round();
+  watched.expect_said(LogLevel::Info, "is open for", 0);
+  watched.expect_said(LogLevel::Warn, "is open for", 0);
+}
+
+TEST(RequestWatch, ZeroSecondsMeansNever) {
+  Watched watched({}, 0);
+  watched.post_send({.bytes = 8});
+  watched.seconds(300);
+  EXPECT_TRUE(watched.log.all().empty()) << watched.log.joined();
+}
+
+TEST(RequestWatch, StripesThatHaveComeAreCounted) {
+  EXPECT_EQ(engine::waiting_text({.reason = WaitReason::Data, .landed = 2}), "the peer: 2 stripes of it have come, not all");
+}
+
+}  // namespace
+}  // namespace mesh
