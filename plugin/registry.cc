@@ -1,18 +1,27 @@
 #include "plugin/registry.h"
 
 #include "plugin/logger.h"
+#include "plugin/metrics_text.h"
 #include "plugin/policy_choice.h"
 #include "plugin/provider.h"
 #include "src/base/config.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/base/stats_target.h"
 
+#include <unistd.h>
+#include <chrono>
 #include <new>
 #include <utility>
 
 namespace mesh::plugin {
 
 namespace {
+
+std::uint64_t unix_seconds() {
+  using std::chrono::system_clock;
+  return static_cast<std::uint64_t>(system_clock::to_time_t(system_clock::now()));
+}
 
 // At exit, or at an unload that did not honour -z nodelete.
 __attribute__((destructor)) void on_unload() { Registry::instance().process_exits(); }
@@ -71,6 +80,7 @@ void Registry::process_exits() noexcept {
   drop_logger();
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
+  finish_stats();
   if (owned_ == nullptr || communicators_ != 0 || threads_.any_held()) return;
   held_for_process_ = false;
   threads_.close_all(*owned_);
@@ -99,11 +109,32 @@ Status Registry::make_engine() {
   provider_ = std::move(*provider);
   owned_ = std::move(*engine);
   engine_.store(owned_.get(), std::memory_order_release);
+  start_stats(*settings);
   return {};
+}
+
+void Registry::start_stats(const Settings& settings) {
+  const std::optional<StatsTarget> target = read_stats_target(settings.stats);
+  if (!target) return;  // none wanted
+  ProcessFacts facts{.process = ::getpid(), .start_s = unix_seconds()};
+  stats_ = StatsWriter::start({.file = stats_file_name(target->file, provider_->host_name(), facts.process),
+                               .period = std::chrono::seconds(target->seconds),
+                               .page = [engine = owned_.get(), facts](PageKind kind) mutable {
+                                 facts.now_s = unix_seconds();
+                                 facts.running = kind == PageKind::Usual;
+                                 return metrics_page(engine->snapshot(), facts);
+                               }});
+}
+
+// A writer that hangs in the file system is left to the kernel.
+void Registry::finish_stats() noexcept {
+  if (stats_ != nullptr && !stats_->finish()) static_cast<void>(stats_.release());
+  stats_.reset();
 }
 
 void Registry::unmake_engine_if_unused() noexcept {
   if (communicators_ != 0 || held_for_process_) return;
+  finish_stats();
   engine_.store(nullptr, std::memory_order_release);
   owned_.reset();
   provider_.reset();

@@ -6,6 +6,7 @@
 #include <mesh/engine.h>
 #include <mesh/status.h>
 
+#include "plugin/stats_writer.h"
 #include "plugin/thread_contexts.h"
 #include "src/verbs/provider.h"
 
@@ -34,6 +35,8 @@ class Registry {
  private:
   Status make_engine();  // with the lock held
   void unmake_engine_if_unused() noexcept;
+  void start_stats(const Settings& settings);
+  void finish_stats() noexcept;
 
   mutable std::mutex mutex_;
   std::unique_ptr<verbs::Provider> provider_;
@@ -41,6 +44,7 @@ class Registry {
   std::atomic<Engine*> engine_{nullptr};  // owned_, released in make_engine, acquired in engine()
   std::size_t communicators_ = 0;
   bool held_for_process_ = false;
+  std::unique_ptr<StatsWriter> stats_;  // null: no metrics are wanted
   ThreadContexts threads_;
 };
 

@@ -1,0 +1,56 @@
+#pragma once
+// Writes the page of metrics to its file again and again, on a thread of its own: a file system that hangs holds up neither
+// messages nor the control path. Each page replaces the one before as a whole.
+// Thread: start, finish and the end from one thread; `page` is called on the writer's. Bound: one file; finish() kFinishMs.
+
+#include "src/base/small_file.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace mesh::plugin {
+
+enum class PageKind : std::uint8_t { Usual, Last };
+
+class StatsWriter {
+ public:
+  static constexpr std::chrono::milliseconds kFinishMs{1000};
+
+  struct Options {
+    std::string file;
+    std::chrono::seconds period{10};
+    std::function<std::string(PageKind)> page;  // not called after finish()
+    std::function<int(const std::string& file, std::string_view text)> write = replace_file;
+  };
+  // Writes the first page. Null: it cannot be written, and one WARN line said why.
+  static std::unique_ptr<StatsWriter> start(Options options);
+
+  // The last page is written and the thread ends. False: the file system does not answer; leave the object alone for ever.
+  [[nodiscard]] bool finish();
+
+  explicit StatsWriter(Options options) : options_(std::move(options)) {}  // for start()
+  ~StatsWriter();                                                          // after a finish() that answered true
+  StatsWriter(const StatsWriter&) = delete;
+  StatsWriter& operator=(const StatsWriter&) = delete;
+
+ private:
+  void run();
+  void write(PageKind kind);
+
+  const Options options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false, done_ = false;
+  bool failing_ = false;   // the writer's
+  std::mutex page_mutex_;  // held while a page is made
+  bool abandoned_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mesh::plugin

@@ -1,0 +1,139 @@
+#include "plugin/metrics_text.h"
+
+#include "tests/unit/plugin/prometheus_text.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace mesh::plugin {
+namespace {
+
+using testkit::metric;
+using testkit::MetricLabels;
+using testkit::MetricsPage;
+using testkit::parse_metrics;
+
+EngineSnapshot two_peers() {
+  EngineSnapshot shot;
+  shot.host = "a";
+  shot.stats.contexts = 2;
+  shot.stats.errors = 3;
+  shot.stalls = {.credit = 4, .queue = 5, .window = 6, .inflight = 7};
+  shot.rails = {{.name = "n0:1", .address = "10.0.1.1/24", .speed_mbps = 100'000, .state = "active", .active = true},
+                {.name = "n1:1", .address = "10.0.2.1/24", .speed_mbps = 0, .state = "down", .active = false}};
+  PeerSnapshot send;
+  send.peer = "b";
+  send.sends = true;
+  send.links = 1;
+  send.messages = 10;
+  send.degraded_ns = 2'500'000'000;
+  send.without_path_ns = 1'000'000'000;
+  send.bytes = (std::uint64_t{1} << 60) + 1;
+  send.waits[static_cast<std::size_t>(WaitReason::Credit)] = {.channels = 2, .longest_ns = 1'500'000'000};
+  PathSnapshot path;
+  path.name = "n0:1 10.0.1.1 -> n0:1 10.0.1.2";
+  path.rail = "n0:1";
+  path.counters = {.bytes_sent = 1, .work_requests = 2, .doorbells = 3, .send_completions = 4, .announcements = 5};
+  path.inflight_bytes = 6;
+  path.down = 1;
+  path.failures = 7;
+  path.last_cause = "a \"bad\"\ncable \\";
+  send.paths.push_back(path);
+  path.name = "n1:1 10.0.2.1 -> n0:1 10.0.2.2";
+  path.last_cause.clear();
+  send.paths.push_back(path);
+  PeerSnapshot receive;
+  receive.peer = "b";
+  receive.messages = 20;
+  shot.peers = {receive, send};
+  return shot;
+}
+
+MetricsPage page_of(const EngineSnapshot& shot) {
+  return parse_metrics(metrics_page(shot, {.process = 42, .start_s = 100, .now_s = 200}));
+}
+
+TEST(MetricsPage, IsWellFormedAndEverySampleNamesHostAndProcess) {
+  for (const auto& [name, family] : page_of(two_peers())) {
+    EXPECT_FALSE(family.samples.empty()) << name;
+    for (const testkit::MetricSample& sample : family.samples) {
+      ASSERT_EQ(sample.labels.at("host"), "a") << name;
+      ASSERT_EQ(sample.labels.at("process"), "42") << name;
+    }
+  }
+}
+
+TEST(MetricsPage, IsWellFormedWithoutAnyPeer) { EXPECT_EQ(metric(page_of({}), "mesh_contexts"), 0); }
+
+TEST(MetricsPage, FiguresArriveWhereTheyBelong) {
+  const MetricsPage page = page_of(two_peers());
+  EXPECT_EQ(metric(page, "mesh_running"), 1);
+  EXPECT_EQ(metric(page, "mesh_start_time_seconds"), 100);
+  EXPECT_EQ(metric(page, "mesh_page_time_seconds"), 200);
+  EXPECT_EQ(metric(page, "mesh_contexts"), 2);
+  EXPECT_EQ(metric(page, "mesh_errors_total"), 3);
+  EXPECT_EQ(metric(page, "mesh_stalls_total", {{"kind", "credit"}}), 4);
+  EXPECT_EQ(metric(page, "mesh_stalls_total", {{"kind", "inflight"}}), 7);
+  EXPECT_EQ(metric(page, "mesh_rail_up", {{"rail", "n0:1"}}), 1);
+  EXPECT_EQ(metric(page, "mesh_rail_up", {{"rail", "n1:1"}}), 0);
+  EXPECT_EQ(metric(page, "mesh_rail_info", {{"rail", "n1:1"}, {"state", "down"}}), 1);
+  EXPECT_EQ(metric(page, "mesh_rail_speed_bytes_per_second", {{"rail", "n0:1"}}), 12.5e9);
+  EXPECT_EQ(metric(page, "mesh_messages_total", {{"peer", "b"}, {"direction", "send"}}), 10);
+  EXPECT_EQ(metric(page, "mesh_messages_total", {{"peer", "b"}, {"direction", "receive"}}), 20);
+  EXPECT_EQ(metric(page, "mesh_degraded_seconds_total", {{"direction", "send"}}), 2.5);
+  EXPECT_EQ(metric(page, "mesh_without_path_seconds_total", {{"direction", "send"}}), 1);
+  EXPECT_EQ(metric(page, "mesh_waiting_channels", {{"direction", "send"}, {"reason", "credit"}}), 2);
+  EXPECT_EQ(metric(page, "mesh_waiting_seconds", {{"direction", "send"}, {"reason", "credit"}}), 1.5);
+  EXPECT_EQ(metric(page, "mesh_waiting_seconds", {{"direction", "send"}, {"reason", "data"}}), 0);
+  const MetricLabels first{{"path", "n0:1 10.0.1.1 -> n0:1 10.0.1.2"}, {"rail", "n0:1"}, {"direction", "send"}};
+  EXPECT_EQ(metric(page, "mesh_path_bytes_total", first), 1);
+  EXPECT_EQ(metric(page, "mesh_path_work_requests_total", first), 2);
+  EXPECT_EQ(metric(page, "mesh_path_doorbells_total", first), 3);
+  EXPECT_EQ(metric(page, "mesh_path_send_completions_total", first), 4);
+  EXPECT_EQ(metric(page, "mesh_path_announcements_total", first), 5);
+  EXPECT_EQ(metric(page, "mesh_path_inflight_bytes", first), 6);
+  EXPECT_EQ(metric(page, "mesh_path_failures_total", first), 7);
+  EXPECT_EQ(metric(page, "mesh_path_links", {{"path", first.at("path")}, {"state", "down"}}), 1);
+  EXPECT_EQ(metric(page, "mesh_path_links", {{"path", first.at("path")}, {"state", "up"}}), 0);
+}
+
+TEST(MetricsPage, LargeCountersAreWholeNumbers) {
+  EXPECT_NE(metrics_page(two_peers(), {}).find(" 1152921504606846977\n"), std::string::npos);
+}
+
+TEST(MetricsPage, TextsAreEscaped) {
+  const MetricsPage page = page_of(two_peers());
+  ASSERT_EQ(page.at("mesh_path_failure_info").samples.size(), 1u) << "a path that never failed has none";
+  EXPECT_EQ(page.at("mesh_path_failure_info").samples[0].labels.at("cause"), "a \"bad\"\ncable \\");
+}
+
+TEST(MetricsPage, TheLastOneSaysSo) {
+  EXPECT_EQ(metric(parse_metrics(metrics_page(two_peers(), {.running = false})), "mesh_running"), 0);
+}
+
+TEST(Readme, HoldsTheMetricsTableAsGenerated) {
+  std::ifstream file(MESH_README_FILE);
+  std::stringstream text;
+  text << file.rdbuf();
+  ASSERT_FALSE(text.str().empty()) << MESH_README_FILE;
+  EXPECT_NE(text.str().find(metrics_markdown()), std::string::npos) << "paste this:\n" << metrics_markdown();
+}
+
+TEST(PrometheusText, WhatIsWrongIsRefused) {
+  const std::string good = "# HELP a_total x\n# TYPE a_total counter\na_total{l=\"v\"} 1\n";
+  EXPECT_NO_THROW(parse_metrics(good));
+  for (const char* bad : {"", "a 1", "a 1\n", "# HELP a x\n", "# HELP a \n# TYPE a gauge\n", "# TYPE a gauge\na 1\n",
+                          "# HELP a x\n# TYPE a counter\na 1\n", "# HELP a_total x\n# TYPE a_total gauge\na_total 1\n",
+                          "# HELP a x\n# TYPE a summary\na 1\n", "# HELP a x\n# TYPE a gauge\na 1x\n",
+                          "# HELP a x\n# TYPE a gauge\na{l=\"v} 1\n", "# HELP a x\n# TYPE a gauge\na{l=\"\\t\"} 1\n",
+                          "# HELP a x\n# TYPE a gauge\na{l=\"1\",l=\"1\"} 1\n", "# HELP a x\n# TYPE a gauge\na 1\na 2\n",
+                          "# HELP a x\n# TYPE a gauge\n# HELP b x\n# TYPE b gauge\na 1\n", "# HELP a x\n# TYPE a gauge\n\na 1\n"}) {
+    EXPECT_THROW(parse_metrics(bad), std::runtime_error) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace mesh::plugin

@@ -1,0 +1,106 @@
+#include "plugin/stats_writer.h"
+
+#include "src/base/small_file.h"
+#include "tests/unit/base/log_capture.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <atomic>
+#include <filesystem>
+#include <future>
+
+namespace mesh::plugin {
+namespace {
+
+using namespace std::chrono_literals;
+using testkit::LogCapture;
+
+class StatsWriterTest : public testing::Test {
+ protected:
+  StatsWriterTest() { std::filesystem::create_directory(folder_); }
+  ~StatsWriterTest() override { std::filesystem::remove_all(folder_); }
+  std::string text() const { return read_short_file(file_, 1000).value(); }
+
+  const std::string folder_ = testing::TempDir() + "stats_writer_" + std::to_string(::getpid());
+  const std::string file_ = folder_ + "/mesh.prom";
+};
+
+TEST_F(StatsWriterTest, FirstPageIsThereAtOnceAndTheLastOneAtTheEnd) {
+  const LogCapture log;
+  auto writer = StatsWriter::start(
+      {.file = file_, .period = 3600s, .page = [](PageKind kind) { return kind == PageKind::Last ? "last\n" : "usual\n"; }});
+  ASSERT_NE(writer, nullptr);
+  EXPECT_EQ(text(), "usual\n");
+  EXPECT_TRUE(writer->finish());
+  EXPECT_EQ(text(), "last\n");
+  EXPECT_FALSE(std::filesystem::exists(file_ + ".tmp"));
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+}
+
+TEST_F(StatsWriterTest, PagesFollowEachOther) {
+  std::promise<void> third;
+  std::atomic<int> pages{0};
+  auto writer = StatsWriter::start({.file = file_, .period = 0s, .page = [&](PageKind) {
+                                      const int number = ++pages;
+                                      if (number == 3) third.set_value();
+                                      return std::to_string(number);
+                                    }});
+  ASSERT_NE(writer, nullptr);
+  EXPECT_EQ(third.get_future().wait_for(30s), std::future_status::ready);
+  EXPECT_TRUE(writer->finish());
+  EXPECT_EQ(text(), std::to_string(pages.load())) << "the last page is the one that stays";
+}
+
+TEST_F(StatsWriterTest, WhatCannotBeWrittenIsOneWarningThatNamesFileAndReason) {
+  const LogCapture log;
+  const auto page = [](PageKind) { return std::string("x"); };
+  EXPECT_EQ(StatsWriter::start({.file = folder_ + "/none/mesh.prom", .page = page}), nullptr);
+  EXPECT_EQ(log.count(LogLevel::Warn, folder_ + "/none/mesh.prom cannot be written: No such file or directory"), 1) << log.joined();
+  EXPECT_EQ(StatsWriter::start({.file = folder_, .page = page}), nullptr);
+  EXPECT_EQ(log.count(LogLevel::Warn, "Is a directory"), 1) << log.joined();
+  EXPECT_EQ(log.all().size(), 2u) << log.joined();
+}
+
+TEST_F(StatsWriterTest, LaterFailureWarnsOnce) {
+  const LogCapture log;
+  std::promise<void> tried;
+  std::atomic<int> pages{0};
+  auto writer = StatsWriter::start({.file = file_, .period = 0s, .page = [&](PageKind) {
+                                      const int number = ++pages;
+                                      if (number == 2) std::filesystem::remove_all(folder_);
+                                      if (number == 6) tried.set_value();
+                                      return std::string("x");
+                                    }});
+  ASSERT_NE(writer, nullptr);
+  EXPECT_EQ(tried.get_future().wait_for(30s), std::future_status::ready);
+  EXPECT_TRUE(writer->finish());
+  EXPECT_EQ(log.count(LogLevel::Warn, "cannot be written any more: No such file or directory"), 1) << log.joined();
+}
+
+TEST_F(StatsWriterTest, FileSystemThatHangsIsLeftBehindAndNoFurtherPageIsMade) {
+  const LogCapture log;
+  std::promise<void> inside, go_on;
+  std::shared_future<void> gate = go_on.get_future().share();
+  std::atomic<int> pages{0}, writes{0};
+  auto writer = StatsWriter::start({.file = file_,
+                                    .period = 0s,
+                                    .page = [&](PageKind) { return ++pages, std::string("x"); },
+                                    .write =
+                                        [&](const std::string&, std::string_view) {
+                                          if (++writes != 2) return 0;
+                                          inside.set_value();
+                                          gate.wait();
+                                          return 0;
+                                        }});
+  ASSERT_NE(writer, nullptr);
+  ASSERT_EQ(inside.get_future().wait_for(30s), std::future_status::ready);
+  EXPECT_FALSE(writer->finish());
+  EXPECT_EQ(log.count(LogLevel::Warn, "its last page may be missing"), 1) << log.joined();
+  go_on.set_value();
+  writer.reset();  // waits for the thread, as nobody does who has left it behind
+  EXPECT_EQ(pages, 2) << "what the page asks may be gone by now";
+}
+
+}  // namespace
+}  // namespace mesh::plugin
