@@ -50,8 +50,9 @@ enum class LinkState : std::uint8_t {
   Down,     // queue pairs stopped; waits for NCCL to close what is left
 };
 
-inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;  // before a path is opened again for the first time
-inline constexpr std::uint64_t kSteadyNs = 10'000'000'000;    // up for so long: what comes next is another trouble
+inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;     // before a path is opened again for the first time
+inline constexpr std::uint64_t kStalledBackoffNs = 400'000'000;  // between tries at most, while no path is up
+inline constexpr std::uint64_t kSteadyNs = 10'000'000'000;       // up for so long: what comes next is another trouble
 
 // What is being done about a path that is not up; begun anew whenever it leaves Up.
 struct PathRepair {

@@ -38,9 +38,15 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   }
   path.byte_waiter = nullptr;
   reroute();
-  LOG_WARN("peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
-           stalled() ? std::string("no other path is up, waiting for one")
-                     : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
+  const std::string text = fmt::format("peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
+                                       stalled() ? std::string("no other path is up, waiting for one")
+                                                 : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
+  // Where every channel has ended the peer may have taken its end apart; what was sent is still settled.
+  if (!channels_.empty() && every_channel_ended()) {
+    LOG_INFO("{}", text);
+  } else {
+    LOG_WARN("{}", text);
+  }
   loop_.wake_control();
 }
 

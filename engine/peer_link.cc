@@ -77,10 +77,6 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
   Path& path = queue_pair.path();
   path.health.probe_failed = true;
   if (path.health.state != PathState::Up) return;  // the rest of a flush
-  if (!channels_.empty() && every_channel_ended()) {
-    fail(Errc::PeerClosed, "");
-    return;
-  }
   const std::string cause =
       fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}", status_name(completion.status),
                   static_cast<int>(completion.status), completion.vendor_err, queue_pair.index(), advice(completion.status));

@@ -150,6 +150,11 @@ void EngineImpl::note_stall(LinkControl& link) {
     return;
   }
   if (link.stalled_since_ns == 0) link.stalled_since_ns = now_ns;
+  for (PathRepair& repair : link.repairs) {
+    if (repair.step != PathRepair::Step::Waiting) continue;
+    repair.backoff_ns = std::min(repair.backoff_ns, kStalledBackoffNs);
+    repair.at_ns = std::min(repair.at_ns, now_ns + kStalledBackoffNs);
+  }
   if (now_ns >= link.stalled_since_ns + bound_ns && !link.link->has_open_requests())
     link.stalled_since_ns = now_ns;  // nobody waits
   tend_at(link.stalled_since_ns + bound_ns);

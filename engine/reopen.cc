@@ -95,7 +95,9 @@ void EngineImpl::give_up_try(LinkControl& link, std::uint32_t index, const std::
     path.health.last_cause = why;
   }
   repair.step = PathRepair::Step::Waiting;
-  repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs);
+  // Where nothing else is up, there is nothing that a try could disturb.
+  repair.backoff_ns =
+      std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, link.stalled_since_ns != 0 ? kStalledBackoffNs : kBackoffMaxNs);
   repair.at_ns = clock_.now_ns() + repair.backoff_ns;
   tend_at(repair.at_ns);
   LOG_INFO("peer {}: path {} is still down: {}; next try in {} ms", link.identity.peer_host, path.name, why,

@@ -1,5 +1,6 @@
 #include "engine/peer_ledger.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace mesh::engine {
@@ -16,14 +17,14 @@ PeerSnapshot link_to(const std::string& peer, bool sends = true) {
   link.bytes = 1000;
   link.waits[0] = {.channels = 1, .longest_ns = 5};
   PathSnapshot path;
-  path.name = "x -> " + peer;
-  path.rail = "x";
+  path.name = fmt::format("x -> {}", peer);
+  path.rail = std::string("x");
   path.counters = {.bytes_sent = 1000, .work_requests = 10, .doorbells = 9, .send_completions = 8, .announcements = 7};
   path.inflight_bytes = 6;
   path.up = 1;
   path.epoch = 2;
   path.failures = 3;
-  path.last_cause = "first";
+  path.last_cause = std::string("first");
   link.paths.push_back(path);
   return link;
 }
@@ -67,7 +68,7 @@ TEST(PeerLedger, WhatEndedKeepsItsCountsOnly) {
 
 TEST(PeerLedger, PeersBeyondTheBoundShareARow) {
   PeerLedger ledger;
-  for (std::size_t i = 0; i < 2 * PeerLedger::kPeersMax; ++i) ledger.add(link_to("host" + std::to_string(i), i % 2 == 0));
+  for (std::size_t i = 0; i < 2 * PeerLedger::kPeersMax; ++i) ledger.add(link_to(fmt::format("host{}", i), i % 2 == 0));
   const std::vector<PeerSnapshot> rows = ledger.rows();
   EXPECT_EQ(rows.size(), PeerLedger::kPeersMax);
   std::uint64_t messages = 0;

@@ -190,7 +190,10 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
   EXPECT_TRUE(bed.until(
       [&] {
         const int fenced = log.count(LogLevel::Info, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
-        if (fenced != std::exchange(struck, fenced)) break_queue_pair(bed, {.after = fenced == 0 ? 0u : 1u});  // all but the probe
+        if (fenced != std::exchange(struck, fenced)) {
+          bed.hosts[0].provider->faults().disarm_all();
+          break_queue_pair(bed, {.after = fenced == 0 ? 0u : 1u});  // all but the probe
+        }
         end = test(**sending, nullptr);
         return end.code() != Errc::WouldBlock;
       },
