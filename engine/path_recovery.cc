@@ -4,6 +4,7 @@
 #include "engine/turn.h"
 #include "src/base/log.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mesh::engine {
@@ -48,6 +49,10 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     LOG_WARN("{}", text);
   }
   loop_.wake_control();
+}
+
+bool PeerLink::fencing() const noexcept {
+  return std::any_of(all_.begin(), all_.end(), [](const Path* path) { return path->health.state == PathState::Quarantined; });
 }
 
 void PeerLink::stop_path(Path& path) noexcept {

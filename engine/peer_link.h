@@ -97,6 +97,8 @@ class PeerLink {
 
   bool every_path_is_up() const noexcept { return paths_away_.load(std::memory_order_acquire) == 0; }  // any thread
 
+  bool fencing() const noexcept;  // a path is lost and not yet settled; holding the token
+
   // ---- Lost paths (path_recovery.cc; holding the token).
   void quarantine(Path& path, const std::string& cause) noexcept;  // from Up: at once nothing more is posted to it
   void stop_path(Path& path) noexcept;                             // its queue pairs to ERR; synchronous

@@ -97,6 +97,7 @@ class SendChannel final : public Channel {
   bool post_replays();
   bool post_replay(Replay& replay);
   void drop_replays(Errc why) noexcept;
+  void give_up(const LostStripe& lost) noexcept;
   void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
   std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(credits_ + cursor_.offset()); }

@@ -46,7 +46,7 @@ void SendChannel::leave_path(const Path& path) {
 void SendChannel::replay(const LostStripe& lost) {
   odd_ = true;
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) {
-    --outstanding;
+    give_up(lost);
     return;
   }
   replays_.push_back({.lost = lost});
@@ -108,10 +108,18 @@ bool SendChannel::post_replay(Replay& replay) {
   return true;
 }
 
+// Its message is not announced whole, and counts so in what CLOSE says: once, however many of its stripes are given up.
+void SendChannel::give_up(const LostStripe& lost) noexcept {
+  --outstanding;
+  Request& request = *lost.request;
+  if (lost.whole_message || request.open_stripes != 0) ++dropped_;
+  request.open_stripes = 0;
+}
+
 void SendChannel::drop_replays(Errc why) noexcept {
   for (const Replay& replay : replays_) {
     replay.lost.request->fail(why);
-    --outstanding;
+    give_up(replay.lost);
   }
   replays_.clear();
   held_back_ &= kNoPath;

@@ -199,7 +199,7 @@ bool EngineImpl::act_on_close(LinkControl& link, const LinkControl::PendingClose
     // What is posted has landed or will; what was announced is here or will be: both deserve their completion.
     const bool owed = channel->side == Side::Send ? channel->outstanding != 0
                                                   : static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
-    // While a path is away nobody knows yet what has landed.
+    // Before a lost path is fenced nobody knows what has landed.
     if (owed && (clock_.now_ns() < pending.deadline_ns || (pending.deadline_ns != 0 && !link.link->every_path_is_up())))
       return false;
     channel->fail_all(Errc::PeerClosed);
