@@ -200,8 +200,7 @@ bool EngineImpl::act_on_close(LinkControl& link, const LinkControl::PendingClose
     const bool owed = channel->side == Side::Send ? channel->outstanding != 0
                                                   : static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
     // Before a lost path is fenced nobody knows what has landed.
-    if (owed && (clock_.now_ns() < pending.deadline_ns || (pending.deadline_ns != 0 && !link.link->every_path_is_up())))
-      return false;
+    if (owed && (clock_.now_ns() < pending.deadline_ns || (pending.deadline_ns != 0 && link.link->fencing()))) return false;
     channel->fail_all(Errc::PeerClosed);
   }
   channel->life.closed_there = true;
