@@ -8,6 +8,9 @@ MESH_PACKAGES=(
   clang-tidy clang-format python3 valgrind
 )
 
+# What tests/fuzz needs; other versions of clang have the same libraries, CMakePresets.json names this one.
+MESH_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
+
 # Hosts with kernel verbs, and other people's RDMA programs and launchers to compare with on them.
 MESH_LAB_PACKAGES=(
   qemu-system-x86 kmod iproute2 procps python3

@@ -6,6 +6,7 @@ import subprocess
 CPP_SUFFIXES = (".h", ".cc", ".c", ".hpp", ".cpp", ".cxx")
 SCRIPT_SUFFIXES = (".py", ".sh")
 SKIPPED_FOLDERS = {"build", ".git", ".cache", "__pycache__"}
+NOT_OURS = "tests/fuzz/corpus/"  # inputs of fuzzers: bytes as a machine found them
 
 
 def _from_git(root):
@@ -33,7 +34,8 @@ def paths(root):
     found = _from_git(root)
     if found is None:
         found = _from_walk(root)
-    return sorted(path for path in set(found) if not path.endswith(".pyc") and os.path.isfile(os.path.join(root, path)))
+    wanted = (path for path in set(found) if not path.endswith(".pyc") and not path.startswith(NOT_OURS))
+    return sorted(path for path in wanted if os.path.isfile(os.path.join(root, path)))
 
 
 class File:
