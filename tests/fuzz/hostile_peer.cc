@@ -1,0 +1,222 @@
+// What the peer of a hostile world says: frames in and out of order, with and without what they ought to hold.
+#include "engine/half_open.h"
+#include "engine/handle.h"
+#include "tests/fuzz/hostile_world.h"
+#include "tests/fuzz/quiet_log.h"
+
+#include <iterator>
+#include <utility>
+
+namespace mesh::fuzz {
+
+using engine::Bytes;
+using engine::ConnectionId;
+using engine::MessageType;
+
+void HostileWorld::turn_some(Input& input) {
+  for (std::uint32_t i = 1 + input.below(4); i != 0; --i) turn();
+}
+
+void HostileWorld::advance(Input& input) {
+  constexpr std::array<std::uint64_t, 5> kSteps{1'000, 1'000'000, 500'000'000, 1'000'000'000, engine::kHandshakeStepNs};
+  clock_ns_.fetch_add(kSteps[input.below(kSteps.size())], std::memory_order_relaxed);
+  turn();
+}
+
+ConnectionId HostileWorld::some_line(Input& input) const {
+  if (plane_->lines.empty()) return 0;
+  return std::next(plane_->lines.begin(), input.below(static_cast<std::uint32_t>(plane_->lines.size())))->first;
+}
+
+void HostileWorld::arrive(Input& input) {
+  if (plane_->lines.size() >= 8) return;
+  MemoryPlane::Line& line = plane_->lines[plane_->arrive()];
+  line.link = {static_cast<std::uint8_t>(1 + input.below(4))};
+}
+
+void HostileWorld::answer_dial(Input& input) {
+  const ConnectionId id = some_line(input);
+  if (id != 0) plane_->push({.kind = MemoryPlane::Event::Kind::Dialed, .id = id});
+  turn();
+}
+
+void HostileWorld::lose(Input& input) {
+  const ConnectionId id = some_line(input);
+  const Errc reason = input.below(2) == 0 ? Errc::PeerGone : Errc::Timeout;
+  if (id != 0) plane_->push({.kind = MemoryPlane::Event::Kind::Lost, .id = id, .reason = reason});
+  turn();
+}
+
+std::vector<engine::WirePath> HostileWorld::peer_paths(Input& input) const {
+  std::vector<engine::WirePath> paths = said_.paths;
+  for (engine::WirePath& path : paths) {
+    path.qpn.assign(1 + said_.qps, 7);
+    path.counters_address = input.u8();
+  }
+  return paths;
+}
+
+Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
+  std::vector<engine::WireRail> rails(1 + input.below(2));
+  const std::uint32_t subnet = input.below(3);
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    engine::WireRail& rail = rails[i];
+    rail.addresses.resize(1);
+    rail.addresses[0].gid[10] = rail.addresses[0].gid[11] = 0xff;
+    const std::array<std::uint8_t, 4> address{10, 0, static_cast<std::uint8_t>(1 + (subnet + i) % 3), 1};
+    std::copy(address.begin(), address.end(), rail.addresses[0].gid.begin() + 12);
+    rail.addresses[0].prefix_len = 24;
+    rail.mtu = 3;
+    rail.name = "far";
+    rail.speed_mbps = input.take<std::uint16_t>();
+  }
+  const std::uint32_t qps = 1 + input.below(3);
+  if (kind == 0) {
+    return encode({}, engine::Hello{.connector_context = {3},
+                                    .acceptor_context = context_id_,
+                                    .host = "peer",
+                                    .qps = qps,
+                                    .rq_depth = 16,
+                                    .slots = 32,
+                                    .rails = rails});
+  }
+  engine::Welcome welcome{.host = "peer", .qps = qps, .rq_depth = 16, .slots = 32, .rails = rails, .paths = {}};
+  for (std::uint32_t i = 1 + input.below(3); i != 0; --i) {
+    engine::WirePath path;
+    path.connector_rail = static_cast<std::uint8_t>(input.below(3));
+    path.acceptor_rail = static_cast<std::uint8_t>(input.below(2));
+    path.mtu = 3;
+    path.qpn.assign(1 + qps, 9);
+    welcome.paths.push_back(std::move(path));
+  }
+  return encode({}, welcome);
+}
+
+Bytes HostileWorld::channel_frame(Input& input, std::uint32_t kind) const {
+  const std::uint32_t channel = input.below(5) * (input.below(16) == 15 ? 2047u : 1u);
+  const std::vector<std::uint32_t> rkeys(input.below(16) == 15 ? input.below(9) : std::max<std::size_t>(said_.paths.size(), 1), 1);
+  const std::uint64_t count = input.below(8) == 7 ? UINT64_MAX : input.u8();
+  switch (kind) {
+    case 0:
+      return encode(
+          {}, engine::Open{.listener = nonce_, .channel = channel, .life = 1, .credits_address = count, .credits_rkey = rkeys});
+    case 1:
+      return encode({}, engine::Opened{.channel = channel,
+                                       .result = input.below(8) == 7 ? Errc::PeerClosed : Errc::Ok,
+                                       .records_address = count,
+                                       .records_rkey = rkeys});
+    case 2: return encode({}, engine::Revoke{.channel = channel, .first_credit = 0, .credit_count = count});
+    case 3: return encode({}, engine::Revoked{.channel = channel, .first_credit = 0, .credit_count = count});
+    default: return encode({}, engine::Close{.channel = channel, .messages = count});
+  }
+}
+
+Bytes HostileWorld::path_frame(Input& input, std::uint32_t kind) const {
+  const auto path = static_cast<std::uint8_t>(input.below(3));
+  const std::uint32_t epoch = input.below(8) == 7 ? UINT32_MAX : input.below(4);
+  engine::WirePath ends;
+  ends.mtu = 3;
+  ends.qpn.assign(1 + said_.qps, 11);
+  const bool takes = input.below(2) == 1;
+  switch (kind) {
+    case 0:
+      return encode({}, engine::Fence{.path = path,
+                                      .epoch = epoch,
+                                      .cause = "so",
+                                      .taken = std::vector<std::uint64_t>(takes ? 1 + said_.qps : 0, input.u8())});
+    case 1: return encode({}, engine::Reopen{.path = path, .epoch = epoch, .ends = ends});
+    case 2:
+      if (takes)
+        return encode({}, engine::Reopened{.path = path, .epoch = epoch, .result = Errc::Unreachable, .text = "no", .ends = {}});
+      return encode({}, engine::Reopened{.path = path, .epoch = epoch, .result = Errc::Ok, .text = "", .ends = {ends}});
+    default: return encode({}, engine::PathUp{.path = path, .epoch = epoch});
+  }
+}
+
+Bytes HostileWorld::well_formed(Input& input) {
+  switch (const std::uint32_t kind = input.below(16); kind) {
+    case 0:
+    case 1: return connector_frame(input, kind);
+    case 2: return encode({}, engine::Attach{.paths = peer_paths(input)});
+    case 3: return encode({}, engine::Ready{});
+    case 4: return encode({}, engine::Refuse{.reason = Errc::System, .text = "no"});
+    case 5: return encode({}, engine::Bye{});
+    case 12:
+    case 13:
+    case 14:
+    case 15: return path_frame(input, kind - 12);
+    default: return channel_frame(input, (kind - 6) % 5);
+  }
+}
+
+void HostileWorld::say_well(Input& input) {
+  const ConnectionId id = some_line(input);
+  const auto line = plane_->lines.find(id);
+  if (line == plane_->lines.end()) return;
+  const Bytes frame = well_formed(input);
+  std::uint16_t version = 0;
+  const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), &version);
+  expect(header.ok(), "a frame that we do not read");
+  MemoryPlane::Event event{.id = id, .header = *header, .body = Bytes(frame.begin() + engine::kFrameHeaderBytes, frame.end())};
+  event.header.link = line->second.link;
+  event.header.sequence = ++line->second.sequence;
+  const std::uint8_t odd = input.u8();
+  if (odd < 16 && !event.body.empty()) {
+    event.body[input.take<std::uint16_t>() % event.body.size()] = static_cast<std::byte>(input.u8());
+  } else if (odd == 16) {
+    event.header.link[0] = 99;
+  } else if (odd == 17) {
+    event.header.sequence = input.u8();
+  }
+  plane_->push(std::move(event));
+  turn();
+}
+
+void HostileWorld::say_anything(Input& input) {
+  const ConnectionId id = some_line(input);
+  const auto line = plane_->lines.find(id);
+  if (line == plane_->lines.end()) return;
+  MemoryPlane::Event event{.id = id};
+  event.header.type = static_cast<MessageType>(1 + input.below(static_cast<std::uint32_t>(MessageType::PathUp)));
+  event.header.link = line->second.link;
+  event.header.sequence = ++line->second.sequence;
+  const std::span<const std::byte> body = std::as_bytes(input.bytes(input.u8()));
+  event.body.assign(body.begin(), body.end());
+  event.header.body_bytes = static_cast<std::uint32_t>(event.body.size());
+  plane_->push(std::move(event));
+  turn();
+}
+
+// As a peer that keeps to the protocol would do it.
+void HostileWorld::bring_up() {
+  const auto hand_over = [this](ConnectionId id, const Bytes& frame) {
+    MemoryPlane::Line& line = plane_->lines.at(id);
+    std::uint16_t version = 0;
+    MemoryPlane::Event event{.id = id, .header = *engine::decode_header(frame.data(), frame.size(), &version)};
+    event.body.assign(frame.begin() + engine::kFrameHeaderBytes, frame.end());
+    event.header.link = line.link;
+    event.header.sequence = ++line.sequence;
+    plane_->push(std::move(event));
+    turn();
+  };
+  Input none(nullptr, 0);
+  const ConnectionId from = plane_->arrive();
+  plane_->lines.at(from).link = {1};
+  hand_over(from, connector_frame(none, 0));
+  hand_over(from, encode({}, engine::Attach{.paths = peer_paths(none)}));
+  hand_over(from, channel_frame(none, 0));
+  accept(none);
+  connect(none);
+  const ConnectionId to = std::prev(plane_->lines.end())->first;
+  plane_->push({.kind = MemoryPlane::Event::Kind::Dialed, .id = to});
+  turn();
+  hand_over(to, connector_frame(none, 1));
+  hand_over(to, encode({}, engine::Ready{}));
+  hand_over(to, channel_frame(none, 1));
+  Input again(nullptr, 0);
+  const Result<Channel*> channel = engine_->connect(*context_, 0, peer_handle_);
+  if (channel.ok()) adopt(*channel);
+  expect(channels_.size() == 2, "an honest peer that gets no channels");
+}
+
+}  // namespace mesh::fuzz

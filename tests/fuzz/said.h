@@ -1,0 +1,34 @@
+#pragma once
+// What the engine under test has told its peer, as far as a peer can use it: which memory it may write, under which names.
+// Thread: one. Bound: the last kSaidMax of each kind.
+
+#include "engine/messages.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh::fuzz {
+
+inline constexpr std::size_t kSaidMax = 16;
+
+struct Place {
+  std::uint64_t address = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t channel = 0, life = 0;
+};
+
+class Said {
+ public:
+  // A frame that the engine sends. A finding unless it is one that we would read ourselves.
+  engine::MessageType take(const engine::Bytes& frame);
+
+  engine::Id128 link{};                 // of the last HELLO
+  std::uint32_t qps = 1;                // of the last HELLO or WELCOME
+  std::vector<engine::WirePath> paths;  // of the last WELCOME
+  std::vector<Place> credits;           // rings of credit rows, by OPEN
+  std::vector<Place> records;           // rings of records, by OPENED
+  std::vector<Place> windows;           // window words, by ATTACH
+};
+
+}  // namespace mesh::fuzz
