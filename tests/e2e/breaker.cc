@@ -29,7 +29,7 @@ Breaker::Breaker() {
   fabric_ = std::move(*file);
 }
 
-soft::FaultAnswer Breaker::tell(std::size_t host, FaultOrder order) {
+soft::FaultAnswer Breaker::tell(std::size_t host, const FaultOrder& order) {
   const std::string& name = fabric_.hosts[host].name;
   const Result<soft::FaultAnswer> answer = soft::tell_host(fabric_, name, order);
   require(answer.ok() && answer->code == Errc::Ok, "host " + name + " was not told of a fault: " + errc_name(answer.code()));

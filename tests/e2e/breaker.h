@@ -34,7 +34,7 @@ class Breaker {
   std::uint64_t bytes(const std::string& nic);  // posted by host a
 
  private:
-  soft::FaultAnswer tell(std::size_t host, soft::FaultOrder order);
+  soft::FaultAnswer tell(std::size_t host, const soft::FaultOrder& order);
   void tell_both(const std::string& nic, soft::FaultVerb verb, soft::FaultKind kind);
 
   soft::FabricFile fabric_;

@@ -53,6 +53,7 @@ class Job {
   // What a round takes now: others may use the machine, too.
   void settle() {
     std::vector<double> times;
+    times.reserve(kHealthyRounds);
     for (int i = 0; i < kHealthyRounds; ++i) times.push_back(verified());
     healthy_s_ = median(times);
   }
