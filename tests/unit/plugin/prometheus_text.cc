@@ -39,7 +39,7 @@ class Reader {
   std::string name() {
     const auto fits = [](char each) { return std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '_'; };
     const auto end = std::find_if_not(rest_.begin(), rest_.end(), fits);
-    const std::string found(rest_.begin(), end);
+    std::string found(rest_.begin(), end);
     if (found.empty() || std::isdigit(static_cast<unsigned char>(found[0])) != 0) fail("no name at '" + std::string(rest_) + "'");
     rest_.remove_prefix(found.size());
     return found;
