@@ -72,8 +72,9 @@ struct Traits {
   ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // by the queue pair, as against its key
   ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;
   ibv_wc_status too_long_send = IBV_WC_REM_INV_REQ_ERR, too_long_receive = IBV_WC_LOC_LEN_ERR;
-  std::uint8_t timeout = 8, retry_count = 1;  // what a healthy pair never needs
-  std::uint64_t settle_ns = 0;                // how long to look before "nothing came", at least
+  ibv_wc_status port_down = IBV_WC_RETRY_EXC_ERR;  // of what is posted to a port that was taken down
+  std::uint8_t timeout = 8, retry_count = 1;       // what a healthy pair never needs
+  std::uint64_t settle_ns = 0;                     // how long to look before "nothing came", at least
 };
 
 enum class PortState : std::uint8_t { Down, Up };

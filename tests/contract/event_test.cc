@@ -93,13 +93,14 @@ TEST_P(ContractEvents, WhatIsPostedToAPortThatStaysDownRunsOutOfRetries) {
   ASSERT_EQ(post(right_, write_request(right_, left_, 3, 64)), 0);  // from the side whose port is not ours
   const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
   ASSERT_EQ(sends.size(), 1u);
-  EXPECT_EQ(sends[0].status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(sends[0].status, GetParam().traits.port_down);
   const std::vector<ibv_wc> others = wait(right_.send_cq, 1);
   ASSERT_EQ(others.size(), 1u);
-  EXPECT_EQ(others[0].status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(others[0].status, GetParam().traits.port_down);
 }
 
 TEST_P(ContractEvents, AShortOutageIsRetriedThrough) {
+  if (GetParam().traits.port_down != IBV_WC_RETRY_EXC_ERR) GTEST_SKIP() << "a port that is down ends its queue pairs at once";
   if (GetParam().set_port == nullptr) GTEST_SKIP() << "the port of this device is not ours to take down";
   PairOptions options = pair_options();
   options.timeout = 16;  // 0.27 s a try

@@ -69,6 +69,7 @@ Traits soft_roce_traits() {
   traits.forgets_destroyed = false;  // flushing is a task of its own; what it has done by then stays
   traits.too_long_send = IBV_WC_REM_OP_ERR;
   traits.too_long_receive = IBV_WC_LOC_QP_OP_ERR;
+  traits.port_down = IBV_WC_LOC_QP_OP_ERR;  // at once: an interface that is down takes no packet. A pulled cable is another thing
   return traits;
 }
 
