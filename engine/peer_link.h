@@ -106,7 +106,7 @@ class PeerLink {
   // over other paths as soon as there are any. False: the counts cannot be true.
   bool settle(Path& path, std::span<const std::uint64_t> taken);  // then Down
   bool rewrite_credits() noexcept;                                // after settle(); false: queues were full, ask again
-  void destroy_path(Path& path) noexcept;                         // its queue pairs; then Down
+  void destroy_path(Path& path) noexcept;                         // its queue pairs; it is not up
   Status make_path(Path& path);                                   // new ones for it, in RESET (control mutex, not the token)
   void leave_out(Path& path, std::string why);                    // at bring-up: from Up to Down, it never worked
   void admit(Path& path);                                         // from Down to Up

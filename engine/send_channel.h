@@ -47,7 +47,6 @@ class SendChannel final : public Channel {
   void leave_path(const Path& path);
   void choose_express() noexcept;
   void replay(const LostStripe& lost);  // after the fence
-  std::size_t replays() const noexcept { return replays_.size(); }
 
   // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely closed.
   void drop_unposted(Errc why) noexcept;
