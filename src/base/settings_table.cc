@@ -62,7 +62,8 @@ constexpr std::array kTable{
             "Our name in the fabric file; unset: NCCL_HOSTID if the file knows it, else the first host nobody has claimed."},
     Setting{"NCCL_HOSTID", "", TextField{&Settings::host_id, any_text, "up to 1024 characters"}, "NCCL's name for this host."},
     Setting{"NCCL_MESH_SOFT_COPY", "", TextField{&Settings::soft_copy, copy_text, "auto, cma or cells"},
-            "How the software fabric copies between processes."},
+            "How the software fabric copies between processes: by the kernel, or twice through shared cells; auto: whichever is "
+            "cheaper here."},
     Setting{"NCCL_MESH_PREFIX_LEN", "bits", IntField{&Settings::prefix_len, 1, 128, Extra::Auto},
             "Subnet prefix of rails whose net device is not visible; auto: 24 for IPv4, 64 for IPv6."},
     Setting{

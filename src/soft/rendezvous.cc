@@ -3,6 +3,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/soft/copy.h"
+#include "src/soft/copy_choice.h"
 #include "src/soft/rendezvous_wire.h"
 #include "src/soft/unix_socket.h"
 
@@ -230,6 +231,11 @@ bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte>
   return true;
 }
 
+bool Rendezvous::by_cells(const Connection& connection) const {
+  if (options_.copy != CopyMode::Auto) return options_.copy == CopyMode::Cells;
+  return !connection.readable || cells_are_cheaper();
+}
+
 bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte> bytes, Received& received) {
   OfferMessage body;
   if (bytes.size() != sizeof body || !received.fds[0].valid()) return false;
@@ -238,7 +244,7 @@ bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte>
   if (!ring.ok()) return false;
   Offer offer{*ring,          connection.peer, body.gid,         body.from_nic, body.to_nic, body.from_qp_num,
               body.to_qp_num, connection.pid,  body.streams != 0};
-  if (options_.copy == CopyMode::Cells || (options_.copy == CopyMode::Auto && !connection.readable)) offer.streams = true;
+  if (by_cells(connection)) offer.streams = true;
   if (options_.copy == CopyMode::Cma && !offer.streams && !connection.readable) {
     LOG_WARN("soft fabric: the memory of host {} (process {}) cannot be read, and copying by cells is switched off",
              connection.peer->host(), connection.pid);

@@ -80,6 +80,7 @@ class Rendezvous {
   void receive_all(std::uint64_t id);
   bool handle(Connection& connection, std::span<const std::byte> bytes, Received& received);
   bool handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received);
+  bool by_cells(const Connection& connection) const;
   bool handle_offer(Connection& connection, std::span<const std::byte> bytes, Received& received);
   bool handle_fault(Connection& connection, std::span<const std::byte> bytes);
   void greet(Connection& connection, std::uint32_t type);

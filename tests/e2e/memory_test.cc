@@ -125,7 +125,8 @@ const Scenario kCanaryScenario("canary", [](Peer& peer) {
 });
 constexpr const char* kWhyModelled = "no device delays a write for seconds on demand";
 TEST(Memory, DelayedWritesNeverReachMemoryTakenBack) {
-  expect_run(kCanaryScenario, {.fabric_text = kDelayedPair, .software_only = kWhyModelled});
+  expect_run(kCanaryScenario,
+             {.fabric_text = kDelayedPair, .software_only = kWhyModelled, .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}}});
 }
 TEST(Memory, DelayedWritesNeverReachMemoryTakenBackThroughCells) {
   expect_run(kCanaryScenario,

@@ -53,10 +53,15 @@ TEST(Transfer, EverySizeArrivesWholeWithoutPollerThread) {
 TEST(Transfer, EverySizeArrivesWholeWithPollerThread) {
   expect_run(kEverySize, {.environment = {{"NCCL_MESH_THREADS", "1"}}, .timeout = std::chrono::seconds(120)});
 }
+constexpr const char* kWaysToCopy = "cells and process_vm_readv are its ways to copy";
 TEST(Transfer, EverySizeArrivesWholeThroughCells) {
-  expect_run(kEverySize, {.software_only = "cells are one of its ways to copy",
-                          .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}},
-                          .timeout = std::chrono::seconds(120)});
+  expect_run(
+      kEverySize,
+      {.software_only = kWaysToCopy, .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}, .timeout = std::chrono::seconds(120)});
+}
+TEST(Transfer, EverySizeArrivesWholeThroughTheKernel) {
+  expect_run(kEverySize,
+             {.software_only = kWaysToCopy, .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}}, .timeout = std::chrono::seconds(120)});
 }
 
 const Scenario kOneGibibyte("one_gibibyte", [](Peer& peer) {
