@@ -94,9 +94,9 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
         .role = LinkRole::Connector, .id = random_id(), .peer_context = handle->context, .peer_host = "not yet known"};
     link->rail_wanted = rail;
     link->psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
-    link->dial_addresses = handle->addresses;
-    link->dial_port = handle->port;
-    link->connection = plane_->dial(link->dial_addresses, link->dial_port);
+    link->redial.addresses = handle->addresses;
+    link->redial.port = handle->port;
+    link->connection = plane_->dial({.addresses = handle->addresses, .port = handle->port});
     context.links.push_back(std::move(made));
   }
   stage->link = link;

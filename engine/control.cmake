@@ -4,6 +4,7 @@ add_library(mesh_control STATIC
   control_listener.cc
   control_plane.cc
   control_strangers.cc
+  conversation.cc
   handle.cc
   messages.cc
   socket_watcher.cc

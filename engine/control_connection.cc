@@ -26,6 +26,11 @@ std::string error_text(int error) { return std::generic_category().message(error
 // recv and send answers that mean "ask again when the socket is ready".
 bool again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS || error == ENOMEM; }
 
+// What a socket ends with when nobody answers; with anything else the peer's kernel has spoken.
+bool silent(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == EHOSTDOWN || error == ENETUNREACH || error == ENETDOWN;
+}
+
 // A dial to a port of our own host that nobody listens on may meet itself: TCP allows it when the port picked is the port dialed.
 bool connected_to_itself(int fd) {
   sockaddr_storage local{};
@@ -84,7 +89,9 @@ void FrameReader::grow_body() {
 }
 
 ReadOutcome FrameReader::end_of_stream(long received) {
-  loss_ = {Errc::PeerGone, received < 0 ? error_text(errno) : std::string("closed the connection")};
+  const int error = received < 0 ? errno : 0;
+  loss_ = {silent(error) ? Errc::Unreachable : Errc::PeerGone,
+           error != 0 ? error_text(error) : std::string("closed the connection")};
   // Between two messages there is nothing more to say; a stranger, or half a message, is worth a word.
   if (in_frame() || !spoke_) loss_.text += " after " + describe();
   return ReadOutcome::Lost;
@@ -146,20 +153,23 @@ Loss named(const Connection& connection, const Loss& loss) {
 
 void note_dial_failure(Connection& connection, Errc reason, const std::string& text) {
   Loss& loss = connection.dial_loss;
-  loss.reason = reason;
-  loss.text += fmt::format("{}{}: {}", loss.text.empty() ? "" : "; ", connection.name, text);
+  const bool first = loss.text.empty();
+  loss.reason = first || reason != Errc::PeerGone ? reason : loss.reason;  // PeerGone only where all say so
+  loss.text += fmt::format("{}{}: {}", first ? "" : "; ", connection.name, text);
 }
 
 bool dial_next(Connection& connection) {
   while (connection.next_candidate < connection.candidates.size()) {
     const SocketAddress& address = connection.candidates[connection.next_candidate++];
+    connection.peer = address;
     connection.name = address.text_with_port(connection.port);
     Result<UniqueFd> fd = tcp_connect_start(address, connection.port);
     if (fd.ok()) {
       connection.fd = std::move(*fd);
       return true;
     }
-    note_dial_failure(connection, fd.code(), error_text(errno));
+    const int error = errno;
+    note_dial_failure(connection, error == ECONNREFUSED ? Errc::PeerGone : fd.code(), error_text(error));
   }
   if (connection.candidates.empty()) connection.dial_loss = {Errc::Unreachable, "no address to connect to"};
   return false;
@@ -167,13 +177,14 @@ bool dial_next(Connection& connection) {
 
 Status dial_result(Connection& connection) {
   const Status status = tcp_connect_result(connection.fd.get());
+  const int error = errno;
   if (status.code() == Errc::WouldBlock) return status;
   if (!status.ok()) {
-    note_dial_failure(connection, status.code(), error_text(errno));
+    note_dial_failure(connection, error == ECONNREFUSED ? Errc::PeerGone : status.code(), error_text(error));
     return status;
   }
   if (!connected_to_itself(connection.fd.get())) return {};
-  note_dial_failure(connection, Errc::Unreachable, "nobody listens there");
+  note_dial_failure(connection, Errc::PeerGone, "nobody listens there");
   return Errc::Unreachable;
 }
 

@@ -91,6 +91,7 @@ struct Connection {
   std::uint64_t accepted_ns = 0;
   std::uint64_t stranger_deadline_ns = kNever;
   std::uint64_t step_deadline_ns = kNever;  // of the dial, the half frame or the close
+  SocketAddress peer;
   std::string name;
   FrameReader reader;
   SendQueue queue;
@@ -99,6 +100,7 @@ struct Connection {
   std::vector<SocketAddress> candidates;  // of a dial
   std::size_t next_candidate = 0;
   std::uint16_t port = 0;
+  std::uint64_t dial_timeout_ns = 0;
   Loss dial_loss;
 
   std::uint64_t deadline_ns() const noexcept {

@@ -84,12 +84,13 @@ void Plane::lose_later(Connection& connection, Loss loss) {
   note_deadline(0);
 }
 
-ConnectionId Plane::dial(std::span<const SocketAddress> addresses, std::uint16_t port) {
+ConnectionId Plane::dial(const DialOrder& order) {
   Connection& connection = add();
   connection.state = ConnectionState::Dialing;
   connection.known = true;
-  connection.port = port;
-  connection.candidates.assign(addresses.begin(), addresses.end());
+  connection.port = order.port;
+  connection.dial_timeout_ns = order.timeout_ns;
+  connection.candidates.assign(order.addresses.begin(), order.addresses.end());
   start_dial(connection);
   return connection.id;
 }
@@ -102,7 +103,7 @@ void Plane::start_dial(Connection& connection) {
       continue;
     }
     connection.watched = EPOLLOUT;
-    connection.step_deadline_ns = clock_.now_ns() + kDialTimeoutNs;
+    connection.step_deadline_ns = clock_.now_ns() + connection.dial_timeout_ns;
     note_deadline(connection.step_deadline_ns);
     return;
   }
@@ -183,6 +184,11 @@ Status Plane::watch(int fd) { return watcher_.watch(fd, kForeignBit | static_cas
 void Plane::on_foreign_event(int fd, std::uint32_t events) {
   events_.on_readable(fd);
   if ((events & EPOLLIN) == 0) watcher_.forget(fd);
+}
+
+SocketAddress Plane::peer_address(ConnectionId id) const {
+  const Connection* connection = find(id);
+  return connection == nullptr ? SocketAddress{} : connection->peer;
 }
 
 bool Plane::poll_once() {

@@ -36,6 +36,8 @@ class ControlEvents {
   // A whole, well-formed header and its body. Answer false: the connection is dropped as by close() (the handler has logged why).
   virtual bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) = 0;
   // EOF, reset, deadline, malformed frame, dial failed on every address. text names the peer and says why, one line.
+  // reason: PeerGone: the peer's kernel says that nobody is there (end of stream, reset, every address refused).
+  // Unreachable, Timeout: nobody says anything. Protocol, Exhausted: the connection is of no use.
   // Not called after close(), from inside a call of the plane other than poll_once, nor for a stranger that sent no whole frame.
   virtual void on_lost(ConnectionId id, Errc reason, const std::string& text) = 0;
   // A descriptor given to watch() may have something to read; again in the next pass, until it has been read.
@@ -51,6 +53,13 @@ struct ControlPlaneOptions {
   Clock clock;                // deadlines
 };
 
+// Where to find a control port, and how long to wait for each of its addresses.
+struct DialOrder {
+  std::span<const SocketAddress> addresses;  // tried in order
+  std::uint16_t port = 0;
+  std::uint64_t timeout_ns = kDialTimeoutNs;
+};
+
 class ControlPlane {
  public:
   // Binds to the bootstrap interface by NCCL_SOCKET_IFNAME's rules (loopback only when nothing else is up or it is named).
@@ -60,11 +69,12 @@ class ControlPlane {
   virtual std::uint16_t port() const noexcept = 0;
   virtual std::span<const SocketAddress> addresses() const noexcept = 0;  // ours, the bootstrap interface's first
 
-  virtual ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) = 0;  // tried in order
+  virtual ConnectionId dial(const DialOrder& order) = 0;
   virtual bool send(ConnectionId id, Bytes frame) = 0;       // queued, bounded by 1 MiB per connection; false: no such connection
   virtual void identify(ConnectionId id) = 0;                // no longer a stranger: no first-frame deadline
   virtual void close(ConnectionId id) = 0;                   // what was sent is still flushed for at most 1 s
   virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"
+  virtual SocketAddress peer_address(ConnectionId id) const = 0;
 
   // Somebody else's descriptor; ends wait(). It must stay open for as long as the plane lives, and is let go when it hangs up.
   virtual Status watch(int fd) = 0;

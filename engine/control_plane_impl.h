@@ -34,11 +34,12 @@ class Plane final : public ControlPlane {
   std::uint16_t port() const noexcept override { return listener_.port; }
   std::span<const SocketAddress> addresses() const noexcept override { return listener_.addresses; }
 
-  ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) override;
+  ConnectionId dial(const DialOrder& order) override;
   bool send(ConnectionId id, Bytes frame) override;
   void identify(ConnectionId id) override;
   void close(ConnectionId id) override;
   std::string peer_name(ConnectionId id) const override;
+  SocketAddress peer_address(ConnectionId id) const override;
 
   Status watch(int fd) override;
 

@@ -78,6 +78,7 @@ void Plane::adopt(AcceptedSocket accepted) {
   const std::uint64_t now_ns = clock_.now_ns();
   Connection& connection = add();
   connection.fd = std::move(accepted.fd);
+  connection.peer = accepted.peer;
   connection.name = accepted.peer.text_with_port(accepted.peer_port);
   connection.accepted_ns = now_ns;
   connection.stranger_deadline_ns = now_ns + kFirstFrameTimeoutNs;

@@ -1,8 +1,8 @@
 #pragma once
 // The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files by theme: engine_impl.cc
 // (life, threads), connect.cc (listen, connect, accept), handshake.cc (frames that build links and channels), bring_up.cc
-// (their queue pairs), half_open.cc (those that stand still), take_back.cc (deregistration, close, revoke, failure),
-// port_events.cc (what devices say).
+// (their queue pairs), half_open.cc (those that stand still), resume.cc (connections that are lost and come back),
+// take_back.cc (deregistration, close, revoke, failure), port_events.cc (what devices say).
 // Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
 
 #include <mesh/engine.h>
@@ -72,7 +72,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   // ---- handshake.cc
   void on_dialed(ConnectionId id) override;
   bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) override;
-  void on_lost(ConnectionId id, Errc reason, const std::string& text) override;
+  bool on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
   bool on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
   bool on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes);
   bool on_welcome(LinkControl& link, const Welcome& body);
@@ -88,8 +88,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void refuse(ConnectionId id, const Id128& link, const Refuse& body);
   template <typename Body>
   void send(LinkControl& link, const Body& body) {
-    const FrameHeader header{.sequence = ++link.sequence, .link = link.identity.id};
-    plane_->send(link.connection, encode(header, body));  // a lost connection reports itself
+    say(link, encode(link.conversation.next_header(link.identity.id), body));
   }
   LinkControl* find_link(ConnectionId id);
   std::vector<WireRail> wire_rails() const;
@@ -149,6 +148,28 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void settle(const LinkControl& link);
   std::vector<RailSnapshot> rail_states() const;
 
+  // ---- resume.cc
+  void on_lost(ConnectionId id, Errc reason, const std::string& text) override;
+  void say(LinkControl& link, Bytes frame);
+  void acknowledge(LinkControl& link);
+  bool on_acknowledge(LinkControl&, const Acknowledge&) { return true; }  // its header was all
+  bool is_over(const LinkControl& link) const;
+  bool await_resume(LinkControl& link, Errc reason, const std::string& text);
+  void end_link(LinkControl& link, Errc why, const std::string& text);
+  void note_address(LinkControl& link);
+  LinkControl* find_redial(ConnectionId id);
+  LinkControl* find_claimed(LinkRole role, const Id128& link, const LinkClaim& claim);
+  void redial(LinkControl& link);
+  void stop_redial(LinkControl& link);
+  void on_redialed(LinkControl& link);
+  bool on_redial_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes);
+  void on_redial_lost(LinkControl& link, Errc reason, const std::string& text);
+  bool on_resume(ConnectionId id, const FrameHeader& header, const Resume& body);
+  bool on_summon(ConnectionId id, const FrameHeader& header, const Summon& body);
+  void deny(ConnectionId id, const LinkControl* link, const Id128& link_id);
+  void go_on(LinkControl& link, ConnectionId connection);
+  bool tend_redial(LinkControl& link);
+
   // ---- take_back.cc
   Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
@@ -192,6 +213,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   RequestWatch watch_;
   PeerLedger ended_;          // what links that are gone have counted
   LoopCounters ended_loops_;  // and the loops of contexts that are
+  std::uint64_t resumes_ = 0;
 };
 
 }  // namespace mesh::engine

@@ -51,7 +51,8 @@ bool EngineImpl::say_hello_again(LinkControl& link, Errc reason) {
   if (link.state != LinkState::AwaitWelcome || reason != Errc::PeerGone || link.hello_tries >= kHelloTriesMax) return false;
   ++link.hello_tries;
   link.state = LinkState::Dialing;
-  link.connection = plane_->dial(link.dial_addresses, link.dial_port);
+  link.conversation = Conversation{};  // whoever took our HELLO has forgotten it with its connection
+  link.connection = plane_->dial({.addresses = link.redial.addresses, .port = link.redial.port});
   return true;
 }
 

@@ -26,17 +26,6 @@ static_assert(sizeof(HandleBytes) == kHandleBytes);
 
 std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; }
 
-// The scope of an IPv6 link-local address means nothing on the peer's host: such an address goes out only when there is no other.
-std::vector<SocketAddress> portable(const std::vector<SocketAddress>& addresses) {
-  std::vector<SocketAddress> chosen;
-  const auto usable = [](const SocketAddress& address) { return address.family == AF_INET || address.family == AF_INET6; };
-  const auto needs_scope = [](const SocketAddress& address) { return address.family == AF_INET6 && address.link_local(); };
-  std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen),
-               [&](const SocketAddress& address) { return usable(address) && !needs_scope(address); });
-  if (chosen.empty()) std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen), usable);
-  return chosen;
-}
-
 struct PackedAddresses {
   std::array<std::byte, kAddressesBytes> bytes{};
   std::uint8_t count = 0;
@@ -45,7 +34,7 @@ struct PackedAddresses {
 PackedAddresses pack(const std::vector<SocketAddress>& addresses) {
   PackedAddresses packed;
   ByteWriter writer(packed.bytes);
-  for (const SocketAddress& address : portable(addresses)) {
+  for (const SocketAddress& address : portable_addresses(addresses)) {
     const std::size_t bytes = ip_bytes(address.family);
     if (writer.remaining() < 2 + bytes) break;
     writer.put_u8(address.family == AF_INET ? kFamilyV4 : kFamilyV6);
@@ -74,6 +63,17 @@ Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std:
 }
 
 }  // namespace
+
+// The scope of an IPv6 link-local address means nothing on the peer's host: such an address goes out only when there is no other.
+std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses) {
+  std::vector<SocketAddress> chosen;
+  const auto usable = [](const SocketAddress& address) { return address.family == AF_INET || address.family == AF_INET6; };
+  const auto needs_scope = [](const SocketAddress& address) { return address.family == AF_INET6 && address.link_local(); };
+  std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen),
+               [&](const SocketAddress& address) { return usable(address) && !needs_scope(address); });
+  if (chosen.empty()) std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen), usable);
+  return chosen;
+}
 
 void write_handle(const Handle& handle, HandleBytes& bytes) {
   constexpr std::array<std::byte, 5> kReserved{};

@@ -11,6 +11,7 @@
 #include "src/base/socket.h"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace mesh::engine {
@@ -26,6 +27,9 @@ struct ConnectStage {
   std::uint64_t index = 0;  // into the engine's table, plus one; 0: first call
   std::uint64_t check = 0;  // random, must match the table's
 };
+
+// Those that mean something on the peer's host.
+std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses);
 
 void write_handle(const Handle& handle, HandleBytes& bytes);  // zeroes the stage
 Result<Handle> read_handle(const HandleBytes& bytes);         // Protocol: not a handle of ours, or another version

@@ -1,4 +1,5 @@
 #include "engine/engine_impl.h"
+#include "engine/handle.h"
 #include "engine/link_setup.h"
 #include "engine/path_choice.h"
 #include "src/base/log.h"
@@ -24,6 +25,10 @@ bool sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
          slots <= kSlotsMax && std::has_single_bit(slots);
 }
 
+bool opens_a_link(const FrameHeader& header, std::span<const std::byte> bytes, Hello* hello) {
+  return header.sequence == 1 && header.acknowledged == 0 && decode_into(bytes, hello) &&
+         sane(hello->qps, hello->rq_depth, hello->slots);
+}
 }  // namespace
 
 std::vector<WireRail> EngineImpl::wire_rails() const {
@@ -50,6 +55,7 @@ void EngineImpl::refuse(ConnectionId id, const Id128& link, const Refuse& body) 
 }
 
 void EngineImpl::on_dialed(ConnectionId id) {
+  if (LinkControl* const lost = find_redial(id); lost != nullptr) return on_redialed(*lost);
   LinkControl* const link = find_link(id);
   if (link == nullptr || link->state != LinkState::Dialing) return;
   plane_->identify(id);
@@ -61,24 +67,44 @@ void EngineImpl::on_dialed(ConnectionId id) {
                     .rq_depth = options_.policy.rq_depth,
                     .slots = options_.policy.slots,
                     .preferred_rail = static_cast<std::uint8_t>(link->rail_wanted),
-                    .rails = wire_rails()});
+                    .rails = wire_rails(),
+                    .control_port = plane_->port(),
+                    .control_addresses = portable_addresses(plane_->addresses())});
 }
 
 bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
+  if (LinkControl* const lost = find_redial(id); lost != nullptr) return on_redial_frame(*lost, header, body);
   LinkControl* const link = find_link(id);
-  if (link == nullptr) return header.type == MessageType::Hello && on_hello(id, header, body);
+  if (link == nullptr) return on_stranger(id, header, body);
   if (!same_secret(header.link, link->identity.id)) {
     LOG_WARN("peer {}: a control message for another link; connection dropped", link->identity.peer_host);
     return false;
   }
-  if (on_link_frame(*link, header, body)) return true;
-  take_down(*link, Errc::Protocol);
+  const Verdict verdict = link->conversation.take(header);
+  if (verdict == Verdict::Repeated) return true;
+  if (verdict == Verdict::Broken) {
+    LOG_WARN("peer {}: message {} after {}, which acknowledges {} of {}; connection dropped", link->identity.peer_host,
+             header.sequence, link->conversation.handled(), header.acknowledged, link->conversation.said());
+  }
+  if (verdict == Verdict::New && on_link_frame(*link, header, body)) {
+    acknowledge(*link);
+  } else {
+    take_down(*link, Errc::Protocol);
+  }
   return true;  // take_down closed the connection in good order
+}
+
+bool EngineImpl::on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes) {
+  Resume resume;
+  Summon summon;
+  if (header.type == MessageType::Hello) return on_hello(id, header, bytes);
+  if (header.type == MessageType::Resume && decode_into(bytes, &resume)) return on_resume(id, header, resume);
+  return header.type == MessageType::Summon && decode_into(bytes, &summon) && on_summon(id, header, summon);
 }
 
 bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes) {
   Hello hello;
-  if (!decode_into(bytes, &hello) || !sane(hello.qps, hello.rq_depth, hello.slots)) {
+  if (!opens_a_link(header, bytes, &hello)) {
     if (stranger_lines_.take(clock_.now_ns())) {
       LOG_WARN("{}: a malformed hello; connection dropped{}", plane_->peer_name(id), stranger_lines_.rest());
     }
@@ -106,6 +132,10 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
   plane_->identify(id);
   link.identity = {.role = LinkRole::Acceptor, .id = header.link, .peer_context = hello.connector_context, .peer_host = hello.host};
   link.connection = id;
+  link.conversation.take(header);
+  link.redial.addresses = std::move(hello.control_addresses);
+  link.redial.port = hello.control_port;
+  note_address(link);
   link.peer_rails = std::move(hello.rails);
   enter(link, LinkState::AwaitAttach);
   link.psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
@@ -162,7 +192,8 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
 bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes) {
   const auto handle = [&]<typename Body>(bool (EngineImpl::*handler)(LinkControl&, const Body&), bool expected) {
     Body body;
-    if (expected && decode_into(bytes, &body)) return (this->*handler)(link, body);
+    if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, &body))
+      return (this->*handler)(link, body);
     LOG_WARN("peer {}: a control message (type {}) that is malformed or out of order; connection dropped", link.identity.peer_host,
              static_cast<int>(header.type));
     return false;
@@ -186,6 +217,10 @@ bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std
     case MessageType::Reopen: return handle(&EngineImpl::on_reopen, up && !link.connector());
     case MessageType::Reopened: return handle(&EngineImpl::on_reopened, up && link.connector());
     case MessageType::PathUp: return handle(&EngineImpl::on_path_up, up && !link.connector());
+    case MessageType::Acknowledge: return handle(&EngineImpl::on_acknowledge, true);
+    case MessageType::Resume:
+    case MessageType::Resumed:
+    case MessageType::Summon: return handle(&EngineImpl::on_acknowledge, false);  // only first on a connection
   }
   return false;
 }
@@ -240,6 +275,7 @@ bool EngineImpl::on_ready(LinkControl& link, const Ready& body) {
   if (!some_path_is_left(link, body.down)) return false;
   leave_out(link, body.down);
   link.state = LinkState::Up;
+  note_address(link);
   announce_link(link);
   const std::vector<PendingConnect*> waiting = link.waiting;
   for (PendingConnect* stage : waiting) open_channel(*stage);
@@ -359,20 +395,6 @@ bool EngineImpl::on_opened(LinkControl& link, const Opened& body) {
   link.waiting.erase(found);
   stage.state = StageState::Ready;
   return true;
-}
-
-void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) {
-  LinkControl* const link = find_link(id);
-  if (link == nullptr) return;
-  link->connection = 0;
-  if (say_hello_again(*link, reason)) return;
-  // The peer said CLOSE before it went: whatever it counted is here by now.
-  for (LinkControl::PendingClose& pending : link->closes) pending.deadline_ns = 0;
-  std::erase_if(link->closes, [&](const LinkControl::PendingClose& pending) { return act_on_close(*link, pending); });
-  const bool over = link->state == LinkState::ByeSent || link->state == LinkState::Down ||
-                    (link->link && link->link->every_channel_ended() && link->waiting.empty());
-  if (!over) LOG_WARN("peer {} is lost: {}", link->identity.peer_host, text);
-  take_down(*link, over ? Errc::PeerClosed : reason);
 }
 
 }  // namespace mesh::engine

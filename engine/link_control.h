@@ -6,6 +6,7 @@
 #include "engine/bring_up.h"
 #include "engine/channel_base.h"
 #include "engine/control_plane.h"
+#include "engine/conversation.h"
 #include "engine/messages.h"
 #include "engine/peer_link.h"
 #include "engine/stall_watch.h"
@@ -74,13 +75,33 @@ struct PathRepair {
   std::uint64_t lost_at_ns = 0;      // when it left Up
 };
 
+// How a lost control connection comes back (resume.cc).
+struct Redial {
+  std::vector<SocketAddress> addresses;  // of the peer's control port
+  std::uint16_t port = 0;
+  bool proven = false;        // the first of them has carried a connection: whom it refuses has no peer left
+  std::uint32_t attempt = 0;  // connector: connections dialed so far; acceptor: the one it took last
+
+  // While there is none.
+  bool under_way = false;
+  ConnectionId connection = 0;    // being dialed
+  std::uint64_t answered_ns = 0;  // when it came up; it waits for the peer's word since. 0: not yet
+  std::uint32_t rounds = 0;
+  std::uint64_t lost_ns = 0;
+  std::uint64_t next_ns = 0;     // when to dial next
+  std::uint64_t backoff_ns = 0;  // and how long after the one that follows
+  std::uint64_t give_up_ns = 0;
+};
+
 struct LinkControl {
   explicit LinkControl(Context& context_of) : context(context_of) {}
 
   Context& context;
   LinkIdentity identity;
   LinkState state = LinkState::Dialing;
-  ConnectionId connection = 0;
+  ConnectionId connection = 0;  // 0: none; what is said then waits in the conversation
+  Conversation conversation;
+  Redial redial;
   std::unique_ptr<PeerLink> link;
   std::vector<PathRepair> repairs;                        // by path
   bool rewriting = false;                                 // acceptor: credits are to be written again after a fence
@@ -90,12 +111,9 @@ struct LinkControl {
       bring_up;        // of the link, or of one of its paths; a link that is taken down meanwhile ends when this does
   LinkPlace counters;  // connector: the window words
   std::vector<WireRail> peer_rails;
-  std::vector<SocketAddress> dial_addresses;  // connector: of the handle
-  std::uint16_t dial_port = 0;
   std::uint32_t hello_tries = 0;  // dials after the first
   std::uint32_t rail_wanted = 0;  // the device NCCL asked for first
   std::uint32_t psn = 0;
-  std::uint64_t sequence = 0;
   std::uint64_t deadline_ns = 0;       // ByeSent, and closes not yet complete
   std::uint64_t step_deadline_ns = 0;  // of the handshake's step under way
   std::vector<PendingConnect*> waiting;

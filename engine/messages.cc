@@ -1,5 +1,6 @@
 #include "engine/messages.h"
 
+#include "engine/message_codec.h"
 #include "src/base/byte_order.h"
 
 #include <algorithm>
@@ -23,94 +24,10 @@ constexpr std::size_t kWireRailBytesMax = 1 + 17 * kRailAddressesMax + 3 + 2 + 4
 constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 8 + 4;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + kPathsMax * kWirePathBytesMax <= kBodyBytesMax,
               "the largest WELCOME fits");
+static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 + kControlAddressesMax * 18 <=
+                  kBodyBytesMax,
+              "the largest HELLO fits");
 static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255, "counts travel as one byte");
-
-struct Range {
-  std::uint64_t min = 0, max = 0;
-};
-
-constexpr bool printable(char c) { return c >= ' ' && c <= '~'; }
-
-// Encoder and Decoder answer the same calls, so that each message's layout is written once, in fields() below.
-class Encoder {
- public:
-  template <typename Body>
-  using Of = const Body;
-
-  explicit Encoder(std::span<std::byte> buffer) : writer_(buffer) {}
-
-  void u8(std::uint8_t value, Range = {}) { writer_.put_u8(value); }
-  void u16(std::uint16_t value) { writer_.put_u16(value); }
-  void u32(std::uint32_t value, Range = {}) { writer_.put_u32(value); }
-  void u64(std::uint64_t value) { writer_.put_u64(value); }
-  void id(const std::array<std::uint8_t, 16>& value) { writer_.put_bytes(std::as_bytes(std::span(value))); }
-  void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
-  // Texts are for log lines only: a longer one is cut, an odd character replaced, nothing refused.
-  void text(const std::string& value, std::size_t bytes_max) {
-    std::string shown = value.substr(0, bytes_max);
-    std::replace_if(
-        shown.begin(), shown.end(), [](char c) { return !printable(c); }, '?');
-    writer_.put_string(shown);
-  }
-  template <typename T, typename Each>
-  void list(const std::vector<T>& values, Range count, Each&& each) {
-    const std::size_t size = std::min<std::size_t>(values.size(), count.max);
-    writer_.put_u8(static_cast<std::uint8_t>(size));
-    for (std::size_t i = 0; i < size; ++i) each(values[i]);
-  }
-  void require(bool) {}
-
-  std::size_t size() const { return writer_.size(); }
-
- private:
-  ByteWriter writer_;
-};
-
-class Decoder {
- public:
-  template <typename Body>
-  using Of = Body;
-
-  explicit Decoder(std::span<const std::byte> buffer) : reader_(buffer) {}
-
-  void u8(std::uint8_t& value, Range range = {0, UINT8_MAX}) { value = static_cast<std::uint8_t>(within(reader_.get_u8(), range)); }
-  void u16(std::uint16_t& value) { value = reader_.get_u16(); }
-  void u32(std::uint32_t& value, Range range = {0, UINT32_MAX}) {
-    value = static_cast<std::uint32_t>(within(reader_.get_u32(), range));
-  }
-  void u64(std::uint64_t& value) { value = reader_.get_u64(); }
-  void id(std::array<std::uint8_t, 16>& value) { reader_.get_bytes(std::as_writable_bytes(std::span(value))); }
-  void errc(Errc& value) {
-    value = static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
-    require(value != Errc::WouldBlock);  // means "ask again" with us, never a verdict
-  }
-  // A peer's words reach our log: no line breaks, nothing that a terminal obeys.
-  void text(std::string& value, std::size_t bytes_max) {
-    value = reader_.get_string(bytes_max);
-    require(std::all_of(value.begin(), value.end(), printable));
-  }
-  template <typename T, typename Each>
-  void list(std::vector<T>& values, Range count, Each&& each) {
-    const std::size_t size = within(reader_.get_u8(), count);
-    values.clear();
-    for (std::size_t i = 0; i < size && reader_.ok(); ++i) each(values.emplace_back());
-  }
-  void require(bool condition) {
-    if (!condition) reader_.fail();
-  }
-
-  bool complete() const { return reader_.ok() && reader_.remaining() == 0; }
-
- private:
-  // The value, or the smallest good one after a failure.
-  std::uint64_t within(std::uint64_t value, Range range) {
-    if (value >= range.min && value <= range.max) return value;
-    reader_.fail();
-    return range.min;
-  }
-
-  ByteReader reader_;
-};
 
 template <typename Io>
 using RailOf = typename Io::template Of<WireRail>;
@@ -171,6 +88,13 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
   common_fields(io, body);
   io.u8(body.preferred_rail);
   io.require(body.preferred_rail < body.rails.size());
+  io.u16(body.control_port);
+  io.list(body.control_addresses, {1, kControlAddressesMax}, [&io](auto& address) {
+    io.u16(address.family);
+    io.require(address.family == AF_INET || address.family == AF_INET6);
+    io.id(address.bytes);
+  });
+  io.require(body.control_port != 0);
 }
 
 template <typename Io>
@@ -243,6 +167,27 @@ void fields(Io& io, typename Io::template Of<Close>& body) {
 
 template <typename Io>
 void fields(Io&, typename Io::template Of<Bye>&) {}
+template <typename Io>
+void fields(Io&, typename Io::template Of<Acknowledge>&) {}
+template <typename Io>
+void fields(Io&, typename Io::template Of<Resumed>&) {}
+
+template <typename Io>
+void claim_fields(Io& io, typename Io::template Of<LinkClaim>& body) {
+  io.id(body.connector_context);
+  io.id(body.acceptor_context);
+  io.u32(body.attempt);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Resume>& body) {
+  claim_fields(io, body);
+}
+
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Summon>& body) {
+  claim_fields(io, body);
+}
 
 template <typename Io, typename Body>
 void path_epoch_fields(Io& io, Body& body) {
@@ -278,7 +223,6 @@ void fields(Io& io, typename Io::template Of<PathUp>& body) {
 }
 
 void write_header(const FrameHeader& header, std::span<std::byte> out) {
-  constexpr std::uint64_t kReserved = 0;
   ByteWriter writer(out);
   writer.put_u32(kFrameMagic);
   writer.put_u16(kProtocolVersion);
@@ -287,7 +231,7 @@ void write_header(const FrameHeader& header, std::span<std::byte> out) {
   writer.put_u32(header.epoch);
   writer.put_u64(header.sequence);
   writer.put_bytes(std::as_bytes(std::span(header.link)));
-  writer.put_u64(kReserved);
+  writer.put_u64(header.acknowledged);
 }
 
 template <typename Body>
@@ -329,9 +273,9 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std:
   header.epoch = reader.get_u32();
   header.sequence = reader.get_u64();
   reader.get_bytes(std::as_writable_bytes(std::span(header.link)));
-  const std::uint64_t reserved = reader.get_u64();
-  if (!reader.ok() || reserved != 0 || header.body_bytes > kBodyBytesMax) return Errc::Protocol;
-  if (type < static_cast<std::uint16_t>(MessageType::Hello) || type > static_cast<std::uint16_t>(MessageType::PathUp))
+  header.acknowledged = reader.get_u64();
+  if (!reader.ok() || header.body_bytes > kBodyBytesMax) return Errc::Protocol;
+  if (type < static_cast<std::uint16_t>(MessageType::Hello) || type > static_cast<std::uint16_t>(kMessageTypeLast))
     return Errc::Protocol;
   header.type = static_cast<MessageType>(type);
   return header;
@@ -352,6 +296,10 @@ Bytes encode(FrameHeader header, const Fence& body) { return encode_frame(header
 Bytes encode(FrameHeader header, const Reopen& body) { return encode_frame(header, MessageType::Reopen, body); }
 Bytes encode(FrameHeader header, const Reopened& body) { return encode_frame(header, MessageType::Reopened, body); }
 Bytes encode(FrameHeader header, const PathUp& body) { return encode_frame(header, MessageType::PathUp, body); }
+Bytes encode(FrameHeader header, const Acknowledge& body) { return encode_frame(header, MessageType::Acknowledge, body); }
+Bytes encode(FrameHeader header, const Resume& body) { return encode_frame(header, MessageType::Resume, body); }
+Bytes encode(FrameHeader header, const Resumed& body) { return encode_frame(header, MessageType::Resumed, body); }
+Bytes encode(FrameHeader header, const Summon& body) { return encode_frame(header, MessageType::Summon, body); }
 
 Status decode(const std::byte* body, std::size_t size, Hello* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Welcome* out) { return decode_body(body, size, out); }
@@ -368,5 +316,9 @@ Status decode(const std::byte* body, std::size_t size, Fence* out) { return deco
 Status decode(const std::byte* body, std::size_t size, Reopen* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, Reopened* out) { return decode_body(body, size, out); }
 Status decode(const std::byte* body, std::size_t size, PathUp* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Acknowledge* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Resume* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Resumed* out) { return decode_body(body, size, out); }
+Status decode(const std::byte* body, std::size_t size, Summon* out) { return decode_body(body, size, out); }
 
 }  // namespace mesh::engine

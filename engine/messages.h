@@ -1,10 +1,12 @@
 #pragma once
 // What control connections carry: fixed headers, bounded bodies, little-endian fields, no pointers and no padding on the wire.
-// Every message is idempotent: it names link, epoch and sequence, and acting on it twice changes nothing.
+// A link's messages are numbered; said again after a connection was lost they are known by their number (conversation.h).
 // Thread: any (values). Encoding never fails for values in range; decoding validates every length and count.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
+
+#include "src/base/socket.h"
 
 #include <array>
 #include <cstddef>
@@ -17,13 +19,14 @@ namespace mesh::engine {
 using Id128 = std::array<std::uint8_t, 16>;  // random, from getrandom
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 4;
+inline constexpr std::uint16_t kProtocolVersion = 5;
 inline constexpr std::uint32_t kBodyBytesMax = 16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
 inline constexpr std::size_t kFrameHeaderBytes =
-    48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, reserved 8
+    48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8
 inline constexpr std::uint32_t kTextBytesMax = 512;
 inline constexpr std::uint32_t kRailsMax = 64;
 inline constexpr std::uint32_t kRailAddressesMax = 8;
+inline constexpr std::uint32_t kControlAddressesMax = 16;
 
 enum class MessageType : std::uint16_t {
   Hello = 1,  // connector: who I am, my rails, what I want
@@ -41,13 +44,24 @@ enum class MessageType : std::uint16_t {
   Reopen,     // connector: new queue pairs for a path that is down
   Reopened,   // acceptor: its own, which are ready; or why not
   PathUp,     // connector: the path carries data again
+  // Number 0, of a connection and not of the link's conversation (conversation.h):
+  Acknowledge,  // either: nothing to say but the header's word
+  Resume,       // connector, first on a new connection: this link goes on here
+  Resumed,      // acceptor: so it does
+  Summon,       // acceptor, on a connection of its own: ours is lost, dial again
 };
+inline constexpr MessageType kMessageTypeLast = MessageType::Summon;
+constexpr bool is_aside(MessageType type) noexcept {
+  return type == MessageType::Acknowledge || type == MessageType::Resume || type == MessageType::Resumed ||
+         type == MessageType::Summon;
+}
 
 struct FrameHeader {
   MessageType type = MessageType::Hello;
   std::uint32_t body_bytes = 0;
   std::uint32_t epoch = 0;
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;      // of this side's frames on the link, from 1; 0: not part of the conversation
+  std::uint64_t acknowledged = 0;  // the peer's last one that was handled when this was first said
   Id128 link{};
 };
 
@@ -86,6 +100,8 @@ struct Hello {
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;
   std::uint8_t preferred_rail = 0;
   std::vector<WireRail> rails;
+  std::uint16_t control_port = 0;  // where the acceptor finds us when it has lost the connection and we have not
+  std::vector<SocketAddress> control_addresses;
 };
 struct Welcome {
   std::string host;
@@ -152,10 +168,19 @@ struct PathUp {
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;
 };
+struct Acknowledge {};
+// Who means which link. Attempts count the connections that the connector has dialed for it: a late one is not believed.
+struct LinkClaim {
+  Id128 connector_context{}, acceptor_context{};
+  std::uint32_t attempt = 0;
+};
+struct Resume : LinkClaim {};
+struct Resumed {};
+struct Summon : LinkClaim {};  // attempt: the last one it knows of
 
 using Bytes = std::vector<std::byte>;
 
-// A whole frame, header and body. link, epoch and sequence from header; its type and body_bytes are filled in.
+// A whole frame, header and body. link, epoch and numbers from header; its type and body_bytes are filled in.
 Bytes encode(FrameHeader header, const Hello& body);
 Bytes encode(FrameHeader header, const Welcome& body);
 Bytes encode(FrameHeader header, const Attach& body);
@@ -171,6 +196,10 @@ Bytes encode(FrameHeader header, const Fence& body);
 Bytes encode(FrameHeader header, const Reopen& body);
 Bytes encode(FrameHeader header, const Reopened& body);
 Bytes encode(FrameHeader header, const PathUp& body);
+Bytes encode(FrameHeader header, const Acknowledge& body);
+Bytes encode(FrameHeader header, const Resume& body);
+Bytes encode(FrameHeader header, const Resumed& body);
+Bytes encode(FrameHeader header, const Summon& body);
 
 // Protocol: bad magic, another version (kept in *peer_version), unknown type or body over kBodyBytesMax.
 Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std::uint16_t* peer_version);
@@ -191,5 +220,9 @@ Status decode(const std::byte* body, std::size_t size, Fence* out);
 Status decode(const std::byte* body, std::size_t size, Reopen* out);
 Status decode(const std::byte* body, std::size_t size, Reopened* out);
 Status decode(const std::byte* body, std::size_t size, PathUp* out);
+Status decode(const std::byte* body, std::size_t size, Acknowledge* out);
+Status decode(const std::byte* body, std::size_t size, Resume* out);
+Status decode(const std::byte* body, std::size_t size, Resumed* out);
+Status decode(const std::byte* body, std::size_t size, Summon* out);
 
 }  // namespace mesh::engine

@@ -172,6 +172,7 @@ EngineStats EngineImpl::stats() const {
   EngineStats stats;
   stats.contexts = contexts_.size();
   stats.revokes = revokes_;
+  stats.resumes = resumes_;
   add_loop(ended_loops_, stats);
   for (const auto& context : contexts_) {
     const ProgressLoop::Guard guard(context->loop);  // counters belong to the holder

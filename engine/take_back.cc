@@ -246,6 +246,7 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
   for (PendingConnect* stage : waiting) fail_stage(*stage, why);
   if (link.connection != 0) plane_->close(link.connection);
   link.connection = 0;
+  stop_redial(link);
   link.revokes.clear();
   link.closes.clear();
   link.bye_received = false;
@@ -255,6 +256,7 @@ bool EngineImpl::tend(LinkControl& link) {
   tend_bring_up(link);
   tend_handshake(link);
   const bool repairing = tend_paths(link);
+  const bool lost = tend_redial(link);
   if (link.link && link.state != LinkState::Down && link.link->failure() != Errc::Ok) {
     send(link, Refuse{.reason = link.link->failure(),
                       .text = fmt::format("host {}: its end of the link failed: {}", options_.provider->host_name(),
@@ -271,7 +273,7 @@ bool EngineImpl::tend(LinkControl& link) {
   const bool unanswered = !link.revokes.empty() || !link.closes.empty();
   // Nobody else may be turning this loop any more; what is outstanding must still complete.
   if (unanswered || !link.closing.empty()) link.context.loop.try_turn();
-  return repairing || unanswered || !link.closing.empty() || link.state == LinkState::ByeSent;
+  return lost || repairing || unanswered || !link.closing.empty() || link.state == LinkState::ByeSent;
 }
 
 bool EngineImpl::tend_links() {

@@ -52,7 +52,7 @@ struct EngineStats {
   std::uint64_t contexts = 0, links = 0, channels = 0, queue_pairs = 0, completion_queues = 0, registrations = 0;
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;
   std::uint64_t work_requests = 0, doorbells = 0, send_completions = 0, announcements = 0;
-  std::uint64_t late_announcements = 0, revokes = 0, errors = 0;
+  std::uint64_t late_announcements = 0, revokes = 0, resumes = 0, errors = 0;
   std::uint64_t pending_answers = 0;  // REVOKEs and CLOSEs of peers that wait for our completions
 };
 

@@ -78,7 +78,9 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
                                     .qps = qps,
                                     .rq_depth = 16,
                                     .slots = 32,
-                                    .rails = rails});
+                                    .rails = rails,
+                                    .control_port = 4712,
+                                    .control_addresses = {*SocketAddress::from_text("127.0.0.2")}});
   }
   engine::Welcome welcome{.host = "peer", .qps = qps, .rq_depth = 16, .slots = 32, .rails = rails, .paths = {}};
   for (std::uint32_t i = 1 + input.below(3); i != 0; --i) {
@@ -149,6 +151,37 @@ Bytes HostileWorld::well_formed(Input& input) {
   }
 }
 
+void HostileWorld::number(MemoryPlane::Event& event, MemoryPlane::Line& line) {
+  event.header.link = line.link;
+  event.header.sequence = ++line.sequence;
+  plane_->numbers[line.link] = line.sequence;
+}
+
+// Of a link that the peer has, or has had: as its connector, as its acceptor, or as what is answered to our own claim.
+void HostileWorld::claim(ConnectionId id, Input& input) {
+  MemoryPlane::Line& line = plane_->lines.at(id);
+  MemoryPlane::Event event{.id = id};
+  const std::uint32_t kind = input.below(4);
+  const std::uint32_t attempt = input.below(16);
+  Bytes frame = encode({}, engine::Resumed{});
+  if (kind == 0)
+    frame = encode({}, engine::Resume{{.connector_context = {3}, .acceptor_context = context_id_, .attempt = attempt}});
+  if (kind == 1)
+    frame = encode({}, engine::Summon{{.connector_context = context_id_, .acceptor_context = {2}, .attempt = attempt}});
+  if (kind == 2) frame = encode({}, engine::Acknowledge{});
+  std::uint16_t version = 0;
+  event.header = *engine::decode_header(frame.data(), frame.size(), &version);
+  if (kind == 1 && !line.dialed && !plane_->numbers.empty()) {
+    line.link = std::next(plane_->numbers.begin(), input.below(static_cast<std::uint32_t>(plane_->numbers.size())))->first;
+  }
+  line.sequence = plane_->numbers[line.link];
+  event.header.link = line.link;
+  event.header.acknowledged = input.below(8) == 7 ? input.u8() : 0;
+  event.body.assign(frame.begin() + engine::kFrameHeaderBytes, frame.end());
+  plane_->push(std::move(event));
+  turn();
+}
+
 void HostileWorld::say_well(Input& input) {
   const ConnectionId id = some_line(input);
   const auto line = plane_->lines.find(id);
@@ -158,15 +191,17 @@ void HostileWorld::say_well(Input& input) {
   const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), &version);
   expect(header.ok(), "a frame that we do not read");
   MemoryPlane::Event event{.id = id, .header = *header, .body = Bytes(frame.begin() + engine::kFrameHeaderBytes, frame.end())};
-  event.header.link = line->second.link;
-  event.header.sequence = ++line->second.sequence;
   const std::uint8_t odd = input.u8();
+  if (odd > 18 && odd < 40) return claim(id, input);
+  number(event, line->second);
   if (odd < 16 && !event.body.empty()) {
     event.body[input.take<std::uint16_t>() % event.body.size()] = static_cast<std::byte>(input.u8());
   } else if (odd == 16) {
     event.header.link[0] = 99;
   } else if (odd == 17) {
     event.header.sequence = input.u8();
+  } else if (odd == 18) {
+    event.header.acknowledged = input.u8();
   }
   plane_->push(std::move(event));
   turn();
@@ -177,9 +212,8 @@ void HostileWorld::say_anything(Input& input) {
   const auto line = plane_->lines.find(id);
   if (line == plane_->lines.end()) return;
   MemoryPlane::Event event{.id = id};
-  event.header.type = static_cast<MessageType>(1 + input.below(static_cast<std::uint32_t>(MessageType::PathUp)));
-  event.header.link = line->second.link;
-  event.header.sequence = ++line->second.sequence;
+  event.header.type = static_cast<MessageType>(1 + input.below(static_cast<std::uint32_t>(engine::kMessageTypeLast)));
+  number(event, line->second);
   const std::span<const std::byte> body = std::as_bytes(input.bytes(input.u8()));
   event.body.assign(body.begin(), body.end());
   event.header.body_bytes = static_cast<std::uint32_t>(event.body.size());
@@ -194,8 +228,7 @@ void HostileWorld::bring_up() {
     std::uint16_t version = 0;
     MemoryPlane::Event event{.id = id, .header = *engine::decode_header(frame.data(), frame.size(), &version)};
     event.body.assign(frame.begin() + engine::kFrameHeaderBytes, frame.end());
-    event.header.link = line.link;
-    event.header.sequence = ++line.sequence;
+    number(event, line);
     plane_->push(std::move(event));
     turn();
   };

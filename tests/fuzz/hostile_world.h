@@ -53,8 +53,8 @@ class HostileWorld final : engine::ControlNetwork {
   void lose(Input& input);
   void arrive(Input& input);
   void answer_dial(Input& input);
-  template <typename Body>
-  void say(engine::ConnectionId id, const Body& body, Input& input);
+  void number(MemoryPlane::Event& event, MemoryPlane::Line& line);  // the link's next frame
+  void claim(engine::ConnectionId id, Input& input);
   engine::ConnectionId some_line(Input& input) const;
   engine::Bytes well_formed(Input& input);
   engine::Bytes connector_frame(Input& input, std::uint32_t kind) const;

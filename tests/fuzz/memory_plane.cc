@@ -16,7 +16,7 @@ void MemoryPlane::push(Event event) {
   if (queue_.size() < kQueueMax) queue_.push_back(std::move(event));
 }
 
-ConnectionId MemoryPlane::dial(std::span<const SocketAddress>, std::uint16_t) {
+ConnectionId MemoryPlane::dial(const engine::DialOrder&) {
   lines[++last_] = {.dialed = true};
   return last_;
 }
@@ -24,7 +24,10 @@ ConnectionId MemoryPlane::dial(std::span<const SocketAddress>, std::uint16_t) {
 bool MemoryPlane::send(ConnectionId id, engine::Bytes frame) {
   const auto found = lines.find(id);
   if (found == lines.end()) return false;
-  if (said_.take(frame) == engine::MessageType::Hello) found->second.link = said_.link;
+  if (const auto type = said_.take(frame); type == engine::MessageType::Hello || type == engine::MessageType::Resume) {
+    found->second.link = said_.link;
+    found->second.sequence = type == engine::MessageType::Hello ? 0 : numbers[said_.link];
+  }
   return true;
 }
 

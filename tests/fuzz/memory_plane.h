@@ -32,14 +32,16 @@ class MemoryPlane final : public engine::ControlPlane {
   engine::ConnectionId arrive();  // a stranger
   void push(Event event);
   std::map<engine::ConnectionId, Line> lines;
+  std::map<engine::Id128, std::uint64_t> numbers;  // of the peer's last frame, by link: it goes on with the next connection
 
   std::uint16_t port() const noexcept override { return 4711; }
   std::span<const SocketAddress> addresses() const noexcept override { return {&address_, 1}; }
-  engine::ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) override;
+  engine::ConnectionId dial(const engine::DialOrder& order) override;
   bool send(engine::ConnectionId id, engine::Bytes frame) override;
   void identify(engine::ConnectionId) override {}
   void close(engine::ConnectionId id) override { lines.erase(id); }
   std::string peer_name(engine::ConnectionId) const override { return "peer"; }
+  SocketAddress peer_address(engine::ConnectionId) const override { return far_; }
   bool poll_once() override;
   void wait(int) override {}
   void wake() noexcept override {}
@@ -50,6 +52,7 @@ class MemoryPlane final : public engine::ControlPlane {
   Said& said_;
   engine::ConnectionId last_ = 0;
   SocketAddress address_ = *SocketAddress::from_text("127.0.0.1");
+  SocketAddress far_ = *SocketAddress::from_text("127.0.0.2");
   std::deque<Event> queue_;
 };
 

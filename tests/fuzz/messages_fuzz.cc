@@ -29,7 +29,8 @@ void header_round_trip(std::span<const std::byte> bytes) {
   if (!header.ok()) return;
   const engine::Bytes frame = engine::encode(*header, engine::Bye{});
   const Result<engine::FrameHeader> again = engine::decode_header(frame.data(), frame.size(), &version);
-  fuzz::expect(again.ok() && again->link == header->link && again->sequence == header->sequence && again->epoch == header->epoch,
+  fuzz::expect(again.ok() && again->link == header->link && again->sequence == header->sequence && again->epoch == header->epoch &&
+                   again->acknowledged == header->acknowledged,
                "a header that changes on its way");
 }
 
@@ -55,6 +56,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 13: round_trip<engine::Reopen>(bytes); break;
     case 14: round_trip<engine::Reopened>(bytes); break;
     case 15: round_trip<engine::PathUp>(bytes); break;
+    case 16: round_trip<engine::Acknowledge>(bytes); break;
+    case 17: round_trip<engine::Resume>(bytes); break;
+    case 18: round_trip<engine::Resumed>(bytes); break;
+    case 19: round_trip<engine::Summon>(bytes); break;
     default: header_round_trip(bytes); break;
   }
   return 0;

@@ -33,6 +33,11 @@ MessageType Said::take(const engine::Bytes& frame) {
   if (header->type == MessageType::Hello) {
     link = header->link;
     qps = read<engine::Hello>(body).qps;
+  } else if (header->type == MessageType::Resume) {
+    link = header->link;
+    read<engine::Resume>(body);
+  } else if (header->type == MessageType::Summon) {
+    read<engine::Summon>(body);
   } else if (header->type == MessageType::Welcome) {
     engine::Welcome welcome = read<engine::Welcome>(body);
     qps = welcome.qps;

@@ -23,7 +23,7 @@ class Said {
   // A frame that the engine sends. A finding unless it is one that we would read ourselves.
   engine::MessageType take(const engine::Bytes& frame);
 
-  engine::Id128 link{};                 // of the last HELLO
+  engine::Id128 link{};                 // of the last HELLO or RESUME
   std::uint32_t qps = 1;                // of the last HELLO or WELCOME
   std::vector<engine::WirePath> paths;  // of the last WELCOME
   std::vector<Place> credits;           // rings of credit rows, by OPEN

@@ -21,6 +21,7 @@ class ChannelRun {
   // One thing that the side's user might do now. In the midst of another call that waits only what never waits.
   void act(Side& side);
   bool over() const noexcept { return send_.state == SideState::Over && receive_.state == SideState::Over; }
+  bool connected() const noexcept { return send_.state > SideState::Opening; }
   Side& sender() noexcept { return send_; }
   Side& receiver() noexcept { return receive_; }
   Side& other(const Side& side) noexcept { return &side == &send_ ? receive_ : send_; }

@@ -20,8 +20,8 @@ struct LossText {
 LossText loss_of(ControlEnd::News news) {
   switch (news) {
     case ControlEnd::News::Reset: return {Errc::PeerGone, "Connection reset by peer"};
-    case ControlEnd::News::Refused: return {Errc::Unreachable, "Connection refused"};
-    case ControlEnd::News::TimedOut: return {Errc::PeerGone, "Connection timed out"};
+    case ControlEnd::News::Refused: return {Errc::PeerGone, "Connection refused"};
+    case ControlEnd::News::TimedOut: return {Errc::Unreachable, "Connection timed out"};
     case ControlEnd::News::Dialed:
     case ControlEnd::News::Frame:
     case ControlEnd::News::Closed: break;
@@ -72,8 +72,13 @@ void ControlNetwork::cut(ControlEnd& end) {
   end.peer = nullptr;
 }
 
+void ControlNetwork::settle(ControlEnd& end) {
+  end.settled = true;
+  if (end.peer != nullptr) end.peer->settled = true;
+}
+
 std::uint32_t ControlNetwork::reset(std::size_t host, std::size_t other) {
-  std::uint32_t hit = 0;
+  std::uint32_t hit = 0, young = 0;
   SimPlane* const plane = plane_of(host);
   if (plane == nullptr) return 0;
   for (const auto& [id, end] : plane->ends_) {
@@ -83,13 +88,14 @@ std::uint32_t ControlNetwork::reset(std::size_t host, std::size_t other) {
     tell_later(*end, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
     if (peer != nullptr) tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
     ++hit;
+    young += end->settled ? 0 : 1;
   }
   trace_.note("control reset", {host, other, hit});
-  return hit;
+  return young;
 }
 
 std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
-  std::uint32_t hit = 0;
+  std::uint32_t hit = 0, young = 0;
   SimPlane* const plane = plane_of(host);
   if (plane == nullptr) return 0;
   for (const auto& [id, end] : plane->ends_) {
@@ -101,9 +107,10 @@ std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
     end->silent = true;
     if (peer != nullptr) tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
     ++hit;
+    young += end->settled ? 0 : 1;
   }
   trace_.note("control half open", {host, other, hit});
-  return hit;
+  return young;
 }
 
 void ControlNetwork::lose_host(std::size_t host, End end) {
@@ -177,17 +184,17 @@ void SimPlane::erase(engine::ConnectionId id) {
   ends_.erase(id);
 }
 
-engine::ConnectionId SimPlane::dial(std::span<const SocketAddress> addresses, std::uint16_t port) {
+engine::ConnectionId SimPlane::dial(const engine::DialOrder& order) {
   ControlEnd& end = add();
   end.known = true;
-  const SocketAddress& to = addresses.front();
+  const SocketAddress& to = order.addresses.front();
   end.peer_host = static_cast<std::size_t>(to.bytes[2]) << 8 | to.bytes[3];
   SimPlane* const plane = network_.plane_of(end.peer_host);
   const auto lost = network_.lost_.find(end.peer_host);
   const bool silent = lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged;
   if (silent) {
-    network_.tell_later(end, ControlEnd::News::TimedOut, engine::kDialTimeoutNs);
-  } else if (plane == nullptr || lost != network_.lost_.end() || port != kPort) {
+    network_.tell_later(end, ControlEnd::News::TimedOut, order.timeout_ns);
+  } else if (plane == nullptr || lost != network_.lost_.end() || order.port != kPort) {
     network_.tell_later(end, ControlEnd::News::Refused, network_.random_.below(network_.timing_.delay_max_ns));
   } else {
     network_.tell(end, ControlEnd::News::Dialed, {});
@@ -199,6 +206,8 @@ engine::ConnectionId SimPlane::dial(std::span<const SocketAddress> addresses, st
 bool SimPlane::send(engine::ConnectionId id, engine::Bytes frame) {
   ControlEnd* const end = find(id);
   if (end == nullptr || end->broken) return false;
+  const engine::MessageType type = engine::decode_header(frame.data(), frame.size(), nullptr)->type;
+  if (type == engine::MessageType::Resume || type == engine::MessageType::Summon) network_.settle(*end);
   if (end->peer != nullptr) network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
   return true;
 }
@@ -222,6 +231,11 @@ std::string SimPlane::peer_name(engine::ConnectionId id) const {
   return end == nullptr ? "unknown" : fmt::format("{}:{}", address_of(end->peer_host).text(), kPort);
 }
 
+SocketAddress SimPlane::peer_address(engine::ConnectionId id) const {
+  const ControlEnd* const end = find(id);
+  return end == nullptr ? SocketAddress{} : address_of(end->peer_host);
+}
+
 void SimPlane::on_frame(engine::ConnectionId id, const engine::Bytes& frame) {
   std::uint16_t version = 0;
   const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), &version);
@@ -231,6 +245,7 @@ void SimPlane::on_frame(engine::ConnectionId id, const engine::Bytes& frame) {
   }
   network_.trace_.note("control frame", {host_, id, static_cast<std::uint64_t>(header->type), frame.size()});
   find(id)->known = true;
+  if (header->type == engine::MessageType::Ready) network_.settle(*find(id));
   if (!events_.on_frame(id, *header, std::span(frame).subspan(engine::kFrameHeaderBytes))) close(id);
 }
 

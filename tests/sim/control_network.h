@@ -42,6 +42,7 @@ struct ControlEnd {
   bool up = false;                               // it dials until then
   bool broken = false;                           // nothing more is sent: the end is on its way
   bool silent = false;                           // what it sends vanishes
+  bool settled = false;                          // of a link that is up: its loss is no end
   std::deque<Event> news;
 };
 
@@ -56,7 +57,7 @@ class ControlNetwork final : public engine::ControlNetwork {
                                                      engine::ControlEvents& events) override;
   void set_timing(const ControlTiming& timing) { timing_ = timing; }
 
-  // Faults. Both: every connection between the two hosts, either direction; how many were hit.
+  // Faults. Both: every connection between the two hosts, either direction; how many of them were of links not up yet.
   std::uint32_t reset(std::size_t host, std::size_t other);
   // The first host's word no longer reaches the other, which learns of a reset; the first one notices only after 20 s.
   std::uint32_t half_open(std::size_t host, std::size_t other);
@@ -73,6 +74,7 @@ class ControlNetwork final : public engine::ControlNetwork {
   void tell(ControlEnd& end, ControlEnd::News news, engine::Bytes frame);
   void tell_later(ControlEnd& end, ControlEnd::News news, std::uint64_t after_ns);
   void cut(ControlEnd& end);
+  static void settle(ControlEnd& end);
 
   const Clock clock_;
   Random random_;
@@ -91,12 +93,13 @@ class SimPlane final : public engine::ControlPlane {
 
   std::uint16_t port() const noexcept override { return kPort; }
   std::span<const SocketAddress> addresses() const noexcept override { return {&address_, 1}; }
-  engine::ConnectionId dial(std::span<const SocketAddress> addresses, std::uint16_t port) override;
+  engine::ConnectionId dial(const engine::DialOrder& order) override;
   bool send(engine::ConnectionId id, engine::Bytes frame) override;
   void identify(engine::ConnectionId id) override;
   void close(engine::ConnectionId id) override;
   std::string peer_name(engine::ConnectionId id) const override;
   Status watch(int fd) override { return watched_.push_back(fd), Status(); }
+  SocketAddress peer_address(engine::ConnectionId id) const override;
   bool poll_once() override;
   void wait(int) override {}
   void wake() noexcept override {}

@@ -15,7 +15,7 @@ namespace mesh::sim {
 
 // What the engine outlives: a fault of this kind is no excuse for an error while it lasts no longer than the engine waits.
 inline constexpr bool kPathsRecover = true;
-inline constexpr bool kControlResumes = false;
+inline constexpr bool kControlResumes = true;
 
 // How much may go wrong; each level includes those before.
 enum class Level : std::uint8_t {

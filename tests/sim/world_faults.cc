@@ -53,14 +53,8 @@ void World::apply(const FaultPlan& fault) {
       // By itself that is no error of anybody's, but a lost path comes back no sooner than both ends can talk about it.
       if (!outlived(fault.duration_ns) && tally_.path_faults != 0) excuse_everybody(fault.host);
       return;
-    case Kind::ControlReset:
-      if (!kControlResumes) excuse_hosts(fault.host, fault.other, kPathFailed);
-      control_.reset(fault.host, fault.other);
-      return;
-    case Kind::ControlHalfOpen:
-      if (!kControlResumes) excuse_hosts(fault.host, fault.other, kPathFailed);
-      control_.half_open(fault.host, fault.other);
-      return;
+    case Kind::ControlReset: return lose_control(fault, control_.reset(fault.host, fault.other));
+    case Kind::ControlHalfOpen: return lose_control(fault, control_.half_open(fault.host, fault.other));
   }
 }
 
@@ -75,6 +69,17 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   constexpr std::uint64_t kPauseNs = 400'000'000;
   const std::uint64_t strikes = std::max<std::uint64_t>(what.work_requests, 1);
   if (!kPathsRecover || !outlived(what.duration_ns + (strikes - 1) * kPauseNs)) excuse_everybody(fault.host);
+}
+
+// A link that is up outlives its connection; one that is not ends with it, and so does every channel that was to be its.
+void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
+  constexpr std::uint64_t kBackNs = 200'000'000;  // the acceptor alone asks for it after 100 ms
+  if (!kControlResumes) return excuse_hosts(fault.host, fault.other, kPathFailed);
+  if (!outlived(kBackNs) && tally_.path_faults != 0) excuse_everybody(fault.host);
+  if (young == 0) return;
+  for (const auto& channel : channels_) {
+    if (joins(*channel, fault.host, fault.other) && !channel->connected()) channel->excuse_both(kPathFailed);
+  }
 }
 
 // Pauses between tries grow to twice the outage, and one outage may follow the other.
@@ -112,9 +117,13 @@ void World::lose_host(const FaultPlan& fault) {
 
 void World::excuse_hosts(std::size_t host, std::size_t other, Excuses excuses) {
   for (const auto& channel : channels_) {
-    const std::size_t from = contexts_[channel->plan().from].host, to = contexts_[channel->plan().to].host;
-    if ((from == host && to == other) || (from == other && to == host)) channel->excuse_both(excuses);
+    if (joins(*channel, host, other)) channel->excuse_both(excuses);
   }
+}
+
+bool World::joins(const ChannelRun& channel, std::size_t host, std::size_t other) const {
+  const std::size_t from = contexts_[channel.plan().from].host, to = contexts_[channel.plan().to].host;
+  return (from == host && to == other) || (from == other && to == host);
 }
 
 }  // namespace mesh::sim

@@ -68,14 +68,14 @@ class Faults(lab_case.LabCase):
         lab = self.break_it("pair", "b", "pkill -KILL mesh_perf", "all_reduce -b 96K -e 96K")
         self.assertEqual(lab.code, 137)
         self.ended_soon(lab, "b", "ab")
-        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b is lost: \S+: closed the connection")
+        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b is lost: nobody listens on its control port any more")
 
     def test_a_killed_host_is_noticed_by_its_sender(self):
         lab = self.break_it("pair", "b", "lab kill b", "sendrecv --one-way -b 96K -e 96K")
         self.assertEqual(lab.code, 1)
         self.ended_soon(lab, "b", "a", DEAD_HOST_BOUND_MS)
-        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b(: none of 1 paths has come back| is lost: 10\.255\.0\.2:\d+: "
-                                                             r"Connection timed out)")
+        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b(: none of 1 paths has come back| is lost: no way back to its "
+                                                             r"control port)")
 
     def test_a_killed_host_is_noticed_by_its_receiver(self):
         lab = self.break_it("pair", "a", "lab kill a", "sendrecv --one-way -b 96K -e 96K")

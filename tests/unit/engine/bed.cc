@@ -81,6 +81,7 @@ void Bed::data_round() {
 
 void Bed::round() {
   if (const auto once = std::exchange(meanwhile, nullptr)) once();
+  if (each_round) each_round();
   for (BedHost& host : hosts) {
     if (host.engine && !host.control_stands) host.engine->poll_control();
   }
@@ -93,6 +94,7 @@ Pair Bed::connect(const Seat& sender, const Seat& receiver) {
   HandleBytes handle{};
   const Result<Listener*> listener = to.listen(*hosts[receiver.host].contexts[receiver.context], 0, handle);
   EXPECT_TRUE(listener.ok());
+  if (each_handle) each_handle(handle);
   Pair pair;
   Errc error = Errc::Ok;
   const bool up = until([&] {

@@ -80,8 +80,10 @@ class Bed {
   std::uint64_t rnr_events() const;
 
   std::vector<BedHost> hosts;
-  std::uint64_t tick_ns = 1000;     // how far a round moves the clock
-  std::function<void()> meanwhile;  // once, in the next round; inside a call that waits, if one does
+  std::uint64_t tick_ns = 1000;                   // how far a round moves the clock
+  std::function<void()> each_round;               // beside the hosts: whoever else must move
+  std::function<void(HandleBytes&)> each_handle;  // between listen and connect
+  std::function<void()> meanwhile;                // once, in the next round; inside a call that waits, if one does
 
  private:
   std::atomic<std::uint64_t> clock_{1'000'000};

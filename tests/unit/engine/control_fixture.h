@@ -143,7 +143,7 @@ class ControlPlaneTest : public ::testing::Test {
   static SocketAddress loopback(const char* text = "127.0.0.1") { return *SocketAddress::from_text(text); }
   ConnectionId dial_theirs() {
     const std::vector<SocketAddress> addresses{loopback()};
-    return ours_->dial(addresses, theirs_->port());
+    return ours_->dial({addresses, theirs_->port()});
   }
   // A raw, connected client of our plane.
   UniqueFd raw_client(const char* address = "127.0.0.1") {

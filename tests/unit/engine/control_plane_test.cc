@@ -186,7 +186,7 @@ TEST_F(ControlPlaneTest, APeerThatReadsNothingIsLostAtTheQueuesBound) {
 
 TEST_F(ControlPlaneTest, FallsBackFromARefusedAddress) {
   const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
-  const ConnectionId id = ours_->dial(addresses, theirs_->port());
+  const ConnectionId id = ours_->dial({addresses, theirs_->port()});
   ASSERT_TRUE(turn_until([&] { return !our_events_.dialed.empty(); }));
   EXPECT_EQ(ours_->peer_name(id), "127.0.0.1:" + std::to_string(theirs_->port()));
   EXPECT_TRUE(our_events_.lost.empty());
@@ -205,7 +205,7 @@ TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
     [[maybe_unused]] const int begun = ::connect(fillers.back().get(), reinterpret_cast<const sockaddr*>(&storage), bytes);
   }
   const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
-  ours_->dial(addresses, theirs_->port());
+  ours_->dial({addresses, theirs_->port()});
   turn_until_idle();
   our_clock_ns_ += kDialTimeoutNs - 1;
   turn_until_idle();
@@ -217,7 +217,7 @@ TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
 
 TEST_F(ControlPlaneTest, ADialWithoutAnswerAnywhereIsLostAndNamesAll) {
   const std::vector<SocketAddress> addresses{loopback("127.0.0.8"), loopback("127.0.0.9")};
-  const ConnectionId id = ours_->dial(addresses, theirs_->port());
+  const ConnectionId id = ours_->dial({addresses, theirs_->port()});
   EXPECT_TRUE(our_events_.lost.empty()) << "never from inside dial()";
   ASSERT_TRUE(turn_until([&] { return !our_events_.lost.empty(); }));
   EXPECT_EQ(our_events_.lost[0].id, id);
@@ -225,7 +225,7 @@ TEST_F(ControlPlaneTest, ADialWithoutAnswerAnywhereIsLostAndNamesAll) {
   EXPECT_NE(our_events_.lost[0].text.find("127.0.0.9"), std::string::npos);
   EXPECT_TRUE(our_events_.dialed.empty());
 
-  const ConnectionId nowhere = ours_->dial({}, 1);
+  const ConnectionId nowhere = ours_->dial({{}, 1});
   ASSERT_TRUE(turn_until([&] { return our_events_.lost.size() == 2; }));
   EXPECT_EQ(our_events_.lost[1].id, nowhere);
 }
@@ -270,7 +270,7 @@ TEST_F(ControlPlaneTest, ADialFromAnotherThreadIsNoticedByASleeper) {
     });
     while (!started.load()) ::sched_yield();
     for (int i = 0; i < 100; ++i) ::sched_yield();
-    ours_->dial({}, 1);  // fails at once: the sleeper has to come and report it
+    ours_->dial({{}, 1});  // fails at once: the sleeper has to come and report it
     sleeper.join();
     ours_->poll_once();
     ASSERT_EQ(our_events_.lost.size(), round);

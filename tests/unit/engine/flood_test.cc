@@ -49,6 +49,8 @@ engine::Bytes words(Kind kind) {
   engine::Hello hello{.host = "stranger", .qps = 1, .rq_depth = 16, .slots = 32, .rails = {{}}};
   hello.rails[0].addresses.resize(1);
   hello.rails[0].mtu = 5;
+  hello.control_port = 1;
+  hello.control_addresses = {SocketAddress::any(AF_INET)};
   engine::Bytes frame = engine::encode({.sequence = 1}, hello);
   switch (kind) {
     case Kind::Garbage: return engine::Bytes(100, std::byte{'G'});

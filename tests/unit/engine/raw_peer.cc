@@ -45,7 +45,9 @@ Hello RawPeer::hello() const {
           .qps = kQps,
           .rq_depth = kRqDepth,
           .slots = kSlots,
-          .rails = {rail}};
+          .rails = {rail},
+          .control_port = 1,  // nobody listens there
+          .control_addresses = {handle.addresses.front()}};
 }
 
 void RawPeer::send(const Bytes& bytes) {

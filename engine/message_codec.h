@@ -1,0 +1,107 @@
+#pragma once
+// How a message's fields become bytes and back: Encoder and Decoder answer the same calls, so that each message's layout is
+// written once (messages.cc). The encoder does not judge; the decoder remembers the first thing that is out of range.
+// Thread: any (values). Bound: the buffer.
+
+#include <mesh/status.h>
+
+#include "src/base/byte_order.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mesh::engine {
+
+struct Range {
+  std::uint64_t min = 0, max = 0;
+};
+
+constexpr bool printable(char c) { return c >= ' ' && c <= '~'; }
+
+class Encoder {
+ public:
+  template <typename Body>
+  using Of = const Body;
+
+  explicit Encoder(std::span<std::byte> buffer) : writer_(buffer) {}
+
+  void u8(std::uint8_t value, Range = {}) { writer_.put_u8(value); }
+  void u16(std::uint16_t value) { writer_.put_u16(value); }
+  void u32(std::uint32_t value, Range = {}) { writer_.put_u32(value); }
+  void u64(std::uint64_t value) { writer_.put_u64(value); }
+  void id(const std::array<std::uint8_t, 16>& value) { writer_.put_bytes(std::as_bytes(std::span(value))); }
+  void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
+  // Texts are for log lines only: a longer one is cut, an odd character replaced, nothing refused.
+  void text(const std::string& value, std::size_t bytes_max) {
+    std::string shown = value.substr(0, bytes_max);
+    std::replace_if(
+        shown.begin(), shown.end(), [](char c) { return !printable(c); }, '?');
+    writer_.put_string(shown);
+  }
+  template <typename T, typename Each>
+  void list(const std::vector<T>& values, Range count, Each&& each) {
+    const std::size_t size = std::min<std::size_t>(values.size(), count.max);
+    writer_.put_u8(static_cast<std::uint8_t>(size));
+    for (std::size_t i = 0; i < size; ++i) each(values[i]);
+  }
+  void require(bool) {}
+
+  std::size_t size() const { return writer_.size(); }
+
+ private:
+  ByteWriter writer_;
+};
+
+class Decoder {
+ public:
+  template <typename Body>
+  using Of = Body;
+
+  explicit Decoder(std::span<const std::byte> buffer) : reader_(buffer) {}
+
+  void u8(std::uint8_t& value, Range range = {0, UINT8_MAX}) { value = static_cast<std::uint8_t>(within(reader_.get_u8(), range)); }
+  void u16(std::uint16_t& value) { value = reader_.get_u16(); }
+  void u32(std::uint32_t& value, Range range = {0, UINT32_MAX}) {
+    value = static_cast<std::uint32_t>(within(reader_.get_u32(), range));
+  }
+  void u64(std::uint64_t& value) { value = reader_.get_u64(); }
+  void id(std::array<std::uint8_t, 16>& value) { reader_.get_bytes(std::as_writable_bytes(std::span(value))); }
+  void errc(Errc& value) {
+    value = static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
+    require(value != Errc::WouldBlock);  // means "ask again" with us, never a verdict
+  }
+  // A peer's words reach our log: no line breaks, nothing that a terminal obeys.
+  void text(std::string& value, std::size_t bytes_max) {
+    value = reader_.get_string(bytes_max);
+    require(std::all_of(value.begin(), value.end(), printable));
+  }
+  template <typename T, typename Each>
+  void list(std::vector<T>& values, Range count, Each&& each) {
+    const std::size_t size = within(reader_.get_u8(), count);
+    values.clear();
+    for (std::size_t i = 0; i < size && reader_.ok(); ++i) each(values.emplace_back());
+  }
+  void require(bool condition) {
+    if (!condition) reader_.fail();
+  }
+
+  bool complete() const { return reader_.ok() && reader_.remaining() == 0; }
+
+ private:
+  // The value, or the smallest good one after a failure.
+  std::uint64_t within(std::uint64_t value, Range range) {
+    if (value >= range.min && value <= range.max) return value;
+    reader_.fail();
+    return range.min;
+  }
+
+  ByteReader reader_;
+};
+
+}  // namespace mesh::engine

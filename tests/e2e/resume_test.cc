@@ -1,0 +1,93 @@
+// The control connections of a running job are cut again and again: data goes on, every element is right.
+#include "perf/collectives/collective.h"
+#include "tests/e2e/line.h"
+
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+namespace mesh::e2e {
+namespace {
+
+constexpr int kCuts = 20;
+constexpr std::size_t kBytes = std::size_t{1} << 20;
+
+// The process's TCP connections; the plugin's are those that were not there before it.
+std::set<int> connections() {
+  std::set<int> found;
+  DIR* const directory = ::opendir("/proc/self/fd");
+  require(directory != nullptr, "no /proc/self/fd");
+  while (const dirent* const entry = ::readdir(directory)) {
+    const int fd = std::atoi(entry->d_name);
+    tcp_info info{};
+    socklen_t bytes = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_state == TCP_ESTABLISHED) found.insert(fd);
+  }
+  ::closedir(directory);
+  return found;
+}
+
+// Ends every connection of the plugin, as `ss -K` would. How many there were.
+int cut(const std::set<int>& not_these) {
+  int count = 0;
+  for (const int fd : connections()) {
+    if (not_these.count(fd) == 0 && ::shutdown(fd, SHUT_RDWR) == 0) ++count;
+  }
+  return count;
+}
+
+const Scenario kCut("cut", [](Peer& peer) {
+  const auto api = peer.load();
+  const std::set<int> before = connections();
+  const auto communicator = open_communicator(*api);
+  const perf::Team team{communicator.get(), &peer.bootstrap(), 2, scaled(std::chrono::seconds(30))};
+  std::string error;
+  const auto collective = perf::Collective::create(team, {.bytes_max = kBytes}, error);
+  require(collective != nullptr, error);
+  const std::size_t count = collective->count_for(kBytes);
+  std::uint64_t round = 0;
+  const auto verify = [&] {
+    std::size_t wrong = 0;
+    require_success(collective->check(count, ++round, wrong), "a run");
+    require(wrong == 0, std::to_string(wrong) + " wrong elements");
+  };
+  verify();
+  peer.barrier();
+  int ended = 0;
+  for (int i = 0; i < kCuts; ++i) {
+    // Ranks in turns; in the middle of a run, and the next runs go on without a connection or with the new one.
+    std::thread cutter;
+    if (i % peer.world() == peer.rank()) cutter = std::thread([&] { ended += cut(before); });
+    for (int run = 0; run < 10; ++run) verify();
+    if (cutter.joinable()) cutter.join();
+  }
+  peer.barrier();
+  report_figure("ended", ended);
+  report_figure("left", static_cast<double>(connections().size()) - static_cast<double>(before.size()));
+});
+
+TEST(Resume, ControlConnectionsOfAVerifiedAllReduceAreCutTwentyTimes) {
+  const std::vector<RankEnd> ranks = run(kCut, {.fabric = "triangle.json"});
+  expect_success(ranks);
+  if (testing::Test::IsSkipped()) return;
+  double ended = 0;
+  int back = 0;
+  for (const RankEnd& rank : ranks) {
+    ended += figure(rank, "ended");
+    EXPECT_GE(figure(rank, "left"), 1) << "a connection is there again\n" << rank.output;
+    for (std::size_t at = 0; (at = rank.output.find("control connection is back", at)) != std::string::npos; ++at) ++back;
+  }
+  EXPECT_GE(ended, kCuts) << "every cut met a connection";
+  EXPECT_GE(back, kCuts);
+}
+
+}  // namespace
+}  // namespace mesh::e2e

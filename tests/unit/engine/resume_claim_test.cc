@@ -1,0 +1,140 @@
+// Who may go on with a link: its connector, on its latest connection, about what was really said.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/control_proxy.h"
+#include "tests/unit/engine/raw_peer.h"
+
+#include <gtest/gtest.h>
+
+namespace mesh {
+namespace {
+
+using engine::FrameHeader;
+using engine::MessageType;
+using engine::Refuse;
+using engine::Resume;
+using engine::Resumed;
+using engine::Summon;
+using testkit::Bed;
+using testkit::LogCapture;
+using testkit::RawPeer;
+using testkit::Talk;
+
+constexpr std::uint64_t kSaidByTheHost = 2;  // WELCOME and READY
+
+class ResumeClaim : public testing::Test {
+ protected:
+  ResumeClaim() {
+    EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
+    first_ = std::make_unique<RawPeer>(bed_, handle_);
+    EXPECT_TRUE(first_->shake_hands());
+  }
+  // Another connection of the same peer.
+  std::unique_ptr<RawPeer> again() {
+    auto peer = std::make_unique<RawPeer>(bed_, handle_);
+    peer->link = first_->link;
+    peer->context = first_->context;
+    return peer;
+  }
+  static void claim(RawPeer& peer, std::uint32_t attempt, std::uint64_t acknowledged = kSaidByTheHost) {
+    const Resume body{{.connector_context = peer.context, .acceptor_context = peer.handle.context, .attempt = attempt}};
+    peer.send(engine::encode({.acknowledged = acknowledged, .link = peer.link}, body));
+  }
+  static bool resumed(RawPeer& peer) { return peer.hear<Resumed>(MessageType::Resumed).has_value(); }
+  static bool refused(RawPeer& peer) { return peer.hear<Refuse>(MessageType::Refuse).has_value(); }
+
+  Bed bed_{{}};
+  const LogCapture log_;
+  HandleBytes handle_{};
+  std::unique_ptr<RawPeer> first_;
+};
+
+TEST_F(ResumeClaim, TakesThePlaceOfAConnectionThatOnlyWeBelievedIn) {
+  const auto second = again();
+  claim(*second, 1);
+  EXPECT_TRUE(resumed(*second));
+  EXPECT_TRUE(first_->ended());
+  EXPECT_EQ(bed_.stats(1).links, 1u);
+}
+
+TEST_F(ResumeClaim, ALateOneIsNotBelieved) {
+  const auto second = again(), third = again();
+  claim(*second, 5);
+  ASSERT_TRUE(resumed(*second));
+  claim(*third, 5);
+  EXPECT_TRUE(third->ended());
+  EXPECT_EQ(bed_.stats(1).resumes, 1u);
+  const auto fourth = again();
+  claim(*fourth, 6);
+  EXPECT_TRUE(resumed(*fourth));
+}
+
+TEST_F(ResumeClaim, AnotherLinkOrContextIsRefusedAndHarmsNobody) {
+  const auto another_link = again(), another_context = again();
+  another_link->link[15] ^= 1;
+  another_context->context[0] ^= 1;
+  for (RawPeer* peer : {another_link.get(), another_context.get()}) {
+    claim(*peer, 1);
+    EXPECT_TRUE(refused(*peer));
+    EXPECT_TRUE(peer->ended());
+  }
+  EXPECT_EQ(bed_.stats(1).links, 1u);
+  EXPECT_EQ(bed_.stats(1).resumes, 0u);
+}
+
+TEST_F(ResumeClaim, WordsThatWereNeverSaidEndTheLink) {
+  const auto second = again();
+  claim(*second, 1, kSaidByTheHost + 1);
+  EXPECT_TRUE(refused(*second));
+  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
+  EXPECT_TRUE(first_->ended());
+}
+
+TEST_F(ResumeClaim, WhatItHasNotHandledIsSaidAgain) {
+  const auto second = again();
+  claim(*second, 1, kSaidByTheHost - 1);
+  EXPECT_TRUE(resumed(*second));
+  EXPECT_TRUE(second->hear<engine::Ready>(MessageType::Ready).has_value());
+}
+
+TEST_F(ResumeClaim, OnlyTheFirstWordOfAConnectionMayBeOne) {
+  claim(*first_, 1);
+  EXPECT_TRUE(first_->ended());
+  EXPECT_EQ(log_.count(LogLevel::Warn, "malformed or out of order"), 1) << log_.joined();
+  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
+}
+
+// To a link whose connector we are not.
+TEST_F(ResumeClaim, ASummonOfAStrangerIsRefused) {
+  const auto second = again();
+  const Summon body{{.connector_context = second->handle.context, .acceptor_context = second->context, .attempt = 0}};
+  second->send(engine::encode({.link = second->link}, body));
+  EXPECT_TRUE(refused(*second));
+  EXPECT_EQ(bed_.stats(1).links, 1u);
+}
+
+TEST(ResumeToOneself, BothEndsInOneEngine) {
+  Bed bed({});
+  testkit::ControlProxy proxy;
+  bed.each_round = [&] { proxy.pump(); };
+  bed.each_handle = [&](HandleBytes& handle) { proxy.stand_before(handle); };
+  const testkit::Seat self{0, 0};
+  Talk talk(bed, self, self, 4096);
+  const LogCapture log;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    proxy.cut();
+    ASSERT_TRUE(bed.until([&] { return bed.stats(0).resumes == 2 * i; })) << log.joined();
+    talk.exchange(4096);
+    Talk other(bed, self, self, 64);
+    other.exchange(64);
+    other.release(), other.close_both();
+  }
+  talk.release();
+  talk.close_both();
+  EXPECT_TRUE(bed.empties());
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+}
+
+}  // namespace
+}  // namespace mesh
