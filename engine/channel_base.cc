@@ -14,9 +14,10 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
       loop(link_of.loop()),
       slot_count(link_of.policy().slots),
       slot_mask(slot_count - 1),
-      batch(link_of.policy().batch),
+      callers_turn(loop.callers_turn.load(std::memory_order_relaxed)),
+      batch(callers_turn ? link_of.policy().batch : 1),
       requests(std::make_unique<Request[]>(slot_count)),
-      callers_turn(loop.callers_turn) {
+      takes(side_of == engine::Side::Send ? engine::Takes::Sends : engine::Takes::Receives) {
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) requests[slot].channel = this;
 }
 
@@ -36,9 +37,14 @@ std::uint32_t Channel::open_count() const noexcept {
   }));
 }
 
-void Channel::fail_all(Errc why) noexcept {
+void Channel::take_no_more(Errc why) noexcept {
   Errc expected = Errc::Ok;
   failure.compare_exchange_strong(expected, why, std::memory_order_release, std::memory_order_relaxed);
+  takes.store(engine::Takes::Nothing, std::memory_order_release);
+}
+
+void Channel::fail_all(Errc why) noexcept {
+  take_no_more(why);
   const Errc first = failure.load(std::memory_order_relaxed);
   // acquire: pairs with publish(); what NCCL publishes from now on fails when it is accepted.
   if (side == engine::Side::Send) {

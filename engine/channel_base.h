@@ -23,6 +23,7 @@ namespace engine {
 class PeerLink;
 class ProgressLoop;
 enum class Side : std::uint8_t { Send, Receive };
+enum class Takes : std::uint8_t { Nothing, Sends, Receives };
 
 // How far a channel is in its life; moved only under the engine's control mutex.
 struct ChannelLife {
@@ -42,16 +43,16 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   // NCCL's thread: the slot for the next request; it must be Free.
-  Request& next_slot() const noexcept { return request(next_sequence); }
+  Request& next_slot() const noexcept { return request(submitted.load(std::memory_order_relaxed)); }
   // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with it: what comes next on
-  // this channel posts them all with one doorbell. That is where it starts one request after the other, and where the next
-  // two it will ask about are done already. False: the loop must be told.
+  // this channel posts them all with one doorbell. That is where it starts one request after the other, and where the second
+  // one it will ask about, and so the first, is done already. False: the loop must be told.
   bool publish(Request& slot) noexcept {
-    const bool more_to_come = !std::exchange(asked, false) || (is_done(answered) && is_done(answered + 1));
+    const bool more_to_come = !std::exchange(asked, false) || is_done(answered + 1);
     slot.state.store(RequestState::Submitted, std::memory_order_release);  // acquired where regions are looked for
-    submitted.store(++next_sequence, std::memory_order_release);           // acquired in the loop's advance
-    return more_to_come && next_sequence - accepted.load(std::memory_order_relaxed) < batch &&
-           callers_turn.load(std::memory_order_relaxed);
+    const std::uint64_t published = submitted.load(std::memory_order_relaxed) + 1;
+    submitted.store(published, std::memory_order_release);  // acquired in the loop's advance
+    return more_to_come && published - accepted.load(std::memory_order_relaxed) < batch;
   }
 
   bool is_done(std::uint64_t sequence) const noexcept {
@@ -61,7 +62,9 @@ class Channel {
   // Loop: is there something published that it has not taken over?
   bool has_new() const noexcept { return submitted.load(std::memory_order_acquire) != accepted.load(std::memory_order_relaxed); }
 
-  // Loop, holding the token: fails what is open; later calls of NCCL answer why.
+  // Loop, holding the token: later calls of NCCL answer why; the first reason stays.
+  void take_no_more(Errc why) noexcept;
+  // Loop, holding the token: that, and what is open fails.
   void fail_all(Errc why) noexcept;
 
   // Control mutex, without the token: the first request that is open; those before `from` are known to have ended.
@@ -79,15 +82,15 @@ class Channel {
   engine::ProgressLoop& loop;
   const std::uint32_t slot_count;
   const std::uint32_t slot_mask;
-  const std::uint32_t batch;  // of the policy
+  const bool callers_turn;    // the loop's, which is decided before a context's first channel
+  const std::uint64_t batch;  // of the policy; 1 where pollers turn the loop: then nothing waits for the caller's next word
   const std::unique_ptr<Request[]> requests;
-  const std::atomic<bool>& callers_turn;  // the loop's
 
-  alignas(64) std::uint64_t next_sequence = 0;  // NCCL's thread
-  std::uint64_t answered = 0;                   // NCCL's thread: requests that test() has ended
-  bool asked = true;                            // NCCL's thread: by test(), since the last request was started
-  std::atomic<std::uint64_t> submitted{0};      // requests ever published
-  std::atomic<Errc> failure{Errc::Ok};          // sticky; loop releases, NCCL acquires
+  alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread
+  std::uint64_t answered = 0;                           // NCCL's thread: requests that test() has ended
+  bool asked = true;                                    // NCCL's thread: by test(), since the last request was started
+  std::atomic<engine::Takes> takes;                     // Nothing once it has failed: side and failure in one look
+  std::atomic<Errc> failure{Errc::Ok};                  // sticky; loop releases, NCCL acquires
 
   std::uint32_t mail_bit = 0;     // constant once attached
   std::uint32_t life_number = 0;  // how often this index was used before

@@ -17,26 +17,29 @@ namespace {
 
 // Every slot is taken.
 [[gnu::noinline]] Result<Request*> no_slot(Channel& channel) noexcept {
-  if (channel.loop.callers_turn.load(std::memory_order_relaxed)) channel.loop.try_turn(&channel);
+  if (channel.callers_turn) channel.loop.try_turn(&channel);
   return Errc::WouldBlock;
 }
 
-// Apart from start(), so that a request which waits for a test needs no frame.
+// It has failed, or is of the other side.
+[[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
+  // acquire: pairs with take_no_more(); what the control thread wrote about the end is visible.
+  return channel.side == side ? channel.failure.load(std::memory_order_acquire) : Errc::InvalidArgument;
+}
+
+// Apart from start(), so that a request which waits for a test needs no frame. Answers its slot, which the caller need not keep.
 template <typename Kind>
-[[gnu::flatten, gnu::noinline]] Result<Request*> tell_loop(Kind& channel, Request& slot) noexcept {
+[[gnu::flatten, gnu::noinline]] Request* tell_loop(Kind& channel, Request& slot) noexcept {
   channel.loop.submit(channel, slot);
   return &slot;
 }
 
 template <typename Kind, typename Args>
 [[gnu::always_inline]] inline Result<Request*> start(Kind& channel, const Args& args) noexcept {
-  // acquire: pairs with fail_all(); what the control thread wrote about the end is visible.
-  if (const Errc failure = channel.failure.load(std::memory_order_acquire); failure != Errc::Ok) [[unlikely]]
-    return failure;
   Request& slot = channel.next_slot();
   if (slot.state.load(std::memory_order_relaxed) != RequestState::Free) [[unlikely]]
     return no_slot(channel);
-  if (args.bytes != 0 && (args.region == nullptr || !args.region->covers(args.data, args.bytes))) [[unlikely]]
+  if ((args.region == nullptr || !args.region->covers(args.data, args.bytes)) && args.bytes != 0) [[unlikely]]
     return refuse_range(channel, args.data, args.bytes);
   slot.address = reinterpret_cast<std::uint64_t>(args.data);
   slot.bytes = args.bytes;
@@ -49,43 +52,47 @@ template <typename Kind, typename Args>
 }  // namespace
 
 Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
-  if (channel.side != engine::Side::Send) [[unlikely]]
-    return Errc::InvalidArgument;
+  if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Sends) [[unlikely]]  // acquire: see takes_none()
+    return takes_none(channel, engine::Side::Send);
   return start(static_cast<engine::SendChannel&>(channel), args);
 }
 
 Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
-  if (channel.side != engine::Side::Receive) [[unlikely]]
-    return Errc::InvalidArgument;
+  if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Receives) [[unlikely]]
+    return takes_none(channel, engine::Side::Receive);
   return start(static_cast<engine::RecvChannel&>(channel), args);
 }
 
 namespace {
 
-// NCCL is done with it.
-Status answer_failed(Request& request) noexcept {
+struct Answer {
+  std::size_t bytes = 0;
+  Errc code = Errc::WouldBlock;
+};
+
+// Not done: still open, failed, or answered before.
+[[gnu::noinline]] Errc answer_otherwise(Request& request, RequestState state) noexcept {
+  if (state == RequestState::Submitted) return Errc::WouldBlock;
+  if (state != RequestState::Failed) return Errc::InvalidArgument;
+  // NCCL is done with it.
   ++request.channel->answered;
   const Errc error = std::exchange(request.error, Errc::Ok);
   request.state.store(RequestState::Free, std::memory_order_relaxed);
   return error;
 }
 
-[[gnu::always_inline]] inline Status answer(Request& request, RequestState state, std::size_t* bytes) noexcept {
-  if (state == RequestState::Done) {
-    ++request.channel->answered;
-    if (bytes != nullptr) *bytes = request.bytes;
-    request.state.store(RequestState::Free, std::memory_order_relaxed);
-    return {};
-  }
-  if (state == RequestState::Submitted) return Errc::WouldBlock;
-  return state == RequestState::Failed ? answer_failed(request) : Status{Errc::InvalidArgument};  // Free: it was already answered
+[[gnu::always_inline]] inline Answer answer(Request& request, RequestState state) noexcept {
+  if (state != RequestState::Done) return {.code = answer_otherwise(request, state)};
+  ++request.channel->answered;
+  request.state.store(RequestState::Free, std::memory_order_relaxed);
+  return {.bytes = request.bytes, .code = Errc::Ok};
 }
 
 // Apart from test(), so that asking about what is done needs no frame.
-[[gnu::flatten, gnu::noinline]] Status turn_and_test(Request& request, std::size_t* bytes) noexcept {
+[[gnu::flatten, gnu::noinline]] Answer turn_and_test(Request& request) noexcept {
   Channel& channel = *request.channel;
   channel.loop.try_turn(&channel);
-  return answer(request, request.state.load(std::memory_order_acquire), bytes);
+  return answer(request, request.state.load(std::memory_order_acquire));
 }
 
 }  // namespace
@@ -94,10 +101,10 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   // acquire, here and after a turn: pairs with complete() and fail().
   const RequestState state = request.state.load(std::memory_order_acquire);
   request.channel->asked = true;
-  if (state == RequestState::Submitted && request.channel->loop.callers_turn.load(std::memory_order_relaxed)) {
-    return turn_and_test(request, bytes);
-  }
-  return answer(request, state, bytes);
+  const bool turns = state == RequestState::Submitted && request.channel->callers_turn;
+  const Answer given = turns ? turn_and_test(request) : answer(request, state);
+  if (bytes != nullptr && given.code == Errc::Ok) *bytes = given.bytes;
+  return given.code;
 }
 
 Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes, MemoryType type) {

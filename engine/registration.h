@@ -28,7 +28,8 @@ class Registration {
 
   bool covers(const void* data, std::size_t size) const noexcept {
     const std::uint64_t offset = reinterpret_cast<std::uint64_t>(data) - address;  // huge when data lies before
-    return offset <= bytes && size <= bytes - offset;
+    std::uint64_t end = 0;
+    return !__builtin_add_overflow(offset, size, &end) && end <= bytes;
   }
   const Keys& keys(std::uint32_t rail) const noexcept { return keys_by_rail[rail]; }
 

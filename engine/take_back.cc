@@ -192,8 +192,7 @@ bool EngineImpl::act_on_close(LinkControl& link, const LinkControl::PendingClose
     channel->loop.drain_completions();
     if (channel->side == Side::Send) {
       // From now on nothing new is taken, and memory of what is still posted is waited for when it is taken back.
-      Errc open = Errc::Ok;
-      channel->failure.compare_exchange_strong(open, Errc::PeerClosed, std::memory_order_release, std::memory_order_relaxed);
+      channel->take_no_more(Errc::PeerClosed);
       static_cast<SendChannel*>(channel)->drop_unposted(Errc::PeerClosed);
     }
     // What is posted has landed or will; what was announced is here or will be: both deserve their completion.

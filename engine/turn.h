@@ -242,7 +242,7 @@ inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
 // The only send that is there. False: it is not that simple.
 inline bool SendChannel::post_at_once(Request& request) noexcept {
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
-  if (odd_ || sequence + 1 != next_sequence || express_->in_staged_list) return false;
+  if (odd_ || sequence + 1 != submitted.load(std::memory_order_relaxed) || express_->in_staged_list) return false;
   NearCredit credit;
   if (!next_credit(&credit) || !is_small(request, credit)) return false;
   accepted.store(sequence + 1, std::memory_order_relaxed);
@@ -291,7 +291,7 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
     return false;
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
-  if (sequence + 1 != next_sequence || express_->in_staged_list || !express_->has_room(1)) return false;
+  if (sequence + 1 != submitted.load(std::memory_order_relaxed) || express_->in_staged_list || !express_->has_room(1)) return false;
   const verbs::RemoteTarget target{.address = credits_address_ + cursor_.offset(), .rkey = credits_rkey_};
   write_credit(request, express_->row_to_post());
   accepted.store(sequence + 1, std::memory_order_relaxed);

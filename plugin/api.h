@@ -53,10 +53,10 @@ ncclResult_t close_listen(void* listen_comm) noexcept;
 ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept;
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
 
-// What goes wrong on the way of a message; said here so that the hot calls below stay short.
-ncclResult_t refuse_comm(const char* call) noexcept;
-ncclResult_t refuse_group(int n) noexcept;
-ncclResult_t refuse_size(int bytes) noexcept;
+// What goes wrong on the way of a message; kept out of line, as its frame would be paid by every message.
+[[gnu::cold, gnu::noinline]] ncclResult_t refuse_comm(const char* call) noexcept;
+[[gnu::cold, gnu::noinline]] ncclResult_t refuse_group(int n) noexcept;
+[[gnu::cold, gnu::noinline]] ncclResult_t refuse_size(int bytes) noexcept;
 
 // *request may hold a stale pointer or the 0x1 that says "no completion wanted"; it is only ever written.
 inline ncclResult_t started(const Result<Request*>& result, void** request) noexcept {
@@ -65,28 +65,31 @@ inline ncclResult_t started(const Result<Request*>& result, void** request) noex
 }
 
 inline ncclResult_t isend(void* comm, const SendArgs& args, void** request) noexcept {
-  *request = nullptr;
-  if (comm == nullptr || in_forked_child()) [[unlikely]]
+  if (comm == nullptr || in_forked_child()) [[unlikely]] {
+    *request = nullptr;
     return refuse_comm("isend");
+  }
   return started(mesh::isend(*static_cast<Channel*>(comm), args), request);
 }
 
 inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noexcept {
-  *request = nullptr;
-  if (comm == nullptr || in_forked_child()) [[unlikely]]
+  if (comm == nullptr || in_forked_child()) [[unlikely]] {
+    *request = nullptr;
     return refuse_comm("irecv");
+  }
   return started(mesh::irecv(*static_cast<Channel*>(comm), args), request);
 }
 
 // NCCL's sizes are int and its messages at most 1 GiB; a caller who sent more sees the most an int can say.
 inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {
-  *done = 0;
-  if (request == nullptr || in_forked_child()) [[unlikely]]
+  if (request == nullptr || in_forked_child()) [[unlikely]] {
+    *done = 0;
     return refuse_comm("test");
+  }
   std::size_t moved = 0;
   const Status status = mesh::test(*static_cast<Request*>(request), &moved);
+  *done = status.ok() ? 1 : 0;
   if (!status.ok()) return to_result(status.code());
-  *done = 1;
   if (bytes != nullptr) *bytes = static_cast<int>(std::min<std::size_t>(moved, std::numeric_limits<int>::max()));
   return ncclSuccess;
 }

@@ -110,9 +110,10 @@ ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr
 
 [[gnu::flatten]] ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles,
                                        void** request) noexcept {
-  *request = nullptr;
-  if (n != 1) [[unlikely]]
+  if (n != 1) [[unlikely]] {
+    *request = nullptr;
     return api::refuse_group(n);
+  }
   return api::irecv(comm, recv_args(data[0], bytes[0], tags[0], mhandles[0]), request);
 }
 

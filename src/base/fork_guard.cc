@@ -12,7 +12,7 @@
 
 namespace mesh {
 
-std::atomic<bool> detail::g_forked_child{false};
+bool detail::g_forked_child = false;
 
 namespace {
 constexpr int kWordBits = 64;
@@ -20,7 +20,7 @@ std::array<std::atomic<std::uint64_t>, kForkFdsMax / kWordBits> g_fds{};
 
 // Only async-signal-safe calls: the parent may have had other threads.
 void in_child() {
-  detail::g_forked_child.store(true, std::memory_order_relaxed);
+  detail::g_forked_child = true;
   for (std::size_t word = 0; word < g_fds.size(); ++word) {
     std::uint64_t bits = g_fds[word].exchange(0, std::memory_order_relaxed);
     while (bits != 0) {

@@ -3,13 +3,12 @@
 // closed in the child by a pthread_atfork handler, and the library marks itself dead there.
 // Thread: any. Bound: descriptor numbers below kForkFdsMax; above, fork_close_fd answers false.
 
-#include <atomic>
-
 namespace mesh {
 
 namespace detail {
-extern std::atomic<bool> g_forked_child;
-}
+// No atomic: written only in a child, by the one thread that it has then.
+extern bool g_forked_child;
+}  // namespace detail
 
 inline constexpr int kForkFdsMax = 65536;
 
@@ -17,6 +16,6 @@ bool fork_close_fd(int fd) noexcept;   // remember fd; installs the handler at f
 void fork_forget_fd(int fd) noexcept;  // UniqueFd does this before it closes
 
 // True in a child of a process that used the library. Asked in every call of NCCL's.
-inline bool in_forked_child() noexcept { return detail::g_forked_child.load(std::memory_order_relaxed); }
+inline bool in_forked_child() noexcept { return detail::g_forked_child; }
 
 }  // namespace mesh
