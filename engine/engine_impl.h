@@ -160,6 +160,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   LinkControl* find_redial(ConnectionId id);
   LinkControl* find_claimed(LinkRole role, const Id128& link, const LinkClaim& claim);
   void redial(LinkControl& link);
+  bool redial_met_another(const LinkControl& link) const;
   void stop_redial(LinkControl& link);
   void on_redialed(LinkControl& link);
   bool on_redial_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes);

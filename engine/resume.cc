@@ -157,7 +157,13 @@ bool EngineImpl::tend_redial(LinkControl& link) {
     end_link(link, Errc::Exhausted, fmt::format("it acknowledges nothing, over {} bytes of messages wait", kOutboxBytesMax));
     return false;
   }
-  const Redial& redial = link.redial;
+  Redial& redial = link.redial;
+  if (redial.answered_ns != 0 && clock_.now_ns() - redial.answered_ns >= kRedialTimeoutNs && redial_met_another(link)) {
+    const std::string text = fmt::format("{}: says nothing", plane_->peer_name(redial.connection));
+    plane_->close(redial.connection);
+    redial.answered_ns = 0;  // that time does not count as the peer's
+    on_redial_lost(link, Errc::Timeout, text);
+  }
   if (redial.under_way && redial.connection == 0 && clock_.now_ns() >= redial.next_ns) this->redial(link);
   return redial.under_way;
 }
@@ -176,6 +182,12 @@ void EngineImpl::redial(LinkControl& link) {
       {.addresses = addresses, .port = redial.port, .timeout_ns = std::clamp(left_ns, kRedialTimeoutMinNs, kRedialTimeoutNs)});
 }
 
+// Not at the address that has carried the connection: it may be somebody else's machine that answers, or our own.
+bool EngineImpl::redial_met_another(const LinkControl& link) const {
+  const Redial& redial = link.redial;
+  return redial.connection != 0 && redial.proven && !same_host(plane_->peer_address(redial.connection), redial.addresses.front());
+}
+
 void EngineImpl::stop_redial(LinkControl& link) {
   Redial& redial = link.redial;
   redial.under_way = false;
@@ -183,7 +195,7 @@ void EngineImpl::stop_redial(LinkControl& link) {
   redial.connection = 0;
 }
 
-// From here on there is no time-out: the peer's kernel answers, and a peer that stands still is waited for.
+// From here on there is no time-out where it is the peer's kernel that answers: a peer that stands still is waited for.
 void EngineImpl::on_redialed(LinkControl& link) {
   Redial& redial = link.redial;
   redial.answered_ns = clock_.now_ns();
@@ -199,7 +211,7 @@ bool EngineImpl::on_redial_frame(LinkControl& link, const FrameHeader& header, s
   const ConnectionId id = link.redial.connection;
   Resumed resumed;
   Refuse refused;
-  if (header.type == MessageType::Refuse && decode_into(bytes, &refused)) {
+  if (header.type == MessageType::Refuse && !redial_met_another(link) && decode_into(bytes, &refused)) {
     end_link(link, refused.reason, refused.text);
     return true;
   }
@@ -254,7 +266,9 @@ LinkControl* EngineImpl::find_claimed(LinkRole role, const Id128& id, const Link
 void EngineImpl::deny(ConnectionId id, const LinkControl* link, const Id128& link_id) {
   const Errc failure = link != nullptr && link->link ? link->link->failure() : Errc::Ok;
   const Errc reason = failure == Errc::Ok ? Errc::PeerGone : failure;
-  LOG_INFO("{}: wants to go on with a link that has ended here", plane_->peer_name(id));
+  if (link != nullptr || stranger_lines_.take(clock_.now_ns())) {
+    LOG_INFO("{}: wants to go on with a link that has ended here", plane_->peer_name(id));
+  }
   plane_->send(
       id, encode(FrameHeader{.link = link_id}, Refuse{.reason = reason,
                                                       .text = fmt::format("host {}: its end of the link has ended: {}",

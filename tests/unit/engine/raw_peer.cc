@@ -25,6 +25,7 @@ RawPeer::RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint
   const Result<engine::Handle> read = engine::read_handle(handle_of);
   if (!read.ok()) throw std::runtime_error("no handle");
   handle = *read;
+  control_addresses = {handle.addresses.front()};
   sockaddr_storage storage{};
   const socklen_t bytes = handle.addresses.front().to_sockaddr(handle.port, storage);
   fd_ = UniqueFd(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -46,8 +47,8 @@ Hello RawPeer::hello() const {
           .rq_depth = kRqDepth,
           .slots = kSlots,
           .rails = {rail},
-          .control_port = 1,  // nobody listens there
-          .control_addresses = {handle.addresses.front()}};
+          .control_port = control_port,
+          .control_addresses = control_addresses};
 }
 
 void RawPeer::send(const Bytes& bytes) {

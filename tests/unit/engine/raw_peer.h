@@ -40,6 +40,8 @@ class RawPeer {
   engine::Handle handle;
   engine::Id128 link{};
   engine::Id128 context{};
+  std::uint16_t control_port = 1;  // nobody listens there
+  std::vector<SocketAddress> control_addresses;
   std::optional<engine::Welcome> welcome;
 
  private:

@@ -1,11 +1,14 @@
 // Who may go on with a link: its connector, on its latest connection, about what was really said.
 
+#include "engine/control_plane.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/control_proxy.h"
 #include "tests/unit/engine/raw_peer.h"
 
 #include <gtest/gtest.h>
+
+#include <sys/socket.h>
 
 namespace mesh {
 namespace {
@@ -112,6 +115,67 @@ TEST_F(ResumeClaim, ASummonOfAStrangerIsRefused) {
   second->send(engine::encode({.link = second->link}, body));
   EXPECT_TRUE(refused(*second));
   EXPECT_EQ(bed_.stats(1).links, 1u);
+}
+
+// The peer's own address does not answer, and somebody else's machine has another that it named: what that one says, or does
+// not say, is no verdict.
+class ResumeElsewhere : public testing::Test {
+ protected:
+  ResumeElsewhere() {
+    EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
+    peer_ = std::make_unique<RawPeer>(bed_, handle_);
+    proxy_.play_dead();
+    elsewhere_ = std::move(*tcp_listen(other_host_, proxy_.port()));
+    peer_->control_port = proxy_.port();
+    peer_->control_addresses.push_back(other_host_);
+    EXPECT_TRUE(peer_->shake_hands());
+    peer_->say(peer_->open(0));
+    EXPECT_TRUE(peer_->hear<engine::Opened>(MessageType::Opened).has_value());
+    peer_->send(engine::Bytes(1));  // half a message: its deadline ends the connection
+    bed_.advance_ns(engine::kFrameTimeoutNs);
+    bed_.tick_ns = kMs;
+  }
+  // The other machine is asked for it.
+  bool summoned() {
+    return bed_.until([&] {
+      Result<AcceptedSocket> accepted = tcp_accept(elsewhere_.get());
+      if (accepted.ok()) connection_ = std::move(accepted->fd);
+      return accepted.ok();
+    });
+  }
+  void expect_link_until_timeout(std::uint64_t began_ns) {
+    EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+    EXPECT_TRUE(bed_.until([&] { return log_.count(LogLevel::Warn, "") != 0; }));
+    EXPECT_GE(bed_.now_ns() - began_ns, 15 * kSecond);
+    EXPECT_LE(bed_.now_ns() - began_ns, 35 * kSecond);
+    EXPECT_EQ(log_.count(LogLevel::Warn, "peer raw is lost: no way back to its control port in"), 1) << log_.joined();
+  }
+
+  static constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
+  const SocketAddress other_host_ = *SocketAddress::from_text("127.0.0.9");
+  Bed bed_{{}};
+  const LogCapture log_;
+  HandleBytes handle_{};
+  testkit::ControlProxy proxy_;
+  std::unique_ptr<RawPeer> peer_;
+  UniqueFd elsewhere_, connection_;
+};
+
+TEST_F(ResumeElsewhere, ARefusalIsNoVerdict) {
+  ASSERT_TRUE(summoned()) << log_.joined();
+  const std::uint64_t began_ns = bed_.now_ns();
+  const engine::Bytes no = engine::encode(FrameHeader{.link = peer_->link}, Refuse{.reason = Errc::PeerGone, .text = "no"});
+  ASSERT_EQ(::send(connection_.get(), no.data(), no.size(), MSG_NOSIGNAL), static_cast<ssize_t>(no.size()));
+  bed_.rounds(500);
+  expect_link_until_timeout(began_ns);
+}
+
+TEST_F(ResumeElsewhere, SilenceIsNotWaitedFor) {
+  ASSERT_TRUE(summoned()) << log_.joined();
+  const std::uint64_t began_ns = bed_.now_ns();
+  ASSERT_TRUE(summoned()) << "once more, " << log_.joined();
+  EXPECT_LE(bed_.now_ns() - began_ns, 10 * kSecond);
+  expect_link_until_timeout(began_ns);
 }
 
 TEST(ResumeToOneself, BothEndsInOneEngine) {
