@@ -188,6 +188,8 @@ constexpr std::array kFamilies{
            of_engine<&EngineStats::errors>},
     Family{"mesh_revokes_total", "counter", "", "Times memory was taken back from a peer with receives open.",
            of_engine<&EngineStats::revokes>},
+    Family{"mesh_resumes_total", "counter", "", "Control connections that were lost and came back, counted on both sides.",
+           of_engine<&EngineStats::resumes>},
     Family{"mesh_late_announcements_total", "counter", "", "Announcements that fitted no open receive.",
            of_engine<&EngineStats::late_announcements>},
     Family{"mesh_stalls_total", "counter", "kind", "Visits to a channel that could not post for want of this.", stalls},

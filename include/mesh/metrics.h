@@ -46,8 +46,8 @@ struct EndedChannels {
   Counter messages, bytes_received;
 };
 
-// A copy of the engine's figures at one moment. Messages, bytes, late announcements, revokes and errors are those of the
-// engine's life; what is counted per path is that of living links.
+// A copy of the engine's figures at one moment. Messages, bytes, late announcements, revokes, resumes and errors are those of
+// the engine's life; what is counted per path is that of living links.
 struct EngineStats {
   std::uint64_t contexts = 0, links = 0, channels = 0, queue_pairs = 0, completion_queues = 0, registrations = 0;
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;

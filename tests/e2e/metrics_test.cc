@@ -1,0 +1,113 @@
+// The files that NCCL_MESH_STATS names hold what a run of mesh_perf has really sent: read as strictly as Prometheus would, and
+// compared with what the collective sends by its definition, on every rank.
+#include "perf/driver/launcher.h"
+#include "perf/driver/world.h"
+#include "tests/e2e/pace.h"
+#include "tests/unit/plugin/prometheus_text.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+namespace mesh::e2e {
+namespace {
+
+using testkit::metric;
+using testkit::MetricsPage;
+
+constexpr int kChecks = 2, kWarmups = 3, kIterations = 20;
+constexpr std::uint64_t kBytes = 6 << 17;  // divided by 2 and by 3
+
+class Metrics : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!driver::variable(process_environment(), "MESH_RENDEZVOUS").empty()) GTEST_SKIP() << "starts the ranks of one machine";
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Each host's last page, by its name.
+  std::map<std::string, MetricsPage> all_reduce(const std::string& fabric) {
+    driver::ProcessSpec spec;
+    const std::string bytes = std::to_string(kBytes);
+    spec.arguments = {MESH_PERF_FILE, "all_reduce",
+                      "--fabric",     MESH_FABRIC_DIR "/" + fabric,
+                      "-b",           bytes,
+                      "-e",           bytes,
+                      "-c",           std::to_string(kChecks),
+                      "-w",           std::to_string(kWarmups),
+                      "-n",           std::to_string(kIterations)};
+    spec.environment = {{"NCCL_MESH_STATS", (folder_ / "%h-%p.prom").string() + ":1"}};
+    spec.capture = true;
+    driver::Launcher launcher;
+    EXPECT_TRUE(launcher.start(spec).ok());
+    launcher.wait({.timeout = scaled(std::chrono::seconds(60))});
+    EXPECT_TRUE(launcher.end(0).success()) << launcher.output(0);
+    std::map<std::string, MetricsPage> pages;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+      EXPECT_EQ(entry.path().extension(), ".prom") << "nothing half written is left: " << entry.path();
+      const std::string name = entry.path().filename().string();
+      std::ostringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      EXPECT_TRUE(pages.emplace(name.substr(0, name.find('-')), testkit::parse_metrics(text.str())).second) << name;
+    }
+    return pages;
+  }
+
+  const std::filesystem::path folder_ = testing::TempDir() + "mesh-metrics-" + std::to_string(::getpid());
+};
+
+struct Ring {
+  std::vector<std::string> hosts;
+  std::size_t paths = 1;  // to the next host
+};
+
+// A ring's every rank sends 2 (n - 1) pieces of an n-th to the next one.
+void expect_ring(const std::map<std::string, MetricsPage>& pages, const Ring& ring) {
+  const std::size_t world = ring.hosts.size();
+  const std::uint64_t runs = kChecks + kWarmups + kIterations;
+  const std::uint64_t piece = kBytes / world;
+  const auto sent = static_cast<double>(runs * 2 * (world - 1) * piece);
+  for (std::size_t rank = 0; rank < world; ++rank) {
+    SCOPED_TRACE(ring.hosts[rank]);
+    const std::string& next = ring.hosts[(rank + 1) % world];
+    const MetricsPage& ours = pages.at(ring.hosts[rank]);
+    const MetricsPage& theirs = pages.at(next);
+    EXPECT_EQ(metric(ours, "mesh_running"), 0) << "the last page says that it is";
+    EXPECT_EQ(metric(ours, "mesh_open_requests") + metric(ours, "mesh_registrations"), 0);
+    EXPECT_EQ(metric(ours, "mesh_errors_total") + metric(ours, "mesh_revokes_total") + metric(ours, "mesh_resumes_total"), 0);
+    const testkit::MetricLabels sends{{"peer", next}, {"direction", "send"}};
+    const testkit::MetricLabels receives{{"peer", ring.hosts[rank]}, {"direction", "receive"}};
+    EXPECT_EQ(metric(ours, "mesh_bytes_total", sends), sent);
+    EXPECT_EQ(metric(theirs, "mesh_bytes_total", receives), sent);
+    EXPECT_EQ(metric(ours, "mesh_messages_total", sends), metric(theirs, "mesh_messages_total", receives));
+    EXPECT_EQ(metric(ours, "mesh_path_bytes_total", sends), sent) << "paths carry all of it, and once";
+    EXPECT_EQ(metric(ours, "mesh_path_failures_total", sends), 0);
+    std::size_t used = 0;
+    for (const testkit::MetricSample& path : ours.at("mesh_path_bytes_total").samples) {
+      if (path.labels.at("direction") == "send" && path.value > 0) ++used;
+    }
+    EXPECT_EQ(used, ring.paths);
+  }
+}
+
+TEST_F(Metrics, ARingOfThreeHosts) {
+  const auto pages = all_reduce("triangle.json");
+  ASSERT_EQ(pages.size(), 3u);
+  expect_ring(pages, {.hosts = {"a", "b", "c"}});
+}
+
+TEST_F(Metrics, TwoHostsOverTwoCables) {
+  const auto pages = all_reduce("pair2.json");
+  ASSERT_EQ(pages.size(), 2u);
+  expect_ring(pages, {.hosts = {"a", "b"}, .paths = 2});
+}
+
+}  // namespace
+}  // namespace mesh::e2e
