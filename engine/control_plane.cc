@@ -12,7 +12,6 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::uint64_t kCloseTimeoutNs = 1'000'000'000;
-constexpr std::uint64_t kNsPerMs = 1'000'000;
 
 }  // namespace
 

@@ -17,7 +17,6 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::uint64_t kAcceptRetryNs = 100'000'000;  // after the process ran out of descriptors
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 bool somebody_waits(int listener) {
   pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};

@@ -124,7 +124,6 @@ EngineImpl::~EngineImpl() {
 
 // Until something is due: a path to be opened again, a wait that is over.
 int EngineImpl::idle_wait_ms() const {
-  constexpr std::uint64_t kNsPerMs = 1'000'000;
   const std::uint64_t now_ns = clock_.now_ns();
   const std::uint64_t left_ns = tend_at_ns_ > now_ns ? tend_at_ns_ - now_ns : 0;
   return static_cast<int>(std::min<std::uint64_t>(left_ns / kNsPerMs + 1, kIdleWaitMs));

@@ -14,11 +14,6 @@ namespace mesh::engine {
 
 namespace {
 
-template <typename Body>
-bool decode_into(std::span<const std::byte> bytes, Body* body) {
-  return decode(bytes.data(), bytes.size(), body).ok();
-}
-
 // What a peer may ask for: values outside would break our arithmetic, so they are refused, not trimmed.
 bool sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
   return qps >= 1 && qps <= kQpsMax && rq_depth >= 16 && rq_depth <= 4096 && std::has_single_bit(rq_depth) && slots >= 32 &&

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -224,5 +225,10 @@ Status decode(const std::byte* body, std::size_t size, Acknowledge* out);
 Status decode(const std::byte* body, std::size_t size, Resume* out);
 Status decode(const std::byte* body, std::size_t size, Resumed* out);
 Status decode(const std::byte* body, std::size_t size, Summon* out);
+
+template <typename Body>
+bool decode_into(std::span<const std::byte> bytes, Body* body) {
+  return decode(bytes.data(), bytes.size(), body).ok();
+}
 
 }  // namespace mesh::engine

@@ -13,7 +13,6 @@ namespace {
 // report is sent once more to the same place: its queue pairs are destroyed before the counts are said, so nobody hears of it
 // twice.
 constexpr std::uint64_t kDrainBoundNs = 1'000'000'000;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 // A queue pair's completions are its device's last writes: when all its receives have come back, no write of it is under way.
 bool drained(const Path& path) {

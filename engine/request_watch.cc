@@ -8,7 +8,6 @@ namespace mesh::engine {
 
 namespace {
 
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 // After a longer pause between two looks it was we who stood still; nothing is said before the next look.
 constexpr std::uint64_t kPauseNs = 5 * kNsPerSecond;
 

@@ -10,19 +10,12 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint64_t kSummonAfterNs = 100 * kNsPerMs;      // the connector comes by itself where it has noticed too
-constexpr std::uint64_t kBackoffMinNs = 10 * kNsPerMs;        // doubled after each try
-constexpr std::uint64_t kBackoffMaxNs = 1000 * kNsPerMs;      // a network that is back is found within a second
+constexpr std::uint64_t kRedialPauseMinNs = 10 * kNsPerMs;    // doubled after each try
+constexpr std::uint64_t kRedialPauseMaxNs = 1000 * kNsPerMs;  // a network that is back is found within a second
 constexpr std::uint64_t kRedialTimeoutNs = 2 * kNsPerSecond;  // per address: TCP asks at 0 and 1 s
 constexpr std::uint64_t kRedialTimeoutMinNs = 100 * kNsPerMs;
 constexpr std::uint64_t kEndOfStreamNs = kNsPerSecond;  // the acceptor's patience with a peer whose kernel ended the connection
-
-template <typename Body>
-bool decode_into(std::span<const std::byte> bytes, Body* body) {
-  return decode(bytes.data(), bytes.size(), body).ok();
-}
 
 bool same_host(const SocketAddress& one, const SocketAddress& other) {
   return one.family == other.family && one.bytes == other.bytes;  // the scope is ours alone
@@ -131,7 +124,7 @@ bool EngineImpl::await_resume(LinkControl& link, Errc reason, const std::string&
   redial.rounds = 0;
   redial.lost_ns = now_ns;
   redial.next_ns = link.connector() || is_over(link) ? now_ns : now_ns + kSummonAfterNs;
-  redial.backoff_ns = kBackoffMinNs;
+  redial.backoff_ns = kRedialPauseMinNs;
   redial.give_up_ns = now_ns + (link.connector() || reason != Errc::PeerGone ? patience_ns : kEndOfStreamNs);
   LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link.identity.peer_host, text,
            link.connector() ? "dialing again" : "the peer is to dial again");
@@ -241,7 +234,7 @@ void EngineImpl::on_redial_lost(LinkControl& link, Errc reason, const std::strin
                          addresses_text(redial), text));
   } else {
     redial.next_ns = now_ns + redial.backoff_ns;
-    redial.backoff_ns = std::min(2 * redial.backoff_ns, kBackoffMaxNs);
+    redial.backoff_ns = std::min(2 * redial.backoff_ns, kRedialPauseMaxNs);
   }
 }
 

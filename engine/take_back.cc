@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kRevokeBoundNs = 500'000'000;  // for the peer's answer; then the link is fenced
 constexpr std::uint64_t kImpatienceNs = 1'000'000'000;
 constexpr std::uint64_t kByeBoundNs = 1'000'000'000;
-constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for announcements that the sender counted and we have not seen
+constexpr std::uint64_t kAnnouncedBoundNs = 1'000'000'000;  // for announcements that the sender counted and we have not seen
 }  // namespace
 
 LinkControl& EngineImpl::control_of(Channel& channel) {
@@ -177,7 +177,7 @@ bool EngineImpl::advance_close(LinkControl& link, std::uint32_t index) {
 }
 
 bool EngineImpl::on_close(LinkControl& link, const Close& body) {
-  const LinkControl::PendingClose pending{.close = body, .deadline_ns = clock_.now_ns() + kCloseBoundNs};
+  const LinkControl::PendingClose pending{.close = body, .deadline_ns = clock_.now_ns() + kAnnouncedBoundNs};
   const auto same = [&body](const LinkControl::PendingClose& each) { return each.close.channel == body.channel; };
   if (std::any_of(link.closes.begin(), link.closes.end(), same)) return true;  // said again
   if (!act_on_close(link, pending)) link.closes.push_back(pending);

@@ -1,5 +1,6 @@
 #include "perf/collectives/exchange.h"
 
+#include "perf/collectives/slots.h"
 #include "perf/driver/pattern.h"
 
 #include <algorithm>
@@ -9,9 +10,6 @@ namespace mesh::perf {
 namespace {
 
 constexpr std::size_t kFlowBytesMax = std::size_t{64} << 20;  // memory of one flow, unless a single message needs more
-constexpr std::size_t kSlotAlign = 4096;
-
-std::size_t stride_of(std::size_t bytes) { return std::max(kSlotAlign, (bytes + kSlotAlign - 1) / kSlotAlign * kSlotAlign); }
 
 }  // namespace
 

@@ -1,16 +1,11 @@
 #include "perf/collectives/ping_pong.h"
 
+#include "perf/collectives/slots.h"
+
 #include <algorithm>
 #include <cstdio>
 
 namespace mesh::perf {
-namespace {
-
-constexpr std::size_t kSlotAlign = 4096;
-
-std::size_t stride_of(std::size_t bytes) { return std::max(kSlotAlign, (bytes + kSlotAlign - 1) / kSlotAlign * kSlotAlign); }
-
-}  // namespace
 
 PingPong::PingPong(const Team& team, const CollectiveOptions& options)
     : team_(team), options_(options), connections_(*team.communicator) {}

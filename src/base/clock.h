@@ -8,6 +8,9 @@
 
 namespace mesh {
 
+inline constexpr std::uint64_t kNsPerMs = 1'000'000;
+inline constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
 class Clock {
  public:
   constexpr Clock() noexcept = default;
@@ -17,7 +20,7 @@ class Clock {
     if (manual_ns_ != nullptr) return manual_ns_->load(std::memory_order_relaxed);
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+    return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<std::uint64_t>(now.tv_nsec);
   }
   bool manual() const noexcept { return manual_ns_ != nullptr; }
 

@@ -134,6 +134,8 @@ struct QueuePair {
   std::uint64_t outstanding() const noexcept { return sends.posted.load(std::memory_order_acquire) - sends.completed; }
 };
 
+inline QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
+
 static_assert(kRingSlotsMax >= 16384);
 
 }  // namespace mesh::soft

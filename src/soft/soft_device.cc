@@ -16,8 +16,6 @@ namespace {
 
 constexpr double kDefaultGbps = 100;  // what a link without a rate says it is
 
-QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
-
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) { return soft(qp).nic->post_send(soft(qp), wr, bad); }
 int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) { return soft(qp).nic->post_receive(soft(qp), wr, bad); }
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {

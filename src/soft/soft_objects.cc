@@ -17,7 +17,6 @@ namespace {
 SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context); }
 SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
 CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
-QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
 
 // What a step of a reliable connected queue pair needs, from the InfiniBand specification's table of modify attributes. With less,
 // or with an attribute of another step, the kernel refuses too; the few optional ones we do not have.

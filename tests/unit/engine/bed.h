@@ -41,6 +41,8 @@ struct Seat {
   std::size_t host = 0, context = 0;
 };
 
+inline constexpr Seat kA{0, 0}, kB{1, 0};  // the first of either host
+
 struct Pair {
   Channel* send = nullptr;
   Channel* receive = nullptr;

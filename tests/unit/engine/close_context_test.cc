@@ -11,7 +11,7 @@ namespace {
 using testkit::Bed;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 constexpr std::uint64_t kMs = 1'000'000;
 
 class CloseContext : public testing::Test {

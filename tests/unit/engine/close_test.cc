@@ -13,7 +13,7 @@ namespace {
 using testkit::Bed;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 
 class Close : public testing::Test {
  protected:

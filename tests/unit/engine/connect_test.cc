@@ -14,7 +14,7 @@ using testkit::Bed;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 
 // Ends with an answer other than "again".
 Result<Channel*> connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {

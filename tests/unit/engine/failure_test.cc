@@ -13,7 +13,7 @@ using testkit::Bed;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 
 soft::Fault broken_queue_pair(ibv_wc_status status) {
   soft::Fault fault;

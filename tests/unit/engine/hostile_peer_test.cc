@@ -14,7 +14,7 @@ using testkit::Bed;
 using testkit::LogCapture;
 using testkit::RawPeer;
 
-constexpr testkit::Seat kB{1, 0};
+using testkit::kB;
 
 class HostilePeer : public testing::Test {
  protected:

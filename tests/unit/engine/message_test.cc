@@ -14,7 +14,7 @@ namespace {
 using testkit::Bed;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 
 TEST(Message, EverySizeArrivesWhole) {
   Bed bed({.fabric = testkit::kHalves});

@@ -8,7 +8,7 @@
 namespace mesh::engine {
 namespace {
 
-constexpr std::uint64_t kMiB = 1u << 20;
+constexpr std::uint64_t kMegabyte = 1u << 20;
 
 // Two paths of a link on which every look finds so much more done.
 class Paths {
@@ -38,41 +38,41 @@ TEST(PathSpeeds, PortsAreBelievedAtFirst) {
 
 TEST(PathSpeeds, BusyPathsShowTheirRatio) {
   Paths paths(100'000, 100'000);
-  paths.looks(400, {kMiB, kMiB / 8}, {kMiB, kMiB});
+  paths.looks(400, {kMegabyte, kMegabyte / 8}, {kMegabyte, kMegabyte});
   EXPECT_NEAR(paths.ratio(), 0.125, 0.005);
   EXPECT_EQ(paths.speeds().mbps(0), 100'000u) << "the best is believed its port's word";
 }
 
 TEST(PathSpeeds, APathThatRecoversIsBelievedAgain) {
   Paths paths(100'000, 100'000);
-  paths.looks(400, {kMiB, kMiB / 8}, {kMiB, kMiB});
-  paths.looks(400, {kMiB, kMiB}, {kMiB, kMiB});
+  paths.looks(400, {kMegabyte, kMegabyte / 8}, {kMegabyte, kMegabyte});
+  paths.looks(400, {kMegabyte, kMegabyte}, {kMegabyte, kMegabyte});
   EXPECT_NEAR(paths.ratio(), 1, 0.02);
 }
 
 // An even split with one path slow: the other is done early and idle whenever looked at.
 TEST(PathSpeeds, IdleBesideABusyOneMeansFaster) {
   Paths paths(100'000, 100'000);
-  paths.looks(100, {kMiB, kMiB}, {0, kMiB});
+  paths.looks(100, {kMegabyte, kMegabyte}, {0, kMegabyte});
   EXPECT_LT(paths.ratio(), 0.8);
 }
 
 TEST(PathSpeeds, IdleWithoutWorkMeansNothing) {
   Paths paths(100'000, 50'000);
-  paths.looks(100, {kMiB, 0}, {kMiB, 0});
+  paths.looks(100, {kMegabyte, 0}, {kMegabyte, 0});
   EXPECT_NEAR(paths.ratio(), 0.5, 0.01);
 }
 
 TEST(PathSpeeds, OneMessageAtATimeLeavesThePortsWords) {
   Paths paths(100'000, 100'000);
-  paths.looks(400, {kMiB, kMiB / 8}, {kMiB, kMiB});
-  paths.looks(400, {kMiB, kMiB}, {0, 0});
+  paths.looks(400, {kMegabyte, kMegabyte / 8}, {kMegabyte, kMegabyte});
+  paths.looks(400, {kMegabyte, kMegabyte}, {0, 0});
   EXPECT_NEAR(paths.ratio(), 1, 0.02);
 }
 
 TEST(PathSpeeds, NoPathIsGivenUp) {
   Paths paths(100'000, 100'000);
-  paths.looks(1000, {kMiB, 0}, {kMiB, kMiB});
+  paths.looks(1000, {kMegabyte, 0}, {kMegabyte, kMegabyte});
   EXPECT_GE(paths.speeds().mbps(1), 100'000u / 256);
 }
 

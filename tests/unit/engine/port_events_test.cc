@@ -12,7 +12,7 @@ using testkit::Bed;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 const soft::Fault kSecondPortDown{.kind = soft::FaultKind::PortDown, .nic = "n1"};
 
 class PortEvents : public testing::Test {

@@ -18,7 +18,7 @@ using testkit::Bed;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 constexpr std::size_t kRoom = 1 << 20;
 
 struct Break {

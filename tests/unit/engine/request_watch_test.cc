@@ -16,7 +16,7 @@ using testkit::BedOptions;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 constexpr std::uint64_t kS = 1'000'000'000;
 constexpr int kBar = 30;
 

@@ -20,7 +20,7 @@ using testkit::Fate;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};  // a connects to b
+using testkit::kA, testkit::kB;  // a connects to b
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kSecond = 1000 * kMs;
 

@@ -14,7 +14,7 @@ using testkit::Bed;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 
 PeerSnapshot only_peer(const Bed& bed, std::size_t host) {
   const EngineSnapshot shot = bed.hosts[host].engine->snapshot();

@@ -14,7 +14,7 @@ using testkit::Bed;
 using testkit::LogCapture;
 using testkit::Talk;
 
-constexpr testkit::Seat kA{0, 0}, kB{1, 0};
+using testkit::kA, testkit::kB;
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::byte kCanary{0xcc};
 
