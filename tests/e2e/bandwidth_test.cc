@@ -22,7 +22,7 @@ constexpr const char* kPair = MESH_FABRIC_DIR "/pair.json";
 constexpr const char* kCapped = MESH_FABRIC_DIR "/capped.json";
 constexpr double kLinkGBps = 1.0;  // its link: 8 Gb/s, of which one queue pair gets 64 %
 
-constexpr int kAttempts = 3;
+constexpr int kAttempts = 10;
 
 struct Measured {
   double busbw_gbps = 0;
