@@ -7,6 +7,7 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
+# Brief: all of it on one topology, and on the others what they show differently.
 SUITES = ("transfer", "connect", "collective", "threads", "memory", "death", "lifecycle")
 TIMEOUT_S = 400
 SCRIPT = """
@@ -48,10 +49,10 @@ class EndToEnd(lab_case.LabCase):
         self.suites("triangle")
 
     def test_pair2(self):
-        self.suites("pair2")
+        self.suites("pair2", ("transfer", "memory", "death") if lab_case.BRIEF else SUITES)
 
     def test_switched3(self):
-        self.suites("switched3")
+        self.suites("switched3", ("connect", "lifecycle") if lab_case.BRIEF else SUITES)
 
 
 if __name__ == "__main__":

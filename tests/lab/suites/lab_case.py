@@ -18,6 +18,11 @@ LAST_WORDS_S = 20
 _build = os.environ.get("MESH_BUILD", os.path.join(ROOT, "build/release"))
 
 
+# tests/run asks for less unless --full is given.
+BRIEF = os.environ.get("MESH_BRIEF") == "1"
+at_length = unittest.skipIf(BRIEF, "brief: tests/run --full has it")
+
+
 def built(path):
     """Absolute path of a built file; the hosts see it at the same place."""
     found = os.path.join(os.path.abspath(_build), path)

@@ -7,7 +7,7 @@ import shlex
 import sys
 
 sys.dont_write_bytecode = True
-from lab_case import LabCase, built, main  # pylint: disable=wrong-import-position
+from lab_case import LabCase, at_length, built, main  # pylint: disable=wrong-import-position
 
 # Ranks by the place of a host in RANKED, so that a test may leave hosts out.
 SCRIPT = """
@@ -35,10 +35,10 @@ def rail(index, name, mtu, *addresses):
 class OddTest(LabCase):
     """Thread: main."""
 
-    def boot(self, topology, ranked="ab"):
+    def boot(self, topology, ranked="ab", env=None):
         command = SCRIPT % {"rails": shlex.quote(built("perf/mesh_rails/mesh_rails")), "ranked": " ".join(ranked),
                             "perf": shlex.quote(built("perf/mesh_perf/mesh_perf"))}
-        return self.run_lab(topology, command, timeout=90)
+        return self.run_lab(topology, command, timeout=90, env=env)
 
     def rails_are(self, run, host, *rails, note=""):
         """Exactly these rails, and exactly this line about ports."""
@@ -78,6 +78,7 @@ class OddTest(LabCase):
 
     # ---- Prefixes.
 
+    @at_length
     def test_slash30(self):
         run = self.boot("odd_slash30", "abc")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.1/30 at 1"), rail(1, "mesh1", 4096, "10.0.0.10/30 at 1"))
@@ -96,12 +97,14 @@ class OddTest(LabCase):
         self.rails_are(run, "b", rail(0, "roce0", 4096, "10.0.0.3/31 at 1"), rail(1, "roce1", 4096, "10.0.0.1/31 at 1"))
         self.paths_are(run, "mesh0 10.0.0.0 -> roce1 10.0.0.1", "mesh1 10.0.0.2 -> roce0 10.0.0.3")
 
+    @at_length
     def test_prefixes_that_differ(self):
         run = self.boot("odd_prefixes")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/16 at 1"))
         self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.12.2/24 at 1"))
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2")
 
+    @at_length
     def test_host_routes_are_refused_by_name(self):
         run = self.boot("odd_hostroute")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.1/32 at 1"))
@@ -110,12 +113,14 @@ class OddTest(LabCase):
 
     # ---- Addresses.
 
+    @at_length
     def test_link_local_only(self):
         run = self.boot("odd_linklocal")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "fe80::5054:ff:fe4d:100/64 at 0"))
         self.rails_are(run, "b", rail(0, "mesh0", 4096, "fe80::5054:ff:fe4d:101/64 at 0"))
         self.paths_are(run, "mesh0 fe80::5054:ff:fe4d:100 -> mesh0 fe80::5054:ff:fe4d:101")
 
+    @at_length
     def test_zeroconf(self):
         run = self.boot("odd_zeroconf")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "169.254.33.1/16 at 1", "fe80::5054:ff:fe4d:100/64 at 0"))
@@ -154,6 +159,7 @@ class OddTest(LabCase):
 
     # ---- Ports.
 
+    @at_length
     def test_mtu_differs(self):
         run = self.boot("odd_mtu")
         for host, number in (("a", 1), ("b", 2)):
@@ -178,6 +184,7 @@ class OddTest(LabCase):
             self.rails_are(run, host, rail(0, "mesh0", 4096, "10.0.12.%d/24 at 1" % first),
                            rail(1, "mesh1", 4096, "10.0.12.%d/24 at 1" % second), note=note)
 
+    @at_length
     def test_two_cables_in_one_subnet(self):
         run = self.boot("odd_onesubnet")
         self.two_cables_in_one_subnet(run)
@@ -185,15 +192,19 @@ class OddTest(LabCase):
 
     def test_two_cables_in_one_subnet_crossed(self):
         """Nothing tells the crossing, so the pairing errs; the end must come soon and name the path."""
-        run = self.boot("odd_crossed")
+        run = self.boot("odd_crossed", env={"NCCL_MESH_PATH_TIMEOUT": "5"})
         self.two_cables_in_one_subnet(run)
-        named = re.compile(r"mesh_perf: rank \d: WARN peer ([ab]), rxe_mesh(\d):1 10\.0\.12\.\d -> rxe_mesh\2:1 10\.0\.12\.\d: "
+        warned = r"mesh_perf: rank \d: WARN peer [ab]: "
+        named = re.compile(warned + r"path rxe_mesh(\d):1 10\.0\.12\.\d -> rxe_mesh\1:1 10\.0\.12\.\d is lost: "
                            r"retries exceeded \(status 12, vendor 0x0\) on queue pair \d; the peer's NIC does not answer: "
-                           r"look at the cable, the peer's port and MTU$")
-        self.assertTrue([line for host in "ab" for line in run.lines(host) if named.match(line)], "nobody named the path")
+                           r"look at the cable, the peer's port and MTU; ")
+        ended = re.compile(warned + r"none of 2 paths has come back within 5 s \(NCCL_MESH_PATH_TIMEOUT\)")
+        for what in (named, ended):
+            self.assertTrue([line for host in "ab" for line in run.lines(host) if what.match(line)], "nobody said: " + what.pattern)
         for host in "ab":
             self.assertIn("perf: exit status 1", run.lines(host))
 
+    @at_length
     def test_ends_of_a_line_are_refused_by_name(self):
         run = self.boot("line3", "ac")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"))

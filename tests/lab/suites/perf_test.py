@@ -38,6 +38,7 @@ class Perf(lab_case.LabCase):
         self.assertEqual([row[3] for row in found], [0] * count, "wrong data")
         return found
 
+    @lab_case.at_length
     def test_inline_and_queue_pairs(self):
         script = """
         for inline in 0 220; do
@@ -82,6 +83,7 @@ class Perf(lab_case.LabCase):
             self.assertGreater(min(first, second), 0)
             self.assertLess(abs(first - second) / max(first, second), 0.10, kind)
 
+    @lab_case.at_length
     def test_sweep_beside_perftest(self):
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "made")

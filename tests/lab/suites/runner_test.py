@@ -75,6 +75,7 @@ class Runner(lab_case.LabCase):
         refusal = "lab: cut nothing: no such thing here (hosts: a, b; cables: ab)"
         self.assertEqual(lab.lines("a"), ["4: ACTIVE", "is DOWN", "is ACTIVE", refusal, "code 1", "code 0"])
 
+    @lab_case.at_length
     def test_out_of_time(self):
         begin = time.monotonic()
         lab = self.run_lab("pair", ["sleep", "1000"], timeout=2)
@@ -82,12 +83,14 @@ class Runner(lab_case.LabCase):
         self.assertIn("lab: no end within 2 s on a, b", lab.text)
         self.assertLess(time.monotonic() - begin, 120)
 
+    @lab_case.at_length
     def test_a_host_that_dies_is_named(self):
         switch_off = "echo 1 >/proc/sys/kernel/sysrq; echo o >/proc/sysrq-trigger"
         lab = self.run_lab("pair", ["sh", "-c", "[ $LAB_HOST = a ] || { %s; }; sleep 3" % switch_off])
         self.assertEqual(lab.code, 125, lab.text)
         self.assertIn("lab: host b is lost", lab.text)
 
+    @lab_case.at_length
     def test_interrupted_it_takes_its_machines_down(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
             lab = Started("pair", "--", "sh", "-c", "echo running; sleep 1000")
