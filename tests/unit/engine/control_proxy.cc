@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace mesh::testkit {
@@ -25,6 +26,12 @@ int dial(int fd, std::uint16_t port) {
   const sockaddr_in address = loopback(port);
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
+// A short frame must not wait for the other side's delayed acknowledgement: tens of milliseconds, for which the clock of a test,
+// moved by hand, goes on. Those whom a listener accepts have its option.
+void send_at_once(int fd) {
+  const int on = 1;
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) throw std::runtime_error("no TCP_NODELAY");
+}
 }  // namespace
 
 ControlProxy::ControlProxy() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
@@ -35,6 +42,7 @@ ControlProxy::ControlProxy() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NO
       ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&chosen), &bytes) != 0) {
     throw std::runtime_error("no proxy");
   }
+  send_at_once(listener_.get());
   port_ = ntohs(chosen.sin_port);
 }
 
@@ -53,6 +61,7 @@ void ControlProxy::accept() {
     if (!front.valid()) return;
     ++dials_;
     UniqueFd back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    send_at_once(back.get());
     if (dial(back.get(), target_.load()) != 0) continue;
     pipes_.push_back({.front = std::move(front), .back = std::move(back), .from_front = {}, .from_back = {}});
   }
