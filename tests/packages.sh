@@ -5,7 +5,7 @@ MESH_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config binutils
   libibverbs-dev libhwloc-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtbb-dev
   libgtest-dev libbenchmark-dev libseccomp-dev
-  clang-tidy clang-format python3 valgrind
+  clang-tidy clang-format python3 valgrind git
 )
 
 # What tests/fuzz needs; other versions of clang have the same libraries, CMakePresets.json names this one.

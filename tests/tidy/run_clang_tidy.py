@@ -102,8 +102,11 @@ def state_of(path, command, headers, program_version):
 def changed_last_first(paths):
     """By the last commit that touched them, what is not committed first; by name where git does not know."""
     ages = {}
-    log = subprocess.run(["git", "log", "--format=", "--name-only"], capture_output=True, check=False, cwd=ROOT)
-    for name in os.fsdecode(log.stdout).split():
+    try:
+        log = subprocess.run(["git", "log", "--format=", "--name-only"], capture_output=True, check=False, cwd=ROOT).stdout
+    except FileNotFoundError:
+        log = b""
+    for name in os.fsdecode(log).split():
         ages.setdefault(os.path.join(ROOT, name), len(ages) + 1)
     return sorted(paths, key=lambda path: (ages.get(path, 0), path))
 
