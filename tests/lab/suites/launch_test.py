@@ -84,7 +84,7 @@ class Launch(lab_case.LabCase):
         script += "echo done >/run/done; [ $LAB_HOST = b ] && until ssh a test -e /run/done; do sleep 0.2; done; true"
         with tempfile.TemporaryDirectory() as keys:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", os.path.join(keys, "key")], check=True)
-            lab = self.run_lab("pair", HOST % {"keys": keys} + script)
+            lab = self.run_lab("pair", HOST % {"keys": keys} + script, timeout=300)
         self.assertEqual(lab.code, 0)
         self.assertEqual(lab.lines("a").count(GOOD), 3, "by hand, ssh, Open MPI")
 
@@ -95,7 +95,7 @@ class Launch(lab_case.LabCase):
         # The other host stays until the controller, which goes last, does not answer any more.
         leave = "for try in $(seq 300); do scontrol ping | grep -q UP || break; sleep 0.5; done"
         script = "if [ $LAB_HOST = a ]; then\n%s\ncode=$?; pkill slurmctld; (exit $code); else\n%s\nfi" % (block("Slurm"), leave)
-        lab = self.run_lab("pair", SLURM + script)
+        lab = self.run_lab("pair", SLURM + script, timeout=300)
         self.assertEqual(lab.code, 0)
         self.assertEqual(lab.lines("a").count(GOOD), 1)
 
