@@ -1,29 +1,11 @@
 // The header that every control message begins with.
 
 #include "engine/messages.h"
+#include "tests/unit/engine/sample_header.h"
 
 #include <gtest/gtest.h>
 
 namespace mesh::engine {
-
-namespace {
-
-Id128 id_of(std::uint8_t first) {
-  Id128 id{};
-  for (std::size_t i = 0; i < id.size(); ++i) id[i] = static_cast<std::uint8_t>(first + i);
-  return id;
-}
-
-FrameHeader sample_header() {
-  FrameHeader header;
-  header.epoch = 0x01020304;
-  header.sequence = 0x1122334455667788;
-  header.acknowledged = 0x2132435465768798;
-  header.link = id_of(0x40);
-  return header;
-}
-
-}  // namespace
 
 TEST(FrameHeader, LayoutIsFixedAndLittleEndian) {
   const Bytes frame = encode(sample_header(), Close{0x0102, 7});
