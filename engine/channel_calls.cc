@@ -88,21 +88,25 @@ struct Answer {
   return {.bytes = request.bytes, .code = Errc::Ok};
 }
 
-// Apart from test(), so that asking about what is done needs no frame.
-[[gnu::flatten, gnu::noinline]] Answer turn_and_test(Request& request) noexcept {
-  Channel& channel = *request.channel;
-  channel.loop.try_turn(&channel);
-  return answer(request, request.state.load(std::memory_order_acquire));
-}
-
 }  // namespace
 
-Status test(Request& request, std::size_t* bytes) noexcept {
-  // acquire, here and after a turn: pairs with complete() and fail().
-  const RequestState state = request.state.load(std::memory_order_acquire);
+// acquire, here and below, also after a turn: pairs with complete() and fail().
+bool test_done(Request& request, std::size_t* bytes) noexcept {
+  if (request.state.load(std::memory_order_acquire) != RequestState::Done) return false;
   request.channel->asked = true;
-  const bool turns = state == RequestState::Submitted && request.channel->callers_turn;
-  const Answer given = turns ? turn_and_test(request) : answer(request, state);
+  *bytes = answer(request, RequestState::Done).bytes;
+  return true;
+}
+
+Status test(Request& request, std::size_t* bytes) noexcept {
+  Channel& channel = *request.channel;
+  channel.asked = true;
+  RequestState state = request.state.load(std::memory_order_acquire);
+  if (state == RequestState::Submitted && channel.callers_turn) {
+    channel.loop.try_turn(&channel);
+    state = request.state.load(std::memory_order_acquire);
+  }
+  const Answer given = answer(request, state);
   if (bytes != nullptr && given.code == Errc::Ok) *bytes = given.bytes;
   return given.code;
 }

@@ -27,7 +27,7 @@ std::string waiting_text(const Waiting& waiting) {
 
 bool QueuePair::carries(const Request& request) const noexcept {
   for (std::uint64_t at = retired_; at != posted_; ++at) {
-    if (ring_[at & ring_mask_].request == &request) return true;
+    if (ring_[at & ring_mask_].request() == &request) return true;
   }
   return false;
 }
@@ -73,7 +73,7 @@ Waiting SendChannel::posting_waits() noexcept {
 
 Waiting RecvChannel::waiting(std::uint64_t sequence) const noexcept {
   if (sequence < accepted.load(std::memory_order_relaxed)) {
-    return {.reason = WaitReason::Data, .landed = request(sequence).announced};
+    return {.reason = WaitReason::Data, .landed = request(sequence).announcements()};
   }
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
   return {.reason = WaitReason::Turn};

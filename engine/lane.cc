@@ -4,6 +4,15 @@
 
 namespace mesh::engine {
 
+std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept {
+  if (count < 0) {
+    on_poll_failed();
+    return 0;
+  }
+  for (const ibv_wc* const end = completions + count; completions != end; ++completions) dispatch(*completions);
+  return static_cast<std::uint32_t>(count);
+}
+
 void Lane::drain_queue(Queue& queue) noexcept {
   // A queue holds at most its entries; more arrive only if somebody goes on posting, and we hold the token.
   for (std::uint32_t round = 0; round < queue.entries / kPollBatch && poll(queue.cq.get()) == kPollBatch; ++round) {

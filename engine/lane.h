@@ -61,19 +61,27 @@ class Lane {
     std::uint32_t reserved = 0;
   };
 
+  // Whose a completion is. A place that is nobody's has an id that no completion at it can have.
+  struct Seat {
+    QueuePair* queue_pair = nullptr;
+    std::uint64_t id_base = 0;
+  };
+
   Result<std::uint32_t> queue_with_room(std::uint32_t wanted, ProgressLoop& loop);
   verbs::QpHandle make(std::uint32_t queue, const TransferPolicy& policy, std::uint32_t* inline_bytes);
   std::uint32_t take_place();
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
   void dispatch(const ibv_wc& completion) noexcept;
+  [[gnu::noinline]] std::uint32_t dispatch_all(const ibv_wc* completions,
+                                               int count) noexcept;  // how many; below 0: the poll failed
 
   verbs::Provider& provider_;
   verbs::Rail& rail_;
   const std::uint32_t index_;
   verbs::PdHandle pd_;
   std::vector<Queue> queues_;
-  std::vector<QueuePair*> by_place_;  // null: nobody's
+  std::vector<Seat> by_place_;
   std::vector<Place> places_;
   std::vector<std::uint32_t> free_places_;
   std::size_t queue_pairs_ = 0;

@@ -73,7 +73,8 @@ verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, st
 }
 
 void Lane::on_poll_failed() noexcept {
-  for (QueuePair* const queue_pair : by_place_) {
+  for (const Seat& seat : by_place_) {
+    QueuePair* const queue_pair = seat.queue_pair;
     if (queue_pair == nullptr) continue;
     queue_pair->link().quarantine(queue_pair->path(),
                                   fmt::format("{} cannot be polled any more; the device was reset or removed", name()));
@@ -83,7 +84,7 @@ void Lane::on_poll_failed() noexcept {
 std::uint32_t Lane::take_place() {
   if (free_places_.empty()) {
     places_.emplace_back();
-    by_place_.push_back(nullptr);
+    by_place_.emplace_back();
     return static_cast<std::uint32_t>(places_.size() - 1);
   }
   const std::uint32_t place = free_places_.back();
@@ -105,11 +106,11 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   const ProgressLoop::Guard guard(*order.loop);
   const std::uint32_t at = take_place();
   Place& place = places_[at];
-  by_place_[at] = &queue_pair;
   place = {.life = place.life + 1, .queue = *queue, .reserved = reserve};
   queues_[*queue].reserved += reserve;
   ++queue_pairs_;
   queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), inline_bytes);
+  by_place_[at] = {.queue_pair = &queue_pair, .id_base = queue_pair.id_base()};
   return {};
 }
 
@@ -117,7 +118,8 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   if (queue_pair.verbs() == nullptr) return;
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   Place& place = places_[at];
-  by_place_[at] = nullptr;  // what it still has in the completion queue is nobody's
+  by_place_[at] = {.queue_pair = nullptr,
+                   .id_base = ~queue_pair.id_base()};  // another place's: what it still has in the completion queue is nobody's
   queue_pair.destroy();
   queue_pair.drop_outstanding();
   drain_queue(queues_[place.queue]);  // before its room is given to another

@@ -5,6 +5,7 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -211,10 +212,17 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   CHECK(!channels_[index]);
   loop_.attach(*channel);
   if (failure() != Errc::Ok) channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
-  receiver_bound_ = channel_index_bound();
-  receivers_[index] = channel->side == Side::Receive ? static_cast<RecvChannel*>(channel.get()) : nullptr;
+  place_slots(index, channel->side == Side::Receive ? static_cast<RecvChannel*>(channel.get()) : nullptr);
   channels_[index] = std::move(channel);
   ++channel_count_;
+}
+
+void PeerLink::place_slots(std::uint32_t index, RecvChannel* receiver) {
+  receivers_[index] = receiver;
+  slots_.resize(std::bit_ceil(channels_.size()), {.first = &nobodys_, .mask = 0});
+  slots_mask_ = static_cast<std::uint32_t>(slots_.size() - 1);
+  slots_[index] = receiver == nullptr ? Slots{.first = &nobodys_, .mask = 0}
+                                      : Slots{.first = receiver->requests.get(), .mask = receiver->slot_mask};
 }
 
 SendChannel* PeerLink::add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits) {
@@ -248,7 +256,7 @@ void PeerLink::remove_channel(std::uint32_t index) noexcept {
     ended_.bytes_received.add(receiver.received_bytes());
   }
   loop_.forget(*channels_[index]);
-  receivers_[index] = nullptr;
+  place_slots(index, nullptr);
   channels_[index].reset();
   --channel_count_;
 }

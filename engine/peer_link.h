@@ -134,6 +134,7 @@ class PeerLink {
  private:
   void reroute();
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
+  void place_slots(std::uint32_t index, RecvChannel* receiver);
 
   ProgressLoop& loop_;
   ChannelOwner& owner_;
@@ -149,7 +150,15 @@ class PeerLink {
   LinkMemory memory_;                               // declared before the queue pairs' end: see destroy_queue_pairs()
   std::vector<std::unique_ptr<Channel>> channels_;  // by index
   std::vector<RecvChannel*> receivers_;             // by index, null where there is none
-  std::uint32_t receiver_bound_ = 0;                // their number, at hand
+  // Where an announcement's slot is, by the channel's low bits: their number is a power of two, and what a slot expects holds all
+  // bits of its channel. Where there is no receiver lies a slot that expects nothing.
+  struct Slots {
+    Request* first = nullptr;
+    std::uint32_t mask = 0;
+  };
+  std::vector<Slots> slots_;
+  std::uint32_t slots_mask_ = 0;
+  Request nobodys_;
   std::uint32_t channel_count_ = 0;
   EndedChannels ended_;
   std::atomic<Errc> failure_{Errc::Ok};       // released in fail()

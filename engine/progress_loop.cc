@@ -44,11 +44,6 @@ void ProgressLoop::work(Channel* first) noexcept {
   has_work_ = active_first_ != nullptr || !window_due_.empty();
 }
 
-void ProgressLoop::visit_and_ring(Channel& channel) noexcept {
-  visit(channel);
-  ring_staged();
-}
-
 void ProgressLoop::answer_mail() noexcept {
   for (int round = 0; round < kMailRounds; ++round) {
     if (mailbox_.load(std::memory_order_seq_cst) == 0 || !try_acquire()) return;

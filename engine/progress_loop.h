@@ -89,7 +89,8 @@ class ProgressLoop {
   [[gnu::noinline]] void answer_mail() noexcept;
   [[gnu::noinline]] void take_mail() noexcept;
   void visit(Channel& channel) noexcept;
-  [[gnu::noinline]] void visit_and_ring(Channel& channel) noexcept;
+  template <typename Kind>
+  void visit_and_ring(Kind& channel) noexcept;
   [[gnu::noinline]] void visit_active() noexcept;
   [[gnu::noinline]] void poll_on(const Source& source) noexcept;
   [[gnu::noinline]] void work(Channel* first) noexcept;

@@ -3,6 +3,7 @@
 #include "engine/turn.h"
 #include "src/base/check.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 
@@ -22,7 +23,7 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       row_interval_(policy.sq_depth / kWindowShares),
       ring_mask_(policy.sq_depth - 1),
       counted_(place.index == 0 ? 0 : UINT32_MAX),
-      room_end_(policy.sq_depth),
+      rows_only_(place.link->identity().role == LinkRole::Acceptor),
       room_(policy.sq_depth),
       window_end_(policy.rq_depth),
       ring_(policy.sq_depth),
@@ -37,6 +38,7 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t i
   message_.wr().opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   row_.wr().opcode = IBV_WR_RDMA_WRITE;
   row_.wr().wr_id = id_base_;
+  row_.wr().send_flags = IBV_SEND_INLINE;
   row_.gather().addr = reinterpret_cast<std::uint64_t>(row_.row());
   for (std::size_t i = 0; i < receives_.size(); ++i) {
     receives_[i] = {};
@@ -52,6 +54,23 @@ bool QueuePair::read_window() noexcept {
   return announced_ != window_end_;
 }
 
+std::uint64_t QueuePair::room_left() const noexcept {
+  const std::uint64_t taken = posted_ - retired_;
+  return taken < room_ ? room_ - taken : 0;
+}
+
+bool QueuePair::grant_messages() noexcept {
+  budget_ = window_open() ? static_cast<std::int32_t>(std::min(room_left(), window_end_ - announced_)) : 0;
+  return budget_ > 0;
+}
+
+// Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled, by ring().
+bool QueuePair::grant_rows() noexcept {
+  const std::uint64_t silent = posted_ - signaled_ + 1;
+  budget_ = silent < row_interval_ ? static_cast<std::int32_t>(std::min<std::uint64_t>(room_left(), row_interval_ - silent)) : 0;
+  return room_left() > 0;
+}
+
 void QueuePair::ring_full() noexcept { ring(); }
 
 // Staging may be in the middle of a channel's work: the failure waits for the end of the turn.
@@ -65,15 +84,16 @@ void QueuePair::add_to(PathCounters* counters) const noexcept {
   counters->work_requests += posted_;
   counters->doorbells += doorbells_;
   counters->send_completions += completions_;
-  counters->announcements += consumed_;
+  counters->announcements += announcements_taken();
 }
 
 void QueuePair::drop_outstanding() noexcept {
   while (retired_ != posted_) {
     const Posted entry = ring_[retired_++ & ring_mask_];
-    if (entry.request != nullptr) --entry.request->channel->outstanding;
+    if (entry.mark != 0) --entry.request()->channel->outstanding;
   }
-  room_end_ = posted_;  // nobody posts to it any more
+  room_ = 0;  // nobody posts to it any more
+  budget_ = 0;
 }
 
 Status QueuePair::post_receives(std::uint32_t count) noexcept {
@@ -82,7 +102,7 @@ Status QueuePair::post_receives(std::uint32_t count) noexcept {
   const int error = ibv_post_recv(qp_.get(), receives_.data(), &bad);
   receives_[count - 1].next = count < receives_.size() ? &receives_[count] : nullptr;
   if (error == 0) reposted_ += count;
-  return_at_ = reposted_ - rq_depth_ + rq_depth_ / kWindowShares;
+  set_return_at(reposted_ - rq_depth_ + rq_depth_ / kWindowShares);
   return error == 0 ? Status{} : Status{Errc::Transport};
 }
 
@@ -97,7 +117,7 @@ void QueuePair::ask_for_return() noexcept { loop_.add_window_due(*this); }
 
 bool QueuePair::return_window() noexcept {
   const std::uint32_t quarter = rq_depth_ / kWindowShares;
-  while (consumed_ >= return_at_) {
+  while (to_return_ < 0) {
     if (!has_room(1)) return false;
     if (!post_receives(quarter).ok()) {
       refuse(ENOMEM);

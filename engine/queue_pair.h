@@ -59,9 +59,14 @@ class QueuePair {
   QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
 
   // ---- Staging. The caller asked has_room() first; nothing is posted before ring().
-  bool has_room(std::uint32_t count) const noexcept { return posted_ + count <= room_end_; }
+  bool has_room(std::uint32_t count) const noexcept { return posted_ + count - retired_ <= room_; }
   // May one more announcement be outstanding?
   bool window_open() noexcept { return announced_ != window_end_ || read_window(); }
+  // The same for one whole message, and for one row, mostly answered by the budget.
+  bool has_room_for_message() noexcept { return budget_ > 0 || grant_messages(); }
+  bool has_room_for_row() noexcept { return budget_ > 0 || grant_rows(); }
+  // Of the budget, for post_message() and post_row(). False: nothing is left, or this row is to be signaled; stage it.
+  bool take_one() noexcept { return --budget_ >= 0; }
   struct Data {
     verbs::LocalSource source;
     verbs::RemoteTarget target;
@@ -71,14 +76,16 @@ class QueuePair {
     StripeSpan stripe{};                // of kEndsLongStripe
   };
   inline void stage_data(const Data& data) noexcept;       // the caller counts it in its channel's outstanding
-  inline void stage_announced(const Data& data) noexcept;  // the same for a whole message or a stripe of one work request
+  inline void stage_message(const Data& data) noexcept;    // the same for a whole message on an express queue pair
+  inline void stage_announced(const Data& data) noexcept;  // the same for a stripe of one work request
   // A small write whose bytes (at most WrChain::kRowBytesMax) the caller fills in at the address returned, before ring().
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
   // While nothing is staged: one work request with a doorbell of its own. Same conditions as for staging.
-  inline bool post_message(const Data& data) noexcept;  // whole, announced, not empty; false: refused
+  inline bool post_message(const Data& data) noexcept;  // on an express one: whole, announced, not empty; false: refused
+  void set_row_bytes(std::uint32_t bytes) noexcept { row_.gather().length = bytes; }  // of all rows that are posted so
   std::uint64_t* row_to_post() noexcept { return row_.row(); }
-  inline bool post_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
+  inline bool post_row(const verbs::RemoteTarget& target) noexcept;
   // One doorbell for what is staged, at least one; a refusal fails the link. (turn.h)
   void ring() noexcept;
   [[gnu::noinline]] void ring_full() noexcept;  // the same, out of line
@@ -86,7 +93,7 @@ class QueuePair {
   // ---- Completions, from the lane.
   void retire_through(std::uint32_t count) noexcept;  // (turn.h)
   void on_receive() noexcept {                        // one announcement was taken from the receive queue
-    if (++consumed_ >= return_at_) [[unlikely]]
+    if (--to_return_ < 0) [[unlikely]]
       ask_for_return();
   }
   bool return_window() noexcept;  // reposts and tells the peer; false: wants to be asked again
@@ -94,8 +101,8 @@ class QueuePair {
   // ---- A lost path (queue_pair_recovery.cc; holding the token).
   void quarantine() noexcept;  // nothing more is staged or posted
   void on_receive_flushed() noexcept { ++flushed_; }
-  bool drained() const noexcept { return consumed_ + flushed_ == reposted_; }  // stopped, and every receive was polled
-  std::uint64_t announcements_taken() const noexcept { return consumed_; }
+  bool drained() const noexcept { return announcements_taken() + flushed_ == reposted_; }  // stopped, and every receive was polled
+  std::uint64_t announcements_taken() const noexcept { return return_at_ - 1 - static_cast<std::uint64_t>(to_return_); }
   // The receiver has taken so many announcements: what they covered is completed, the rest of the stripes is lost. Nothing is
   // outstanding afterwards. Only a count that may be true.
   bool may_have_taken(std::uint64_t taken) const noexcept;
@@ -131,16 +138,34 @@ class QueuePair {
   bool in_staged_list = false;
 
  private:
+  // What a completion ends. A row: nothing, mark is 0. A whole message on an express queue pair: the request, and mark is its
+  // address. Anything else has kPart in its mark, and the other two say what it is.
   struct Posted {
-    Request* request = nullptr;
+    static constexpr std::uintptr_t kPart = 1;
+    std::uintptr_t mark = 0;
     std::uint32_t counted_bytes = 0;
     std::uint32_t ends = kEndsNothing;
+
+    Request* request() const noexcept { return reinterpret_cast<Request*>(mark & ~kPart); }
+    bool is_part() const noexcept { return (mark & kPart) != 0; }
+    bool whole() const noexcept { return mark != 0 && (!is_part() || ends == kEndsMessage); }
+    bool announces() const noexcept { return mark != 0 && (!is_part() || ends != kEndsNothing); }
   };
   [[gnu::noinline]] bool read_window() noexcept;
+  [[gnu::noinline]] bool grant_messages() noexcept;
+  [[gnu::noinline]] bool grant_rows() noexcept;
+  std::uint64_t room_left() const noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
-  inline void stage(const Data& data, bool announced, bool is_long) noexcept;
+  inline ibv_send_wr& stage(const Data& data) noexcept;
+  inline void announce(ibv_send_wr& wr, std::uint32_t imm) noexcept;
+  inline void note_part(const Data& data) noexcept;
   inline Posted& note() noexcept;
   void retire(const Posted& entry) noexcept;
+  inline void retire_part(const Posted& entry) noexcept;
+  void set_return_at(std::uint64_t taken) noexcept {
+    to_return_ += static_cast<std::int64_t>(taken - return_at_);
+    return_at_ = taken;
+  }
   std::uint64_t open_announcements() const noexcept;
   StripeSpan span_of(const Posted& entry, std::uint64_t at) const noexcept;
   void signal_chain() noexcept;
@@ -152,15 +177,19 @@ class QueuePair {
   const std::uint32_t sq_depth_, rq_depth_, signal_interval_, row_interval_;
   const std::uint32_t ring_mask_;
   const std::uint32_t counted_;  // all ones for a bulk queue pair, whose bytes its path counts
+  const bool rows_only_;         // an acceptor's
   std::uint32_t inline_bytes_ = 0;
   std::uint64_t id_base_ = 0;
-  std::uint64_t posted_ = 0, retired_ = 0;        // work requests, staged ones included
-  std::uint64_t room_end_ = 0;                    // posted_ may grow to here
-  std::uint32_t room_ = 0;                        // beyond what is retired; none when quarantined
+  std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
+  std::uint32_t room_ = 0;                  // posted_ may be so far ahead of retired_; none when quarantined
+  // So many more may be posted without a look at room, window and, for rows, at whether one is to be signaled. What gives room or
+  // window does not raise it, what takes them does lower it; when it is used up they are looked at anew.
+  std::int32_t budget_ = 0;
   std::uint64_t announced_ = 0, window_end_ = 0;  // as sender: announcements given; they may grow to here
-  std::uint64_t consumed_ = 0, reposted_ = 0;     // as receiver
+  std::uint64_t reposted_ = 0;                    // as receiver
   std::uint64_t flushed_ = 0;                     // receives that ended without an announcement
-  std::uint64_t return_at_ = 0;                   // consumed_ from which on a quarter is posted again
+  std::uint64_t return_at_ = 0;                   // announcements taken from which on a quarter is posted again
+  std::int64_t to_return_ = -1;                   // below 0 from then on; it is what counts those taken
   std::uint64_t bytes_posted_ = 0, doorbells_ = 0, completions_ = 0;
   std::uint64_t signaled_ = 0;  // posted_ when the last signaled one was staged
   bool chain_has_data_ = false;

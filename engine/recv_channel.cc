@@ -13,11 +13,13 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
       path_count_(link_of.path_count()),
       first_rail_(link_of.path(0).rail),
       rows_per_write_(verbs::WrChain::kRowBytesMax / credit_bytes(path_count_)),
-      records_(records) {}
+      records_(records) {
+  express_->set_row_bytes(cursor_.row_bytes());
+}
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {
   credits_ = credits;
-  credits_address_ = credits.address;
+  cursor_.set_base(credits.address);
   credits_rkey_ = credits.rkeys[express_->path().index];
 }
 
@@ -29,39 +31,19 @@ bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
 }
 
 void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) const noexcept {
-  Credit credit{.generation = request.generation};
+  Credit credit{.generation = request.generation()};
   for (std::uint32_t path = 1; path < path_count_ && request.region != nullptr; ++path) {
     credit.rkeys[path] = request.region->keys(link.path(path).rail).rkey;
   }
   encode_far(words, credit);
 }
 
-// Of a message of several, late, or larger than the receive has room for, which no sender of ours says.
-void RecvChannel::on_odd_announcement(Request& slot, std::uint32_t imm, std::uint32_t bytes) noexcept {
-  if ((slot.expected ^ imm) == kRecordBit) {
-    on_stripe(slot);
-  } else if (slot.expected != imm) {
-    loop.counters.late_announcements.add(1);
-  } else {
-    link.on_overrun(bytes, slot.bytes);
-  }
-}
+// Larger than the receive has room for, which no sender of ours says.
+void RecvChannel::on_overrun(const Request& slot, std::uint64_t said) noexcept { link.on_overrun(said, slot.bytes); }
 
-// One stripe of a message of several has landed.
-void RecvChannel::on_stripe(Request& slot) noexcept {
-  ++slot.announced;
-  std::uint64_t size = 0;
-  const auto at = static_cast<std::size_t>(&slot - requests.get());
-  // The record came before stripe 0's announcement on the same queue pair; until then other stripes only count.
-  if (read_record(records_[at], slot.generation, &size) != slot.announced) return;
-  if ((size & kRecordTruncated) == 0) {
-    if (size > slot.bytes) return link.on_overrun(size, slot.bytes);
-    count_received(slot, size);
-    slot.complete(size);
-    return;
-  }
+void RecvChannel::on_truncated(Request& slot, std::uint64_t sent) noexcept {
   count_received(slot, 0);
-  link.report_truncated(size & ~kRecordTruncated, slot.bytes);
+  link.report_truncated(sent, slot.bytes);
   slot.fail(Errc::Truncated);
 }
 

@@ -32,7 +32,10 @@ class RecvChannel final : public Channel {
   // (turn.h)
   bool advance() noexcept;
   bool post_at_once(Request& request) noexcept;
-  void on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept;  // (turn.h)
+  // Of one of its slots, which expects it. (turn.h)
+  void on_message(Request& slot, std::uint32_t bytes) noexcept;
+  void on_stripe(Request& slot, std::uint32_t imm) noexcept;  // of a message of several
+  [[gnu::noinline]] void on_overrun(const Request& slot, std::uint64_t said) noexcept;
 
   // ---- A path was lost or is back (recv_recovery.cc; holding the token).
   void choose_express() noexcept;
@@ -50,8 +53,7 @@ class RecvChannel final : public Channel {
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
   void write_credit(Request& request, std::uint64_t* words) noexcept;
   [[gnu::noinline]] void write_far_keys(const Request& request, std::uint64_t* words) const noexcept;
-  [[gnu::noinline]] void on_odd_announcement(Request& slot, std::uint32_t imm, std::uint32_t bytes) noexcept;
-  void on_stripe(Request& slot) noexcept;
+  [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
   void count_received(Request& slot, std::uint64_t bytes) noexcept {
     slot.expected = kNoAnnouncement;
     ++received_;
@@ -64,7 +66,6 @@ class RecvChannel final : public Channel {
   const std::uint32_t path_count_, first_rail_;
   const std::uint32_t rows_per_write_;
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
-  std::uint64_t credits_address_ = 0;
   std::uint64_t received_ = 0, received_bytes_ = 0;
   Record* const records_;
   Credits credits_;

@@ -14,6 +14,7 @@ void RecvChannel::choose_express() noexcept {
   const bool usable = express_->path().health.state == PathState::Up;
   if (usable && express_->retired() < rewritten_until_) return;
   express_ = &wanted;
+  express_->set_row_bytes(cursor_.row_bytes());
   rewritten_until_ = 0;
   credits_rkey_ = credits_.rkeys[express_->path().index];
 }
@@ -28,9 +29,9 @@ bool RecvChannel::rewrite_credits() noexcept {
     if (!express_->has_room(1)) return false;
     std::uint64_t* const words = express_->stage_row(
         cursor_.row_bytes(),
-        {.address = credits_address_ + std::uint64_t{rewrite_next_} * cursor_.row_bytes(), .rkey = credits_rkey_});
+        {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.row_bytes(), .rkey = credits_rkey_});
     const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
-    encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, request.generation);
+    encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, request.generation());
     if (path_count_ > 1) write_far_keys(request, words);
     express_->signal_next_doorbell();
     rewritten_until_ = express_->posted();

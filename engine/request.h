@@ -11,8 +11,7 @@ namespace mesh {
 
 enum class RequestState : std::uint32_t { Free, Submitted, Done, Failed };
 
-// No immediate for a channel looks like this: its channel would be kChannelsMax, which nobody opens.
-inline constexpr std::uint32_t kNoAnnouncement = UINT32_MAX;
+inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate looks like this
 
 class alignas(64) Request {
  public:
@@ -27,15 +26,26 @@ class alignas(64) Request {
   bool begun = false;              // sends, loop: met its credit
   // Loop. Receives: what the credit given from this slot looks like. It outlives the request: announcements may come late.
   // Sends: what announces them, for the case that a path is lost.
-  std::uint32_t expected = kNoAnnouncement;  // immediate of its announcements; receives: without the record bit
-  std::uint16_t announced = 0;               // receives: how many have come; sends of several work requests: how many there are
-  std::uint32_t generation = 0;
+  std::uint64_t expected = kNoAnnouncement;  // immediate of its announcements; receives: without the record bit
+  // Generation above, below: receives: how many announcements have come; sends of several work requests: how many there are. A
+  // record's second word says the same when the message is all there.
+  std::uint64_t announced = 0;
+
+  std::uint32_t imm() const noexcept { return static_cast<std::uint32_t>(expected); }  // of a send, or a live credit's
+  std::uint32_t announcements() const noexcept { return static_cast<std::uint32_t>(announced); }
+  std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(announced >> 32); }
 
   // Loop, holding the token. A request that already failed stays failed: its slot may be dead.
   void complete(std::uint64_t bytes_done) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
     bytes = bytes_done;
+    state.store(RequestState::Done, std::memory_order_release);
+  }
+  // A send that was one work request of its own has completed.
+  void complete_whole() noexcept {
+    if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
+      return;
     state.store(RequestState::Done, std::memory_order_release);
   }
   // The last stripe of a send has completed; its size is what was asked for.

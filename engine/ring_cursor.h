@@ -15,26 +15,34 @@ class RingCursor {
   struct Shape {
     std::uint32_t slots = 0, row_bytes = 0, channel = 0;
   };
-  explicit RingCursor(const Shape& shape) : shape_(shape) { start(1); }
+  explicit RingCursor(const Shape& shape) : shape_(shape) {
+    set_base(0);
+    start(1);
+  }
 
   // Of the channel's life: see generation_base(). At the first slot again.
   void start(std::uint32_t generation) noexcept {
     generation_ = generation;
     rewind();
   }
+  // Where the ring lies.
+  void set_base(std::uint64_t base) noexcept {
+    base_ = base;
+    end_ = base + std::uint64_t{shape_.slots} * shape_.row_bytes;
+    address_ = base + std::uint64_t{slot()} * shape_.row_bytes;
+  }
 
-  std::uint32_t slot() const noexcept { return slot_; }
+  std::uint32_t slot() const noexcept { return slot_of(imm_); }
   std::uint32_t row_bytes() const noexcept { return shape_.row_bytes; }
-  std::uint64_t offset() const noexcept { return offset_; }  // of the row
+  std::uint64_t address() const noexcept { return address_; }  // of the row
   std::uint32_t generation() const noexcept { return generation_; }
-  std::uint32_t imm() const noexcept { return imm_; }                         // without the record bit
-  std::uint32_t slots_left() const noexcept { return shape_.slots - slot_; }  // to the end of the ring
+  std::uint32_t imm() const noexcept { return imm_; }                          // without the record bit
+  std::uint32_t slots_left() const noexcept { return shape_.slots - slot(); }  // to the end of the ring
 
   void step() noexcept {
-    ++slot_;
-    offset_ += shape_.row_bytes;
     imm_ += 1u << kGenerationBits;
-    if (slot_ == shape_.slots) [[unlikely]] {
+    address_ += shape_.row_bytes;
+    if (address_ == end_) [[unlikely]] {
       ++generation_;
       rewind();
     }
@@ -42,14 +50,14 @@ class RingCursor {
 
  private:
   void rewind() noexcept {
-    slot_ = 0;
-    offset_ = 0;
+    address_ = base_;
     imm_ = pack({.record = false, .channel = shape_.channel, .slot = 0, .generation = generation_});
   }
 
-  std::uint64_t offset_ = 0;
-  std::uint32_t slot_ = 0, generation_ = 0, imm_ = 0;
+  std::uint64_t address_ = 0, end_ = 0;
+  std::uint32_t generation_ = 0, imm_ = 0;
   Shape shape_;
+  std::uint64_t base_ = 0;
 };
 
 }  // namespace mesh::engine

@@ -14,6 +14,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       path_count_(link_of.path_count()),
       wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {
+  cursor_.set_base(reinterpret_cast<std::uint64_t>(credits));
   choose_express();
 }
 
@@ -94,8 +95,7 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
   posting.first_bulk = rotates ? link.next_bulk(posting.plan.count) : 0;
   posting.pinned = false;
   request.open_stripes = posting.plan.count;
-  request.announced = static_cast<std::uint16_t>(posting.plan.count);
-  request.generation = posting.credit.generation;
+  request.announced = join(posting.plan.count, posting.credit.generation);
   request.expected = pack({.record = posting.record, .channel = index, .slot = slot, .generation = posting.credit.generation});
   std::fill_n(posting.posted_bytes.begin(), posting.plan.count, 0);
 }
@@ -124,7 +124,7 @@ bool SendChannel::post_even() noexcept {
   QueuePair::Data data{.source = {.address = request.address, .lkey = request.region->keys(path.rail).lkey},
                        .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]},
                        .request = &request,
-                       .imm = request.expected,
+                       .imm = request.imm(),
                        .ends = ends_stripe_at(0)};
   if (posting_.record) stage_record(link.bulk(posting_.first_bulk), request);
   for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
@@ -203,10 +203,10 @@ void SendChannel::leave_byte_wait() noexcept {
 
 void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) noexcept {
   const std::uint64_t size = request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
-  const Record record = encode_record(size, request.announced, request.generation);
+  const Record record = encode_record(size, request.announcements(), request.generation());
   std::uint64_t* const words = queue_pair.stage_row(
       sizeof record,
-      {.address = records_.address + slot_of(request.expected) * sizeof(Record), .rkey = records_.rkeys[queue_pair.path().index]});
+      {.address = records_.address + slot_of(request.imm()) * sizeof(Record), .rkey = records_.rkeys[queue_pair.path().index]});
   words[0] = record.words[0];
   words[1] = record.words[1];
 }
@@ -224,7 +224,7 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
   queue_pair.stage_data({.source = {.address = request.address + offset, .bytes = static_cast<std::uint32_t>(bytes), .lkey = lkey},
                          .target = {.address = posting_.credit.address + offset, .rkey = posting_.credit.rkeys[path.index]},
                          .request = posting_.request,
-                         .imm = request.expected,
+                         .imm = request.imm(),
                          .ends = ends ? kEndsLongStripe : kEndsNothing,
                          .stripe = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)}});
 }

@@ -83,7 +83,7 @@ class SendChannel final : public Channel {
   bool is_odd() const noexcept;
   bool match() noexcept;
   Request* take_matching() noexcept;
-  bool is_small(const Request& request, const NearCredit& credit) noexcept;
+  bool is_small(const Request& request, const NearCredit& credit) const noexcept;
   bool next_credit(NearCredit* credit) noexcept;
   QueuePair::Data whole_message(Request& request, const NearCredit& credit) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
@@ -99,7 +99,7 @@ class SendChannel final : public Channel {
   void give_up(const LostStripe& lost) noexcept;
   void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
-  std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(credits_ + cursor_.offset()); }
+  std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(cursor_.address()); }
 
   // The first ones share the line of what the loop moves in every channel; rare ones come last.
   bool odd_ = false;  // not the plain case: any of what is_odd() looks at

@@ -68,12 +68,12 @@ bool SendChannel::post_replays() {
 bool SendChannel::post_replay(Replay& replay) {
   Request& request = *replay.lost.request;
   std::uint64_t* const words =
-      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(request.expected)} * cursor_.row_bytes());
+      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(request.imm())} * cursor_.row_bytes());
   // The receiver waits for this message and writes its credit again after every fence. What is there may be older still: a row of
   // the slot's former life that a lost path carried late.
   Credit credit;
   const std::uint32_t generation = high_of(load_word(words[3], std::memory_order_acquire));
-  const bool same = (generation & kGenerationMask) == (request.expected & kGenerationMask);
+  const bool same = (generation & kGenerationMask) == (request.imm() & kGenerationMask);
   if (!same || !read_credit(words, path_count_, generation, &credit)) return false;
   for (std::uint32_t tried = 0; replay.queue_pair == nullptr; ++tried) {
     if (tried == link.bulk_count()) return false;
@@ -90,14 +90,14 @@ bool SendChannel::post_replay(Replay& replay) {
     if (!queue_pair.has_room(2) || (ends && !queue_pair.window_open())) return false;
     if (!bytes_fit(path, bytes)) return false;
     const std::uint64_t offset = span.offset + replay.posted_bytes;
-    if (ends && span.offset == 0 && (request.expected & kRecordBit) != 0) stage_record(queue_pair, request);
+    if (ends && span.offset == 0 && (request.imm() & kRecordBit) != 0) stage_record(queue_pair, request);
     ++outstanding;
     queue_pair.stage_data({.source = {.address = request.address + offset,
                                       .bytes = static_cast<std::uint32_t>(bytes),
                                       .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
                            .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
                            .request = &request,
-                           .imm = request.expected,
+                           .imm = request.imm(),
                            .ends = !ends                       ? kEndsNothing
                                    : replay.lost.whole_message ? kEndsMessage
                                                                : kEndsLongStripe,

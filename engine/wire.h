@@ -19,6 +19,7 @@ static_assert(std::endian::native == std::endian::little, "rows are written as t
 // ---- Immediate data: record:1 | channel:13 | slot:8 | generation:10.
 inline constexpr std::uint32_t kGenerationBits = 10;
 inline constexpr std::uint32_t kGenerationMask = (1u << kGenerationBits) - 1;
+inline constexpr std::uint32_t kChannelShift = 18;
 inline constexpr std::uint32_t kChannelMask = (1u << 13) - 1;
 
 struct Announcement {
@@ -29,17 +30,17 @@ struct Announcement {
 };
 
 constexpr std::uint32_t pack(const Announcement& a) noexcept {
-  return (a.record ? 1u << 31 : 0u) | (a.channel << 18) | (a.slot << kGenerationBits) | (a.generation & kGenerationMask);
+  return (a.record ? 1u << 31 : 0u) | (a.channel << kChannelShift) | (a.slot << kGenerationBits) | (a.generation & kGenerationMask);
 }
 constexpr Announcement unpack(std::uint32_t imm) noexcept {
   return {.record = (imm >> 31) != 0,
-          .channel = (imm >> 18) & kChannelMask,
+          .channel = (imm >> kChannelShift) & kChannelMask,
           .slot = (imm >> kGenerationBits) & (kSlotsMax - 1),
           .generation = imm & kGenerationMask};
 }
 // For those who need one field in a hurry.
 inline constexpr std::uint32_t kRecordBit = 1u << 31;
-constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept { return (imm >> 18) & kChannelMask; }
+constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept { return (imm >> kChannelShift) & kChannelMask; }
 constexpr std::uint32_t slot_of(std::uint32_t imm) noexcept { return (imm >> kGenerationBits) & (kSlotsMax - 1); }
 static_assert(1 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask && kSlotsMax == 1u << 8);
 
@@ -165,12 +166,11 @@ inline constexpr std::uint64_t kRecordTruncated = std::uint64_t{1} << 63;  // th
 constexpr Record encode_record(std::uint64_t bytes, std::uint32_t stripes, std::uint32_t generation) noexcept {
   return {.words = {bytes, join(stripes, generation)}};
 }
-// Number of announcements, 0 when the record of this generation is not there yet; *bytes with the truncated flag.
-inline std::uint32_t read_record(Record& record, std::uint32_t generation, std::uint64_t* bytes) noexcept {
-  const std::uint64_t last = load_word(record.words[1], std::memory_order_acquire);  // pairs with the NIC's ordered stores
-  if (high_of(last) != generation) return 0;
-  *bytes = load_word(record.words[0], std::memory_order_relaxed);
-  return low_of(last);
+// Does the record say that a message of this generation is made up of so many announcements (join(count, generation))?
+inline bool record_says(Record& record, std::uint64_t announced) noexcept {
+  return load_word(record.words[1], std::memory_order_acquire) == announced;  // pairs with the NIC's ordered stores
 }
+// With the truncated flag.
+inline std::uint64_t record_bytes(Record& record) noexcept { return load_word(record.words[0], std::memory_order_relaxed); }
 
 }  // namespace mesh::engine

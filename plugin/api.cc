@@ -82,6 +82,14 @@ ncclResult_t refuse_size(int bytes) noexcept {
   return ncclInvalidArgument;
 }
 
+[[gnu::flatten, gnu::noinline]] ncclResult_t test_open(void* request, int* done, int* bytes) noexcept {
+  std::size_t moved = 0;
+  const Status status = mesh::test(*static_cast<Request*>(request), &moved);
+  if (status.ok()) return finished(moved, done, bytes);
+  *done = 0;
+  return to_result(status.code());
+}
+
 ncclResult_t init_process(ncclDebugLogger_t logger) noexcept {
   return guarded("init", [&] {
     use_logger(logger);

@@ -81,17 +81,23 @@ inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noex
 }
 
 // NCCL's sizes are int and its messages at most 1 GiB; a caller who sent more sees the most an int can say.
+inline ncclResult_t finished(std::size_t moved, int* done, int* bytes) noexcept {
+  *done = 1;
+  if (bytes != nullptr) *bytes = static_cast<int>(std::min<std::size_t>(moved, std::numeric_limits<int>::max()));
+  return ncclSuccess;
+}
+
+// Apart from test(), so that asking about what is done needs no frame.
+ncclResult_t test_open(void* request, int* done, int* bytes) noexcept;
+
 inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {
   if (request == nullptr || in_forked_child()) [[unlikely]] {
     *done = 0;
     return refuse_comm("test");
   }
   std::size_t moved = 0;
-  const Status status = mesh::test(*static_cast<Request*>(request), &moved);
-  *done = status.ok() ? 1 : 0;
-  if (!status.ok()) return to_result(status.code());
-  if (bytes != nullptr) *bytes = static_cast<int>(std::min<std::size_t>(moved, std::numeric_limits<int>::max()));
-  return ncclSuccess;
+  if (!mesh::test_done(*static_cast<Request*>(request), &moved)) return test_open(request, done, bytes);
+  return finished(moved, done, bytes);
 }
 
 // Host memory needs no flush. Null means "none needed" to NCCL, never "try again".

@@ -6,8 +6,8 @@
 namespace mesh {
 
 namespace detail {
-// No atomic: written only in a child, by the one thread that it has then.
-extern bool g_forked_child;
+// No atomic: written only in a child, by the one thread that it has then. Hidden, so that asking costs no look-up of its address.
+[[gnu::visibility("hidden")]] extern bool g_forked_child;
 }  // namespace detail
 
 inline constexpr int kForkFdsMax = 65536;

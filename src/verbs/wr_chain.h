@@ -36,14 +36,12 @@ class WrSingle {
   ibv_send_wr& wr() noexcept { return wr_; }
   ibv_sge& gather() noexcept { return gather_; }
   std::uint64_t* row() noexcept { return row_.data(); }
-  int post(ibv_qp* qp) noexcept {
-    ibv_send_wr* bad = nullptr;
-    return ibv_post_send(qp, &wr_, &bad);
-  }
+  int post(ibv_qp* qp) noexcept { return ibv_post_send(qp, &wr_, &bad_); }
 
  private:
   ibv_send_wr wr_{};
   ibv_sge gather_{};
+  ibv_send_wr* bad_ = nullptr;  // what verbs say of a refusal, which nobody asks
   alignas(64) std::array<std::uint64_t, 8> row_{};
 };
 
@@ -54,78 +52,85 @@ class WrChain {
 
   WrChain() noexcept {
     for (std::uint32_t i = 0; i < kCapacity; ++i) {
-      requests_[i].sg_list = &gather_[i];
-      requests_[i].next = i + 1 < kCapacity ? &requests_[i + 1] : nullptr;
+      Element& element = elements_[i];
+      element.wr.sg_list = &element.gather;
+      element.wr.next = i + 1 < kCapacity ? &elements_[i + 1].wr : nullptr;
     }
   }
   WrChain(const WrChain&) = delete;
   WrChain& operator=(const WrChain&) = delete;
 
-  std::uint32_t staged() const noexcept { return staged_; }
-  bool full() const noexcept { return staged_ == kCapacity; }
+  std::uint32_t staged() const noexcept { return static_cast<std::uint32_t>(next_ - elements_.data()); }
+  bool full() const noexcept { return next_ == elements_.data() + kCapacity; }
 
   // A write from registered memory (or from any memory when inlined; the bytes are read at post()).
   ibv_send_wr& write(const LocalSource& source, const RemoteTarget& target, std::uint32_t inline_bytes) noexcept {
-    ibv_send_wr& wr = next(target);
-    ibv_sge& sge = gather_[staged_ - 1];
-    sge = {.addr = source.address, .length = source.bytes, .lkey = source.lkey};
-    wr.num_sge = source.bytes == 0 ? 0 : 1;
-    wr.send_flags = source.bytes <= inline_bytes ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
-    return wr;
+    Element& element = next(target);
+    element.gather = {.addr = source.address, .length = source.bytes, .lkey = source.lkey};
+    element.wr.num_sge = 1;
+    if (source.bytes == 0) [[unlikely]]
+      element.wr.num_sge = 0;
+    element.wr.send_flags = source.bytes <= inline_bytes ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
+    return element.wr;
   }
 
-  // An inline write of a small row that the chain keeps until post(); the caller fills last_row().
-  ibv_send_wr& write_row(std::uint32_t bytes, const RemoteTarget& target) noexcept {
-    const auto cell = reinterpret_cast<std::uint64_t>(rows_[staged_].data());
-    ibv_send_wr& wr = next(target);
-    gather_[staged_ - 1] = {.addr = cell, .length = bytes, .lkey = 0};
-    wr.num_sge = 1;
-    wr.send_flags = IBV_SEND_INLINE;
-    return wr;
+  // An inline write of a small row that the chain keeps until post(); the caller fills what is returned.
+  std::uint64_t* write_row(std::uint32_t bytes, const RemoteTarget& target) noexcept {
+    Element& element = next(target);
+    element.gather = {.addr = reinterpret_cast<std::uint64_t>(element.row.data()), .length = bytes, .lkey = 0};
+    element.wr.num_sge = 1;
+    element.wr.send_flags = IBV_SEND_INLINE;
+    return element.row.data();
   }
-  std::uint64_t* last_row() noexcept { return rows_[staged_ - 1].data(); }
 
   static void announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
     wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr.imm_data = __builtin_bswap32(imm);  // network order on the wire
   }
   // Makes the i-th staged one complete under this id.
-  void signal(std::uint32_t i, std::uint64_t wr_id) noexcept {
-    requests_[i].wr_id = wr_id;
-    requests_[i].send_flags |= IBV_SEND_SIGNALED;
-  }
+  void signal(std::uint32_t i, std::uint64_t wr_id) noexcept { signal(elements_[i].wr, wr_id); }
+  void signal_last(std::uint64_t wr_id) noexcept { signal(next_[-1].wr, wr_id); }
   // Of those that are not signaled: only a failure shows it.
   void set_silent_id(std::uint64_t wr_id) noexcept {
-    for (ibv_send_wr& wr : requests_) wr.wr_id = wr_id;
+    for (Element& element : elements_) element.wr.wr_id = wr_id;
   }
 
-  void clear() noexcept { staged_ = 0; }
+  void clear() noexcept { next_ = elements_.data(); }
 
   // Rings the doorbell. An errno value on failure; the chain is empty afterwards either way.
   int post(ibv_qp* qp) noexcept {
-    ibv_send_wr& tail = requests_[staged_ - 1];
+    ibv_send_wr& tail = next_[-1].wr;
     ibv_send_wr* const link = tail.next;
     tail.next = nullptr;
-    ibv_send_wr* bad = nullptr;
-    const int error = ibv_post_send(qp, requests_.data(), &bad);
+    const int error = ibv_post_send(qp, &elements_[0].wr, &bad_);
     tail.next = link;
-    staged_ = 0;
+    clear();
     return error;
   }
 
  private:
-  ibv_send_wr& next(const RemoteTarget& target) noexcept {
-    ibv_send_wr& wr = requests_[staged_++];
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.wr.rdma.remote_addr = target.address;
-    wr.wr.rdma.rkey = target.rkey;
-    return wr;
+  // All of a request together, so that one address leads to it.
+  struct alignas(64) Element {
+    ibv_send_wr wr{};
+    ibv_sge gather{};
+    alignas(64) std::array<std::uint64_t, kRowBytesMax / sizeof(std::uint64_t)> row{};
+  };
+
+  static void signal(ibv_send_wr& wr, std::uint64_t wr_id) noexcept {
+    wr.wr_id = wr_id;
+    wr.send_flags |= IBV_SEND_SIGNALED;
+  }
+  Element& next(const RemoteTarget& target) noexcept {
+    Element& element = *next_++;
+    element.wr.opcode = IBV_WR_RDMA_WRITE;
+    element.wr.wr.rdma.remote_addr = target.address;
+    element.wr.wr.rdma.rkey = target.rkey;
+    return element;
   }
 
-  std::uint32_t staged_ = 0;
-  std::array<ibv_send_wr, kCapacity> requests_{};
-  std::array<ibv_sge, kCapacity> gather_{};
-  alignas(64) std::array<std::array<std::uint64_t, kRowBytesMax / sizeof(std::uint64_t)>, kCapacity> rows_{};
+  ibv_send_wr* bad_ = nullptr;  // what verbs say of a refusal, which nobody asks
+  std::array<Element, kCapacity> elements_;
+  Element* next_ = elements_.data();
 };
 
 }  // namespace mesh::verbs

@@ -211,8 +211,8 @@ TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
 
 TEST_F(RecvChannelTest, NoImmediateLooksLikeASlotWithoutCredit) {
   static_cast<void>(receive(100));
-  link_->on_announcement(kNoAnnouncement, 0);
-  link_->on_announcement(kNoAnnouncement & ~kRecordBit, 0);
+  link_->on_announcement(UINT32_MAX, 0);
+  link_->on_announcement(UINT32_MAX & ~kRecordBit, 0);
   EXPECT_EQ(late(), 2u);
   EXPECT_EQ(channel_->received(), 0u);
 }

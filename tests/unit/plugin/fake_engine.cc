@@ -174,6 +174,9 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
   return make_request(args.bytes);
 }
 
+// Everything is answered by test(), whose answer a test sets.
+bool test_done(Request&, std::size_t*) noexcept { return false; }
+
 Status test(Request& request, std::size_t* bytes) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);

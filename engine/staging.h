@@ -1,0 +1,135 @@
+#pragma once
+// A part of turn.h: work requests into a queue pair's chain or straight to the device, and doorbells.
+// Thread: loop (token).
+
+#include "engine/peer_link.h"
+#include "engine/progress_loop.h"
+#include "src/base/check.h"
+
+#include <cstdint>
+
+namespace mesh::engine {
+
+inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
+  has_work_ = true;
+  queue_pair.in_staged_list = true;
+  queue_pair.next_staged = staged_;
+  staged_ = &queue_pair;
+}
+
+inline QueuePair::Posted& QueuePair::note() noexcept {
+  if (!in_staged_list) loop_.add_staged(*this);
+  --budget_;
+  return ring_[posted_++ & ring_mask_];
+}
+
+// Of anything but a whole message on an express queue pair.
+inline void QueuePair::note_part(const Data& data) noexcept {
+  const std::uint32_t counted = data.source.bytes & counted_;
+  note() = {.mark = reinterpret_cast<std::uintptr_t>(data.request) | Posted::kPart, .counted_bytes = counted, .ends = data.ends};
+  place_.path->bulk_posted += counted;
+}
+
+inline ibv_send_wr& QueuePair::stage(const Data& data) noexcept {
+  if (chain_.full()) [[unlikely]]
+    ring_full();
+  bytes_posted_ += data.source.bytes;
+  chain_has_data_ = true;
+  return chain_.write(data.source, data.target, inline_bytes_);
+}
+
+inline void QueuePair::announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
+  verbs::WrChain::announce(wr, imm);
+  ++announced_;
+}
+
+inline void QueuePair::stage_data(const Data& data) noexcept {
+  ibv_send_wr& wr = stage(data);
+  if (data.ends != kEndsNothing) announce(wr, data.imm);
+  if (data.ends == kEndsLongStripe) spans_[posted_ & ring_mask_] = data.stripe;
+  note_part(data);
+}
+inline void QueuePair::stage_announced(const Data& data) noexcept {
+  announce(stage(data), data.imm);
+  note_part(data);
+}
+inline void QueuePair::stage_message(const Data& data) noexcept {
+  announce(stage(data), data.imm);
+  note().mark = reinterpret_cast<std::uintptr_t>(data.request);
+}
+
+inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept {
+  if (chain_.full()) [[unlikely]]
+    ring_full();
+  note().mark = 0;
+  return chain_.write_row(bytes, target);
+}
+
+inline bool QueuePair::post_message(const Data& data) noexcept {
+  ibv_send_wr& wr = message_.wr();
+  message_.gather() = {.addr = data.source.address, .length = data.source.bytes, .lkey = data.source.lkey};
+  wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+  if (data.source.bytes > inline_bytes_) [[unlikely]]
+    wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = data.target.address;
+  wr.wr.rdma.rkey = data.target.rkey;
+  wr.imm_data = __builtin_bswap32(data.imm);  // network order on the wire
+  ring_[posted_++ & ring_mask_].mark = reinterpret_cast<std::uintptr_t>(data.request);
+  wr.wr_id = id_base_ | static_cast<std::uint32_t>(posted_);
+  ++announced_;
+  bytes_posted_ += data.source.bytes;
+  ++doorbells_;
+  const int error = message_.post(qp_.get());
+  if (error != 0) [[unlikely]]
+    refuse(error);
+  return error == 0;
+}
+
+inline bool QueuePair::post_row(const verbs::RemoteTarget& target) noexcept {
+  DCHECK(ring_[posted_ & ring_mask_].mark == 0);  // who posts rows so posts nothing else: no entry was ever anything
+  ++posted_;
+  ibv_send_wr& wr = row_.wr();
+  wr.wr.rdma.remote_addr = target.address;
+  wr.wr.rdma.rkey = target.rkey;
+  ++doorbells_;
+  const int error = row_.post(qp_.get());
+  if (error != 0) [[unlikely]]
+    refuse(error);
+  return error == 0;
+}
+
+inline void QueuePair::ring() noexcept {
+  if (refused_) [[unlikely]] {  // the link is about to fail; whatever was staged goes with it
+    chain_.clear();
+    return;
+  }
+  // Nobody waits for a row: its completion only makes room, so one in a quarter queue is enough.
+  if (chain_has_data_ || posted_ - signaled_ >= row_interval_) signal_chain();
+  ++doorbells_;
+  if (const int error = chain_.post(qp_.get()); error != 0) [[unlikely]]
+    refuse(error);
+}
+
+// The last one of a doorbell with data is signaled, so that whatever is posted completes without help from later traffic.
+inline void QueuePair::signal_chain() noexcept {
+  const std::uint32_t staged = chain_.staged();
+  for (std::uint32_t i = signal_interval_; i < staged; i += signal_interval_)
+    [[unlikely]] chain_.signal(i - 1, id_base_ | static_cast<std::uint32_t>(posted_ - staged + i));
+  chain_.signal_last(id_base_ | static_cast<std::uint32_t>(posted_));
+  signaled_ = posted_;
+  chain_has_data_ = false;
+}
+
+inline void ProgressLoop::ring_staged() noexcept {
+  while (staged_ != nullptr) {
+    QueuePair& queue_pair = *staged_;
+    staged_ = queue_pair.next_staged;
+    queue_pair.in_staged_list = false;
+    ++events_;
+    queue_pair.ring();
+  }
+  if (has_refused_) [[unlikely]]
+    fail_refused();
+}
+
+}  // namespace mesh::engine
