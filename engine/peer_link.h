@@ -75,9 +75,26 @@ class PeerLink {
     return *bulk_order_[position < count ? position : position % count];
   }
   std::uint32_t bulk_count() const noexcept { return static_cast<std::uint32_t>(bulk_order_.size()); }
-  std::uint32_t next_bulk(std::uint32_t stripes) noexcept {
+  // Bulk queue pairs one after the other, from one of them on; there must be any.
+  class BulkWalk {
+   public:
+    BulkWalk(std::span<QueuePair* const> order, std::uint32_t first) noexcept : order_(order), at_(first) {}
+    QueuePair& next() noexcept {
+      QueuePair& found = *order_[at_];
+      if (++at_ == order_.size()) at_ = 0;
+      return found;
+    }
+
+   private:
+    std::span<QueuePair* const> order_;
+    std::size_t at_;
+  };
+  BulkWalk bulk_from(std::uint32_t first) const noexcept { return {bulk_order_, first}; }
+  std::uint32_t first_bulk() const noexcept { return bulk_cursor_; }  // where the next message's stripes begin
+  std::uint32_t next_bulk(std::uint32_t stripes) noexcept {           // at most one for each
     const std::uint32_t first = bulk_cursor_;
-    bulk_cursor_ = (bulk_cursor_ + stripes) % bulk_count();
+    const std::uint32_t next = first + stripes;
+    bulk_cursor_ = next < bulk_count() ? next : next - bulk_count();
     return first;
   }
   // Over several paths; the plan points to the table.

@@ -65,6 +65,8 @@ class QueuePair {
   // The same for one whole message, and for one row, mostly answered by the budget.
   bool has_room_for_message() noexcept { return budget_ > 0 || grant_messages(); }
   bool has_room_for_row() noexcept { return budget_ > 0 || grant_rows(); }
+  // For one stripe, and a record.
+  bool has_room_for_stripe() noexcept { return budget_ > 1 || (grant_messages() && has_room(2)); }
   // Of the budget, for post_message() and post_row(). False: nothing is left, or this row is to be signaled; stage it.
   bool take_one() noexcept { return --budget_ >= 0; }
   struct Data {

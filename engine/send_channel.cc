@@ -107,36 +107,67 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
   return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe : posting_.table.position[stripe]);
 }
 
-// The usual large message: over one path, every stripe one work request, and room for all. False: nothing was done.
-bool SendChannel::post_even() noexcept {
-  const StripePlan& plan = posting_.plan;
-  if (path_count_ != 1 || plan.route != Route::Bulk || posting_.stripes_left != plan.count || plan.stripe_bytes > wr_bytes_) {
-    return false;
-  }
+// The usual large message: over one path, every stripe one work request, and room for all.
+bool SendChannel::even_fits(const StripePlan& plan, std::uint32_t first_bulk) noexcept {
+  if (path_count_ != 1 || plan.route != Route::Bulk || plan.stripe_bytes > wr_bytes_) return false;
   const Path& path = link.path(0);
   const std::uint64_t in_flight = path.inflight_bytes();
   if (in_flight != 0 && (path.byte_waiter != nullptr || in_flight + plan.total_bytes > path.inflight_bytes_max)) return false;
+  PeerLink::BulkWalk walk = link.bulk_from(first_bulk);
   for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
-    QueuePair& queue_pair = link.bulk(posting_.first_bulk + stripe);
-    if (!queue_pair.has_room(2) || !queue_pair.window_open() || posting_.posted_bytes[stripe] != 0) return false;
+    if (!walk.next().has_room_for_stripe()) return false;
   }
-  Request& request = *posting_.request;
-  QueuePair::Data data{.source = {.address = request.address, .lkey = request.region->keys(path.rail).lkey},
-                       .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]},
+  return true;
+}
+
+void SendChannel::stage_even(Request& request, const EvenMessage& message) noexcept {
+  const StripePlan& plan = message.plan;
+  QueuePair::Data data{.source = {.address = request.address,
+                                  .bytes = static_cast<std::uint32_t>(plan.stripe_bytes),
+                                  .lkey = request.region->keys(link.path(0).rail).lkey},
+                       .target = message.target,
                        .request = &request,
                        .imm = request.imm(),
                        .ends = ends_stripe_at(0)};
-  if (posting_.record) stage_record(link.bulk(posting_.first_bulk), request);
-  for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
-    data.source.bytes = static_cast<std::uint32_t>(plan.bytes(stripe));
-    link.bulk(posting_.first_bulk + stripe).stage_announced(data);
-    data.source.address += plan.stripe_bytes;
-    data.target.address += plan.stripe_bytes;
-    data.ends += static_cast<std::uint32_t>(plan.stripe_bytes >> 5);
+  if ((request.imm() & kRecordBit) != 0) stage_record(link.bulk(message.first_bulk), request);
+  PeerLink::BulkWalk walk = link.bulk_from(message.first_bulk);
+  const std::uint32_t step = data.source.bytes;
+  for (std::uint32_t left = plan.count; left != 0; --left) {
+    if (left == 1) data.source.bytes = static_cast<std::uint32_t>(plan.total_bytes - std::uint64_t{step} * (plan.count - 1));
+    walk.next().stage_announced(data);
+    data.source.address += step;
+    data.target.address += step;
+    data.ends += step >> 5;
   }
   outstanding += plan.count;
+}
+
+// Of a message that has met its credit. False: nothing was done.
+bool SendChannel::post_even() noexcept {
+  const StripePlan& plan = posting_.plan;
+  const auto begun = [](std::uint64_t bytes) { return bytes != 0; };
+  if (posting_.stripes_left != plan.count || !even_fits(plan, posting_.first_bulk)) return false;
+  if (std::any_of(posting_.posted_bytes.begin(), posting_.posted_bytes.begin() + plan.count, begun)) return false;
+  stage_even(*posting_.request, {.plan = plan,
+                                 .first_bulk = posting_.first_bulk,
+                                 .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
   posting_.stripes_left = 0;
   posting_.request = nullptr;
+  return true;
+}
+
+// The next send meets the next credit and is posted whole. False: nothing was done, it is not that simple.
+bool SendChannel::post_large(Request& request, const NearCredit& credit) noexcept {
+  if (path_count_ != 1 || request.tag != credit.tag || request.bytes <= express_bytes_ || request.bytes > credit.bytes)
+    return false;
+  if (request.bytes != usual_plan_.total_bytes) usual_plan_ = plan_stripes(request.bytes, link.policy(), link.bulk_count());
+  const StripePlan& plan = usual_plan_;
+  if (!even_fits(plan, link.first_bulk())) return false;
+  request.open_stripes = plan.count;
+  request.announced = join(plan.count, cursor_.generation());
+  request.expected = cursor_.imm() | (plan.count > 1 ? kRecordBit : 0);
+  stage_even(request,
+             {.plan = plan, .first_bulk = link.next_bulk(plan.count), .target = {.address = credit.address, .rkey = credit.rkey}});
   return true;
 }
 

@@ -89,6 +89,14 @@ class SendChannel final : public Channel {
   void begin(Request& request, std::uint32_t slot) noexcept;
   bool post() noexcept;
   bool post_even() noexcept;
+  [[gnu::noinline]] bool post_large(Request& request, const NearCredit& credit) noexcept;
+  bool even_fits(const StripePlan& plan, std::uint32_t first_bulk) noexcept;
+  struct EvenMessage {
+    const StripePlan& plan;
+    std::uint32_t first_bulk = 0;
+    verbs::RemoteTarget target;
+  };
+  void stage_even(Request& request, const EvenMessage& message) noexcept;
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
@@ -118,6 +126,7 @@ class SendChannel final : public Channel {
   Credit credit_;                    // the next one, when have_credit_
   Records records_;
   Posting posting_;
+  StripePlan usual_plan_;        // of the last large message: the next one is mostly as large
   std::vector<Replay> replays_;  // in the order in which they go out
 };
 

@@ -82,9 +82,11 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
       return true;
     }
     Request& next = request(sequence);
-    if (!is_small(next, credit) || !express_->has_room_for_message()) [[unlikely]]
+    if (is_small(next, credit) && express_->has_room_for_message()) {
+      express_->stage_message(whole_message(next, credit));
+    } else if (!post_large(next, credit)) {
       return advance_oddly(in_turn);
-    express_->stage_message(whole_message(next, credit));
+    }
     cursor_.step();
     accepted.store(++sequence, std::memory_order_relaxed);
   }
