@@ -48,11 +48,11 @@ class Channel {
   // this channel posts them all with one doorbell. That is where it starts one request after the other, and where the second
   // one it will ask about, and so the first, is done already. False: the loop must be told.
   bool publish(Request& slot) noexcept {
-    const bool more_to_come = !std::exchange(asked, false) || is_done(answered + 1);
+    const std::uint64_t sequence = submitted.load(std::memory_order_relaxed);
+    const bool more_to_come = !std::exchange(asked, false) || (second < sequence && is_done(second));
     slot.state.store(RequestState::Submitted, std::memory_order_release);  // acquired where regions are looked for
-    const std::uint64_t published = submitted.load(std::memory_order_relaxed) + 1;
-    submitted.store(published, std::memory_order_release);  // acquired in the loop's advance
-    return more_to_come && published - accepted.load(std::memory_order_relaxed) < batch;
+    submitted.store(sequence + 1, std::memory_order_release);              // acquired in the loop's advance
+    return more_to_come && sequence + 1 - accepted.load(std::memory_order_relaxed) < batch;
   }
 
   bool is_done(std::uint64_t sequence) const noexcept {
@@ -87,7 +87,7 @@ class Channel {
   const std::unique_ptr<Request[]> requests;
 
   alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread
-  std::uint64_t answered = 0;                           // NCCL's thread: requests that test() has ended
+  std::uint64_t second = 1;                             // NCCL's thread: the one after that which test() will end next
   bool asked = true;                                    // NCCL's thread: by test(), since the last request was started
   std::atomic<engine::Takes> takes;                     // Nothing once it has failed: side and failure in one look
   std::atomic<Errc> failure{Errc::Ok};                  // sticky; loop releases, NCCL acquires

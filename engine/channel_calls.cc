@@ -75,7 +75,7 @@ struct Answer {
   if (state == RequestState::Submitted) return Errc::WouldBlock;
   if (state != RequestState::Failed) return Errc::InvalidArgument;
   // NCCL is done with it.
-  ++request.channel->answered;
+  ++request.channel->second;
   const Errc error = std::exchange(request.error, Errc::Ok);
   request.state.store(RequestState::Free, std::memory_order_relaxed);
   return error;
@@ -83,7 +83,7 @@ struct Answer {
 
 [[gnu::always_inline]] inline Answer answer(Request& request, RequestState state) noexcept {
   if (state != RequestState::Done) return {.code = answer_otherwise(request, state)};
-  ++request.channel->answered;
+  ++request.channel->second;
   request.state.store(RequestState::Free, std::memory_order_relaxed);
   return {.bytes = request.bytes, .code = Errc::Ok};
 }

@@ -24,7 +24,7 @@ bool ProgressLoop::try_turn() noexcept {
   return worked;
 }
 
-// A queue that was full of completions has more.
+// One of several queues, or the rest of one that gave a full batch.
 void ProgressLoop::poll_on(const Source& source) noexcept {
   std::uint32_t taken = kPollBatch;
   for (int round = 1; round < kPollRounds && taken == kPollBatch; ++round) {

@@ -31,6 +31,10 @@ class ControlWaker {
 };
 
 class ProgressLoop {
+  // First, so that taking it needs no address of its own. Bit 0: held. Above: how many Guards wait; nobody else takes it then.
+  static constexpr std::uint32_t kHeld = 1, kGuard = 2;
+  alignas(64) std::atomic<std::uint32_t> token_{0};
+
  public:
   explicit ProgressLoop(ControlWaker& waker) : waker_(waker) {}
 
@@ -40,8 +44,8 @@ class ProgressLoop {
   void submit(Kind& channel, Request& request) noexcept;
   // A turn if the token is free; false: it is not. For NCCL's thread, which asks about a channel (turn.h).
   bool try_turn(Channel* first) noexcept;
-  [[gnu::noinline]] bool try_turn() noexcept;  // the same, out of line; true: something moved
-  std::atomic<bool> callers_turn{true};        // test() turns the loop itself: no poller does
+  [[gnu::noinline]] bool try_turn() noexcept;        // the same, out of line; true: something moved
+  alignas(64) std::atomic<bool> callers_turn{true};  // test() turns the loop itself: no poller does
 
   // ---- Holding the token from the control path. Waits (yielding) for the holder of the moment to finish its turn.
   class Guard {
@@ -98,9 +102,6 @@ class ProgressLoop {
   [[gnu::noinline]] void return_windows() noexcept;
 
   ControlWaker& waker_;
-  // Bit 0: held. Above: how many Guards wait; nobody else takes it then.
-  static constexpr std::uint32_t kHeld = 1, kGuard = 2;
-  alignas(64) std::atomic<std::uint32_t> token_{0};
   alignas(64) std::atomic<std::uint64_t> mailbox_{0};                  // bit n: a channel with that mail bit has something new
   alignas(64) std::array<std::vector<Channel*>, kMailBits> channels_;  // by mail bit
   std::uint32_t next_mail_bit_ = 0;

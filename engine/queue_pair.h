@@ -86,8 +86,8 @@ class QueuePair {
   // While nothing is staged: one work request with a doorbell of its own. Same conditions as for staging.
   inline bool post_message(const Data& data) noexcept;  // on an express one: whole, announced, not empty; false: refused
   void set_row_bytes(std::uint32_t bytes) noexcept { row_.gather().length = bytes; }  // of all rows that are posted so
-  std::uint64_t* row_to_post() noexcept { return row_.row(); }
-  inline bool post_row(const verbs::RemoteTarget& target) noexcept;
+  inline std::uint64_t* row_to(const verbs::RemoteTarget& target) noexcept;           // to be filled, then posted
+  inline bool post_row() noexcept;
   // One doorbell for what is staged, at least one; a refusal fails the link. (turn.h)
   void ring() noexcept;
   [[gnu::noinline]] void ring_full() noexcept;  // the same, out of line

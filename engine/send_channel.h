@@ -111,6 +111,7 @@ class SendChannel final : public Channel {
 
   // The first ones share the line of what the loop moves in every channel; rare ones come last.
   bool odd_ = false;  // not the plain case: any of what is_odd() looks at
+  bool far_ = false;  // the express queue pair is not the first path's, whose key lies with the others
   std::byte* const credits_;
   QueuePair* express_;
   RingCursor cursor_;                                  // the next credit

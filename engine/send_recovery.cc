@@ -12,6 +12,7 @@ namespace mesh::engine {
 void SendChannel::choose_express() noexcept {
   express_ = &link.express(index);
   express_path_ = express_->path().index;
+  far_ = express_path_ != 0;
   express_rail_ = express_->path().rail;
   held_back_ = (held_back_ & ~kNoPath) | (link.stalled() ? kNoPath : 0);
   odd_ = is_odd();

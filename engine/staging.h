@@ -85,12 +85,15 @@ inline bool QueuePair::post_message(const Data& data) noexcept {
   return error == 0;
 }
 
-inline bool QueuePair::post_row(const verbs::RemoteTarget& target) noexcept {
+inline std::uint64_t* QueuePair::row_to(const verbs::RemoteTarget& target) noexcept {
+  row_.wr().wr.rdma.remote_addr = target.address;
+  row_.wr().wr.rdma.rkey = target.rkey;
+  return row_.row();
+}
+
+inline bool QueuePair::post_row() noexcept {
   DCHECK(ring_[posted_ & ring_mask_].mark == 0);  // who posts rows so posts nothing else: no entry was ever anything
   ++posted_;
-  ibv_send_wr& wr = row_.wr();
-  wr.wr.rdma.remote_addr = target.address;
-  wr.wr.rdma.rkey = target.rkey;
   ++doorbells_;
   const int error = row_.post(qp_.get());
   if (error != 0) [[unlikely]]

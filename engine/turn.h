@@ -52,7 +52,7 @@ inline QueuePair::Data SendChannel::whole_message(Request& request, const NearCr
 
 inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
   return read_near(row(), cursor_.generation(), credit) &&
-         (express_path_ == 0 || read_far_key(row(), cursor_.generation(), express_path_, &credit->rkey));
+         (!far_ || read_far_key(row(), cursor_.generation(), express_path_, &credit->rkey));
 }
 
 // The only send that is there. False: it is not that simple. Who has just taken the token finds nothing staged.
@@ -60,12 +60,13 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   if (odd_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
   NearCredit credit;
-  if (!next_credit(&credit) || !is_small(request, credit) || !express_->take_one()) return false;
-  accepted.store(sequence + 1, std::memory_order_relaxed);
+  QueuePair& express = *express_;
+  if (!next_credit(&credit) || !is_small(request, credit) || !express.take_one()) return false;
+  DCHECK(!express.in_staged_list);
   const QueuePair::Data message = whole_message(request, credit);
   cursor_.step();
-  DCHECK(!express_->in_staged_list);
-  return express_->post_message(message);
+  accepted.store(sequence + 1, std::memory_order_relaxed);
+  return express.post_message(message);
 }
 
 // Most messages: the next send's credit is there, and one work request on the express queue pair carries it.
@@ -82,7 +83,7 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
       return true;
     }
     Request& next = request(sequence);
-    if (is_small(next, credit) && express_->has_room_for_message()) {
+    if (is_small(next, credit) && express_->has_room_for_message()) [[likely]] {
       express_->stage_message(whole_message(next, credit));
     } else if (!post_large(next, credit)) {
       return advance_oddly(in_turn);
@@ -98,9 +99,9 @@ inline void RecvChannel::write_credit(Request& request, std::uint64_t* words) no
   request.announced = join(0, cursor_.generation());
   const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
   encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, cursor_.generation());
+  cursor_.step();
   if (path_count_ > 1) [[unlikely]]
     write_far_keys(request, words);
-  cursor_.step();
 }
 
 // The only receive that is there. False: it is not that simple.
@@ -111,10 +112,10 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   if (sequence + 1 != submitted.load(std::memory_order_relaxed) || !express_->take_one()) return false;
   DCHECK(!express_->in_staged_list);
-  const verbs::RemoteTarget target{.address = cursor_.address(), .rkey = credits_rkey_};
-  write_credit(request, express_->row_to_post());
   accepted.store(sequence + 1, std::memory_order_relaxed);
-  return express_->post_row(target);
+  QueuePair& express = *express_;
+  write_credit(request, express.row_to({.address = cursor_.address(), .rkey = credits_rkey_}));
+  return express.post_row();
 }
 
 inline bool RecvChannel::advance() noexcept {
@@ -178,12 +179,14 @@ inline void ProgressLoop::submit(Kind& channel, Request& request) noexcept {
 
 inline void ProgressLoop::poll_once(Channel* first) noexcept {
   ++turns_;
-  // Completions first: they make room in queues and windows for all that follows.
-  for (const Source* source = sources_.data(); source != sources_.data() + sources_.size(); ++source) {
-    const std::uint32_t taken = source->lane->poll(source->queue);
+  // Completions first: they make room in queues and windows for all that follows. One queue is what most hosts have: no loop then.
+  if (sources_.size() == 1) [[likely]] {
+    const std::uint32_t taken = sources_.front().lane->poll(sources_.front().queue);
     events_ += taken;
     if (taken == kPollBatch) [[unlikely]]
-      poll_on(*source);
+      poll_on(sources_.front());
+  } else {
+    for (const Source& source : sources_) poll_on(source);
   }
   if (has_work_ || (first != nullptr && first->has_new())) work(first);
 }

@@ -5,6 +5,7 @@
 #include "plugin/registry.h"
 #include "src/base/log.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <span>

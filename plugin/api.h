@@ -11,7 +11,6 @@
 #include "plugin/result.h"
 #include "src/base/fork_guard.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 
@@ -83,7 +82,10 @@ inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noex
 // NCCL's sizes are int and its messages at most 1 GiB; a caller who sent more sees the most an int can say.
 inline ncclResult_t finished(std::size_t moved, int* done, int* bytes) noexcept {
   *done = 1;
-  if (bytes != nullptr) *bytes = static_cast<int>(std::min<std::size_t>(moved, std::numeric_limits<int>::max()));
+  if (bytes == nullptr) return ncclSuccess;
+  *bytes = static_cast<int>(moved);
+  if (moved > std::numeric_limits<int>::max()) [[unlikely]]
+    *bytes = std::numeric_limits<int>::max();
   return ncclSuccess;
 }
 
