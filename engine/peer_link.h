@@ -173,9 +173,9 @@ class PeerLink {
     Request* first = nullptr;
     std::uint32_t mask = 0;
   };
-  std::vector<Slots> slots_;
-  std::uint32_t slots_mask_ = 0;
   Request nobodys_;
+  std::vector<Slots> slots_{1, Slots{.first = &nobodys_, .mask = 0}};
+  std::uint32_t slots_mask_ = 0;
   std::uint32_t channel_count_ = 0;
   EndedChannels ended_;
   std::atomic<Errc> failure_{Errc::Ok};       // released in fail()

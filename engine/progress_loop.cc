@@ -9,7 +9,8 @@
 namespace mesh::engine {
 
 namespace {
-constexpr int kPollRounds = 4;                // full batches per completion queue and turn; more would make submissions wait
+constexpr int kPollRounds =
+    4;  // full batches per completion queue and turn, besides the first of the only one; more would make submissions wait
 constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first in the next turn
 constexpr int kMailRounds = 4;                // after a release; whoever leaves mail tries the token himself too
 }  // namespace
@@ -27,7 +28,7 @@ bool ProgressLoop::try_turn() noexcept {
 // One of several queues, or the rest of one that gave a full batch.
 void ProgressLoop::poll_on(const Source& source) noexcept {
   std::uint32_t taken = kPollBatch;
-  for (int round = 1; round < kPollRounds && taken == kPollBatch; ++round) {
+  for (int round = 0; round < kPollRounds && taken == kPollBatch; ++round) {
     taken = source.lane->poll(source.queue);
     events_ += taken;
   }

@@ -34,6 +34,8 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t i
   qp_ = std::move(qp);
   id_base_ = id_base;
   inline_bytes_ = inline_bytes;
+  return_at_ = rq_depth_ / kWindowShares;
+  to_return_ = static_cast<std::int64_t>(return_at_) - 1;
   chain_.set_silent_id(id_base_);
   message_.wr().opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   row_.wr().opcode = IBV_WR_RDMA_WRITE;
@@ -60,14 +62,14 @@ std::uint64_t QueuePair::room_left() const noexcept {
 }
 
 bool QueuePair::grant_messages() noexcept {
-  budget_ = window_open() ? static_cast<std::int32_t>(std::min(room_left(), window_end_ - announced_)) : 0;
+  budget_ = window_open() ? static_cast<std::int64_t>(std::min(room_left(), window_end_ - announced_)) : 0;
   return budget_ > 0;
 }
 
 // Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled, by ring().
 bool QueuePair::grant_rows() noexcept {
   const std::uint64_t silent = posted_ - signaled_ + 1;
-  budget_ = silent < row_interval_ ? static_cast<std::int32_t>(std::min<std::uint64_t>(room_left(), row_interval_ - silent)) : 0;
+  budget_ = silent < row_interval_ ? static_cast<std::int64_t>(std::min<std::uint64_t>(room_left(), row_interval_ - silent)) : 0;
   return room_left() > 0;
 }
 
@@ -102,7 +104,6 @@ Status QueuePair::post_receives(std::uint32_t count) noexcept {
   const int error = ibv_post_recv(qp_.get(), receives_.data(), &bad);
   receives_[count - 1].next = count < receives_.size() ? &receives_[count] : nullptr;
   if (error == 0) reposted_ += count;
-  set_return_at(reposted_ - rq_depth_ + rq_depth_ / kWindowShares);
   return error == 0 ? Status{} : Status{Errc::Transport};
 }
 
@@ -126,6 +127,7 @@ bool QueuePair::return_window() noexcept {
     // What the peer may count on: receives posted beyond the first filling.
     const std::uint64_t returned = reposted_ - rq_depth_;
     *stage_row(sizeof returned, peer_window_) = returned;
+    set_return_at(returned + quarter);
   }
   return true;
 }

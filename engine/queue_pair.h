@@ -165,7 +165,7 @@ class QueuePair {
   void retire(const Posted& entry) noexcept;
   inline void retire_part(const Posted& entry) noexcept;
   void set_return_at(std::uint64_t taken) noexcept {
-    to_return_ += static_cast<std::int64_t>(taken - return_at_);
+    to_return_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(to_return_) + (taken - return_at_));  // wraps: a difference
     return_at_ = taken;
   }
   std::uint64_t open_announcements() const noexcept;
@@ -186,7 +186,7 @@ class QueuePair {
   std::uint32_t room_ = 0;                  // posted_ may be so far ahead of retired_; none when quarantined
   // So many more may be posted without a look at room, window and, for rows, at whether one is to be signaled. What gives room or
   // window does not raise it, what takes them does lower it; when it is used up they are looked at anew.
-  std::int32_t budget_ = 0;
+  std::int64_t budget_ = 0;
   std::uint64_t announced_ = 0, window_end_ = 0;  // as sender: announcements given; they may grow to here
   std::uint64_t reposted_ = 0;                    // as receiver
   std::uint64_t flushed_ = 0;                     // receives that ended without an announcement

@@ -113,6 +113,7 @@ bool SendChannel::even_fits(const StripePlan& plan, std::uint32_t first_bulk) no
   const Path& path = link.path(0);
   const std::uint64_t in_flight = path.inflight_bytes();
   if (in_flight != 0 && (path.byte_waiter != nullptr || in_flight + plan.total_bytes > path.inflight_bytes_max)) return false;
+  if (plan.count > link.bulk_count()) return false;  // there were more when it was made
   PeerLink::BulkWalk walk = link.bulk_from(first_bulk);
   for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
     if (!walk.next().has_room_for_stripe()) return false;

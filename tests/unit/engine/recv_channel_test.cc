@@ -209,6 +209,15 @@ TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
   EXPECT_EQ(link_->failure(), Errc::Protocol);
 }
 
+// A peer may write with immediate data before it has asked for any channel.
+TEST_F(RecvChannelTest, AnnouncementsOnALinkWithoutChannelsAreLate) {
+  PeerLink link(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
+  for (const std::uint32_t imm : {0u, kRecordBit, pack({.channel = kIndex, .slot = 3, .generation = 1}), UINT32_MAX}) {
+    link.on_announcement(imm, 64);
+  }
+  EXPECT_EQ(late(), 4u);
+}
+
 TEST_F(RecvChannelTest, NoImmediateLooksLikeASlotWithoutCredit) {
   static_cast<void>(receive(100));
   link_->on_announcement(UINT32_MAX, 0);
