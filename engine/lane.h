@@ -68,7 +68,7 @@ class Lane {
   };
 
   Result<std::uint32_t> queue_with_room(std::uint32_t wanted, ProgressLoop& loop);
-  verbs::QpHandle make(std::uint32_t queue, const TransferPolicy& policy, std::uint32_t* inline_bytes);
+  verbs::QpHandle make(std::uint32_t queue, const TransferPolicy& policy, InlineBytes* granted);
   std::uint32_t take_place();
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails

@@ -52,7 +52,7 @@ Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& 
   return static_cast<std::uint32_t>(queues_.size() - 1);
 }
 
-verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, std::uint32_t* inline_bytes) {
+verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, InlineBytes* granted) {
   for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = queues_[queue].cq.get();
@@ -64,7 +64,8 @@ verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, st
                 .max_inline_data = tried};
     verbs::QpHandle qp(provider_, provider_.create_qp(pd_.get(), &attr));
     if (!qp || attr.cap.max_inline_data < kInlineMin) continue;
-    *inline_bytes = std::min(policy.inline_bytes, attr.cap.max_inline_data);
+    *granted = {.data = std::min(policy.inline_bytes, attr.cap.max_inline_data),
+                .rows = std::min(verbs::WrChain::kRowBytesMax, attr.cap.max_inline_data)};
     return qp;
   }
   LOG_WARN("{}: no queue pair (send {}, receive {}, inline {}): {}", name(), policy.sq_depth, policy.rq_depth, kInlineMin,
@@ -100,8 +101,8 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   const std::uint32_t reserve = order.policy->sq_depth + order.policy->rq_depth;
   const Result<std::uint32_t> queue = queue_with_room(reserve, *order.loop);
   if (!queue.ok()) return queue.status();
-  std::uint32_t inline_bytes = 0;
-  verbs::QpHandle qp = make(*queue, *order.policy, &inline_bytes);
+  InlineBytes granted;
+  verbs::QpHandle qp = make(*queue, *order.policy, &granted);
   if (!qp) return Errc::System;
   const ProgressLoop::Guard guard(*order.loop);
   const std::uint32_t at = take_place();
@@ -109,7 +110,7 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   place = {.life = place.life + 1, .queue = *queue, .reserved = reserve};
   queues_[*queue].reserved += reserve;
   ++queue_pairs_;
-  queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), inline_bytes);
+  queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), granted);
   by_place_[at] = {.queue_pair = &queue_pair, .id_base = queue_pair.id_base()};
   return {};
 }

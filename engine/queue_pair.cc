@@ -30,10 +30,11 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       spans_(policy.sq_depth),
       receives_(policy.rq_depth / kWindowShares) {}
 
-void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t inline_bytes) {
+void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted) {
   qp_ = std::move(qp);
   id_base_ = id_base;
-  inline_bytes_ = inline_bytes;
+  inline_bytes_ = granted.data;
+  row_bytes_max_ = granted.rows;
   return_at_ = rq_depth_ / kWindowShares;
   to_return_ = static_cast<std::int64_t>(return_at_) - 1;
   chain_.set_silent_id(id_base_);
@@ -73,7 +74,10 @@ bool QueuePair::grant_rows() noexcept {
   return room_left() > 0;
 }
 
-void QueuePair::ring_full() noexcept { ring(); }
+bool QueuePair::ring_full() noexcept {
+  ring();
+  return true;
+}
 
 // Staging may be in the middle of a channel's work: the failure waits for the end of the turn.
 void QueuePair::refuse(int error) noexcept {

@@ -42,6 +42,11 @@ constexpr std::uint32_t ends_stripe_at(std::uint64_t offset) noexcept {  // a mu
 }
 constexpr std::uint64_t marked_offset(std::uint32_t mark) noexcept { return std::uint64_t{mark & ~3u} << 5; }
 
+// How much of a work request's bytes may lie in it: of a message, and of a row, which always does.
+struct InlineBytes {
+  std::uint32_t data = 0, rows = kCreditBytesMax;
+};
+
 // Where in its message a stripe lies.
 struct StripeSpan {
   std::uint64_t offset = 0, bytes = 0;
@@ -62,8 +67,8 @@ class QueuePair {
   bool has_room(std::uint32_t count) const noexcept { return posted_ + count - retired_ <= room_; }
   // May one more announcement be outstanding?
   bool window_open() noexcept { return announced_ != window_end_ || read_window(); }
-  // The same for one whole message, and for one row, mostly answered by the budget.
-  bool has_room_for_message() noexcept { return budget_ > 0 || grant_messages(); }
+  // The same for one whole message, in the chain too, and for one row, mostly answered by the budget.
+  bool has_room_for_message() noexcept { return (budget_ > 0 || grant_messages()) && (!chain_.full() || ring_full()); }
   bool has_room_for_row() noexcept { return budget_ > 0 || grant_rows(); }
   // For one stripe, and a record.
   bool has_room_for_stripe() noexcept { return budget_ > 1 || (grant_messages() && has_room(2)); }
@@ -79,8 +84,8 @@ class QueuePair {
   };
   inline void stage_data(const Data& data) noexcept;       // the caller counts it in its channel's outstanding
   inline void stage_message(const Data& data) noexcept;    // the same for a whole message on an express queue pair
-  inline void stage_announced(const Data& data) noexcept;  // the same for a stripe of one work request
-  // A small write whose bytes (at most WrChain::kRowBytesMax) the caller fills in at the address returned, before ring().
+  inline void stage_announced(const Data& data) noexcept;  // the same for a stripe of one work request, not empty
+  // A small write whose bytes (at most row_bytes_max()) the caller fills in at the address returned, before ring().
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
   // While nothing is staged: one work request with a doorbell of its own. Same conditions as for staging.
@@ -90,7 +95,7 @@ class QueuePair {
   inline bool post_row() noexcept;
   // One doorbell for what is staged, at least one; a refusal fails the link. (turn.h)
   void ring() noexcept;
-  [[gnu::noinline]] void ring_full() noexcept;  // the same, out of line
+  [[gnu::noinline]] bool ring_full() noexcept;  // the same, out of line; true: the chain has room
 
   // ---- Completions, from the lane.
   void retire_through(std::uint32_t count) noexcept;  // (turn.h)
@@ -115,7 +120,7 @@ class QueuePair {
 
   // ---- Set-up and end.
   Status fill_receive_queue() noexcept;  // in state INIT or later
-  void adopt(verbs::QpHandle qp, std::uint64_t id_base, std::uint32_t inline_bytes);
+  void adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted);
   void set_window_word(std::uint64_t* word) noexcept { window_word_ = word; }                  // connector: written by the peer
   void set_peer_window(const verbs::RemoteTarget& target) noexcept { peer_window_ = target; }  // acceptor
   void drop_outstanding() noexcept;                 // after the queue pair is destroyed: nothing can complete any more
@@ -134,6 +139,7 @@ class QueuePair {
   Path& path() const noexcept { return *place_.path; }
   std::uint32_t index() const noexcept { return place_.index; }
   std::uint32_t rq_depth() const noexcept { return rq_depth_; }
+  std::uint32_t row_bytes_max() const noexcept { return row_bytes_max_; }
   std::uint64_t id_base() const noexcept { return id_base_; }
 
   QueuePair* next_staged = nullptr;  // the loop's list of queue pairs to ring
@@ -158,6 +164,7 @@ class QueuePair {
   [[gnu::noinline]] bool grant_rows() noexcept;
   std::uint64_t room_left() const noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
+  inline void make_place() noexcept;  // in the chain
   inline ibv_send_wr& stage(const Data& data) noexcept;
   inline void announce(ibv_send_wr& wr, std::uint32_t imm) noexcept;
   inline void note_part(const Data& data) noexcept;
@@ -180,7 +187,7 @@ class QueuePair {
   const std::uint32_t ring_mask_;
   const std::uint32_t counted_;  // all ones for a bulk queue pair, whose bytes its path counts
   const bool rows_only_;         // an acceptor's
-  std::uint32_t inline_bytes_ = 0;
+  std::uint32_t inline_bytes_ = 0, row_bytes_max_ = InlineBytes{}.rows;
   std::uint64_t id_base_ = 0;
   std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
   std::uint32_t room_ = 0;                  // posted_ may be so far ahead of retired_; none when quarantined

@@ -12,9 +12,14 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
       cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of}),
       path_count_(link_of.path_count()),
       first_rail_(link_of.path(0).rail),
-      rows_per_write_(verbs::WrChain::kRowBytesMax / credit_bytes(path_count_)),
       records_(records) {
-  express_->set_row_bytes(cursor_.row_bytes());
+  post_to(*express_);
+}
+
+void RecvChannel::post_to(QueuePair& express) noexcept {
+  express_ = &express;
+  express.set_row_bytes(cursor_.row_bytes());
+  rows_per_write_ = express.row_bytes_max() / cursor_.row_bytes();
 }
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {

@@ -50,8 +50,9 @@ class RecvChannel final : public Channel {
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
 
  private:
+  void post_to(QueuePair& express) noexcept;
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
-  void write_credit(Request& request, std::uint64_t* words) noexcept;
+  void write_credit(Request& request, std::uint32_t imm, std::uint64_t* words) noexcept;  // in the cursor's round
   [[gnu::noinline]] void write_far_keys(const Request& request, std::uint64_t* words) const noexcept;
   [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
   void count_received(Request& slot, std::uint64_t bytes) noexcept {
@@ -64,7 +65,7 @@ class RecvChannel final : public Channel {
   QueuePair* express_;
   RingCursor cursor_;  // the next credit
   const std::uint32_t path_count_, first_rail_;
-  const std::uint32_t rows_per_write_;
+  std::uint32_t rows_per_write_ = 1;
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
   std::uint64_t received_ = 0, received_bytes_ = 0;
   Record* const records_;

@@ -8,13 +8,12 @@ namespace mesh::engine {
 
 void RecvChannel::choose_express() noexcept {
   QueuePair& wanted = link.express(index);
-  if (&wanted == express_) return;
+  if (&wanted == express_) return post_to(wanted);  // it may be new
   // A row that was written again must have landed before another queue pair may write the same row's next life: rows of two
   // queue pairs overtake one another.
   const bool usable = express_->path().health.state == PathState::Up;
   if (usable && express_->retired() < rewritten_until_) return;
-  express_ = &wanted;
-  express_->set_row_bytes(cursor_.row_bytes());
+  post_to(wanted);
   rewritten_until_ = 0;
   credits_rkey_ = credits_.rkeys[express_->path().index];
 }

@@ -39,9 +39,12 @@ class RingCursor {
   std::uint32_t imm() const noexcept { return imm_; }                          // without the record bit
   std::uint32_t slots_left() const noexcept { return shape_.slots - slot(); }  // to the end of the ring
 
-  void step() noexcept {
-    imm_ += 1u << kGenerationBits;
-    address_ += shape_.row_bytes;
+  static constexpr std::uint32_t kImmStep = 1u << kGenerationBits;  // from one slot's immediate to the next one's
+  void step() noexcept { skip(1); }
+  // At most slots_left().
+  void skip(std::uint32_t rows) noexcept {
+    imm_ += rows * kImmStep;
+    address_ += rows * shape_.row_bytes;
     if (address_ == end_) [[unlikely]] {
       ++generation_;
       rewind();

@@ -158,7 +158,7 @@ bool SendChannel::post_even() noexcept {
 }
 
 // The next send meets the next credit and is posted whole. False: nothing was done, it is not that simple.
-bool SendChannel::post_large(Request& request, const NearCredit& credit) noexcept {
+bool SendChannel::post_large(Request& request, NearCredit credit) noexcept {
   if (path_count_ != 1 || request.tag != credit.tag || request.bytes <= express_bytes_ || request.bytes > credit.bytes)
     return false;
   if (request.bytes != usual_plan_.total_bytes) usual_plan_ = plan_stripes(request.bytes, link.policy(), link.bulk_count());

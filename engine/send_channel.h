@@ -89,7 +89,7 @@ class SendChannel final : public Channel {
   void begin(Request& request, std::uint32_t slot) noexcept;
   bool post() noexcept;
   bool post_even() noexcept;
-  [[gnu::noinline]] bool post_large(Request& request, const NearCredit& credit) noexcept;
+  [[gnu::noinline]] bool post_large(Request& request, NearCredit credit) noexcept;  // by value: it stays in registers
   bool even_fits(const StripePlan& plan, std::uint32_t first_bulk) noexcept;
   struct EvenMessage {
     const StripePlan& plan;

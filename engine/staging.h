@@ -30,9 +30,13 @@ inline void QueuePair::note_part(const Data& data) noexcept {
   place_.path->bulk_posted += counted;
 }
 
-inline ibv_send_wr& QueuePair::stage(const Data& data) noexcept {
+inline void QueuePair::make_place() noexcept {
   if (chain_.full()) [[unlikely]]
     ring_full();
+}
+
+inline ibv_send_wr& QueuePair::stage(const Data& data) noexcept {
+  DCHECK(!chain_.full());
   bytes_posted_ += data.source.bytes;
   chain_has_data_ = true;
   return chain_.write(data.source, data.target, inline_bytes_);
@@ -44,12 +48,16 @@ inline void QueuePair::announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
 }
 
 inline void QueuePair::stage_data(const Data& data) noexcept {
+  make_place();
   ibv_send_wr& wr = stage(data);
+  if (data.source.bytes == 0) [[unlikely]]
+    wr.num_sge = 0;
   if (data.ends != kEndsNothing) announce(wr, data.imm);
   if (data.ends == kEndsLongStripe) spans_[posted_ & ring_mask_] = data.stripe;
   note_part(data);
 }
 inline void QueuePair::stage_announced(const Data& data) noexcept {
+  make_place();
   announce(stage(data), data.imm);
   note_part(data);
 }
@@ -59,8 +67,7 @@ inline void QueuePair::stage_message(const Data& data) noexcept {
 }
 
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept {
-  if (chain_.full()) [[unlikely]]
-    ring_full();
+  make_place();
   note().mark = 0;
   return chain_.write_row(bytes, target);
 }

@@ -94,12 +94,11 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
   return sequence != limit;
 }
 
-inline void RecvChannel::write_credit(Request& request, std::uint64_t* words) noexcept {
-  request.expected = cursor_.imm();
+inline void RecvChannel::write_credit(Request& request, std::uint32_t imm, std::uint64_t* words) noexcept {
+  request.expected = imm;
   request.announced = join(0, cursor_.generation());
   const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
   encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, cursor_.generation());
-  cursor_.step();
   if (path_count_ > 1) [[unlikely]]
     write_far_keys(request, words);
 }
@@ -114,7 +113,9 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
   DCHECK(!express_->in_staged_list);
   accepted.store(sequence + 1, std::memory_order_relaxed);
   QueuePair& express = *express_;
-  write_credit(request, express.row_to({.address = cursor_.address(), .rkey = credits_rkey_}));
+  std::uint64_t* const words = express.row_to({.address = cursor_.address(), .rkey = credits_rkey_});
+  write_credit(request, cursor_.imm(), words);
+  cursor_.step();
   return express.post_row();
 }
 
@@ -142,10 +143,13 @@ inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence, std::uint
   const std::uint32_t row_bytes = cursor_.row_bytes();
   std::uint64_t* words =
       express_->stage_row(static_cast<std::uint32_t>(rows) * row_bytes, {.address = cursor_.address(), .rkey = credits_rkey_});
+  std::uint32_t imm = cursor_.imm();
   for (const std::uint64_t end = sequence + rows; sequence != end; ++sequence) {
-    write_credit(request(sequence), words);
+    write_credit(request(sequence), imm, words);
+    imm += RingCursor::kImmStep;
     words += row_bytes / sizeof(std::uint64_t);
   }
+  cursor_.skip(static_cast<std::uint32_t>(rows));
   return sequence;
 }
 

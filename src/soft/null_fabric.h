@@ -19,7 +19,7 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kNullQpsMax = 16384;
-inline constexpr std::size_t kNullRowBytes = 64;
+inline constexpr std::size_t kNullRowBytes = 128;
 inline constexpr std::uint32_t kNullInlineMax = 512;
 
 class NullFabric;

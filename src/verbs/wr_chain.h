@@ -48,7 +48,7 @@ class WrSingle {
 class WrChain {
  public:
   static constexpr std::uint32_t kCapacity = 32;
-  static constexpr std::uint32_t kRowBytesMax = 64;  // what every device grants inline
+  static constexpr std::uint32_t kRowBytesMax = 128;  // as far as the device grants so much inline
 
   WrChain() noexcept {
     for (std::uint32_t i = 0; i < kCapacity; ++i) {
@@ -63,13 +63,12 @@ class WrChain {
   std::uint32_t staged() const noexcept { return static_cast<std::uint32_t>(next_ - elements_.data()); }
   bool full() const noexcept { return next_ == elements_.data() + kCapacity; }
 
-  // A write from registered memory (or from any memory when inlined; the bytes are read at post()).
+  // A write from registered memory (or from any memory when inlined; the bytes are read at post()). One of no bytes: take its
+  // gather element away (num_sge 0).
   ibv_send_wr& write(const LocalSource& source, const RemoteTarget& target, std::uint32_t inline_bytes) noexcept {
     Element& element = next(target);
     element.gather = {.addr = source.address, .length = source.bytes, .lkey = source.lkey};
     element.wr.num_sge = 1;
-    if (source.bytes == 0) [[unlikely]]
-      element.wr.num_sge = 0;
     element.wr.send_flags = source.bytes <= inline_bytes ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
     return element.wr;
   }
