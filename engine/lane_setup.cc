@@ -15,6 +15,7 @@ namespace {
 // can cost 256 MB.
 constexpr std::uint32_t kQueueEntries = 16383;
 constexpr std::uint32_t kInlineMin = 64;  // a credit row
+static_assert(kInlineMin >= kCreditBytesMax);
 }  // namespace
 
 Status Lane::open() {

@@ -39,7 +39,7 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept;
 
 // Ok: done, the request is dead, *bytes (if not null) is what was really sent. WouldBlock: not yet. Else: failed, dead.
 Status test(Request& request, std::size_t* bytes) noexcept;
-// The same without a turn of the loop, which most answers do not need. False: not done, ask test().
+// The same without a turn of the loop, which most answers do not need; bytes is not null. False: not done, ask test().
 bool test_done(Request& request, std::size_t* bytes) noexcept;
 
 // Registers [data, data+bytes) on every rail of the channel's link; the same range again shares one entry by count.

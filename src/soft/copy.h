@@ -1,5 +1,5 @@
 #pragma once
-// How the NIC touches memory. Writes of up to 64 bytes to 8-byte-aligned targets, and the last 8 bytes of any aligned write
+// How the NIC touches memory. Writes of up to 128 bytes to 8-byte-aligned targets, and the last 8 bytes of any aligned write
 // of whole words, are atomic words, ascending, each a release: polling on them with acquire is no data race.
 // Thread: a NIC's turn.
 
@@ -12,7 +12,7 @@
 
 namespace mesh::soft {
 
-inline constexpr std::size_t kAtomicBytes = 64;
+inline constexpr std::size_t kAtomicBytes = 128;  // what an engine polls on comes in one such write
 
 // As a NIC's DMA engine writes and reads host memory.
 void dma_store(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;

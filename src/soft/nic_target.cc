@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/soft/copy.h"
 #include "src/soft/nic.h"
+#include "src/verbs/wr_chain.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,8 @@
 namespace mesh::soft {
 
 namespace {
+
+static_assert(verbs::WrChain::kRowBytesMax <= kAtomicBytes);
 
 constexpr std::size_t kChunkBytes = 256 * 1024;  // between two looks at whether the source was closed
 constexpr std::uint8_t kRnrRetryForEver = 7;
