@@ -69,12 +69,19 @@ void ChannelRun::take_back(Side& side, std::size_t region) {
   world_.wait_ends(side.context);
   if (world_.trace().cuts() != cuts) world_.on_fenced(*this);
   if (!sends) {
+    if (!side.gone) check_given_back(region);
     check_region(region);
     taken_back_[region] = true;
     std::fill(target_[region].begin(), target_[region].end(), kTakenBack);
   }
   world_.trace().note("deregistered", {number_, sends ? 0u : 1u, region});
   world_.progress();
+}
+
+// No two sides receive into the same memory, and a region that outlives it would lead to whatever pages lie there next.
+void ChannelRun::check_given_back(std::size_t region) {
+  if (world_.registers(receive_.context, target_[region]))
+    wrong(fmt::format("region {} is still registered after it was given back", region));
 }
 
 // Memory that no request names is given back and taken again; what comes next uses the new registration.
@@ -89,6 +96,7 @@ void ChannelRun::reregister(Side& side) {
   deregister_memory(*side.channel, side.regions[region]);
   world_.wait_ends(side.context);
   if (side.gone) return;
+  if (&side == &receive_) check_given_back(region);
   register_region(side, region);
   world_.trace().note("reregister", {number_, &side == &send_ ? 0u : 1u, region});
 }

@@ -63,6 +63,7 @@ class ChannelRun {
   void reregister(Side& side);
   void check_slot(std::size_t number);
   bool check_room(std::size_t number);
+  void check_given_back(std::size_t region);
   void check_region(std::size_t region);
   void wrong(const std::string& what) const;
   bool is_truncated(std::size_t message) const;

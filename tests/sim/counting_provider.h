@@ -1,9 +1,13 @@
 #pragma once
-// A provider in between that counts what is alive, so that nothing can leak unseen. The data path does not pass here.
+// A provider in between that counts what is alive, so that nothing can leak unseen, and knows which memory is registered. The data
+// path does not pass here.
 
 #include "src/verbs/provider.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +21,13 @@ class CountingProvider final : public verbs::Provider {
     std::int64_t devices = 0, pds = 0, mrs = 0, cqs = 0, qps = 0;
   };
   const Alive& alive() const noexcept { return alive_; }
+  // Does any memory region name a byte of it?
+  bool registers(std::span<const std::byte> memory) const {
+    return std::any_of(ranges_.begin(), ranges_.end(), [&memory](const auto& entry) {
+      const std::span<const std::byte> range = entry.second;
+      return range.data() < memory.data() + memory.size() && memory.data() < range.data() + range.size();
+    });
+  }
 
   const char* fabric() const noexcept override { return below_.fabric(); }
   std::string host_name() const override { return below_.host_name(); }
@@ -33,9 +44,15 @@ class CountingProvider final : public verbs::Provider {
   ibv_pd* alloc_pd(ibv_context* context) override { return born(below_.alloc_pd(context), alive_.pds); }
   int dealloc_pd(ibv_pd* pd) override { return dead(below_.dealloc_pd(pd), alive_.pds); }
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
-    return born(below_.reg_mr(pd, address, bytes, access), alive_.mrs);
+    ibv_mr* const mr = born(below_.reg_mr(pd, address, bytes, access), alive_.mrs);
+    if (mr != nullptr) ranges_[mr] = {static_cast<const std::byte*>(address), bytes};
+    return mr;
   }
-  int dereg_mr(ibv_mr* mr) override { return dead(below_.dereg_mr(mr), alive_.mrs); }
+  int dereg_mr(ibv_mr* mr) override {
+    const int error = dead(below_.dereg_mr(mr), alive_.mrs);
+    if (error == 0) ranges_.erase(mr);
+    return error;
+  }
   ibv_cq* create_cq(ibv_context* context, int entries) override { return born(below_.create_cq(context, entries), alive_.cqs); }
   int destroy_cq(ibv_cq* cq) override { return dead(below_.destroy_cq(cq), alive_.cqs); }
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override { return born(below_.create_qp(pd, attr), alive_.qps); }
@@ -55,6 +72,7 @@ class CountingProvider final : public verbs::Provider {
 
   verbs::Provider& below_;
   Alive alive_;
+  std::map<const ibv_mr*, std::span<const std::byte>> ranges_;
 };
 
 }  // namespace mesh::sim

@@ -45,7 +45,10 @@ class World {
   bool nested() const noexcept { return waiting_host_ != SIZE_MAX; }  // some call waits: nothing else that waits may begin
   void wait_begins(std::size_t context) { waiting_host_ = contexts_[context].host; }
   void wait_ends(std::size_t) { waiting_host_ = SIZE_MAX; }
-  void progress() noexcept;  // a user has come a step further
+  void progress() noexcept;                                                       // a user has come a step further
+  bool registers(std::size_t context, std::span<const std::byte> memory) const {  // does the context's host?
+    return hosts_[contexts_[context].host].provider->registers(memory);
+  }
   void count_received() noexcept { ++tally_.received; }
   void on_fenced(const ChannelRun& cause);
 
