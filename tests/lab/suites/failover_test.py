@@ -55,7 +55,7 @@ class Failover(lab_case.LabCase):
                 "tc qdisc add dev mesh0 root netem loss 100%; sleep 2; tc qdisc del dev mesh0 root")
         chosen = " ;; ".join("%d) %s" % (number, way) for number, way in enumerate(ways))
         times = len(ways) * TIMES
-        run = "all_reduce -b 96K -e 96K -c %d" % (120 * times)
+        run = "all_reduce -b 96K -e 96K -c %d" % (170 * times)
         self.went_on(self.fail_over("pair2", "case $((time %% %d)) in %s ;; esac; sleep 2" % (len(ways), chosen), times=times, run=run,
                                     timeout=120 + 20 * times), times)
 

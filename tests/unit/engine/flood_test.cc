@@ -46,7 +46,10 @@ const char* name_of(Kind kind) {
 
 // What a stranger of that kind says.
 engine::Bytes words(Kind kind) {
-  engine::Hello hello{.host = "stranger", .qps = 1, .rq_depth = 16, .slots = 32, .rails = {{}}};
+  engine::Hello hello;
+  hello.host = "stranger";
+  hello.qps = 1, hello.rq_depth = 16, hello.slots = 32;
+  hello.rails.resize(1);
   hello.rails[0].addresses.resize(1);
   hello.rails[0].mtu = 5;
   hello.control_port = 1;
