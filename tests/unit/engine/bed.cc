@@ -43,6 +43,7 @@ Bed::Bed(const BedOptions& options) {
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = "lo";
     engine_options.settings.stall_seconds = options.stall_seconds;
+    engine_options.settings.path_timeout_s = options.path_timeout_s;
     engine_options.policy = options.policy;
     engine_options.provider = host.provider.get();
     if (!options.wall_clock) engine_options.manual_clock_ns = &clock_;

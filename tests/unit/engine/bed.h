@@ -26,6 +26,7 @@ struct BedOptions {
   TransferPolicy policy = {};
   std::size_t contexts = 1;  // of each host
   int stall_seconds = Settings{}.stall_seconds;
+  int path_timeout_s = Settings{}.path_timeout_s;
   bool wall_clock = false;  // real time; advance_ns() and tick_ns then do nothing
 };
 
