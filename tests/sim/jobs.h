@@ -14,7 +14,7 @@ struct Batch {
   std::vector<std::uint64_t> seeds;
   Options options;
   unsigned jobs = 1;
-  unsigned limit_s = 120;          // of wall time, a seed
+  unsigned limit_s = 120;          // of processor time, a seed; ten times that by the clock
   std::uint64_t failures_max = 5;  // then no new ones are begun
 };
 
