@@ -45,7 +45,8 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("-w,--warmup_iters", options.warmup, "Iterations before, not timed")->check(CLI::Range(0, 1000000));
   app.add_option("--min-time", options.min_time_ms, "Milliseconds: raise --iters size by size until one takes about that long")
       ->check(CLI::Range(0, 600000));
-  app.add_option("-c,--check", options.checks, "Verified runs per size, every byte against its place")->check(CLI::Range(0, 1000000));
+  app.add_option("-c,--check", options.checks, "Verified runs per size, every byte against its place")
+      ->check(CLI::Range(0, 1000000));
   app.add_option("-d,--datatype", options.type, "uint8, int32, int64, float, double")
       ->transform(CLI::CheckedTransformer(kTypes))
       ->option_text("NAME");
