@@ -59,9 +59,15 @@ class Failover(lab_case.LabCase):
         self.went_on(self.fail_over("pair2", "case $((time %% %d)) in %s ;; esac; sleep 2" % (len(ways), chosen), times=times, run=run,
                                     timeout=120 + 20 * times), times)
 
-    def test_cables_of_a_triangle_are_pulled(self):
-        pull = "c=$(set -- ab0 ac1 ab1 ac0; shift $((time % 4)); echo $1); lab cut $c; sleep 1; lab restore $c; sleep 1"
-        self.went_on(self.fail_over("triangle2", pull, run="all_reduce -b 96K -e 96K -c %d" % (80 * TIMES), timeout=120 + 30 * TIMES))
+    def test_paths_of_a_triangle_fail_in_every_way(self):
+        ways = ("c=$(set -- ab0 ac1 ab1 ac0; shift $((time / 3 % 4)); echo $1); lab cut $c; sleep 1; lab restore $c",
+                "ip addr del 10.1.12.1/24 dev mesh1; sleep 1; ip addr add 10.1.12.1/24 dev mesh1",
+                "tc qdisc add dev mesh2 root netem loss 100%; sleep 2; tc qdisc del dev mesh2 root")
+        chosen = " ;; ".join("%d) %s" % (number, way) for number, way in enumerate(ways))
+        times = len(ways) * TIMES
+        run = "all_reduce -b 96K -e 96K -c %d" % (110 * times)
+        self.went_on(self.fail_over("triangle2", "case $((time %% %d)) in %s ;; esac; sleep 1" % (len(ways), chosen), times=times,
+                                    run=run, timeout=120 + 20 * times), times)
 
     def test_the_only_path_comes_back_and_then_stays_away(self):
         away = "lab cut ab; if ((time == %d)); then echo cut for good; else sleep 3; lab restore ab; sleep 2; fi" % TIMES
