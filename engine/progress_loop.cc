@@ -9,8 +9,8 @@
 namespace mesh::engine {
 
 namespace {
-constexpr int kPollRounds =
-    4;  // full batches per completion queue and turn, besides the first of the only one; more would make submissions wait
+// Full batches per completion queue and turn, besides the first of the only one; more would make submissions wait.
+constexpr int kPollRounds = 4;
 constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first in the next turn
 constexpr int kMailRounds = 4;                // after a release; whoever leaves mail tries the token himself too
 }  // namespace
