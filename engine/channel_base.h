@@ -52,7 +52,9 @@ class Channel {
     const bool more_to_come = !std::exchange(asked, false) || (second < sequence && is_done(second));
     slot.state.store(RequestState::Submitted, std::memory_order_release);  // acquired where regions are looked for
     submitted.store(sequence + 1, std::memory_order_release);              // acquired in the loop's advance
-    return more_to_come && sequence + 1 - accepted.load(std::memory_order_relaxed) < batch;
+    if (more_to_come && sequence + 1 < group_end) return true;
+    group_end = sequence + batch + (more_to_come ? 1 : 0);
+    return false;
   }
 
   bool is_done(std::uint64_t sequence) const noexcept {
@@ -88,6 +90,7 @@ class Channel {
 
   alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread
   std::uint64_t second = 1;                             // NCCL's thread: the one after that which test() will end next
+  std::uint64_t group_end = 0;                          // NCCL's thread: how many are published when the loop is told next
   bool asked = true;                                    // NCCL's thread: by test(), since the last request was started
   std::atomic<engine::Takes> takes;                     // Nothing once it has failed: side and failure in one look
   std::atomic<Errc> failure{Errc::Ok};                  // sticky; loop releases, NCCL acquires
@@ -97,7 +100,7 @@ class Channel {
 
   alignas(64) std::atomic<std::uint64_t> accepted{0};  // loop: requests before this one are matched, or have their credit
   Channel* next_active = nullptr;                      // loop: its list of channels with work
-  std::uint32_t outstanding = 0;                       // loop: work requests posted whose completion is still to come
+  std::uint32_t outstanding = 0;                       // loop: posted and still to complete: work requests, and even messages
   bool active = false;
 
  protected:
