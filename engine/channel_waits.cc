@@ -73,7 +73,7 @@ Waiting SendChannel::posting_waits() noexcept {
 
 Waiting RecvChannel::waiting(std::uint64_t sequence) const noexcept {
   if (sequence < accepted.load(std::memory_order_relaxed)) {
-    return {.reason = WaitReason::Data, .landed = request(sequence).announcements()};
+    return {.reason = WaitReason::Data, .landed = request(sequence).stripe_count()};
   }
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
   return {.reason = WaitReason::Turn};

@@ -4,17 +4,23 @@
 
 #include "engine/peer_link.h"
 #include "engine/progress_loop.h"
+#include "src/base/check.h"
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 namespace mesh::engine {
 
-inline void QueuePair::retire_part(const Posted& entry) noexcept {
-  Request& request = *entry.request();
-  place_.path->bulk_done += entry.counted_bytes;
-  --request.channel->outstanding;
-  if (entry.ends == kEndsMessage || ((entry.ends & kEndsStripe) != 0 && --request.open_stripes == 0)) request.complete_send();
+// The last one of its message's is the message's end, after which the request is NCCL's again.
+inline void QueuePair::finish_stripe(Request& request) noexcept {
+  if (--request.open_stripes != 0) return;
+  if (request.even) [[likely]] {
+    request.even = false;
+    --request.channel->outstanding;
+    place_.path->bulk_done += request.bytes;
+  }
+  request.complete_send();
 }
 
 inline void QueuePair::retire_through(std::uint32_t count) noexcept {
@@ -25,15 +31,16 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
     return;
   const std::uint64_t limit = at + ended;
   do {
-    const Posted& entry = ring_[at & ring_mask_];
-    if (entry.mark == 0) {
-      if (rows_only_) break;
-    } else if (entry.is_part()) {
-      retire_part(entry);
-    } else {
-      Request& request = *reinterpret_cast<Request*>(entry.mark);
-      request.complete_whole();
-      --request.channel->outstanding;
+    const Mark mark = ring_[at & ring_mask_];
+    if (mark.is_even()) {
+      finish_stripe(*mark.request());
+    } else if (mark.is_whole()) {
+      mark.whole().complete_whole();
+      --mark.whole().channel->outstanding;
+    } else if (!mark.is_row()) [[unlikely]] {
+      retire_part(at);
+    } else if (rows_only_) {
+      break;
     }
   } while (++at != limit);
   retired_ = limit;
@@ -46,49 +53,47 @@ inline void RecvChannel::on_message(Request& slot, std::uint32_t bytes) noexcept
   slot.complete(bytes);
 }
 
-// One stripe of a message of several has landed.
-inline void RecvChannel::on_stripe(Request& slot, std::uint32_t imm) noexcept {
-  Record& record = records_[(imm >> kGenerationBits) & slot_mask];
-  // The record came before stripe 0's announcement on the same queue pair; until then other stripes only count.
-  if (!record_says(record, ++slot.announced)) return;
-  const std::uint64_t size = record_bytes(record);
-  if ((size & kRecordTruncated) != 0) [[unlikely]]
-    return on_truncated(slot, size & ~kRecordTruncated);
+// All stripes of a message of several have landed.
+inline void RecvChannel::on_stripes(Request& slot) noexcept {
+  const std::uint64_t size = slot.stripes >> Request::kBytesShift;
   if (size > slot.bytes) [[unlikely]]
     return on_overrun(slot, size);
-  count_received(slot, size);
+  count_stripes_received(slot, size);
   slot.complete(size);
 }
 
-inline void PeerLink::on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept {
+inline void PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept {
   const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
   Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
-  if (slot.expected == imm) {
-    static_cast<RecvChannel*>(slot.channel)->on_message(slot, bytes);
-  } else if (slot.expected == (imm ^ kRecordBit)) {
-    static_cast<RecvChannel*>(slot.channel)->on_stripe(slot, imm);
+  // What is expected says no number of stripes: the immediate's is all that may differ.
+  const std::uint64_t differs = slot.expected ^ imm;
+  if (differs == std::uint64_t{1} << kStripesShift) [[likely]] {
+    static_cast<RecvChannel*>(slot.channel)->on_message(slot, static_cast<std::uint32_t>(bytes));
+  } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift); stripes - 1 < kStripesTold) {
+    slot.stripes += (bytes << Request::kBytesShift) + 1;
+    if (slot.stripe_count() == static_cast<std::uint8_t>(stripes)) static_cast<RecvChannel*>(slot.channel)->on_stripes(slot);
   } else {
-    loop_.counters.late_announcements.add(1);
+    on_rare_announcement(slot, imm);
   }
 }
 
 inline void Lane::dispatch(const ibv_wc& completion) noexcept {
   const Seat& seat = by_place_[completion.wr_id >> 48];  // ids are ours: the place exists
+  if (completion.wr_id == seat.receive_id) [[likely]] {
+    QueuePair& found = *seat.queue_pair;
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+      return found.link().on_error_completion(found, completion);
+    found.on_receive();
+    return found.link().on_announcement(completion.imm_data, completion.byte_len);
+  }
   // Place and life: what is not a receive mark or a count.
   constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
-  if (((completion.wr_id ^ seat.id_base) & ~kOther) != 0) [[unlikely]]
+  if (((completion.wr_id ^ seat.receive_id) & ~kOther) != 0) [[unlikely]]
     return;
   QueuePair& found = *seat.queue_pair;
-  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
-    found.link().on_error_completion(found, completion);
-    return;
-  }
-  if ((completion.wr_id & kReceiveBit) == 0) {
-    found.retire_through(static_cast<std::uint32_t>(completion.wr_id));
-    return;
-  }
-  found.on_receive();
-  found.link().on_announcement(__builtin_bswap32(completion.imm_data), completion.byte_len);
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+    return found.link().on_error_completion(found, completion);
+  found.retire_through(static_cast<std::uint32_t>(completion.wr_id));
 }
 
 // One completion, or none, is what most polls bring: it costs no loop.

@@ -64,7 +64,7 @@ class Lane {
   // Whose a completion is. A place that is nobody's has an id that no completion at it can have.
   struct Seat {
     QueuePair* queue_pair = nullptr;
-    std::uint64_t id_base = 0;
+    std::uint64_t receive_id = 0;  // of its receives; sends have the same place and life
   };
 
   Result<std::uint32_t> queue_with_room(std::uint32_t wanted, ProgressLoop& loop);

@@ -112,7 +112,7 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   queues_[*queue].reserved += reserve;
   ++queue_pairs_;
   queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), granted);
-  by_place_[at] = {.queue_pair = &queue_pair, .id_base = queue_pair.id_base()};
+  by_place_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
   return {};
 }
 
@@ -121,7 +121,7 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   Place& place = places_[at];
   by_place_[at] = {.queue_pair = nullptr,
-                   .id_base = ~queue_pair.id_base()};  // another place's: what it still has in the completion queue is nobody's
+                   .receive_id = ~queue_pair.id_base()};  // another place's: what it still has in the completion queue is nobody's
   queue_pair.destroy();
   queue_pair.drop_outstanding();
   drain_queue(queues_[place.queue]);  // before its room is given to another

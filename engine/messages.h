@@ -20,7 +20,7 @@ namespace mesh::engine {
 using Id128 = std::array<std::uint8_t, 16>;  // random, from getrandom
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 5;
+inline constexpr std::uint16_t kProtocolVersion = 6;
 inline constexpr std::uint32_t kBodyBytesMax = 16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
 inline constexpr std::size_t kFrameHeaderBytes =
     48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8

@@ -97,8 +97,8 @@ bool PeerLink::rewrite_credits() noexcept {
 }
 
 void PeerLink::destroy_path(Path& path) noexcept {
-  path.past = path.counters();
   for (const auto& queue_pair : path.queue_pairs) {
+    queue_pair->add_to(&path.past);
     loop_.forget(*queue_pair);
     path.lane->destroy(*queue_pair);
     queue_pair->renew();

@@ -131,6 +131,7 @@ std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t spe
 PathCounters Path::counters() const noexcept {
   PathCounters sum = past;
   for (const auto& queue_pair : queue_pairs) queue_pair->add_to(&sum);
+  sum.bytes_sent += bulk_posted;
   return sum;
 }
 
@@ -201,10 +202,30 @@ void PeerLink::order_paths() {
   }
   speeds_.configure(port_mbps, so_far);
   bulk_order_.clear();
-  for (std::uint32_t i = 1; i <= policy_.qps; ++i) {
-    for (const Path* const path : usable_) bulk_order_.push_back(path->queue_pairs[i].get());
+  for (const std::uint32_t round : {0u, 1u}) {
+    for (std::uint32_t i = 1; i <= policy_.qps; ++i) {
+      for (const Path* const path : usable_) bulk_order_.push_back(path->queue_pairs[i].get());
+    }
+    if (round == 0) bulk_count_ = static_cast<std::uint32_t>(bulk_order_.size());
   }
   bulk_cursor_ = 0;
+  forget_even();
+}
+
+// Of a message with a record, or late.
+void PeerLink::on_rare_announcement(Request& slot, std::uint64_t imm) noexcept {
+  if (slot.expected == imm) return static_cast<RecvChannel*>(slot.channel)->on_recorded(slot);
+  loop_.counters.late_announcements.add(1);
+}
+
+bool PeerLink::grant_even() noexcept {
+  forget_even();
+  if (path_count() != 1 || bulk_count_ == 0) return false;
+  std::uint32_t least = UINT32_MAX;
+  for (std::uint32_t i = 0; i < bulk_count_; ++i) least = std::min(least, bulk_order_[i]->stripes_left());
+  if (least == 0) return false;
+  even_budget_ = static_cast<std::int32_t>(least) - 1;
+  return true;
 }
 
 void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> channel) {
@@ -220,7 +241,7 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
 void PeerLink::place_slots(std::uint32_t index, RecvChannel* receiver) {
   receivers_[index] = receiver;
   slots_.resize(std::bit_ceil(channels_.size()), {.first = &nobodys_, .mask = 0});
-  slots_mask_ = static_cast<std::uint32_t>(slots_.size() - 1);
+  slots_mask_ = slots_.size() - 1;
   slots_[index] = receiver == nullptr ? Slots{.first = &nobodys_, .mask = 0}
                                       : Slots{.first = receiver->requests.get(), .mask = receiver->slot_mask};
 }

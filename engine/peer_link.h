@@ -71,35 +71,25 @@ class PeerLink {
   }
   // Paths first, then the queue pairs of a path.
   QueuePair& bulk(std::uint32_t position) noexcept {
-    const std::uint32_t count = bulk_count();
-    return *bulk_order_[position < count ? position : position % count];
+    return *bulk_order_[position < bulk_count_ ? position : position % bulk_count_];
   }
-  std::uint32_t bulk_count() const noexcept { return static_cast<std::uint32_t>(bulk_order_.size()); }
-  // Bulk queue pairs one after the other, from one of them on; there must be any.
-  class BulkWalk {
-   public:
-    BulkWalk(std::span<QueuePair* const> order, std::uint32_t first) noexcept : order_(order), at_(first) {}
-    QueuePair& next() noexcept {
-      QueuePair& found = *order_[at_];
-      if (++at_ == order_.size()) at_ = 0;
-      return found;
-    }
-
-   private:
-    std::span<QueuePair* const> order_;
-    std::size_t at_;
-  };
-  BulkWalk bulk_from(std::uint32_t first) const noexcept { return {bulk_order_, first}; }
-  std::uint32_t first_bulk() const noexcept { return bulk_cursor_; }  // where the next message's stripes begin
-  std::uint32_t next_bulk(std::uint32_t stripes) noexcept {           // at most one for each
+  std::uint32_t bulk_count() const noexcept { return bulk_count_; }
+  // Bulk queue pairs one after the other, from one of them on: as many as there are.
+  QueuePair* const* bulk_from(std::uint32_t first) const noexcept { return &bulk_order_[first]; }
+  // Over one path: may every bulk queue pair be given a stripe of one work request? Then that is what happens to a message that
+  // asks; looked at once for many. Who posts anything else to one of them, or takes room away, says so.
+  bool take_even() noexcept { return --even_budget_ >= 0 || grant_even(); }
+  void forget_even() noexcept { even_budget_ = 0; }
+  std::uint32_t next_bulk(std::uint32_t stripes) noexcept {  // at most one for each
     const std::uint32_t first = bulk_cursor_;
+    if (stripes == bulk_count_) return first;
     const std::uint32_t next = first + stripes;
-    bulk_cursor_ = next < bulk_count() ? next : next - bulk_count();
+    bulk_cursor_ = next < bulk_count_ ? next : next - bulk_count_;
     return first;
   }
   // Over several paths; the plan points to the table.
   StripePlan spread(std::uint64_t bytes, StripeTable& table) noexcept;
-  void on_announcement(std::uint32_t imm, std::uint32_t bytes) noexcept;  // (turn.h)
+  void on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept;  // (turn.h) of 32 bits each
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
   bool has_open_requests() const noexcept;    // likewise
@@ -149,6 +139,8 @@ class PeerLink {
   const EndedChannels& ended() const noexcept { return ended_; }
 
  private:
+  [[gnu::noinline]] bool grant_even() noexcept;
+  [[gnu::noinline]] void on_rare_announcement(Request& slot, std::uint64_t imm) noexcept;
   void reroute();
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
   void place_slots(std::uint32_t index, RecvChannel* receiver);
@@ -159,8 +151,10 @@ class PeerLink {
   const TransferPolicy policy_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::vector<Path*> all_, usable_;
-  std::vector<QueuePair*> bulk_order_;
+  std::vector<QueuePair*> bulk_order_;  // all of them, twice
+  std::uint32_t bulk_count_ = 0;
   std::uint32_t bulk_cursor_ = 0;
+  std::int32_t even_budget_ = 0;  // see take_even()
   std::uint32_t usable_count_ = 0;
   std::uint32_t path_cursor_ = 0;
   PathSpeeds speeds_;
@@ -171,11 +165,11 @@ class PeerLink {
   // bits of its channel. Where there is no receiver lies a slot that expects nothing.
   struct Slots {
     Request* first = nullptr;
-    std::uint32_t mask = 0;
+    std::uint64_t mask = 0;
   };
   Request nobodys_;
   std::vector<Slots> slots_{1, Slots{.first = &nobodys_, .mask = 0}};
-  std::uint32_t slots_mask_ = 0;
+  std::uint64_t slots_mask_ = 0;
   std::uint32_t channel_count_ = 0;
   EndedChannels ended_;
   std::atomic<Errc> failure_{Errc::Ok};       // released in fail()

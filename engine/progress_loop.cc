@@ -93,7 +93,12 @@ void ProgressLoop::forget(Channel& channel) noexcept {
 
 void ProgressLoop::forget(QueuePair& queue_pair) noexcept {
   std::erase(window_due_, &queue_pair);
+  queue_pair.window_due = false;
   std::erase_if(refused_, [&queue_pair](const Refused& each) { return each.queue_pair == &queue_pair; });
+  unstage(queue_pair);
+}
+
+void ProgressLoop::unstage(QueuePair& queue_pair) noexcept {
   if (!queue_pair.in_staged_list) return;
   QueuePair** link = &staged_;
   while (*link != &queue_pair) link = &(*link)->next_staged;
@@ -163,7 +168,9 @@ void ProgressLoop::fail_refused() noexcept {
 }
 
 void ProgressLoop::add_window_due(QueuePair& queue_pair) noexcept {
-  if (std::find(window_due_.begin(), window_due_.end(), &queue_pair) == window_due_.end()) window_due_.push_back(&queue_pair);
+  if (queue_pair.window_due) return;
+  queue_pair.window_due = true;
+  window_due_.push_back(&queue_pair);
   has_work_ = true;
 }
 

@@ -67,6 +67,7 @@ class ProgressLoop {
   void forget(Channel& channel) noexcept;                      // takes it off every list; the channel is about to die
   void forget(QueuePair& queue_pair) noexcept;
   void add_staged(QueuePair& queue_pair) noexcept;  // (turn.h)
+  void unstage(QueuePair& queue_pair) noexcept;     // it has nothing staged any more
   [[gnu::noinline]] void add_window_due(QueuePair& queue_pair) noexcept;
   void ring_staged() noexcept;  // then fails the links whose posts were refused
   struct Refused {

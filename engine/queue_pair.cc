@@ -27,7 +27,7 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       room_(policy.sq_depth),
       window_end_(policy.rq_depth),
       ring_(policy.sq_depth),
-      spans_(policy.sq_depth),
+      parts_(policy.sq_depth),
       receives_(policy.rq_depth / kWindowShares) {}
 
 void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted) {
@@ -38,6 +38,7 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
   return_at_ = rq_depth_ / kWindowShares;
   to_return_ = static_cast<std::int64_t>(return_at_) - 1;
   chain_.set_silent_id(id_base_);
+  chain_.set_interval(signal_interval_);
   message_.wr().opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   row_.wr().opcode = IBV_WR_RDMA_WRITE;
   row_.wr().wr_id = id_base_;
@@ -74,6 +75,29 @@ bool QueuePair::grant_rows() noexcept {
   return room_left() > 0;
 }
 
+std::uint32_t QueuePair::stripes_left() noexcept {
+  if (chain_.full()) {
+    ring();
+    loop_.unstage(*this);
+  }
+  if (!read_window()) return 0;
+  return static_cast<std::uint32_t>(std::min({room_left(), window_end_ - announced_, std::uint64_t{chain_.left()}}));
+}
+
+void QueuePair::signal_between() noexcept {
+  const std::uint32_t staged = chain_.staged();
+  for (std::uint32_t i = signal_interval_; i < staged; i += signal_interval_)
+    chain_.signal(i - 1, id_base_ | static_cast<std::uint32_t>(posted_ - staged + i));
+}
+
+void QueuePair::retire_part(std::uint64_t at) noexcept {
+  const Part& part = parts_[at & ring_mask_];
+  Request& request = *ring_[at & ring_mask_].request();
+  place_.path->bulk_done += part.counted_bytes;
+  --request.channel->outstanding;
+  if (part.ends != Ends::Nothing) finish_stripe(request);
+}
+
 bool QueuePair::ring_full() noexcept {
   ring();
   return true;
@@ -94,12 +118,15 @@ void QueuePair::add_to(PathCounters* counters) const noexcept {
 }
 
 void QueuePair::drop_outstanding() noexcept {
-  while (retired_ != posted_) {
-    const Posted entry = ring_[retired_++ & ring_mask_];
-    if (entry.mark != 0) --entry.request()->channel->outstanding;
+  for (; retired_ != posted_; ++retired_) {
+    const Mark mark = ring_[retired_ & ring_mask_];
+    if (mark.is_row()) continue;
+    Request& request = *mark.request();
+    if (!mark.is_even() || --request.open_stripes == 0) --request.channel->outstanding;
   }
   room_ = 0;  // nobody posts to it any more
   budget_ = 0;
+  place_.link->forget_even();
 }
 
 Status QueuePair::post_receives(std::uint32_t count) noexcept {
@@ -126,13 +153,16 @@ bool QueuePair::return_window() noexcept {
     if (!has_room(1)) return false;
     if (!post_receives(quarter).ok()) {
       refuse(ENOMEM);
+      window_due = false;
       return true;
     }
     // What the peer may count on: receives posted beyond the first filling.
     const std::uint64_t returned = reposted_ - rq_depth_;
     *stage_row(sizeof returned, peer_window_) = returned;
+    place_.link->forget_even();
     set_return_at(returned + quarter);
   }
+  window_due = false;
   return true;
 }
 

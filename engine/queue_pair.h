@@ -34,13 +34,8 @@ struct QueuePairPlace {
   std::uint32_t index = 0;  // in the path: 0 is express
 };
 
-// What the completion of a work request ends: a mark. A stripe of one work request carries its offset along, which costs less than
-// to note it; a stripe of several (kLongStripe) has its span noted.
-inline constexpr std::uint32_t kEndsNothing = 0, kEndsStripe = 1, kEndsMessage = 2, kEndsLongStripe = 3;
-constexpr std::uint32_t ends_stripe_at(std::uint64_t offset) noexcept {  // a multiple of 128, below 2^37
-  return static_cast<std::uint32_t>(offset >> 5) | kEndsStripe;
-}
-constexpr std::uint64_t marked_offset(std::uint32_t mark) noexcept { return std::uint64_t{mark & ~3u} << 5; }
+// What the completion of a work request ends.
+enum class Ends : std::uint8_t { Nothing, Stripe, Message };
 
 // How much of a work request's bytes may lie in it: of a message, and of a row, which always does.
 struct InlineBytes {
@@ -59,6 +54,25 @@ struct LostStripe {
   bool whole_message = false;
 };
 
+// What a work request is noted as until it completes. A row: nothing. Else its request, and with it kWhole for a whole message on
+// an express queue pair, kEven and the stripe's number for a stripe of an even message, or no tag for anything else: a part.
+struct Mark {
+  static constexpr std::uintptr_t kEven = 1, kWhole = 2, kNumberStep = 4, kTags = alignof(Request) - 1;
+  static_assert(kStripesTold * kNumberStep <= kTags);
+  std::uintptr_t word = 0;
+
+  static Mark of(const Request& request, std::uintptr_t tags) noexcept {
+    return {reinterpret_cast<std::uintptr_t>(&request) | tags};
+  }
+  Request* request() const noexcept { return reinterpret_cast<Request*>(word & ~kTags); }
+  bool is_row() const noexcept { return word == 0; }
+  bool is_even() const noexcept { return (word & kEven) != 0; }
+  bool is_whole() const noexcept { return (word & kWhole) != 0; }
+  bool is_part() const noexcept { return word != 0 && (word & kTags) == 0; }
+  Request& whole() const noexcept { return *reinterpret_cast<Request*>(word - kWhole); }
+  std::uint32_t number() const noexcept { return static_cast<std::uint32_t>((word & kTags) / kNumberStep); }
+};
+
 class QueuePair {
  public:
   QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
@@ -70,8 +84,8 @@ class QueuePair {
   // The same for one whole message, in the chain too, and for one row, mostly answered by the budget.
   bool has_room_for_message() noexcept { return (budget_ > 0 || grant_messages()) && (!chain_.full() || ring_full()); }
   bool has_room_for_row() noexcept { return budget_ > 0 || grant_rows(); }
-  // For one stripe, and a record.
-  bool has_room_for_stripe() noexcept { return budget_ > 1 || (grant_messages() && has_room(2)); }
+  // So many stripes of one work request may be posted now, and have a place in the chain.
+  std::uint32_t stripes_left() noexcept;
   // Of the budget, for post_message() and post_row(). False: nothing is left, or this row is to be signaled; stage it.
   bool take_one() noexcept { return --budget_ >= 0; }
   struct Data {
@@ -79,12 +93,21 @@ class QueuePair {
     verbs::RemoteTarget target;
     Request* request = nullptr;
     std::uint32_t imm = 0;
-    std::uint32_t ends = kEndsNothing;  // a mark; unless nothing: announced with imm
-    StripeSpan stripe{};                // of kEndsLongStripe
+    Ends ends = Ends::Nothing;  // unless nothing: announced with imm
+    StripeSpan stripe{};        // which it ends
   };
-  inline void stage_data(const Data& data) noexcept;       // the caller counts it in its channel's outstanding
-  inline void stage_message(const Data& data) noexcept;    // the same for a whole message on an express queue pair
-  inline void stage_announced(const Data& data) noexcept;  // the same for a stripe of one work request, not empty
+  // A stripe of a message that is cut evenly, not empty; see Mark for the last.
+  struct EvenStripe {
+    verbs::LocalSource source;
+    verbs::RemoteTarget target;
+    std::uint32_t imm = 0;
+    std::uintptr_t mark = 0;
+  };
+  inline void stage_data(const Data& data) noexcept;     // the caller counts it in its channel's outstanding
+  inline void stage_message(const Data& data) noexcept;  // the same for a whole message on an express queue pair
+  // On a bulk one, within stripes_left(). The caller counts the message, once, in its channel's outstanding and its path's bytes.
+  inline void stage_stripe(const EvenStripe& stripe) noexcept;
+  void shorten_last(std::uint32_t bytes) noexcept { chain_.shorten_last(bytes); }  // the one that was staged last
   // A small write whose bytes (at most row_bytes_max()) the caller fills in at the address returned, before ring().
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
@@ -133,7 +156,7 @@ class QueuePair {
   std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
   std::uint64_t posted() const noexcept { return posted_; }
   std::uint64_t retired() const noexcept { return retired_; }
-  void signal_next_doorbell() noexcept { chain_has_data_ = true; }  // somebody waits for these rows to have landed
+  void signal_next_doorbell() noexcept { signal_next_ = true; }  // somebody waits for these rows to have landed
   void add_to(PathCounters* counters) const noexcept;
   PeerLink& link() const noexcept { return *place_.link; }
   Path& path() const noexcept { return *place_.path; }
@@ -144,40 +167,38 @@ class QueuePair {
 
   QueuePair* next_staged = nullptr;  // the loop's list of queue pairs to ring
   bool in_staged_list = false;
+  bool window_due = false;  // on the loop's list of those that owe the peer a return
 
  private:
-  // What a completion ends. A row: nothing, mark is 0. A whole message on an express queue pair: the request, and mark is its
-  // address. Anything else has kPart in its mark, and the other two say what it is.
-  struct Posted {
-    static constexpr std::uintptr_t kPart = 1;
-    std::uintptr_t mark = 0;
-    std::uint32_t counted_bytes = 0;
-    std::uint32_t ends = kEndsNothing;
-
-    Request* request() const noexcept { return reinterpret_cast<Request*>(mark & ~kPart); }
-    bool is_part() const noexcept { return (mark & kPart) != 0; }
-    bool whole() const noexcept { return mark != 0 && (!is_part() || ends == kEndsMessage); }
-    bool announces() const noexcept { return mark != 0 && (!is_part() || ends != kEndsNothing); }
+  // Of a part: of anything but a row, a whole message on an express queue pair, and a stripe of an even message.
+  struct Part {
+    std::uint32_t counted_bytes = 0;  // by the path
+    Ends ends = Ends::Nothing;
+    StripeSpan stripe;  // which it ends
   };
+  const Part* part_at(std::uint64_t at) const noexcept;  // null: none
+  bool whole_at(std::uint64_t at) const noexcept;
+  bool announces_at(std::uint64_t at) const noexcept;
   [[gnu::noinline]] bool read_window() noexcept;
   [[gnu::noinline]] bool grant_messages() noexcept;
   [[gnu::noinline]] bool grant_rows() noexcept;
   std::uint64_t room_left() const noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
   inline void make_place() noexcept;  // in the chain
-  inline ibv_send_wr& stage(const Data& data) noexcept;
   inline void announce(ibv_send_wr& wr, std::uint32_t imm) noexcept;
-  inline void note_part(const Data& data) noexcept;
-  inline Posted& note() noexcept;
-  void retire(const Posted& entry) noexcept;
-  inline void retire_part(const Posted& entry) noexcept;
+  inline Mark& note() noexcept;
+  void retire(std::uint64_t at) noexcept;
+  void count_apart(Request& request) noexcept;
+  inline void finish_stripe(Request& request) noexcept;
+  [[gnu::noinline]] void retire_part(std::uint64_t at) noexcept;
   void set_return_at(std::uint64_t taken) noexcept {
     to_return_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(to_return_) + (taken - return_at_));  // wraps: a difference
     return_at_ = taken;
   }
   std::uint64_t open_announcements() const noexcept;
-  StripeSpan span_of(const Posted& entry, std::uint64_t at) const noexcept;
+  StripeSpan span_at(std::uint64_t at) const noexcept;
   void signal_chain() noexcept;
+  [[gnu::noinline]] void signal_between() noexcept;
   Status post_receives(std::uint32_t count) noexcept;
   [[gnu::noinline]] void refuse(int error) noexcept;
 
@@ -191,23 +212,24 @@ class QueuePair {
   std::uint64_t id_base_ = 0;
   std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
   std::uint32_t room_ = 0;                  // posted_ may be so far ahead of retired_; none when quarantined
-  // So many more may be posted without a look at room, window and, for rows, at whether one is to be signaled. What gives room or
-  // window does not raise it, what takes them does lower it; when it is used up they are looked at anew.
+  // Of an express one: so many more may be posted without a look at room, window and, for rows, at whether one is to be signaled.
+  // What gives room or window does not raise it, what takes them does lower it; when it is used up they are looked at anew.
   std::int64_t budget_ = 0;
   std::uint64_t announced_ = 0, window_end_ = 0;  // as sender: announcements given; they may grow to here
   std::uint64_t reposted_ = 0;                    // as receiver
   std::uint64_t flushed_ = 0;                     // receives that ended without an announcement
   std::uint64_t return_at_ = 0;                   // announcements taken from which on a quarter is posted again
   std::int64_t to_return_ = -1;                   // below 0 from then on; it is what counts those taken
-  std::uint64_t bytes_posted_ = 0, doorbells_ = 0, completions_ = 0;
-  std::uint64_t signaled_ = 0;  // posted_ when the last signaled one was staged
-  bool chain_has_data_ = false;
+  std::uint64_t bytes_posted_ = 0;                // of an express one; its path knows the others'
+  std::uint64_t doorbells_ = 0, completions_ = 0;
+  std::uint64_t signaled_ = 0;  // an acceptor's: posted_ when the last signaled one was staged
+  bool signal_next_ = false;
   bool started_ = false;
   bool refused_ = false;  // a post was; nothing is posted any more
   std::uint64_t* window_word_ = nullptr;
   verbs::RemoteTarget peer_window_;
-  std::vector<Posted> ring_;           // by posted count
-  std::vector<StripeSpan> spans_;      // likewise, where an entry ends a long stripe
+  std::vector<Mark> ring_;             // by posted count
+  std::vector<Part> parts_;            // likewise, where a mark says so
   std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
   verbs::WrSingle message_, row_;
   verbs::WrChain chain_;

@@ -10,27 +10,59 @@ void QueuePair::quarantine() noexcept {
   refused_ = true;  // what is staged goes nowhere
   room_ = 0;
   budget_ = 0;
+  place_.link->forget_even();
   set_return_at(announcements_taken() + INT64_MAX);  // never
 }
 
-void QueuePair::retire(const Posted& entry) noexcept {
-  if (entry.mark == 0) return;
-  if (entry.is_part()) return retire_part(entry);
-  Request& request = *entry.request();
+void QueuePair::retire(std::uint64_t at) noexcept {
+  const Mark mark = ring_[at & ring_mask_];
+  if (mark.is_row()) return;
+  Request& request = *mark.request();
+  if (mark.is_even()) return finish_stripe(request);
+  if (!mark.is_whole()) return retire_part(at);
   --request.channel->outstanding;
   request.complete_whole();
 }
 
-StripeSpan QueuePair::span_of(const Posted& entry, std::uint64_t at) const noexcept {
-  if (entry.whole()) return {.offset = 0, .bytes = entry.request()->bytes};
-  if (entry.ends == kEndsLongStripe) return spans_[at & ring_mask_];
-  return {.offset = marked_offset(entry.ends), .bytes = entry.counted_bytes};
+const QueuePair::Part* QueuePair::part_at(std::uint64_t at) const noexcept {
+  return ring_[at & ring_mask_].is_part() ? &parts_[at & ring_mask_] : nullptr;
+}
+
+bool QueuePair::whole_at(std::uint64_t at) const noexcept {
+  const Mark mark = ring_[at & ring_mask_];
+  const Part* const part = part_at(at);
+  return part != nullptr ? part->ends == Ends::Message : mark.is_whole();
+}
+
+bool QueuePair::announces_at(std::uint64_t at) const noexcept {
+  const Part* const part = part_at(at);
+  return part != nullptr ? part->ends != Ends::Nothing : !ring_[at & ring_mask_].is_row();
+}
+
+StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
+  const Mark mark = ring_[at & ring_mask_];
+  if (whole_at(at)) return {.offset = 0, .bytes = mark.request()->bytes};
+  if (mark.is_part()) return parts_[at & ring_mask_].stripe;
+  const TransferPolicy& policy = place_.link->policy();
+  const StripePlan plan = plan_stripes(mark.request()->bytes, policy, policy.qps);  // even messages go over the only path
+  return {.offset = plan.offset(mark.number()), .bytes = plan.bytes(mark.number())};
+}
+
+// A stripe of an even message is lost: its bytes are in flight no more, and every lost stripe is outstanding by itself. The first
+// one takes the message's place.
+void QueuePair::count_apart(Request& request) noexcept {
+  if (!request.even) {
+    ++request.channel->outstanding;
+    return;
+  }
+  request.even = false;
+  place_.path->bulk_done += request.bytes;
 }
 
 std::uint64_t QueuePair::open_announcements() const noexcept {
   std::uint64_t open = 0;
   for (std::uint64_t at = retired_; at != posted_; ++at) {
-    if (ring_[at & ring_mask_].announces()) ++open;
+    if (announces_at(at)) ++open;
   }
   return open;
 }
@@ -42,22 +74,23 @@ bool QueuePair::may_have_taken(std::uint64_t taken) const noexcept {
 void QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
   std::uint64_t landed = taken - (announced_ - open_announcements());
   for (; retired_ != posted_; ++retired_) {
-    const Posted& entry = ring_[retired_ & ring_mask_];
-    const bool announces = entry.announces();
+    const bool announces = announces_at(retired_);
     if (landed == 0 && announces) {
       // Stays counted in its channel's outstanding, and its stripe open, until another queue pair has carried it.
-      if (entry.is_part()) place_.path->bulk_done += entry.counted_bytes;
-      lost->push_back({.request = entry.request(), .span = span_of(entry, retired_), .whole_message = entry.whole()});
+      Request& request = *ring_[retired_ & ring_mask_].request();
+      if (ring_[retired_ & ring_mask_].is_even()) count_apart(request);
+      if (const Part* const part = part_at(retired_)) place_.path->bulk_done += part->counted_bytes;
+      lost->push_back({.request = &request, .span = span_at(retired_), .whole_message = whole_at(retired_)});
       continue;
     }
-    retire(entry);
+    retire(retired_);
     if (announces) --landed;
   }
 }
 
 void QueuePair::renew() noexcept {
   chain_.clear();
-  chain_has_data_ = started_ = false;
+  signal_next_ = started_ = false;
   posted_ = retired_ = announced_ = reposted_ = flushed_ = signaled_ = 0;
   return_at_ = 0;
   to_return_ = -1;
@@ -75,7 +108,7 @@ bool QueuePair::post_probe() noexcept {
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = IBV_SEND_SIGNALED;
-  ring_[posted_++ & ring_mask_].mark = 0;
+  ring_[posted_++ & ring_mask_] = {};
   --budget_;
   wr.wr_id = id_base_ | static_cast<std::uint32_t>(posted_);
   signaled_ = posted_;

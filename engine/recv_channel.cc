@@ -36,7 +36,7 @@ bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
 }
 
 void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) const noexcept {
-  Credit credit{.generation = request.generation()};
+  Credit credit{.generation = request.generation};
   for (std::uint32_t path = 1; path < path_count_ && request.region != nullptr; ++path) {
     credit.rkeys[path] = request.region->keys(link.path(path).rail).rkey;
   }
@@ -46,8 +46,20 @@ void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) c
 // Larger than the receive has room for, which no sender of ours says.
 void RecvChannel::on_overrun(const Request& slot, std::uint64_t said) noexcept { link.on_overrun(said, slot.bytes); }
 
+// The record came before stripe 0's announcement on the same queue pair; until then other stripes only count.
+void RecvChannel::on_recorded(Request& slot) noexcept {
+  Record& record = records_[&slot - requests.get()];
+  ++slot.stripes;
+  if (!record_says(record, join(slot.stripe_count(), slot.generation))) return;
+  const std::uint64_t size = record_bytes(record);
+  if ((size & kRecordTruncated) != 0) return on_truncated(slot, size & ~kRecordTruncated);
+  if (size > slot.bytes) return on_overrun(slot, size);
+  count_stripes_received(slot, size);
+  slot.complete(size);
+}
+
 void RecvChannel::on_truncated(Request& slot, std::uint64_t sent) noexcept {
-  count_received(slot, 0);
+  count_stripes_received(slot, 0);
   link.report_truncated(sent, slot.bytes);
   slot.fail(Errc::Truncated);
 }

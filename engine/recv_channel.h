@@ -34,7 +34,8 @@ class RecvChannel final : public Channel {
   bool post_at_once(Request& request) noexcept;
   // Of one of its slots, which expects it. (turn.h)
   void on_message(Request& slot, std::uint32_t bytes) noexcept;
-  void on_stripe(Request& slot, std::uint32_t imm) noexcept;  // of a message of several
+  void on_stripes(Request& slot) noexcept;                     // of a message of several, all of them
+  [[gnu::noinline]] void on_recorded(Request& slot) noexcept;  // one stripe of a message whose record knows how many there are
   [[gnu::noinline]] void on_overrun(const Request& slot, std::uint64_t said) noexcept;
 
   // ---- A path was lost or is back (recv_recovery.cc; holding the token).
@@ -55,6 +56,11 @@ class RecvChannel final : public Channel {
   void write_credit(Request& request, std::uint32_t imm, std::uint64_t* words) noexcept;  // in the cursor's round
   [[gnu::noinline]] void write_far_keys(const Request& request, std::uint64_t* words) const noexcept;
   [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
+  // Of the slot's next receive none has been announced.
+  void count_stripes_received(Request& slot, std::uint64_t bytes) noexcept {
+    slot.stripes = 0;
+    count_received(slot, bytes);
+  }
   void count_received(Request& slot, std::uint64_t bytes) noexcept {
     slot.expected = kNoAnnouncement;
     ++received_;

@@ -30,7 +30,7 @@ bool RecvChannel::rewrite_credits() noexcept {
         cursor_.row_bytes(),
         {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.row_bytes(), .rkey = credits_rkey_});
     const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
-    encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, request.generation());
+    encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, request.generation);
     if (path_count_ > 1) write_far_keys(request, words);
     express_->signal_next_doorbell();
     rewritten_until_ = express_->posted();

@@ -21,19 +21,20 @@ class alignas(64) Request {
   std::uint64_t bytes = 0;  // asked for; when Done: what was sent
   Registration* region = nullptr;
   Channel* channel = nullptr;
-  std::uint32_t open_stripes = 0;  // sends, loop: stripes not yet completed
-  Errc error = Errc::Ok;           // when Failed; Ok again when the slot is Free
-  bool begun = false;              // sends, loop: met its credit
+  std::uint32_t generation = 0;   // loop: of its credit; of receives, and of sends with a record
+  Errc error = Errc::Ok;          // when Failed; Ok again when the slot is Free
+  bool begun = false;             // sends, loop: met its credit
+  bool even = false;              // sends, loop: counted once in its channel's outstanding and, when all is done, by its path
+  std::uint8_t open_stripes = 0;  // sends, loop: stripes not yet completed
   // Loop. Receives: what the credit given from this slot looks like. It outlives the request: announcements may come late.
   // Sends: what announces them, for the case that a path is lost.
-  std::uint64_t expected = kNoAnnouncement;  // immediate of its announcements; receives: without the record bit
-  // Generation above, below: receives: how many announcements have come; sends of several work requests: how many there are. A
-  // record's second word says the same when the message is all there.
-  std::uint64_t announced = 0;
+  std::uint64_t expected = kNoAnnouncement;  // immediate of its announcements; receives: without its stripes
+  // Receives: how many have been announced, in the lowest byte, and above their bytes. Sends with a record: how many there are.
+  std::uint64_t stripes = 0;
 
   std::uint32_t imm() const noexcept { return static_cast<std::uint32_t>(expected); }  // of a send, or a live credit's
-  std::uint32_t announcements() const noexcept { return static_cast<std::uint32_t>(announced); }
-  std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(announced >> 32); }
+  std::uint8_t stripe_count() const noexcept { return static_cast<std::uint8_t>(stripes); }
+  static constexpr std::uint32_t kBytesShift = 8;  // of stripes
 
   // Loop, holding the token. A request that already failed stays failed: its slot may be dead.
   void complete(std::uint64_t bytes_done) noexcept {

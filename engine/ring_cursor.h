@@ -14,6 +14,7 @@ class RingCursor {
  public:
   struct Shape {
     std::uint32_t slots = 0, row_bytes = 0, channel = 0;
+    std::uint32_t stripes = 0;  // of the immediates
   };
   explicit RingCursor(const Shape& shape) : shape_(shape) {
     set_base(0);
@@ -36,7 +37,7 @@ class RingCursor {
   std::uint32_t row_bytes() const noexcept { return shape_.row_bytes; }
   std::uint64_t address() const noexcept { return address_; }  // of the row
   std::uint32_t generation() const noexcept { return generation_; }
-  std::uint32_t imm() const noexcept { return imm_; }                          // without the record bit
+  std::uint32_t imm() const noexcept { return imm_; }
   std::uint32_t slots_left() const noexcept { return shape_.slots - slot(); }  // to the end of the ring
 
   static constexpr std::uint32_t kImmStep = 1u << kGenerationBits;  // from one slot's immediate to the next one's
@@ -54,7 +55,7 @@ class RingCursor {
  private:
   void rewind() noexcept {
     address_ = base_;
-    imm_ = pack({.record = false, .channel = shape_.channel, .slot = 0, .generation = generation_});
+    imm_ = pack({.stripes = shape_.stripes, .channel = shape_.channel, .slot = 0, .generation = generation_});
   }
 
   std::uint64_t address_ = 0, end_ = 0;

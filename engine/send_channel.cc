@@ -10,7 +10,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
     : Channel(link_of, Side::Send, index_of),
       credits_(credits),
       express_(&link_of.express(index_of)),
-      cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of}),
+      cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of, .stripes = 1}),
       path_count_(link_of.path_count()),
       wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {
@@ -90,13 +90,19 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
   posting.plan = plan_stripes(bytes, link.policy(), link.bulk_count());
   if (posting.plan.route == Route::Bulk && link.usable_count() > 1) posting.plan = link.spread(bytes, posting.table);
   posting.stripes_left = posting.plan.count;
-  posting.record = truncated || posting.plan.count > 1 || bytes > link.policy().wr_bytes;
+  // Who is cut into stripes of one work request each says with every one of them how many there are.
+  posting.record = truncated || posting.plan.count > kStripesTold || posting.plan.largest() > wr_bytes_;
   const bool rotates = posting.plan.route == Route::Bulk && posting.plan.table == nullptr;
   posting.first_bulk = rotates ? link.next_bulk(posting.plan.count) : 0;
   posting.pinned = false;
-  request.open_stripes = posting.plan.count;
-  request.announced = join(posting.plan.count, posting.credit.generation);
-  request.expected = pack({.record = posting.record, .channel = index, .slot = slot, .generation = posting.credit.generation});
+  request.open_stripes = static_cast<std::uint8_t>(posting.plan.count);
+  request.even = false;
+  request.stripes = posting.plan.count;
+  request.generation = posting.credit.generation;
+  request.expected = pack({.stripes = posting.record ? 0 : posting.plan.count,
+                           .channel = index,
+                           .slot = slot,
+                           .generation = posting.credit.generation});
   std::fill_n(posting.posted_bytes.begin(), posting.plan.count, 0);
 }
 
@@ -108,47 +114,41 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
 }
 
 // The usual large message: over one path, every stripe one work request, and room for all.
-bool SendChannel::even_fits(const StripePlan& plan, std::uint32_t first_bulk) noexcept {
-  if (path_count_ != 1 || plan.route != Route::Bulk || plan.stripe_bytes > wr_bytes_) return false;
+bool SendChannel::even_fits(std::uint64_t bytes) noexcept {
   const Path& path = link.path(0);
-  const std::uint64_t in_flight = path.inflight_bytes();
-  if (in_flight != 0 && (path.byte_waiter != nullptr || in_flight + plan.total_bytes > path.inflight_bytes_max)) return false;
-  if (plan.count > link.bulk_count()) return false;  // there were more when it was made
-  PeerLink::BulkWalk walk = link.bulk_from(first_bulk);
-  for (std::uint32_t stripe = 0; stripe < plan.count; ++stripe) {
-    if (!walk.next().has_room_for_stripe()) return false;
-  }
-  return true;
+  const bool fits = path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
+  return (fits || path.inflight_bytes() == 0) && link.take_even();
 }
 
-void SendChannel::stage_even(Request& request, const EvenMessage& message) noexcept {
-  const StripePlan& plan = message.plan;
-  QueuePair::Data data{.source = {.address = request.address,
-                                  .bytes = static_cast<std::uint32_t>(plan.stripe_bytes),
-                                  .lkey = request.region->keys(link.path(0).rail).lkey},
-                       .target = message.target,
-                       .request = &request,
-                       .imm = request.imm(),
-                       .ends = ends_stripe_at(0)};
-  if ((request.imm() & kRecordBit) != 0) stage_record(link.bulk(message.first_bulk), request);
-  PeerLink::BulkWalk walk = link.bulk_from(message.first_bulk);
-  const std::uint32_t step = data.source.bytes;
-  for (std::uint32_t left = plan.count; left != 0; --left) {
-    if (left == 1) data.source.bytes = static_cast<std::uint32_t>(plan.total_bytes - std::uint64_t{step} * (plan.count - 1));
-    walk.next().stage_announced(data);
-    data.source.address += step;
-    data.target.address += step;
-    data.ends += step >> 5;
-  }
-  outstanding += plan.count;
+inline void SendChannel::stage_even(Request& request, const EvenMessage& message) noexcept {
+  const EvenPlan& plan = message.plan;
+  Path& path = link.path(0);
+  const std::uint32_t step = plan.stripe_bytes;
+  QueuePair::EvenStripe stripe{.source = {.address = request.address, .bytes = step, .lkey = request.region->keys(path.rail).lkey},
+                               .target = message.target,
+                               .imm = request.imm(),
+                               .mark = Mark::of(request, Mark::kEven).word};
+  request.even = true;
+  path.bulk_posted += plan.total_bytes;
+  ++outstanding;
+  QueuePair* const* next = link.bulk_from(message.first_bulk);
+  QueuePair* const* const end = next + plan.count;
+  do {
+    (*next)->stage_stripe(stripe);
+    stripe.source.address += step;
+    stripe.target.address += step;
+    stripe.mark += Mark::kNumberStep;
+  } while (++next != end);
+  if (plan.last_bytes != step) next[-1]->shorten_last(plan.last_bytes);
 }
 
 // Of a message that has met its credit. False: nothing was done.
 bool SendChannel::post_even() noexcept {
-  const StripePlan& plan = posting_.plan;
+  const EvenPlan plan = even_plan(posting_.plan, wr_bytes_);
   const auto begun = [](std::uint64_t bytes) { return bytes != 0; };
-  if (posting_.stripes_left != plan.count || !even_fits(plan, posting_.first_bulk)) return false;
+  if (plan.count == 0 || posting_.stripes_left != plan.count) return false;
   if (std::any_of(posting_.posted_bytes.begin(), posting_.posted_bytes.begin() + plan.count, begun)) return false;
+  if (!even_fits(plan.total_bytes)) return false;
   stage_even(*posting_.request, {.plan = plan,
                                  .first_bulk = posting_.first_bulk,
                                  .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
@@ -157,18 +157,20 @@ bool SendChannel::post_even() noexcept {
   return true;
 }
 
-// The next send meets the next credit and is posted whole. False: nothing was done, it is not that simple.
-bool SendChannel::post_large(Request& request, NearCredit credit) noexcept {
-  if (path_count_ != 1 || request.tag != credit.tag || request.bytes <= express_bytes_ || request.bytes > credit.bytes)
-    return false;
-  if (request.bytes != usual_plan_.total_bytes) usual_plan_ = plan_stripes(request.bytes, link.policy(), link.bulk_count());
-  const StripePlan& plan = usual_plan_;
-  if (!even_fits(plan, link.first_bulk())) return false;
-  request.open_stripes = plan.count;
-  request.announced = join(plan.count, cursor_.generation());
-  request.expected = cursor_.imm() | (plan.count > 1 ? kRecordBit : 0);
-  stage_even(request,
-             {.plan = plan, .first_bulk = link.next_bulk(plan.count), .target = {.address = credit.address, .rkey = credit.rkey}});
+void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
+  usual_plan_ = {.total_bytes = bytes};
+  if (path_count_ == 1) usual_plan_ = even_plan(plan_stripes(bytes, link.policy(), link.bulk_count()), wr_bytes_);
+}
+
+// The next send, which the next credit fits, is posted whole. False: nothing was done, it is not that simple.
+bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexcept {
+  if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
+    plan_usual(request.bytes);
+  const EvenPlan plan = usual_plan_;
+  if (plan.count == 0 || !even_fits(plan.total_bytes)) return false;
+  request.open_stripes = static_cast<std::uint8_t>(plan.count);
+  request.expected = cursor_.imm() + plan.imm_more;
+  stage_even(request, {.plan = plan, .first_bulk = link.next_bulk(plan.count), .target = target});
   return true;
 }
 
@@ -235,7 +237,7 @@ void SendChannel::leave_byte_wait() noexcept {
 
 void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) noexcept {
   const std::uint64_t size = request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
-  const Record record = encode_record(size, request.announcements(), request.generation());
+  const Record record = encode_record(size, request.stripe_count(), request.generation);
   std::uint64_t* const words = queue_pair.stage_row(
       sizeof record,
       {.address = records_.address + slot_of(request.imm()) * sizeof(Record), .rkey = records_.rkeys[queue_pair.path().index]});
@@ -257,7 +259,7 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
                          .target = {.address = posting_.credit.address + offset, .rkey = posting_.credit.rkeys[path.index]},
                          .request = posting_.request,
                          .imm = request.imm(),
-                         .ends = ends ? kEndsLongStripe : kEndsNothing,
+                         .ends = ends ? Ends::Stripe : Ends::Nothing,
                          .stripe = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)}});
 }
 

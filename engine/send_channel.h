@@ -83,20 +83,22 @@ class SendChannel final : public Channel {
   bool is_odd() const noexcept;
   bool match() noexcept;
   Request* take_matching() noexcept;
-  bool is_small(const Request& request, const NearCredit& credit) const noexcept;
+  static bool fits(const Request& request, const NearCredit& credit) noexcept;
+  bool is_small(const Request& request) const noexcept;
   bool next_credit(NearCredit* credit) noexcept;
   QueuePair::Data whole_message(Request& request, const NearCredit& credit) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
   bool post() noexcept;
   bool post_even() noexcept;
-  [[gnu::noinline]] bool post_large(Request& request, NearCredit credit) noexcept;  // by value: it stays in registers
-  bool even_fits(const StripePlan& plan, std::uint32_t first_bulk) noexcept;
+  [[gnu::noinline]] bool post_large(Request& request, verbs::RemoteTarget target) noexcept;
+  [[gnu::noinline]] void plan_usual(std::uint64_t bytes) noexcept;
+  bool even_fits(std::uint64_t bytes) noexcept;
   struct EvenMessage {
-    const StripePlan& plan;
+    const EvenPlan& plan;
     std::uint32_t first_bulk = 0;
     verbs::RemoteTarget target;
   };
-  void stage_even(Request& request, const EvenMessage& message) noexcept;
+  [[gnu::always_inline]] inline void stage_even(Request& request, const EvenMessage& message) noexcept;
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
@@ -127,7 +129,7 @@ class SendChannel final : public Channel {
   Credit credit_;                    // the next one, when have_credit_
   Records records_;
   Posting posting_;
-  StripePlan usual_plan_;        // of the last large message: the next one is mostly as large
+  EvenPlan usual_plan_;          // of the last large message: the next one is mostly as large
   std::vector<Replay> replays_;  // in the order in which they go out
 };
 

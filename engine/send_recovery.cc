@@ -50,6 +50,7 @@ void SendChannel::replay(const LostStripe& lost) {
     give_up(lost);
     return;
   }
+  if (lost.whole_message) lost.request->open_stripes = 1, lost.request->even = false;
   replays_.push_back({.lost = lost});
   ++held_back_;
   loop.activate(*this);
@@ -71,11 +72,10 @@ bool SendChannel::post_replay(Replay& replay) {
   std::uint64_t* const words =
       reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(request.imm())} * cursor_.row_bytes());
   // The receiver waits for this message and writes its credit again after every fence. What is there may be older still: a row of
-  // the slot's former life that a lost path carried late.
+  // the slot's former life that a lost path carried late. The message is of the cursor's round or of the one before.
   Credit credit;
-  const std::uint32_t generation = high_of(load_word(words[3], std::memory_order_acquire));
-  const bool same = (generation & kGenerationMask) == (request.imm() & kGenerationMask);
-  if (!same || !read_credit(words, path_count_, generation, &credit)) return false;
+  const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
+  if (!read_credit(words, path_count_, cursor_.generation() - (of_this_round ? 0 : 1), &credit)) return false;
   for (std::uint32_t tried = 0; replay.queue_pair == nullptr; ++tried) {
     if (tried == link.bulk_count()) return false;
     QueuePair& next = link.bulk(link.next_bulk(1));
@@ -91,7 +91,7 @@ bool SendChannel::post_replay(Replay& replay) {
     if (!queue_pair.has_room(2) || (ends && !queue_pair.window_open())) return false;
     if (!bytes_fit(path, bytes)) return false;
     const std::uint64_t offset = span.offset + replay.posted_bytes;
-    if (ends && span.offset == 0 && (request.imm() & kRecordBit) != 0) stage_record(queue_pair, request);
+    if (ends && span.offset == 0 && stripes_of(request.imm()) == 0) stage_record(queue_pair, request);
     ++outstanding;
     queue_pair.stage_data({.source = {.address = request.address + offset,
                                       .bytes = static_cast<std::uint32_t>(bytes),
@@ -99,9 +99,9 @@ bool SendChannel::post_replay(Replay& replay) {
                            .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
                            .request = &request,
                            .imm = request.imm(),
-                           .ends = !ends                       ? kEndsNothing
-                                   : replay.lost.whole_message ? kEndsMessage
-                                                               : kEndsLongStripe,
+                           .ends = !ends                       ? Ends::Nothing
+                                   : replay.lost.whole_message ? Ends::Message
+                                                               : Ends::Stripe,
                            .stripe = span});
     replay.posted_bytes += bytes;
   }

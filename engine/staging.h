@@ -17,29 +17,15 @@ inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
   staged_ = &queue_pair;
 }
 
-inline QueuePair::Posted& QueuePair::note() noexcept {
+inline Mark& QueuePair::note() noexcept {
   if (!in_staged_list) loop_.add_staged(*this);
   --budget_;
   return ring_[posted_++ & ring_mask_];
 }
 
-// Of anything but a whole message on an express queue pair.
-inline void QueuePair::note_part(const Data& data) noexcept {
-  const std::uint32_t counted = data.source.bytes & counted_;
-  note() = {.mark = reinterpret_cast<std::uintptr_t>(data.request) | Posted::kPart, .counted_bytes = counted, .ends = data.ends};
-  place_.path->bulk_posted += counted;
-}
-
 inline void QueuePair::make_place() noexcept {
   if (chain_.full()) [[unlikely]]
     ring_full();
-}
-
-inline ibv_send_wr& QueuePair::stage(const Data& data) noexcept {
-  DCHECK(!chain_.full());
-  bytes_posted_ += data.source.bytes;
-  chain_has_data_ = true;
-  return chain_.write(data.source, data.target, inline_bytes_);
 }
 
 inline void QueuePair::announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
@@ -49,26 +35,34 @@ inline void QueuePair::announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
 
 inline void QueuePair::stage_data(const Data& data) noexcept {
   make_place();
-  ibv_send_wr& wr = stage(data);
+  ibv_send_wr& wr = chain_.write(data.source, data.target, inline_bytes_);
   if (data.source.bytes == 0) [[unlikely]]
     wr.num_sge = 0;
-  if (data.ends != kEndsNothing) announce(wr, data.imm);
-  if (data.ends == kEndsLongStripe) spans_[posted_ & ring_mask_] = data.stripe;
-  note_part(data);
+  if (data.ends != Ends::Nothing) announce(wr, data.imm);
+  const std::uint32_t counted = data.source.bytes & counted_;
+  bytes_posted_ += data.source.bytes - counted;
+  place_.path->bulk_posted += counted;
+  place_.link->forget_even();
+  parts_[posted_ & ring_mask_] = {.counted_bytes = counted, .ends = data.ends, .stripe = data.stripe};
+  note() = Mark::of(*data.request, 0);
 }
-inline void QueuePair::stage_announced(const Data& data) noexcept {
-  make_place();
-  announce(stage(data), data.imm);
-  note_part(data);
+inline void QueuePair::stage_stripe(const EvenStripe& stripe) noexcept {
+  DCHECK(has_room(1) && announced_ != window_end_ && counted_ != 0);
+  chain_.write_announced(stripe.source, stripe.target, stripe.imm);
+  ++announced_;
+  if (!in_staged_list) loop_.add_staged(*this);
+  ring_[posted_++ & ring_mask_].word = stripe.mark;
 }
 inline void QueuePair::stage_message(const Data& data) noexcept {
-  announce(stage(data), data.imm);
-  note().mark = reinterpret_cast<std::uintptr_t>(data.request);
+  bytes_posted_ += data.source.bytes;
+  DCHECK(!chain_.full());
+  announce(chain_.write(data.source, data.target, inline_bytes_), data.imm);
+  note() = Mark::of(*data.request, Mark::kWhole);
 }
 
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept {
   make_place();
-  note().mark = 0;
+  note() = {};
   return chain_.write_row(bytes, target);
 }
 
@@ -80,8 +74,8 @@ inline bool QueuePair::post_message(const Data& data) noexcept {
     wr.send_flags = IBV_SEND_SIGNALED;
   wr.wr.rdma.remote_addr = data.target.address;
   wr.wr.rdma.rkey = data.target.rkey;
-  wr.imm_data = __builtin_bswap32(data.imm);  // network order on the wire
-  ring_[posted_++ & ring_mask_].mark = reinterpret_cast<std::uintptr_t>(data.request);
+  wr.imm_data = data.imm;
+  ring_[posted_++ & ring_mask_] = Mark::of(*data.request, Mark::kWhole);
   wr.wr_id = id_base_ | static_cast<std::uint32_t>(posted_);
   ++announced_;
   bytes_posted_ += data.source.bytes;
@@ -99,7 +93,7 @@ inline std::uint64_t* QueuePair::row_to(const verbs::RemoteTarget& target) noexc
 }
 
 inline bool QueuePair::post_row() noexcept {
-  DCHECK(ring_[posted_ & ring_mask_].mark == 0);  // who posts rows so posts nothing else: no entry was ever anything
+  DCHECK(ring_[posted_ & ring_mask_].is_row());  // who posts rows so posts nothing else: no entry was ever anything
   ++posted_;
   ++doorbells_;
   const int error = row_.post(qp_.get());
@@ -114,7 +108,13 @@ inline void QueuePair::ring() noexcept {
     return;
   }
   // Nobody waits for a row: its completion only makes room, so one in a quarter queue is enough.
-  if (chain_has_data_ || posted_ - signaled_ >= row_interval_) signal_chain();
+  if (!rows_only_) [[likely]] {
+    signal_chain();
+  } else if (signal_next_ || posted_ - signaled_ >= row_interval_) {
+    signal_chain();
+    signaled_ = posted_;
+    signal_next_ = false;
+  }
   ++doorbells_;
   if (const int error = chain_.post(qp_.get()); error != 0) [[unlikely]]
     refuse(error);
@@ -122,20 +122,17 @@ inline void QueuePair::ring() noexcept {
 
 // The last one of a doorbell with data is signaled, so that whatever is posted completes without help from later traffic.
 inline void QueuePair::signal_chain() noexcept {
-  const std::uint32_t staged = chain_.staged();
-  for (std::uint32_t i = signal_interval_; i < staged; i += signal_interval_)
-    [[unlikely]] chain_.signal(i - 1, id_base_ | static_cast<std::uint32_t>(posted_ - staged + i));
+  if (chain_.exceeds_interval()) [[unlikely]]
+    signal_between();
   chain_.signal_last(id_base_ | static_cast<std::uint32_t>(posted_));
-  signaled_ = posted_;
-  chain_has_data_ = false;
 }
 
 inline void ProgressLoop::ring_staged() noexcept {
+  if (staged_ != nullptr) ++events_;
   while (staged_ != nullptr) {
     QueuePair& queue_pair = *staged_;
     staged_ = queue_pair.next_staged;
     queue_pair.in_staged_list = false;
-    ++events_;
     queue_pair.ring();
   }
   if (has_refused_) [[unlikely]]

@@ -4,6 +4,8 @@
 
 #include <mesh/policy.h>
 
+#include "engine/wire.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -32,6 +34,9 @@ struct StripePlan {
     if (table != nullptr) return table->bytes[i];
     return i + 1 == count ? total_bytes - offset(i) : stripe_bytes;
   }
+  constexpr std::uint64_t largest() const noexcept {
+    return table == nullptr ? stripe_bytes : *std::max_element(table->bytes.begin(), table->bytes.begin() + count);
+  }
 };
 
 constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy, std::uint32_t bulk_queue_pairs) noexcept {
@@ -46,6 +51,25 @@ constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& pol
           .count = static_cast<std::uint32_t>(needed),
           .stripe_bytes = needed == 1 ? bytes : aligned,
           .total_bytes = bytes};
+}
+
+// A message over one path with stripes of one work request each, all as long as the first but the last, which say themselves how
+// many they are.
+struct EvenPlan {
+  std::uint64_t total_bytes = 0;
+  std::uint32_t count = 0;  // 0: it is not cut so
+  std::uint32_t stripe_bytes = 0, last_bytes = 0;
+  std::uint32_t imm_more = 0;  // its immediate says so much more than that of a message of one stripe
+};
+
+constexpr EvenPlan even_plan(const StripePlan& plan, std::uint64_t wr_bytes) noexcept {
+  if (plan.route != Route::Bulk || plan.table != nullptr || plan.count > kStripesTold || plan.stripe_bytes > wr_bytes)
+    return {.total_bytes = plan.total_bytes};
+  return {.total_bytes = plan.total_bytes,
+          .count = plan.count,
+          .stripe_bytes = static_cast<std::uint32_t>(plan.stripe_bytes),
+          .last_bytes = static_cast<std::uint32_t>(plan.bytes(plan.count - 1)),
+          .imm_more = (plan.count - 1) << kStripesShift};
 }
 
 }  // namespace mesh::engine

@@ -32,10 +32,12 @@ inline void ProgressLoop::after_release() noexcept {
 
 // ---- Channels.
 
-// Of the next credit: fits the request, which has bytes.
-inline bool SendChannel::is_small(const Request& request, const NearCredit& credit) const noexcept {
-  return request.tag == credit.tag && request.bytes - 1 < express_bytes_ && request.bytes <= credit.bytes;
+// Is the next credit the request's?
+inline bool SendChannel::fits(const Request& request, const NearCredit& credit) noexcept {
+  return request.tag == credit.tag && request.bytes <= credit.bytes;
 }
+// It has bytes, and few.
+inline bool SendChannel::is_small(const Request& request) const noexcept { return request.bytes - 1 < express_bytes_; }
 
 inline QueuePair::Data SendChannel::whole_message(Request& request, const NearCredit& credit) noexcept {
   ++outstanding;
@@ -46,7 +48,7 @@ inline QueuePair::Data SendChannel::whole_message(Request& request, const NearCr
           .target = {.address = credit.address, .rkey = credit.rkey},
           .request = &request,
           .imm = cursor_.imm(),
-          .ends = kEndsMessage,
+          .ends = Ends::Message,
           .stripe = {}};
 }
 
@@ -61,7 +63,7 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
   if (odd_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
   NearCredit credit;
   QueuePair& express = *express_;
-  if (!next_credit(&credit) || !is_small(request, credit) || !express.take_one()) return false;
+  if (!next_credit(&credit) || !fits(request, credit) || !is_small(request) || !express.take_one()) return false;
   DCHECK(!express.in_staged_list);
   const QueuePair::Data message = whole_message(request, credit);
   cursor_.step();
@@ -83,9 +85,11 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
       return true;
     }
     Request& next = request(sequence);
-    if (is_small(next, credit) && express_->has_room_for_message()) [[likely]] {
+    if (!fits(next, credit)) [[unlikely]]
+      return advance_oddly(in_turn);
+    if (is_small(next) && express_->has_room_for_message()) [[likely]] {
       express_->stage_message(whole_message(next, credit));
-    } else if (!post_large(next, credit)) {
+    } else if (!post_large(next, {.address = credit.address, .rkey = credit.rkey})) {
       return advance_oddly(in_turn);
     }
     cursor_.step();
@@ -96,7 +100,7 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
 
 inline void RecvChannel::write_credit(Request& request, std::uint32_t imm, std::uint64_t* words) noexcept {
   request.expected = imm;
-  request.announced = join(0, cursor_.generation());
+  request.generation = cursor_.generation();
   const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
   encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, cursor_.generation());
   if (path_count_ > 1) [[unlikely]]

@@ -1,7 +1,7 @@
 #pragma once
 // What travels beside the payload: immediate data, credit rows, records, window counters. Pure layout, no queue pairs.
 // Rows and records are written by the peer's NIC and read here word by word. Each half of a row ends with a check over
-// itself and its generation, for devices that do not write in ascending order; the first half's generation stands there too.
+// itself and its generation, for devices that do not write in ascending order; nothing else says its generation.
 // Thread: loop (readers), any (values).
 
 #include <mesh/policy.h>
@@ -16,33 +16,39 @@ namespace mesh::engine {
 
 static_assert(std::endian::native == std::endian::little, "rows are written as the host's words");
 
-// ---- Immediate data: record:1 | channel:13 | slot:8 | generation:10.
-inline constexpr std::uint32_t kGenerationBits = 10;
+// ---- Immediate data: stripes:4 | channel:13 | slot:8 | generation:7, as the host's word like all else here: verbs carry its bytes
+// as they are.
+inline constexpr std::uint32_t kGenerationBits = 7;
 inline constexpr std::uint32_t kGenerationMask = (1u << kGenerationBits) - 1;
-inline constexpr std::uint32_t kChannelShift = 18;
+inline constexpr std::uint32_t kChannelShift = kGenerationBits + 8;
 inline constexpr std::uint32_t kChannelMask = (1u << 13) - 1;
+inline constexpr std::uint32_t kStripesShift = kChannelShift + 13;
+// So many announcements can say themselves how many there are, and each how many bytes it brings. Of more, or of stripes of several
+// work requests, stripes is 0 and a record tells.
+inline constexpr std::uint32_t kStripesTold = 15;
 
 struct Announcement {
-  bool record = false;
+  std::uint32_t stripes = 1;  // of the message; 0: see its record
   std::uint32_t channel = 0;
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;  // the low bits; pack() masks
 };
 
 constexpr std::uint32_t pack(const Announcement& a) noexcept {
-  return (a.record ? 1u << 31 : 0u) | (a.channel << kChannelShift) | (a.slot << kGenerationBits) | (a.generation & kGenerationMask);
+  return (a.stripes << kStripesShift) | (a.channel << kChannelShift) | (a.slot << kGenerationBits) |
+         (a.generation & kGenerationMask);
 }
 constexpr Announcement unpack(std::uint32_t imm) noexcept {
-  return {.record = (imm >> 31) != 0,
+  return {.stripes = imm >> kStripesShift,
           .channel = (imm >> kChannelShift) & kChannelMask,
           .slot = (imm >> kGenerationBits) & (kSlotsMax - 1),
           .generation = imm & kGenerationMask};
 }
 // For those who need one field in a hurry.
-inline constexpr std::uint32_t kRecordBit = 1u << 31;
+constexpr std::uint32_t stripes_of(std::uint32_t imm) noexcept { return imm >> kStripesShift; }
 constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept { return (imm >> kChannelShift) & kChannelMask; }
 constexpr std::uint32_t slot_of(std::uint32_t imm) noexcept { return (imm >> kGenerationBits) & (kSlotsMax - 1); }
-static_assert(1 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask && kSlotsMax == 1u << 8);
+static_assert(4 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask && kSlotsMax == 1u << 8);
 
 // A slot is used once per round of the ring; rounds count up from the channel's base and never repeat within 2^32.
 // Bases of successive lives of a channel index differ in the low bits (late announcements) and in the high ones (late rows).
@@ -71,14 +77,13 @@ constexpr std::uint32_t low_of(std::uint64_t word) noexcept { return static_cast
 constexpr std::uint32_t high_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
 
 // Of the three words of a half and its generation. A soft RDMA device may copy a row in any order of words (the kernel's memcpy
-// goes downwards for some addresses), so the generation alone does not prove that what lies beside it belongs to it.
+// goes downwards for some addresses), so a generation alone would not prove that what lies beside it belongs to it.
 struct HalfWords {
   std::uint64_t first = 0, second = 0, third = 0;
 };
-constexpr std::uint32_t half_check(const HalfWords& half, std::uint32_t generation) noexcept {
+constexpr std::uint64_t half_check(const HalfWords& half, std::uint32_t generation) noexcept {
   // Odd factors of 31 bits, which fit into an instruction.
-  const std::uint64_t sum = generation + half.first * 0x5bd1e995 + half.second * 0x4cf5ad43 + half.third * 0x1b873593;
-  return low_of(sum ^ (sum >> 32));
+  return generation + half.first * 0x5bd1e995 + half.second * 0x4cf5ad43 + half.third * 0x1b873593;
 }
 
 // The first half of a row: address, bytes, and tag with the first path's key.
@@ -86,7 +91,13 @@ inline void encode_near(std::uint64_t* words, const HalfWords& near, std::uint32
   words[0] = near.first;
   words[1] = near.second;
   words[2] = near.third;
-  words[3] = join(half_check(near, generation), generation);
+  words[3] = half_check(near, generation);
+}
+
+// The last word of the second half is shared with a key.
+constexpr std::uint32_t far_check(const HalfWords& half, std::uint32_t generation) noexcept {
+  const std::uint64_t sum = half_check(half, generation);
+  return low_of(sum ^ (sum >> 32));
 }
 
 // The second half: the keys of the other paths.
@@ -96,7 +107,7 @@ inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
   words[4] = far.first;
   words[5] = far.second;
   words[6] = far.third;
-  words[7] = join(half_check(far, c.generation ^ c.rkeys[7]), c.rkeys[7]);
+  words[7] = join(far_check(far, c.generation ^ c.rkeys[7]), c.rkeys[7]);
 }
 
 // Fills credit_bytes(paths) bytes of a row.
@@ -120,13 +131,12 @@ struct NearCredit {
 // True and *out filled when the first half of this generation is there, whole.
 inline bool read_near(std::uint64_t* words, std::uint32_t generation, NearCredit* out) noexcept {
   // acquire, here and below: pairs with the NIC's ordered stores; a half's last word publishes the half.
-  const std::uint64_t last = load_word(words[3], std::memory_order_acquire);
-  if (high_of(last) != generation) return false;
+  const std::uint64_t check = load_word(words[3], std::memory_order_acquire);
   const HalfWords near{.first = load_word(words[0], std::memory_order_relaxed),
                        .second = load_word(words[1], std::memory_order_relaxed),
                        .third = load_word(words[2], std::memory_order_relaxed)};
   *out = {.address = near.first, .bytes = near.second, .tag = low_of(near.third), .rkey = high_of(near.third)};
-  return half_check(near, generation) == low_of(last);
+  return half_check(near, generation) == check;
 }
 
 // The keys of the other paths; false: not all there yet.
@@ -137,7 +147,7 @@ inline bool read_far(std::uint64_t* words, std::uint32_t generation, std::array<
                       .third = load_word(words[6], std::memory_order_relaxed)};
   *rkeys = {(*rkeys)[0],         low_of(far.first), high_of(far.first), low_of(far.second),
             high_of(far.second), low_of(far.third), high_of(far.third), high_of(last)};
-  return low_of(last) == half_check(far, generation ^ high_of(last));
+  return low_of(last) == far_check(far, generation ^ high_of(last));
 }
 
 // One of them, of a path that is not the first.
@@ -156,7 +166,7 @@ inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t
   return paths <= 1 || read_far(words, generation, &out->rkeys);
 }
 
-// ---- Record: how many bytes and announcements make up a message of several work requests.
+// ---- Record: how many bytes and announcements make up a message whose announcements do not say it.
 struct alignas(16) Record {
   std::array<std::uint64_t, 2> words;
 };

@@ -5,9 +5,12 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace mesh::verbs {
 
@@ -61,6 +64,7 @@ class WrChain {
   WrChain& operator=(const WrChain&) = delete;
 
   std::uint32_t staged() const noexcept { return static_cast<std::uint32_t>(next_ - elements_.data()); }
+  std::uint32_t left() const noexcept { return kCapacity - staged(); }
   bool full() const noexcept { return next_ == elements_.data() + kCapacity; }
 
   // A write from registered memory (or from any memory when inlined; the bytes are read at post()). One of no bytes: take its
@@ -73,6 +77,17 @@ class WrChain {
     return element.wr;
   }
 
+  // The same, never inlined and announced with imm: all that changes from one to the next is written in one go.
+  void write_announced(const LocalSource& source, const RemoteTarget& target, std::uint32_t imm) noexcept {
+    Element& element = next_announced(target);
+    element.gather.addr = source.address;
+    write_pair(&element.gather.length, source.bytes, source.lkey);
+    write_pair(&element.wr.num_sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM);
+    write_pair(&element.wr.send_flags, 0, imm);
+  }
+  // The last one is shorter than it was written.
+  void shorten_last(std::uint32_t bytes) noexcept { next_[-1].gather.length = bytes; }
+
   // An inline write of a small row that the chain keeps until post(); the caller fills what is returned.
   std::uint64_t* write_row(std::uint32_t bytes, const RemoteTarget& target) noexcept {
     Element& element = next(target);
@@ -84,11 +99,14 @@ class WrChain {
 
   static void announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
     wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr.imm_data = __builtin_bswap32(imm);  // network order on the wire
+    wr.imm_data = imm;
   }
   // Makes the i-th staged one complete under this id.
   void signal(std::uint32_t i, std::uint64_t wr_id) noexcept { signal(elements_[i].wr, wr_id); }
   void signal_last(std::uint64_t wr_id) noexcept { signal(next_[-1].wr, wr_id); }
+  // Is more staged than what one signal is for?
+  void set_interval(std::uint32_t interval) noexcept { interval_end_ = elements_.data() + std::min(interval, kCapacity); }
+  bool exceeds_interval() const noexcept { return next_ > interval_end_; }
   // Of those that are not signaled: only a failure shows it.
   void set_silent_id(std::uint64_t wr_id) noexcept {
     for (Element& element : elements_) element.wr.wr_id = wr_id;
@@ -115,13 +133,26 @@ class WrChain {
     alignas(64) std::array<std::uint64_t, kRowBytesMax / sizeof(std::uint64_t)> row{};
   };
 
+  // Two fields that lie side by side, in one store.
+  static_assert(std::endian::native == std::endian::little);
+  static_assert(offsetof(ibv_sge, lkey) == offsetof(ibv_sge, length) + 4);
+  static_assert(offsetof(ibv_send_wr, opcode) == offsetof(ibv_send_wr, num_sge) + 4);
+  static_assert(offsetof(ibv_send_wr, imm_data) == offsetof(ibv_send_wr, send_flags) + 4);
+  static void write_pair(void* first, std::uint32_t low, std::uint32_t high) noexcept {
+    const std::uint64_t both = std::uint64_t{high} << 32 | low;
+    std::memcpy(first, &both, sizeof both);
+  }
   static void signal(ibv_send_wr& wr, std::uint64_t wr_id) noexcept {
     wr.wr_id = wr_id;
     wr.send_flags |= IBV_SEND_SIGNALED;
   }
   Element& next(const RemoteTarget& target) noexcept {
-    Element& element = *next_++;
+    Element& element = next_announced(target);
     element.wr.opcode = IBV_WR_RDMA_WRITE;
+    return element;
+  }
+  Element& next_announced(const RemoteTarget& target) noexcept {
+    Element& element = *next_++;
     element.wr.wr.rdma.remote_addr = target.address;
     element.wr.wr.rdma.rkey = target.rkey;
     return element;
@@ -130,6 +161,7 @@ class WrChain {
   ibv_send_wr* bad_ = nullptr;  // what verbs say of a refusal, which nobody asks
   std::array<Element, kCapacity> elements_;
   Element* next_ = elements_.data();
+  const Element* interval_end_ = elements_.data() + kCapacity;
 };
 
 }  // namespace mesh::verbs

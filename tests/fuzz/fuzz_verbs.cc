@@ -113,7 +113,7 @@ bool FuzzVerbs::announce(std::uint32_t queue_pair, std::uint32_t imm, std::uint3
   completion.wr_id = pair->receives.front();
   completion.status = IBV_WC_SUCCESS;
   completion.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
-  completion.imm_data = __builtin_bswap32(imm);
+  completion.imm_data = imm;
   completion.byte_len = bytes;
   completion.qp_num = pair->qp.qp_num;
   pair->receives.pop_front();

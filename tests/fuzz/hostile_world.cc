@@ -100,7 +100,7 @@ void HostileWorld::announce(Input& input) {
     return;
   }
   const std::uint32_t life = how >> 6;
-  const std::uint32_t imm = engine::pack({.record = (how & 1) != 0,
+  const std::uint32_t imm = engine::pack({.stripes = (how & 1) != 0 ? input.below(16) : 1,
                                           .channel = (how >> 1) & 3u,
                                           .slot = input.below(64),
                                           .generation = engine::generation_base(life) + ((how >> 3) & 1u)});

@@ -1,5 +1,8 @@
 // What NCCL may rely on in isend, irecv and test, over the engine's own classes on the software fabric.
 
+#include <mesh/snapshot.h>
+
+#include "engine/wire.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
@@ -7,6 +10,8 @@
 
 #include <array>
 #include <deque>
+#include <memory>
+#include <vector>
 
 namespace mesh {
 namespace {
@@ -22,6 +27,61 @@ TEST(Message, EverySizeArrivesWhole) {
   for (const std::size_t bytes : {1u, 7u, 8u, 63u, 65u, 220u, 221u, 8192u, 8193u, 65536u, 65537u, 524288u, 524289u, 3u << 20}) {
     talk.exchange(bytes);
     ASSERT_FALSE(HasFailure()) << bytes << " bytes";
+  }
+}
+
+// Up to fifteen stripes say themselves how many they are; of more, and of stripes of several work requests, a record does.
+TEST(Message, StripesOfAnyNumberArriveWhole) {
+  const std::size_t size = 2 << 20;
+  for (const std::uint32_t qps : {1u, 2u, engine::kStripesTold, engine::kStripesTold + 1, kQpsMax}) {
+    for (const std::uint64_t wr_bytes : {std::uint64_t{65536}, std::uint64_t{size}}) {
+      TransferPolicy policy;
+      policy.qps = qps;
+      policy.wr_bytes = wr_bytes;
+      policy.stripe_bytes = 65536;
+      Bed bed({.policy = policy});
+      Talk talk(bed, kA, kB, size);
+      for (const std::size_t bytes : {size, size - 1, size / 2, std::size_t{65537}, std::size_t{65536}}) talk.exchange(bytes);
+      ASSERT_FALSE(HasFailure()) << qps << " queue pairs, work requests of " << wr_bytes << " bytes";
+    }
+  }
+}
+
+TEST(Message, OneWorkRequestAStripeAndNoneBeside) {
+  const auto sent = [](std::uint32_t stripes) {
+    TransferPolicy policy;
+    policy.qps = stripes;
+    policy.stripe_bytes = 65536;
+    Bed bed({.policy = policy});
+    Talk talk(bed, kA, kB, stripes * policy.stripe_bytes);
+    for (int i = 0; i < 10; ++i) talk.exchange(stripes * policy.stripe_bytes);
+    return bed.hosts[0].engine->snapshot().peers.at(0).paths.at(0).counters.work_requests;
+  };
+  EXPECT_EQ(sent(4), 40u);
+  EXPECT_EQ(sent(engine::kStripesTold), 10u * engine::kStripesTold);
+  EXPECT_EQ(sent(engine::kStripesTold + 1), 10u * (engine::kStripesTold + 2)) << "and a record";
+}
+
+// Many channels fill the chains of their queue pairs before one doorbell is rung.
+TEST(Message, LargeMessagesOfManyChannelsAtOnce) {
+  TransferPolicy policy;
+  policy.stripe_bytes = 1024;
+  policy.express_bytes = 512;
+  Bed bed({.policy = policy});
+  std::vector<std::unique_ptr<Talk>> talks;
+  for (int i = 0; i < 40; ++i) talks.push_back(std::make_unique<Talk>(bed, kA, kB, 4096));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Request*> open;
+    bed.hosts[0].loops_stand = bed.hosts[1].loops_stand = true;
+    for (const auto& talk : talks) {
+      for (std::size_t part = 0; part < 4; ++part) open.push_back(*talk->receive({.at = part * 1024, .bytes = 1024}));
+    }
+    for (const auto& talk : talks) {
+      for (std::size_t part = 0; part < 4; ++part) open.push_back(*talk->send({.at = part * 1024, .bytes = 1024}));
+    }
+    bed.hosts[0].loops_stand = bed.hosts[1].loops_stand = false;
+    for (Request* const request : open) EXPECT_TRUE(bed.finish(request).ok());
+    for (const auto& talk : talks) EXPECT_TRUE(talk->holds(0, 0, 4096));
   }
 }
 
@@ -149,7 +209,7 @@ TEST(Message, RangeOutsideItsMemoryHandleIsRefused) {
   talk.exchange(4096);
 }
 
-// 32 slots and 70,000 messages: every slot is used 2,187 times, so that the 10 bits of the generation on the wire wrap twice.
+// 32 slots and 70,000 messages: every slot is used 2,187 times, so that the 7 bits of the generation on the wire wrap.
 TEST(Message, SlotsAndGenerationsWrap) {
   TransferPolicy policy;
   policy.slots = 32;

@@ -1,6 +1,8 @@
 // A path that is lost under traffic: every byte arrives once, in the buffer it was meant for, over what is left; and the path is
 // used again when it is back.
 
+#include <mesh/snapshot.h>
+
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
@@ -123,6 +125,10 @@ TEST(RecoveryOfOnePath, TheOnlyPathComesBackAndTheJobGoesOn) {
   stream(bed, talk, 60);
   EXPECT_EQ(log.count(LogLevel::Warn, "no other path is up, waiting for one"), 2) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 2) << log.joined();
+  // What was sent over it: all messages, and again what was lost.
+  const PeerSnapshot peer = bed.hosts[0].engine->snapshot().peers.at(0);
+  EXPECT_GE(peer.paths.at(0).counters.bytes_sent, peer.bytes);
+  EXPECT_LE(peer.paths.at(0).counters.bytes_sent, peer.bytes + kRoom);
 }
 
 TEST(RecoveryOfOnePath, BothCablesOneAfterTheOther) {

@@ -2,6 +2,7 @@
 
 #include "engine/recv_channel.h"
 
+#include "engine/channel_waits.h"
 #include "engine/turn.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/nobody.h"
@@ -113,7 +114,7 @@ TEST_F(RecvChannelTest, ReceiveThatMeetsAFailedChannelGetsNoCredit) {
 
 TEST_F(RecvChannelTest, OtherGenerationIsIgnoredAndCounted) {
   Request& request = receive(100);
-  for (const std::uint32_t off : {1u, 2u, 512u, kGenerationMask}) {
+  for (const std::uint32_t off : {1u, 2u, 64u, kGenerationMask}) {
     announce({.channel = kIndex, .slot = 0, .generation = generation() - off}, 64);
     announce({.channel = kIndex, .slot = 0, .generation = generation() + off}, 64);
   }
@@ -138,7 +139,7 @@ TEST_F(RecvChannelTest, UnknownChannelAndSendChannelAreIgnoredAndCounted) {
   link_->add_send_channel(9, 1, credits.data());
   for (const std::uint32_t index : {0u, 9u, 10u, kChannelsMax - 1}) {
     announce({.channel = index, .slot = 0, .generation = generation()}, 64);
-    announce({.record = true, .channel = index, .slot = 0, .generation = generation()}, 0);
+    announce({.stripes = 0, .channel = index, .slot = 0, .generation = generation()}, 0);
   }
   EXPECT_EQ(late(), 8u);
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
@@ -161,7 +162,7 @@ TEST_F(RecvChannelTest, FormerLifeOfTheIndexIsIgnoredAndCounted) {
 
 TEST_F(RecvChannelTest, StripesMayOvertakeTheRecord) {
   Request& request = receive(1 << 20);
-  const Announcement stripe{.record = true, .channel = kIndex, .slot = 0, .generation = generation()};
+  const Announcement stripe{.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()};
   announce(stripe);
   announce(stripe);
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
@@ -173,10 +174,47 @@ TEST_F(RecvChannelTest, StripesMayOvertakeTheRecord) {
   EXPECT_EQ(bytes, 700'000u);
 }
 
+// Without a record: every one says how many there are, and brings its bytes.
+TEST_F(RecvChannelTest, StripesThatSayHowManyTheyAreNeedNoRecord) {
+  Request& request = receive(1 << 20);
+  const Announcement stripe{.stripes = 3, .channel = kIndex, .slot = 0, .generation = generation()};
+  announce(stripe, 300'000);
+  announce(stripe, 300'000);
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+  EXPECT_EQ(channel_->waiting(0).landed, 2u);
+  announce(stripe, 99'999);
+  std::size_t bytes = 0;
+  EXPECT_TRUE(test(request, &bytes).ok());
+  EXPECT_EQ(bytes, 699'999u);
+  announce(stripe, 1);  // one too many
+  EXPECT_EQ(late(), 1u);
+}
+
+TEST_F(RecvChannelTest, StripesOfMoreThanTheReceiveFailTheLink) {
+  const testkit::LogCapture log;
+  Request& request = receive(100);
+  const Announcement stripe{.stripes = 2, .channel = kIndex, .slot = 0, .generation = generation()};
+  announce(stripe, 60);
+  announce(stripe, 41);
+  EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1) << log.joined();
+}
+
+TEST_F(RecvChannelTest, TheMostStripesThatCanSaySo) {
+  Request& request = receive(1 << 20);
+  const Announcement stripe{.stripes = kStripesTold, .channel = kIndex, .slot = 0, .generation = generation()};
+  for (std::uint32_t i = 1; i < kStripesTold; ++i) announce(stripe, 1000);
+  EXPECT_EQ(request.state.load(), RequestState::Submitted);
+  announce(stripe, 1000);
+  std::size_t bytes = 0;
+  EXPECT_TRUE(test(request, &bytes).ok());
+  EXPECT_EQ(bytes, 1000u * kStripesTold);
+}
+
 TEST_F(RecvChannelTest, RecordOfAnotherGenerationDoesNotCount) {
   Request& request = receive(1 << 20);
-  write_record(0, encode_record(10, 1, generation() + 1024));  // the same on the wire's ten bits
-  announce({.record = true, .channel = kIndex, .slot = 0, .generation = generation()});
+  write_record(0, encode_record(10, 1, generation() + kGenerationMask + 1));  // the same in the immediate's bits
+  announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
 }
 
@@ -184,7 +222,7 @@ TEST_F(RecvChannelTest, TruncatedRecordFailsTheReceive) {
   const testkit::LogCapture log;
   Request& request = receive(100);
   write_record(0, encode_record(5000 | kRecordTruncated, 1, generation()));
-  announce({.record = true, .channel = kIndex, .slot = 0, .generation = generation()});
+  announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(test(request, nullptr).code(), Errc::Truncated);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer far: a send of 5000 bytes met a receive of 100 bytes"), 1) << log.joined();
   EXPECT_EQ(link_->failure(), Errc::Ok);
@@ -204,7 +242,7 @@ TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
   const testkit::LogCapture log;
   Request& request = receive(100);
   write_record(0, encode_record(1u << 30, 1, generation()));
-  announce({.record = true, .channel = kIndex, .slot = 0, .generation = generation()});
+  announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
   EXPECT_EQ(link_->failure(), Errc::Protocol);
 }
@@ -212,7 +250,7 @@ TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
 // A peer may write with immediate data before it has asked for any channel.
 TEST_F(RecvChannelTest, AnnouncementsOnALinkWithoutChannelsAreLate) {
   PeerLink link(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
-  for (const std::uint32_t imm : {0u, kRecordBit, pack({.channel = kIndex, .slot = 3, .generation = 1}), UINT32_MAX}) {
+  for (const std::uint32_t imm : {0u, pack({.stripes = 2}), pack({.channel = kIndex, .slot = 3, .generation = 1}), UINT32_MAX}) {
     link.on_announcement(imm, 64);
   }
   EXPECT_EQ(late(), 4u);
@@ -221,7 +259,7 @@ TEST_F(RecvChannelTest, AnnouncementsOnALinkWithoutChannelsAreLate) {
 TEST_F(RecvChannelTest, NoImmediateLooksLikeASlotWithoutCredit) {
   static_cast<void>(receive(100));
   link_->on_announcement(UINT32_MAX, 0);
-  link_->on_announcement(UINT32_MAX & ~kRecordBit, 0);
+  link_->on_announcement(UINT32_MAX >> (32 - kStripesShift), 0);
   EXPECT_EQ(late(), 2u);
   EXPECT_EQ(channel_->received(), 0u);
 }

@@ -11,12 +11,12 @@ namespace mesh::engine {
 namespace {
 
 TEST(Announcement, SurvivesPacking) {
-  for (const bool record : {false, true}) {
+  for (const std::uint32_t stripes : {0u, 1u, kStripesTold}) {
     for (const std::uint32_t channel : {0u, 1u, 4095u, kChannelsMax - 1}) {
       for (const std::uint32_t slot : {0u, 63u, kSlotsMax - 1}) {
         for (const std::uint32_t generation : {0u, 1u, kGenerationMask}) {
-          const Announcement out = unpack(pack({.record = record, .channel = channel, .slot = slot, .generation = generation}));
-          EXPECT_EQ(out.record, record);
+          const Announcement out = unpack(pack({.stripes = stripes, .channel = channel, .slot = slot, .generation = generation}));
+          EXPECT_EQ(out.stripes, stripes);
           EXPECT_EQ(out.channel, channel);
           EXPECT_EQ(out.slot, slot);
           EXPECT_EQ(out.generation, generation);
@@ -27,31 +27,31 @@ TEST(Announcement, SurvivesPacking) {
 }
 
 TEST(Announcement, GenerationIsCutToItsBitsOnly) {
-  const Announcement out = unpack(pack({.record = false, .channel = 5, .slot = 7, .generation = 0xffff'fc01u}));
+  const Announcement out = unpack(pack({.stripes = 3, .channel = 5, .slot = 7, .generation = 0xffff'ff81u}));
   EXPECT_EQ(out.generation, 1u);
   EXPECT_EQ(out.slot, 7u);
-  EXPECT_FALSE(out.record);
+  EXPECT_EQ(out.stripes, 3u);
 }
 
 TEST(RingCursor, StepsThroughSlotsAndThenGenerations) {
-  RingCursor cursor({.slots = 4, .row_bytes = 32, .channel = 5});
+  RingCursor cursor({.slots = 4, .row_bytes = 32, .channel = 5, .stripes = 1});
   cursor.set_base(0x1000);
-  cursor.start(0x3ff);
+  cursor.start(0x7f);
   for (std::uint32_t step = 0; step < 12; ++step) {
-    const std::uint32_t slot = step % 4, generation = 0x3ff + step / 4;
+    const std::uint32_t slot = step % 4, generation = 0x7f + step / 4;
     EXPECT_EQ(cursor.slot(), slot);
     EXPECT_EQ(cursor.address(), 0x1000 + slot * 32u);
     EXPECT_EQ(cursor.generation(), generation);
     EXPECT_EQ(cursor.slots_left(), 4 - slot);
-    EXPECT_EQ(cursor.imm(), pack({.record = false, .channel = 5, .slot = slot, .generation = generation})) << step;
+    EXPECT_EQ(cursor.imm(), pack({.stripes = 1, .channel = 5, .slot = slot, .generation = generation})) << step;
     cursor.step();
   }
 }
 
 TEST(Generation, SuccessiveLivesNeverShareLowBits) {
   std::set<std::uint32_t> low;
-  for (std::uint32_t life = 0; life < 300; ++life) low.insert(generation_base(life) & kGenerationMask);
-  EXPECT_EQ(low.size(), 300u);
+  for (std::uint32_t life = 0; life <= kGenerationMask; ++life) low.insert(generation_base(life) & kGenerationMask);
+  EXPECT_EQ(low.size(), kGenerationMask + 1);
 }
 
 Credit sample() {

@@ -49,11 +49,10 @@ constexpr double kPacketBytes = 14 + 20 + 8 + 12 + 4 + 4 + 8 + 12;  // Ethernet,
 constexpr double kReth = 16, kImm = 4, kRecord = 16;
 
 // On the wire for one message in so many stripes of one work request each.
-inline double wire_bytes(double bytes, double stripes, double mtu) {
+inline double wire_bytes(double bytes, double stripes, double mtu, double records = 0) {
   const double stripe = bytes / stripes;
   const double packets = static_cast<double>(static_cast<std::uint64_t>((stripe + mtu - 1) / mtu));
-  const double record = stripes > 1 ? kRecord + kPacketBytes + kReth : 0;
-  return stripes * (stripe + packets * kPacketBytes + kReth + kImm) + record;
+  return stripes * (stripe + packets * kPacketBytes + kReth + kImm) + records * (kRecord + kPacketBytes + kReth);
 }
 
 // 10^9 bytes of payload a second.
