@@ -47,7 +47,7 @@ inline void QueuePair::stage_data(const Data& data) noexcept {
   note() = Mark::of(*data.request, 0);
 }
 inline void QueuePair::stage_stripe(const EvenStripe& stripe) noexcept {
-  DCHECK(has_room(1) && announced_ != window_end_ && counted_ != 0);
+  DCHECK(has_room(1) && announced_ != window_end_ && counted_ != 0 && !chain_.full());
   chain_.write_announced(stripe.source, stripe.target, stripe.imm);
   ++announced_;
   if (!in_staged_list) loop_.add_staged(*this);
