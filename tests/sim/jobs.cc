@@ -45,7 +45,7 @@ Report report_of(std::uint64_t seed, const Verdict& verdict) {
   report.simulated_ns = verdict.simulated_ns;
   report.tally = verdict.tally;
   report.failed = !verdict.violation.empty();
-  copy_text(verdict.violation, report.violation, sizeof report.violation);
+  report.violation[verdict.violation.copy(report.violation, sizeof report.violation - 1)] = 0;  // its beginning says what it is
   copy_text(verdict.last_events, report.last_events, sizeof report.last_events);
   return report;
 }
