@@ -69,6 +69,7 @@ TEST(Message, LargeMessagesOfManyChannelsAtOnce) {
   policy.express_bytes = 512;
   Bed bed({.policy = policy});
   std::vector<std::unique_ptr<Talk>> talks;
+  talks.reserve(40);
   for (int i = 0; i < 40; ++i) talks.push_back(std::make_unique<Talk>(bed, kA, kB, 4096));
   for (int round = 0; round < 3; ++round) {
     std::vector<Request*> open;
