@@ -47,6 +47,9 @@ void add_run(CLI::App& app, Options& options) {
       ->check(CLI::Range(0, 600000));
   app.add_option("-c,--check", options.checks, "Verified runs per size, every byte against its place")
       ->check(CLI::Range(0, 1000000));
+  app.add_option("--until", options.until_file,
+                 "Verified runs go on, beyond --check, until this file is there on the host of any rank")
+      ->check(CLI::Validator([](const std::string& name) { return std::string(name.empty() ? "needs a file name" : ""); }, "FILE"));
   app.add_option("-d,--datatype", options.type, "uint8, int32, int64, float, double")
       ->transform(CLI::CheckedTransformer(kTypes))
       ->option_text("NAME");

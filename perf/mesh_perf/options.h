@@ -20,7 +20,7 @@ struct Options {
   int iterations = 20;
   int warmup = 5;
   int min_time_ms = 0;  // above 0: iterations are raised until a size takes about this long
-  int checks = 1;       // verified runs per size
+  int checks = 1;       // verified runs per size, the least with until_file
   DataType type = DataType::Float;
   int channels = 1;
   int outstanding = 8;  // messages in flight per connection; 8 is NCCL_STEPS
@@ -29,6 +29,7 @@ struct Options {
   bool measure_memcpy = false;
   bool verbose = false;
   int timeout_s = 600;             // of the whole run
+  std::string until_file;          // verified runs go on until some rank's host has it; empty: not asked for
   std::string fabric;              // file of the software fabric, or "rdma"
   std::vector<std::string> hosts;  // empty: every host of the file
   std::string plugin;

@@ -1,6 +1,7 @@
 #include "perf/mesh_perf/rank.h"
 
 #include "perf/driver/plugin_log.h"
+#include "perf/mesh_perf/end_mark.h"
 #include "perf/mesh_perf/ground.h"
 #include "perf/mesh_perf/memcpy_rate.h"
 #include "perf/mesh_perf/report.h"
@@ -51,6 +52,7 @@ class Session {
  private:
   bool reports() const { return team_.rank() == 0; }
   int choose_iterations(std::size_t count, int& iterations);
+  int verify(Row& row, Measure& own);
   int measure(const Row& row, Measure& own);
   int share(const Measure& own, Row& row);
   int one_size(std::size_t bytes);
@@ -80,14 +82,26 @@ int Session::choose_iterations(std::size_t count, int& iterations) {
   return driver::kNetSuccess;
 }
 
-int Session::measure(const Row& row, Measure& own) {
-  const std::size_t count = row.count;
+// As many rounds as were asked for, and with --until as many more as pass before its file is there.
+int Session::verify(Row& row, Measure& own) {
+  EndMark end(options_.until_file, *team_.bootstrap);
   std::size_t wrong = 0;
-  for (int round = 0; round < options_.checks; ++round) {
-    const int result = collective_.check(count, static_cast<std::uint64_t>(round), wrong);
+  for (;;) {
+    if (row.checks >= options_.checks) {
+      const auto over = end.seen();
+      if (!over.ok()) return driver::kDriverTimeout;
+      if (*over) break;
+    }
+    const int result = collective_.check(row.count, static_cast<std::uint64_t>(row.checks), wrong);
     if (result != driver::kNetSuccess) return result;
+    ++row.checks;
   }
   own.wrong = wrong;
+  return driver::kNetSuccess;
+}
+
+int Session::measure(const Row& row, Measure& own) {
+  const std::size_t count = row.count;
   if (options_.warmup > 0) {
     const int result = collective_.run(count, options_.warmup);
     if (result != driver::kNetSuccess) return result;
@@ -124,7 +138,6 @@ int Session::share(const Measure& own, Row& row) {
   const double sent =
       collective_.bus_factor() * static_cast<double>(row.bytes) * row.iterations * (options_.one_way ? 1 : team_.world());
   row.cpu_seconds_per_gb = sent > 0 ? cpu_seconds / sent * 1e9 : 0;
-  row.checks = options_.checks;
   if (collective_.samples_us() != nullptr) row.latency_us = results::latency_of(*collective_.samples_us());
   return driver::kNetSuccess;
 }
@@ -140,6 +153,7 @@ int Session::one_size(std::size_t bytes) {
   row.bytes = collective_.size_of(row.count);
   Measure own;
   int result = choose_iterations(row.count, row.iterations);
+  if (result == driver::kNetSuccess) result = verify(row, own);
   if (result == driver::kNetSuccess) result = measure(row, own);
   if (result == driver::kNetSuccess) result = share(own, row);
   if (result != driver::kNetSuccess) return fail(limit_, "run failed", driver::net_result_name(result));
@@ -163,7 +177,7 @@ int Session::run(const Ground& ground) {
   }
   bool written = true;
   if (reports()) {
-    print_footer(rows_);
+    print_footer(options_, rows_);
     if (!options_.json_file.empty()) written = write_json(options_, ground, rows_);
   }
   if (!team_.bootstrap->barrier().ok()) return fail(limit_, "run failed", "a rank was lost at the end");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <numeric>
 
 namespace mesh::perf {
 namespace {
@@ -65,9 +66,14 @@ void print_row(const Options& options, const Row& row) {
                   info(options.type).name, operation_name(options.kind), -1, row.time_us, row.algbw_gbps, row.busbw_gbps, wrong));
 }
 
-void print_footer(const std::vector<Row>& rows) {
+void print_footer(const Options& options, const std::vector<Row>& rows) {
   const std::size_t wrong = total_wrong(rows);
   say(fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED"));
+  if (!options.until_file.empty()) {
+    const auto add = [](int sum, const Row& row) { return sum + row.checks; };
+    say(fmt::format("# Verified runs        : {}, until {} was there\n", std::accumulate(rows.begin(), rows.end(), 0, add),
+                    options.until_file));
+  }
   if (!rows.empty() && rows.back().latency_us.has_value()) return;
   say(fmt::format("# Avg bus bandwidth    : {:g}\n", mean_busbw(rows)));
   print_cpu(rows);

@@ -10,7 +10,7 @@ namespace mesh::perf {
 
 void print_header(const Options& options, const Ground& ground);
 void print_row(const Options& options, const Row& row);
-void print_footer(const std::vector<Row>& rows);
+void print_footer(const Options& options, const std::vector<Row>& rows);
 // False: it was said on stderr why not.
 bool write_json(const Options& options, const Ground& ground, const std::vector<Row>& rows);
 

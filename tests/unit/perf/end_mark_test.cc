@@ -1,0 +1,91 @@
+#include "perf/mesh_perf/end_mark.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mesh::perf {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{60000};
+constexpr int kWorld = 3;
+
+// Three ranks in one process; a name of its own for each stands for the disks of three hosts.
+class EndMarkTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file_of(int rank) const { return folder_ / ("mark" + std::to_string(rank)); }
+
+  // Runs rounds on every rank until its mark is seen. The rank that `maker` names makes its own file after `rounds` rounds.
+  std::array<int, kWorld> rounds_until(int maker, int rounds) {
+    auto rendezvous = driver::open_loopback_rendezvous();
+    EXPECT_TRUE(rendezvous.ok());
+    std::array<int, kWorld> ran{};
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < kWorld; ++rank) {
+      const int fd = rank == 0 ? rendezvous->socket.release() : -1;
+      ranks.emplace_back([&, rank, fd] {
+        auto bootstrap = driver::Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
+        ASSERT_TRUE(bootstrap.ok());
+        EndMark mark(file_of(rank), *bootstrap);
+        int& own = ran[static_cast<std::size_t>(rank)];
+        for (;;) {
+          const auto seen = mark.seen();
+          ASSERT_TRUE(seen.ok());
+          if (*seen) return;
+          if (++own == rounds && rank == maker) std::ofstream(file_of(rank)) << "end";
+        }
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    return ran;
+  }
+
+  const std::filesystem::path folder_ = testing::TempDir() + "mesh-end-mark-" + std::to_string(::getpid());
+};
+
+TEST_F(EndMarkTest, AllRanksEndAfterTheRoundInWhichAnyOneHasTheFile) {
+  for (int maker = 0; maker < kWorld; ++maker) {
+    EXPECT_EQ(rounds_until(maker, 5), (std::array<int, kWorld>{5, 5, 5})) << "rank " << maker << " has it";
+    std::filesystem::remove(file_of(maker));
+  }
+}
+
+TEST_F(EndMarkTest, AFileThatIsThereFromTheBeginningEndsTheRunAtOnce) {
+  std::ofstream(file_of(1)) << "end";
+  EXPECT_EQ(rounds_until(1, 1), (std::array<int, kWorld>{0, 0, 0}));
+}
+
+TEST_F(EndMarkTest, ALostRankIsAnError) {
+  auto rendezvous = driver::open_loopback_rendezvous();
+  ASSERT_TRUE(rendezvous.ok());
+  std::thread other([&] { ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok()); });
+  auto bootstrap = driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  other.join();
+  ASSERT_TRUE(bootstrap.ok());
+  EXPECT_EQ(EndMark(file_of(0), *bootstrap).seen().code(), Errc::PeerGone);
+}
+
+// The other rank never asks, so an exchange would wait for it.
+TEST_F(EndMarkTest, WithoutAFileNobodyIsAsked) {
+  auto rendezvous = driver::open_loopback_rendezvous();
+  ASSERT_TRUE(rendezvous.ok());
+  std::thread other([&] { ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok()); });
+  auto bootstrap = driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  other.join();
+  ASSERT_TRUE(bootstrap.ok());
+  const auto seen = EndMark("", *bootstrap).seen();
+  EXPECT_TRUE(seen.ok() && *seen);
+}
+
+}  // namespace
+}  // namespace mesh::perf
