@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Layering and style as a test: tidy.py [ROOT]. One line per violation, exit status 1 if there is any.
 
-The rules' tables are in tables.py, the rules in rules.py.
+The rules' tables are in tables.py, the rules in rules.py; those for the pages in pages.py.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import pages  # noqa: E402
 import rules  # noqa: E402
 import tree  # noqa: E402
 
@@ -37,6 +38,7 @@ def check(root):
                 found += rule(source)
             found += rules.own_header_first(source, known)
     found += rules.cmake_lists(paths, cmake_files)
+    found += pages.check(root, paths, lambda path: tree.read(root, path))
     return sorted(set(found))
 
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""The rules for the pages, each shown green and red on a page made for it."""
+
+import sys
+import unittest
+from unittest import mock
+
+sys.dont_write_bytecode = True
+
+import pages  # noqa: E402
+import tree  # noqa: E402
+
+FILES = ["README.md", "engine/README.md", "engine/turn.h", "engine/wire.h", "perf/run", "perf/mesh_perf/main.cc",
+         "tests/unit/engine/wire_test.cc"]
+
+
+def violations(text, path="engine/README.md"):
+    """(line, rule) of everything wrong with a page of this text."""
+    page = pages.Page(tree.File(path, text), FILES)
+    found = []
+    for rule in (lambda page: pages.links(page, lambda _: "# One page\n## What `it` is, and why\n"), pages.paths, pages.bounds):
+        found += [(line, name) for _, line, name, _ in rule(page)]
+    return found
+
+
+class Pages(unittest.TestCase):
+    def green(self, text, path="engine/README.md"):
+        self.assertEqual([], violations(text, path))
+
+    def red(self, text, rule, line=1):
+        self.assertEqual([(line, rule)], violations(text))
+
+    def test_links(self):
+        self.green("[a](../README.md) [b](turn.h) [c](https://example.org/x) [d](../README.md#one-page) [e](#one-page)\n")
+        self.green("[a](../README.md#what-it-is-and-why)\n```\n[x](nowhere.md)\n```\n")
+        self.red("\n[a](README2.md)\n", "page-link", 2)
+        self.red("[a](../README.md#two-pages)\n", "page-link")
+
+    def test_paths_in_prose(self):
+        self.green("`engine/turn.h`, `turn.h`, `engine/*.h`, `engine/{turn,wire}.h`, `engine/turn`\n")
+        self.green("`unit/engine/wire_test`, `perf/run --model`, `~/.config/x.json`, `10.0.0.1/24`, `/etc/x.json`\n")
+        self.red("`engine/gone.h`\n", "page-path")
+        self.red("`gone.h`\n", "page-path")
+        self.red("`perf/walk --model`\n", "page-path")
+        self.red("`engine/{turn,gone}.h`\n", "page-path")
+
+    def test_paths_in_commands(self):
+        self.green("```sh\nperf/run\nbuild/release/perf/mesh_perf/mesh_perf -b 1 # perf/run.\n$PWD/perf/x a/perf/x\n```\n")
+        self.red("```sh\nperf/walk\n```\n", "page-path", 2)
+        self.red("```sh\nbuild/release/perf/gone/mesh_perf\n```\n", "page-path", 2)
+
+    def test_bounds(self):
+        self.green("a" * 100 + "\n| " + "a" * 200 + " |\n")
+        self.red("a" * 101 + "\n", "page-width")
+        with mock.patch.object(pages, "WIDE_PAGES", set()):
+            self.green("a\n" * 130, "README.md")
+            self.assertEqual([(131, "page-lines")], violations("a\n" * 131, "README.md"))
+
+
+if __name__ == "__main__":
+    unittest.main()
