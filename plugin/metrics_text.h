@@ -1,6 +1,6 @@
 #pragma once
 // The engine's figures as a page of Prometheus' text format, as node_exporter's textfile collector reads it, and the table of
-// all metrics for the README. Pure.
+// all metrics for plugin/README.md. Pure.
 // Thread: any. Bound: a page grows with rails, and with peers and their paths (see engine/peer_ledger.h).
 
 #include <mesh/snapshot.h>

@@ -26,7 +26,7 @@ std::string describe_settings(const Settings& settings);
 std::string describe_settings(const Settings& settings, const Environment& environment);
 void log_settings(const Settings& settings);  // the same as INFO lines
 
-std::string settings_markdown();  // the README's table
+std::string settings_markdown();  // the table in plugin/README.md
 
 LogLevel log_level_of(const Settings& settings) noexcept;
 

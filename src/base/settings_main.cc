@@ -1,4 +1,4 @@
-// mesh_settings: shows the settings as this environment gives them, or the README's table.
+// mesh_settings: shows the settings as this environment gives them, or the table in plugin/README.md.
 
 #include "src/base/config.h"
 
@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kUsage =
     "usage: mesh_settings [--dump | --markdown | --help]\n"
     "  --dump      every setting with its value here, and whence it came (the default)\n"
-    "  --markdown  the table of all settings, as in README.md\n"
+    "  --markdown  the table of all settings, as in plugin/README.md\n"
     "exit status: 0, or 1 when a setting is unusable, or 2 for a wrong option\n";
 }
 

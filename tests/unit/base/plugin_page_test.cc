@@ -8,11 +8,11 @@
 namespace mesh {
 namespace {
 
-TEST(Readme, HoldsTheSettingsTableAsGenerated) {
-  std::ifstream file(MESH_README_FILE);
+TEST(PluginPage, HoldsTheSettingsTableAsGenerated) {
+  std::ifstream file(MESH_PLUGIN_PAGE_FILE);
   std::stringstream text;
   text << file.rdbuf();
-  ASSERT_FALSE(text.str().empty()) << MESH_README_FILE;
+  ASSERT_FALSE(text.str().empty()) << MESH_PLUGIN_PAGE_FILE;
   EXPECT_NE(text.str().find(settings_markdown()), std::string::npos) << "paste the output of mesh_settings --markdown";
 }
 

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace mesh::plugin {
 namespace {
@@ -114,12 +118,52 @@ TEST(MetricsPage, TheLastOneSaysSo) {
   EXPECT_EQ(metric(parse_metrics(metrics_page(two_peers(), {.running = false})), "mesh_running"), 0);
 }
 
-TEST(Readme, HoldsTheMetricsTableAsGenerated) {
-  std::ifstream file(MESH_README_FILE);
+std::string plugin_page() {
+  std::ifstream file(MESH_PLUGIN_PAGE_FILE);
   std::stringstream text;
   text << file.rdbuf();
-  ASSERT_FALSE(text.str().empty()) << MESH_README_FILE;
-  EXPECT_NE(text.str().find(metrics_markdown()), std::string::npos) << "paste this:\n" << metrics_markdown();
+  return text.str();
+}
+
+TEST(PluginPage, HoldsTheMetricsTableAsGenerated) {
+  EXPECT_NE(plugin_page().find(metrics_markdown()), std::string::npos) << "paste this:\n" << metrics_markdown();
+}
+
+// Every `pattern` in the alert rules, by its groups.
+std::vector<std::smatch> in_alerts(const std::string& alerts, const std::string& pattern) {
+  const std::regex regex(pattern);
+  return {std::sregex_iterator(alerts.begin(), alerts.end(), regex), std::sregex_iterator()};
+}
+
+// The row of the metrics table; empty where there is no such metric.
+std::string row_of(const std::string& metric) {
+  const std::string table = metrics_markdown();
+  const std::size_t at = table.find("| `" + metric + "` |");
+  return at == std::string::npos ? std::string() : table.substr(at, table.find('\n', at) - at);
+}
+
+TEST(PluginPage, AlertRulesNameMetricsLabelsAndReasonsThatThereAre) {
+  const std::string page = plugin_page();
+  const std::size_t begin = page.find("groups:\n- name: nccl-mesh\n");
+  ASSERT_NE(begin, std::string::npos) << "no alert rules in " << MESH_PLUGIN_PAGE_FILE;
+  const std::string alerts = page.substr(begin, page.find("```", begin) - begin);
+
+  const auto names = in_alerts(alerts, "mesh_\\w+");
+  EXPECT_GE(names.size(), 5u);
+  for (const std::smatch& name : names) EXPECT_NE(row_of(name.str()), "") << name.str();
+
+  const auto selected = in_alerts(alerts, "(mesh_\\w+)\\{(\\w+)");
+  EXPECT_EQ(selected.size(), 2u);
+  for (const std::smatch& each : selected) {
+    EXPECT_TRUE(std::regex_search(row_of(each[1]), std::regex(" " + each[2].str() + "[, ]"))) << each.str();
+  }
+
+  std::set<std::string> reasons;
+  for (std::size_t i = 0; i < kWaitReasons; ++i) reasons.insert(wait_reason_name(static_cast<WaitReason>(i)));
+  const auto excluded = in_alerts(alerts, "reason!~\"([a-z|]+)\"");
+  ASSERT_EQ(excluded.size(), 1u);
+  std::stringstream list(excluded[0][1]);
+  for (std::string reason; std::getline(list, reason, '|');) EXPECT_TRUE(reasons.contains(reason)) << reason;
 }
 
 TEST(PrometheusText, WhatIsWrongIsRefused) {
