@@ -1,20 +1,19 @@
 #include "src/soft/fabric_file.h"
 
 #include "src/base/log.h"
+#include "src/base/shown_text.h"
+#include "src/base/small_file.h"
+#include "src/soft/json_fields.h"
 
 #include <arpa/inet.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
 
 namespace mesh::soft {
 
@@ -27,76 +26,10 @@ constexpr double kDelayUsMax = 10'000'000;
 constexpr double kQuantumBytesMax = 1 << 30;
 constexpr double kCostNsMax = 1'000'000;
 
-// Thrown and caught in this file only: the first contradiction ends the reading.
-class BadFile : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-template <typename... Args>
-[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw BadFile(fmt::format(format, std::forward<Args>(args)...));
-}
-
 std::uint64_t hash_text(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
-}
-
-void check_keys(const json& object, const std::string& what, std::initializer_list<const char*> known) {
-  if (!object.is_object()) fail("{} is {}, not an object", what, object.type_name());
-  for (const auto& item : object.items()) {
-    const bool ok = std::any_of(known.begin(), known.end(), [&](const char* key) { return item.key() == key; });
-    if (!ok) fail("{} has an unknown field \"{}\"", what, item.key());
-  }
-}
-
-std::string text_of(const json& object, const std::string& what, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end()) return {};
-  if (!it->is_string()) fail("{}: {} is {}, not a string", what, key, it->type_name());
-  return it->get<std::string>();
-}
-
-std::string name_of(const json& object, const std::string& what) {
-  std::string name = text_of(object, what, "name");
-  const auto good = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.'; };
-  if (name.empty() || name.size() > 32 || !std::all_of(name.begin(), name.end(), good))
-    fail("{}: name \"{}\" is not 1 to 32 letters, digits, '_', '-' or '.'", what, name);
-  return name;
-}
-
-struct Range {
-  double low, high, fallback;
-};
-
-double number_of(const json& object, const std::string& what, const char* key, Range range) {
-  const auto it = object.find(key);
-  if (it == object.end()) return range.fallback;
-  if (!it->is_number()) fail("{}: {} is {}, not a number", what, key, it->type_name());
-  const double value = it->get<double>();
-  if (!(value >= range.low && value <= range.high)) fail("{}: {} {} is not in {}..{}", what, key, value, range.low, range.high);
-  return value;
-}
-
-std::uint64_t count_of(const json& object, const std::string& what, const char* key, std::uint64_t fallback) {
-  return static_cast<std::uint64_t>(number_of(object, what, key, {0, 1e15, static_cast<double>(fallback)}));
-}
-
-bool flag_of(const json& object, const std::string& what, const char* key) {
-  const auto it = object.find(key);
-  if (it == object.end()) return false;
-  if (!it->is_boolean()) fail("{}: {} is {}, not true or false", what, key, it->type_name());
-  return it->get<bool>();
-}
-
-const json& list_of(const json& object, const std::string& what, const char* key) {
-  static const json kEmpty = json::array();
-  const auto it = object.find(key);
-  if (it == object.end()) return kEmpty;
-  if (!it->is_array()) fail("{}: {} is {}, not a list", what, key, it->type_name());
-  return *it;
 }
 
 void read_address(const std::string& text, const std::string& what, NicSpec& nic) {
@@ -321,7 +254,7 @@ void read_null(const json& root, FabricFile& file) {
 
 Result<FabricFile> read(const std::string& text, const std::string& source, const std::string& identity) {
   try {
-    const json root = json::parse(text);
+    const json root = parse_document(text, kFileBytesMax);
     check_keys(root, "the file", {"name", "hosts", "links", "faults", "nic_costs", "null"});
     FabricFile file;
     file.name = name_of(root, "the file");
@@ -333,9 +266,9 @@ Result<FabricFile> read(const std::string& text, const std::string& source, cons
     read_null(root, file);
     return file;
   } catch (const json::exception& error) {
-    LOG_WARN("soft fabric: {} is not JSON: {}", source, error.what());
-  } catch (const BadFile& error) {
-    LOG_WARN("soft fabric: {}: {}", source, error.what());
+    LOG_WARN("soft fabric: {} is not JSON: {}", source, shown_text(error.what()));
+  } catch (const BadField& error) {
+    LOG_WARN("soft fabric: {}: {}", source, shown_text(error.what()));
   }
   return Errc::InvalidArgument;
 }
@@ -382,15 +315,22 @@ bool FabricFile::other_end(const std::string& host, const std::string& name_of_n
 Result<FabricFile> parse(const std::string& text) { return read(text, "fabric text", fmt::format("process {}", ::getpid())); }
 
 Result<FabricFile> load(const std::string& path) {
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream.good() && !stream.eof()) {
-    LOG_WARN("soft fabric: file {} cannot be read", path);
-    return Errc::NotFound;
+  const Result<std::string> text = read_short_file(path, kFileBytesMax);
+  const int error = errno;
+  if (text.ok()) {
+    char resolved[PATH_MAX];
+    return read(*text, path, ::realpath(path.c_str(), resolved) != nullptr ? resolved : path.c_str());
   }
-  char resolved[PATH_MAX];
-  return read(text.str(), path, ::realpath(path.c_str(), resolved) != nullptr ? resolved : path.c_str());
+  if (text.code() == Errc::InvalidArgument) {
+    LOG_WARN("soft fabric: {} is not a regular file", path);
+    return Errc::InvalidArgument;
+  }
+  if (text.code() == Errc::Exhausted) {
+    LOG_WARN("soft fabric: file {} has more than {} bytes", path, kFileBytesMax);
+    return Errc::InvalidArgument;
+  }
+  LOG_WARN("soft fabric: file {} cannot be read: {}", path, std::strerror(error));
+  return Errc::NotFound;
 }
 
 }  // namespace mesh::soft

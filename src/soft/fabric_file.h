@@ -1,7 +1,7 @@
 #pragma once
 // A fabric file: which hosts exist, which NICs they have and which cables or switches join them. JSON, validated whole;
 // a value of this type is always consistent. Thread: any (values).
-// Bounds: kHostsMax hosts, kNicsMax NICs a host.
+// Bounds: kHostsMax hosts, kNicsMax NICs a host, kFileBytesMax of text.
 
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
@@ -18,6 +18,8 @@ namespace mesh::soft {
 
 inline constexpr std::size_t kHostsMax = 256;
 inline constexpr std::size_t kNicsMax = 16;
+// 256 hosts of 16 NICs with a link each are about 700 KiB, written out with spaces.
+inline constexpr std::size_t kFileBytesMax = 4 << 20;
 
 struct NicSpec {
   std::string name;
@@ -84,7 +86,7 @@ struct FabricFile {
 
 // InvalidArgument: not JSON, or contradictory; one line says what, where and what would be right.
 Result<FabricFile> parse(const std::string& text);
-// NotFound: no such file; else as parse().
+// NotFound: no such file, or it cannot be read. InvalidArgument: also of what is no regular file or is too long. Never blocks.
 Result<FabricFile> load(const std::string& path);
 
 }  // namespace mesh::soft

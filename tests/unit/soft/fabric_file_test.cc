@@ -1,9 +1,17 @@
 #include "src/soft/fabric_file.h"
 
 #include "src/base/log.h"
+#include "src/base/random.h"
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <future>
 #include <string>
 
 namespace mesh::soft {
@@ -133,6 +141,54 @@ TEST(FabricFile, MissingFileIsNamed) {
   EXPECT_NE(g_line.find("/nowhere/fabric.json"), std::string::npos);
 }
 
+std::string new_path() { return testing::TempDir() + "mesh_fabric_" + std::to_string(random_u64()); }
+
+// The answer of load(), and in g_line what it said.
+Errc load_code(const std::string& path) {
+  g_line.clear();
+  set_log_sink([](LogLevel, const char*, int, const char* line) { g_line += line; });
+  const Errc code = load(path).code();
+  set_log_sink(nullptr);
+  return code;
+}
+
+// Nobody ever writes to this pipe, so that whoever waits for its text waits without end.
+TEST(FabricFile, APipeIsRefusedAndNotWaitedFor) {
+  const std::string path = new_path();
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::future<Errc> answer = std::async(std::launch::async, [&] { return load_code(path); });
+  const bool came = answer.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  EXPECT_TRUE(came) << "load() waits for a writer";
+  const int writer = came ? -1 : ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (writer >= 0) ::close(writer);  // ends the wait
+  EXPECT_EQ(answer.get(), Errc::InvalidArgument);
+  EXPECT_EQ(g_line, "soft fabric: " + path + " is not a regular file");
+  std::filesystem::remove(path);
+}
+
+TEST(FabricFile, AFolderAndADeviceAreRefusedByName) {
+  for (const char* path : {"/proc", "/dev/null"}) {
+    EXPECT_EQ(load_code(path), Errc::InvalidArgument);
+    EXPECT_EQ(g_line, std::string("soft fabric: ") + path + " is not a regular file");
+  }
+}
+
+TEST(FabricFile, ALongFileIsNotReadToItsEnd) {
+  const std::string path = new_path();
+  std::ofstream(path) << "x";
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole, which costs no disk
+  EXPECT_EQ(load_code(path), Errc::InvalidArgument);
+  EXPECT_EQ(g_line, "soft fabric: file " + path + " has more than 4194304 bytes");
+  std::filesystem::remove(path);
+  EXPECT_NE(refusal(std::string(kFileBytesMax + 1, ' ')).find("4194305 bytes"), std::string::npos);
+}
+
+TEST(FabricFile, ARefusalIsShortAndHoldsNoControlCharacter) {
+  const std::string line = refusal(R"({"name": "t", "\u001b[31m\n)" + std::string(10'000, 'x') + R"(": 1})");
+  EXPECT_NE(line.find(R"(unknown field "\x1b[31m\x0a)"), std::string::npos) << line;
+  EXPECT_LT(line.size(), 1000u);
+}
+
 struct Bad {
   const char* name;
   std::string text;
@@ -151,6 +207,11 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Bad{"NotJson", "{", "is not JSON"}, Bad{"NotAnObject", "[]", "not an object"},
         Bad{"NoHosts", R"({"name": "t"})", "0 hosts"},
+        Bad{"FieldTwice", R"({"name": "t", "name": "u"})", "the field \"name\" is there twice in the file"},
+        Bad{"FieldTwiceInALink", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 1, "gbps": 100})"),
+            "the field \"gbps\" is there twice in one of links"},
+        Bad{"FieldTwiceInANic", file_with(R"({"name": "n0", "address": "10.0.12.1/24", "name": "n1"})", kNicB, ""),
+            "the field \"name\" is there twice in one of hosts.nics"},
         Bad{"UnknownField", R"({"name": "t", "hots": []})", "unknown field \"hots\""},
         Bad{"HostTwice", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]},
             {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.2/8"}]}]})",
