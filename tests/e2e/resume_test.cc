@@ -9,7 +9,9 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <set>
 #include <thread>
@@ -59,8 +61,13 @@ const Scenario kCut("cut", [](Peer& peer) {
     require_success(collective->check(count, ++round, wrong), "a run");
     require(wrong == 0, std::to_string(wrong) + " wrong elements");
   };
+  const auto everybody_has = [&](std::size_t wanted) {
+    const std::vector<std::string> all = peer.all_gather(connections().size() >= wanted ? "has" : "");
+    return std::all_of(all.begin(), all.end(), [](const std::string& one) { return one == "has"; });
+  };
   verify();
   peer.barrier();
+  const std::size_t whole = connections().size();
   int ended = 0;
   for (int i = 0; i < kCuts; ++i) {
     // Ranks in turns; in the middle of a run, and the next runs go on without a connection or with the new one.
@@ -68,6 +75,12 @@ const Scenario kCut("cut", [](Peer& peer) {
     if (i % peer.world() == peer.rank()) cutter = std::thread([&] { ended += cut(before); });
     for (int run = 0; run < 10; ++run) verify();
     if (cutter.joinable()) cutter.join();
+    // The next cut is to meet connections again, however long they take to come back.
+    const auto end = std::chrono::steady_clock::now() + patience();
+    while (!everybody_has(whole)) {
+      require(std::chrono::steady_clock::now() < end, "the connections do not come back");
+      verify();
+    }
   }
   peer.barrier();
   report_figure("ended", ended);
