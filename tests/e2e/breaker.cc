@@ -69,6 +69,14 @@ void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
   tell(0, {.verb = FaultVerb::Arm, .fault = fault});
 }
 
+void Breaker::delay_writes(const std::string& nic, std::uint64_t delay_ns) {
+  tell(0, {.verb = FaultVerb::Arm, .fault = {.kind = FaultKind::WriteDelay, .nic = nic, .delay_ns = delay_ns}});
+}
+
+void Breaker::delay_no_more(const std::string& nic) {
+  tell(0, {.verb = FaultVerb::Lift, .fault = {.kind = FaultKind::WriteDelay, .nic = nic}});
+}
+
 std::uint64_t Breaker::bytes(const std::string& nic) { return tell(0, {.verb = FaultVerb::Look, .fault = {.nic = nic}}).bytes; }
 
 }  // namespace mesh::e2e

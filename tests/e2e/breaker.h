@@ -30,8 +30,10 @@ class Breaker {
   const std::vector<soft::NicSpec>& nics() const { return fabric_.hosts.front().nics; }
   void strike(Blow blow, const std::string& nic, std::uint64_t random);
   void pull(const std::string& nic);
-  void plug(const std::string& nic);            // and nothing else is armed any more
-  std::uint64_t bytes(const std::string& nic);  // posted by host a
+  void plug(const std::string& nic);                                  // and nothing else is armed any more
+  std::uint64_t bytes(const std::string& nic);                        // posted by host a
+  void delay_writes(const std::string& nic, std::uint64_t delay_ns);  // those that host a posts from now on
+  void delay_no_more(const std::string& nic);                         // those that are posted already stay late
 
  private:
   soft::FaultAnswer tell(std::size_t host, const soft::FaultOrder& order);

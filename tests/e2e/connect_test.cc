@@ -128,22 +128,34 @@ const Scenario kSixtyFour("sixty_four", [](Peer& peer) {
 });
 TEST(Connect, SixtyFourChannelsShareTheQueuePairsOfOne) { expect_run(kSixtyFour); }
 
+double processor_seconds() {
+  timespec used{};
+  require(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0, "no clock of the process");
+  return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
 const Scenario kManyChannels("many_channels", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   peer.barrier();
+  const double processor_s = processor_seconds();
   const auto begin = std::chrono::steady_clock::now();
   driver::ConnectionSet connections(*communicator);
   driver::ConnectionPlan plan{.send_to = {}, .recv_from = {}, .channels = 512, .timeout = patience()};
   (peer.rank() == 0 ? plan.send_to : plan.recv_from).push_back(1 - peer.rank());
   require_success(connections.connect(peer.bootstrap(), plan), "connect");
   report_figure("seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  report_figure("processor_seconds", processor_seconds() - processor_s);
   peer.barrier();
 });
+// Of the processor's, for the clock also counts what the machine does for others.
 TEST(Connect, FiveHundredAndTwelveChannelsWithinTwoSeconds) {
   const std::vector<RankEnd> ranks = run(kManyChannels, {});
   expect_success(ranks);
-  for (const RankEnd& rank : ranks) EXPECT_LT(figure(rank, "seconds"), 2 * slowness());
+  for (const RankEnd& rank : ranks) {
+    EXPECT_LT(figure(rank, "processor_seconds"), 2 * slowness()) << rank.output;
+    EXPECT_LT(figure(rank, "seconds"), clock_bar_s(2)) << rank.output;
+  }
 }
 
 // A communicator goes with a connect, a listener and an accepted stage left open: nothing of them stays.

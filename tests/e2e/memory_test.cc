@@ -1,4 +1,5 @@
 // Memory handed back is unreachable, whatever is still on its way.
+#include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/raw.h"
 
@@ -32,7 +33,7 @@ const Scenario kInFlight("in_flight", [](Peer& peer) {
     const auto begin = SteadyClock::now();
     line.close();
     const std::chrono::duration<double> taken = SteadyClock::now() - begin;
-    require(taken.count() < 2 * slowness(), "deregMr and close took " + std::to_string(taken.count()) + " s");
+    require(taken.count() < clock_bar_s(2), "deregMr and close took " + std::to_string(taken.count()) + " s");
     peer.barrier();
   }
   require_success(communicator->close(), "finalize");
@@ -67,36 +68,38 @@ const Scenario kTakeOneBack("take_one_back", [](Peer& peer) {
 });
 TEST(Memory, ASendAfterDeregLandsNowhere) { expect_run(kTakeOneBack); }
 
-// Every write of a short while is five seconds late. The receiver of one takes the memory back at once.
+// One write is five seconds late, and its receiver takes the memory back at once.
 constexpr const char* kDelayedPair = R"({"name": "delayed",
   "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
             {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
-  "links": [{"ends": ["a/mesh0", "b/mesh0"]}],
-  "faults": [{"kind": "write_delay", "host": "a", "after_ns": 1500000000, "duration_ns": 700000000, "delay_ns": 5000000000}]})";
+  "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})";
+constexpr std::uint64_t kDelayNs = 5'000'000'000;
 
-// Rank 0 sends message after message until one is stuck. True: the one that was just begun is.
-bool send_until_stuck(Peer& peer, Line& line, Raw& raw) {
-  void* request = raw.post(line.memory().piece(0, kMiB));
-  const auto end = SteadyClock::now() + driver::milliseconds(300);
-  bool done = false;
-  while (!done && SteadyClock::now() < end) done = raw.poll(request).has_value();
-  peer.all_gather(done ? "done" : "stuck");
-  return !done;
+// Until the whole message is posted to the NIC, where it is late.
+void send_late(Raw& raw, const driver::NetPiece& piece) {
+  Breaker breaker;
+  const std::string nic = breaker.nics().front().name;
+  breaker.delay_writes(nic, kDelayNs);
+  const std::uint64_t goal = breaker.bytes(nic) + kMiB;
+  void* request = raw.post(piece);
+  const auto end = SteadyClock::now() + patience();
+  while (breaker.bytes(nic) < goal) {
+    require(SteadyClock::now() < end, "the message was not posted");
+    require(!raw.poll(request).has_value(), "a write was done before its time");
+  }
+  breaker.delay_no_more(nic);
 }
 
 void take_back_under_delay(Peer& peer, Line& line) {
   Raw raw(line.communicator().api(), line.comm(), line.sends() ? driver::Side::Send : driver::Side::Recv);
   line.communicator().progress().detach(line.pipe());
-  const auto end = SteadyClock::now() + patience();
-  if (line.sends()) {
-    while (!send_until_stuck(peer, line, raw)) require(SteadyClock::now() < end, "the fault plan delayed nothing");
-    return;
-  }
-  for (;;) {
-    void* request = raw.post(line.memory().piece(0, kMiB));
-    if (peer.all_gather("")[0] == "stuck") break;
-    raw.await(request);
-  }
+  const driver::NetPiece piece = line.memory().piece(0, kMiB);
+  raw.await(raw.post(piece));
+  if (!line.sends()) raw.post(piece);
+  peer.barrier();
+  if (line.sends()) send_late(raw, piece);
+  peer.barrier();
+  if (line.sends()) return;
   require_success(line.memory().release(), "deregMr");
   std::memset(line.memory().data(), kCanary, kMiB);
   require(line.memory().buffer().make_read_only(), "mprotect");

@@ -8,6 +8,7 @@ namespace mesh::e2e {
 namespace {
 
 constexpr double kEmulationSlowness = 5;
+constexpr double kShareOfABusyMachine = 0.1;
 constexpr std::uint64_t kTrim = 10;
 constexpr std::uint64_t kTrimmedMin = 4;
 
@@ -29,6 +30,8 @@ bool emulated() {
 }
 
 double slowness() { return sanitizer_slowness() * (emulated() ? kEmulationSlowness : 1); }
+
+double clock_bar_s(double promised_s) { return promised_s / kShareOfABusyMachine * slowness(); }
 
 driver::milliseconds scaled(driver::milliseconds time) {
   return std::chrono::duration_cast<driver::milliseconds>(time * slowness());

@@ -19,6 +19,10 @@ double slowness();  // 1 where nothing is slow
 driver::milliseconds scaled(driver::milliseconds time);
 inline driver::milliseconds patience() { return scaled(kPatience); }
 
+// A promise about seconds, as a bar on the clock of a machine that others use too: ten times as much. That the promise itself is
+// kept is shown with manual clocks, in tests/unit.
+double clock_bar_s(double promised_s);
+
 // A tenth of the repetitions between emulated machines, but not below four.
 std::uint64_t trimmed(std::uint64_t count);
 // The largest size worth its time.
