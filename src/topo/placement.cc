@@ -2,6 +2,7 @@
 
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/base/user_directory.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,25 +11,29 @@
 #include <memory>
 #include <tuple>
 
+#include <fcntl.h>
 #include <sched.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 
 namespace mesh::topo {
 
 namespace {
-// An abstract socket's name can be bound by one process at a time and goes with it.
-Result<UniqueFd> take_name(int cpu) {
-  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return Errc::System;
-  fork_close_fd(fd.get());
-  const std::string name = fmt::format("nccl-mesh poller cpu {}", cpu);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
-  return errno == EADDRINUSE ? Errc::Exhausted : Errc::System;
+// A lock on a file of the CPU's. The files stay, one for each CPU that was ever claimed: a file that is removed could be
+// locked by one process and made anew by the next. Whoever cleans up around us must not make two holders either.
+Result<UniqueFd> take_lock(const std::string& path) {
+  constexpr int kTries = 16;
+  for (int i = 0; i < kTries; ++i) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd.valid()) return Errc::System;
+    fork_close_fd(fd.get());
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? Errc::Exhausted : Errc::System;
+    struct stat locked {
+    }, there{};
+    if (::fstat(fd.get(), &locked) != 0 || ::lstat(path.c_str(), &there) != 0) continue;
+    if (locked.st_dev == there.st_dev && locked.st_ino == there.st_ino) return fd;
+  }
+  return Errc::System;
 }
 }  // namespace
 
@@ -64,10 +69,15 @@ Result<int> choose_cpu(const HostTopology& host, int numa_node, int k) {
 }
 
 Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node) {
+  const Result<std::string> directory = user_directory(user_places());
+  if (!directory.ok()) return directory.status();
   for (const int cpu : poller_cpus(host, numa_node)) {
-    Result<UniqueFd> name = take_name(cpu);
-    if (name.ok()) return CpuClaim{cpu, std::move(*name)};
-    if (name.code() != Errc::Exhausted) return name.status();
+    const std::string path = fmt::format("{}/poller-cpu-{}", *directory, cpu);
+    Result<UniqueFd> lock = take_lock(path);
+    if (lock.ok()) return CpuClaim{cpu, std::move(*lock)};
+    if (lock.code() == Errc::Exhausted) continue;
+    LOG_WARN("CPU {} cannot be claimed for a poller, since {} cannot be locked: {}", cpu, path, std::strerror(errno));
+    return Errc::System;
   }
   return Errc::Exhausted;
 }

@@ -20,14 +20,17 @@ std::vector<int> poller_cpus(const HostTopology& host, int numa_node);
 // Poller k of a NIC: the k-th of poller_cpus. NotFound: there are not so many.
 Result<int> choose_cpu(const HostTopology& host, int numa_node, int k);
 
-// A core taken for one poller among all processes of this host (network namespace), until destroyed. A name in the kernel
-// is the claim, so a killed process leaves nothing behind.
+// A CPU taken for one poller among all processes that this user runs on this machine, in whatever network namespace, until
+// destroyed. A locked file in user_directory() is the claim: it ends with its process, and no other user can take it.
+// Claims of different users do not meet, nor do those of containers that share no /dev/shm: give such jobs CPUs of their
+// own (NCCL_MESH_CPUS, or a cpuset).
 struct CpuClaim {
   int cpu = -1;
-  UniqueFd name;
+  UniqueFd lock;
 };
 
-// The first CPU in poller_cpus that nobody has claimed. Exhausted: all are; then better not pin to a single one.
+// The first CPU in poller_cpus that nobody has claimed. Exhausted: all are; then better not pin to a single one. System:
+// nothing can be claimed; a line said why.
 Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node);
 
 // Leaves only the CPUs of the list allowed. NotFound: none of them was; nothing is changed.

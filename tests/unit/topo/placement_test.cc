@@ -1,5 +1,8 @@
 #include "src/topo/placement.h"
 
+#include "src/base/user_directory.h"
+#include "tests/unit/base/child.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +12,8 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,6 +109,68 @@ TEST(Placement, AnotherProcessKeepsACoreUntilItsEnd) {
   EXPECT_EQ(claim_cpu(host, 0)->cpu, 8102) << "a killed process leaves nothing behind";
   ::close(answer[0]);
   ::close(answer[1]);
+}
+
+HostTopology cpus_from(int first, int count) {
+  std::vector<Cpu> cpus;
+  for (int i = first; i < first + count; ++i)
+    cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = 0, .allowed = true});
+  return host_of(cpus);
+}
+
+// Two pods of one machine, each with a network of its own: the CPUs are the same ones.
+TEST(Placement, AClaimHoldsInEveryNetworkNamespace) {
+  const HostTopology host = cpus_from(8121, 2);
+  testkit::Child other([&](int fd) {
+    if (!testkit::leave_network()) return 2;
+    const Result<CpuClaim> claim = claim_cpu(host, 0);
+    const bool told = testkit::Child::tell(fd, claim.ok() ? claim->cpu : 0);
+    return told && testkit::Child::hear(fd) < 0 ? 0 : 1;
+  });
+  const int taken = other.next();
+  if (taken < 0 && other.join() == 2) GTEST_SKIP() << "this process may not make a network namespace";
+  EXPECT_EQ(taken, 8122);
+  EXPECT_EQ(claim_cpu(host, 0)->cpu, 8121);
+  EXPECT_EQ(other.join(), 0);
+  EXPECT_EQ(claim_cpu(host, 0)->cpu, 8122);
+}
+
+// Names in the kernel's abstract name space belong to whoever comes first, so claims must not hang on them.
+bool squat(const std::string& name) {
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), bytes) == 0;
+}
+
+TEST(Placement, AnotherUserCanTakeNoCpuOfOurs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const HostTopology host = cpus_from(8141, 2);
+  testkit::Child nobody([&](int fd) {
+    if (!testkit::become_nobody()) return 2;
+    const bool squatted = squat("nccl-mesh poller cpu 8141") && squat("nccl-mesh poller cpu 8142");
+    const Result<CpuClaim> claim = claim_cpu(host, 0);  // as an honest job of that user would
+    const bool told = testkit::Child::tell(fd, squatted && claim.ok() ? claim->cpu : 0);
+    return told && testkit::Child::hear(fd) < 0 ? 0 : 1;
+  });
+  EXPECT_EQ(nobody.next(), 8142);
+  const Result<CpuClaim> ours = claim_cpu(host, 0);
+  ASSERT_TRUE(ours.ok()) << errc_name(ours.code());
+  EXPECT_EQ(ours->cpu, 8142);
+  EXPECT_EQ(nobody.join(), 0);
+}
+
+// Somebody tidies up around a claim: it must not be given twice by the same directory afterwards.
+TEST(Placement, AClaimWhoseFileIsRemovedDisturbsNobody) {
+  const HostTopology host = cpus_from(8161, 1);
+  const Result<CpuClaim> first = claim_cpu(host, 0);
+  ASSERT_TRUE(first.ok());
+  ASSERT_EQ(::unlink((*user_directory(user_places()) + "/poller-cpu-8161").c_str()), 0);
+  const Result<CpuClaim> second = claim_cpu(host, 0);
+  ASSERT_TRUE(second.ok()) << "the file is new";
+  EXPECT_EQ(claim_cpu(host, 0).code(), Errc::Exhausted);
 }
 
 TEST(Placement, AListOfCpusNarrowsTheChoice) {
