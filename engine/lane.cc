@@ -15,7 +15,8 @@ std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept 
 
 void Lane::drain_queue(Queue& queue) noexcept {
   // A queue holds at most its entries; more arrive only if somebody goes on posting, and we hold the token.
-  for (std::uint32_t round = 0; round < queue.entries / kPollBatch && poll(queue.cq.get()) == kPollBatch; ++round) {
+  const std::uint32_t rounds = (queue.entries + kPollBatch - 1) / kPollBatch;
+  for (std::uint32_t round = 0; round < rounds && poll(queue.cq.get()) == kPollBatch; ++round) {
   }
 }
 

@@ -1,0 +1,67 @@
+// Draining takes everything that a completion queue holds, also when that is all it has room for.
+#include "engine/lane.h"
+
+#include "engine/progress_loop.h"
+#include "engine/turn.h"
+#include "tests/unit/engine/nobody.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace mesh::engine {
+namespace {
+
+// One completion queue, with so many completions in it.
+class FullQueue : public verbs::testkit::FakeProvider {
+ public:
+  FullQueue() {
+    context_.ops.poll_cq = [](ibv_cq* cq, int most, ibv_wc* completions) {
+      auto& there = *static_cast<int*>(cq->cq_context);
+      const int taken = std::min(most, there);
+      there -= taken;
+      ibv_wc nobodys{};  // of an earlier life of the first queue pair's place
+      nobodys.wr_id = wr_id_base(0, 0x7fff);
+      std::fill_n(completions, taken, nobodys);
+      return taken;
+    };
+    cq_.context = qp_.context = &context_;
+    cq_.cq_context = &left;
+  }
+  ibv_cq* create_cq(ibv_context*, int entries) override {
+    entries_made = entries;
+    return &cq_;
+  }
+  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
+
+  int left = 0, entries_made = 0;
+
+ private:
+  ibv_context context_{};
+  ibv_cq cq_{};
+  ibv_qp qp_{};
+};
+
+TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
+  FullQueue provider;
+  verbs::Rail rail;
+  rail.info.name = "n0:1";
+  rail.cq_entries_max = 1039;  // no multiple of what one call takes
+  testkit::NoWaker waker;
+  testkit::NoOwner owner;
+  ProgressLoop loop(waker);
+  loop.lanes.push_back(std::make_unique<Lane>(provider, rail, 0));
+  ASSERT_TRUE(loop.lanes[0]->open().ok());
+  PeerLink link(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, {.qps = 1});
+  ASSERT_TRUE(link.add_path(*loop.lanes[0], {}, "path").ok());
+  ASSERT_EQ(provider.entries_made, 1039);
+  provider.left = provider.entries_made;
+  loop.lanes[0]->drain();
+  EXPECT_EQ(provider.left, 0);
+  link.destroy_queue_pairs();
+}
+
+}  // namespace
+}  // namespace mesh::engine
