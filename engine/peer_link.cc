@@ -266,7 +266,7 @@ RecvChannel* PeerLink::add_recv_channel(std::uint32_t index, std::uint32_t life,
 
 void PeerLink::remove_channel(std::uint32_t index) noexcept {
   if (channels_[index]->side == Side::Send) {
-    const std::uint64_t messages = static_cast<SendChannel&>(*channels_[index]).announced();
+    const std::uint64_t messages = static_cast<SendChannel&>(*channels_[index]).posted_messages();
     loop_.counters.messages_sent.add(messages);
     ended_.messages.add(messages);
   } else {

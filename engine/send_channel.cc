@@ -283,14 +283,14 @@ void SendChannel::drop_unposted(Errc why) noexcept {
   if (posting_.request != nullptr) {
     // Part of it may be posted; its stripes never all complete, so it is decided here.
     posting_.request->fail(why);
+    if (withdraw(*posting_.request)) ++dropped_;
     posting_.request = nullptr;
     posting_.stripes_left = 0;
-    ++dropped_;
   }
   drop_replays(why);
 }
 
-std::uint64_t SendChannel::announced() const noexcept {
+std::uint64_t SendChannel::posted_messages() const noexcept {
   return accepted.load(std::memory_order_relaxed) + begun_ - dropped_ - (posting_.request != nullptr ? 1 : 0);
 }
 

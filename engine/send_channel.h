@@ -51,7 +51,9 @@ class SendChannel final : public Channel {
   // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely closed.
   void drop_unposted(Errc why) noexcept;
   bool idle() const noexcept { return outstanding == 0; }
-  std::uint64_t announced() const noexcept;               // messages posted whole
+  std::uint64_t posted_messages() const noexcept;  // ever posted whole: a counter, it never falls
+  // What CLOSE says: those of them that the receiver gets. One of which a stripe was lost and given up is not among them.
+  std::uint64_t announced() const noexcept { return posted_messages() - given_up_; }
   bool reads(const Registration& region) const noexcept;  // an open send does, or one that failed while posted may
 
  private:
@@ -107,6 +109,7 @@ class SendChannel final : public Channel {
   bool post_replay(Replay& replay);
   void drop_replays(Errc why) noexcept;
   void give_up(const LostStripe& lost) noexcept;
+  static bool withdraw(Request& request) noexcept;
   void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
   std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(cursor_.address()); }
@@ -126,6 +129,7 @@ class SendChannel final : public Channel {
   std::uint32_t begun_ = 0;          // requests marked so
   std::uint32_t held_back_ = 0;      // by stripes that must go out again: their number; and by kNoPath
   std::uint64_t dropped_ = 0;        // accepted or begun, but not posted whole
+  std::uint64_t given_up_ = 0;       // posted whole, but lost on its way and not carried by another queue pair
   Credit credit_;                    // the next one, when have_credit_
   Records records_;
   Posting posting_;

@@ -6,6 +6,7 @@
 #include "engine/turn.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -109,12 +110,15 @@ bool SendChannel::post_replay(Replay& replay) {
   return true;
 }
 
-// Its message is not announced whole, and counts so in what CLOSE says: once, however many of its stripes are given up.
+// The receiver will not get this message whole. Its parts are given up at several places and at several times; the first place
+// takes away the immediate that would announce it, and counts it. True: it was the first.
+bool SendChannel::withdraw(Request& request) noexcept {
+  return std::exchange(request.expected, kNoAnnouncement) != kNoAnnouncement;
+}
+
 void SendChannel::give_up(const LostStripe& lost) noexcept {
   --outstanding;
-  Request& request = *lost.request;
-  if (lost.whole_message || request.open_stripes != 0) ++dropped_;
-  request.open_stripes = 0;
+  if (withdraw(*lost.request)) ++given_up_;
 }
 
 void SendChannel::drop_replays(Errc why) noexcept {

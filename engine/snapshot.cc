@@ -27,7 +27,7 @@ struct ChannelCounts {
   std::uint64_t messages = 0, bytes_received = 0;
 };
 ChannelCounts counts_of(const Channel& channel) {
-  if (channel.side == Side::Send) return {.messages = static_cast<const SendChannel&>(channel).announced()};
+  if (channel.side == Side::Send) return {.messages = static_cast<const SendChannel&>(channel).posted_messages()};
   const auto& receiver = static_cast<const RecvChannel&>(channel);
   return {.messages = receiver.received(), .bytes_received = receiver.received_bytes()};
 }

@@ -20,6 +20,13 @@ const char* const kHalves = R"({"name":"halves",
            {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1","address":"10.0.2.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]}]})";
 
+const char* const kThreeCables = R"({"name":"three",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},{"name":"n1","address":"10.0.2.1/24"},
+                               {"name":"n2","address":"10.0.3.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1","address":"10.0.2.2/24"},
+                               {"name":"n2","address":"10.0.3.2/24"}]}],
+  "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]},{"ends":["a/n2","b/n2"]}]})";
+
 const char* const kLine = R"({"name":"line",
   "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},
            {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1","address":"10.0.2.2/24"}]},

@@ -17,9 +17,10 @@
 
 namespace mesh::testkit {
 
-extern const char* const kCable;   // a and b, one cable
-extern const char* const kHalves;  // a and b, two halves of a cable
-extern const char* const kLine;    // a - b - c: a and c share no subnet
+extern const char* const kCable;        // a and b, one cable
+extern const char* const kHalves;       // a and b, two halves of a cable
+extern const char* const kThreeCables;  // a and b, three cables
+extern const char* const kLine;         // a - b - c: a and c share no subnet
 
 struct BedOptions {
   const char* fabric = kCable;
