@@ -34,10 +34,16 @@ bool QueuePair::carries(const Request& request) const noexcept {
 
 Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   Request& open = request(sequence);
+  for (const Replay& replay : replays_) {
+    if (replay.lost.request == &open) return replay_waits(replay);
+  }
   if (posting_.request == &open) return posting_waits();
   if (sequence < accepted.load(std::memory_order_relaxed) || open.begun) return completion_of(open);
   Credit credit = credit_;
   if (!have_credit_ && !read_credit(row(), path_count_, cursor_.generation(), &credit)) return {.reason = WaitReason::Credit};
+  for (const Replay& replay : replays_) {
+    if (!replay.waits_for_fence()) return replay_waits(replay);  // it goes first
+  }
   if (posting_.request != nullptr) return posting_waits();  // the one before it
   if (credit.tag != open.tag) return {.reason = WaitReason::Tag};
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
@@ -58,17 +64,37 @@ Waiting SendChannel::completion_of(const Request& open) const noexcept {
 Waiting SendChannel::posting_waits() noexcept {
   for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
     if (posting_.posted_bytes[stripe] == UINT64_MAX) continue;
-    QueuePair& queue_pair = queue_pair_of(stripe);
-    const Path& path = queue_pair.path();
-    const std::uint64_t left = posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe];
-    if (!queue_pair.has_room(2)) return {.reason = WaitReason::Queue, .path = &path};
-    if (left <= wr_bytes_ && !queue_pair.window_open()) return {.reason = WaitReason::Window, .path = &path};
-    const bool kept = path.byte_waiter != nullptr && path.byte_waiter != this;
-    if (kept || path.inflight_bytes() + std::min(left, wr_bytes_) > path.inflight_bytes_max) {
-      return {.reason = WaitReason::Inflight, .path = &path};
-    }
+    const Waiting waiting = room_waits(queue_pair_of(stripe), posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe]);
+    if (waiting.reason != WaitReason::Turn) return waiting;
   }
   return {.reason = WaitReason::Turn};
+}
+
+// What a queue pair has no room for, of a stripe of which so much is left to post. Turn: it has
+// room.
+Waiting SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
+  const Path& path = queue_pair.path();
+  if (!queue_pair.has_room(2)) return {.reason = WaitReason::Queue, .path = &path};
+  if (left <= wr_bytes_ && !queue_pair.window_open()) return {.reason = WaitReason::Window, .path = &path};
+  const bool counted = queue_pair.index() != 0 && path.inflight_bytes() != 0;
+  const bool kept = path.byte_waiter != nullptr && path.byte_waiter != this;
+  const bool full = path.inflight_bytes() + std::min(left, wr_bytes_) > path.inflight_bytes_max;
+  return counted && (kept || full) ? Waiting{.reason = WaitReason::Inflight, .path = &path} : Waiting{.reason = WaitReason::Turn};
+}
+
+// Where nothing of it is posted, any queue pair may carry it.
+Waiting SendChannel::replay_waits(const Replay& replay) noexcept {
+  if (replay.waits_for_fence()) return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
+  Credit credit;
+  if (!credit_of(*replay.lost.request, &credit)) return {.reason = WaitReason::Credit};
+  const std::uint64_t left = replay.lost.span.bytes - replay.posted_bytes;
+  if (replay.queue_pair != nullptr) return room_waits(*replay.queue_pair, left);
+  Waiting waiting{.reason = WaitReason::Path};
+  for (std::uint32_t position = 0; position < link.bulk_count(); ++position) {
+    waiting = room_waits(link.bulk(position), left);
+    if (waiting.reason == WaitReason::Turn) break;
+  }
+  return waiting;
 }
 
 Waiting RecvChannel::waiting(std::uint64_t sequence) const noexcept {

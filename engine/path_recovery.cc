@@ -39,6 +39,9 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   }
   path.byte_waiter = nullptr;
   reroute();
+  for (const auto& channel : channels_) {
+    if (channel && channel->side == Side::Send) static_cast<SendChannel&>(*channel).leave_path(path);
+  }
   const std::string text = fmt::format("peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
                                        stalled() ? std::string("no other path is up, waiting for one")
                                                  : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
@@ -77,7 +80,7 @@ bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
   for (const auto& channel : channels_) {
     if (!channel) continue;
     if (channel->side == Side::Send) {
-      static_cast<SendChannel&>(*channel).leave_path(path);
+      static_cast<SendChannel&>(*channel).begin_anew(path);
     } else {
       static_cast<RecvChannel&>(*channel).begin_rewrite();
     }

@@ -41,18 +41,22 @@ class SendChannel final : public Channel {
 
   Waiting waiting(std::uint64_t sequence) noexcept;  // of an open request; reads the peer's words anew (channel_waits.cc)
 
-  // ---- A path was lost or is back (send_recovery.cc; holding the token). In this order when lost: the message under way keeps to
-  // the queue pairs it has, its stripes on the lost ones begin anew elsewhere, and small messages take another queue pair.
+  // ---- A path was lost or is back (send_recovery.cc; holding the token). In this order when it is
+  // lost: the message under way keeps to the queue pairs it has, small messages take another queue
+  // pair, and what the lost path was to carry of the message is for others. After the fence what
+  // was begun on the lost path begins anew, and what it has lost is sent again.
   void pin_posting() noexcept;
-  void leave_path(const Path& path);
   void choose_express() noexcept;
-  void replay(const LostStripe& lost);  // after the fence
+  void leave_path(const Path& path);
+  void begin_anew(const Path& path) noexcept;
+  void replay(const LostStripe& lost);
 
   // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely closed.
   void drop_unposted(Errc why) noexcept;
   bool idle() const noexcept { return outstanding == 0; }
   std::uint64_t posted_messages() const noexcept;  // ever posted whole: a counter, it never falls
-  // What CLOSE says: those of them that the receiver gets. One of which a stripe was lost and given up is not among them.
+  // What CLOSE says: those of them that the receiver gets. One of which a stripe was lost and given
+  // up is not among them.
   std::uint64_t announced() const noexcept { return posted_messages() - given_up_; }
   bool reads(const Registration& region) const noexcept;  // an open send does, or one that failed while posted may
 
@@ -75,12 +79,15 @@ class SendChannel final : public Channel {
   struct Replay {
     LostStripe lost;
     std::uint64_t posted_bytes = 0;
-    QueuePair* queue_pair = nullptr;  // null: not begun
+    QueuePair* queue_pair = nullptr;  // that carries it; null: nothing of it is posted, and any may
+    bool waits_for_fence() const noexcept;
   };
 
   static constexpr std::uint32_t kNoPath = 1u << 31;  // none is up
   Waiting completion_of(const Request& open) const noexcept;
   Waiting posting_waits() noexcept;
+  Waiting replay_waits(const Replay& replay) noexcept;
+  Waiting room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept;
   [[gnu::noinline]] bool advance_oddly(bool in_turn) noexcept;
   bool is_odd() const noexcept;
   bool match() noexcept;
@@ -105,8 +112,11 @@ class SendChannel final : public Channel {
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
   void leave_byte_wait() noexcept;
-  bool post_replays();
-  bool post_replay(Replay& replay);
+  bool post_replays() noexcept;
+  bool post_replay(Replay& replay) noexcept;
+  bool credit_of(const Request& request, Credit* credit) const noexcept;
+  bool takes_next(QueuePair& queue_pair, const Replay& replay) noexcept;
+  QueuePair* queue_pair_for(const Replay& replay) noexcept;
   void drop_replays(Errc why) noexcept;
   void give_up(const LostStripe& lost) noexcept;
   static bool withdraw(Request& request) noexcept;
@@ -129,7 +139,7 @@ class SendChannel final : public Channel {
   std::uint32_t begun_ = 0;          // requests marked so
   std::uint32_t held_back_ = 0;      // by stripes that must go out again: their number; and by kNoPath
   std::uint64_t dropped_ = 0;        // accepted or begun, but not posted whole
-  std::uint64_t given_up_ = 0;       // posted whole, but lost on its way and not carried by another queue pair
+  std::uint64_t given_up_ = 0;       // posted whole, then lost and carried by no other queue pair
   Credit credit_;                    // the next one, when have_credit_
   Records records_;
   Posting posting_;

@@ -25,24 +25,33 @@ void SendChannel::pin_posting() noexcept {
   posting_.pinned = true;
 }
 
+// What is posted of a stripe may still land, so only the fence says when it may begin anew. Of the
+// others nothing is posted: they go out at once.
 void SendChannel::leave_path(const Path& path) {
-  for (Replay& replay : replays_) {
-    if (replay.queue_pair == nullptr || &replay.queue_pair->path() != &path) continue;
-    replay.queue_pair = nullptr;
-    replay.posted_bytes = 0;
-  }
   if (posting_.request == nullptr) return;
   for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
-    if (posting_.posted_bytes[stripe] == UINT64_MAX || &queue_pair_of(stripe).path() != &path) continue;
-    // From its beginning: what was posted of it is gone with the queue pair.
-    ++outstanding;
+    const std::uint64_t posted_bytes = posting_.posted_bytes[stripe];
+    QueuePair& queue_pair = queue_pair_of(stripe);
+    if (posted_bytes == UINT64_MAX || &queue_pair.path() != &path) continue;
+    ++outstanding;  // beside the work requests of it that are posted
     replay({.request = posting_.request,
             .span = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)},
             .whole_message = false});
+    if (posted_bytes != 0) replays_.back().posted_bytes = posted_bytes, replays_.back().queue_pair = &queue_pair;
     posting_.posted_bytes[stripe] = UINT64_MAX;
     --posting_.stripes_left;
   }
   if (posting_.stripes_left == 0) posting_.request = nullptr;
+}
+
+// What was posted of it is gone with the queue pair.
+void SendChannel::begin_anew(const Path& path) noexcept {
+  for (Replay& replay : replays_) {
+    if (replay.queue_pair == nullptr || &replay.queue_pair->path() != &path) continue;
+    replay.queue_pair = nullptr;
+    replay.posted_bytes = 0;
+    loop.activate(*this);
+  }
 }
 
 void SendChannel::replay(const LostStripe& lost) {
@@ -57,40 +66,70 @@ void SendChannel::replay(const LostStripe& lost) {
   loop.activate(*this);
 }
 
-bool SendChannel::post_replays() {
+bool SendChannel::Replay::waits_for_fence() const noexcept {
+  return posted_bytes != 0 && queue_pair->path().health.state != PathState::Up;
+}
+
+// False: one that may go out finds no room, and what comes after it waits. Nothing waits for one
+// that waits for its fence.
+bool SendChannel::post_replays() noexcept {
   if (link.stalled()) return false;
-  while (!replays_.empty()) {
-    if (!post_replay(replays_.front())) return false;
-    replays_.erase(replays_.begin());
+  for (auto replay = replays_.begin(); replay != replays_.end();) {
+    if (replay->waits_for_fence()) {
+      ++replay;
+      continue;
+    }
+    if (!post_replay(*replay)) return false;
+    replay = replays_.erase(replay);
     --held_back_;
   }
   return true;
 }
 
-// True: all of it is posted, and what it counted for is counted by its work requests.
-bool SendChannel::post_replay(Replay& replay) {
-  Request& request = *replay.lost.request;
+// The receiver waits for this message and writes its credit again after every fence. What is there
+// may be older still: a row of the slot's former life that a lost path carried late. The message is
+// of the cursor's round or of the one before.
+bool SendChannel::credit_of(const Request& request, Credit* credit) const noexcept {
   std::uint64_t* const words =
       reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(request.imm())} * cursor_.row_bytes());
-  // The receiver waits for this message and writes its credit again after every fence. What is there may be older still: a row of
-  // the slot's former life that a lost path carried late. The message is of the cursor's round or of the one before.
-  Credit credit;
   const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
-  if (!read_credit(words, path_count_, cursor_.generation() - (of_this_round ? 0 : 1), &credit)) return false;
-  for (std::uint32_t tried = 0; replay.queue_pair == nullptr; ++tried) {
-    if (tried == link.bulk_count()) return false;
+  return read_credit(words, path_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
+}
+
+// Has the queue pair room for the replay's next work request?
+bool SendChannel::takes_next(QueuePair& queue_pair, const Replay& replay) noexcept {
+  const std::uint64_t left = replay.lost.span.bytes - replay.posted_bytes;
+  if (!queue_pair.has_room(2) || (left <= wr_bytes_ && !queue_pair.window_open())) return false;
+  return bytes_fit(queue_pair.path(), std::min(left, wr_bytes_));
+}
+
+// Null: none has room. It is looked for anew in every visit, so that nothing waits for a queue pair
+// whose path may be lost.
+QueuePair* SendChannel::queue_pair_for(const Replay& replay) noexcept {
+  for (std::uint32_t tried = 0; tried < link.bulk_count(); ++tried) {
     QueuePair& next = link.bulk(link.next_bulk(1));
-    if (next.has_room(2)) replay.queue_pair = &next;
+    if (!takes_next(next, replay)) continue;
+    leave_byte_wait();  // for the paths of those that were asked before
+    return &next;
   }
+  return nullptr;
+}
+
+// True: all of it is posted, and what it counted for is counted by its work requests.
+bool SendChannel::post_replay(Replay& replay) noexcept {
+  Request& request = *replay.lost.request;
+  Credit credit;
+  if (!credit_of(request, &credit)) return false;
+  if (replay.queue_pair == nullptr) replay.queue_pair = queue_pair_for(replay);
+  if (replay.queue_pair == nullptr) return false;
   QueuePair& queue_pair = *replay.queue_pair;
-  Path& path = queue_pair.path();
+  const Path& path = queue_pair.path();
   const StripeSpan& span = replay.lost.span;
   for (bool ends = false; !ends;) {
+    if (!takes_next(queue_pair, replay)) return false;
     const std::uint64_t left = span.bytes - replay.posted_bytes;
     const std::uint64_t bytes = std::min(left, wr_bytes_);
     ends = bytes == left;
-    if (!queue_pair.has_room(2) || (ends && !queue_pair.window_open())) return false;
-    if (!bytes_fit(path, bytes)) return false;
     const std::uint64_t offset = span.offset + replay.posted_bytes;
     if (ends && span.offset == 0 && stripes_of(request.imm()) == 0) stage_record(queue_pair, request);
     ++outstanding;
@@ -110,8 +149,9 @@ bool SendChannel::post_replay(Replay& replay) {
   return true;
 }
 
-// The receiver will not get this message whole. Its parts are given up at several places and at several times; the first place
-// takes away the immediate that would announce it, and counts it. True: it was the first.
+// The receiver will not get this message whole. Its parts are given up at several places and at
+// several times; the first place takes away the immediate that would announce it, and counts it.
+// True: it was the first.
 bool SendChannel::withdraw(Request& request) noexcept {
   return std::exchange(request.expected, kNoAnnouncement) != kNoAnnouncement;
 }

@@ -1,5 +1,6 @@
-// A message that a lost path took with it, and that its channel's end leaves to nobody: CLOSE does not count it, and counts it out
-// once, wherever its parts lay. What operators see has counted it when it was posted, and never counts it out.
+// A message that a lost path took with it, and that its channel's end leaves to nobody: CLOSE does
+// not count it, and counts it out once, wherever its parts lay. What operators see has counted it
+// when it was posted, and never counts it out.
 
 #include <mesh/snapshot.h>
 
