@@ -3,7 +3,9 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,16 +29,37 @@ Segment::~Segment() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
+namespace {
+
+// Who has our memory can only write into it: a mapping of a file that shrinks kills its process at the next access.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// Invalid, and a line said why.
+UniqueFd make_memfd(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    // The kernel would answer with a signal that ends the process.
+    LOG_WARN("soft fabric: no memfd of {} bytes: this process may make no file of more than {} (ulimit -f)", bytes, limit.rlim_cur);
+    return {};
+  }
+  UniqueFd fd(::memfd_create("mesh-soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const bool made = fd.valid() && ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0;
+  if (!made || ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    LOG_WARN("soft fabric: no memfd of {} bytes: {}", bytes, std::strerror(errno));
+    return {};
+  }
+  fork_close_fd(fd.get());
+  return fd;
+}
+
+}  // namespace
+
 Result<Segment> Segment::create(std::size_t bytes, Sharing sharing) {
   Segment segment;
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   if (sharing == Sharing::Host) {
-    segment.fd_ = UniqueFd(::memfd_create("mesh-soft", MFD_CLOEXEC));
-    if (!segment.fd_.valid() || ::ftruncate(segment.fd_.get(), static_cast<off_t>(bytes)) != 0) {
-      LOG_WARN("soft fabric: no memfd of {} bytes: {}", bytes, std::strerror(errno));
-      return Errc::System;
-    }
-    fork_close_fd(segment.fd_.get());
+    segment.fd_ = make_memfd(bytes);
+    if (!segment.fd_.valid()) return Errc::System;
     flags = MAP_SHARED | MAP_NORESERVE;
   }
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, segment.fd_.get(), 0);
@@ -50,13 +73,21 @@ Result<Segment> Segment::create(std::size_t bytes, Sharing sharing) {
 }
 
 Result<Segment> Segment::map(UniqueFd fd, std::size_t bytes) {
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    LOG_WARN("soft fabric: a peer's memory is refused: it is not sealed against shrinking");
+    return Errc::Protocol;
+  }
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || info.st_size < static_cast<off_t>(bytes)) {
     LOG_WARN("soft fabric: a peer's memory has {} bytes, not {}", info.st_size, bytes);
     return Errc::Protocol;
   }
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
-  if (data == MAP_FAILED) return Errc::System;
+  if (data == MAP_FAILED) {
+    LOG_WARN("soft fabric: {} bytes of a peer's memory cannot be mapped: {}", bytes, std::strerror(errno));
+    return Errc::System;
+  }
   Segment segment;
   segment.data_ = static_cast<std::byte*>(data);
   segment.bytes_ = bytes;

@@ -22,7 +22,7 @@ class Segment {
   ~Segment();
 
   static Result<Segment> create(std::size_t bytes, Sharing sharing);
-  // Protocol: the descriptor holds fewer bytes.
+  // Protocol: the descriptor holds fewer bytes, or could lose some later.
   static Result<Segment> map(UniqueFd fd, std::size_t bytes);
 
   std::byte* data() const noexcept { return data_; }

@@ -1,0 +1,43 @@
+#pragma once
+// A process at its limits: what it may still open or map, for a while.
+// Thread: the test's; a limit is the whole process's.
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+
+namespace mesh::testkit {
+
+inline std::ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+// A limit of this process, for a while.
+class Limit {
+ public:
+  Limit(__rlimit_resource what, rlim_t value) : what_(what) {
+    ::getrlimit(what_, &before_);
+    const rlimit now{value, before_.rlim_max};
+    ::setrlimit(what_, &now);
+  }
+  ~Limit() { ::setrlimit(what_, &before_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  __rlimit_resource what_;
+  rlimit before_{};
+};
+
+// Leaves room for `more` descriptors beyond those that are open without a gap.
+inline rlim_t files_and(int more) {
+  const int lowest = ::fcntl(0, F_DUPFD_CLOEXEC, 0);
+  ::close(lowest);
+  return static_cast<rlim_t>(lowest) + static_cast<rlim_t>(more);
+}
+
+}  // namespace mesh::testkit
