@@ -71,7 +71,7 @@ bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
 Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host, const FaultOrder& order) {
   const UniqueFd fd = connect_abstract(rendezvous_name(fabric.identity, host));
   if (!fd.valid()) return errno == ECONNREFUSED ? Errc::NotFound : Errc::System;
-  if (credentials_of(fd.get()).uid != ::getuid()) return Errc::System;
+  if (credentials_of(fd.get()).uid != ::geteuid()) return Errc::System;
   const bool asked = wait_for(fd.get(), POLLOUT) && send_message(fd.get(), bytes_of(encode(order)), {}) == Io::Done;
   std::array<std::byte, kMessageBytesMax> buffer{};
   Received received;

@@ -1,5 +1,6 @@
 #include "src/soft/rendezvous.h"
 
+#include "src/base/clock.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/soft/copy.h"
@@ -7,25 +8,25 @@
 #include "src/soft/rendezvous_wire.h"
 #include "src/soft/unix_socket.h"
 
-#include <fcntl.h>
-#include <sys/epoll.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace mesh::soft {
 
 namespace {
 
 constexpr std::uint64_t kListenerId = 0, kWakeId = 1;
-
-UniqueFd duplicate(int fd) {
-  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-  if (copy.valid()) fork_close_fd(copy.get());
-  return copy;
-}
+constexpr int kAcceptsMax = 64;                           // in a row; then others get the mutex
+constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;  // after which a descriptor may be free again
+constexpr std::uint64_t kDialNs = 5 * kNsPerSecond;       // how long a full queue of connections is waited for
+constexpr int kDialPauseMs = 1;
 
 std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
   std::uint64_t hash = 0xcbf29ce484222325u ^ seed;  // FNV-1a
@@ -33,25 +34,63 @@ std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
   return hash;
 }
 
+// Any user may take any name of this name space, so a name that is taken says nothing until its holder is known.
+void say_who_is(const std::string& host, const std::string& name) {
+  const UniqueFd fd = connect_abstract(name);
+  if (!fd.valid()) {
+    LOG_INFO("soft fabric: the name of host {} is held by a process that does not answer: {}", host, std::strerror(errno));
+    return;
+  }
+  const Credentials who = credentials_of(fd.get());
+  if (who.uid == ::geteuid()) {
+    LOG_INFO("soft fabric: process {} is host {}", who.pid, host);
+  } else {
+    LOG_WARN("soft fabric: host {} cannot be claimed: process {} of user {} holds its name", host, who.pid, who.uid);
+  }
+}
+
+// Whoever does not accept at once may be busy with strangers. Holds no lock, since that process may be waiting for us.
+UniqueFd dial(const std::string& host, const std::string& name) {
+  const Clock clock;
+  const std::uint64_t give_up_ns = clock.now_ns() + kDialNs;
+  UniqueFd fd = connect_abstract(name);
+  while (!fd.valid() && errno == EAGAIN && clock.now_ns() < give_up_ns) {
+    ::poll(nullptr, 0, kDialPauseMs);
+    fd = connect_abstract(name);
+  }
+  if (!fd.valid()) {
+    LOG_INFO("soft fabric: host {} cannot be reached: {}", host, std::strerror(errno));
+    return fd;
+  }
+  const Credentials who = credentials_of(fd.get());
+  if (who.uid == ::geteuid()) return fd;
+  LOG_WARN("soft fabric: process {} of user {} holds the name of host {}, which is lost", who.pid, who.uid, host);
+  return {};
+}
+
 }  // namespace
 
 std::string rendezvous_name(const std::string& universe, const std::string& host) {
-  const std::string text = fmt::format("{}\n{}\n{}", universe, ::getuid(), host);
-  return fmt::format("mesh-soft-{:016x}{:016x}", hash_text(text, 0), hash_text(text, 0x9e3779b97f4a7c15u));
+  const std::string text = fmt::format("{}\n{}\n{}", universe, ::geteuid(), host);
+  return fmt::format("mesh-soft-{}-{:016x}{:016x}", ::geteuid(), hash_text(text, 0), hash_text(text, 0x9e3779b97f4a7c15u));
 }
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::open(const RendezvousOptions& options) {
   std::unique_ptr<Rendezvous> meeting(new Rendezvous(options));
-  meeting->listener_ = listen_abstract(rendezvous_name(options.universe, options.host));
+  const std::string name = rendezvous_name(options.universe, options.host);
+  meeting->listener_ = listen_abstract(name);
   if (!meeting->listener_.valid()) {
-    if (errno == EADDRINUSE) return Errc::Exhausted;
+    if (errno == EADDRINUSE) {
+      say_who_is(options.host, name);
+      return Errc::Exhausted;
+    }
     LOG_WARN("soft fabric: host {} cannot be claimed: {}", options.host, std::strerror(errno));
     return Errc::System;
   }
   meeting->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (meeting->epoll_.valid()) fork_close_fd(meeting->epoll_.get());
   meeting->probe_ = hash_text(options.host, static_cast<std::uint64_t>(::getpid()) << 32);
-  const bool ok = meeting->watch(meeting->listener_.get(), kListenerId, EPOLLIN, EPOLL_CTL_ADD) &&
+  const bool ok = meeting->epoll_.valid() && meeting->watch(meeting->listener_.get(), kListenerId, EPOLLIN, EPOLL_CTL_ADD) &&
                   meeting->watch(options.board->wake_fd(), kWakeId, EPOLLIN, EPOLL_CTL_ADD);
   if (!ok) {
     LOG_WARN("soft fabric: no epoll for host {}: {}", options.host, std::strerror(errno));
@@ -80,18 +119,25 @@ Rendezvous::Connection* Rendezvous::add(UniqueFd fd, std::uint64_t* id) {
   return &connection;
 }
 
-std::shared_ptr<Peer> Rendezvous::peer(const std::string& host) {
-  std::lock_guard lock(mutex_);
-  for (auto& [id, connection] : connections_)
+std::shared_ptr<Peer> Rendezvous::met(const std::string& host) const {
+  for (const auto& [id, connection] : connections_)
     if (!connection.accepted && connection.peer->host() == host && !connection.peer->lost()) return connection.peer;
+  return nullptr;
+}
+
+std::shared_ptr<Peer> Rendezvous::peer(const std::string& host) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::shared_ptr<Peer> known = met(host); known != nullptr) return known;
+  }
+  UniqueFd fd = dial(host, rendezvous_name(options_.universe, host));
+  const std::lock_guard lock(mutex_);
+  // Another thread may have dialed the same host meanwhile; one connection is enough.
+  if (std::shared_ptr<Peer> known = met(host); known != nullptr) return known;
   auto peer = std::make_shared<Peer>(host);
-  UniqueFd fd = connect_abstract(rendezvous_name(options_.universe, host));
-  const int error = errno;
   std::uint64_t id = 0;
-  Connection* connection = nullptr;
-  if (fd.valid() && credentials_of(fd.get()).uid == ::getuid()) connection = add(std::move(fd), &id);
+  Connection* const connection = fd.valid() ? add(std::move(fd), &id) : nullptr;
   if (connection == nullptr) {
-    LOG_INFO("soft fabric: host {} does not answer: {}", host, std::strerror(error));
     peer->lose();
     return peer;
   }
@@ -106,10 +152,7 @@ void Rendezvous::greet(Connection& connection, std::uint32_t type) {
   options_.host.copy(hello.host, sizeof hello.host - 1);
   hello.probe_address = reinterpret_cast<std::uintptr_t>(&probe_);
   hello.probe_value = probe_;
-  Message message{bytes_of(hello), {}};
-  message.fds.push_back(duplicate(options_.board->memory_fd()));
-  message.fds.push_back(duplicate(options_.board->wake_fd()));
-  send(connection, std::move(message));
+  send(connection, {bytes_of(hello), {}, {options_.board->memory_fd(), options_.board->wake_fd()}});
 }
 
 void Rendezvous::offer(const Peer& peer, const Offer& offer) {
@@ -122,7 +165,7 @@ void Rendezvous::offer(const Peer& peer, const Offer& offer) {
   body.to_qp_num = offer.to_qp_num;
   body.slots = offer.ring->slots();
   body.streams = offer.streams ? 1 : 0;
-  Message message{bytes_of(body), {}};
+  Message message{bytes_of(body), {}, {}};
   message.fds.push_back(offer.ring->memory().take_fd());
   std::lock_guard lock(mutex_);
   for (auto& [id, connection] : connections_)
@@ -139,7 +182,7 @@ void Rendezvous::send(Connection& connection, Message message) {
 void Rendezvous::flush(std::uint64_t id, Connection& connection) {
   while (!connection.outbox.empty()) {
     const Message& message = connection.outbox.front();
-    std::vector<int> fds;
+    std::vector<int> fds = message.lent;
     for (const UniqueFd& fd : message.fds)
       if (fd.valid()) fds.push_back(fd.get());
     const Io result = send_message(connection.fd.get(), message.bytes, fds);
@@ -154,31 +197,50 @@ void Rendezvous::flush(std::uint64_t id, Connection& connection) {
 
 void Rendezvous::poll_once(int timeout_ms) {
   std::array<epoll_event, 32> events{};
-  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
+  const int wait_ms = resume_accepting(timeout_ms);
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms);
   if (count <= 0) return;
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
-    const std::uint64_t id = event.data.u64;
-    if (id == kListenerId) {
-      accept_all();
-    } else if (id == kWakeId) {
-      std::uint64_t value;
-      [[maybe_unused]] const ssize_t got = ::read(options_.board->wake_fd(), &value, sizeof value);
-    } else {
-      const auto it = connections_.find(id);
-      if (it == connections_.end()) continue;
-      if ((event.events & EPOLLOUT) != 0) flush(id, it->second);
-      if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive_all(id);
+    try {
+      look_at(event);
+    } catch (const std::bad_alloc&) {
+      LOG_WARN("soft fabric: a connection is closed for want of memory");
+      if (connections_.contains(event.data.u64)) drop(event.data.u64);
     }
   }
 }
 
-void Rendezvous::accept_all() {
-  for (UniqueFd fd = accept_connection(listener_.get()); fd.valid(); fd = accept_connection(listener_.get())) {
+void Rendezvous::look_at(const epoll_event& event) {
+  const std::uint64_t id = event.data.u64;
+  if (id == kListenerId) return accept_some();
+  if (id == kWakeId) {
+    std::uint64_t value;
+    [[maybe_unused]] const ssize_t got = ::read(options_.board->wake_fd(), &value, sizeof value);
+    return;
+  }
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  if ((event.events & EPOLLOUT) != 0) flush(id, it->second);
+  if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive_all(id);
+}
+
+// What others can cause at will must not fill the log.
+void Rendezvous::warn(const std::string& what) {
+  if (lines_.take(Clock().now_ns())) LOG_WARN("soft fabric: {}{}", what, lines_.rest());
+}
+
+// The listener is level-triggered: what is not accepted now is the first thing of the next pass.
+void Rendezvous::accept_some() {
+  for (int i = 0; i < kAcceptsMax; ++i) {
+    UniqueFd fd = accept_connection(listener_.get());
+    if (!fd.valid() && errno == EAGAIN) return;
+    if (!fd.valid()) return pause_accepting(errno);
+    accept_failed_ = false;
     const Credentials who = credentials_of(fd.get());
-    if (who.uid != ::getuid()) {
-      LOG_WARN("soft fabric: process {} of user {} is not let in", who.pid, who.uid);
+    if (who.uid != ::geteuid()) {
+      warn(fmt::format("process {} of user {} is not let in", who.pid, who.uid));
       continue;
     }
     std::uint64_t id = 0;
@@ -189,6 +251,27 @@ void Rendezvous::accept_all() {
   }
 }
 
+// Without a descriptor for it a connection stays in the queue, and epoll would name the listener without end.
+void Rendezvous::pause_accepting(int error) {
+  if (!std::exchange(accept_failed_, true))
+    warn(fmt::format("host {} cannot accept connections for now: {}", options_.host, std::strerror(error)));
+  accept_again_ns_ = Clock().now_ns() + kAcceptPauseNs;
+  watch(listener_.get(), kListenerId, 0, EPOLL_CTL_MOD);
+}
+
+// Answers how long to wait for events at most.
+int Rendezvous::resume_accepting(int timeout_ms) {
+  if (accept_again_ns_ == 0) return timeout_ms;
+  const std::uint64_t now_ns = Clock().now_ns();
+  if (now_ns < accept_again_ns_) {
+    const int left_ms = static_cast<int>((accept_again_ns_ - now_ns) / kNsPerMs) + 1;
+    return timeout_ms < 0 ? left_ms : std::min(timeout_ms, left_ms);
+  }
+  accept_again_ns_ = 0;
+  watch(listener_.get(), kListenerId, EPOLLIN, EPOLL_CTL_MOD);
+  return timeout_ms;
+}
+
 void Rendezvous::receive_all(std::uint64_t id) {
   std::array<std::byte, kMessageBytesMax> buffer;
   for (;;) {
@@ -196,7 +279,10 @@ void Rendezvous::receive_all(std::uint64_t id) {
     Received received;
     const Io result = receive_message(connection.fd.get(), buffer, &received);
     if (result == Io::Again) return;
-    if (result == Io::Closed || !handle(connection, std::span(buffer).first(received.bytes), received)) return drop(id);
+    if (received.fds_lost)
+      warn(fmt::format("host {} cannot take what process {} shares with it: too many open files", options_.host, connection.pid));
+    const bool good = result == Io::Done && !received.fds_lost;
+    if (!good || !handle(connection, std::span(buffer).first(received.bytes), received)) return drop(id);
   }
 }
 
@@ -205,7 +291,7 @@ bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes
   if (bytes.size() < sizeof prefix) return false;
   std::memcpy(&prefix, bytes.data(), sizeof prefix);
   if (prefix.magic != kRendezvousMagic || prefix.version != kRendezvousVersion) {
-    LOG_WARN("soft fabric: a peer speaks version {}, not {}", prefix.version, kRendezvousVersion);
+    warn(fmt::format("a peer speaks version {}, not {}", prefix.version, kRendezvousVersion));
     return false;
   }
   if (prefix.type == (connection.accepted ? kHello : kWelcome)) return handle_hello(connection, bytes, received);
@@ -216,6 +302,11 @@ bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes
 bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received) {
   HelloMessage hello;
   if (bytes.size() != sizeof hello || !received.fds[0].valid()) return false;
+  // A second board would free the first, which the NICs' threads use without a lock.
+  if (connection.peer != nullptr && connection.peer->board() != nullptr) {
+    warn(fmt::format("host {} greets twice, so its connection is closed", connection.peer->host()));
+    return false;
+  }
   std::memcpy(&hello, bytes.data(), sizeof hello);
   hello.host[sizeof hello.host - 1] = '\0';
   Result<Segment> memory = Segment::map(std::move(received.fds[0]), sizeof(HostBoard));
@@ -266,7 +357,7 @@ bool Rendezvous::handle_fault(Connection& connection, std::span<const std::byte>
   message.port_up = answer.port_up ? 1 : 0;
   message.work_requests = answer.work_requests;
   message.bytes = answer.bytes;
-  send(connection, {bytes_of(message), {}});
+  send(connection, {bytes_of(message), {}, {}});
   return true;
 }
 

@@ -2,18 +2,24 @@
 // Where hosts of one fabric in different processes meet: an abstract unix socket per host, whose bind is the claim of its name.
 // Who wants to send to a host connects to it, shows its board, and offers rings as memfds; end of file means the host is lost.
 // Who wants to see it fail connects, says how, and is answered (fault_door.h).
-// Only processes of the same user are let in.
-// Thread: peer() and offer() from any; poll_once() from one thread. Nothing blocks except poll_once for its timeout.
-// Bounds: kConnectionsMax.
+// Only processes of the same user are let in; others are told apart before anything is read. They can still take a host's
+// name before it does (a line says who has), and keep its thread busy with connections. Hosts meet in one network
+// namespace: in two of them a name can be claimed twice, and each is then a fabric of its own.
+// Thread: peer() and offer() from any; poll_once() from one thread. poll_once waits for its timeout, peer() up to 5 s for a
+// host whose queue of connections is full.
+// Bounds: kConnectionsMax; 64 connections are accepted in a row; LogBudget's lines.
 
 #include <mesh/status.h>
 
+#include "src/base/log_budget.h"
 #include "src/base/unique_fd.h"
 #include "src/soft/board.h"
 #include "src/soft/fault_door.h"
 #include "src/soft/nic.h"
 #include "src/soft/soft_provider.h"
 #include "src/soft/unix_socket.h"
+
+#include <sys/epoll.h>
 
 #include <cstdint>
 #include <deque>
@@ -63,6 +69,7 @@ class Rendezvous {
   struct Message {
     std::vector<std::byte> bytes;
     std::vector<UniqueFd> fds;
+    std::vector<int> lent;  // somebody else's, who outlives us
   };
   struct Connection {
     UniqueFd fd;
@@ -76,7 +83,12 @@ class Rendezvous {
   explicit Rendezvous(const RendezvousOptions& options) : options_(options) {}
   bool watch(int fd, std::uint64_t id, std::uint32_t events, int how);
   Connection* add(UniqueFd fd, std::uint64_t* id);
-  void accept_all();
+  std::shared_ptr<Peer> met(const std::string& host) const;  // by a connection of ours that is not lost; or null
+  void look_at(const epoll_event& event);
+  void warn(const std::string& what);
+  void accept_some();
+  void pause_accepting(int error);
+  int resume_accepting(int timeout_ms);
   void receive_all(std::uint64_t id);
   bool handle(Connection& connection, std::span<const std::byte> bytes, Received& received);
   bool handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received);
@@ -92,8 +104,11 @@ class Rendezvous {
   std::mutex mutex_;
   UniqueFd epoll_, listener_;
   std::map<std::uint64_t, Connection> connections_;
-  std::uint64_t next_id_ = 2;  // 0 is the listener, 1 the wake descriptor
-  std::uint64_t probe_ = 0;    // a peer reads it to see whether it can
+  std::uint64_t next_id_ = 2;          // 0 is the listener, 1 the wake descriptor
+  std::uint64_t accept_again_ns_ = 0;  // poll_once's own; 0: connections are accepted
+  bool accept_failed_ = false;         // and nothing was accepted since
+  LogBudget lines_;
+  std::uint64_t probe_ = 0;  // a peer reads it to see whether it can
 };
 
 }  // namespace mesh::soft

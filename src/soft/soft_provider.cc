@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 
 namespace mesh::soft {
 
@@ -52,6 +54,10 @@ Status SoftHost::start(int host_index) {
   Result<Segment> memory = Segment::create(sizeof(HostBoard), alone ? Sharing::Process : Sharing::Host);
   if (!memory.ok()) return memory.status();
   UniqueFd wake_fd(alone ? -1 : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!alone && !wake_fd.valid()) {
+    LOG_WARN("soft fabric: no eventfd for host {}: {}", options_.host, std::strerror(errno));
+    return Errc::System;
+  }
   if (wake_fd.valid()) fork_close_fd(wake_fd.get());
   board_ = std::make_shared<Board>(std::move(*memory), std::move(wake_fd));
   self_ = std::make_shared<Peer>(options_.host);

@@ -118,6 +118,7 @@ Io receive_message(int fd, std::span<std::byte> buffer, Received* out) {
     }
   }
   out->bytes = static_cast<std::size_t>(got);
+  out->fds_lost = (message.msg_flags & MSG_CTRUNC) != 0;
   return got == 0 ? Io::Closed : Io::Done;
 }
 

@@ -20,6 +20,7 @@ enum class Io : unsigned char { Done, Again, Closed };
 struct Received {
   std::size_t bytes = 0;
   std::array<UniqueFd, kMessageFdsMax> fds;
+  bool fds_lost = false;  // more were sent than this process could take
 };
 
 // Invalid with errno; EADDRINUSE: somebody has the name.

@@ -1,0 +1,254 @@
+// Where hosts of other processes meet, played against by whoever can reach it: another user, a peer of our own user that
+// does wrong, and this process's own limits.
+
+#include "src/soft/rendezvous.h"
+
+#include "src/base/clock.h"
+#include "src/base/log_budget.h"
+#include "src/soft/rendezvous_wire.h"
+#include "src/soft/soft_provider.h"
+#include "src/soft/unix_socket.h"
+#include "tests/unit/base/child.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/base/process_limit.h"
+
+#include <gtest/gtest.h>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mesh::soft {
+
+namespace {
+
+using testkit::Child;
+using testkit::files_and;
+using testkit::Limit;
+using testkit::LogCapture;
+using testkit::open_files;
+
+class NoEvents final : public RendezvousEvents {
+ public:
+  void take_offer(const Offer&) override {}
+  void peer_changed(const Peer&) override {}
+  FaultAnswer take_fault(const FaultOrder&) override { return {}; }
+};
+
+class RendezvousTest : public ::testing::Test {
+ protected:
+  RendezvousTest() : universe_("rendezvous test " + std::to_string(::getpid())) {
+    board_ = std::make_unique<Board>(std::move(*Segment::create(sizeof(HostBoard), Sharing::Host)),
+                                     UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+  }
+
+  Result<std::unique_ptr<Rendezvous>> open(const std::string& host) {
+    return Rendezvous::open({universe_, host, CopyMode::Auto, board_.get(), &events_});
+  }
+  std::string name_of(const std::string& host) const { return rendezvous_name(universe_, host); }
+
+  // A greeting as a process that is `host` sends it, with that memory.
+  static bool greet(int fd, const std::string& host, std::uint32_t type, int memory) {
+    HelloMessage hello;
+    hello.prefix.type = type;
+    host.copy(hello.host, sizeof hello.host - 1);
+    const std::array<int, 1> fds{memory};
+    return send_message(fd, bytes_of(hello), fds) == Io::Done;
+  }
+  static bool readable(int fd, int timeout_ms = 0) {
+    pollfd ready{fd, POLLIN, 0};
+    return ::poll(&ready, 1, timeout_ms) == 1;
+  }
+
+  const std::string universe_;
+  NoEvents events_;
+  std::unique_ptr<Board> board_;
+};
+
+// As fast as it can: connects, and connects again as soon as it is thrown out.
+TEST_F(RendezvousTest, AnotherUserIsThrownOutAndFillsNoLog) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  constexpr int kAtOnce = 200, kRounds = 10;
+  const std::string name = name_of("a");
+  Child stranger([&](int fd) {
+    if (!testkit::become_nobody()) return 1;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<UniqueFd> connections;
+      connections.reserve(kAtOnce);
+      for (int i = 0; i < kAtOnce; ++i) connections.push_back(connect_abstract(name));
+      int refused = 0;
+      if (!Child::tell(fd, 0) || Child::hear(fd) < 0) return 1;
+      for (const UniqueFd& connection : connections) refused += readable(connection.get()) ? 1 : 0;
+      if (!Child::tell(fd, refused) || Child::hear(fd) < 0) return 1;
+      for (const UniqueFd& connection : connections) ::close(connection.get());  // a forked child's own do not close
+      while (!connections.empty()) static_cast<void>(connections.back().release()), connections.pop_back();
+    }
+    return 0;
+  });
+  const LogCapture log;
+  for (int round = 0; round < kRounds; ++round) {
+    ASSERT_EQ(stranger.next(), 0);
+    a->poll_once(0);
+    ASSERT_TRUE(stranger.say(0));
+    const int refused = stranger.next();
+    EXPECT_GT(refused, 0);
+    EXPECT_LE(refused, kAtOnce / 2) << "one pass holds the mutex for as long as a stranger likes";
+    for (int pass = 0; pass < kAtOnce; ++pass) a->poll_once(0);
+    ASSERT_TRUE(stranger.say(0));
+  }
+  EXPECT_EQ(stranger.join(), 0);
+  EXPECT_LE(log.all().size(), 2 * LogBudget::kLines) << "of " << kRounds * kAtOnce << " connections";
+  EXPECT_GE(log.count(LogLevel::Warn, "of user 65534 is not let in"), 1);
+}
+
+TEST_F(RendezvousTest, WhoHoldsAHostsNameIsSaid) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const std::string name = name_of("a");
+  Child squatter([&](int fd) {
+    if (!testkit::become_nobody()) return 1;
+    const UniqueFd listener = listen_abstract(name);
+    return Child::tell(fd, listener.valid() ? 1 : 0) && Child::hear(fd) < 0 ? 0 : 1;
+  });
+  ASSERT_EQ(squatter.next(), 1);
+  const LogCapture log;
+  EXPECT_EQ(open("a").code(), Errc::Exhausted);
+  const std::string holder = fmt::format("process {} of user {} holds", squatter.pid(), testkit::kNobody);
+  EXPECT_EQ(log.joined(), "soft fabric: host a cannot be claimed: " + holder + " its name\n");
+  const std::unique_ptr<Rendezvous> b = std::move(*open("b"));
+  EXPECT_TRUE(b->peer("a")->lost());
+  EXPECT_EQ(log.count(LogLevel::Warn, holder + " the name of host a, which is lost"), 1) << log.joined();
+  EXPECT_EQ(squatter.join(), 0);
+}
+
+TEST_F(RendezvousTest, OurOwnProcessThatIsAHostIsNamed) {
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  const LogCapture log;
+  EXPECT_EQ(open("a").code(), Errc::Exhausted);
+  EXPECT_EQ(log.joined(), fmt::format("soft fabric: process {} is host a\n", ::getpid()));
+}
+
+// What rendezvous.h says: a fabric lives in one network namespace.
+TEST_F(RendezvousTest, ANetworkNamespaceIsAFabricOfItsOwn) {
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  Child elsewhere([&](int) {
+    if (!testkit::leave_network()) return 2;
+    return open("a").ok() && open("b").ok() ? 0 : 1;
+  });
+  const int status = elsewhere.join();
+  if (status == 2) GTEST_SKIP() << "this process may not make a network namespace";
+  EXPECT_EQ(status, 0);
+}
+
+// The NICs' threads use the first board without a lock.
+TEST_F(RendezvousTest, ASecondWelcomeReplacesNoBoard) {
+  const UniqueFd listener = listen_abstract(name_of("b"));
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  const std::shared_ptr<Peer> b = a->peer("b");
+  const UniqueFd connection = accept_connection(listener.get());
+  ASSERT_TRUE(connection.valid());
+  ASSERT_TRUE(greet(connection.get(), "b", kWelcome, board_->memory_fd()));
+  a->poll_once(0);
+  Board* const first = b->board();
+  ASSERT_NE(first, nullptr);
+  EXPECT_FALSE(b->lost());
+  const LogCapture log;
+  ASSERT_TRUE(greet(connection.get(), "b", kWelcome, board_->memory_fd()));
+  a->poll_once(0);
+  EXPECT_EQ(b->board(), first);
+  EXPECT_TRUE(b->lost()) << "and whoever does that is not talked to";
+  EXPECT_EQ(log.joined(), "soft fabric: host b greets twice, so its connection is closed\n");
+}
+
+TEST_F(RendezvousTest, ASecondHelloReplacesNoBoard) {
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  const UniqueFd connection = connect_abstract(name_of("a"));
+  ASSERT_TRUE(greet(connection.get(), "b", kHello, board_->memory_fd()));
+  ASSERT_TRUE(greet(connection.get(), "c", kHello, board_->memory_fd()));
+  const LogCapture log;
+  a->poll_once(0);
+  a->poll_once(0);
+  EXPECT_EQ(log.joined(), "soft fabric: host b greets twice, so its connection is closed\n");
+}
+
+// Strangers may fill the queue for a moment; the host behind it is there all the same.
+TEST_F(RendezvousTest, AHostWhoseQueueIsFullIsWaitedFor) {
+  const UniqueFd listener = listen_abstract(name_of("b"));
+  std::vector<UniqueFd> crowd;
+  do {
+    crowd.push_back(connect_abstract(name_of("b")));
+  } while (crowd.back().valid());
+  ASSERT_EQ(errno, EAGAIN) << "after " << crowd.size();
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  std::thread drain([&] {
+    ::poll(nullptr, 0, 50);  // so that who does not wait meets a full queue; whoever waits may come at any time
+    for (std::size_t i = 0; i < crowd.size(); ++i) static_cast<void>(accept_connection(listener.get()));
+  });
+  EXPECT_FALSE(a->peer("b")->lost());
+  drain.join();
+}
+
+TEST_F(RendezvousTest, WithoutDescriptorsAcceptingPausesAndGoesOn) {
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  const UniqueFd connection = connect_abstract(name_of("a"));
+  ASSERT_TRUE(greet(connection.get(), "b", kHello, board_->memory_fd()));
+  const LogCapture log;
+  {
+    const Limit none(RLIMIT_NOFILE, files_and(0));
+    const Clock clock;
+    int passes = 0;
+    for (const std::uint64_t until_ns = clock.now_ns() + 500 * kNsPerMs; clock.now_ns() < until_ns; ++passes) a->poll_once(100);
+    EXPECT_LE(passes, 100) << "the thread spins";
+    EXPECT_EQ(log.joined(), "soft fabric: host a cannot accept connections for now: Too many open files\n");
+  }
+  for (int pass = 0; pass < 100 && !readable(connection.get()); ++pass) a->poll_once(100);
+  EXPECT_TRUE(readable(connection.get())) << "no WELCOME";
+}
+
+TEST_F(RendezvousTest, WhatCannotBeTakenForWantOfDescriptorsIsSaid) {
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  const UniqueFd connection = connect_abstract(name_of("a"));
+  a->poll_once(0);
+  ASSERT_TRUE(greet(connection.get(), "b", kHello, board_->memory_fd()));
+  const LogCapture log;
+  {
+    const Limit none(RLIMIT_NOFILE, files_and(0));
+    a->poll_once(0);
+  }
+  EXPECT_EQ(log.joined(),
+            fmt::format("soft fabric: host a cannot take what process {} shares with it: too many open files\n", ::getpid()));
+  EXPECT_TRUE(readable(connection.get())) << "the connection is closed";
+}
+
+// Wherever the descriptors end while a host opens: one line, nothing kept.
+TEST(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
+  SoftOptions options;
+  options.fabric = *load(MESH_SOURCE_DIR "/perf/fabrics/pair.json");
+  options.fabric.identity += fmt::format("-limits-{}", ::getpid());
+  options.host = "a";
+  ASSERT_TRUE(SoftProvider::open(options).ok());
+  const std::ptrdiff_t files = open_files();
+  bool enough = false;
+  for (int more = 0; more < 20 && !enough; ++more) {
+    const LogCapture log;
+    {
+      const Limit few(RLIMIT_NOFILE, files_and(more));
+      const Result<std::unique_ptr<SoftProvider>> provider = SoftProvider::open(options);
+      enough = provider.ok();
+      EXPECT_EQ(log.count(LogLevel::Warn, "Too many open files"), enough ? 0 : 1) << more << " more: " << log.joined();
+      EXPECT_EQ(log.count(LogLevel::Warn, ""), enough ? 0 : 1) << more << " more: " << log.joined();
+    }
+    EXPECT_EQ(open_files(), files);
+  }
+  EXPECT_TRUE(enough);
+}
+
+}  // namespace
+
+}  // namespace mesh::soft
