@@ -1,4 +1,4 @@
-"""What the engine has promised for its own instructions, doorbells and growth, as checks of a result (see README).
+"""What the engine has promised for its own instructions, doorbells and growth, as checks of a result (see perf/README.md).
 
 Each bar: words, the figure, the most it may be. NCCL's own figures beside some were counted the same way.
 """

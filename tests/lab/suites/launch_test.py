@@ -1,4 +1,4 @@
-"""The README's ways to start one process per host, taken from the README and run between two lab hosts as they stand there."""
+"""The ways to start one process per host, taken from perf/README.md and run between two lab hosts as they stand there."""
 
 import os
 import re
@@ -54,16 +54,16 @@ GOOD = "# Out of bounds values : 0 OK"
 
 
 def blocks():
-    """The code blocks of the section, by the line before each."""
-    with open(os.path.join(lab_case.ROOT, "README.md"), encoding="utf-8") as file:
+    """The code blocks of the section, by the paragraph before each."""
+    with open(os.path.join(lab_case.ROOT, "perf", "README.md"), encoding="utf-8") as file:
         section = file.read().split("## Between real hosts\n")[1].split("\n## ")[0]
-    return {before.splitlines()[-1]: code for before, code in re.findall(r"([^\n]+\n)```\n(.*?)```", section, re.S)}
+    return dict(re.findall(r"((?:(?!```)[^\n]+\n)+)```sh hosts\n(.*?)```", section, re.S))
 
 
 def block(word):
     found = [code for before, code in blocks().items() if word in before]
-    assert len(found) == 1, "the README has %d blocks about %s" % (len(found), word)
-    # The README names the release build; the tests may have been given another.
+    assert len(found) == 1, "perf/README.md has %d blocks about %s" % (len(found), word)
+    # The page names the release build; the tests may have been given another.
     return found[0].replace("build/release/", os.path.relpath(lab_case.built("."), lab_case.ROOT) + "/")
 
 
@@ -73,7 +73,7 @@ def by_hand_on(host):
 
 
 class Launch(lab_case.LabCase):
-    def test_as_the_readme_says(self):
+    def test_as_the_page_says(self):
         for program in ("ssh", "dropbear", "mpirun"):
             if not shutil.which(program):
                 self.skipTest("no %s here" % program)
@@ -88,7 +88,7 @@ class Launch(lab_case.LabCase):
         self.assertEqual(lab.code, 0)
         self.assertEqual(lab.lines("a").count(GOOD), 3, "by hand, ssh, Open MPI")
 
-    def test_slurm_as_the_readme_says(self):
+    def test_slurm_as_the_page_says(self):
         for program in ("srun", "slurmctld", "slurmd", "munged"):
             if not shutil.which(program):
                 self.skipTest("no %s here (packages slurm-wlm and munge)" % program)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,31 @@ class Compare(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertIn("before", text)
         self.assertEqual(self.compare({"one": 0}, {"one": 1000})[0], 2)
+
+
+class Page(unittest.TestCase):
+    """perf/README.md quotes the baseline."""
+
+    def rows(self):
+        with open(os.path.join(ROOT, "perf", "README.md"), encoding="utf-8") as file:
+            return {cells[0]: cells[1] for cells in (re.split(r" *\| *", line.strip("|\n ")) for line in file) if len(cells) == 3}
+
+    def test_the_table_is_the_baseline(self):
+        with open(os.path.join(ROOT, "perf", "instructions", "baseline.json"), encoding="utf-8") as file:
+            cases = json.load(file)["cases"]
+        counted = {name: round(case["instructions"]["sum"]) for name, case in cases.items()}
+        eight = cases["rolling8-8B"]
+        for row, expected in (
+                ("8 B, one at a time: instructions", "%d" % counted["one-8B"]),
+                ("8 B, eight in flight: instructions", "%d (rolling), %d (bursts)" % (counted["rolling8-8B"], counted["burst8-8B"])),
+                ("8 B, eight in flight: doorbells, send completions",
+                 "%.2f, %.2f" % (eight["doorbells"]["sum"], eight["send_completions"])),
+                ("1 MiB on four queue pairs, eight in flight: instructions",
+                 "%d (rolling), %d (bursts)" % (counted["rolling8-1M-4stripes"], counted["burst8-1M-4stripes"])),
+                ("8 B, 512 channels in turn: instructions, simulated D1 misses", "%d, " % counted["one-8B-512channels"])):
+            with self.subTest(row=row):
+                self.assertTrue(self.rows().get(row, "").startswith(expected), "wanted %s, the page has %s" % (
+                    expected, self.rows().get(row)))
 
 
 if __name__ == "__main__":
