@@ -1,5 +1,7 @@
 #include "perf/mesh_perf/run_limit.h"
 
+#include "perf/driver/plugin_log.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,9 @@ namespace {
 
 // The ranks' deadlines differ by the way of one message on busy hosts.
 constexpr std::chrono::milliseconds kSkew{250};
+// How long a rank stays after it has said that its time is over: on busy hosts another one notices its own deadline later, and
+// before that it would tell of a lost peer.
+constexpr std::chrono::milliseconds kLinger{2500};
 
 }  // namespace
 
@@ -37,8 +42,7 @@ void RunLimit::watch() {
   }
   if (over_) return;
   tell_end();
-  // Not at once: the others would see a lost peer before their own deadline.
-  changed_.wait_for(lock, kSkew, [this] { return over_; });
+  changed_.wait_for(lock, kLinger, [this] { return over_; });
   // A call into the plugin may never return, and the kernel takes back whatever is open.
   ::_exit(1);
 }
@@ -49,6 +53,8 @@ void RunLimit::tell_end() {
                  static_cast<long long>(limit_.count()), stage_);
   }
   told_end_ = true;
+  // From here on the others end too, and what the plugin says of that is no news.
+  driver::PluginLog::instance().set_echo(driver::Echo::Nothing, "");
 }
 
 std::chrono::milliseconds RunLimit::left() const {
