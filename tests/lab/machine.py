@@ -10,7 +10,7 @@ import subprocess
 QEMU = "qemu-system-x86_64"
 PORTS = ("lab.control", "lab.output", "lab.request")
 PR_SET_PDEATHSIG = 1
-MONITOR_S_MAX = 20
+MONITOR_S_MAX = 60
 # no_timer_check: on a busy machine the check of the timer's interrupt finds too few and stops the start.
 KERNEL_WORDS = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr random.trust_cpu=on"
 _prctl = ctypes.CDLL(None).prctl

@@ -11,7 +11,7 @@ SCRIPT = """
 both() {
   echo "== $1"
   if [ $LAB_HOST = a ]; then "$@"; return; fi
-  for try in $(seq 100); do "$@" a 2>/tmp/error && return; sleep 0.1; done
+  for try in $(seq 1000); do "$@" a 2>/tmp/error && return; sleep 0.1; done
   cat /tmp/error; return 1
 }
 both ib_write_bw -d rxe_mesh0 -x 1 -F -s 65536 -n 300 &&

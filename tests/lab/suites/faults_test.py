@@ -1,5 +1,6 @@
 """What breaks for good while traffic flows: the only cable, a process, a host. The bound follows from our own retry defaults (0.27 s
-a try, six retries: two seconds) and from how long we let a path be away here, and leaves room for hosts emulated on a busy machine."""
+a try, six retries: two seconds) and from how long we let a path be away here (5 s), ten times as much for hosts emulated on a busy
+machine. What nobody notices would go on for ten minutes."""
 
 import shlex
 import sys
@@ -7,9 +8,10 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
-BOUND_MS = 15000
+BOUND_MS = 70000
 # With nothing under way to a dead host, only the control connection's keep-alive can tell: 20 s.
-DEAD_HOST_BOUND_MS = 30000
+DEAD_HOST_BOUND_MS = 200000
+JOB_S_MAX = 600
 # Host `actor` acts once half a megabyte has gone through its first cable. Clocks of the hosts differ by up to a second.
 SCRIPT = """
 traffic() { local sent received; read sent <$1/tx_bytes; read received <$1/rx_bytes; echo $((sent + received)); }
@@ -22,7 +24,7 @@ act() {
   %(action)s
 }
 [ $LAB_HOST != %(actor)s ] || act &
-%(perf)s %(run)s --fabric rdma -w 1 -c 1 --timeout 60 -n 100000
+%(perf)s %(run)s --fabric rdma -w 1 -c 1 --timeout %(timeout)d -n 1000000
 code=$?
 now ended
 exit $code
@@ -38,8 +40,8 @@ def moment(lab, what, host):
 class Faults(lab_case.LabCase):
     def break_it(self, topology, actor, action, run):
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
-        return self.run_lab(topology, SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf}, timeout=90,
-                            env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_PATH_TIMEOUT": "5"})
+        script = SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf, "timeout": JOB_S_MAX}
+        return self.run_lab(topology, script, timeout=JOB_S_MAX + 60, env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_PATH_TIMEOUT": "5"})
 
     def ended_soon(self, lab, actor, hosts, bound_ms=BOUND_MS):
         acted = moment(lab, "acted", actor)

@@ -18,7 +18,7 @@ echo "StrictHostKeyChecking accept-new" >~/.ssh/config
 dropbear -R -p 22
 unset RANK WORLD_SIZE MESH_RENDEZVOUS NCCL_SOCKET_IFNAME
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_tcp_if_include=mgmt0 OMPI_MCA_oob_tcp_if_include=mgmt0
-reach() { for try in $(seq 100); do ssh a "$1" && ssh b "$1" && return; sleep 0.1; done; return 1; }
+reach() { for try in $(seq 1000); do ssh a "$1" && ssh b "$1" && return; sleep 0.1; done; return 1; }
 reach true || exit
 """
 # The same for Slurm: one controller, a daemon on each host, and the cgroup its daemon expects systemd to have made.
@@ -47,7 +47,7 @@ chown -R munge: /etc/munge /run/munge /var/log/munge /var/lib/munge && chmod 400
 su -s /bin/sh munge -c munged || exit
 [ $LAB_HOST = b ] || slurmctld || exit
 slurmd || exit
-idle() { for try in $(seq 300); do sinfo -h -t idle -o %D | grep -qx 2 && return; sleep 0.2; done; sinfo; return 1; }
+idle() { for try in $(seq 3000); do sinfo -h -t idle -o %D | grep -qx 2 && return; sleep 0.2; done; sinfo; return 1; }
 idle || exit
 """
 GOOD = "# Out of bounds values : 0 OK"
@@ -84,7 +84,7 @@ class Launch(lab_case.LabCase):
         script += "echo done >/run/done; [ $LAB_HOST = b ] && until ssh a test -e /run/done; do sleep 0.2; done; true"
         with tempfile.TemporaryDirectory() as keys:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", os.path.join(keys, "key")], check=True)
-            lab = self.run_lab("pair", HOST % {"keys": keys} + script, timeout=300)
+            lab = self.run_lab("pair", HOST % {"keys": keys} + script)
         self.assertEqual(lab.code, 0)
         self.assertEqual(lab.lines("a").count(GOOD), 3, "by hand, ssh, Open MPI")
 
@@ -93,9 +93,9 @@ class Launch(lab_case.LabCase):
             if not shutil.which(program):
                 self.skipTest("no %s here (packages slurm-wlm and munge)" % program)
         # The other host stays until the controller, which goes last, does not answer any more.
-        leave = "for try in $(seq 300); do scontrol ping | grep -q UP || break; sleep 0.5; done"
+        leave = "for try in $(seq 3000); do scontrol ping | grep -q UP || break; sleep 0.5; done"
         script = "if [ $LAB_HOST = a ]; then\n%s\ncode=$?; pkill slurmctld; (exit $code); else\n%s\nfi" % (block("Slurm"), leave)
-        lab = self.run_lab("pair", SLURM + script, timeout=300)
+        lab = self.run_lab("pair", SLURM + script)
         self.assertEqual(lab.code, 0)
         self.assertEqual(lab.lines("a").count(GOOD), 1)
 

@@ -16,7 +16,7 @@ ranked=(%(ranked)s)
 for rank in "${!ranked[@]}"; do
   [[ ${ranked[rank]} == "$LAB_HOST" ]] || continue
   RANK=$rank WORLD_SIZE=${#ranked[@]} MESH_RENDEZVOUS=$(getent hosts "${ranked[0]}" | cut -d' ' -f1):29500 \\
-    %(perf)s all_reduce --fabric rdma -b 1K -e 64K -f 64 -n 2 -w 1 -c 1 --timeout 40 -v
+    %(perf)s all_reduce --fabric rdma -b 1K -e 64K -f 64 -n 2 -w 1 -c 1 --timeout 400 -v
   echo "perf: exit status $?"
 done
 """
@@ -38,7 +38,7 @@ class OddTest(LabCase):
     def boot(self, topology, ranked="ab", env=None):
         command = SCRIPT % {"rails": shlex.quote(built("perf/mesh_rails/mesh_rails")), "ranked": " ".join(ranked),
                             "perf": shlex.quote(built("perf/mesh_perf/mesh_perf"))}
-        return self.run_lab(topology, command, timeout=90, env=env)
+        return self.run_lab(topology, command, timeout=900, env=env)
 
     def rails_are(self, run, host, *rails, note=""):
         """Exactly these rails, and exactly this line about ports."""

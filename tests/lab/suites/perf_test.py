@@ -90,7 +90,7 @@ class Perf(lab_case.LabCase):
             sweep = os.path.join(lab_case.ROOT, "perf/suite/sweep.py")
             command = [sys.executable, sweep, "--build", lab_case.built("."), "--lab", "pair", "--quick", "--perftest",
                        "-b", "8", "-e", "4K", "-f", "512", "-n", "20", "--out", out]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
             if done.returncode == lab_case.EXIT_CANNOT and os.environ.get("MESH_LAB_REQUIRED") != "1":
                 self.skipTest(done.stderr.strip().splitlines()[-1])
             self.assertEqual(done.returncode, 0, done.stderr)

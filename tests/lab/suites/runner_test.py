@@ -45,12 +45,12 @@ class Started:
         return processes_with("/proc/%d/fd/" % self.process.pid)
 
     def end(self):
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=300)
         return self.process.returncode
 
 
 def wait_until_gone(numbers):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 200
     while any(os.path.exists("/proc/%d" % number) for number in numbers):
         if time.monotonic() > end:
             raise AssertionError("machines outlive their lab: %s" % numbers)
@@ -67,7 +67,7 @@ class Runner(lab_case.LabCase):
     def test_cables_and_hosts_obey_the_command(self):
         script = """
         state() { cat /sys/class/infiniband/rxe_mesh0/ports/1/state; }
-        changes_to() { for i in $(seq 200); do case "$(state)" in *$1) echo is $1; return;; esac; sleep 0.05; done; echo stays $(state); }
+        changes_to() { for i in $(seq 2000); do case "$(state)" in *$1) echo is $1; return;; esac; sleep 0.05; done; echo stays $(state); }
         state; lab cut ab; changes_to DOWN; lab restore ab; changes_to ACTIVE
         lab cut nothing; echo code $?; lab kill b; echo code $?"""
         lab = self.run_lab("pair", ["sh", "-c", script], on="a")
@@ -78,10 +78,10 @@ class Runner(lab_case.LabCase):
     @lab_case.at_length
     def test_out_of_time(self):
         begin = time.monotonic()
-        lab = self.run_lab("pair", ["sleep", "1000"], timeout=2)
+        lab = self.run_lab("pair", ["sleep", "10000"], timeout=2)
         self.assertEqual(lab.code, 124, lab.text)
         self.assertIn("lab: no end within 2 s on a, b", lab.text)
-        self.assertLess(time.monotonic() - begin, 120)
+        self.assertLess(time.monotonic() - begin, lab_case.BOOT_S_MAX)
 
     @lab_case.at_length
     def test_a_host_that_dies_is_named(self):
@@ -93,7 +93,7 @@ class Runner(lab_case.LabCase):
     @lab_case.at_length
     def test_interrupted_it_takes_its_machines_down(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
-            lab = Started("pair", "--", "sh", "-c", "echo running; sleep 1000")
+            lab = Started("pair", "--", "sh", "-c", "echo running; sleep 10000")
             lab.wait_for("running")
             machines = lab.machines()
             self.assertEqual(len(machines), 2)
@@ -104,7 +104,7 @@ class Runner(lab_case.LabCase):
 
 class Mistakes(unittest.TestCase):
     def refused(self, arguments, *says):
-        end = subprocess.run([lab_case.LAB_RUN, *arguments], capture_output=True, text=True, timeout=60)
+        end = subprocess.run([lab_case.LAB_RUN, *arguments], capture_output=True, text=True, timeout=600)
         self.assertEqual(end.returncode, 2, end.stderr)
         for text in says:
             self.assertIn(text, end.stderr)
@@ -154,7 +154,7 @@ class Absence(unittest.TestCase):
 
     def ends(self, code, says, *command):
         end = subprocess.run([os.path.join(lab_case.ROOT, command[0]), *command[1:]], env=self.environment, capture_output=True,
-                             text=True, timeout=60, stdin=subprocess.DEVNULL)
+                             text=True, timeout=600, stdin=subprocess.DEVNULL)
         self.assertEqual(end.returncode, code, end.stdout + end.stderr)
         self.assertIn(says, end.stdout + end.stderr)
 
