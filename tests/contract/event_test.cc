@@ -12,7 +12,7 @@ namespace mesh::contract {
 
 namespace {
 
-constexpr std::uint64_t kPatienceNs = 5'000'000'000;
+constexpr std::uint64_t kPatienceNs = 50'000'000'000;
 constexpr int kLookMs = 100;
 
 class ContractEvents : public Contract {

@@ -89,7 +89,7 @@ class OtherProcess::Server {
   }
   bool poll_one(ibv_cq* cq, ibv_wc* wc) {
     const Clock clock;
-    const std::uint64_t until_ns = clock.now_ns() + 5'000'000'000;
+    const std::uint64_t until_ns = clock.now_ns() + 50'000'000'000;
     int found = 0;
     while (found == 0 && clock.now_ns() < until_ns) {
       if (napping_) ::poll(nullptr, 0, 1);  // the agent's turn; only the queue itself is looked at, rarely

@@ -35,7 +35,7 @@ class TwoProcesses : public ::testing::TestWithParam<ProviderKind> {
     request.wr.wr.rdma.rkey = other_->name().rkey;
     return request;
   }
-  bool poll_one(ibv_cq* cq, ibv_wc* wc, std::uint64_t patience_ns = 5'000'000'000) {
+  bool poll_one(ibv_cq* cq, ibv_wc* wc, std::uint64_t patience_ns = 50'000'000'000) {
     const Clock clock;
     const std::uint64_t until_ns = clock.now_ns() + patience_ns;
     int found = 0;

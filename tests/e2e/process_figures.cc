@@ -10,6 +10,8 @@
 namespace mesh::e2e {
 namespace {
 
+constexpr std::chrono::milliseconds kLook{20};
+
 long entries_of(const char* directory) {
   const std::filesystem::directory_iterator entries(directory);
   return static_cast<long>(std::distance(begin(entries), end(entries)));
@@ -25,15 +27,24 @@ ProcessFigures process_figures() {
 
 ProcessFigures settled_process_figures() {
   constexpr int kQuietRounds = 10, kRoundsMax = 150;
-  constexpr std::chrono::milliseconds kRound{20};
   ProcessFigures last = process_figures();
   for (int round = 0, quiet = 0; round < kRoundsMax && quiet < kQuietRounds; ++round) {
-    std::this_thread::sleep_for(kRound);
+    std::this_thread::sleep_for(kLook);
     const ProcessFigures now = process_figures();
     quiet = now == last ? quiet + 1 : 0;
     last = now;
   }
   return last;
+}
+
+ProcessFigures process_figures_down_to(const ProcessFigures& most, std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    const ProcessFigures now = process_figures();
+    const bool down = now.threads <= most.threads && now.descriptors <= most.descriptors && now.mappings <= most.mappings;
+    if (down || std::chrono::steady_clock::now() > end) return now;
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 std::string text_of(const ProcessFigures& figures) {

@@ -7,7 +7,7 @@
 namespace mesh::driver {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{10000};
+constexpr std::chrono::milliseconds kPatience{60000};
 
 ProcessSpec shell(const std::string& script) { return {.arguments = {"/bin/sh", "-c", script}, .capture = true}; }
 
@@ -43,7 +43,7 @@ TEST(Launcher, TakesGrandchildrenDownWithIt) {
   const std::string state = "/proc/" + std::to_string(grandchild) + "/stat";
   Launcher reader;
   ASSERT_TRUE(reader
-                  .start(shell("for i in 1 2 3 4 5 6 7 8 9; do grep -q ') Z' " + state + " || [ ! -e " + state +
+                  .start(shell("for i in $(seq 300); do grep -q ') Z' " + state + " || [ ! -e " + state +
                                " ] && exit 0; sleep 0.1; done; exit 1"))
                   .ok());
   ASSERT_EQ(reader.wait({.timeout = kPatience}), WaitEnd::AllEnded);
