@@ -15,6 +15,7 @@ README_LINES_MAX = 130
 # Where lines may be longer: a page that is written by others, and those that are still to be rewritten.
 WIDE_PAGES = {"SECURITY.md", "README.md", "ARCHITECTURE.md", "perf/results/README.md", "tests/lab/README.md"}
 ROOMS = ("engine", "include", "perf", "plugin", "src", "tests", "tuning")
+ROOM_PAGES = ("engine/README.md", "plugin/README.md", "tuning/README.md")
 SUFFIXES = (".h", ".cc", ".py", ".md", ".json", ".txt", ".cmake", ".sh", ".map", ".svg")
 
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
@@ -139,6 +140,17 @@ def bounds(page):
             yield page.path, number, "page-width", "%d columns, at most %d" % (len(line), COLUMNS_MAX)
 
 
+def unlisted(page):
+    """Every header of a room that has a table of its files is named there, or stands for a family such as control_*.h."""
+    if page.path not in ROOM_PAGES:
+        return
+    named = [name for _, line in page.prose() for span in SPAN.findall(line) for name in _alternatives(span)]
+    for path in page.files:
+        name = posixpath.basename(path)
+        if path.endswith(".h") and posixpath.dirname(path) == page.folder and not any(fnmatch.fnmatch(name, each) for each in named):
+            yield page.path, 1, "page-unlisted", "%s is not in its table of files" % path
+
+
 def check(root, files, read):
     """Every violation in the pages under root. read(path) is a tree.File, or None."""
     def text_of(path):
@@ -148,5 +160,5 @@ def check(root, files, read):
     for path in files:
         if path.endswith(".md"):
             page = Page(read(path), files + [tree.NOT_OURS + "*"])  # its folder is there, whatever lies in it
-            for rule in (lambda page: links(page, text_of), paths, bounds):
+            for rule in (lambda page: links(page, text_of), paths, bounds, unlisted):
                 yield from rule(page)

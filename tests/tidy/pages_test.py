@@ -14,13 +14,13 @@ FILES = ["README.md", "engine/README.md", "engine/turn.h", "engine/wire.h", "per
          "tests/unit/engine/wire_test.cc"]
 
 
-def violations(text, path="engine/README.md"):
+RULES = (lambda page: pages.links(page, lambda _: "# One page\n## What `it` is, and why\n"), pages.paths, pages.bounds)
+
+
+def violations(text, path="engine/README.md", rules=RULES):
     """(line, rule) of everything wrong with a page of this text."""
     page = pages.Page(tree.File(path, text), FILES)
-    found = []
-    for rule in (lambda page: pages.links(page, lambda _: "# One page\n## What `it` is, and why\n"), pages.paths, pages.bounds):
-        found += [(line, name) for _, line, name, _ in rule(page)]
-    return found
+    return [(line, name) for rule in rules for _, line, name, _ in rule(page)]
 
 
 class Pages(unittest.TestCase):
@@ -29,6 +29,10 @@ class Pages(unittest.TestCase):
 
     def red(self, text, rule, line=1):
         self.assertEqual([(line, rule)], violations(text))
+
+    def test_every_header_of_a_room_is_in_its_table(self):
+        for text, red in (("`wire.h`\n`turn.h`\n", []), ("`t*.h`, `{wire,turn}.h`\n", []), ("`turn.h`\n", [(1, "page-unlisted")])):
+            self.assertEqual(red, violations(text, rules=(pages.unlisted,)))
 
     def test_links(self):
         self.green("[a](../README.md) [b](turn.h) [c](https://example.org/x) [d](../README.md#one-page) [e](#one-page)\n")

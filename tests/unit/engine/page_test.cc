@@ -1,0 +1,248 @@
+// The layouts drawn in engine/README.md are those that the code writes: each drawing is made from a list of fields here, each
+// field is shown to lie where the list says, and the page must hold the drawing.
+#include "engine/handle.h"
+#include "engine/messages.h"
+#include "engine/queue_pair.h"
+#include "engine/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <initializer_list>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+constexpr std::uint32_t kOnes = UINT32_MAX;
+constexpr std::uint64_t kLongOnes = UINT64_MAX;
+using Units = std::vector<std::uint8_t>;  // the bytes of something written, or its bits from the highest down
+
+std::string page() {
+  std::ifstream file(MESH_ENGINE_PAGE_FILE);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string centred(const std::string& text, std::size_t width) {
+  const std::size_t left = (width - text.size()) / 2;
+  return std::string(left, ' ') + text + std::string(width - text.size() - left, ' ');
+}
+
+struct Field {
+  std::string name;
+  std::size_t size = 0;
+};
+
+class Layout {
+ public:
+  // highest: the number of the first unit; bits count down from there, bytes up from 0.
+  Layout(std::initializer_list<Field> fields, bool bits) : fields_(fields), bits_(bits) {}
+
+  std::size_t size() const {
+    std::size_t sum = 0;
+    for (const Field& field : fields_) sum += field.size;
+    return sum;
+  }
+
+  std::string drawing() const {
+    std::string edge = "+", names = "|", places = "|";
+    for (const Field& field : fields_) {
+      const std::string place = place_text(field);
+      const std::size_t width = std::max(field.name.size(), place.size()) + 2;
+      edge += std::string(width, '-') + "+";
+      names += centred(field.name, width) + "|";
+      places += centred(place, width) + "|";
+    }
+    return edge + "\n" + names + "\n" + places + "\n" + edge + "\n";
+  }
+
+  // With all its bits set the field named first differs everywhere from what it was, and nothing but those named differs.
+  void expect(std::initializer_list<std::string_view> names, const Units& before, const Units& after) const {
+    ASSERT_EQ(before.size(), size());
+    ASSERT_EQ(after.size(), size());
+    std::size_t at = 0;
+    for (const Field& field : fields_) {
+      const bool first = field.name == *names.begin();
+      const bool named = std::find(names.begin(), names.end(), field.name) != names.end();
+      for (std::size_t end = at + field.size; at < end; ++at) {
+        if (first) {
+          EXPECT_NE(before[at], after[at]) << field.name << " at " << at;
+        } else if (!named) {
+          EXPECT_EQ(before[at], after[at]) << field.name << " at " << at << ", when " << *names.begin() << " changed";
+        }
+      }
+    }
+  }
+
+ private:
+  std::string place_text(const Field& wanted) const {
+    std::size_t at = 0;
+    for (const Field& field : fields_) {
+      if (&field == &wanted) break;
+      at += field.size;
+    }
+    const std::size_t first = bits_ ? size() - 1 - at : at;
+    const std::size_t last = bits_ ? first + 1 - wanted.size : first + wanted.size - 1;
+    return first == last ? std::to_string(first) : std::to_string(first) + ".." + std::to_string(last);
+  }
+
+  std::vector<Field> fields_;
+  bool bits_;
+};
+
+template <typename Word>
+Units bits_of(Word word) {
+  Units units;
+  for (int bit = std::numeric_limits<Word>::digits - 1; bit >= 0; --bit) units.push_back((word >> bit) & 1);
+  return units;
+}
+
+template <typename T>
+Units bytes_of(const T& object, std::size_t from = 0) {
+  Units units(sizeof(object) - from);
+  std::memcpy(units.data(), reinterpret_cast<const std::byte*>(&object) + from, units.size());
+  return units;
+}
+
+void expect_on_page(const Layout& layout) {
+  EXPECT_NE(page().find(layout.drawing()), std::string::npos) << "paste this:\n" << layout.drawing();
+}
+
+TEST(EnginePage, Immediate) {
+  const Layout layout({{"stripes", 4}, {"channel", 13}, {"slot", 8}, {"generation", 7}}, true);
+  const Announcement none{.stripes = 0};
+  const auto differs = [&](std::string_view name, const Announcement& full) {
+    layout.expect({name}, bits_of(pack(none)), bits_of(pack(full)));
+  };
+  differs("stripes", {.stripes = kStripesTold});
+  differs("channel", {.stripes = 0, .channel = kChannelMask});
+  differs("slot", {.stripes = 0, .slot = kSlotsMax - 1});
+  differs("generation", {.stripes = 0, .generation = kOnes});
+  expect_on_page(layout);
+}
+
+TEST(EnginePage, CreditRow) {
+  const Layout near({{"address", 8}, {"bytes", 8}, {"tag", 4}, {"rkey 0", 4}, {"check", 8}}, false);
+  const auto near_row = [](const Credit& credit) {
+    std::array<std::uint64_t, kCreditHalfBytes / 8> words{};
+    encode_credit(credit, 1, words.data());
+    return bytes_of(words);
+  };
+  near.expect({"address", "check"}, near_row({}), near_row({.address = kLongOnes}));
+  near.expect({"bytes", "check"}, near_row({}), near_row({.bytes = kLongOnes}));
+  near.expect({"tag", "check"}, near_row({}), near_row({.tag = kOnes}));
+  near.expect({"rkey 0", "check"}, near_row({}), near_row({.rkeys = {kOnes}}));
+  expect_on_page(near);
+
+  // The far half counts its bytes from the row's beginning, so it is drawn with what lies before it.
+  const Layout far({{"first half", 32},
+                    {"rkey 1", 4},
+                    {"rkey 2", 4},
+                    {"rkey 3", 4},
+                    {"rkey 4", 4},
+                    {"rkey 5", 4},
+                    {"rkey 6", 4},
+                    {"check", 4},
+                    {"rkey 7", 4}},
+                   false);
+  const auto far_row = [](std::size_t key) {
+    std::array<std::uint64_t, kCreditBytesMax / 8> words{};
+    Credit credit;
+    if (key < kPathsMax) credit.rkeys[key] = kOnes;
+    encode_credit(credit, kPathsMax, words.data());
+    return bytes_of(words);
+  };
+  for (std::size_t key = 1; key < kPathsMax; ++key) {
+    far.expect({"rkey " + std::to_string(key), "check"}, far_row(kPathsMax), far_row(key));
+  }
+  expect_on_page(far);
+}
+
+TEST(EnginePage, Record) {
+  const Layout layout({{"bytes", 8}, {"stripes", 4}, {"generation", 4}}, false);
+  const Units none = bytes_of(encode_record(0, 0, 0));
+  layout.expect({"bytes"}, none, bytes_of(encode_record(kLongOnes, 0, 0)));
+  layout.expect({"stripes"}, none, bytes_of(encode_record(0, kOnes, 0)));
+  layout.expect({"generation"}, none, bytes_of(encode_record(0, 0, kOnes)));
+  expect_on_page(layout);
+}
+
+TEST(EnginePage, WorkRequestId) {
+  const Layout layout({{"table index", 16}, {"receive", 1}, {"life", 15}, {"count", 32}}, true);
+  layout.expect({"table index"}, bits_of(wr_id_base(0, 0)), bits_of(wr_id_base(0xffff, 0)));
+  layout.expect({"receive"}, bits_of(std::uint64_t{0}), bits_of(kReceiveBit));
+  layout.expect({"life"}, bits_of(wr_id_base(0, 0)), bits_of(wr_id_base(0, kOnes)));
+  expect_on_page(layout);
+}
+
+TEST(EnginePage, FrameHeader) {
+  const Layout layout(
+      {{"magic", 4}, {"version", 2}, {"type", 2}, {"length", 4}, {"epoch", 4}, {"sequence", 8}, {"link", 16}, {"acknowledged", 8}},
+      false);
+  ASSERT_EQ(layout.size(), kFrameHeaderBytes);
+  const auto frame = [](const FrameHeader& header) {
+    const Bytes bytes = encode(header, Bye{});
+    Units units(bytes.size());
+    std::memcpy(units.data(), bytes.data(), bytes.size());
+    return units;
+  };
+  Id128 ones;
+  ones.fill(0xff);
+  layout.expect({"epoch"}, frame({}), frame({.epoch = kOnes}));
+  layout.expect({"sequence"}, frame({}), frame({.sequence = kLongOnes}));
+  layout.expect({"acknowledged"}, frame({}), frame({.acknowledged = kLongOnes}));
+  layout.expect({"link"}, frame({}), frame({.link = ones}));
+  const Units bye = frame({});
+  EXPECT_EQ(std::string(bye.begin(), bye.begin() + 4), "JSEM") << "the magic's bytes as they travel";
+  EXPECT_EQ(bye[4], kProtocolVersion);
+  EXPECT_EQ(bye[6], static_cast<std::uint8_t>(MessageType::Bye));
+  expect_on_page(layout);
+}
+
+TEST(EnginePage, Handle) {
+  const Layout layout({{"magic", 4},
+                       {"version", 2},
+                       {"flags", 2},
+                       {"nonce", 16},
+                       {"context", 16},
+                       {"port", 2},
+                       {"count", 1},
+                       {"reserved", 5},
+                       {"addresses", 64},
+                       {"stage", 16}},
+                      false);
+  ASSERT_EQ(layout.size(), kHandleBytes);
+  const auto handle = [](const Handle& content) {
+    HandleBytes bytes{};
+    write_handle(content, bytes);
+    return bytes_of(bytes);
+  };
+  Id128 ones;
+  ones.fill(0xff);
+  layout.expect({"nonce"}, handle({}), handle({.nonce = ones, .addresses = {}}));
+  layout.expect({"context"}, handle({}), handle({.context = ones, .addresses = {}}));
+  layout.expect({"port"}, handle({}), handle({.port = 0xffff, .addresses = {}}));
+  HandleBytes staged{};
+  write_stage({.index = kLongOnes, .check = kLongOnes}, staged);
+  layout.expect({"stage"}, bytes_of(HandleBytes{}), bytes_of(staged));
+  SocketAddress address;
+  address.family = AF_INET;
+  address.bytes.fill(0xff);
+  const Units one = handle({.addresses = {address}});
+  EXPECT_EQ(one[42], 1) << "count";
+  EXPECT_EQ(one[48], 4) << "family of the first address";
+  EXPECT_EQ(one[50], 0xff) << "its first byte";
+  expect_on_page(layout);
+}
+
+}  // namespace
+}  // namespace mesh::engine
