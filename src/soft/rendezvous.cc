@@ -59,7 +59,12 @@ UniqueFd dial(const std::string& host, const std::string& name) {
     fd = connect_abstract(name);
   }
   if (!fd.valid()) {
-    LOG_INFO("soft fabric: host {} cannot be reached: {}", host, std::strerror(errno));
+    const int error = errno;
+    if (error == ECONNREFUSED) {
+      LOG_INFO("soft fabric: no process is host {} yet, or any more", host);
+    } else {
+      LOG_WARN("soft fabric: host {} cannot be reached: {}", host, std::strerror(error));
+    }
     return fd;
   }
   const Credentials who = credentials_of(fd.get());

@@ -226,6 +226,16 @@ TEST_F(RendezvousTest, WhatCannotBeTakenForWantOfDescriptorsIsSaid) {
   EXPECT_TRUE(readable(connection.get())) << "the connection is closed";
 }
 
+TEST_F(RendezvousTest, AHostThatIsLostForWantOfDescriptorsIsSaid) {
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  const LogCapture log;
+  EXPECT_TRUE(a->peer("b")->lost());
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "that nobody is b is no warning";
+  const Limit none(RLIMIT_NOFILE, files_and(0));
+  EXPECT_TRUE(a->peer("b")->lost());
+  EXPECT_EQ(log.count(LogLevel::Warn, "soft fabric: host b cannot be reached: Too many open files"), 1) << log.joined();
+}
+
 // Wherever the descriptors end while a host opens: one line, nothing kept.
 TEST(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
   SoftOptions options;
