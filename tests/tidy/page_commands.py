@@ -35,7 +35,7 @@ LEFT_OUT = {
 }
 BLOCK = re.compile(r"(?ms)^```sh *([\w-]*)\n(.*?)^```$")
 
-# The reader's cmake: configures nothing, links what is built, installs below the folder.
+# The reader's cmake: configures nothing, links what is built, installs elsewhere.
 CMAKE = r'''#!/usr/bin/env python3
 import os, subprocess, sys
 BUILD, HERE = %(build)r, %(here)r
@@ -56,7 +56,7 @@ def built(target):
 
 if "--install" in arguments:
     arguments[arguments.index("--install") + 1] = BUILD
-    sys.exit(subprocess.call([%(cmake)r] + arguments, env=dict(os.environ, DESTDIR=HERE + "/installed")))
+    sys.exit(subprocess.call([%(cmake)r] + arguments, env=dict(os.environ, DESTDIR=%(installed)r)))
 if "--build" in arguments and "--target" not in arguments:
     for name in os.listdir(BUILD):
         if name != "Testing":
@@ -91,20 +91,20 @@ def is_left_out(block):
     return block.mark in LEFT_OUT
 
 
-def prepare(folder, build):
-    """The reader's tree in an empty folder; returns the environment of the commands."""
+def prepare(folder, tools, build):
+    """The reader's tree in one empty folder, our cmake and a home in another; returns the environment of the commands."""
     for name in os.listdir(ROOT):
-        if name != "build":
+        if name == ".gitignore":  # git follows no link there
+            shutil.copy(os.path.join(ROOT, name), folder)
+        elif name != "build":
             os.symlink(os.path.join(ROOT, name), os.path.join(folder, name))
-    for name in ("build/release", "bin", "home"):
-        os.makedirs(os.path.join(folder, name))
-    cmake = os.path.join(folder, "bin", "cmake")
+    os.makedirs(os.path.join(folder, "build", "release"))
+    cmake = os.path.join(tools, "cmake")
     with open(cmake, "w", encoding="utf-8") as file:
-        file.write(CMAKE % {"build": build, "here": folder, "cmake": shutil.which("cmake")})
+        file.write(CMAKE % {"build": build, "here": folder, "installed": tools, "cmake": shutil.which("cmake")})
     os.chmod(cmake, 0o755)
     keep = {name: value for name, value in os.environ.items() if not re.match(r"(NCCL|MESH|RANK|WORLD_SIZE|OMPI|SLURM|PMI)", name)}
-    return dict(keep, PATH=os.path.join(folder, "bin") + ":" + os.environ["PATH"], HOME=os.path.join(folder, "home"),
-                NCCL_MESH_PROFILE="none")
+    return dict(keep, PATH=tools + ":" + os.environ["PATH"], HOME=tools, NCCL_MESH_PROFILE="none")
 
 
 def run(block, folder, environment):
@@ -133,8 +133,8 @@ def run_page(page, build):
             sys.exit("%s: a block is marked %s, which is none of %s" % (block, block.mark, ", ".join(["set-up", *LEFT_OUT])))
     wanted = [block for block in blocks if not is_left_out(block)]
     failed = []
-    with tempfile.TemporaryDirectory(prefix="page-") as folder:
-        environment = prepare(folder, build)
+    with tempfile.TemporaryDirectory(prefix="page-") as folder, tempfile.TemporaryDirectory(prefix="tools-") as tools:
+        environment = prepare(folder, tools, build)
         for block in wanted:
             before = cpu_seconds()
             if not run(block, folder, environment):

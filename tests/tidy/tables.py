@@ -2,7 +2,7 @@
 
 TOP_LEVEL = {
     "CMakeLists.txt", "src", "include", "engine", "plugin", "perf", "tests", "tuning",
-    "README.md", "ARCHITECTURE.md", "SECURITY.md", "LICENSE", "CMakePresets.json",
+    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "CMakePresets.json",
 }  # and dotfiles
 
 # Room -> rooms it may include besides itself. The longest prefix of a path is its room; None: anything.
