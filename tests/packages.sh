@@ -8,6 +8,14 @@ MESH_PACKAGES=(
   clang-tidy clang-format python3 valgrind git
 )
 
+# What draws the reports' charts. python3-fonttools asks for scipy (and so for Boost, 200 MB) or for
+# munkres, so munkres is named too.
+MESH_CHART_PACKAGES=(python3-munkres python3-matplotlib)
+
+# Debian's Python packages belong to Debian's interpreter, which is not always the first in PATH.
+mesh_python=python3
+if [[ -x /usr/bin/python3 ]]; then mesh_python=/usr/bin/python3; fi
+
 # What tests/fuzz needs; other versions of clang have the same libraries, CMakePresets.json names this one.
 MESH_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
 

@@ -2,12 +2,12 @@
 
 from html import escape
 
+import charts
 import figures
 import report
 import results
-import svg
 import tables
-import ticks
+import units
 
 
 ALONE_MAX = 8  # series that one line names
@@ -42,8 +42,8 @@ def table_text(before, after):
     lines = ["%-58s %9s %22s %10s %10s %9s" % ("series", "size", "measure", "A", "B", "B to A, %")]
     for series, size, name, unit, a, b in differences(before, after):
         words = key_text(key_of(series))
-        lines.append("%-58s %9s %22s %10s %10s %9s" % (words, ticks.size_text(size), "%s (%s)" % (name, unit.split()[0]),
-                                                      ticks.figure_text(a), ticks.figure_text(b), change(a, b)))
+        lines.append("%-58s %9s %22s %10s %10s %9s" % (words, units.size_text(size), "%s (%s)" % (name, unit.split()[0]),
+                                                      units.figure_text(a), units.figure_text(b), change(a, b)))
     return "\n".join(lines)
 
 
@@ -73,12 +73,12 @@ def _section(title, both, label):
     names = figures.names_of(both[0] + both[1])
     names = (names[:len(both[0])], names[len(both[0]):])
     sources = [figures.Source(series, name, dash, mark + ": ", [styles[key_of(one)] for one in series])
-               for series, name, dash, mark in zip(both, names, ("", "6 4"), "AB")]
-    drawn = [svg.draw(plot) for plot in figures.bandwidth_plots(title, label, sources) + figures.latency_plots(title, label, sources)]
+               for series, name, dash, mark in zip(both, names, ("solid", "dashed"), "AB")]
+    drawn = [charts.draw(plot) for plot in figures.bandwidth_plots(title, label, sources) + figures.latency_plots(title, label, sources)]
     rows = []
     named = {key_of(series): name for series, name in zip(both[0], names[0])}
     for series, size, name, unit, a, b in differences({"series": both[0]}, {"series": both[1]}):
-        rows.append(["%s: %s (%s)" % (named[key_of(series)], name, unit), ticks.size_text(size), tables.number(a), tables.number(b),
+        rows.append(["%s: %s (%s)" % (named[key_of(series)], name, unit), units.size_text(size), tables.number(a), tables.number(b),
                      change(a, b)])
     numbers = report.table([("measure", ""), ("size", ""), ("A", ""), ("B", ""), ("B to A", "%")], rows) if rows else ""
     return '<section><h2>%s</h2><div class="plots">%s</div>%s</section>' % (escape(title), "\n".join(drawn), numbers)

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-import ticks
-from layout import Ceiling, Curve, Plot
+import units
 
 # Measured the same way, so that they may stand in one picture.
 FAMILIES = (("One way between two hosts", ("sendrecv one way", "ib_write_bw", "ib_send_bw")),
@@ -81,11 +80,44 @@ def common_text(series):
 
 
 @dataclass
+class Curve:
+    """points: (size, value, what the pointer shows). style: the number of its colour and marker.
+    dash: the name of its line's pattern; charts.py has the patterns."""
+    name: str
+    points: list
+    style: int = 0
+    dash: str = "solid"
+
+
+@dataclass
+class Ceiling:
+    """A line across the plot: what the links let through.
+    With the role "yardstick" it is something else to compare with."""
+    value: float
+    text: str
+    role: str = "ceiling"
+
+
+@dataclass
+class Plot:
+    """Curves over the message size. size_unit: 0 for a logarithmic size axis, else the axis is linear
+    and this is its unit in bytes."""
+    title: str
+    label: str  # what kind of figures these are
+    x_title: str
+    y_title: str
+    logarithmic: bool  # the y axis; the other kind begins at 0
+    curves: list
+    ceilings: list = field(default_factory=list)
+    size_unit: int = 0
+
+
+@dataclass
 class Source:
     """Series that are drawn alike: of one file, or of one of two that are compared."""
     series: list
     names: list
-    dash: str = ""
+    dash: str = "solid"
     prefix: str = ""
     styles: list = field(default_factory=list)
 
@@ -96,7 +128,7 @@ class Source:
             style = self.styles[index] if self.styles else index
             named = self.prefix + name + suffix
             points = [(point["bytes"], value_of(point), "%s\n%s: %s" % (
-                named, ticks.size_text(point["bytes"]), ticks.figure_text(value_of(point))))
+                named, units.size_text(point["bytes"]), units.figure_text(value_of(point))))
                 for point in one["points"] if value_of(point)]
             if points:
                 found.append(Curve(named, points, style, self.dash if dash is None else dash))
@@ -136,25 +168,23 @@ def _yardsticks(sources, unit):
     for prefix in dict.fromkeys(prefix for _, _, prefix in rates):
         size, rate, _ = max(one for one in rates if one[2] == prefix)
         rate *= unit[1]
-        words = "%smemcpy by one thread, blocks of %s: %s %s" % (prefix, ticks.size_text(size), ticks.figure_text(rate), unit[0])
+        words = "%smemcpy by one thread, blocks of %s: %s %s" % (prefix, units.size_text(size), units.figure_text(rate), unit[0])
         yield Ceiling(rate, words, "yardstick")
 
 
 def _ceilings(sources, unit):
     values = sorted({ceiling(point) for source in sources for one in source.series for point in one["points"] if ceiling(point)})
-    links = [Ceiling(value * unit[1], "link's ceiling: %s %s" % (ticks.figure_text(value * unit[1], 4), unit[0])) for value in values]
+    links = [Ceiling(value * unit[1], "link's ceiling: %s %s" % (units.figure_text(value * unit[1], 4), unit[0])) for value in values]
     return links + list(_yardsticks(sources, unit))
 
 
-def _sizes(curves):
-    return [size for curve in curves for size, _, _ in curve.points]
+def _largest_unit(curves):
+    """(bytes, name) of the unit in which the largest size is one or more."""
+    most = max(size for curve in curves for size, _, _ in curve.points)
+    return max(unit for unit in units.SIZE_UNITS if unit[0] <= max(1, most))
 
 
-def _values(curves, ceilings=()):
-    return [value for curve in curves for _, value, _ in curve.points] + [one.value for one in ceilings]
-
-
-SIZE_LOG, SIZE_LINEAR = "message size (logarithmic)", "message size"
+SIZE_LOG = "message size (logarithmic)"
 
 
 def bandwidth_plots(title, label, sources):
@@ -163,15 +193,14 @@ def bandwidth_plots(title, label, sources):
     if not curves:
         return []
     ceilings = _ceilings(sources, unit)
-    sizes, values = ticks.Sizes(_sizes(curves)), _values(curves, ceilings)
-    plots = [Plot("%s: bandwidth" % title, label, SIZE_LOG, "bus bandwidth (%s)" % unit[0], sizes,
-                  ticks.Linear(max(values) * 1.04), curves, ceilings),
-             Plot("%s: bandwidth, logarithmic" % title, label, SIZE_LOG, "bus bandwidth (%s, logarithmic)" % unit[0], sizes,
-                  ticks.Log(min(values), max(values) * 1.04), curves, ceilings)]
+    plots = [Plot("%s: bandwidth" % title, label, SIZE_LOG,
+                  "bus bandwidth (%s)" % unit[0], False, curves, ceilings),
+             Plot("%s: bandwidth, logarithmic" % title, label, SIZE_LOG,
+                  "bus bandwidth (%s, logarithmic)" % unit[0], True, curves, ceilings)]
     used = [curve for source in sources for curve in source.curves(cpu)]
     if used:
-        plots.append(Plot("%s: CPU time" % title, label, SIZE_LOG, "CPU seconds per GB sent, all ranks (logarithmic)",
-                          ticks.Sizes(_sizes(used)), ticks.Log(min(_values(used)), max(_values(used))), used))
+        plots.append(Plot("%s: CPU time" % title, label, SIZE_LOG,
+                          "CPU seconds per GB sent, all ranks (logarithmic)", True, used))
     return plots
 
 
@@ -179,12 +208,12 @@ def latency_plots(title, label, sources):
     median = [curve for source in sources for curve in source.curves(latency("median"), ", median")]
     if not median:
         return []
+    tail_dash = {"solid": "dotted", "dashed": "dash-dotted"}
     tail = [curve for source in sources
-            for curve in source.curves(latency("p99"), ", p99", "6 3 1.5 3" if source.dash else "1.5 3.5")]
-    curves = median + tail
-    values = _values(curves)
+            for curve in source.curves(latency("p99"), ", p99", tail_dash[source.dash])]
+    size_unit, unit_name = _largest_unit(median)
     # On a linear axis a tail would press everything else to the ground.
-    return [Plot("%s: latency" % title, label, SIZE_LOG, "latency, one way (us, logarithmic)", ticks.Sizes(_sizes(curves)),
-                 ticks.Log(min(values), max(values)), curves),
-            Plot("%s: median latency, linear" % title, label, SIZE_LINEAR, "latency, one way (us)", ticks.LinearSizes(_sizes(median)),
-                 ticks.Linear(max(_values(median))), median)]
+    return [Plot("%s: latency" % title, label, SIZE_LOG,
+                 "latency, one way (us, logarithmic)", True, median + tail),
+            Plot("%s: median latency, linear" % title, label, "message size (%s)" % unit_name,
+                 "latency, one way (us)", False, median, size_unit=size_unit)]

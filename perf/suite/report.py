@@ -2,8 +2,8 @@
 
 from html import escape
 
+import charts
 import figures
-import svg
 import tables
 
 STYLE = """
@@ -81,7 +81,7 @@ def section(title, series, label):
     for plots, numbers in ((figures.bandwidth_plots(title, label, source), numbers_of(series, names, tables.bandwidth, "bus bandwidth")),
                            (figures.latency_plots(title, label, source), numbers_of(series, names, tables.latency, "latency, one way"))):
         if plots:
-            parts += ['<div class="plots">', *[svg.draw(plot) for plot in plots], "</div>", numbers]
+            parts += ['<div class="plots">', *[charts.draw(plot) for plot in plots], "</div>", numbers]
     return "\n".join(parts + ["</section>"])
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """perf/run's sweeps: runs what the lists ask for, writes one result file and one report."""
 
+import importlib.util
 import os
 import signal
 import sys
@@ -8,11 +9,9 @@ import time
 
 sys.dont_write_bytecode = True
 import arguments
-import compare
 import lab_place
 import places
 import plan
-import report
 import results
 import tables
 from collect import Collection
@@ -24,6 +23,15 @@ PLACES = {"soft": places.Soft, "model": places.Model, "hosts": places.Hosts, "la
 
 def say(text):
     print("perf/run: " + text, file=sys.stderr, flush=True)
+
+
+def can_draw():
+    """Whether a report can be drawn; asked before anything is measured for it."""
+    if importlib.util.find_spec("matplotlib"):
+        return True
+    say("a report needs matplotlib, which %s does not have "
+        "(Debian: python3-matplotlib, of /usr/bin/python3)" % sys.executable)
+    return False
 
 
 def prefix_of(options, name):
@@ -39,6 +47,7 @@ def write_page(path, text):
 
 
 def compared(options):
+    import compare  # loads matplotlib, which --help and --dry-run do without
     before, after = (results.read(path) for path in options.compare)
     text = compare.of(before, after)
     print(compare.table_text(before, after))
@@ -49,6 +58,7 @@ def compared(options):
 
 
 def reported(options):
+    import report
     value = results.read(options.report)
     write_page(prefix_of(options, "report") + ".html", report.of(value))
     return 0
@@ -95,6 +105,7 @@ def write_all(collection, options, name):
     if value is None:
         say("no result, nothing written")
         return False
+    import report
     prefix = prefix_of(options, name)
     print(tables.summary(value) + "\n")
     results.write(prefix + ".json", value)
@@ -111,6 +122,8 @@ def measured(parser, options):
     if options.dry_run:
         print("\n".join(place.show(runs)))
         return 0
+    if not can_draw():
+        return EXIT_CANNOT
     if not os.path.exists(place.program):
         say("%s is not built; perf/run builds it%s" % (os.path.relpath(place.program), " where the tree has it" if name == "model" else ""))
         return EXIT_CANNOT
@@ -141,6 +154,8 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     try:
+        if (options.compare or options.report) and not can_draw():
+            return EXIT_CANNOT
         if options.compare:
             return compared(options)
         if options.report:

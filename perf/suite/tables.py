@@ -1,14 +1,14 @@
 """Numbers in rows and columns, for the page and for a terminal. Pure."""
 
 import figures
-import ticks
+import units
 
 NOTHING = "\u2013"
 BESIDE_MAX = 8  # more columns than that nobody reads beside one another
 
 
 def number(value, factor=1):
-    return NOTHING if value is None else ticks.grouped(ticks.figure_text(value * factor))
+    return NOTHING if value is None else units.grouped(units.figure_text(value * factor))
 
 
 def verdict(point):
@@ -33,7 +33,7 @@ def bandwidth(series, names):
                 continue
             most = figures.ceiling(point)
             share = "%.1f" % (100 * figures.bus(point) / most) if most else NOTHING
-            rows.append([name, ticks.size_text(point["bytes"]), number(figures.bus(point), factor), share,
+            rows.append([name, units.size_text(point["bytes"]), number(figures.bus(point), factor), share,
                          number(point["bandwidth"]["gbytes_per_s"], factor), number(figures.cpu(point)),
                          number(figures.memcpy_rate(point), factor), str(point["iterations"]), verdict(point)])
     return _without_empty(columns, rows)
@@ -46,7 +46,7 @@ def latency(series, names):
     for one, name in zip(series, names):
         for point in one["points"]:
             if point.get("latency_us"):
-                rows.append([name, ticks.size_text(point["bytes"])] + [number(point["latency_us"][key]) for key in (
+                rows.append([name, units.size_text(point["bytes"])] + [number(point["latency_us"][key]) for key in (
                     "min", "median", "p99", "p99.9")] + [str(point["latency_us"]["samples"]), verdict(point)])
     return _without_empty(columns, rows)
 
@@ -54,7 +54,7 @@ def latency(series, names):
 def _by_size(named, measures):
     """A row for each size; a column for each of (series, name) and each of (words, unit, value_of, factor)."""
     sizes = sorted({point["bytes"] for one, _ in named for point in one["points"]})
-    columns, cells = [("size", "")], [[ticks.size_text(size)] for size in sizes]
+    columns, cells = [("size", "")], [[units.size_text(size)] for size in sizes]
     for one, name in named:
         points = {point["bytes"]: point for point in one["points"]}
         for words, unit, value_of, factor in measures:
@@ -98,7 +98,7 @@ def best(series, names):
                 value = value_of(point)
                 if value is not None:
                     winners[point["bytes"]] = better(winners.get(point["bytes"], (value, name)), (value, name), key=lambda pair: pair[0])
-        rows = [[ticks.size_text(size), number(value, scale), name] for size, (value, name) in sorted(winners.items())]
+        rows = [[units.size_text(size), number(value, scale), name] for size, (value, name) in sorted(winners.items())]
         if rows:
             found.append((what, [("size", ""), ("best of all", measured), ("settings", "")], rows))
     return found
