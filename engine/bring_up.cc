@@ -3,11 +3,9 @@
 #include "engine/engine_impl.h"
 #include "engine/link_setup.h"
 #include "src/base/log.h"
+#include "src/base/own_thread.h"
 
-#include <pthread.h>
 #include <algorithm>
-#include <csignal>
-#include <system_error>
 
 namespace mesh::engine {
 
@@ -36,20 +34,13 @@ void BringUp::run() noexcept {
 }
 
 void BringUp::start(ControlWaker& waker) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // NCCL's thread may be the one that starts it
-  try {
-    thread_ = std::thread([this, &waker] {
-      pthread_setname_np(pthread_self(), "mesh-bring-up");
-      run();
-      waker.wake_control();
-    });
-  } catch (const std::system_error&) {
-    run();  // no thread is to be had: the others wait after all
+  const Status started = start_own_thread(thread_, "mesh-bring-up", [this, &waker] {
+    run();
     waker.wake_control();
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  });
+  if (started.ok()) return;
+  run();  // no thread is to be had: the others wait after all
+  waker.wake_control();
 }
 
 // The job's setting goes before the communicator's wish, as in NCCL's own transport.

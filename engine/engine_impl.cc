@@ -3,14 +3,13 @@
 #include "engine/path_choice.h"
 #include "src/base/cpu_list.h"
 #include "src/base/log.h"
+#include "src/base/own_thread.h"
 #include "src/base/random.h"
 #include "src/topo/host_topology.h"
 #include "src/verbs/rail_traits.h"
 
-#include <pthread.h>
 #include <algorithm>
 #include <bit>
-#include <csignal>
 #include <optional>
 
 namespace mesh {
@@ -61,12 +60,9 @@ Status EngineImpl::start() {
   watch_devices();
   if (options_.threading == Threading::Manual) return {};
   if (const Status configured = configure_pollers(); !configured.ok()) return configured;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { control_thread(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return {};
+  const Status started = start_own_thread(thread_, "mesh-control", [this] { control_thread(); });
+  if (!started.ok()) LOG_WARN("control: no thread is to be had, and without one nothing connects");
+  return started;
 }
 
 Status EngineImpl::configure_pollers() {
@@ -130,7 +126,6 @@ int EngineImpl::idle_wait_ms() const {
 }
 
 void EngineImpl::control_thread() {
-  pthread_setname_np(pthread_self(), "mesh-control");
   int wait_ms = kIdleWaitMs;
   for (;;) {
     plane_->wait(wait_ms);

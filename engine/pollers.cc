@@ -1,12 +1,11 @@
 #include "engine/pollers.h"
 
 #include "src/base/log.h"
+#include "src/base/own_thread.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 #include <algorithm>
-#include <csignal>
 
 namespace mesh::engine {
 
@@ -30,15 +29,14 @@ Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(
     cpus_ = host.allowed_on(rail.info.numa_node);
     LOG_INFO("poller of {}: pollers have every CPU that it may use, so it shares {}", name_, fmt::join(cpus_, ","));
   }
-  // Signals belong to the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Status Poller::start() {
+  return start_own_thread(thread_, "mesh-poll", [this] { run(); });
 }
 
 Poller::~Poller() {
+  if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_relaxed);
   thread_.join();
   LOG_INFO("poller of {}: {} passes, {} yields, {} sleeps", name_, passes_.load(std::memory_order_relaxed) / 2, idle_yields_.get(),
@@ -94,7 +92,6 @@ void Poller::rest(std::uint32_t idle_passes) noexcept {
 }
 
 void Poller::run() {
-  pthread_setname_np(pthread_self(), "mesh-poll");
   static_cast<void>(topo::pin_this_thread(cpus_));  // a refusal was logged; an unpinned poller works too
   std::uint32_t idle_passes = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -103,13 +100,30 @@ void Poller::run() {
   }
 }
 
+// With as many pollers as there are threads to be had; a NIC without any is not noted, so the next loop tries again.
+Pollers::Nic Pollers::make_nic(const verbs::Rail& rail) const {
+  Nic nic{.rail = &rail, .pollers = {}};
+  for (int i = 0; i < threads_per_nic_; ++i) {
+    auto poller = std::make_unique<Poller>(rail, host_);
+    if (!poller->start().ok()) break;
+    nic.pollers.push_back(std::move(poller));
+  }
+  const auto count = static_cast<int>(nic.pollers.size());
+  if (count < threads_per_nic_) {
+    LOG_WARN("{}: {} of {} pollers have a thread; {}", rail.info.name, count, threads_per_nic_,
+             count == 0 ? "this communicator's callers turn its queues" : "they serve all");
+  }
+  return nic;
+}
+
 bool Pollers::add(ProgressLoop& loop, const verbs::Rail& rail) {
   if (threads_per_nic_ == 0) return false;
   auto nic = std::find_if(nics_.begin(), nics_.end(), [&rail](const Nic& each) { return each.rail == &rail; });
   if (nic == nics_.end()) {
-    nics_.push_back({.rail = &rail, .pollers = {}});
+    Nic made = make_nic(rail);
+    if (made.pollers.empty()) return false;
+    nics_.push_back(std::move(made));
     nic = std::prev(nics_.end());
-    for (int i = 0; i < threads_per_nic_; ++i) nic->pollers.push_back(std::make_unique<Poller>(rail, host_));
   }
   const auto least = std::min_element(nic->pollers.begin(), nic->pollers.end(),
                                       [](const auto& a, const auto& b) { return a->load() < b->load(); });

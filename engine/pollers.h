@@ -5,6 +5,7 @@
 // Bound: kLoopsPerPoller loops a poller, threads_per_nic pollers a NIC.
 
 #include <mesh/metrics.h>
+#include <mesh/status.h>
 
 #include "engine/progress_loop.h"
 #include "src/topo/placement.h"
@@ -23,6 +24,7 @@ inline constexpr std::size_t kLoopsPerPoller = 256;
 class Poller {
  public:
   Poller(const verbs::Rail& rail, const topo::HostTopology& host);
+  Status start();  // once; not ok: no thread is to be had
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
@@ -60,6 +62,8 @@ class Pollers {
     const verbs::Rail* rail = nullptr;
     std::vector<std::unique_ptr<Poller>> pollers;
   };
+
+  Nic make_nic(const verbs::Rail& rail) const;
 
   int threads_per_nic_ = 0;
   topo::HostTopology host_;

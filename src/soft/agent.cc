@@ -2,8 +2,6 @@
 
 #include "src/soft/soft_host.h"
 
-#include <pthread.h>
-
 namespace mesh::soft {
 
 namespace {
@@ -14,7 +12,6 @@ constexpr int kForEver = -1;
 }  // namespace
 
 void SoftHost::run() {
-  ::pthread_setname_np(::pthread_self(), "mesh-soft");
   turns_seen_.assign(nics_.size(), 0);
   int timeout_ms = kForEver;
   if (options_.agent == Agent::Thread) timeout_ms = kLookMs;

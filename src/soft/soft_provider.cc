@@ -2,6 +2,7 @@
 
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/base/own_thread.h"
 #include "src/soft/soft_host.h"
 
 #include <sys/eventfd.h>
@@ -76,8 +77,9 @@ Status SoftHost::start(int host_index) {
   if (!meeting.ok()) return meeting.status();
   rendezvous_ = std::move(*meeting);
   owner_pid_ = ::getpid();
-  thread_ = std::thread([this] { run(); });
-  return Errc::Ok;
+  const Status started = start_own_thread(thread_, "mesh-soft", [this] { run(); });
+  if (!started.ok()) LOG_WARN("soft fabric {}: host {} gets no thread", options_.fabric.name, options_.host);
+  return started;
 }
 
 void SoftHost::arm_faults_of_file() {
