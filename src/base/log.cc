@@ -1,5 +1,6 @@
 #include "src/base/log.h"
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 
@@ -28,12 +29,19 @@ bool log_enabled(LogLevel level) noexcept {
   return g_sink.load(std::memory_order_acquire) != nullptr || static_cast<int>(level) <= g_level.load(std::memory_order_relaxed);
 }
 
-void log_line(LogLevel level, const char* file, int line, const std::string& text) noexcept {
+void log_line(LogLevel level, const char* file, int line, const char* text) noexcept {
   if (LogSink sink = g_sink.load(std::memory_order_acquire); sink != nullptr) {
-    sink(level, file, line, text.c_str());
+    sink(level, file, line, text);
     return;
   }
-  std::fprintf(stderr, "nccl-mesh %s %s\n", level_name(level), text.c_str());
+  std::fprintf(stderr, "nccl-mesh %s %s\n", level_name(level), text);
+}
+
+void log_without_values(LogLevel level, const char* file, int line, const char* format) noexcept {
+  constexpr std::size_t kLineMax = 512;
+  std::array<char, kLineMax> text{};
+  std::snprintf(text.data(), text.size(), "%s (there is no memory for the values of this line)", format);
+  log_line(level, file, line, text.data());
 }
 
 }  // namespace mesh

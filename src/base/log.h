@@ -1,11 +1,9 @@
 #pragma once
 // One line per event worth a line, to NCCL's logger when there is one, else to stderr. Control path only.
-// Thread: any; a line is formatted by its caller and handed over whole.
+// Thread: any; a line is formatted by its caller and handed over whole. Nothing throws: where there is no memory to format a line
+// it comes without its values.
 
 #include <fmt/format.h>
-
-#include <string>
-#include <utility>
 
 namespace mesh {
 
@@ -17,13 +15,20 @@ using LogSink = void (*)(LogLevel level, const char* file, int line, const char*
 void set_log_sink(LogSink sink) noexcept;     // null: stderr
 void set_log_level(LogLevel level) noexcept;  // what stderr prints; a sink filters for itself
 bool log_enabled(LogLevel level) noexcept;
-void log_line(LogLevel level, const char* file, int line, const std::string& text) noexcept;
+void log_line(LogLevel level, const char* file, int line, const char* text) noexcept;
+void log_without_values(LogLevel level, const char* file, int line, const char* format) noexcept;
 
 }  // namespace mesh
 
-#define MESH_LOG(level, ...)                                                                                 \
-  do {                                                                                                       \
-    if (::mesh::log_enabled(level)) ::mesh::log_line(level, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+#define MESH_LOG_FORMAT(format, ...) format
+#define MESH_LOG(level, ...)                                                                 \
+  do {                                                                                       \
+    if (!::mesh::log_enabled(level)) break;                                                  \
+    try {                                                                                    \
+      ::mesh::log_line(level, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__).c_str());       \
+    } catch (...) {                                                                          \
+      ::mesh::log_without_values(level, __FILE__, __LINE__, MESH_LOG_FORMAT(__VA_ARGS__, )); \
+    }                                                                                        \
   } while (false)
 #define LOG_WARN(...) MESH_LOG(::mesh::LogLevel::Warn, __VA_ARGS__)
 #define LOG_INFO(...) MESH_LOG(::mesh::LogLevel::Info, __VA_ARGS__)
