@@ -17,7 +17,8 @@ std::optional<long long> read_number(const std::string& path);        // none: u
 // The whole of a regular file. NotFound: there is none. Exhausted: more than bytes_max. InvalidArgument: a folder, a pipe.
 Result<std::string> read_short_file(const std::string& path, std::size_t bytes_max);
 
-// Writes FILE.tmp and renames it, so that a reader sees the old text or the new one, never a part. 0 or an errno.
+// Writes FILE.<pid>.tmp and renames it, so that a reader sees the old text or the new one, never a part, and processes that
+// write the same file do not break each other's. 0 or an errno.
 int replace_file(const std::string& path, std::string_view text);
 
 }  // namespace mesh
