@@ -1,55 +1,67 @@
 #include "plugin/stats_writer.h"
 
 #include "src/base/log.h"
+#include "src/base/own_thread.h"
 
-#include <pthread.h>
-#include <csignal>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace mesh::plugin {
 
 std::unique_ptr<StatsWriter> StatsWriter::start(Options options) {
   auto writer = std::make_unique<StatsWriter>(std::move(options));
-  if (const int error = writer->options_.write(writer->options_.file, writer->options_.page(PageKind::Usual)); error != 0) {
-    LOG_WARN("NCCL_MESH_STATS: {} cannot be written: {}; there will be no metrics", writer->options_.file, std::strerror(error));
-    return nullptr;
-  }
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  writer->thread_ = std::thread([raw = writer.get()] { raw->run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return writer;
+  if (start_own_thread(writer->thread_, "mesh-stats", [raw = writer.get()] { raw->run(); }).ok()) return writer;
+  LOG_WARN("NCCL_MESH_STATS: {} gets no thread to write it; there will be no metrics", writer->options_.file);
+  return nullptr;
 }
 
 StatsWriter::~StatsWriter() {
   if (thread_.joinable()) thread_.join();
 }
 
-void StatsWriter::write(PageKind kind) {
-  std::string text;
-  {
-    const std::lock_guard lock(page_mutex_);
-    if (abandoned_) return;
-    text = options_.page(kind);
+bool StatsWriter::has_ended() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+void StatsWriter::warn(const char* reason) noexcept {
+  if (!failing_) {
+    LOG_WARN("NCCL_MESH_STATS: {} cannot be written{}: {}{}", options_.file, wrote_ ? " any more" : "", reason,
+             wrote_ ? "" : "; there will be no metrics");
   }
-  const int error = options_.write(options_.file, text);
-  if (error != 0 && !failing_) LOG_WARN("NCCL_MESH_STATS: {} cannot be written any more: {}", options_.file, std::strerror(error));
-  failing_ = error != 0;
+  failing_ = true;
+}
+
+// False: it cannot be written. A page for which there is no memory is left out like one that the file system refuses.
+bool StatsWriter::write(PageKind kind) noexcept {
+  try {
+    std::string text;
+    {
+      const std::lock_guard lock(page_mutex_);
+      if (abandoned_) return false;
+      text = options_.page(kind);
+    }
+    const int error = options_.write(options_.file, text);
+    if (error != 0) return warn(std::strerror(error)), false;
+    failing_ = false;
+    return wrote_ = true;
+  } catch (const std::exception& error) {
+    return warn(error.what()), false;
+  }
 }
 
 void StatsWriter::run() {
-  pthread_setname_np(pthread_self(), "mesh-stats");
   std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (changed_.wait_for(lock, options_.period, [this] { return stopping_; })) break;
+  bool usable = true;
+  while (!stopping_ && usable) {
     lock.unlock();
-    write(PageKind::Usual);
+    usable = write(PageKind::Usual) || wrote_;
     lock.lock();
+    if (usable) changed_.wait_for(lock, options_.period, [this] { return stopping_; });
   }
   lock.unlock();
-  write(PageKind::Last);
+  if (usable) write(PageKind::Last);
   lock.lock();
   done_ = true;
   changed_.notify_all();

@@ -9,6 +9,9 @@
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <iterator>
+#include <new>
+#include <utility>
 
 namespace mesh::plugin {
 namespace {
@@ -26,15 +29,25 @@ class StatsWriterTest : public testing::Test {
   const std::string file_ = folder_ + "/mesh.prom";
 };
 
-TEST_F(StatsWriterTest, FirstPageIsThereAtOnceAndTheLastOneAtTheEnd) {
+TEST_F(StatsWriterTest, FirstPageComesByItselfAndTheLastOneAtTheEnd) {
   const LogCapture log;
-  auto writer = StatsWriter::start(
-      {.file = file_, .period = 3600s, .page = [](PageKind kind) { return kind == PageKind::Last ? "last\n" : "usual\n"; }});
+  std::promise<void> written;
+  bool first = true;
+  auto writer = StatsWriter::start({.file = file_,
+                                    .period = 3600s,
+                                    .page = [](PageKind kind) { return kind == PageKind::Last ? "last\n" : "usual\n"; },
+                                    .write =
+                                        [&](const std::string& file, std::string_view page) {
+                                          const int error = replace_file(file, page);
+                                          if (std::exchange(first, false)) written.set_value();
+                                          return error;
+                                        }});
   ASSERT_NE(writer, nullptr);
+  ASSERT_EQ(written.get_future().wait_for(30s), std::future_status::ready);
   EXPECT_EQ(text(), "usual\n");
   EXPECT_TRUE(writer->finish());
   EXPECT_EQ(text(), "last\n");
-  EXPECT_FALSE(std::filesystem::exists(file_ + ".tmp"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "only the file itself stays";
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
 }
 
@@ -55,11 +68,65 @@ TEST_F(StatsWriterTest, PagesFollowEachOther) {
 TEST_F(StatsWriterTest, WhatCannotBeWrittenIsOneWarningThatNamesFileAndReason) {
   const LogCapture log;
   const auto page = [](PageKind) { return std::string("x"); };
-  EXPECT_EQ(StatsWriter::start({.file = folder_ + "/none/mesh.prom", .page = page}), nullptr);
+  for (const std::string& file : {folder_ + "/none/mesh.prom", folder_}) {
+    auto writer = StatsWriter::start({.file = file, .period = 0s, .page = page});
+    ASSERT_NE(writer, nullptr);
+    EXPECT_TRUE(writer->finish());
+  }
   EXPECT_EQ(log.count(LogLevel::Warn, folder_ + "/none/mesh.prom cannot be written: No such file or directory"), 1) << log.joined();
-  EXPECT_EQ(StatsWriter::start({.file = folder_, .page = page}), nullptr);
-  EXPECT_EQ(log.count(LogLevel::Warn, "Is a directory"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "Is a directory; there will be no metrics"), 1) << log.joined();
   EXPECT_EQ(log.all().size(), 2u) << log.joined();
+}
+
+TEST_F(StatsWriterTest, PageThatThrowsIsOneWarningAndTheNextOneIsWritten) {
+  const LogCapture log;
+  std::promise<void> third;
+  std::atomic<int> pages{0};
+  auto writer = StatsWriter::start({.file = file_, .period = 0s, .page = [&](PageKind) {
+                                      const int number = ++pages;
+                                      if (number == 2) throw std::bad_alloc();
+                                      if (number == 3) third.set_value();
+                                      return std::to_string(number);
+                                    }});
+  ASSERT_NE(writer, nullptr);
+  EXPECT_EQ(third.get_future().wait_for(30s), std::future_status::ready);
+  EXPECT_TRUE(writer->finish());
+  EXPECT_EQ(log.count(LogLevel::Warn, "cannot be written any more: std::bad_alloc"), 1) << log.joined();
+  EXPECT_EQ(text(), std::to_string(pages.load()));
+}
+
+// A write that waits for a gate, as in a file system that hangs.
+class Gate {
+ public:
+  int hang() {
+    inside_.set_value();
+    open_.wait();
+    return 0;
+  }
+  bool entered() { return inside_.get_future().wait_for(30s) == std::future_status::ready; }
+  void open() { opened_.set_value(); }
+
+ private:
+  std::promise<void> inside_, opened_;
+  std::shared_future<void> open_ = opened_.get_future().share();
+};
+
+TEST_F(StatsWriterTest, FileSystemThatHangsAtTheFirstPageHoldsUpNobody) {
+  const LogCapture log;
+  Gate gate;
+  std::atomic<int> pages{0};
+  auto writer = StatsWriter::start({.file = file_,
+                                    .period = 0s,
+                                    .page = [&](PageKind) { return ++pages, std::string("x"); },
+                                    .write = [&](const std::string&, std::string_view) { return gate.hang(); }});
+  ASSERT_NE(writer, nullptr) << "start() returns, though the first page hangs";
+  ASSERT_TRUE(gate.entered());
+  EXPECT_FALSE(writer->finish());
+  EXPECT_FALSE(writer->has_ended());
+  EXPECT_EQ(log.count(LogLevel::Warn, "its last page may be missing"), 1) << log.joined();
+  gate.open();
+  writer.reset();  // waits for the thread
+  EXPECT_EQ(pages, 1) << "what the page asks may be gone by now";
 }
 
 TEST_F(StatsWriterTest, LaterFailureWarnsOnce) {
@@ -80,24 +147,18 @@ TEST_F(StatsWriterTest, LaterFailureWarnsOnce) {
 
 TEST_F(StatsWriterTest, FileSystemThatHangsIsLeftBehindAndNoFurtherPageIsMade) {
   const LogCapture log;
-  std::promise<void> inside, go_on;
-  std::shared_future<void> gate = go_on.get_future().share();
+  Gate gate;
   std::atomic<int> pages{0}, writes{0};
-  auto writer = StatsWriter::start({.file = file_,
-                                    .period = 0s,
-                                    .page = [&](PageKind) { return ++pages, std::string("x"); },
-                                    .write =
-                                        [&](const std::string&, std::string_view) {
-                                          if (++writes != 2) return 0;
-                                          inside.set_value();
-                                          gate.wait();
-                                          return 0;
-                                        }});
+  auto writer =
+      StatsWriter::start({.file = file_,
+                          .period = 0s,
+                          .page = [&](PageKind) { return ++pages, std::string("x"); },
+                          .write = [&](const std::string&, std::string_view) { return ++writes == 2 ? gate.hang() : 0; }});
   ASSERT_NE(writer, nullptr);
-  ASSERT_EQ(inside.get_future().wait_for(30s), std::future_status::ready);
+  ASSERT_TRUE(gate.entered());
   EXPECT_FALSE(writer->finish());
   EXPECT_EQ(log.count(LogLevel::Warn, "its last page may be missing"), 1) << log.joined();
-  go_on.set_value();
+  gate.open();
   writer.reset();  // waits for the thread, as nobody does who has left it behind
   EXPECT_EQ(pages, 2) << "what the page asks may be gone by now";
 }
