@@ -64,6 +64,18 @@ Result<Context*> thread_context(int traffic_class) {
   return Errc::InvalidArgument;
 }
 
+// NCCL gets the comm only if its close will be understood: one that cannot be noted is closed at once.
+template <typename Close>
+void note_open(const void* comm, Context* context, Close&& close) {
+  try {
+    Registry::instance().comms().add(comm, context);
+  } catch (...) {
+    close();
+    throw;
+  }
+  Registry::instance().threads().hold(context);
+}
+
 }  // namespace
 
 ncclResult_t refuse_comm(const char* call) noexcept {
@@ -144,8 +156,8 @@ ncclResult_t listen(void* context, int device, void* handle, void** listen_comm)
     HandleBytes bytes{};
     const Result<Listener*> listener = engine->listen(*static_cast<Context*>(context), device, bytes);
     if (!listener.ok()) return to_result(listener.code());
+    note_open(listener.value(), static_cast<Context*>(context), [&] { engine->close_listener(listener.value()); });
     std::memcpy(handle, bytes.data(), bytes.size());
-    Registry::instance().threads().hold(listener.value(), static_cast<Context*>(context));
     *listen_comm = listener.value();
     return ncclSuccess;
   });
@@ -161,7 +173,7 @@ ncclResult_t connect(void* context, int device, void* handle, void** send_comm) 
     const Result<Channel*> channel = engine->connect(*static_cast<Context*>(context), device, bytes);
     std::memcpy(handle, bytes.data(), bytes.size());  // the stage, for the next call
     if (!channel.ok()) return to_result(channel.code());
-    Registry::instance().threads().hold(channel.value(), static_cast<Context*>(context));
+    note_open(channel.value(), static_cast<Context*>(context), [&] { mesh::close(channel.value()); });
     *send_comm = channel.value();
     return ncclSuccess;
   });
@@ -187,10 +199,11 @@ ncclResult_t accept(void* listen_comm, void** recv_comm) noexcept {
   *recv_comm = nullptr;
   return guarded("accept", [&] {
     Engine* const engine = Registry::instance().engine();
-    if (engine == nullptr || listen_comm == nullptr) return refuse("accept", "there is no listener");
+    Context* const context = Registry::instance().comms().context_of(listen_comm);
+    if (engine == nullptr || context == nullptr) return refuse("accept", "there is no listener");
     const Result<Channel*> channel = engine->accept(*static_cast<Listener*>(listen_comm));
     if (!channel.ok()) return to_result(channel.code());
-    Registry::instance().threads().hold_like(channel.value(), listen_comm);
+    note_open(channel.value(), context, [&] { mesh::close(channel.value()); });
     *recv_comm = channel.value();
     return ncclSuccess;
   });
@@ -200,11 +213,11 @@ ncclResult_t close_channel(void* comm) noexcept {
   if (comm == nullptr) return ncclSuccess;
   return guarded("close", [&] {
     Engine* const engine = Registry::instance().engine();
-    if (engine == nullptr) return ncclSuccess;  // it went with its communicator
-    ThreadContexts& threads = Registry::instance().threads();
-    const Context* const context = threads.forget(comm);
+    // Taken before the close, as the comm's address may come back at once in another thread.
+    const Context* const context = Registry::instance().comms().take(comm);
+    if (engine == nullptr || context == nullptr) return ncclSuccess;  // it went with its communicator
     mesh::close(static_cast<Channel*>(comm));
-    threads.release(*engine, context);
+    Registry::instance().threads().release(*engine, context);
     return ncclSuccess;
   });
 }
@@ -213,11 +226,10 @@ ncclResult_t close_listen(void* listen_comm) noexcept {
   if (listen_comm == nullptr) return ncclSuccess;
   return guarded("closeListen", [&] {
     Engine* const engine = Registry::instance().engine();
-    if (engine == nullptr) return ncclSuccess;
-    ThreadContexts& threads = Registry::instance().threads();
-    const Context* const context = threads.forget(listen_comm);
+    const Context* const context = Registry::instance().comms().take(listen_comm);
+    if (engine == nullptr || context == nullptr) return ncclSuccess;  // it went with its communicator
     engine->close_listener(static_cast<Listener*>(listen_comm));
-    threads.release(*engine, context);
+    Registry::instance().threads().release(*engine, context);
     return ncclSuccess;
   });
 }
@@ -239,6 +251,7 @@ ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept {
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept {
   if (comm == nullptr || mhandle == nullptr) return ncclSuccess;
   return guarded("deregMr", [&] {
+    if (Registry::instance().comms().context_of(comm) == nullptr) return ncclSuccess;  // both went with their communicator
     deregister_memory(*static_cast<Channel*>(comm), static_cast<Registration*>(mhandle));
     return ncclSuccess;
   });

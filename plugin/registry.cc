@@ -10,7 +10,9 @@
 #include "src/base/stats_target.h"
 
 #include <unistd.h>
+#include <algorithm>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -44,33 +46,55 @@ Status Registry::hold_for_process() {
 Result<Context*> Registry::open_communicator(const ContextOptions& options) {
   const std::lock_guard lock(mutex_);
   if (const Status made = make_engine(); !made.ok()) return made;
-  const Result<Context*> opened = owned_->open_context(options);
-  if (opened.ok()) ++communicators_;
-  if (!opened.ok()) unmake_engine_if_unused();
-  return opened;
+  try {
+    communicators_.reserve(communicators_.size() + 1);  // what throws does so before there is a context to lose
+    const Result<Context*> opened = owned_->open_context(options);
+    if (opened.ok()) communicators_.push_back({.context = opened.value()});
+    if (!opened.ok()) unmake_engine_if_unused();
+    return opened;
+  } catch (...) {
+    unmake_engine_if_unused();
+    throw;
+  }
+}
+
+std::vector<Registry::Communicator>::iterator Registry::find(const Context* context) noexcept {
+  return std::find_if(communicators_.begin(), communicators_.end(),
+                      [&](const Communicator& each) { return each.context == context; });
 }
 
 void Registry::close_communicator(Context* context) noexcept {
   Engine* engine = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    if (communicators_ == 0) {
+    const auto known = find(context);
+    if (known == communicators_.end() || known->closing) {
       LOG_WARN("finalize without an open communicator is ignored");
       return;
     }
+    known->closing = true;
     engine = owned_.get();
   }
-  // Without the mutex, for it may take a second: other communicators begin and end meanwhile, and our count keeps the engine.
+  comms_.drop_all_of(context);
+  // Without the mutex, for it may take a second: other communicators begin and end meanwhile, and our entry keeps the engine.
   engine->close_context(context);
   const std::lock_guard lock(mutex_);
-  --communicators_;
+  communicators_.erase(find(context));
   unmake_engine_if_unused();
 }
 
+// Without the mutex, for closing its contexts may take a second each; meanwhile threads_ending_ keeps the engine.
 void Registry::thread_ended(std::uint64_t thread) noexcept {
   if (in_forked_child()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (owned_ == nullptr) return;
+    ++threads_ending_;
+  }
+  threads_.thread_ended(*owned_, thread);
   const std::lock_guard lock(mutex_);
-  if (owned_ != nullptr) threads_.thread_ended(*owned_, thread);
+  --threads_ending_;
+  unmake_engine_if_unused();
 }
 
 // With a comm or communicator still open, one of NCCL's threads may be inside a data call at this moment: then the engine
@@ -81,7 +105,7 @@ void Registry::process_exits() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   finish_stats();
-  if (owned_ == nullptr || communicators_ != 0 || threads_.any_held()) return;
+  if (owned_ == nullptr || !communicators_.empty() || threads_ending_ != 0 || threads_.any_held()) return;
   held_for_process_ = false;
   threads_.close_all(*owned_);
   unmake_engine_if_unused();
@@ -113,27 +137,37 @@ Status Registry::make_engine() {
   return {};
 }
 
-void Registry::start_stats(const Settings& settings) {
-  const std::optional<StatsTarget> target = read_stats_target(settings.stats);
-  if (!target) return;  // none wanted
-  ProcessFacts facts{.process = ::getpid(), .start_s = unix_seconds()};
-  stats_ = StatsWriter::start({.file = stats_file_name(target->file, provider_->host_name(), facts.process),
-                               .period = std::chrono::seconds(target->seconds),
-                               .page = [engine = owned_.get(), facts](PageKind kind) mutable {
-                                 facts.now_s = unix_seconds();
-                                 facts.running = kind == PageKind::Usual;
-                                 return metrics_page(engine->snapshot(), facts);
-                               }});
+// Metrics are no reason for an init to fail.
+void Registry::start_stats(const Settings& settings) noexcept {
+  try {
+    const std::optional<StatsTarget> target = read_stats_target(settings.stats);
+    if (!target) return;  // none wanted
+    if (hung_stats_ != nullptr && !hung_stats_->has_ended()) {
+      LOG_WARN("NCCL_MESH_STATS: {} still hangs since an earlier communicator; there will be no metrics", target->file);
+      return;
+    }
+    hung_stats_.reset();
+    ProcessFacts facts{.process = ::getpid(), .start_s = unix_seconds()};
+    stats_ = StatsWriter::start({.file = stats_file_name(target->file, provider_->host_name(), facts.process),
+                                 .period = std::chrono::seconds(target->seconds),
+                                 .page = [engine = owned_.get(), facts](PageKind kind) mutable {
+                                   facts.now_s = unix_seconds();
+                                   facts.running = kind == PageKind::Usual;
+                                   return metrics_page(engine->snapshot(), facts);
+                                 }});
+  } catch (const std::exception& error) {
+    LOG_WARN("NCCL_MESH_STATS: {}; there will be no metrics", error.what());
+  }
 }
 
-// A writer that hangs in the file system is left to the kernel.
+// A writer that hangs in the file system is left to it, and no other is started before it has come back.
 void Registry::finish_stats() noexcept {
-  if (stats_ != nullptr && !stats_->finish()) static_cast<void>(stats_.release());
+  if (stats_ != nullptr && !stats_->finish()) hung_stats_ = std::move(stats_);
   stats_.reset();
 }
 
 void Registry::unmake_engine_if_unused() noexcept {
-  if (communicators_ != 0 || held_for_process_) return;
+  if (!communicators_.empty() || held_for_process_ || threads_ending_ != 0) return;
   finish_stats();
   engine_.store(nullptr, std::memory_order_release);
   owned_.reset();

@@ -6,6 +6,7 @@
 #include <mesh/engine.h>
 #include <mesh/status.h>
 
+#include "plugin/open_comms.h"
 #include "plugin/stats_writer.h"
 #include "plugin/thread_contexts.h"
 #include "src/verbs/provider.h"
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace mesh::plugin {
 
@@ -28,24 +30,35 @@ class Registry {
 
   Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }  // null: no init yet
   ThreadContexts& threads() noexcept { return threads_; }
+  OpenComms& comms() noexcept { return comms_; }
 
   void thread_ended(std::uint64_t thread) noexcept;
   void process_exits() noexcept;
 
  private:
-  Status make_engine();  // with the lock held
+  struct Communicator {
+    Context* context = nullptr;
+    bool closing = false;  // its finalize is under way
+  };
+
+  // With the lock held.
+  Status make_engine();
   void unmake_engine_if_unused() noexcept;
-  void start_stats(const Settings& settings);
+  void start_stats(const Settings& settings) noexcept;
   void finish_stats() noexcept;
+  std::vector<Communicator>::iterator find(const Context* context) noexcept;
 
   mutable std::mutex mutex_;
   std::unique_ptr<verbs::Provider> provider_;
   std::unique_ptr<Engine> owned_;
   std::atomic<Engine*> engine_{nullptr};  // owned_, released in make_engine, acquired in engine()
-  std::size_t communicators_ = 0;
+  std::vector<Communicator> communicators_;
   bool held_for_process_ = false;
-  std::unique_ptr<StatsWriter> stats_;  // null: no metrics are wanted
+  int threads_ending_ = 0;                   // of NCCL's, whose contexts are being closed
+  std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
+  std::unique_ptr<StatsWriter> hung_stats_;  // one that a file system has held up; at most one at a time
   ThreadContexts threads_;
+  OpenComms comms_;
 };
 
 }  // namespace mesh::plugin

@@ -38,48 +38,33 @@ Result<Context*> ThreadContexts::of_this_thread(Engine& engine, int traffic_clas
   for (const Entry& entry : entries_) {
     if (entry.thread == thread && entry.traffic_class == traffic_class) return entry.context;
   }
+  entries_.reserve(entries_.size() + 1);  // what throws does so before there is a context to lose
   const Result<Context*> opened = engine.open_context({.traffic_class = traffic_class});
   if (opened.ok()) entries_.push_back({.context = opened.value(), .thread = thread, .traffic_class = traffic_class, .comms = 0});
   return opened;
 }
 
-void ThreadContexts::hold(const void* comm, const Context* context) {
+void ThreadContexts::hold(const Context* context) noexcept {
   const std::lock_guard lock(mutex_);
-  Entry* const entry = find(context);
-  if (entry == nullptr) return;
-  ++entry->comms;
-  comms_.emplace(comm, entry->context);
+  if (Entry* const entry = find(context); entry != nullptr) ++entry->comms;
 }
 
-void ThreadContexts::hold_like(const void* comm, const void* listener) {
-  const std::lock_guard lock(mutex_);
-  const auto known = comms_.find(listener);
-  if (known == comms_.end()) return;
-  Context* const context = known->second;
-  ++find(context)->comms;
-  comms_.emplace(comm, context);
-}
-
-Context* ThreadContexts::forget(const void* comm) {
-  const std::lock_guard lock(mutex_);
-  const auto known = comms_.find(comm);
-  if (known == comms_.end()) return nullptr;
-  Context* const context = known->second;
-  comms_.erase(known);
-  return context;
-}
-
-void ThreadContexts::release(Engine& engine, const Context* context) {
-  if (context == nullptr) return;
-  const std::lock_guard lock(mutex_);
-  --find(context)->comms;
+void ThreadContexts::release(Engine& engine, const Context* context) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    Entry* const entry = find(context);
+    if (entry == nullptr) return;
+    --entry->comms;
+  }
   close_idle_of_dead_threads(engine);
 }
 
-void ThreadContexts::thread_ended(Engine& engine, std::uint64_t thread) {
-  const std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_) {
-    if (entry.thread == thread) entry.thread = 0;
+void ThreadContexts::thread_ended(Engine& engine, std::uint64_t thread) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Entry& entry : entries_) {
+      if (entry.thread == thread) entry.thread = 0;
+    }
   }
   close_idle_of_dead_threads(engine);
 }
@@ -94,24 +79,31 @@ std::size_t ThreadContexts::count() const {
   return entries_.size();
 }
 
-void ThreadContexts::close_all(Engine& engine) {
-  const std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) engine.close_context(entry.context);
-  entries_.clear();
-  comms_.clear();
+void ThreadContexts::close_all(Engine& engine) noexcept {
+  close_where(engine, [](const Entry&) { return true; });
 }
 
-ThreadContexts::Entry* ThreadContexts::find(const Context* context) {
+ThreadContexts::Entry* ThreadContexts::find(const Context* context) noexcept {
   const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.context == context; });
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-void ThreadContexts::close_idle_of_dead_threads(Engine& engine) {
-  const auto idle = [](const Entry& entry) { return entry.thread == 0 && entry.comms == 0; };
-  for (const Entry& entry : entries_) {
-    if (idle(entry)) engine.close_context(entry.context);
+// One at a time and without the mutex, for a close may wait a second and other threads open and close comms meanwhile.
+template <typename Wanted>
+void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    const auto found = std::find_if(entries_.begin(), entries_.end(), wanted);
+    if (found == entries_.end()) return;
+    Context* const context = found->context;
+    entries_.erase(found);
+    lock.unlock();
+    engine.close_context(context);
   }
-  std::erase_if(entries_, idle);
+}
+
+void ThreadContexts::close_idle_of_dead_threads(Engine& engine) noexcept {
+  close_where(engine, [](const Entry& entry) { return entry.thread == 0 && entry.comms == 0; });
 }
 
 }  // namespace mesh::plugin

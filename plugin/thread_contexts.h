@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 namespace mesh::plugin {
@@ -20,19 +19,15 @@ class ThreadContexts {
   // The calling thread's context, opened at its first call.
   Result<Context*> of_this_thread(Engine& engine, int traffic_class);
 
-  // A comm keeps its context open. Unknown contexts and comms (those of v11 and later) are none of ours and ignored.
-  void hold(const void* comm, const Context* context);
-  void hold_like(const void* comm, const void* listener);
+  // A comm keeps its context open, from hold() until release(), which comes after the comm's close and may close the context
+  // beneath it. Unknown contexts (those of v11 and later) are none of ours and ignored.
+  void hold(const Context* context) noexcept;
+  void release(Engine& engine, const Context* context) noexcept;
 
-  // Around a comm's close: forgotten before, as its address may come back at once in another thread; released after, as
-  // that may close the context beneath it. Null: none of ours.
-  Context* forget(const void* comm);
-  void release(Engine& engine, const Context* context);
-
-  void thread_ended(Engine& engine, std::uint64_t thread);
+  void thread_ended(Engine& engine, std::uint64_t thread) noexcept;
   bool any_held() const;
   std::size_t count() const;
-  void close_all(Engine& engine);
+  void close_all(Engine& engine) noexcept;
 
  private:
   struct Entry {
@@ -42,12 +37,13 @@ class ThreadContexts {
     std::size_t comms = 0;
   };
 
-  Entry* find(const Context* context);
-  void close_idle_of_dead_threads(Engine& engine);
+  Entry* find(const Context* context) noexcept;
+  template <typename Wanted>
+  void close_where(Engine& engine, Wanted wanted) noexcept;
+  void close_idle_of_dead_threads(Engine& engine) noexcept;
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::unordered_map<const void*, Context*> comms_;
 };
 
 }  // namespace mesh::plugin

@@ -4,6 +4,7 @@
 
 #include "plugin/provider.h"
 
+#include <cstdlib>
 #include <new>
 #include <stdexcept>
 
@@ -35,7 +36,8 @@ void reset() {
   s.rails = {rail("fake0:1"), rail("fake1:1")};
   s.open_answer = s.context_answer = s.listen_answer = s.connect_answer = s.accept_answer = Errc::Ok;
   s.isend_answer = s.irecv_answer = s.test_answer = s.register_answer = Errc::Ok;
-  s.throws = false;
+  s.throws = s.context_throws = s.host_name_throws = false;
+  s.closing_context = nullptr;
   s.bytes_tested = 0;
   s.traffic_classes.clear();
   s.context_threads.clear();
@@ -68,6 +70,7 @@ class FakeEngine : public Engine {
   Result<Context*> open_context(const ContextOptions& options) override {
     State& s = state();
     const std::lock_guard lock(s.mutex);
+    if (s.context_throws) throw std::bad_alloc();
     if (s.context_answer != Errc::Ok) return s.context_answer;
     s.traffic_classes.push_back(options.traffic_class);
     s.context_threads.push_back(std::this_thread::get_id());
@@ -76,10 +79,24 @@ class FakeEngine : public Engine {
     context->traffic_class = options.traffic_class;
     return context;
   }
+  // With all that is open in it, as the engine does.
   void close_context(Context* context) noexcept override {
-    const std::lock_guard lock(state().mutex);
-    --state().contexts_alive;
-    state().calls.emplace_back("context closed");
+    State& s = state();
+    std::unique_lock lock(s.mutex);
+    if (const std::function<void()> hook = s.closing_context; hook) {
+      lock.unlock();
+      hook();
+      lock.lock();
+    }
+    const auto ends = [context](const auto* each) {
+      if (each->context != context) return false;
+      delete each;
+      return true;
+    };
+    s.channels_alive -= static_cast<int>(std::erase_if(s.channels, ends));
+    s.listeners_alive -= static_cast<int>(std::erase_if(s.listeners, ends));
+    --s.contexts_alive;
+    s.calls.emplace_back("context closed");
     delete context;
   }
 
@@ -95,10 +112,12 @@ class FakeEngine : public Engine {
     auto* const listener = new Listener;
     listener->context = &context;
     listener->rail = rail;
+    s.listeners.push_back(listener);
     return listener;
   }
   void close_listener(Listener* listener) noexcept override {
     const std::lock_guard lock(state().mutex);
+    if (std::erase(state().listeners, listener) != 1) std::abort();  // as the engine would, sooner or later
     --state().listeners_alive;
     state().calls.emplace_back("listener closed");
     delete listener;
@@ -131,6 +150,7 @@ class FakeEngine : public Engine {
     channel->context = context;
     channel->rail = rail;
     channel->sends = sends;
+    state().channels.push_back(channel);
     return channel;
   }
 
@@ -205,6 +225,7 @@ void deregister_memory(Channel&, Registration* region) noexcept {
 
 void close(Channel* channel) noexcept {
   const std::lock_guard lock(fake::state().mutex);
+  if (std::erase(fake::state().channels, channel) != 1) std::abort();
   --fake::state().channels_alive;
   fake::state().calls.emplace_back("channel closed");
   delete channel;
@@ -218,7 +239,10 @@ namespace {
 class NoProvider : public verbs::Provider {
  public:
   const char* fabric() const noexcept override { return "none"; }
-  std::string host_name() const override { return "here"; }
+  std::string host_name() const override {
+    if (fake::state().host_name_throws) throw std::runtime_error("no name");
+    return "here";
+  }
   std::vector<verbs::DeviceEntry> devices() override { return {}; }
   ibv_context* open_device(const std::string&) override { return nullptr; }
   int close_device(ibv_context*) override { return 0; }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -59,13 +60,18 @@ struct State {
   Errc irecv_answer = Errc::Ok;
   Errc test_answer = Errc::Ok;
   Errc register_answer = Errc::Ok;
-  bool throws = false;           // listen throws
-  std::size_t bytes_tested = 0;  // what test() reports
+  bool throws = false;          // listen throws
+  bool context_throws = false;  // open_context does
+  bool host_name_throws = false;
+  std::function<void()> closing_context;  // called by close_context, without the mutex
+  std::size_t bytes_tested = 0;           // what test() reports
 
   int engines_opened = 0, engines_alive = 0;
   int contexts_alive = 0, listeners_alive = 0, channels_alive = 0, registrations_alive = 0;
   std::vector<int> traffic_classes;
   std::vector<std::thread::id> context_threads;
+  std::vector<Channel*> channels;
+  std::vector<Listener*> listeners;
   std::vector<std::string> calls;  // order of closes
   int rail = -1;
   HandleBytes handle_seen{};

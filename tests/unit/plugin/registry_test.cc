@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <future>
 #include <thread>
 
@@ -82,6 +83,66 @@ TEST_F(RegistryTest, FailedContextLeavesNoEngine) {
   EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclInternalError);
   EXPECT_EQ(context, nullptr);
   EXPECT_EQ(state().engines_alive, 0);
+}
+
+TEST_F(RegistryTest, ContextWithoutMemoryLeavesNoEngine) {
+  state().context_throws = true;
+  void* context = nullptr;
+  EXPECT_EQ(net(12).init(LogCatcher::log, -1, &context), ncclSystemError);
+  EXPECT_EQ(context, nullptr);
+  EXPECT_EQ(state().engines_alive, 0);
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 1u);
+}
+
+TEST_F(RegistryTest, MetricsThatCannotBeginAreOneWarningAndNoFailedInit) {
+  ASSERT_EQ(::setenv("NCCL_MESH_STATS", (testing::TempDir() + "mesh-%h.prom").c_str(), 1), 0);
+  state().host_name_throws = true;
+  void* const context = init(net(12));
+  ASSERT_EQ(::unsetenv("NCCL_MESH_STATS"), 0);
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 1u);
+  EXPECT_EQ(net(12).finalize(context), ncclSuccess);
+  EXPECT_EQ(state().engines_alive, 0);
+}
+
+TEST_F(RegistryTest, ClosesAfterFinalizeAreForgivenWhetherOrNotAnotherCommunicatorLives) {
+  for (const bool another : {true, false}) {
+    void* const other = another ? init(net(12)) : nullptr;
+    void* const context = init(net(12));
+    const Connected made = connect_to_self(net(12), context);
+    EXPECT_EQ(net(12).finalize(context), ncclSuccess);
+    state().calls.clear();
+    close_all(net(12), made);
+    EXPECT_EQ(net(12).finalize(context), ncclSuccess) << "a second finalize too";
+    EXPECT_EQ(state().calls, std::vector<std::string>()) << "nothing of it is touched";
+    EXPECT_EQ(net(12).finalize(other), ncclSuccess);
+  }
+}
+
+TEST_F(RegistryTest, ContextThatTakesLongToCloseHoldsUpNoOtherThread) {
+  using namespace std::chrono_literals;
+  init(net(7));
+  std::promise<void> inside, opened;
+  state().closing_context = [&, gate = opened.get_future().share()] {
+    inside.set_value();
+    gate.wait();
+  };
+  std::thread ending([&] { close_all(net(7), connect_to_self(net(7), nullptr)); });
+  ASSERT_EQ(inside.get_future().wait_for(30s), std::future_status::ready);
+  {
+    const std::lock_guard lock(state().mutex);
+    state().closing_context = nullptr;
+  }
+  std::promise<void> done;
+  std::thread other([&] {
+    close_all(net(7), connect_to_self(net(7), nullptr));
+    EXPECT_EQ(net(12).finalize(init(net(12))), ncclSuccess);
+    done.set_value();
+  });
+  EXPECT_EQ(done.get_future().wait_for(10s), std::future_status::ready) << "waits for the context of another thread";
+  opened.set_value();
+  ending.join();
+  other.join();
+  EXPECT_EQ(state().contexts_alive, 0);
 }
 
 TEST_F(RegistryTest, BadSettingFailsInitWithAWarning) {
