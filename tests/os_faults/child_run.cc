@@ -1,0 +1,127 @@
+#include "tests/os_faults/child_run.h"
+
+#include "tests/os_faults/process_state.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+
+namespace mesh::testkit {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kSettleTime{10};  // for what ends beside us: a thread's last instructions
+constexpr double kSecondsMax = 15;               // a scenario with a fault: every stated time-out fits in, none of 300 s does
+
+std::string words(const End& end) {
+  if (end.succeeded()) return "all succeeded";
+  if (end.stuck) return fmt::format("{} took longer than {} s", end.step, kWaitSeconds);
+  return fmt::format("{} answered {}", end.step, static_cast<int>(end.result));
+}
+
+std::string difference_that_stays(const ProcessState& before) {
+  const auto deadline = Clock::now() + kSettleTime;
+  std::string difference;
+  do {
+    difference = before.difference(ProcessState::now());
+    if (!difference.empty()) ::usleep(1000);
+  } while (!difference.empty() && Clock::now() < deadline);
+  return difference;
+}
+
+// What of a report crosses from the child to its parent.
+struct Shared {
+  std::array<std::uint64_t, door::kKinds> counts{};
+  std::atomic<const char*> symbol{nullptr};
+  std::array<char, 64> end{};
+  std::array<char, 1024> complaint{};
+  std::array<char, 8192> log{};
+  double seconds = 0;
+};
+
+template <std::size_t kRoom>
+void put(const std::string& text, std::array<char, kRoom>& into) {
+  std::snprintf(into.data(), into.size(), "%s", text.c_str());
+}
+
+void copy(const RunReport& report, Shared& shared) {
+  shared.counts = report.counts;
+  shared.seconds = report.seconds;
+  put(report.end, shared.end);
+  put(report.complaint, shared.complaint);
+  put(report.log, shared.log);
+}
+
+}  // namespace
+
+RunReport run_here(const ncclNet_v12_t& net, const door::Fault& fault) {
+  RunReport report;
+  const auto complain = [&report](const std::string& what) { report.complaint += (report.complaint.empty() ? "" : "; ") + what; };
+  door::arm({});
+  if (const End warm = run_scenario(net); !warm.succeeded()) complain("without a fault " + words(warm));
+  const ProcessState before = ProcessState::now();
+  door::set_mark();
+  take_log();
+
+  door::arm(fault);
+  const auto begin = Clock::now();
+  const End end = run_scenario(net);
+  report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  door::disarm();
+  door::let_go();
+  for (std::size_t i = 0; i < door::kKinds; ++i) report.counts[i] = door::counted(static_cast<door::Kind>(i));
+  report.end = words(end);
+  report.log = take_log();
+  if (end.stuck) complain(words(end));
+  if (report.seconds > kSecondsMax) complain(fmt::format("the scenario took {:.1f} s", report.seconds));
+  if (!end.succeeded() && report.log.find("WARN") == std::string::npos) complain(words(end) + " without a word");
+  if (const std::string difference = difference_that_stays(before); !difference.empty()) complain(difference);
+
+  if (const End again = run_scenario(net); !again.succeeded())
+    complain("the next communicator: " + words(again) + "\n" + take_log());
+  return report;
+}
+
+RunReport run_in_child(const ncclNet_v12_t& net, const door::Fault& fault) {
+  void* const page = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) throw std::runtime_error("no shared page");
+  auto* const shared = new (page) Shared{};
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(kChildSeconds);
+    put("did not come to its end", shared->complaint);
+    door::record_symbol_in(shared->symbol);
+    copy(run_here(net, fault), *shared);
+    ::_exit(0);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  RunReport report{.counts = shared->counts,
+                   .symbol = shared->symbol.load() == nullptr ? "" : shared->symbol.load(),
+                   .end = shared->end.data(),
+                   .complaint = shared->complaint.data(),
+                   .seconds = shared->seconds,
+                   .log = shared->log.data()};
+  if (WIFSIGNALED(status)) {
+    report.complaint = WTERMSIG(status) == SIGALRM
+                           ? fmt::format("hung for {} s", kChildSeconds)
+                           : fmt::format("killed by {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  }
+  ::munmap(page, sizeof(Shared));
+  return report;
+}
+
+}  // namespace mesh::testkit

@@ -1,0 +1,30 @@
+#pragma once
+// One fault, in a process of its own: a healthy scenario, the scenario with the fault, a comparison of the process with what it was
+// before, and a healthy scenario again.
+// Thread: one. Bound: kChildSeconds, then the child is killed and that is the finding.
+
+#include "tests/os_faults/door.h"
+#include "tests/os_faults/scenario.h"
+
+#include <array>
+#include <string>
+
+namespace mesh::testkit {
+
+inline constexpr unsigned kChildSeconds = 100;
+
+struct RunReport {
+  std::array<std::uint64_t, door::kKinds> counts{};  // calls of the scenario with the fault
+  std::string symbol;                                // of the call that failed; "": it was never reached
+  std::string end;                                   // how the scenario ended, in words
+  std::string complaint;                             // "": nothing is wrong
+  double seconds = 0;                                // the scenario with the fault
+  std::string log;                                   // the plugin's lines
+};
+
+RunReport run_in_child(const ncclNet_v12_t& net, const door::Fault& fault);
+
+// In this process, for a debugger; the door stops at the fault.
+RunReport run_here(const ncclNet_v12_t& net, const door::Fault& fault);
+
+}  // namespace mesh::testkit

@@ -1,0 +1,27 @@
+#pragma once
+// What NCCL does with a plugin in a short life: init, listen, connect, accept, messages, close, finalize, between two
+// communicators. Whatever fails, all that exists is closed afterwards, as NCCL does. Only the plugin's own calls are made inside
+// the door. Thread: one. Bound: kWaitSeconds for each of connect and messages.
+
+#include "plugin/nccl/net_v12.h"
+
+#include <string>
+
+namespace mesh::testkit {
+
+inline constexpr int kWaitSeconds = 20;
+
+struct End {
+  const char* step = "";  // that did not succeed; "": all did
+  ncclResult_t result = ncclSuccess;
+  bool stuck = false;  // it took longer than kWaitSeconds
+  bool succeeded() const noexcept { return *step == '\0'; }
+};
+
+// Both communicators in this process.
+End run_scenario(const ncclNet_v12_t& net);
+
+// What the plugin has logged since the last call, a line each.
+std::string take_log();
+
+}  // namespace mesh::testkit
