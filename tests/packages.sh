@@ -5,7 +5,7 @@ MESH_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config binutils
   libibverbs-dev libhwloc-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtbb-dev
   libgtest-dev libbenchmark-dev libseccomp-dev
-  clang-tidy clang-format python3 valgrind git
+  clang-tidy clang-format universal-ctags python3 valgrind git
 )
 
 # What draws the reports' charts. python3-fonttools asks for scipy (and so for Boost, 200 MB) or for

@@ -4,7 +4,7 @@ import os
 import posixpath
 import re
 
-import cpp_scan
+import cpp_text
 import tables
 
 INCLUDE = re.compile(r'\s*#\s*include(?:_next)?\s*(["<])([^">]+)[">]')
@@ -26,8 +26,8 @@ class Source:
     def __init__(self, file):
         self.file = file
         self.path = file.path
-        self.code = cpp_scan.code_of(file.text)
-        self.statements = cpp_scan.without_directives(self.code)
+        self.code = cpp_text.code_of(file.text)
+        self.statements = cpp_text.without_directives(self.code)
         self.includes = self._includes()
 
     def _includes(self):
@@ -132,26 +132,21 @@ def own_header_first(source, files):
         yield source.path, source.includes[0][0], "own-header", "%s comes first" % own
 
 
-def function_shape(source):
-    try:
-        functions = cpp_scan.Scanner(source.code).run()
-        anonymous = cpp_scan.lambdas(source.code)
-    except cpp_scan.Unbalanced as fault:
-        yield source.path, line_of(source.code, fault.offset), "brackets", "tidy finds no partner for this bracket"
-        return
-    ends = 0
-    for function in sorted(functions + anonymous, key=lambda each: each.start):
-        line = line_of(source.code, function.start)
-        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(source.path, function.head):
-            yield source.path, line, "parameters", "%s has %d, at most %d" % (
+def function_shape(functions):
+    for function in functions:
+        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(function.path, function.head):
+            yield function.path, function.line, "parameters", "%s has %d, at most %d" % (
                 function.name, function.parameters, tables.PARAMETERS_MAX)
-        if function.end is None or function.end < ends:
-            continue
-        length = line_of(source.code, function.end) - line + 1
-        if length > tables.FUNCTION_LINES_MAX:
-            ends = function.end
-            yield source.path, line, "function-lines", "%s has %d lines, at most %d" % (
-                function.name, length, tables.FUNCTION_LINES_MAX)
+        if function.length > tables.FUNCTION_LINES_MAX:
+            yield function.path, function.line, "function-lines", "%s has %d lines, at most %d" % (
+                function.name, function.length, tables.FUNCTION_LINES_MAX)
+
+
+def function_pointers(source):
+    for offset, head, parameters in cpp_text.function_pointers(source.statements):
+        if parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(source.path, head):
+            yield source.path, line_of(source.code, offset), "parameters", "%s has %d, at most %d" % (
+                head, parameters, tables.PARAMETERS_MAX)
 
 
 def _signature_is_foreign(path, head):

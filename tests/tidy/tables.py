@@ -70,8 +70,8 @@ FOREIGN_SIGNATURES = [
     (r"(plugin|tests)/", r"\bncclResult_t\b"),
     (r"(plugin|perf|tests)/", r"\bncclDebugLogLevel\b"),
     (r"tests/os_faults/door_calls\.cc$", r"\bREPLACES\b"),  # libc's own calls
-    (r"src/verbs/", r"^[^()]*\(\s*\*\s*\w*\s*\)\s*\([^)]*\bibv_"),
-    (r"src/topo/", r"^[^()]*\(\s*\*\s*\w*\s*\)\s*\([^)]*\bhwloc_"),
+    (r"src/verbs/", r"^\(\s*\*\s*\w*\s*\)\s*\([^)]*\bibv_"),
+    (r"src/topo/", r"^\(\s*\*\s*\w*\s*\)\s*\([^)]*\bhwloc_"),
 ]
 
 THREAD_LINE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")  # headers that say who may call

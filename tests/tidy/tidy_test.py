@@ -13,7 +13,7 @@ from unittest import mock
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import cpp_scan  # noqa: E402
+import cpp_text  # noqa: E402
 import run_clang_tidy  # noqa: E402
 import tables  # noqa: E402
 import tidy  # noqa: E402
@@ -35,7 +35,12 @@ def violations(files):
 
 
 def functions(text):
-    return [(each.name, each.parameters) for each in cpp_scan.Scanner(cpp_scan.code_of(text)).run()]
+    """(name, parameters) of every function, as they stand in the text."""
+    with tempfile.TemporaryDirectory() as root:
+        with open(os.path.join(root, "a.cc"), "w", encoding="utf-8") as stream:
+            stream.write(text)
+        found = cpp_text.functions_of(root, {"a.cc": cpp_text.code_of(text)})
+        return [(each.name, each.parameters) for each in found]
 
 
 class RuleTest(unittest.TestCase):
@@ -146,10 +151,6 @@ class Shape(RuleTest):
     def test_tables_may_be_long(self):
         self.green("engine/a.cc", "const Row kRows[] = {\n" + "  {1, 2},\n" * 80 + "};\nstruct A {\n" + "  int a;\n" * 80 + "};\n")
 
-    def test_unreadable_brackets_are_red(self):
-        self.red("engine/a.cc", "void f() {\n", "brackets")
-        self.red("engine/a.cc", "void f() {\n}\n}\n", "brackets", 3)
-
     def test_parameters(self):
         for text in ("void f(int a, int b, int c, int d, int e);\n", "void f(int a, int b, int c, int d, int e) {}\n",
                      "struct A {\n virtual int f(M<int, int> a, int b, int c, int d, int e = g(1, 2)) const = 0;\n};\n",
@@ -239,10 +240,25 @@ class Scan(unittest.TestCase):
                 ("struct ibv_pd* f(struct ibv_context* a) { return {}; }", [("f", 1)]),
                 ("struct alignas(64) A { A() noexcept : a{1}, b{} {} ~A() { } int a{}, b; };", [("A", 0), ("~A", 0)]),
                 ("A& operator=(A&& a) { return *this; }\nbool operator()(int a, int b) const { return a < b; }",
-                 [("operator_symbol", 1), ("operator_call", 2)]),
+                 [("operator =", 1), ("operator ()", 2)]),
                 ("enum class E : int { A, B };\nextern \"C\" const T kT = {f(1), {2}};\nint g() { return '\\''; }", [("g", 0)])):
             with self.subTest(text=text):
                 self.assertEqual(expected, functions(text))
+
+
+    def test_literals_are_blanked_and_offsets_stay(self):
+        for text, expected in (('a("x\\"y", \'\\\'\');', 'a(""    , 0   );'), ("1'000 /* ' */ 'b'", "1'000         0  "),
+                               ('R"x(a\n")x" u8"b"', '""   \n     u8"" '), ("a // b \\\n c\nd", "a      \n  \nd"),
+                               ("a /* b", "a     ")):
+            with self.subTest(text=text):
+                code = cpp_text.code_of(text)
+                self.assertEqual(len(text), len(code))
+                self.assertEqual(expected.split(), code.split())
+
+    def test_no_ctags_is_no_success(self):
+        with mock.patch.object(cpp_text, "PROGRAMS", ("no-such-ctags",)):
+            with self.assertRaisesRegex(RuntimeError, "universal-ctags"):
+                functions("void f();\n")
 
 
 class ClangTidyRunner(unittest.TestCase):

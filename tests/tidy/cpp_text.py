@@ -1,0 +1,100 @@
+"""C++ as text: what is left of it without comments and literals, and its functions as Universal Ctags finds them.
+
+Blanking keeps every offset and newline, so a position in the blanked text is a position in the file.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+
+PROGRAMS = ("ctags-universal", "ctags")
+# Numbers are in it for the sake of their digit separators, which open no character.
+LITERAL = re.compile(r"""
+    //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z)                            # comments
+  | (?:\b(?:u8|[uUL])?R)"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)
+  | "(?:\\.|[^"\\\n])*"? | '(?:\\.|[^'\\\n])*'?
+  | (?P<number>\b\d[\w.']*)
+""", re.S | re.X)
+MACRO_NAME = re.compile(r"[A-Z][A-Z0-9_]{3,}$")
+FUNCTION_POINTER = re.compile(r"\(\s*\*\s*(\w*)\s*\)\s*(\((?:[^()]|\([^()]*\))*\))")
+
+
+def _blank(text):
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _without_literal(found):
+    text = found.group()
+    if found.group("number"):
+        return text
+    stays = "" if text[0] == "/" else "0" if text[0] == "'" else '""'
+    return stays[: len(text)] + _blank(text[len(stays):])
+
+
+def code_of(text):
+    """text with comments and literals blanked (a string leaves its quotes, a character a 0)."""
+    return LITERAL.sub(_without_literal, text)
+
+
+def without_directives(code):
+    """code with preprocessor lines and their continuations blanked."""
+    return re.sub(r"(?m)^[ \t]*#(?:[^\n\\]|\\\n|\\)*", lambda found: _blank(found.group()), code)
+
+
+class Function:
+    """path, name, head; line: its first one; length in lines, 0 where it has no body; parameters."""
+
+    def __init__(self, tag, statements):
+        self.path, self.name = tag["path"], tag["name"]
+        signature = tag.get("signature", "()")
+        self.head = "%s %s%s" % (tag.get("typeref", "").partition(":")[2], self.name, signature)
+        self.line = _first_line(statements, tag["line"])
+        self.length = tag["end"] - self.line + 1 if tag["kind"] == "function" and "end" in tag else 0
+        macro = MACRO_NAME.match(self.name) or self.name == "static_assert"
+        self.parameters = 0 if macro else comma_count(signature[1:signature.rfind(")")])
+
+
+def _first_line(statements, line):
+    """A head may begin above its name's line, with its template or its return type."""
+    while line > 1 and re.search(r"[^;{}:\s]\s*$", statements[line - 2]):
+        line -= 1
+    return line
+
+
+def functions_of(root, code_by_path):
+    """Every function, prototype and lambda of the files.
+    code_by_path: the text of each, as code_of() left it."""
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        raise RuntimeError("no ctags here (Debian: universal-ctags)")
+    command = [program, "--options=NONE", "--languages=C++", "--langmap=C++:.h.hpp.cc.c.cpp.cxx",
+               "--kinds-C++=fp", "--sort=no", "--fields=NFneKSt", "--output-format=json",
+               "-L", "-", "-f", "-"]
+    answer = subprocess.run(command, input="\n".join(code_by_path), capture_output=True, text=True,
+                            check=True, cwd=root)
+    lines = {path: without_directives(code).split("\n") for path, code in code_by_path.items()}
+    tags = map(json.loads, answer.stdout.splitlines())
+    return [Function(tag, lines[tag["path"]]) for tag in tags if tag["_type"] == "tag"]
+
+
+def function_pointers(statements):
+    """(offset, head, parameters) of every type or variable that points to a function."""
+    for found in FUNCTION_POINTER.finditer(statements):
+        yield found.start(), found.group(), comma_count(found.group(2)[1:-1])
+
+
+def comma_count(inner):
+    """Entries of a list, with nested brackets of every kind passed over."""
+    if inner.strip() in ("", "void"):
+        return 0
+    depth, count = 0, 1
+    inner = inner.replace("<<", "  ")
+    for i, char in enumerate(inner):
+        if char in "([{<":
+            depth += 1
+        elif char in ")]}" or (char == ">" and inner[i - 1] != "-"):
+            depth -= 1
+        elif char == "," and depth <= 0:
+            count += 1
+    return count
