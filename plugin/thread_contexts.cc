@@ -71,7 +71,7 @@ void ThreadContexts::thread_ended(Engine& engine, std::uint64_t thread) noexcept
 
 bool ThreadContexts::any_held() const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.comms != 0; });
+  return closing_ != 0 || std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.comms != 0; });
 }
 
 std::size_t ThreadContexts::count() const {
@@ -97,8 +97,11 @@ void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
     if (found == entries_.end()) return;
     Context* const context = found->context;
     entries_.erase(found);
+    ++closing_;
     lock.unlock();
     engine.close_context(context);
+    lock.lock();
+    --closing_;
   }
 }
 

@@ -25,7 +25,7 @@ class ThreadContexts {
   void release(Engine& engine, const Context* context) noexcept;
 
   void thread_ended(Engine& engine, std::uint64_t thread) noexcept;
-  bool any_held() const;
+  bool any_held() const;  // by a comm, or by a call that closes it at this moment: the engine must stay
   std::size_t count() const;
   void close_all(Engine& engine) noexcept;
 
@@ -44,6 +44,7 @@ class ThreadContexts {
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
+  int closing_ = 0;  // contexts that are no entries any more and not yet closed
 };
 
 }  // namespace mesh::plugin

@@ -260,6 +260,27 @@ TEST_F(RegistryTest, ExitWithACommOpenLeavesTheEngineToTheKernel) {
   EXPECT_EQ(net(6).close_listen(made.listen), ncclSuccess);
 }
 
+// The last comm of a thread that has ended takes its context with it, which may take a second.
+TEST_F(RegistryTest, ExitWhileAContextClosesLeavesTheEngineToTheKernel) {
+  init(net(7));
+  Connected made;
+  std::thread([&] { made = connect_to_self(net(7), nullptr); }).join();
+  EXPECT_EQ(net(7).close_listen(made.listen), ncclSuccess);
+  EXPECT_EQ(net(7).close_send(made.send), ncclSuccess);
+  std::promise<void> inside, opened;
+  state().closing_context = [&, gate = opened.get_future().share()] {
+    inside.set_value();
+    gate.wait();
+  };
+  std::thread closing([&] { EXPECT_EQ(net(7).close_recv(made.recv), ncclSuccess); });
+  ASSERT_EQ(inside.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  Registry::instance().process_exits();
+  EXPECT_EQ(state().engines_alive, 1) << "a thread is inside its close_context";
+  opened.set_value();
+  closing.join();
+  EXPECT_EQ(state().contexts_alive, 0);
+}
+
 TEST_F(RegistryTest, ManyThreadsMayInitAndFinalizeAtOnce) {
   std::vector<std::thread> threads;
   threads.reserve(8);
