@@ -1,10 +1,10 @@
 // mesh_handoff: 8-byte latency with a dedicated poller, with the callers turning the loop, and with the rule that
 // NCCL_MESH_THREADS=auto follows, in one process and in turns, so that what disturbs one disturbs all.
 #include "perf/handoff/ping_pong.h"
+#include "perf/mesh_tune/compare.h"
 #include "perf/results/result_file.h"
 #include "src/base/log.h"
 #include "src/topo/host_topology.h"
-#include "tuning/compare.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -63,7 +63,7 @@ bool run_block(const Options& options, const Mode& mode, Figures& figures) {
     std::fprintf(stderr, "mesh_handoff: %s: %s\n", mode.name, why.c_str());
     return false;
   }
-  figures.medians.push_back(tuning::median(samples));
+  figures.medians.push_back(tune::median(samples));
   figures.samples.insert(figures.samples.end(), samples.begin(), samples.end());
   return true;
 }
@@ -101,13 +101,13 @@ double print_table(const Options& options, const std::array<Figures, kModes.size
   std::printf("# %-18s %10s %10s %10s %10s\n", "", "median", "q1 rounds", "q3 rounds", "p99");
   for (std::size_t i = 0; i < kModes.size(); ++i) {
     const Figures& of = figures[i];
-    std::printf("  %-18s %10.3f %10.3f %10.3f %10.3f\n", kModes[i].name, tuning::median(of.medians) / 1e3,
-                tuning::quantile(of.medians, 0.25) / 1e3, tuning::quantile(of.medians, 0.75) / 1e3,
-                tuning::quantile(of.samples, 0.99) / 1e3);
+    std::printf("  %-18s %10.3f %10.3f %10.3f %10.3f\n", kModes[i].name, tune::median(of.medians) / 1e3,
+                tune::quantile(of.medians, 0.25) / 1e3, tune::quantile(of.medians, 0.75) / 1e3,
+                tune::quantile(of.samples, 0.99) / 1e3);
   }
   std::printf("#\n# ratios, round by round      median         q1         q3\n");
   const auto show = [&](std::size_t a, std::size_t b) {
-    const tuning::Comparison ratio = tuning::compare(figures[a].medians, figures[b].medians);
+    const tune::Comparison ratio = tune::compare(figures[a].medians, figures[b].medians);
     std::printf("  %-14.14s / %-10.10s %10.3f %10.3f %10.3f\n", kModes[a].name, kModes[b].name, ratio.ratio, ratio.low, ratio.high);
     return ratio.ratio;
   };
@@ -133,9 +133,9 @@ bool write_json(const Options& options, const std::array<Figures, kModes.size()>
     results::Point point;
     point.bytes = options.bytes;
     point.iterations = figures[i].samples.size();
-    const auto at = [&](double share) { return tuning::quantile(figures[i].samples, share) / 1e3; };
+    const auto at = [&](double share) { return tune::quantile(figures[i].samples, share) / 1e3; };
     point.latency_us = results::Latency{at(0), at(0.5), at(0.99), at(0.999), figures[i].samples.size()};
-    point.extra["median_of_rounds_us"] = tuning::median(figures[i].medians) / 1e3;
+    point.extra["median_of_rounds_us"] = tune::median(figures[i].medians) / 1e3;
     series.points.push_back(point);
     file.series.push_back(series);
   }

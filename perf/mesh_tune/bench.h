@@ -2,8 +2,8 @@
 // What mesh_tune measures on: a pair of hosts that takes settings and answers with times.
 // Thread: one owner.
 
+#include "perf/mesh_tune/sweep.h"
 #include "tuning/profile.h"
-#include "tuning/sweep.h"
 
 #include <span>
 #include <string>
@@ -16,8 +16,7 @@ class Bench {
   virtual ~Bench() = default;
 
   // One round of one set of settings: microseconds a message, by point. Empty: `why` says why.
-  virtual std::vector<double> measure(const tuning::KnobValues& settings, std::span<const tuning::Point> points,
-                                      std::string& why) = 0;
+  virtual std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) = 0;
   // On what: everything of a profile's head but when and how.
   virtual const tuning::Measured& ground() const = 0;
   // Whether measuring again can give other times.

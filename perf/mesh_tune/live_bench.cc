@@ -23,18 +23,18 @@ constexpr std::uint64_t kStreamBytes = 32u << 20, kOneWayBytes = 16u << 20;  // 
 constexpr std::uint64_t kStreamMax = 2000, kOneWayMax = 500, kTimesMin = 10;
 constexpr const char* kEnd = "end";
 
-int times_of(const tuning::Point& point) {
-  const bool stream = point.figure == tuning::Figure::Stream;
+int times_of(const Point& point) {
+  const bool stream = point.figure == Figure::Stream;
   const std::uint64_t wanted = (stream ? kStreamBytes : kOneWayBytes) / std::max<std::uint64_t>(point.bytes, 1);
   return static_cast<int>(std::clamp(wanted, kTimesMin, stream ? kStreamMax : kOneWayMax));
 }
 
-std::string order_text(const tuning::KnobValues& settings, std::span<const tuning::Point> points) {
+std::string order_text(const tuning::KnobValues& settings, std::span<const Point> points) {
   json order{{"settings", json::object()}, {"points", json::array()}};
   for (const tuning::KnobInfo& each : tuning::knob_table()) {
     if (settings[each.knob]) order["settings"][each.setting] = std::to_string(*settings[each.knob]);
   }
-  for (const tuning::Point& point : points) order["points"].push_back({point.bytes, point.figure == tuning::Figure::Stream});
+  for (const Point& point : points) order["points"].push_back({point.bytes, point.figure == Figure::Stream});
   return order.dump();
 }
 
@@ -63,8 +63,8 @@ class Traffic {
   explicit Traffic(const perf::Team& team) : team_(team) {}
 
   // Microseconds a message on this rank; below 0: `why`.
-  double time(const tuning::Point& point, std::uint64_t bytes_max, std::string& why) {
-    const bool stream = point.figure == tuning::Figure::Stream;
+  double time(const Point& point, std::uint64_t bytes_max, std::string& why) {
+    const bool stream = point.figure == Figure::Stream;
     std::unique_ptr<perf::Collective>& flow = flows_[stream];
     if (flow == nullptr) {
       const perf::CollectiveOptions wanted{.kind = stream ? perf::Kind::SendRecv : perf::Kind::Latency,
@@ -82,7 +82,7 @@ class Traffic {
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count() / times;
     if (stream) return us;
     const std::vector<double>* const samples = flow->samples_us();
-    return samples != nullptr && !samples->empty() ? tuning::median(*samples) : us / 2;
+    return samples != nullptr && !samples->empty() ? median(*samples) : us / 2;
   }
 
  private:
@@ -156,7 +156,7 @@ std::vector<double> LiveBench::run(const std::string& order, std::string& why) {
     const perf::Team team{.communicator = &communicator, .bootstrap = &bootstrap_};
     Traffic traffic(team);
     for (const json& point : wanted["points"]) {
-      const tuning::Figure figure = point[1].get<bool>() ? tuning::Figure::Stream : tuning::Figure::OneWay;
+      const Figure figure = point[1].get<bool>() ? Figure::Stream : Figure::OneWay;
       const double us = traffic.time({point[0].get<std::uint64_t>(), figure}, largest(wanted["points"]), why);
       if (us < 0) break;
       times.push_back(us);
@@ -167,8 +167,7 @@ std::vector<double> LiveBench::run(const std::string& order, std::string& why) {
   return why.empty() ? times : std::vector<double>();
 }
 
-std::vector<double> LiveBench::measure(const tuning::KnobValues& settings, std::span<const tuning::Point> points,
-                                       std::string& why) {
+std::vector<double> LiveBench::measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) {
   const std::string order = order_text(settings, points);
   if (!bootstrap_.all_gather(order).ok()) why = "the other rank was lost";
   if (!why.empty()) return {};

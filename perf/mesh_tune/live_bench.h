@@ -23,7 +23,7 @@ class LiveBench final : public Bench {
   // Null: `why`. Both ranks call it at the same time.
   static std::unique_ptr<LiveBench> open(const LiveOptions& options, driver::Bootstrap& bootstrap, std::string& why);
 
-  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const tuning::Point> points, std::string& why) override;
+  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) override;
   const tuning::Measured& ground() const override { return ground_; }
   bool wavers() const override { return true; }
 

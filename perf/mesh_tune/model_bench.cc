@@ -20,19 +20,18 @@ class ModelBench final : public Bench {
   ModelBench(soft::FabricFile fabric, FabricTraits traits, tuning::Measured ground)
       : fabric_(std::move(fabric)), traits_(std::move(traits)), ground_(std::move(ground)) {}
 
-  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const tuning::Point> points,
-                              std::string& why) override {
+  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) override {
     Settings wanted;
     for (const tuning::KnobInfo& each : tuning::knob_table()) {
       if (settings[each.knob]) tuning::set_value(wanted, each.knob, *settings[each.knob]);
     }
     const model::Experiment experiment{.fabric = fabric_, .policy = tuning::derive_policy(traits_, wanted), .calls = {}};
     std::vector<double> times;
-    for (const tuning::Point& point : points) {
+    for (const Point& point : points) {
       model::Load load{.bytes = point.bytes, .outstanding = 8};
       load.messages = point.bytes > kLarge ? kLargeMessages : kMessages;
       load.warmup = load.messages / 4;
-      if (point.figure == tuning::Figure::Stream) {
+      if (point.figure == Figure::Stream) {
         const auto found = model::measure_throughput(experiment, load, why);
         if (!found || found->messages_per_us <= 0) return {};
         times.push_back(1 / found->messages_per_us);

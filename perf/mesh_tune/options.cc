@@ -71,9 +71,9 @@ std::string settle(Options& options) {
 
 }  // namespace
 
-tuning::Plan Options::plan() const {
-  tuning::Plan plan = tuning::plan_sweep(quick ? tuning::Effort::Quick : tuning::Effort::Full);
-  std::erase_if(plan.stages, [this](const tuning::Stage& stage) {
+Plan Options::plan() const {
+  Plan plan = plan_sweep(quick ? Effort::Quick : Effort::Full);
+  std::erase_if(plan.stages, [this](const Stage& stage) {
     return std::find(fixed.begin(), fixed.end(), tuning::info(stage.knob).setting) != fixed.end();
   });
   return plan;

@@ -2,7 +2,7 @@
 // What mesh_tune was asked to do. Thread: any (values).
 
 #include "perf/driver/world.h"
-#include "tuning/sweep.h"
+#include "perf/mesh_tune/sweep.h"
 
 #include <string>
 #include <vector>
@@ -26,7 +26,7 @@ struct Options {
 
   bool is_rank() const noexcept { return !world.rendezvous.empty(); }
   // Without the settings that the environment fixes.
-  tuning::Plan plan() const;
+  Plan plan() const;
   std::vector<std::string> fixed;  // their names
 };
 

@@ -14,23 +14,23 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const char* verdict_name(tuning::Verdict verdict) {
+const char* verdict_name(Verdict verdict) {
   switch (verdict) {
-    case tuning::Verdict::Better: return "better";
-    case tuning::Verdict::Same: return "same";
-    case tuning::Verdict::Worse: return "worse";
+    case Verdict::Better: return "better";
+    case Verdict::Same: return "same";
+    case Verdict::Worse: return "worse";
   }
   return "";
 }
 
-std::string points_text(const std::vector<tuning::Point>& points) {
+std::string points_text(const std::vector<Point>& points) {
   std::string text;
-  for (const tuning::Point& point : points) text += (text.empty() ? "" : ", ") + tuning::point_name(point);
+  for (const Point& point : points) text += (text.empty() ? "" : ", ") + point_name(point);
   return text;
 }
 
-std::string verdict_text(const tuning::PointVerdict& each) {
-  return fmt::format("{} {:.3f} {}", tuning::point_name(each.point), each.comparison.ratio, verdict_name(each.verdict));
+std::string verdict_text(const PointVerdict& each) {
+  return fmt::format("{} {:.3f} {}", point_name(each.point), each.comparison.ratio, verdict_name(each.verdict));
 }
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
@@ -40,16 +40,16 @@ void print_stage(const StageReport& report) {
   const auto& winner = report.choice.winner;
   const std::string chosen = winner ? std::to_string(report.choice.candidates[*winner].value) : "stays";
   print(fmt::format("{}: {} ({})\n", key, chosen, report.choice.why));
-  for (const tuning::Candidate& candidate : report.choice.candidates) {
+  for (const Candidate& candidate : report.choice.candidates) {
     std::string line = fmt::format("  {:>9}", candidate.value);
-    for (const tuning::PointVerdict& each : candidate.points) line += "   " + verdict_text(each);
+    for (const PointVerdict& each : candidate.points) line += "   " + verdict_text(each);
     print(line + "\n");
   }
 }
 
-ordered_json json_of(const tuning::PointVerdict& each) {
+ordered_json json_of(const PointVerdict& each) {
   return {{"bytes", each.point.bytes},
-          {"figure", tuning::figure_name(each.point.figure)},
+          {"figure", figure_name(each.point.figure)},
           {"ratio", each.comparison.ratio},
           {"ratio_q1", each.comparison.low},
           {"ratio_q3", each.comparison.high},
@@ -61,9 +61,9 @@ ordered_json json_of(const StageReport& report) {
   ordered_json stage{{"setting", tuning::info(report.stage.knob).key}, {"rounds", report.rounds}, {"why", report.choice.why}};
   stage["chosen"] = report.choice.winner ? ordered_json(report.choice.candidates[*report.choice.winner].value) : nullptr;
   stage["candidates"] = ordered_json::array();
-  for (const tuning::Candidate& candidate : report.choice.candidates) {
+  for (const Candidate& candidate : report.choice.candidates) {
     ordered_json entry{{"value", candidate.value}, {"points", ordered_json::array()}};
-    for (const tuning::PointVerdict& each : candidate.points) entry["points"].push_back(json_of(each));
+    for (const PointVerdict& each : candidate.points) entry["points"].push_back(json_of(each));
     stage["candidates"].push_back(entry);
   }
   return stage;
@@ -88,10 +88,10 @@ bool write_text(const std::string& path, const std::string& text) {
 }  // namespace
 
 void print_plan(const Options& options) {
-  const tuning::Plan plan = options.plan();
+  const Plan plan = options.plan();
   print(fmt::format("# mesh_tune would measure {} stages of {} rounds each, for at most {} s and one comparison at the end\n",
                     plan.stages.size(), options.model_file.empty() ? plan.rounds : 1, options.limit_s));
-  for (const tuning::Stage& stage : plan.stages)
+  for (const Stage& stage : plan.stages)
     print(
         fmt::format("{}: {}\n    at {}\n", tuning::info(stage.knob).key, fmt::join(stage.values, ", "), points_text(stage.points)));
   print(fmt::format("the whole choice against the defaults at {}\n", points_text(plan.final_points)));
@@ -104,7 +104,7 @@ void print_report(const Options& options, const Report& report) {
   print("# time of a message as a share of its time with the setting that was there; below 1 is faster\n");
   for (const StageReport& stage : report.stages) print_stage(stage);
   if (!report.whole.empty()) print("the whole choice against the defaults:\n");
-  for (const tuning::PointVerdict& each : report.whole) print(fmt::format("  {}, noise {:.3f}\n", verdict_text(each), each.noise));
+  for (const PointVerdict& each : report.whole) print(fmt::format("  {}, noise {:.3f}\n", verdict_text(each), each.noise));
   print(fmt::format("# {}\n# profile: {}\n", report.verdict, options.output));
 }
 
@@ -125,7 +125,7 @@ bool write_files(const Options& options, Report& report) {
   root["stages"] = ordered_json::array();
   for (const StageReport& stage : report.stages) root["stages"].push_back(json_of(stage));
   root["whole"] = ordered_json::array();
-  for (const tuning::PointVerdict& each : report.whole) root["whole"].push_back(json_of(each));
+  for (const PointVerdict& each : report.whole) root["whole"].push_back(json_of(each));
   root["profile"] = ordered_json::parse(text);
   return write_text(options.json_file, root.dump(2) + "\n");
 }

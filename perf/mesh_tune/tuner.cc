@@ -17,7 +17,7 @@ class Tuner {
 
   bool run(std::string& why) {
     report_.profile.measured = bench_.ground();
-    for (const tuning::Stage& stage : options_.plan.stages) {
+    for (const Stage& stage : options_.plan.stages) {
       if (!run_stage(stage, why)) return false;
     }
     return compare_whole(why);
@@ -28,15 +28,14 @@ class Tuner {
   // One set of settings with what it took.
   struct Contender {
     tuning::KnobValues settings;
-    tuning::Trial trial;
+    Trial trial;
   };
 
   bool over() const { return Clock::now() >= end_; }
   int rounds() const { return bench_.wavers() ? options_.plan.rounds : 1; }
 
   // Everybody once a round, in another order each time. The number of whole rounds; below 0: `why`.
-  int run_rounds(std::vector<Contender>& contenders, std::span<const tuning::Point> points, const std::string& what,
-                 std::string& why) {
+  int run_rounds(std::vector<Contender>& contenders, std::span<const Point> points, const std::string& what, std::string& why) {
     for (Contender& each : contenders) each.trial.times.resize(points.size());
     for (int round = 0; round < rounds(); ++round) {
       if (over()) return round;
@@ -51,7 +50,7 @@ class Tuner {
     return rounds();
   }
 
-  bool run_stage(const tuning::Stage& stage, std::string& why) {
+  bool run_stage(const Stage& stage, std::string& why) {
     StageReport& report = report_.stages.emplace_back(StageReport{.stage = stage, .choice = {}});
     // The setting that is there, twice, then the others.
     std::vector<Contender> contenders(2, Contender{.settings = chosen_, .trial = {}});
@@ -67,21 +66,21 @@ class Tuner {
       return true;
     }
     report.rounds = done;
-    std::vector<tuning::Trial> others;
+    std::vector<Trial> others;
     for (std::size_t i = 2; i < contenders.size(); ++i) others.push_back(std::move(contenders[i].trial));
-    report.choice = tuning::choose(stage, contenders[0].trial, contenders[1].trial, others);
+    report.choice = choose(stage, contenders[0].trial, contenders[1].trial, others);
     if (report.choice.winner) chosen_[stage.knob] = report.choice.candidates[*report.choice.winner].value;
     return true;
   }
 
   // Those of the plan, and where the winners won.
-  std::vector<tuning::Point> points_of_whole() const {
-    std::vector<tuning::Point> points = options_.plan.final_points;
+  std::vector<Point> points_of_whole() const {
+    std::vector<Point> points = options_.plan.final_points;
     for (const StageReport& stage : report_.stages) {
       if (!stage.choice.winner) continue;
-      for (const tuning::PointVerdict& each : stage.choice.candidates[*stage.choice.winner].points) {
+      for (const PointVerdict& each : stage.choice.candidates[*stage.choice.winner].points) {
         const bool there = std::find(points.begin(), points.end(), each.point) != points.end();
-        if (each.verdict == tuning::Verdict::Better && !there) points.push_back(each.point);
+        if (each.verdict == Verdict::Better && !there) points.push_back(each.point);
       }
     }
     return points;
@@ -95,29 +94,29 @@ class Tuner {
       return true;
     }
     end_ = Clock::time_point::max();
-    const std::vector<tuning::Point> points = points_of_whole();
+    const std::vector<Point> points = points_of_whole();
     std::vector<Contender> contenders(3);
     contenders[2].settings = chosen_;
     if (run_rounds(contenders, points, "the whole choice", why) < 0) return false;
-    report_.whole = tuning::judge_points(points, contenders[0].trial, contenders[1].trial, contenders[2].trial);
+    report_.whole = judge_points(points, contenders[0].trial, contenders[1].trial, contenders[2].trial);
     for (std::size_t i = 0; i < points.size(); ++i) {
       report_.profile.sizes.push_back({.bytes = points[i].bytes,
-                                       .figure = tuning::figure_name(points[i].figure),
-                                       .default_us = tuning::median(contenders[0].trial.times[i]),
-                                       .tuned_us = tuning::median(contenders[2].trial.times[i]),
+                                       .figure = figure_name(points[i].figure),
+                                       .default_us = median(contenders[0].trial.times[i]),
+                                       .tuned_us = median(contenders[2].trial.times[i]),
                                        .spread = report_.whole[i].noise});
     }
-    const auto some = [&](tuning::Verdict verdict) {
+    const auto some = [&](Verdict verdict) {
       return std::find_if(report_.whole.begin(), report_.whole.end(),
-                          [&](const tuning::PointVerdict& each) { return each.verdict == verdict; });
+                          [&](const PointVerdict& each) { return each.verdict == verdict; });
     };
-    const auto worse = some(tuning::Verdict::Worse);
+    const auto worse = some(Verdict::Worse);
     if (worse != report_.whole.end()) {
       report_.verdict = fmt::format("the defaults hold: all of it together is {:.1f} % slower at {}",
-                                    100 * (worse->comparison.ratio - 1), tuning::point_name(worse->point));
+                                    100 * (worse->comparison.ratio - 1), point_name(worse->point));
       return true;
     }
-    if (some(tuning::Verdict::Better) == report_.whole.end()) {
+    if (some(Verdict::Better) == report_.whole.end()) {
       report_.verdict = "the defaults hold: all of it together gains no more than the noise";
       return true;
     }

@@ -13,22 +13,22 @@
 namespace mesh::tune {
 
 struct TunerOptions {
-  tuning::Plan plan;
+  Plan plan;
   std::chrono::seconds limit{600};
   std::function<void(const std::string&)> progress;  // a short line now and then
 };
 
 struct StageReport {
-  tuning::Stage stage;
-  tuning::Choice choice;
+  Stage stage;
+  Choice choice;
   int rounds = 0;  // 0: not measured, choice.why says why
 };
 
 struct Report {
   std::vector<StageReport> stages;
-  std::vector<tuning::PointVerdict> whole;  // the choice against the defaults; empty: nothing was chosen
-  std::string verdict;                      // one sentence
-  tuning::Profile profile;                  // without when and how
+  std::vector<PointVerdict> whole;  // the choice against the defaults; empty: nothing was chosen
+  std::string verdict;              // one sentence
+  tuning::Profile profile;          // without when and how
 };
 
 // Nothing: `why`.

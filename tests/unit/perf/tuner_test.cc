@@ -7,10 +7,8 @@
 namespace mesh::tune {
 namespace {
 
-using tuning::Figure;
 using tuning::Knob;
 using tuning::KnobValues;
-using tuning::Point;
 
 // A pair of hosts whose times are a formula.
 class FakeBench final : public Bench {

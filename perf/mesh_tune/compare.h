@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace mesh::tuning {
+namespace mesh::tune {
 
 double median(std::vector<double> values);                  // 0 for none
 double quantile(std::vector<double> values, double share);  // the nearest value; 0 for none
@@ -22,4 +22,4 @@ enum class Verdict { Better, Same, Worse };
 // ratios.
 Verdict judge(const Comparison& comparison, double noise) noexcept;
 
-}  // namespace mesh::tuning
+}  // namespace mesh::tune

@@ -1,11 +1,11 @@
-#include "tuning/sweep.h"
+#include "perf/mesh_tune/sweep.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
-namespace mesh::tuning {
+namespace mesh::tune {
 
 namespace {
 
@@ -67,17 +67,19 @@ Plan plan_sweep(Effort effort) {
   Plan plan;
   plan.rounds = 9;
   plan.stages = {
-      {Knob::Qps, {1, 2, 4, 8}, {{256 * kKiB, kStream}, {kMiB, kStream}, {4 * kMiB, kStream}, {kMiB, kOneWay}}},
-      {Knob::StripeBytes,
+      {tuning::Knob::Qps, {1, 2, 4, 8}, {{256 * kKiB, kStream}, {kMiB, kStream}, {4 * kMiB, kStream}, {kMiB, kOneWay}}},
+      {tuning::Knob::StripeBytes,
        {32 * kKiB, 64 * kKiB, 128 * kKiB, 256 * kKiB},
        {{128 * kKiB, kOneWay}, {512 * kKiB, kOneWay}, {256 * kKiB, kStream}, {kMiB, kStream}}},
-      {Knob::WrBytes, {128 * kKiB, 256 * kKiB, 512 * kKiB, kMiB}, {{kMiB, kStream}, {4 * kMiB, kStream}, {4 * kMiB, kOneWay}}},
-      {Knob::ExpressBytes,
+      {tuning::Knob::WrBytes,
+       {128 * kKiB, 256 * kKiB, 512 * kKiB, kMiB},
+       {{kMiB, kStream}, {4 * kMiB, kStream}, {4 * kMiB, kOneWay}}},
+      {tuning::Knob::ExpressBytes,
        {1 * kKiB, 4 * kKiB, 8 * kKiB, 32 * kKiB},
        {{2 * kKiB, kOneWay}, {8 * kKiB, kOneWay}, {32 * kKiB, kOneWay}, {8 * kKiB, kStream}, {32 * kKiB, kStream}}},
-      {Knob::InlineBytes, {0, 64, 220, 512}, {{8, kOneWay}, {128, kOneWay}, {384, kOneWay}, {128, kStream}}},
-      {Knob::SignalInterval, {1, 4, 16, 64}, {{8, kStream}, {4 * kKiB, kStream}, {64 * kKiB, kStream}}},
-      {Knob::InflightBytes, {kMiB, 4 * kMiB, 16 * kMiB}, {{256 * kKiB, kStream}, {4 * kMiB, kStream}}},
+      {tuning::Knob::InlineBytes, {0, 64, 220, 512}, {{8, kOneWay}, {128, kOneWay}, {384, kOneWay}, {128, kStream}}},
+      {tuning::Knob::SignalInterval, {1, 4, 16, 64}, {{8, kStream}, {4 * kKiB, kStream}, {64 * kKiB, kStream}}},
+      {tuning::Knob::InflightBytes, {kMiB, 4 * kMiB, 16 * kMiB}, {{256 * kKiB, kStream}, {4 * kMiB, kStream}}},
   };
   plan.final_points = {{8, kOneWay},        {8 * kKiB, kOneWay},  {64 * kKiB, kOneWay}, {kMiB, kOneWay},    {8, kStream},
                        {8 * kKiB, kStream}, {64 * kKiB, kStream}, {kMiB, kStream},      {4 * kMiB, kStream}};
@@ -120,4 +122,4 @@ Choice choose(const Stage& stage, const Trial& there, const Trial& again, std::s
   return choice;
 }
 
-}  // namespace mesh::tuning
+}  // namespace mesh::tune

@@ -1,10 +1,10 @@
-#include "tuning/compare.h"
+#include "perf/mesh_tune/compare.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
-namespace mesh::tuning {
+namespace mesh::tune {
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
@@ -37,4 +37,4 @@ Verdict judge(const Comparison& comparison, double noise) noexcept {
   return Verdict::Same;
 }
 
-}  // namespace mesh::tuning
+}  // namespace mesh::tune

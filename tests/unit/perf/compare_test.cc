@@ -1,8 +1,8 @@
-#include "tuning/compare.h"
+#include "perf/mesh_tune/compare.h"
 
 #include <gtest/gtest.h>
 
-namespace mesh::tuning {
+namespace mesh::tune {
 namespace {
 
 using Times = std::vector<double>;
@@ -41,4 +41,4 @@ TEST(Compare, AGainOfSomeRoundsOnlyIsNone) {
 }
 
 }  // namespace
-}  // namespace mesh::tuning
+}  // namespace mesh::tune

@@ -1,15 +1,15 @@
-#include "tuning/sweep.h"
+#include "perf/mesh_tune/sweep.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-namespace mesh::tuning {
+namespace mesh::tune {
 namespace {
 
 using Rounds = std::vector<double>;
 
-const Stage kStage{.knob = Knob::Qps, .values = {1, 2, 4}, .points = {{65536, Figure::Stream}, {1 << 20, Figure::Stream}}};
+const Stage kStage{.knob = tuning::Knob::Qps, .values = {1, 2, 4}, .points = {{65536, Figure::Stream}, {1 << 20, Figure::Stream}}};
 
 // Two points; `wobble` is how far rounds are from their middle, alternating.
 Trial trial(std::optional<std::int64_t> value, double small, double large, double wobble = 0) {
@@ -75,8 +75,8 @@ TEST(Sweep, PlansStayWithinTheRangesAndOneRequestWithinTheWindow) {
       EXPECT_FALSE(stage.points.empty());
       for (const std::int64_t value : stage.values) {
         EXPECT_TRUE(in_range(info(stage.knob), value)) << info(stage.knob).key << " " << value;
-        if (stage.knob == Knob::WrBytes) longest = std::max(longest, value);
-        if (stage.knob == Knob::InflightBytes) least = std::min(least, value);
+        if (stage.knob == tuning::Knob::WrBytes) longest = std::max(longest, value);
+        if (stage.knob == tuning::Knob::InflightBytes) least = std::min(least, value);
       }
     }
     EXPECT_LE(longest, least);
@@ -84,4 +84,4 @@ TEST(Sweep, PlansStayWithinTheRangesAndOneRequestWithinTheWindow) {
 }
 
 }  // namespace
-}  // namespace mesh::tuning
+}  // namespace mesh::tune

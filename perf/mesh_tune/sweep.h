@@ -3,7 +3,7 @@
 // being the ground of the next; the setting that is there is measured twice in every round, which is what noise is.
 // Thread: any (pure). Bound: the stages of the plan.
 
-#include "tuning/compare.h"
+#include "perf/mesh_tune/compare.h"
 #include "tuning/knob.h"
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace mesh::tuning {
+namespace mesh::tune {
 
 enum class Figure : std::uint8_t { OneWay, Stream };  // one message at a time; eight in flight
 const char* figure_name(Figure figure) noexcept;      // "one way", "8 in flight"
@@ -25,7 +25,7 @@ struct Point {
 std::string point_name(const Point& point);  // "64K one way"
 
 struct Stage {
-  Knob knob = Knob::Qps;
+  tuning::Knob knob = tuning::Knob::Qps;
   std::vector<std::int64_t> values;
   std::vector<Point> points;  // where the knob can matter
 };
@@ -69,4 +69,4 @@ std::vector<PointVerdict> judge_points(std::span<const Point> points, const Tria
 // Wins who is better on some point and worse on none; among those the best on the whole.
 Choice choose(const Stage& stage, const Trial& there, const Trial& again, std::span<const Trial> others);
 
-}  // namespace mesh::tuning
+}  // namespace mesh::tune
