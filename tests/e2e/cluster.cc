@@ -1,6 +1,7 @@
 #include "tests/e2e/cluster.h"
 
 #include "perf/driver/stream.h"
+#include "tests/e2e/debug_rank.h"
 #include "tests/e2e/pace.h"
 
 #include <gtest/gtest.h>
@@ -145,7 +146,7 @@ RankEnd Cluster::run_child(const std::vector<std::string>& arguments, const RunO
   spec.arguments = arguments;
   spec.environment = options.environment;
   spec.inherited_fd = listening_fd;
-  spec.capture = true;
+  spec.capture = !debugging();
   const auto watch = bootstrap_.watch();
   const auto child = launcher_->start(spec);
   if (!watch.ok() || !child.ok()) return {{.exited = true, .code = 127}, true, "it could not be started\n"};

@@ -4,6 +4,7 @@
 #include "perf/driver/soft_fabric.h"
 #include "perf/driver/world.h"
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/debug_rank.h"
 
 #include <gtest/gtest.h>
 
@@ -21,6 +22,7 @@ namespace {
 // What the fabric says at finalize when a receiver was not ready even once: a mistake of the plugin's protocol.
 constexpr const char* kNotReady = "receiver-not-ready";
 constexpr std::size_t kNowhere = std::string::npos;
+constexpr std::chrono::minutes kJoinTime{2};
 
 std::vector<const Scenario*>& scenarios() {
   static std::vector<const Scenario*> known;
@@ -42,8 +44,9 @@ int run_rank(char** argv) {
   const int rank = std::atoi(argv[1]);
   const auto found = std::find_if(scenarios().begin(), scenarios().end(), [&](const Scenario* s) { return name == s->name; });
   if (found == scenarios().end()) return 3;
+  wait_for_debugger(rank);
   driver::PluginLog::instance().set_echo(driver::Echo::Everything, "");
-  auto bootstrap = driver::Bootstrap::join({rank, std::atoi(argv[2]), argv[3], std::atoi(argv[4]), std::chrono::minutes(2)});
+  auto bootstrap = driver::Bootstrap::join({rank, std::atoi(argv[2]), argv[3], std::atoi(argv[4]), scaled(kJoinTime)});
   if (!bootstrap.ok()) {
     std::fprintf(stderr, "bootstrap: %s\n", errc_name(bootstrap.code()));
     return 3;
@@ -128,7 +131,7 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
     spec.inherited_fd = fd;
     spec.environment = fabric->environment(rank);
     for (const auto& addition : options.environment) spec.environment.push_back(addition);
-    spec.capture = true;
+    spec.capture = !debugging();
     EXPECT_TRUE(launcher.start(spec).ok());
   }
   rendezvous->socket.reset();
@@ -166,6 +169,7 @@ double figure(const RankEnd& rank, const std::string& name) {
 
 int scenario_main(int argc, char** argv) {
   if (argc == 8 && std::strcmp(argv[1], kRankFlag) == 0) return run_rank(argv + 2);
+  if (!take_debug_rank(argc, argv)) return 2;
   testing::InitGoogleTest(&argc, argv);
   std::string why;
   const auto world = driver::find_world({}, process_environment(), why);
