@@ -30,6 +30,7 @@ LEFT_OUT = {
     "debugger": "needs a terminal with a debugger",
     "build": "builds a tree of its own",
     "change": "changes the source tree",
+    "speed": "judges bandwidth, so it wants an idle machine",
     "tests": "runs the whole test suite",
     "long": "takes minutes (tests/run --full runs it)",
 }
