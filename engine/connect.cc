@@ -3,6 +3,7 @@
 #include "engine/handle.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/secret.h"
 
 #include <algorithm>
 
@@ -177,6 +178,86 @@ void EngineImpl::open_channel(PendingConnect& stage) {
                   .life = life,
                   .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
                   .credits_rkey = {rkeys, rkeys + peer.path_count()}});
+}
+
+// The connector uses an index again when both CLOSEs have been said; ours may still be waiting for its turn.
+void EngineImpl::settle_old_life(LinkControl& link, std::uint32_t index) {
+  Channel* const old = link.link->channel(index);
+  if (old == nullptr || !old->life.close_sent) return;
+  for (LinkControl::PendingClose& pending : link.closes) {
+    if (pending.close.channel == index) pending.deadline_ns = 0;
+  }
+  std::erase_if(link.closes, [&](const LinkControl::PendingClose& pending) {
+    return pending.close.channel == index && act_on_close(link, pending);
+  });
+  if (advance_close(link, index)) std::erase(link.closing, index);
+}
+
+bool EngineImpl::on_open(LinkControl& link, const Open& body) {
+  if (link.state == LinkState::Down) return true;
+  PeerLink& peer = *link.link;
+  Opened answer;
+  answer.channel = body.channel;
+  const auto& listeners = link.context.listeners;
+  const auto listener = std::find_if(listeners.begin(), listeners.end(),
+                                     [&body](const auto& each) { return same_secret(each->nonce, body.listener); });
+  if (listener == listeners.end() || body.credits_rkey.size() != peer.path_count()) {
+    LOG_INFO("peer {}: asks for a listener that was closed", link.identity.peer_host);
+    answer.result = Errc::PeerClosed;
+    send(link, answer);
+    return true;
+  }
+  settle_old_life(link, body.channel);
+  if (peer.channel(body.channel) != nullptr) {
+    LOG_WARN("peer {}: opens channel {} twice; connection dropped", link.identity.peer_host, body.channel);
+    return false;
+  }
+  const Result<LinkPlace> place = peer.memory().channel_place(body.channel);
+  if (!place.ok()) {
+    answer.result = place.code();
+    send(link, answer);
+    return true;
+  }
+  RecvChannel::Credits credits{.address = body.credits_address, .rkeys = {}};
+  std::copy(body.credits_rkey.begin(), body.credits_rkey.end(), credits.rkeys.begin());
+  RecvChannel* channel = nullptr;
+  {
+    const ProgressLoop::Guard guard(link.context.loop);
+    channel = peer.add_recv_channel(body.channel, body.life, reinterpret_cast<Record*>(place->memory));
+    channel->set_credits(credits);
+  }
+  (*listener)->arrived.push_back(channel);
+  answer.records_address = reinterpret_cast<std::uint64_t>(place->memory);
+  answer.records_rkey.assign(place->rkeys.begin(), place->rkeys.begin() + peer.path_count());
+  send(link, answer);
+  return true;
+}
+
+bool EngineImpl::on_opened(LinkControl& link, const Opened& body) {
+  const auto found = std::find_if(link.waiting.begin(), link.waiting.end(), [&body](const PendingConnect* stage) {
+    return stage->channel != nullptr && stage->channel->index == body.channel;
+  });
+  if (found == link.waiting.end()) {
+    // Given up meanwhile. Where the peer has refused, it has no such channel and will never say CLOSE.
+    Channel* const given_up = link.link->channel(body.channel);
+    if (body.result != Errc::Ok && given_up != nullptr && given_up->life.closed_here) given_up->life.closed_there = true;
+    return true;
+  }
+  PendingConnect& stage = **found;
+  if (body.result != Errc::Ok || body.records_rkey.size() != link.link->path_count()) {
+    stage.channel->life.closed_there = true;  // the peer has no such channel
+    fail_stage(stage, body.result == Errc::Ok ? Errc::Protocol : body.result);
+    return true;
+  }
+  SendChannel::Records records{.address = body.records_address, .rkeys = {}};
+  std::copy(body.records_rkey.begin(), body.records_rkey.end(), records.rkeys.begin());
+  {
+    const ProgressLoop::Guard guard(link.context.loop);
+    static_cast<SendChannel*>(stage.channel)->set_records(records);
+  }
+  link.waiting.erase(found);
+  stage.state = StageState::Ready;
+  return true;
 }
 
 }  // namespace mesh::engine

@@ -1,6 +1,6 @@
 #pragma once
 // The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files by theme: engine_impl.cc
-// (life, threads), connect.cc (listen, connect, accept), handshake.cc (frames that build links and channels), bring_up.cc
+// (life, threads), connect.cc (listen, connect, accept, channels opened), handshake.cc (frames that build links), bring_up.cc
 // (their queue pairs), half_open.cc (those that stand still), resume.cc (connections that are lost and come back),
 // take_back.cc (deregistration, close, revoke, failure), port_events.cc (what devices say).
 // Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
@@ -68,6 +68,9 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void open_channel(PendingConnect& stage);
   void start_polling(Context& context, std::uint32_t rail);
   void fail_stage(PendingConnect& stage, Errc why);
+  bool on_open(LinkControl& link, const Open& body);
+  void settle_old_life(LinkControl& link, std::uint32_t index);
+  bool on_opened(LinkControl& link, const Opened& body);
 
   // ---- handshake.cc
   void on_dialed(ConnectionId id) override;
@@ -80,9 +83,6 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool on_ready(LinkControl& link, const Ready& body);
   bool some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) const;
   bool on_refuse(LinkControl& link, const Refuse& body);
-  bool on_open(LinkControl& link, const Open& body);
-  void settle_old_life(LinkControl& link, std::uint32_t index);
-  bool on_opened(LinkControl& link, const Opened& body);
   bool build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths);
   void announce_link(const LinkControl& link) const;
   void refuse(ConnectionId id, const Id128& link, const Refuse& body);
