@@ -144,8 +144,7 @@ void EngineImpl::ready(LinkControl& link, const BringUp& done) {
     }
   }
   leave_out(link, down);
-  link.state = LinkState::Up;
-  announce_link(link);
+  enter(link, LinkState::Up);
   send(link, Ready{.down = down});
 }
 

@@ -75,6 +75,13 @@ LinkControl* EngineImpl::link_to(Context& context, const Id128& peer_context) {
   return nullptr;
 }
 
+LinkControl& EngineImpl::add_connector(Context& context, const Id128& peer_context) {
+  LinkControl& link = *context.links.emplace_back(std::make_unique<LinkControl>(context));
+  link.identity = {.role = LinkRole::Connector, .id = random_id(), .peer_context = peer_context, .peer_host = "not yet known"};
+  link.psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
+  return link;
+}
+
 Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes) {
   const Result<Handle> handle = read_handle(bytes);
   if (!handle.ok()) {
@@ -89,16 +96,11 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   stage->listener = handle->nonce;
   LinkControl* link = link_to(context, handle->context);
   if (link == nullptr) {
-    auto made = std::make_unique<LinkControl>(context);
-    link = made.get();
-    link->identity = {
-        .role = LinkRole::Connector, .id = random_id(), .peer_context = handle->context, .peer_host = "not yet known"};
+    link = &add_connector(context, handle->context);
     link->rail_wanted = rail;
-    link->psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
     link->redial.addresses = handle->addresses;
     link->redial.port = handle->port;
     link->connection = plane_->dial({.addresses = handle->addresses, .port = handle->port});
-    context.links.push_back(std::move(made));
   }
   stage->link = link;
   std::size_t at = 0;
@@ -202,8 +204,15 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
   const auto listener = std::find_if(listeners.begin(), listeners.end(),
                                      [&body](const auto& each) { return same_secret(each->nonce, body.listener); });
   if (listener == listeners.end() || body.credits_rkey.size() != peer.path_count()) {
-    LOG_INFO("peer {}: asks for a listener that was closed", link.identity.peer_host);
+    if (stranger_lines_.take(clock_.now_ns())) {
+      LOG_INFO("peer {}: asks for a listener that was closed{}", link.identity.peer_host, stranger_lines_.rest());
+    }
     answer.result = Errc::PeerClosed;
+    send(link, answer);
+    return true;
+  }
+  if ((*listener)->arrived.size() >= kArrivedMax) {
+    answer.result = Errc::Exhausted;
     send(link, answer);
     return true;
   }
@@ -218,6 +227,7 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
     send(link, answer);
     return true;
   }
+  if (peer.channel_index_bound() == 0) announce_link(link);  // a link that never carries one is not worth a line
   RecvChannel::Credits credits{.address = body.credits_address, .rkeys = {}};
   std::copy(body.credits_rkey.begin(), body.credits_rkey.end(), credits.rkeys.begin());
   RecvChannel* channel = nullptr;

@@ -22,6 +22,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -65,6 +67,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   Result<Channel*> first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes);
   Result<Channel*> later_connect(HandleBytes& bytes);
   LinkControl* link_to(Context& context, const Id128& peer_context);
+  static LinkControl& add_connector(Context& context, const Id128& peer_context);
   void open_channel(PendingConnect& stage);
   void start_polling(Context& context, std::uint32_t rail);
   void fail_stage(PendingConnect& stage, Errc why);
@@ -77,6 +80,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) override;
   bool on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
   bool on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
+  void welcome(LinkControl& link, const Hello& hello, std::vector<WirePath> paths);
   bool on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes);
   bool on_welcome(LinkControl& link, const Welcome& body);
   bool on_attach(LinkControl& link, const Attach& body);
@@ -98,7 +102,12 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void tend_handshake(LinkControl& link);
   void give_up(LinkControl& link, const char* what);
   bool say_hello_again(LinkControl& link, Errc reason);
-  void bound_half_open();
+  bool make_room(const SocketAddress& source);
+  LinkControl* who_gives_way(std::span<LinkControl* const> idle, const SocketAddress& source) const;
+  void send_away(LinkControl& link, const std::string& why);
+  void turn_away(ConnectionId id, const Id128& link);
+  bool dials_anew(LinkControl& link, const Refuse& body);
+  void dial_anew(LinkControl& link, std::uint64_t pause_ns);
 
   // ---- bring_up.cc
   Settings settings_of(const Context& context) const;
@@ -190,6 +199,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void say_bye_if_empty(LinkControl& link);
   bool tend(LinkControl& link);  // true: needs tending again soon
   bool tend_links();
+  void reap_links(Context& context);
   void take_down(LinkControl& link, Errc why);
   LinkControl& control_of(Channel& channel);
 

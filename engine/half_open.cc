@@ -3,11 +3,37 @@
 #include "engine/engine_impl.h"
 #include "src/base/log.h"
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 namespace mesh::engine {
 
 namespace {
+
+// As acceptor: of its channels there is none for which our side has not said CLOSE.
+bool carries_nothing(const LinkControl& link) {
+  if (link.connector()) return false;
+  if (link.state == LinkState::AwaitAttach || link.state == LinkState::Connecting) return true;
+  if (link.state != LinkState::Up) return false;
+  for (std::uint32_t i = 0; i < link.link->channel_index_bound(); ++i) {
+    const Channel* const channel = link.link->channel(i);
+    if (channel != nullptr && !channel->life.close_sent) return false;
+  }
+  return true;
+}
+
+bool has_carried(const LinkControl& link) { return link.link && link.link->channel_index_bound() != 0; }
+
+// When the step began that the link is at.
+std::uint64_t began_ns(const LinkControl& link, std::uint64_t now_ns) {
+  return link.step_deadline_ns == 0 ? now_ns : link.step_deadline_ns - kHandshakeStepNs;
+}
+
+std::size_t held_from(std::span<LinkControl* const> links, const SocketAddress& source) {
+  return static_cast<std::size_t>(
+      std::count_if(links.begin(), links.end(), [&](const LinkControl* link) { return link->source.same_host(source); }));
+}
 
 // What is waited for; null: nothing.
 const char* awaited(const LinkControl& link) {
@@ -16,8 +42,10 @@ const char* awaited(const LinkControl& link) {
     case LinkState::AwaitAttach: return "has not answered our WELCOME with ATTACH";
     case LinkState::Connecting: return link.bring_up && link.bring_up->running() ? "our queue pairs to it are not up" : nullptr;
     case LinkState::AwaitReady: return "has not answered our ATTACH with READY";
-    case LinkState::Dialing:  // the control plane's own deadline
     case LinkState::Up:
+      if (link.step_deadline_ns == 0) return nullptr;
+      return has_carried(link) ? "has not closed its side of our channels" : "has not answered our READY with OPEN";
+    case LinkState::Dialing:  // the control plane's own deadline
     case LinkState::ByeSent:
     case LinkState::Down: break;
   }
@@ -33,6 +61,15 @@ void EngineImpl::enter(LinkControl& link, LinkState state) {
 
 void EngineImpl::tend_handshake(LinkControl& link) {
   const std::uint64_t now_ns = clock_.now_ns();
+  if (link.state == LinkState::Dialing && link.connection == 0) {
+    if (now_ns < link.redial.next_ns) return tend_at(link.redial.next_ns);
+    link.connection = plane_->dial({.addresses = link.redial.addresses, .port = link.redial.port});
+  }
+  if (link.state == LinkState::Up) {
+    const bool idle = carries_nothing(link);
+    if (!idle) link.step_deadline_ns = 0;
+    if (idle && link.step_deadline_ns == 0) enter(link, LinkState::Up);
+  }
   if (const char* const what = awaited(link); what != nullptr && now_ns >= link.step_deadline_ns) {
     give_up(link, what);
     return;
@@ -58,27 +95,100 @@ bool EngineImpl::say_hello_again(LinkControl& link, Errc reason) {
 
 void EngineImpl::give_up(LinkControl& link, const char* what) {
   const std::string text = fmt::format("{} in {} s", what, kHandshakeStepNs / 1'000'000'000);
+  if (has_carried(link)) {
+    send(link, Bye{});
+    return take_down(link, Errc::PeerClosed);
+  }
   LOG_WARN("peer {} ({}): {}; the handshake is given up", link.identity.peer_host, plane_->peer_name(link.connection), text);
   send(link, Refuse{.reason = Errc::Timeout,
                     .text = fmt::format("host {} gives up the handshake: its peer {}", options_.provider->host_name(), text)});
   take_down(link, Errc::Timeout);
 }
 
-// A new one is about to be made.
-void EngineImpl::bound_half_open() {
-  std::size_t half_open = 0;
-  LinkControl* oldest = nullptr;
+// ---- Too many links that carry no channel.
+
+// For one more link, of a peer at that address. False: none of the others gives way yet.
+bool EngineImpl::make_room(const SocketAddress& source) {
+  std::vector<LinkControl*> idle;
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) {
-      if (link->state != LinkState::AwaitAttach) continue;
-      ++half_open;
-      if (oldest == nullptr || link->connection < oldest->connection) oldest = link.get();
+      if (carries_nothing(*link)) idle.push_back(link.get());
     }
   }
-  if (half_open < kHalfOpenMax) return;
-  LOG_WARN("peer {} ({}): said HELLO and nothing since; it gives way, as the oldest of {}", oldest->identity.peer_host,
-           plane_->peer_name(oldest->connection), half_open);
-  take_down(*oldest, Errc::Exhausted);
+  if (idle.size() < kHalfOpenMax) return true;
+  LinkControl* const oldest = who_gives_way(idle, source);
+  if (oldest == nullptr) return false;
+  Context& context = oldest->context;
+  send_away(*oldest, fmt::format("carries no channel and gives way, as the oldest of {}", idle.size()));
+  reap_links(context);
+  return true;
+}
+
+// The oldest link of the address that has most of them: whoever makes many takes from nobody but himself.
+LinkControl* EngineImpl::who_gives_way(std::span<LinkControl* const> idle, const SocketAddress& source) const {
+  const std::uint64_t now_ns = clock_.now_ns();
+  LinkControl* oldest = nullptr;
+  std::size_t most = 0;
+  for (LinkControl* const link : idle) {
+    const std::size_t held = held_from(idle, link->source);
+    if (held < most || (held == most && began_ns(*link, now_ns) >= began_ns(*oldest, now_ns))) continue;
+    oldest = link;
+    most = held;
+  }
+  const bool more_than_its_share = most > held_from(idle, source) + 1;
+  return more_than_its_share || now_ns - began_ns(*oldest, now_ns) >= kHalfOpenGraceNs ? oldest : nullptr;
+}
+
+void EngineImpl::send_away(LinkControl& link, const std::string& why) {
+  if (has_carried(link)) {
+    send(link, Bye{});
+    return take_down(link, Errc::PeerClosed);
+  }
+  if (stranger_lines_.take(clock_.now_ns())) {
+    LOG_WARN("peer {} ({}): {}{}", link.identity.peer_host, plane_->peer_name(link.connection), why, stranger_lines_.rest());
+  }
+  send(link, Refuse{.reason = Errc::Exhausted, .text = fmt::format("host {}: this link {}", options_.provider->host_name(), why)});
+  take_down(link, Errc::Exhausted);
+}
+
+void EngineImpl::turn_away(ConnectionId id, const Id128& link) {
+  if (stranger_lines_.take(clock_.now_ns())) {
+    LOG_INFO("{}: asked to come again, {} links carry no channel yet{}", plane_->peer_name(id), kHalfOpenMax,
+             stranger_lines_.rest());
+  }
+  const std::string text =
+      fmt::format("host {}: {} links of its peers carry no channel yet", options_.provider->host_name(), kHalfOpenMax);
+  plane_->send(id, encode(FrameHeader{.sequence = 1, .link = link}, Refuse{.reason = Errc::Exhausted, .text = text}));
+  plane_->close(id);
+}
+
+// A connector that found no room. False: the refusal is a verdict.
+bool EngineImpl::dials_anew(LinkControl& link, const Refuse& body) {
+  const bool early =
+      link.state == LinkState::AwaitWelcome || link.state == LinkState::Connecting || link.state == LinkState::AwaitReady;
+  if (!link.connector() || !early || body.reason != Errc::Exhausted) return false;
+  const std::uint64_t now_ns = clock_.now_ns();
+  if (link.anew_until_ns == 0) link.anew_until_ns = now_ns + kHandshakeStepNs;
+  if (now_ns >= link.anew_until_ns) return false;
+  link.redial.backoff_ns = std::clamp(2 * link.redial.backoff_ns, kAnewPauseMinNs, kAnewPauseMaxNs);
+  LOG_INFO("peer {}: {}; dialing anew in {} ms", plane_->peer_name(link.connection), body.text, link.redial.backoff_ns / kNsPerMs);
+  dial_anew(link, link.redial.backoff_ns);
+  return true;
+}
+
+// What waits for this link is to wait for another one.
+void EngineImpl::dial_anew(LinkControl& link, std::uint64_t pause_ns) {
+  LinkControl& next = add_connector(link.context, link.identity.peer_context);
+  next.identity.peer_host = link.identity.peer_host;
+  next.rail_wanted = link.rail_wanted;
+  next.redial.addresses = link.redial.addresses;
+  next.redial.port = link.redial.port;
+  next.redial.backoff_ns = link.redial.backoff_ns;
+  next.redial.next_ns = clock_.now_ns() + pause_ns;
+  next.anew_until_ns = link.anew_until_ns;
+  next.waiting.swap(link.waiting);
+  for (PendingConnect* const stage : next.waiting) stage->link = &next;
+  take_down(link, Errc::Exhausted);
 }
 
 }  // namespace mesh::engine

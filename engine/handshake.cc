@@ -120,18 +120,27 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
     refuse(id, header.link, {.reason = Errc::Unreachable, .text = refusal});
     return true;
   }
-  bound_half_open();
-  auto made = std::make_unique<LinkControl>(**context);
-  LinkControl& link = *made;
-  (*context)->links.push_back(std::move(made));
+  const SocketAddress source = plane_->peer_address(id);
+  if (!make_room(source)) {
+    turn_away(id, header.link);
+    return true;
+  }
+  LinkControl& link = *(*context)->links.emplace_back(std::make_unique<LinkControl>(**context));
   plane_->identify(id);
   link.identity = {.role = LinkRole::Acceptor, .id = header.link, .peer_context = hello.connector_context, .peer_host = hello.host};
+  link.source = source;
   link.connection = id;
   link.conversation.take(header);
   link.redial.addresses = std::move(hello.control_addresses);
   link.redial.port = hello.control_port;
   note_address(link);
   link.peer_rails = std::move(hello.rails);
+  welcome(link, hello, std::move(paths));
+  return true;
+}
+
+// The acceptor's queue pairs, and the word of them.
+void EngineImpl::welcome(LinkControl& link, const Hello& hello, std::vector<WirePath> paths) {
   enter(link, LinkState::AwaitAttach);
   link.psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
   TransferPolicy policy = options_.policy;
@@ -139,10 +148,9 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
   policy.rq_depth = std::min(policy.rq_depth, hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
   if (!build_link(link, policy, paths)) {
-    refuse(id, header.link,
+    refuse(link.connection, link.identity.id,
            {.reason = Errc::System, .text = fmt::format("host {} could not make its queue pairs", options_.provider->host_name())});
-    take_down(link, Errc::System);
-    return true;
+    return take_down(link, Errc::System);
   }
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     const WirePath ours = describe_path(link.link->path(i), link.psn, {});
@@ -155,7 +163,6 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
                      .slots = policy.slots,
                      .rails = wire_rails(),
                      .paths = paths});
-  return true;
 }
 
 bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths) {
@@ -300,6 +307,7 @@ void EngineImpl::announce_link(const LinkControl& link) const {
 }
 
 bool EngineImpl::on_refuse(LinkControl& link, const Refuse& body) {
+  if (dials_anew(link, body)) return true;
   // Both ends of a broken link tell each other; whoever has said why already need not say it twice.
   const bool said = link.link && link.link->failure() != Errc::Ok;
   const std::string text = fmt::format("peer {}: {}", plane_->peer_name(link.connection), body.text);

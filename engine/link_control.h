@@ -111,11 +111,13 @@ struct LinkControl {
       bring_up;        // of the link, or of one of its paths; a link that is taken down meanwhile ends when this does
   LinkPlace counters;  // connector: the window words
   std::vector<WireRail> peer_rails;
-  std::uint32_t hello_tries = 0;  // dials after the first
-  std::uint32_t rail_wanted = 0;  // the device NCCL asked for first
+  std::uint32_t hello_tries = 0;    // dials after the first
+  std::uint64_t anew_until_ns = 0;  // connector: a refusal for want of room is no verdict before; 0: there was none
+  SocketAddress source;             // acceptor: where the peer's HELLO came from
+  std::uint32_t rail_wanted = 0;    // the device NCCL asked for first
   std::uint32_t psn = 0;
   std::uint64_t deadline_ns = 0;       // ByeSent, and closes not yet complete
-  std::uint64_t step_deadline_ns = 0;  // of the handshake's step under way
+  std::uint64_t step_deadline_ns = 0;  // of the handshake's step under way; of an acceptor that carries no channel, of that
   std::vector<PendingConnect*> waiting;
   std::vector<std::uint32_t> free_indices;  // connector: channel indices used before
   std::vector<std::uint32_t> lives;         // connector: by channel index

@@ -17,10 +17,6 @@ constexpr std::uint64_t kRedialTimeoutNs = 2 * kNsPerSecond;  // per address: TC
 constexpr std::uint64_t kRedialTimeoutMinNs = 100 * kNsPerMs;
 constexpr std::uint64_t kEndOfStreamNs = kNsPerSecond;  // the acceptor's patience with a peer whose kernel ended the connection
 
-bool same_host(const SocketAddress& one, const SocketAddress& other) {
-  return one.family == other.family && one.bytes == other.bytes;  // the scope is ours alone
-}
-
 std::string addresses_text(const Redial& redial) {
   std::string text;
   for (const SocketAddress& address : redial.addresses) {
@@ -75,7 +71,7 @@ void EngineImpl::go_on(LinkControl& link, ConnectionId connection) {
 void EngineImpl::note_address(LinkControl& link) {
   const SocketAddress address = plane_->peer_address(link.connection);
   std::vector<SocketAddress>& all = link.redial.addresses;
-  const auto found = std::find_if(all.begin(), all.end(), [&](const SocketAddress& each) { return same_host(each, address); });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const SocketAddress& each) { return each.same_host(address); });
   if (found == all.end()) return;
   *found = address;
   std::rotate(all.begin(), found, found + 1);
@@ -126,8 +122,10 @@ bool EngineImpl::await_resume(LinkControl& link, Errc reason, const std::string&
   redial.next_ns = link.connector() || is_over(link) ? now_ns : now_ns + kSummonAfterNs;
   redial.backoff_ns = kRedialPauseMinNs;
   redial.give_up_ns = now_ns + (link.connector() || reason != Errc::PeerGone ? patience_ns : kEndOfStreamNs);
-  LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link.identity.peer_host, text,
-           link.connector() ? "dialing again" : "the peer is to dial again");
+  if (!is_over(link) || stranger_lines_.take(now_ns)) {
+    LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link.identity.peer_host, text,
+             link.connector() ? "dialing again" : "the peer is to dial again");
+  }
   busy_ = true;
   return true;
 }
@@ -157,6 +155,12 @@ bool EngineImpl::tend_redial(LinkControl& link) {
     redial.answered_ns = 0;  // that time does not count as the peer's
     on_redial_lost(link, Errc::Timeout, text);
   }
+  // A peer that stands still is waited for, but not for ever where nothing here depends on it: somebody else may have its port.
+  const std::uint64_t patience_ns = static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
+  if (redial.under_way && !link.connector() && is_over(link) && clock_.now_ns() >= redial.lost_ns + patience_ns) {
+    end_link(link, Errc::PeerGone, "no way back to its control port");
+    return false;
+  }
   if (redial.under_way && redial.connection == 0 && clock_.now_ns() >= redial.next_ns) this->redial(link);
   return redial.under_way;
 }
@@ -178,7 +182,7 @@ void EngineImpl::redial(LinkControl& link) {
 // Not at the address that has carried the connection: it may be somebody else's machine that answers, or our own.
 bool EngineImpl::redial_met_another(const LinkControl& link) const {
   const Redial& redial = link.redial;
-  return redial.connection != 0 && redial.proven && !same_host(plane_->peer_address(redial.connection), redial.addresses.front());
+  return redial.connection != 0 && redial.proven && !redial.addresses.front().same_host(plane_->peer_address(redial.connection));
 }
 
 void EngineImpl::stop_redial(LinkControl& link) {

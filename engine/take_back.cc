@@ -280,14 +280,18 @@ bool EngineImpl::tend_links() {
   tend_at_ns_ = UINT64_MAX;
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) again |= tend(*link);
-    std::erase_if(context->links, [this](const auto& link) {
-      const bool over = link->state == LinkState::Down && !link->bring_up && link->waiting.empty() &&
-                        (!link->link || link->link->channel_count() == 0);
-      if (over) settle(*link);
-      return over;
-    });
+    reap_links(*context);
   }
   return again;
+}
+
+void EngineImpl::reap_links(Context& context) {
+  std::erase_if(context.links, [this](const auto& link) {
+    const bool over = link->state == LinkState::Down && !link->bring_up && link->waiting.empty() &&
+                      (!link->link || link->link->channel_count() == 0);
+    if (over) settle(*link);
+    return over;
+  });
 }
 
 }  // namespace mesh::engine

@@ -157,6 +157,8 @@ bool SocketAddress::link_local() const noexcept {
   return family == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
 }
 
+bool SocketAddress::same_host(const SocketAddress& other) const noexcept { return family == other.family && bytes == other.bytes; }
+
 bool SocketAddress::loopback() const noexcept {
   if (family == AF_INET) return bytes[0] == 127;
   if (family != AF_INET6) return false;

@@ -35,6 +35,7 @@ struct SocketAddress {
   std::string text_with_port(std::uint16_t port) const;                             // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
   socklen_t to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept;  // 0: none
   bool link_local() const noexcept;
+  bool same_host(const SocketAddress& other) const noexcept;  // whatever interface either is reached by
   bool loopback() const noexcept;
 };
 

@@ -17,10 +17,10 @@ using engine::Welcome;
 using engine::WireRail;
 
 namespace {
-constexpr std::uint32_t kQps = 1, kRqDepth = 16, kSlots = 32;
+constexpr std::uint32_t kSlots = 32;
 }
 
-RawPeer::RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address)
+RawPeer::RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address, const char* source)
     : bed(bed_of), link(random_id()), context(random_id()), address_(address) {
   const Result<engine::Handle> read = engine::read_handle(handle_of);
   if (!read.ok()) throw std::runtime_error("no handle");
@@ -29,6 +29,9 @@ RawPeer::RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint
   sockaddr_storage storage{};
   const socklen_t bytes = handle.addresses.front().to_sockaddr(handle.port, storage);
   fd_ = UniqueFd(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage from{};
+  const socklen_t from_bytes = SocketAddress::from_text(source)->to_sockaddr(0, from);
+  if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&from), from_bytes) != 0) throw std::runtime_error("no such source");
   if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&storage), bytes) != 0) throw std::runtime_error("no connection");
 }
 
@@ -43,8 +46,8 @@ Hello RawPeer::hello() const {
   return {.connector_context = context,
           .acceptor_context = handle.context,
           .host = "raw",
-          .qps = kQps,
-          .rq_depth = kRqDepth,
+          .qps = qps,
+          .rq_depth = rq_depth,
           .slots = kSlots,
           .rails = {rail},
           .control_port = control_port,

@@ -15,8 +15,10 @@ namespace mesh::testkit {
 
 class RawPeer {
  public:
-  // Dials the host that made the handle. address: of our only rail, in the IPv4-mapped form of a GID's last four bytes.
-  RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address = {10, 0, 1, 1});
+  // Dials the host that made the handle, from an address of loopback. address: of our only rail, in the IPv4-mapped form of a
+  // GID's last four bytes.
+  RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address = {10, 0, 1, 1},
+          const char* source = "127.0.0.1");
 
   engine::Hello hello() const;  // a good one
   template <typename Body>
@@ -40,7 +42,8 @@ class RawPeer {
   engine::Handle handle;
   engine::Id128 link{};
   engine::Id128 context{};
-  std::uint16_t control_port = 1;  // nobody listens there
+  std::uint32_t qps = 1, rq_depth = 16;  // that it asks for
+  std::uint16_t control_port = 1;        // nobody listens there
   std::vector<SocketAddress> control_addresses;
   std::optional<engine::Welcome> welcome;
 

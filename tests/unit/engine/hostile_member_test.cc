@@ -1,0 +1,205 @@
+// A member of the job that means ill. It knows the handle, so it may make links; it makes as many as it can and opens no
+// channel on them. What they take of the host is bounded, an honest member finds room, and all of it comes back.
+
+#include "engine/half_open.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/raw_peer.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <ctime>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+namespace mesh {
+namespace {
+
+using engine::MessageType;
+using testkit::Bed;
+using testkit::kA, testkit::kB;
+using testkit::LogCapture;
+using testkit::RawPeer;
+using testkit::Talk;
+
+constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
+
+std::int64_t resident_kb() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE) / 1024;
+}
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+double processor_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+class HostileMember : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kQueuePairsPerLink = 1 + TransferPolicy{}.qps;
+
+  HostileMember() {
+    EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
+    bed_.tick_ns = 0;
+  }
+  // One that asks for as many queue pairs as an honest one.
+  std::unique_ptr<RawPeer> member() {
+    auto peer = std::make_unique<RawPeer>(bed_, handle_);
+    peer->qps = TransferPolicy{}.qps;
+    peer->rq_depth = TransferPolicy{}.rq_depth;
+    return peer;
+  }
+  std::unique_ptr<RawPeer> from(const char* source) {
+    return std::make_unique<RawPeer>(bed_, handle_, std::array<std::uint8_t, 4>{10, 0, 1, 1}, source);
+  }
+  // Processor seconds of an honest connect.
+  double connect_s() {
+    const double began_s = processor_s();
+    bed_.tick_ns = 1000;
+    Talk talk(bed_, kA, kB, 4096);
+    const double took_s = processor_s() - began_s;
+    talk.exchange(4096);
+    talk.release();
+    talk.close_both();
+    bed_.tick_ns = 0;
+    return took_s;
+  }
+
+  Bed bed_{{}};
+  const LogCapture log_;
+  HandleBytes handle_{};
+};
+
+TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTurn) {
+  constexpr int kLinks = 10'000;
+  constexpr std::int64_t kGrowthMaxKb = 16 * 1024;
+  const double quiet_s = connect_s();
+  ASSERT_TRUE(bed_.empties());
+  const std::ptrdiff_t descriptors = open_descriptors();
+  std::deque<std::unique_ptr<RawPeer>> peers;  // the host has ended those before
+  const std::int64_t before_kb = resident_kb();
+  std::int64_t growth_kb = 0;
+  int made = 0;
+  for (int i = 0; i < kLinks; ++i) {
+    peers.push_back(member());
+    if (peers.size() > 2 * engine::kHalfOpenMax) peers.pop_front();
+    made += peers.back()->shake_hands() ? 1 : 0;
+    ASSERT_LE(bed_.stats(1).links, engine::kHalfOpenMax);
+    ASSERT_LE(bed_.stats(1).queue_pairs, engine::kHalfOpenMax * kQueuePairsPerLink);
+    bed_.advance_ns(5 * kMs);  // each gets the place of one that had its grace
+    if (i % 16 == 0) growth_kb = std::max(growth_kb, resident_kb() - before_kb);
+  }
+  const double during_s = connect_s();
+  std::printf("%d links: %d made, %lld KiB at most, honest connect %.2f ms of processor time, %.2f ms before\n", kLinks, made,
+              static_cast<long long>(growth_kb), 1e3 * during_s, 1e3 * quiet_s);
+  EXPECT_EQ(made, kLinks);
+  EXPECT_LE(growth_kb, kGrowthMaxKb);
+  EXPECT_LE(during_s, 1.0);
+  EXPECT_LE(log_.count(LogLevel::Warn, ""), 100) << log_.joined();
+
+  // Their connections still stand; nothing else comes of them.
+  bed_.advance_ns(engine::kHandshakeStepNs);
+  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; })) << log_.joined();
+  peers.clear();
+  EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000)) << open_descriptors();
+}
+
+// Its control port accepts, as far as the kernel can say, and nobody ever answers there.
+TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
+  const SocketAddress loopback = *SocketAddress::from_text("127.0.0.1");
+  const Result<UniqueFd> silent = tcp_listen(loopback, 0);
+  const std::ptrdiff_t descriptors = open_descriptors();
+  for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
+    const auto peer = member();
+    peer->control_port = *local_port(silent->get());
+    ASSERT_TRUE(peer->shake_hands());
+  }
+  ASSERT_TRUE(bed_.until([&] { return log_.count(LogLevel::Info, "control connection lost") != 0; })) << log_.joined();
+  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax);
+  for (int i = 0; i < 10; ++i) bed_.advance_ns(100 * kMs), bed_.rounds(20);
+  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax) << "their connectors may dial again";
+  bed_.advance_ns(static_cast<std::uint64_t>(Settings{}.path_timeout_s) * kSecond);
+  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; }, 1000)) << log_.joined();
+  bed_.advance_ns(kSecond);  // the goodbye of those connections
+  EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000)) << open_descriptors();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+}
+
+// The host has closed its side of every channel, the peer never closes its own.
+TEST_F(HostileMember, LinksOfClosedChannelsEndWithoutAComplaint) {
+  HandleBytes handle{};
+  Listener* const listener = bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle).value();
+  RawPeer peer(bed_, handle);
+  ASSERT_TRUE(peer.shake_hands());
+  peer.say(peer.open(0));
+  ASSERT_TRUE(peer.hear<engine::Opened>(MessageType::Opened));
+  bed_.advance_ns(2 * engine::kHandshakeStepNs);
+  bed_.rounds(10);
+  EXPECT_EQ(bed_.stats(1).links, 1u) << "it carries a channel that waits for its accept";
+  bed_.hosts[1].engine->close_listener(listener);
+  bed_.rounds(10);
+  bed_.advance_ns(engine::kHandshakeStepNs - 1);
+  bed_.rounds(10);
+  EXPECT_EQ(bed_.stats(1).links, 1u);
+  bed_.advance_ns(1);
+  EXPECT_TRUE(peer.hear<engine::Bye>(MessageType::Bye));
+  EXPECT_EQ(bed_.stats(1).links, 0u);
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+}
+
+TEST_F(HostileMember, ChannelsThatWaitForOneListenerAreBounded) {
+  const auto peer = member();
+  ASSERT_TRUE(peer->shake_hands());
+  for (std::uint32_t i = 0; i <= engine::kArrivedMax; ++i) {
+    peer->say(peer->open(i));
+    const auto opened = peer->hear<engine::Opened>(MessageType::Opened);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->result, i < engine::kArrivedMax ? Errc::Ok : Errc::Exhausted);
+  }
+  EXPECT_EQ(bed_.stats(1).channels, engine::kArrivedMax);
+}
+
+// Of another address: it takes from whoever has most, and waits for nobody's grace.
+TEST_F(HostileMember, WhoHasMostGivesWayToAnotherAddressAtOnce) {
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
+    peers.push_back(from(i == 0 ? "127.0.0.3" : "127.0.0.2"));
+    ASSERT_TRUE(peers.back()->shake_hands());
+  }
+  const auto same = from("127.0.0.2");
+  same->say(same->hello());
+  const auto refused = same->hear<engine::Refuse>(MessageType::Refuse);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->reason, Errc::Exhausted);
+  EXPECT_EQ(refused->text, fmt::format("host b: {} links of its peers carry no channel yet", engine::kHalfOpenMax));
+  EXPECT_TRUE(from("127.0.0.4")->shake_hands());
+  EXPECT_TRUE(peers[1]->ended()) << "the oldest of those from 127.0.0.2";
+  peers[0]->say(peers[0]->open(0));
+  EXPECT_TRUE(peers[0]->hear<engine::Opened>(MessageType::Opened));
+  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax);
+}
+
+// An honest connector that finds no room comes again, also when its link had to give way in the middle.
+TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
+    peers.push_back(member());
+    ASSERT_TRUE(peers.back()->shake_hands());
+  }
+  bed_.tick_ns = 10'000;
+  const std::uint64_t began_ns = bed_.now_ns();
+  Talk talk(bed_, kA, kB, 4096);
+  EXPECT_GE(bed_.now_ns() - began_ns, engine::kHalfOpenGraceNs);
+  EXPECT_LE(bed_.now_ns() - began_ns, kSecond);
+  EXPECT_GE(log_.count(LogLevel::Info, "dialing anew in 10 ms"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "dialing anew in 20 ms"), 1) << log_.joined();
+  talk.exchange(4096);
+}
+
+}  // namespace
+}  // namespace mesh
