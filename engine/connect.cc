@@ -85,8 +85,11 @@ LinkControl& EngineImpl::add_connector(Context& context, const Id128& peer_conte
 Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes) {
   const Result<Handle> handle = read_handle(bytes);
   if (!handle.ok()) {
-    LOG_WARN("connect: these {} bytes are not a handle of this version of nccl-mesh (do all ranks use the same plugin?)",
-             kHandleBytes);
+    if (const std::uint16_t version = handle_version(bytes); version != 0 && version != kProtocolVersion) {
+      LOG_WARN("connect: the peer speaks version {}, we speak {}: all ranks must use the same plugin", version, kProtocolVersion);
+    } else {
+      LOG_WARN("connect: these {} bytes are not a handle of nccl-mesh (do all ranks use the same plugin?)", kHandleBytes);
+    }
     return handle.status();
   }
   start_polling(context, rail);

@@ -111,6 +111,11 @@ Result<Handle> read_handle(const HandleBytes& bytes) {
   return handle;
 }
 
+std::uint16_t handle_version(const HandleBytes& bytes) noexcept {
+  ByteReader reader(bytes);
+  return reader.get_u32() == kHandleMagic ? reader.get_u16() : std::uint16_t{0};
+}
+
 ConnectStage read_stage(const HandleBytes& bytes) noexcept {
   ByteReader reader{std::span(bytes).subspan(kStageOffset)};
   ConnectStage stage;

@@ -31,8 +31,9 @@ struct ConnectStage {
 // Those that mean something on the peer's host.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses);
 
-void write_handle(const Handle& handle, HandleBytes& bytes);  // zeroes the stage
-Result<Handle> read_handle(const HandleBytes& bytes);         // Protocol: not a handle of ours, or another version
+void write_handle(const Handle& handle, HandleBytes& bytes);      // zeroes the stage
+Result<Handle> read_handle(const HandleBytes& bytes);             // Protocol: not a handle of ours, or another version
+std::uint16_t handle_version(const HandleBytes& bytes) noexcept;  // the protocol's; 0: not a handle of any version
 ConnectStage read_stage(const HandleBytes& bytes) noexcept;
 void write_stage(const ConnectStage& stage, HandleBytes& bytes) noexcept;
 

@@ -24,6 +24,13 @@ bool opens_a_link(const FrameHeader& header, std::span<const std::byte> bytes, H
   return header.sequence == 1 && header.acknowledged == 0 && decode_into(bytes, hello) &&
          sane(hello->qps, hello->rq_depth, hello->slots);
 }
+
+bool names_a_listener(const Hello& hello, const Context& context) {
+  return std::any_of(context.listeners.begin(), context.listeners.end(), [&hello](const auto& listener) {
+    return std::any_of(hello.listeners.begin(), hello.listeners.end(),
+                       [&listener](const Id128& nonce) { return same_secret(nonce, listener->nonce); });
+  });
+}
 }  // namespace
 
 std::vector<WireRail> EngineImpl::wire_rails() const {
@@ -53,8 +60,14 @@ void EngineImpl::on_dialed(ConnectionId id) {
   if (LinkControl* const lost = find_redial(id); lost != nullptr) return on_redialed(*lost);
   LinkControl* const link = find_link(id);
   if (link == nullptr || link->state != LinkState::Dialing) return;
+  if (link->waiting.empty()) return take_down(*link, Errc::PeerClosed);
   plane_->identify(id);
   enter(*link, LinkState::AwaitWelcome);
+  std::vector<Id128> listeners;
+  for (PendingConnect* const stage : link->waiting) {
+    stage->named = listeners.size() < kHelloListenersMax;
+    if (stage->named) listeners.push_back(stage->listener);
+  }
   send(*link, Hello{.connector_context = link->context.id,
                     .acceptor_context = link->identity.peer_context,
                     .host = options_.provider->host_name(),
@@ -64,7 +77,8 @@ void EngineImpl::on_dialed(ConnectionId id) {
                     .preferred_rail = static_cast<std::uint8_t>(link->rail_wanted),
                     .rails = wire_rails(),
                     .control_port = plane_->port(),
-                    .control_addresses = portable_addresses(plane_->addresses())});
+                    .control_addresses = portable_addresses(plane_->addresses()),
+                    .listeners = std::move(listeners)});
 }
 
 bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
@@ -110,6 +124,11 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
   std::string refusal;
   if (context == contexts_.end() || (*context)->closing) {
     refusal = fmt::format("host {}: the communicator asked for has ended", options_.provider->host_name());
+    refuse(id, header.link, {.reason = Errc::PeerClosed, .text = refusal});
+    return true;
+  }
+  if (!names_a_listener(hello, **context)) {
+    refusal = fmt::format("host {}: the listener asked for was closed", options_.provider->host_name());
     refuse(id, header.link, {.reason = Errc::PeerClosed, .text = refusal});
     return true;
   }
@@ -315,6 +334,14 @@ bool EngineImpl::on_refuse(LinkControl& link, const Refuse& body) {
     LOG_INFO("{}", text);
   } else {
     LOG_WARN("{}", text);
+  }
+  // Where all the listeners are closed that HELLO named, the connects to others begin anew.
+  if (link.state == LinkState::AwaitWelcome && body.reason == Errc::PeerClosed) {
+    const std::vector<PendingConnect*> waiting = link.waiting;
+    for (PendingConnect* const stage : waiting) {
+      if (stage->named) fail_stage(*stage, body.reason);
+    }
+    if (!link.waiting.empty()) dial_anew(link, 0);
   }
   take_down(link, body.reason);
   return true;

@@ -34,6 +34,7 @@ struct PendingConnect {
   Context* context = nullptr;
   LinkControl* link = nullptr;
   Id128 listener{};
+  bool named = false;  // HELLO named its listener
   StageState state = StageState::Waiting;
   Channel* channel = nullptr;
   std::uint64_t deadline_ns = 0;  // Opening

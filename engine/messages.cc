@@ -24,7 +24,8 @@ constexpr std::size_t kWireRailBytesMax = 1 + 17 * kRailAddressesMax + 3 + 2 + 4
 constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 8 + 4;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + kPathsMax * kWirePathBytesMax <= kBodyBytesMax,
               "the largest WELCOME fits");
-static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 + kControlAddressesMax * 18 <=
+static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 + kControlAddressesMax * 18 + 1 +
+                      kHelloListenersMax * 16 <=
                   kBodyBytesMax,
               "the largest HELLO fits");
 static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255, "counts travel as one byte");
@@ -94,6 +95,7 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
     io.require(address.family == AF_INET || address.family == AF_INET6);
     io.id(address.bytes);
   });
+  io.list(body.listeners, {1, kHelloListenersMax}, [&io](auto& listener) { io.id(listener); });
   io.require(body.control_port != 0);
 }
 

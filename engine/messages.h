@@ -20,7 +20,7 @@ namespace mesh::engine {
 using Id128 = std::array<std::uint8_t, 16>;  // random, from getrandom
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 6;
+inline constexpr std::uint16_t kProtocolVersion = 7;
 inline constexpr std::uint32_t kBodyBytesMax = 16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
 inline constexpr std::size_t kFrameHeaderBytes =
     48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8
@@ -28,6 +28,7 @@ inline constexpr std::uint32_t kTextBytesMax = 512;
 inline constexpr std::uint32_t kRailsMax = 64;
 inline constexpr std::uint32_t kRailAddressesMax = 8;
 inline constexpr std::uint32_t kControlAddressesMax = 16;
+inline constexpr std::uint32_t kHelloListenersMax = 16;
 
 enum class MessageType : std::uint16_t {
   Hello = 1,  // connector: who I am, my rails, what I want
@@ -103,6 +104,7 @@ struct Hello {
   std::vector<WireRail> rails;
   std::uint16_t control_port = 0;  // where the acceptor finds us when it has lost the connection and we have not
   std::vector<SocketAddress> control_addresses;
+  std::vector<Id128> listeners;  // that connects wait for; one of them must be open, or there are no queue pairs
 };
 struct Welcome {
   std::string host;

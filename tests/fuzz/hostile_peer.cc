@@ -80,7 +80,8 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
                                     .slots = 32,
                                     .rails = rails,
                                     .control_port = 4712,
-                                    .control_addresses = {*SocketAddress::from_text("127.0.0.2")}});
+                                    .control_addresses = {*SocketAddress::from_text("127.0.0.2")},
+                                    .listeners = {nonce_}});
   }
   engine::Welcome welcome{.host = "peer", .qps = qps, .rq_depth = 16, .slots = 32, .rails = rails, .paths = {}};
   for (std::uint32_t i = 1 + input.below(3); i != 0; --i) {

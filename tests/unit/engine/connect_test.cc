@@ -1,5 +1,6 @@
 // How channels come to be, and what happens to those that never do.
 
+#include "engine/messages.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
@@ -95,6 +96,55 @@ TEST(Connect, ListenerThatWasClosedIsPeerClosed) {
   bed.hosts[1].engine->close_listener(listen(bed, kB, handle));
   EXPECT_EQ(connect(bed, kA, handle).code(), Errc::PeerClosed);
   EXPECT_TRUE(bed.empties());
+}
+
+// HELLO names the first listener only, as the others' connects came later; they are no worse for it.
+TEST(Connect, ListenerThatWasClosedFailsItsOwnConnectOnly) {
+  for (int rounds = 0; rounds < 8; ++rounds) {
+    Bed bed({});
+    std::array<HandleBytes, 3> handles{};
+    std::array<Listener*, 3> listeners{};
+    for (std::size_t i = 0; i < handles.size(); ++i) listeners[i] = listen(bed, kB, handles[i]);
+    bed.hosts[1].engine->close_listener(listeners[0]);
+    Engine& a = *bed.hosts[0].engine;
+    EXPECT_EQ(a.connect(*bed.hosts[0].contexts[0], 0, handles[0]).code(), Errc::WouldBlock);
+    bed.rounds(rounds);
+    const bool closed_too = rounds % 2 == 1;
+    EXPECT_EQ(a.connect(*bed.hosts[0].contexts[0], 0, handles[1]).code(), Errc::WouldBlock);
+    EXPECT_EQ(a.connect(*bed.hosts[0].contexts[0], 0, handles[2]).code(), Errc::WouldBlock);
+    if (closed_too) bed.hosts[1].engine->close_listener(listeners[1]);
+    EXPECT_EQ(connect(bed, kA, handles[0]).code(), Errc::PeerClosed);
+    EXPECT_EQ(connect(bed, kA, handles[1]).code(), closed_too ? Errc::PeerClosed : Errc::Ok);
+    EXPECT_EQ(connect(bed, kA, handles[2]).code(), Errc::Ok) << "after " << rounds << " rounds";
+    EXPECT_LE(bed.stats(0).links, 1u);
+  }
+}
+
+// More connects wait for the link than HELLO can name, and only the last one's listener is open.
+TEST(Connect, EveryConnectHasItsTurnToBeNamed) {
+  Bed bed({});
+  std::vector<HandleBytes> handles(2 * engine::kHelloListenersMax + 1);
+  for (HandleBytes& handle : handles) {
+    Listener* const listener = listen(bed, kB, handle);
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::WouldBlock);
+    if (&handle != &handles.back()) bed.hosts[1].engine->close_listener(listener);
+  }
+  for (HandleBytes& handle : handles) {
+    EXPECT_EQ(connect(bed, kA, handle).code(), &handle == &handles.back() ? Errc::Ok : Errc::PeerClosed);
+  }
+}
+
+TEST(Connect, AHandleOfAnotherVersionIsNamedWithOurs) {
+  Bed bed({});
+  HandleBytes handle{};
+  listen(bed, kB, handle);
+  handle[4] = std::byte{engine::kProtocolVersion - 1};
+  const LogCapture log;
+  EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Protocol);
+  EXPECT_EQ(log.count(LogLevel::Warn, fmt::format("the peer speaks version {}, we speak {}", engine::kProtocolVersion - 1,
+                                                  engine::kProtocolVersion)),
+            1)
+      << log.joined();
 }
 
 TEST(Connect, CommunicatorThatHasEndedIsPeerClosed) {

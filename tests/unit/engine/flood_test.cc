@@ -54,6 +54,7 @@ engine::Bytes words(Kind kind) {
   hello.rails[0].mtu = 5;
   hello.control_port = 1;
   hello.control_addresses = {SocketAddress::any(AF_INET)};
+  hello.listeners.resize(1);
   engine::Bytes frame = engine::encode({.sequence = 1}, hello);
   switch (kind) {
     case Kind::Garbage: return engine::Bytes(100, std::byte{'G'});

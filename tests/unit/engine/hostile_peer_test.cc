@@ -48,6 +48,27 @@ TEST_F(HostilePeer, WithoutTheContextIdGetsNoQueuePair) {
   EXPECT_EQ(bed_.stats(1).queue_pairs, 0u);
 }
 
+TEST_F(HostilePeer, WithoutAListenersNonceGetsNoQueuePair) {
+  RawPeer peer(bed_, handle_);
+  engine::Hello hello = peer.hello();
+  hello.listeners.front()[0] = static_cast<std::uint8_t>(hello.listeners.front()[0] ^ 0x80);
+  peer.say(hello);
+  const auto refused = peer.hear<engine::Refuse>(MessageType::Refuse);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->reason, Errc::PeerClosed);
+  EXPECT_EQ(refused->text, "host b: the listener asked for was closed");
+  EXPECT_TRUE(peer.ended());
+  EXPECT_EQ(bed_.stats(1).queue_pairs, 0u);
+}
+
+TEST_F(HostilePeer, OneOpenListenerAmongThoseThatItNamesIsEnough) {
+  RawPeer peer(bed_, handle_);
+  engine::Hello hello = peer.hello();
+  hello.listeners.insert(hello.listeners.begin(), engine::kHelloListenersMax - 1, engine::Id128{9});
+  peer.say(hello);
+  EXPECT_TRUE(peer.hear<engine::Welcome>(MessageType::Welcome));
+}
+
 TEST_F(HostilePeer, WithoutTheListenersNonceGetsNoChannel) {
   RawPeer peer(bed_, handle_);
   ASSERT_TRUE(peer.shake_hands());

@@ -41,11 +41,17 @@ Body sample();
 
 template <>
 Hello sample<Hello>() {
-  return {id_of(1), id_of(2),
-          "host-a", 4,
-          256,      64,
-          1,        {sample_rail(3), sample_rail(4)},
-          4711,     {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}}};
+  return {id_of(1),
+          id_of(2),
+          "host-a",
+          4,
+          256,
+          64,
+          1,
+          {sample_rail(3), sample_rail(4)},
+          4711,
+          {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}},
+          {id_of(15), id_of(16)}};
 }
 template <>
 Welcome sample<Welcome>() {
@@ -210,6 +216,7 @@ TEST(MessageHello, KeepsEveryField) {
   EXPECT_EQ(out.rails[1].name, "rail4");
   EXPECT_EQ(out.control_port, 4711u);
   EXPECT_EQ(out.control_addresses, in.control_addresses);
+  EXPECT_EQ(out.listeners, in.listeners);
 }
 
 TEST(MessageWelcome, KeepsEveryField) {
@@ -287,6 +294,7 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rq_depth = 0; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.preferred_rail = 2; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails.clear(); }).ok());
+  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.listeners.clear(); }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].addresses[1].prefix_len = 129; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].addresses.clear(); }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].mtu = 6; }).ok());

@@ -51,7 +51,8 @@ Hello RawPeer::hello() const {
           .slots = kSlots,
           .rails = {rail},
           .control_port = control_port,
-          .control_addresses = control_addresses};
+          .control_addresses = control_addresses,
+          .listeners = {handle.nonce}};
 }
 
 void RawPeer::send(const Bytes& bytes) {
