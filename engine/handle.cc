@@ -26,6 +26,13 @@ static_assert(sizeof(HandleBytes) == kHandleBytes);
 
 std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; }
 
+// Linux takes the unspecified address for the loopback one.
+bool leads_to_oneself(const SocketAddress& named) {
+  const SocketAddress address = named.family == AF_INET6 ? SocketAddress::from_gid(named.bytes) : named;
+  const bool unspecified = address.family == AF_INET ? address.bytes[0] == 0 : address.bytes == decltype(address.bytes){};
+  return unspecified || address.loopback();
+}
+
 struct PackedAddresses {
   std::array<std::byte, kAddressesBytes> bytes{};
   std::uint8_t count = 0;
@@ -63,6 +70,14 @@ Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std:
 }
 
 }  // namespace
+
+std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const SocketAddress& source) {
+  for (const SocketAddress& address : named) {
+    if (address.same_host(source)) return {source};
+  }
+  if (!source.loopback()) std::erase_if(named, leads_to_oneself);
+  return named;
+}
 
 // The scope of an IPv6 link-local address means nothing on the peer's host: such an address goes out only when there is no other.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses) {

@@ -31,6 +31,10 @@ struct ConnectStage {
 // Those that mean something on the peer's host.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses);
 
+// Where to find a peer again that has named its addresses: where it came from, if that is among them. Else where it says, but
+// never on this host, unless it came from here: a peer must not make us speak to our own services.
+std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const SocketAddress& source);
+
 void write_handle(const Handle& handle, HandleBytes& bytes);      // zeroes the stage
 Result<Handle> read_handle(const HandleBytes& bytes);             // Protocol: not a handle of ours, or another version
 std::uint16_t handle_version(const HandleBytes& bytes) noexcept;  // the protocol's; 0: not a handle of any version

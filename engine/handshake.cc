@@ -62,6 +62,7 @@ void EngineImpl::on_dialed(ConnectionId id) {
   if (link == nullptr || link->state != LinkState::Dialing) return;
   if (link->waiting.empty()) return take_down(*link, Errc::PeerClosed);
   plane_->identify(id);
+  link->source = plane_->peer_address(id);
   enter(*link, LinkState::AwaitWelcome);
   std::vector<Id128> listeners;
   for (PendingConnect* const stage : link->waiting) {
@@ -150,7 +151,7 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
   link.source = source;
   link.connection = id;
   link.conversation.take(header);
-  link.redial.addresses = std::move(hello.control_addresses);
+  link.redial.addresses = ways_back(std::move(hello.control_addresses), source);
   link.redial.port = hello.control_port;
   note_address(link);
   link.peer_rails = std::move(hello.rails);

@@ -66,6 +66,24 @@ TEST(Handle, ScopedAddressTravelsOnlyAlone) {
   EXPECT_EQ(round_trip(handle).addresses, std::vector<SocketAddress>{address_of("fe80::1")}) << "without our scope id";
 }
 
+TEST(WaysBack, LeadWhereThePeerCameFrom) {
+  SocketAddress source = address_of("fe80::1");
+  source.scope_id = 7;
+  EXPECT_EQ(ways_back({address_of("10.0.0.2"), address_of("fe80::1")}, source), std::vector{source});
+  EXPECT_EQ(ways_back({address_of("127.0.0.1"), address_of("127.0.0.9")}, address_of("127.0.0.1")),
+            std::vector{address_of("127.0.0.1")});
+}
+
+TEST(WaysBack, NeverLeadToThisHostUnlessThePeerIsHere) {
+  std::vector<SocketAddress> named{address_of("10.0.0.2")};
+  for (const char* const own :
+       {"127.0.0.1", "127.255.0.1", "0.0.0.0", "0.1.2.3", "::1", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"}) {
+    named.push_back(address_of(own));
+  }
+  EXPECT_EQ(ways_back(named, address_of("10.9.9.9")), std::vector{address_of("10.0.0.2")});
+  EXPECT_EQ(ways_back(named, address_of("127.0.0.5")), named) << "it is on this host";
+}
+
 TEST(Handle, IPv4LinkLocalIsAnOrdinaryAddress) {
   Handle handle = sample_handle();
   handle.addresses = {address_of("169.254.1.1"), address_of("10.0.0.2")};

@@ -117,26 +117,27 @@ TEST_F(ResumeClaim, ASummonOfAStrangerIsRefused) {
   EXPECT_EQ(bed_.stats(1).links, 1u);
 }
 
-// The peer's own address does not answer, and somebody else's machine has another that it named: what that one says, or does
-// not say, is no verdict.
+// The peer's own address does not answer, and somebody else's machine has another that its handle names: what that one says, or
+// does not say, is no verdict.
 class ResumeElsewhere : public testing::Test {
  protected:
   ResumeElsewhere() {
-    EXPECT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
-    peer_ = std::make_unique<RawPeer>(bed_, handle_);
-    proxy_.play_dead();
+    bed_.each_round = [this] { proxy_.pump(); };
+    bed_.each_handle = [this](HandleBytes& bytes) {
+      proxy_.stand_before(bytes);
+      engine::Handle handle = *engine::read_handle(bytes);
+      handle.addresses.push_back(other_host_);
+      engine::write_handle(handle, bytes);
+    };
     elsewhere_ = std::move(*tcp_listen(other_host_, proxy_.port()));
-    peer_->control_port = proxy_.port();
-    peer_->control_addresses.push_back(other_host_);
-    EXPECT_TRUE(peer_->shake_hands());
-    peer_->say(peer_->open(0));
-    EXPECT_TRUE(peer_->hear<engine::Opened>(MessageType::Opened).has_value());
-    peer_->send(engine::Bytes(1));  // half a message: its deadline ends the connection
-    bed_.advance_ns(engine::kFrameTimeoutNs);
+    talk_ = std::make_unique<Talk>(bed_, testkit::kA, testkit::kB, 4096);
+    bed_.hosts[1].control_stands = true;
+    proxy_.play_dead();
+    proxy_.cut();
     bed_.tick_ns = kMs;
   }
-  // The other machine is asked for it.
-  bool summoned() {
+  // The other machine is dialed.
+  bool dialed() {
     return bed_.until([&] {
       Result<AcceptedSocket> accepted = tcp_accept(elsewhere_.get());
       if (accepted.ok()) connection_ = std::move(accepted->fd);
@@ -148,34 +149,53 @@ class ResumeElsewhere : public testing::Test {
     EXPECT_TRUE(bed_.until([&] { return log_.count(LogLevel::Warn, "") != 0; }));
     EXPECT_GE(bed_.now_ns() - began_ns, 15 * kSecond);
     EXPECT_LE(bed_.now_ns() - began_ns, 35 * kSecond);
-    EXPECT_EQ(log_.count(LogLevel::Warn, "peer raw is lost: no way back to its control port in"), 1) << log_.joined();
+    EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: no way back to its control port in"), 1) << log_.joined();
   }
 
   static constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
   const SocketAddress other_host_ = *SocketAddress::from_text("127.0.0.9");
+  testkit::ControlProxy proxy_;
   Bed bed_{{}};
   const LogCapture log_;
-  HandleBytes handle_{};
-  testkit::ControlProxy proxy_;
-  std::unique_ptr<RawPeer> peer_;
+  std::unique_ptr<Talk> talk_;
   UniqueFd elsewhere_, connection_;
 };
 
 TEST_F(ResumeElsewhere, ARefusalIsNoVerdict) {
-  ASSERT_TRUE(summoned()) << log_.joined();
+  ASSERT_TRUE(dialed()) << log_.joined();
   const std::uint64_t began_ns = bed_.now_ns();
-  const engine::Bytes no = engine::encode(FrameHeader{.link = peer_->link}, Refuse{.reason = Errc::PeerGone, .text = "no"});
+  const engine::Bytes no = engine::encode(FrameHeader{}, Refuse{.reason = Errc::PeerGone, .text = "no"});
   ASSERT_EQ(::send(connection_.get(), no.data(), no.size(), MSG_NOSIGNAL), static_cast<ssize_t>(no.size()));
   bed_.rounds(500);
   expect_link_until_timeout(began_ns);
 }
 
 TEST_F(ResumeElsewhere, SilenceIsNotWaitedFor) {
-  ASSERT_TRUE(summoned()) << log_.joined();
+  ASSERT_TRUE(dialed()) << log_.joined();
   const std::uint64_t began_ns = bed_.now_ns();
-  ASSERT_TRUE(summoned()) << "once more, " << log_.joined();
+  ASSERT_TRUE(dialed()) << "once more, " << log_.joined();
   EXPECT_LE(bed_.now_ns() - began_ns, 10 * kSecond);
   expect_link_until_timeout(began_ns);
+}
+
+// Whatever addresses a peer names in its HELLO, we dial the one that it came from and no other.
+TEST_F(ResumeClaim, AnAcceptorAsksNobodyElseForTheConnection) {
+  const SocketAddress home = *SocketAddress::from_text("127.0.0.1"), other_host = *SocketAddress::from_text("127.0.0.9");
+  const UniqueFd at_home = std::move(*tcp_listen(home, 0));
+  const std::uint16_t port = *local_port(at_home.get());
+  const UniqueFd elsewhere = std::move(*tcp_listen(other_host, port));
+  RawPeer peer(bed_, handle_);
+  peer.control_port = port;
+  peer.control_addresses = {other_host, home};
+  ASSERT_TRUE(peer.shake_hands());
+  peer.say(peer.open(0));
+  ASSERT_TRUE(peer.hear<engine::Opened>(MessageType::Opened).has_value());
+  peer.send(engine::Bytes(1));  // half a message: its deadline ends the connection
+  bed_.advance_ns(engine::kFrameTimeoutNs);
+  bed_.tick_ns = 1'000'000;
+  ASSERT_TRUE(bed_.until([&] { return tcp_accept(at_home.get()).ok(); })) << log_.joined();
+  bed_.rounds(5000);
+  EXPECT_EQ(tcp_accept(elsewhere.get()).code(), Errc::WouldBlock);
 }
 
 TEST(ResumeToOneself, BothEndsInOneEngine) {
