@@ -68,27 +68,53 @@ void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths,
 }
 
 void EngineImpl::begin_bring_up(LinkControl& link, BringUp::Order order) {
+  order.asked_ns = clock_.now_ns();
   link.bring_up = std::make_unique<BringUp>(std::move(order));
   if (options_.threading == Threading::Manual) link.bring_up->run();
 }
 
-int EngineImpl::bring_ups_running() const {
-  int running = 0;
-  for (const auto& context : contexts_) {
-    for (const auto& link : context->links) running += link->bring_up && link->bring_up->running() ? 1 : 0;
+std::size_t next_in_turn(std::span<const SocketAddress> running, std::span<const WaitingBringUp> waiting) {
+  std::size_t best = waiting.size(), fewest = kBringUpsPerPeerMax;
+  if (running.size() >= kBringUpsMax) return best;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    const auto of_peer = static_cast<std::size_t>(
+        std::count_if(running.begin(), running.end(), [&](const SocketAddress& each) { return each.same_host(waiting[i].peer); }));
+    if (of_peer > fewest || of_peer == kBringUpsPerPeerMax) continue;
+    if (of_peer == fewest && best < waiting.size() && waiting[i].asked_ns >= waiting[best].asked_ns) continue;
+    best = i;
+    fewest = of_peer;
   }
-  return running;
+  return best;
 }
 
 // What waits for a thread is looked at again when one ends, which wakes the control thread.
-void EngineImpl::tend_bring_up(LinkControl& link) {
-  if (!link.bring_up || link.bring_up->running()) return;
-  if (!link.bring_up->over()) {
-    if (bring_ups_running() >= kBringUpsMax) return;
-    enter(link, link.state);  // the wait for a thread was not the peer's
-    link.bring_up->start(*this);
-    return;
+void EngineImpl::start_bring_ups() {
+  std::vector<SocketAddress> running;
+  std::vector<WaitingBringUp> waiting;
+  std::vector<LinkControl*> links;
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) {
+      if (!link->bring_up || link->bring_up->over()) continue;
+      if (link->bring_up->running()) {
+        running.push_back(link->source);
+      } else {
+        waiting.push_back({.peer = link->source, .asked_ns = link->bring_up->asked_ns()});
+        links.push_back(link.get());
+      }
+    }
   }
+  for (std::size_t next = next_in_turn(running, waiting); next < waiting.size(); next = next_in_turn(running, waiting)) {
+    LinkControl& link = *links[next];
+    if (link.state == LinkState::Connecting) enter(link, link.state);  // the wait for a thread was not the peer's
+    link.bring_up->start(*this);
+    running.push_back(link.source);
+    links.erase(links.begin() + static_cast<std::ptrdiff_t>(next));
+    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(next));
+  }
+}
+
+void EngineImpl::tend_bring_up(LinkControl& link) {
+  if (!link.bring_up || !link.bring_up->over()) return;
   const std::unique_ptr<BringUp> done = std::move(link.bring_up);
   if (link.state == LinkState::Down) {
     const ProgressLoop::Guard guard(link.context.loop);

@@ -12,14 +12,25 @@
 #include "engine/peer_link.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace mesh::engine {
 
-inline constexpr int kBringUpsMax = 16;  // threads at a time; the other links wait for one to end
+inline constexpr std::size_t kBringUpsMax = 16;        // threads at a time; the other links wait for one to end
+inline constexpr std::size_t kBringUpsPerPeerMax = 4;  // of links to one peer address
+
+struct WaitingBringUp {
+  SocketAddress peer;
+  std::uint64_t asked_ns = 0;
+};
+// Which of those that wait gets a thread next, while some run for these peers: the peer for which fewest run goes first, and of
+// one peer what waits longest. The number of those that wait: none may.
+std::size_t next_in_turn(std::span<const SocketAddress> running, std::span<const WaitingBringUp> waiting);
 
 class BringUp {
  public:
@@ -30,7 +41,8 @@ class BringUp {
     std::vector<std::uint32_t> indices;  // which of the link's paths these are
     std::uint32_t psn = 0;               // ours
     Settings settings;
-    bool reopens = false;  // one path of a link that is up
+    bool reopens = false;        // one path of a link that is up
+    std::uint64_t asked_ns = 0;  // since when it waits for a thread
   };
   explicit BringUp(Order order) : order_(std::move(order)) {}
   ~BringUp();
@@ -49,6 +61,7 @@ class BringUp {
   const std::vector<WirePath>& paths() const noexcept { return order_.paths; }
   const std::vector<std::uint32_t>& indices() const noexcept { return order_.indices; }
   bool reopens() const noexcept { return order_.reopens; }
+  std::uint64_t asked_ns() const noexcept { return order_.asked_ns; }
 
  private:
   const Order order_;

@@ -113,7 +113,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   Settings settings_of(const Context& context) const;
   void bring_up(LinkControl& link, const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
   void begin_bring_up(LinkControl& link, BringUp::Order order);
-  int bring_ups_running() const;
+  void start_bring_ups();
   void tend_bring_up(LinkControl& link);
   static WirePath offer_path(LinkControl& link, std::uint32_t index, std::uint32_t psn);
   static void set_peer_windows(Path& path, const WirePath& peer);

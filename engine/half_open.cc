@@ -40,7 +40,9 @@ const char* awaited(const LinkControl& link) {
   switch (link.state) {
     case LinkState::AwaitWelcome: return "has not answered our HELLO with WELCOME";
     case LinkState::AwaitAttach: return "has not answered our WELCOME with ATTACH";
-    case LinkState::Connecting: return link.bring_up && link.bring_up->running() ? "our queue pairs to it are not up" : nullptr;
+    case LinkState::Connecting:
+      if (!link.bring_up || link.bring_up->over()) return nullptr;
+      return link.bring_up->running() ? "our queue pairs to it are not up" : "no thread was free to bring our queue pairs up";
     case LinkState::AwaitReady: return "has not answered our ATTACH with READY";
     case LinkState::Up:
       if (link.step_deadline_ns == 0) return nullptr;

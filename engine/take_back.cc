@@ -282,6 +282,7 @@ bool EngineImpl::tend_links() {
     for (const auto& link : context->links) again |= tend(*link);
     reap_links(*context);
   }
+  start_bring_ups();
   return again;
 }
 

@@ -1,5 +1,7 @@
 // A peer whose address takes long to resolve: nobody else waits for it, and whatever ends meanwhile does so in good order.
 
+#include "engine/bring_up.h"
+#include "engine/handle.h"
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/gid_choice.h"
@@ -204,6 +206,56 @@ TEST_P(BringUpTest, NobodyElseWaits) {
   hosts_[kB].engine->close_context(other);
   EXPECT_EQ(asking().asked(), 1) << "all that in one try";
   EXPECT_EQ(warnings(), 0) << log_.joined();
+}
+
+// One that answers nobody holds four threads, however many of its links wait.
+TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  Engine& near = *hosts_[near_].engine;
+  Engine& far = *hosts_[far_].engine;
+  std::array<HandleBytes, 5> handles{};
+  std::array<Context*, 5> from{};
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    from[i] = near.open_context({}).value();
+    ASSERT_TRUE(far.listen(*far.open_context({}).value(), 0, handles[i]).ok());
+    ASSERT_TRUE(wait_until([&] {
+      static_cast<void>(near.connect(*from[i], 0, handles[i]));
+      return engine::read_stage(handles[i]).index != 0;
+    }));
+  }
+  ASSERT_TRUE(wait_until([&] { return hosts_[kB].engine->stats().queue_pairs == 6 * 5; }));
+  ASSERT_TRUE(wait_until([&] { return asking().asked() >= 4; }));
+  for (int i = 0; i < 100; ++i) {  // the control thread looks again and again
+    HandleBytes handle{};
+    far.close_listener(far.listen(*hosts_[far_].context, 0, handle).value());
+    near.close_listener(near.listen(*hosts_[near_].context, 0, handle).value());
+  }
+  EXPECT_EQ(asking().asked(), 4);
+  asking().answer_all(0);
+  EXPECT_EQ(outcome(), Errc::Ok);
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    Result<Channel*> answer = Errc::WouldBlock;
+    EXPECT_TRUE(wait_until([&] { return (answer = near.connect(*from[i], 0, handles[i])).code() != Errc::WouldBlock; }));
+    EXPECT_TRUE(answer.ok()) << errc_name(answer.code());
+  }
+}
+
+TEST(BringUpTurn, GoesToThePeerWithTheFewestThenToTheOldest) {
+  const SocketAddress a = *SocketAddress::from_text("10.0.0.1"), b = *SocketAddress::from_text("10.0.0.2");
+  const auto next = [](const std::vector<SocketAddress>& running, const std::vector<engine::WaitingBringUp>& waiting) {
+    return engine::next_in_turn(running, waiting);
+  };
+  EXPECT_EQ(next({}, {}), 0u);
+  EXPECT_EQ(next({}, {{a, 7}, {a, 5}, {a, 5}, {b, 6}}), 1u) << "equal shares: the oldest";
+  EXPECT_EQ(next({a}, {{a, 1}, {a, 2}, {b, 9}}), 2u) << "b has none";
+  EXPECT_EQ(next({a, a, b, b, b}, {{b, 1}, {a, 2}}), 1u);
+  EXPECT_EQ(next({a, a, a, a}, {{a, 1}, {a, 2}}), 2u) << "a has its four";
+  EXPECT_EQ(next({a, a, a, a}, {{a, 1}, {b, 2}}), 1u);
+  std::vector<SocketAddress> all;
+  for (std::uint8_t i = 0; i < engine::kBringUpsMax; ++i) {
+    all.push_back(SocketAddress{.family = AF_INET, .bytes = {10, 1, 0, i}});
+  }
+  EXPECT_EQ(next(all, {{a, 1}}), 1u) << "no thread is left";
 }
 
 TEST_P(BringUpTest, TheThirdTryConnects) {
