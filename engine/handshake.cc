@@ -14,6 +14,8 @@ namespace mesh::engine {
 
 namespace {
 
+static_assert(kRailsMax == verbs::kRailsMax, "a rail's index means the same in HELLO as here");
+
 // What a peer may ask for: values outside would break our arithmetic, so they are refused, not trimmed.
 bool sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
   return qps >= 1 && qps <= kQpsMax && rq_depth >= 16 && rq_depth <= 4096 && std::has_single_bit(rq_depth) && slots >= 32 &&

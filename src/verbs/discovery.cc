@@ -168,6 +168,11 @@ Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings)
     return Errc::NotFound;
   }
   if (!discovery.refusals().empty()) LOG_INFO("ports not used: {}", discovery.refusals());
+  if (rails.size() > kRailsMax) {
+    LOG_WARN("{} usable rails, {} can be used; left out: {} and those behind it; NCCL_IB_HCA chooses others", rails.size(),
+             kRailsMax, rails[kRailsMax].info.name);
+    rails.erase(rails.begin() + kRailsMax, rails.end());
+  }
   for (std::size_t index = 0; index < rails.size(); ++index) log_rail(index, rails[index]);
   return rails;
 }

@@ -10,10 +10,13 @@
 #include "src/verbs/handle.h"
 #include "src/verbs/provider.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace mesh::verbs {
+
+inline constexpr std::size_t kRailsMax = 64;  // of a host: as many as a peer hears of (engine/messages.h)
 
 struct Rail {
   RailInfo info;
@@ -29,7 +32,8 @@ struct Rail {
   std::uint32_t message_bytes_max = 0;  // of one work request
 };
 
-// Rails sorted by device name and port. NotFound: none usable; one INFO line says what was looked at and why each fell out.
+// At most kRailsMax rails, sorted by device name and port. NotFound: none usable; one INFO line says what was looked at and why
+// each fell out.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
 
 }  // namespace mesh::verbs

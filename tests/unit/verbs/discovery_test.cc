@@ -59,6 +59,20 @@ TEST(Discovery, EachRailHasItsOwnContext) {
   EXPECT_EQ(provider.open_now, 0);
 }
 
+// A peer is told of 64 rails; a 65th would have an index and no place in that list.
+TEST(Discovery, RailsBeyondTheBoundAreLeftOutByName) {
+  FakeProvider provider;
+  for (std::size_t i = 0; i < kRailsMax + 2; ++i) {
+    provider.fakes.push_back(device(fmt::format("mlx5_{:02}", i), {ethernet_port({gid_of(3, fmt::format("10.0.{}.1", i))})}));
+  }
+  const LogCapture log;
+  const Names found = names(provider);
+  ASSERT_EQ(found.size(), kRailsMax);
+  EXPECT_EQ(found.back(), "mlx5_63:1");
+  EXPECT_EQ(log.count(LogLevel::Warn, "66 usable rails, 64 can be used; left out: mlx5_64:1 and those behind it"), 1)
+      << log.joined();
+}
+
 TEST(Discovery, RailIsFilledInWhole) {
   FakeProvider provider = two_devices();
   provider.fakes[1].entry.pci_path = "/sys/devices/pci0000:00/0000:01:00.1";
