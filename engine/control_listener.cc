@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -11,15 +12,30 @@ namespace mesh::engine {
 
 namespace {
 
+bool is_scoped(const SocketAddress& address) { return address.family == AF_INET6 && address.link_local(); }
+
 // One socket serves one family, the first interface's, as NCCL's own bootstrap does.
-std::vector<SocketAddress> same_family(const std::vector<InterfaceAddress>& found) {
-  std::vector<SocketAddress> addresses;
-  for (const InterfaceAddress& interface : found) {
-    if (interface.address.family != found.front().address.family) continue;
-    if (std::find(addresses.begin(), addresses.end(), interface.address) != addresses.end()) continue;
-    if (addresses.size() < kListenAddressesMax) addresses.push_back(interface.address);
+std::vector<InterfaceAddress> same_family(const std::vector<InterfaceAddress>& found) {
+  std::vector<InterfaceAddress> chosen;
+  for (const InterfaceAddress& each : found) {
+    if (each.address.family != found.front().address.family) continue;
+    const auto same = [&each](const InterfaceAddress& other) { return other.address == each.address; };
+    if (std::any_of(chosen.begin(), chosen.end(), same)) continue;
+    if (chosen.size() < kListenAddressesMax) chosen.push_back(each);
   }
-  return addresses;
+  return chosen;
+}
+
+std::vector<std::uint32_t> scopes(std::span<const SocketAddress> listening) {
+  std::vector<std::uint32_t> found;
+  const auto note = [&found](const SocketAddress& address) {
+    const bool known = std::find(found.begin(), found.end(), address.scope_id) != found.end();
+    if (is_scoped(address) && !known && found.size() < kScopesMax) found.push_back(address.scope_id);
+  };
+  for (const SocketAddress& address : listening) note(address);
+  if (!found.empty()) return found;
+  for (const InterfaceAddress& each : all_interfaces()) note(each.address);
+  return found;
 }
 
 }  // namespace
@@ -32,26 +48,49 @@ Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
              options.socket_family.empty() ? "(unset)" : options.socket_family);
     return Errc::NotFound;
   }
-  ControlListener listener;
-  listener.addresses = same_family(found);
-  // Who named interfaces wants that one and no other; else peers may come by whichever of ours they reach, and by no other.
-  if (!options.socket_ifname.empty()) listener.addresses.resize(1);
-  std::vector<SocketAddress> heard;
-  for (const SocketAddress& address : listener.addresses) {
-    Result<UniqueFd> fd = tcp_listen(address, listener.port);
-    if (!fd.ok() && heard.empty()) {
-      LOG_WARN("control: cannot listen on {} ({}): {}", address.text(), found.front().name, std::generic_category().message(errno));
-      return fd.status();
+  const std::vector<InterfaceAddress> chosen = same_family(found);
+  // Peers may come by whichever of ours they reach; but who named interfaces wants one of these and no other.
+  if (options.socket_ifname.empty()) return listen_on(chosen);
+  for (const InterfaceAddress& each : chosen) {
+    Result<ControlListener> listener = listen_on(std::span(&each, 1));
+    if (listener.ok()) return listener;
+  }
+  return Errc::System;
+}
+
+std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses, std::span<const SocketAddress> listening) {
+  std::vector<SocketAddress> all;
+  for (const SocketAddress& address : addresses) {
+    if (!is_scoped(address) || address.scope_id != 0) {
+      all.push_back(address);
+      continue;
     }
-    if (!fd.ok()) continue;  // somebody else's port there: peers find us at the others
-    const Result<std::uint16_t> port = local_port(fd->get());
-    if (!port.ok()) return port.status();
+    for (const std::uint32_t scope : scopes(listening)) {
+      all.push_back(address);
+      all.back().scope_id = scope;
+    }
+  }
+  return all;
+}
+
+Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces) {
+  ControlListener listener;
+  std::string name;
+  for (const InterfaceAddress& each : interfaces) {
+    Result<UniqueFd> fd = tcp_listen(each.address, listener.port);
+    const Result<std::uint16_t> port = fd.ok() ? local_port(fd->get()) : Result<std::uint16_t>(fd.status());
+    if (!port.ok()) {
+      LOG_WARN("control: cannot listen on {} ({}): {}", each.address.text_with_port(listener.port), each.name,
+               std::generic_category().message(errno));
+      continue;
+    }
+    if (listener.fds.empty()) name = each.name;
     listener.port = *port;
     listener.fds.push_back(std::move(*fd));
-    heard.push_back(address);
+    listener.addresses.push_back(each.address);
   }
-  listener.addresses = std::move(heard);
-  LOG_INFO("control: handshakes on {} ({})", listener.addresses.front().text_with_port(listener.port), found.front().name);
+  if (listener.fds.empty()) return Errc::System;
+  LOG_INFO("control: handshakes on {} ({})", listener.addresses.front().text_with_port(listener.port), name);
   return listener;
 }
 

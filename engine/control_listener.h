@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace mesh::engine {
@@ -21,6 +22,14 @@ struct ControlListener {
   std::uint16_t port = 0;
   std::vector<SocketAddress> addresses;  // the bootstrap interface's first
 };
+
+// To be dialed: a link-local IPv6 address, which means nothing without an interface, gets those of `listening`, or where none of
+// these is such an address, every interface that has one. At most kScopesMax of them.
+inline constexpr std::size_t kScopesMax = 8;
+std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses, std::span<const SocketAddress> listening);
+
+// Listens on as many of these as it can, with one line for each that it cannot. System: on none.
+Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces);
 
 // NotFound: no interface fits the rules. System: the kernel refused. Both logged.
 Result<ControlListener> open_listener(const ControlPlaneOptions& options);

@@ -89,7 +89,7 @@ ConnectionId Plane::dial(const DialOrder& order) {
   connection.known = true;
   connection.port = order.port;
   connection.dial_timeout_ns = order.timeout_ns;
-  connection.candidates.assign(order.addresses.begin(), order.addresses.end());
+  connection.candidates = with_scopes(order.addresses, listener_.addresses);
   start_dial(connection);
   return connection.id;
 }

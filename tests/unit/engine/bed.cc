@@ -48,7 +48,7 @@ Bed::Bed(const BedOptions& options) {
     if (!provider.ok()) throw std::runtime_error("no provider for " + spec.name);
     host.provider = std::move(*provider);
     EngineOptions engine_options;
-    engine_options.settings.socket_ifname = "lo";
+    engine_options.settings.socket_ifname = options.socket_ifname;
     engine_options.settings.stall_seconds = options.stall_seconds;
     engine_options.settings.path_timeout_s = options.path_timeout_s;
     engine_options.policy = options.policy;

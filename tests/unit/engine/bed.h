@@ -28,7 +28,8 @@ struct BedOptions {
   std::size_t contexts = 1;  // of each host
   int stall_seconds = Settings{}.stall_seconds;
   int path_timeout_s = Settings{}.path_timeout_s;
-  bool wall_clock = false;  // real time; advance_ns() and tick_ns then do nothing
+  const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
+  bool wall_clock = false;           // real time; advance_ns() and tick_ns then do nothing
 };
 
 struct BedHost {

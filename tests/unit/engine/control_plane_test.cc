@@ -1,8 +1,10 @@
 #include "engine/control_plane.h"
 
 #include "engine/control_connection.h"
+#include "engine/control_listener.h"
 #include "tests/unit/engine/control_fixture.h"
 
+#include <array>
 #include <thread>
 
 #include <sys/eventfd.h>
@@ -29,6 +31,34 @@ TEST_F(ControlPlaneTest, OpensWithoutAnyRule) {
   ASSERT_TRUE(plane.ok());
   EXPECT_GE((*plane)->addresses().size(), 1u);
   EXPECT_LE((*plane)->addresses().size(), 8u);
+}
+
+TEST_F(ControlPlaneTest, ListensWhereItCanAndNamesWhereItCannot) {
+  const InterfaceAddress absent{.name = "eth7", .address = loopback("192.0.2.77")};
+  const InterfaceAddress present{.name = "lo", .address = loopback()}, other{.name = "lo", .address = loopback("127.0.0.3")};
+  const Result<ControlListener> listener = listen_on(std::array{absent, present, other});
+  ASSERT_TRUE(listener.ok());
+  EXPECT_EQ(listener->addresses, (std::vector{present.address, other.address}));
+  EXPECT_EQ(std::count_if(log_lines().begin(), log_lines().end(),
+                          [](const std::string& line) { return line.find("cannot listen on 192.0.2.77:0 (eth7)") == 9; }),
+            1);
+  EXPECT_TRUE(logged("handshakes on 127.0.0.1:")) << "(lo)";
+  EXPECT_EQ(listen_on(std::array{absent}).code(), Errc::System);
+}
+
+TEST_F(ControlPlaneTest, ALinkLocalAddressGetsTheScopesOfThoseWeListenOn) {
+  SocketAddress peer = *SocketAddress::from_text("fe80::2"), first = *SocketAddress::from_text("fe80::1"), second = first;
+  first.scope_id = 3;
+  second.scope_id = 5;
+  const SocketAddress global = *SocketAddress::from_text("fd00::1");
+  std::vector<SocketAddress> tried = with_scopes(std::array{global, peer}, std::array{first, global, second, first});
+  ASSERT_EQ(tried.size(), 3u);
+  EXPECT_EQ(tried[0], global);
+  EXPECT_EQ(tried[1].scope_id, 3u);
+  EXPECT_EQ(tried[2].scope_id, 5u);
+  EXPECT_TRUE(tried[1].same_host(peer) && tried[2].same_host(peer));
+  peer.scope_id = 9;
+  EXPECT_EQ(with_scopes(std::array{peer}, std::array{first}), std::vector{peer}) << "as it came to us";
 }
 
 TEST_F(ControlPlaneTest, CarriesFramesBothWays) {

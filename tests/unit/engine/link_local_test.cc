@@ -1,0 +1,66 @@
+// A management network that has nothing but IPv6 link-local addresses: they mean something only together with an interface, which
+// no peer can name. In a network namespace of the test's own.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/control_proxy.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <sched.h>
+
+namespace mesh {
+namespace {
+
+// On a thread that has a network namespace to itself, with one link-local address on each end of a cable to itself. What
+// cannot be had is returned, in words.
+std::string in_link_local_network(const std::function<void()>& run) {
+  std::string missing;
+  std::thread([&] {
+    if (::unshare(CLONE_NEWNET) != 0) {
+      missing = std::string("no network namespace may be made: ") + std::strerror(errno);
+      return;
+    }
+    constexpr const char* kMake =
+        "ip link add mesh0 type veth peer name mesh1 && ip link set mesh0 addrgenmode none && ip link set mesh1 addrgenmode none "
+        "&& "
+        "ip link set lo up && ip link set mesh0 up && ip link set mesh1 up && ip -6 addr add fe80::a/64 dev mesh0 nodad && "
+        "ip -6 addr add fe80::b/64 dev mesh1 nodad";
+    if (std::system(kMake) != 0) {
+      missing = "iproute2 makes no veth with link-local addresses here";
+      return;
+    }
+    run();
+  }).join();
+  return missing;
+}
+
+TEST(LinkLocalNetwork, CarriesHandshakesAndLostConnections) {
+  const std::string missing = in_link_local_network([] {
+    testkit::Bed bed({.socket_ifname = "mesh0"});
+    const testkit::LogCapture log;
+    testkit::Talk talk(bed, testkit::kA, testkit::kB, 4096);
+    talk.exchange(4096);
+    EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  });
+  if (!missing.empty()) GTEST_SKIP() << missing;
+}
+
+TEST(LinkLocalNetwork, NeedsNoSetting) {
+  const std::string missing = in_link_local_network([] {
+    testkit::Bed bed({.socket_ifname = ""});
+    testkit::Talk talk(bed, testkit::kA, testkit::kB, 4096);
+    talk.exchange(4096);
+  });
+  if (!missing.empty()) GTEST_SKIP() << missing;
+}
+
+}  // namespace
+}  // namespace mesh
