@@ -158,21 +158,23 @@ void note_dial_failure(Connection& connection, Errc reason, const std::string& t
   loss.text += fmt::format("{}{}: {}", first ? "" : "; ", connection.name, text);
 }
 
-bool dial_next(Connection& connection) {
+DialStep dial_next(Connection& connection) {
   while (connection.next_candidate < connection.candidates.size()) {
-    const SocketAddress& address = connection.candidates[connection.next_candidate++];
+    const SocketAddress& address = connection.candidates[connection.next_candidate];
     connection.peer = address;
     connection.name = address.text_with_port(connection.port);
     Result<UniqueFd> fd = tcp_connect_start(address, connection.port);
+    const int error = errno;
+    if (!fd.ok() && (error == EMFILE || error == ENFILE)) return DialStep::NoDescriptor;
+    ++connection.next_candidate;
     if (fd.ok()) {
       connection.fd = std::move(*fd);
-      return true;
+      return DialStep::Started;
     }
-    const int error = errno;
     note_dial_failure(connection, error == ECONNREFUSED ? Errc::PeerGone : fd.code(), error_text(error));
   }
   if (connection.candidates.empty()) connection.dial_loss = {Errc::Unreachable, "no address to connect to"};
-  return false;
+  return DialStep::NoneLeft;
 }
 
 Status dial_result(Connection& connection) {

@@ -101,6 +101,7 @@ struct Connection {
   std::size_t next_candidate = 0;
   std::uint16_t port = 0;
   std::uint64_t dial_timeout_ns = 0;
+  std::uint64_t descriptor_until_ns = 0;  // none is left for this candidate, which waits so long; 0: it does not
   Loss dial_loss;
 
   std::uint64_t deadline_ns() const noexcept {
@@ -112,8 +113,13 @@ struct Connection {
 // The same loss with the peer's name before the text.
 Loss named(const Connection& connection, const Loss& loss);
 
-// Starts connecting to the next candidate that can be tried at all. False: none is left, dial_loss says what happened.
-bool dial_next(Connection& connection);
+enum class DialStep : std::uint8_t {
+  Started,
+  NoDescriptor,  // the process has none for the next candidate
+  NoneLeft,      // dial_loss says what happened
+};
+// Starts connecting to the next candidate that can be tried at all.
+DialStep dial_next(Connection& connection);
 // Ok, WouldBlock, or why this candidate failed (added to dial_loss).
 Status dial_result(Connection& connection);
 void note_dial_failure(Connection& connection, Errc reason, const std::string& text);

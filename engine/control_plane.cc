@@ -7,15 +7,25 @@
 #include <array>
 #include <utility>
 
+#include <sys/resource.h>
+
 namespace mesh::engine {
 
 namespace {
 
 constexpr std::uint64_t kCloseTimeoutNs = 1'000'000'000;
+constexpr std::uint64_t kDescriptorRetryNs = 100'000'000;  // a dial looks again for a descriptor
+
+std::size_t strangers_allowed() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kStrangersMax;
+  return std::clamp<rlim_t>(limit.rlim_cur / kStrangersShare, 1, kStrangersMax);
+}
 
 }  // namespace
 
 Status Plane::open(const ControlPlaneOptions& options) {
+  strangers_max_ = strangers_allowed();
   if (const Status status = watcher_.open(); !status.ok()) return status;
   Result<ControlListener> listener = open_listener(options);
   if (!listener.ok()) return listener.status();
@@ -96,7 +106,14 @@ ConnectionId Plane::dial(const DialOrder& order) {
 
 void Plane::start_dial(Connection& connection) {
   drop_socket(connection);
-  while (dial_next(connection)) {
+  for (DialStep step = dial_next(connection); step != DialStep::NoneLeft; step = dial_next(connection)) {
+    if (step == DialStep::NoDescriptor) {
+      if (await_descriptor(connection)) return;
+      note_dial_failure(connection, Errc::System, "no descriptor is left");
+      ++connection.next_candidate;
+      continue;
+    }
+    connection.descriptor_until_ns = 0;
     if (!watcher_.watch(connection.fd.get(), connection.id, EPOLLOUT).ok()) {
       note_dial_failure(connection, Errc::System, "cannot be watched");
       continue;
@@ -110,8 +127,22 @@ void Plane::start_dial(Connection& connection) {
   lose_later(connection, connection.dial_loss);
 }
 
+// False: this address has had its time.
+bool Plane::await_descriptor(Connection& connection) {
+  const std::uint64_t now_ns = clock_.now_ns();
+  if (connection.descriptor_until_ns == 0) connection.descriptor_until_ns = now_ns + connection.dial_timeout_ns;
+  if (now_ns >= connection.descriptor_until_ns) {
+    connection.descriptor_until_ns = 0;
+    return false;
+  }
+  connection.step_deadline_ns = std::min(now_ns + kDescriptorRetryNs, connection.descriptor_until_ns);
+  note_deadline(connection.step_deadline_ns);
+  return true;
+}
+
 void Plane::advance_dial(ConnectionId id) {
   Connection& connection = *find(id);
+  if (!connection.fd.valid()) return start_dial(connection);  // it waited for a descriptor
   const Status status = dial_result(connection);
   if (status.code() == Errc::WouldBlock) return;
   if (!status.ok()) {

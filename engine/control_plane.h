@@ -1,9 +1,11 @@
 #pragma once
 // The sockets of the control path: one listening socket per engine, control connections, frames with deadlines. Knows bytes
 // and frames, nothing of links or channels. A stranger that says nothing, garbage or half a message is dropped at its
-// deadline and holds no more memory than twice what it has sent of a frame; at most kStrangersMax unidentified connections exist:
-// then the oldest is dropped, and while that one is younger than kStrangerGraceNs the newcomers wait in the kernel's backlog.
-// Thread: all calls from whoever holds the engine's control mutex; wake() and wait() from any. Nothing blocks except wait().
+// deadline and holds no more memory than twice what it has sent of a frame; at most kStrangersMax unidentified connections exist,
+// and at most an eighth of the descriptors that the process may have: then the oldest is dropped, and while that one is younger
+// than kStrangerGraceNs the newcomers wait in the kernel's backlog. Where no descriptor is left the oldest is dropped at once, and
+// a dial waits until its time is up. Thread: all calls from whoever holds the engine's control mutex; wake() and wait() from any.
+// Nothing blocks except wait().
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -23,6 +25,7 @@ namespace mesh::engine {
 // 256 in 10 ms each are 25,000 a second, as fast as they can be accepted: the backlog stays short and honest peers, whose first
 // words are there by the time they are accepted, come through a flood in a few milliseconds.
 inline constexpr int kStrangersMax = 256;
+inline constexpr std::uint64_t kStrangersShare = 8;                   // one in so many of RLIMIT_NOFILE's soft limit at most
 inline constexpr std::uint64_t kStrangerGraceNs = 10'000'000;         // no stranger gives way to a newer one before
 inline constexpr std::uint64_t kFirstFrameTimeoutNs = 5'000'000'000;  // from accept to identify(), at its first frame
 inline constexpr std::uint64_t kFrameTimeoutNs = 10'000'000'000;      // from a frame's first byte to its last

@@ -63,13 +63,15 @@ class Plane final : public ControlPlane {
   void deliver(ConnectionId id);
   void advance_dial(ConnectionId id);
   void start_dial(Connection& connection);
+  bool await_descriptor(Connection& connection);
   void advance_close(ConnectionId id);
 
   bool accept_strangers();
   bool accept_from(int listener);
   bool make_room();
+  void dismiss_oldest();
   void adopt(AcceptedSocket accepted);
-  bool crowded() const noexcept { return strangers_.size() >= static_cast<std::size_t>(kStrangersMax); }
+  bool crowded() const noexcept { return strangers_.size() >= strangers_max_; }
   void forget_stranger(ConnectionId id);
   void pause_accepting(std::uint64_t until_ns);
   void resume_accepting();
@@ -83,10 +85,11 @@ class Plane final : public ControlPlane {
   ControlListener listener_;
   std::unordered_map<ConnectionId, std::unique_ptr<Connection>> connections_;
   std::set<ConnectionId> strangers_;  // ids grow, so the first is the oldest
-  LogBudget stranger_lines_;
+  std::size_t strangers_max_ = kStrangersMax;
+  LogBudget stranger_lines_, accept_lines_;
   ConnectionId last_id_ = 0;
   std::uint64_t accept_again_ns_ = kNever;  // kNever: accepting
-  bool accept_failed_ = false;              // logged, and not yet over
+  bool accept_failed_ = false;              // and not yet over
   std::atomic<std::uint64_t> next_deadline_ns_{
       kNever};  // never later than the nearest one; released by the owner, acquired in wait()
 };

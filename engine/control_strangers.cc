@@ -20,7 +20,7 @@ constexpr std::uint64_t kAcceptRetryNs = 100'000'000;  // after the process ran 
 
 bool somebody_waits(int listener) {
   pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
-  return ::poll(&waiting, 1, 0) == 1;
+  return ::poll(&waiting, 1, 0) != 0;  // one that fails tells nothing
 }
 
 }  // namespace
@@ -40,7 +40,17 @@ bool Plane::accept_from(int listener) {
     Result<AcceptedSocket> accepted = tcp_accept(listener);
     if (accepted.code() == Errc::WouldBlock) return active;
     if (!accepted.ok()) {
-      if (!accept_failed_) LOG_WARN("control: cannot accept connections: {}", std::generic_category().message(errno));
+      const int error = errno;
+      if (error == EMFILE || error == ENFILE) {
+        if (!somebody_waits(listener)) return active;  // accept(2) looks for a descriptor first
+        if (!strangers_.empty()) {
+          dismiss_oldest();
+          continue;
+        }
+      }
+      if (!accept_failed_ && accept_lines_.take(clock_.now_ns())) {
+        LOG_WARN("control: cannot accept connections: {}{}", std::generic_category().message(error), accept_lines_.rest());
+      }
       accept_failed_ = true;
       pause_accepting(clock_.now_ns() + kAcceptRetryNs);  // the socket stays readable, looking again at once would spin
       return active;
@@ -58,19 +68,27 @@ bool Plane::make_room() {
   const ConnectionId oldest = *strangers_.begin();
   if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
   if (!crowded()) return true;
-  const Connection& still = *find(*strangers_.begin());
-  const std::uint64_t due_ns = still.accepted_ns + kStrangerGraceNs;
+  const std::uint64_t due_ns = find(*strangers_.begin())->accepted_ns + kStrangerGraceNs;
   if (clock_.now_ns() < due_ns) {
     pause_accepting(due_ns);
     return false;
   }
+  dismiss_oldest();
+  return true;
+}
+
+// Unless its first words are there.
+void Plane::dismiss_oldest() {
+  const ConnectionId oldest = *strangers_.begin();
+  if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
+  if (!strangers_.contains(oldest)) return;
+  const Connection& still = *find(oldest);
   if (still.state == ConnectionState::Closing) {
     erase(still.id);
   } else {
     lose(still.id,
-         named(still, {Errc::Exhausted, fmt::format("oldest of {}, had sent {}", kStrangersMax, still.reader.describe())}));
+         named(still, {Errc::Exhausted, fmt::format("oldest of {}, had sent {}", strangers_.size(), still.reader.describe())}));
   }
-  return true;
 }
 
 void Plane::adopt(AcceptedSocket accepted) {
