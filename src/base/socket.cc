@@ -1,11 +1,15 @@
 #include "src/base/socket.h"
 
+#include "src/base/clock.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
+#include "src/base/log_budget.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string>
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -21,15 +25,23 @@ constexpr int kKeepAliveIntervalS = 5;
 constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 = 20 s
 static_assert((kKeepAliveIdleS + kKeepAliveIntervalS * kKeepAliveProbes) * 1000 == kDeadHostTimeoutMs);
 
+// Strangers make us open sockets, as many as they like.
+constinit SharedLogBudget g_lines;
+
 UniqueFd adopt(int fd) {
-  if (fd >= 0 && !fork_close_fd(fd))
-    LOG_WARN("socket {} is above {}: a forked child keeps it open and hides our death from the peer", fd, kForkFdsMax - 1);
+  if (fd < 0 || fork_close_fd(fd)) return UniqueFd(fd);
+  if (const std::optional<std::string> rest = g_lines.take(Clock().now_ns())) {
+    LOG_WARN("socket {} is above {}: a forked child keeps it open and hides our death from the peer{}", fd, kForkFdsMax - 1, *rest);
+  }
   return UniqueFd(fd);
 }
 
 void set_option(int fd, int level, int name, int value) {
-  if (::setsockopt(fd, level, name, &value, sizeof value) != 0)
-    LOG_INFO("socket {}: option {} of level {} refused ({})", fd, name, level, std::strerror(errno));
+  if (::setsockopt(fd, level, name, &value, sizeof value) == 0) return;
+  const int error = errno;
+  if (const std::optional<std::string> rest = g_lines.take(Clock().now_ns())) {
+    LOG_INFO("socket {}: option {} of level {} refused ({}){}", fd, name, level, std::strerror(error), *rest);
+  }
 }
 
 void set_stream_options(int fd) {

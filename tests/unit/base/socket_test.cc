@@ -1,15 +1,18 @@
 #include "src/base/socket.h"
 
 #include "src/base/unique_fd.h"
+#include "tests/unit/base/log_capture.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <string>
 
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,6 +123,25 @@ TEST(Socket, ConnectionIsNonBlockingPromptAndWatchful) {
   }
   EXPECT_TRUE(::fcntl(all.listener.get(), F_GETFL) & O_NONBLOCK);
   EXPECT_TRUE(::fcntl(all.listener.get(), F_GETFD) & FD_CLOEXEC);
+}
+
+// Whoever connects decides how many sockets we open.
+TEST(Socket, LinesAboutOptionsHaveABudget) {
+  const std::string path = testing::TempDir() + "socket_test." + std::to_string(::getpid());
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));  // which has no TCP options
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(listener.get(), 8), 0);
+  const testkit::LogCapture log;
+  for (int i = 0; i < 50; ++i) {
+    const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_TRUE(tcp_accept(listener.get()).ok());
+  }
+  ::unlink(path.c_str());
+  EXPECT_GE(log.count(LogLevel::Info, "refused"), 1);
+  EXPECT_LE(log.count(LogLevel::Info, "refused"), 2 * 16) << "were the clock to pass a window's end";
 }
 
 TEST(Socket, NobodyWaitingIsWouldBlock) {
