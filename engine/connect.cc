@@ -221,8 +221,7 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
   }
   settle_old_life(link, body.channel);
   if (peer.channel(body.channel) != nullptr) {
-    LOG_WARN("peer {}: opens channel {} twice; connection dropped", link.identity.peer_host, body.channel);
-    return false;
+    return complain(link, fmt::format("opens channel {} twice", body.channel));
   }
   const Result<LinkPlace> place = peer.memory().channel_place(body.channel);
   if (!place.ok()) {

@@ -85,7 +85,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool on_welcome(LinkControl& link, const Welcome& body);
   bool on_attach(LinkControl& link, const Attach& body);
   bool on_ready(LinkControl& link, const Ready& body);
-  bool some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) const;
+  bool some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down);
   bool on_refuse(LinkControl& link, const Refuse& body);
   bool build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths);
   void announce_link(const LinkControl& link) const;
@@ -102,6 +102,8 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void tend_handshake(LinkControl& link);
   void give_up(LinkControl& link, const char* what);
   bool say_hello_again(LinkControl& link, Errc reason);
+  bool may_cause_lines(const LinkControl& link);
+  bool complain(const LinkControl& link, const std::string& text);
   bool make_room(const SocketAddress& source);
   LinkControl* who_gives_way(std::span<LinkControl* const> idle, const SocketAddress& source) const;
   void send_away(LinkControl& link, const std::string& why);

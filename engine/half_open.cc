@@ -101,10 +101,26 @@ void EngineImpl::give_up(LinkControl& link, const char* what) {
     send(link, Bye{});
     return take_down(link, Errc::PeerClosed);
   }
-  LOG_WARN("peer {} ({}): {}; the handshake is given up", link.identity.peer_host, plane_->peer_name(link.connection), text);
+  if (may_cause_lines(link)) {
+    LOG_WARN("peer {} ({}): {}; the handshake is given up", link.identity.peer_host, plane_->peer_name(link.connection), text);
+  }
   send(link, Refuse{.reason = Errc::Timeout,
                     .text = fmt::format("host {} gives up the handshake: its peer {}", options_.provider->host_name(), text)});
   take_down(link, Errc::Timeout);
+}
+
+// ---- Who has no channel here may come again and again, so what it causes to be said comes out of a budget.
+
+bool EngineImpl::may_cause_lines(const LinkControl& link) {
+  return link.connector() || has_carried(link) || stranger_lines_.take(clock_.now_ns());
+}
+
+// False in any case: whoever breaks the protocol loses the connection.
+bool EngineImpl::complain(const LinkControl& link, const std::string& text) {
+  if (may_cause_lines(link)) {
+    LOG_WARN("peer {}: {}; connection dropped{}", link.identity.peer_host, text, stranger_lines_.rest());
+  }
+  return false;
 }
 
 // ---- Too many links that carry no channel.

@@ -89,14 +89,13 @@ bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<
   LinkControl* const link = find_link(id);
   if (link == nullptr) return on_stranger(id, header, body);
   if (!same_secret(header.link, link->identity.id)) {
-    LOG_WARN("peer {}: a control message for another link; connection dropped", link->identity.peer_host);
-    return false;
+    return complain(*link, "a control message for another link");
   }
   const Verdict verdict = link->conversation.take(header);
   if (verdict == Verdict::Repeated) return true;
   if (verdict == Verdict::Broken) {
-    LOG_WARN("peer {}: message {} after {}, which acknowledges {} of {}; connection dropped", link->identity.peer_host,
-             header.sequence, link->conversation.handled(), header.acknowledged, link->conversation.said());
+    complain(*link, fmt::format("message {} after {}, which acknowledges {} of {}", header.sequence, link->conversation.handled(),
+                                header.acknowledged, link->conversation.said()));
   }
   if (verdict == Verdict::New && on_link_frame(*link, header, body)) {
     acknowledge(*link);
@@ -218,9 +217,8 @@ bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std
     Body body;
     if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, &body))
       return (this->*handler)(link, body);
-    LOG_WARN("peer {}: a control message (type {}) that is malformed or out of order; connection dropped", link.identity.peer_host,
-             static_cast<int>(header.type));
-    return false;
+    const int type = static_cast<int>(header.type);
+    return complain(link, fmt::format("a control message (type {}) that is malformed or out of order", type));
   };
   const LinkState state = link.state;
   const bool up =
@@ -275,20 +273,16 @@ bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
   return true;
 }
 
-bool EngineImpl::some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) const {
+bool EngineImpl::some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) {
   const std::uint32_t paths = link.link->path_count();
   const bool known = std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   if (known && std::set<std::uint8_t>(down.begin(), down.end()).size() < paths) return true;
-  LOG_WARN("peer {}: says that {} of {} paths cannot be brought up; connection dropped", link.identity.peer_host, down.size(),
-           paths);
-  return false;
+  return complain(link, fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
 
 bool EngineImpl::on_attach(LinkControl& link, const Attach& body) {
   if (body.paths.size() != link.link->path_count()) {
-    LOG_WARN("peer {}: attaches {} paths, {} were offered; connection dropped", link.identity.peer_host, body.paths.size(),
-             link.link->path_count());
-    return false;
+    return complain(link, fmt::format("attaches {} paths, {} were offered", body.paths.size(), link.link->path_count()));
   }
   if (!some_path_is_left(link, body.down)) return false;
   bring_up(link, body.paths, body.down);
@@ -332,11 +326,10 @@ bool EngineImpl::on_refuse(LinkControl& link, const Refuse& body) {
   if (dials_anew(link, body)) return true;
   // Both ends of a broken link tell each other; whoever has said why already need not say it twice.
   const bool said = link.link && link.link->failure() != Errc::Ok;
-  const std::string text = fmt::format("peer {}: {}", plane_->peer_name(link.connection), body.text);
   if (said) {
-    LOG_INFO("{}", text);
-  } else {
-    LOG_WARN("{}", text);
+    LOG_INFO("peer {}: {}", plane_->peer_name(link.connection), body.text);
+  } else if (may_cause_lines(link)) {
+    LOG_WARN("peer {}: {}", plane_->peer_name(link.connection), body.text);
   }
   // Where all the listeners are closed that HELLO named, the connects to others begin anew.
   if (link.state == LinkState::AwaitWelcome && body.reason == Errc::PeerClosed) {

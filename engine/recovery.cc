@@ -118,9 +118,8 @@ bool EngineImpl::on_fence(LinkControl& link, const Fence& body) {
   if (link.state != LinkState::Up) return true;
   const std::size_t counts = link.connector() ? 1 + link.link->policy().qps : 0;
   if (body.path >= link.link->path_count() || body.taken.size() != counts) {
-    LOG_WARN("peer {}: a fence for path {} of {} with {} counts, {} are due; connection dropped", link.identity.peer_host,
-             body.path, link.link->path_count(), body.taken.size(), counts);
-    return false;
+    return complain(link, fmt::format("a fence for path {} of {} with {} counts, {} are due", body.path, link.link->path_count(),
+                                      body.taken.size(), counts));
   }
   PathRepair& repair = link.repairs[body.path];
   Path& path = link.link->path(body.path);

@@ -107,9 +107,8 @@ void EngineImpl::give_up_try(LinkControl& link, std::uint32_t index, const std::
 bool EngineImpl::on_reopen(LinkControl& link, const Reopen& body) {
   if (link.state != LinkState::Up) return true;
   if (body.path >= link.link->path_count() || body.ends.qpn.size() != link.link->path(body.path).queue_pairs.size()) {
-    LOG_WARN("peer {}: opens path {} of {} with {} queue pairs; connection dropped", link.identity.peer_host, body.path,
-             link.link->path_count(), body.ends.qpn.size());
-    return false;
+    return complain(
+        link, fmt::format("opens path {} of {} with {} queue pairs", body.path, link.link->path_count(), body.ends.qpn.size()));
   }
   tend_path(link, body.path);  // its FENCE may have come with the same wake-up
   Path& path = link.link->path(body.path);
@@ -117,8 +116,7 @@ bool EngineImpl::on_reopen(LinkControl& link, const Reopen& body) {
     const ProgressLoop::Guard guard(link.context.loop);
     if (body.epoch <= path.health.epoch) return true;  // said again
     if (path.health.state != PathState::Down) {
-      LOG_WARN("peer {}: opens path {}, which is not down; connection dropped", link.identity.peer_host, path.name);
-      return false;
+      return complain(link, fmt::format("opens path {}, which is not down", path.name));
     }
   }
   PathRepair& repair = link.repairs[body.path];

@@ -63,6 +63,7 @@ void EngineImpl::go_on(LinkControl& link, ConnectionId connection) {
   const auto& frames = link.conversation.unhandled();
   for (const Bytes& frame : frames) plane_->send(connection, frame);
   ++resumes_;
+  if (!may_cause_lines(link)) return;
   LOG_INFO("peer {}: control connection is back ({}) after {} ms, {} messages said again", link.identity.peer_host,
            plane_->peer_name(connection), was_lost ? (clock_.now_ns() - redial.lost_ns) / kNsPerMs : 0, frames.size());
 }
@@ -122,7 +123,7 @@ bool EngineImpl::await_resume(LinkControl& link, Errc reason, const std::string&
   redial.next_ns = link.connector() || is_over(link) ? now_ns : now_ns + kSummonAfterNs;
   redial.backoff_ns = kRedialPauseMinNs;
   redial.give_up_ns = now_ns + (link.connector() || reason != Errc::PeerGone ? patience_ns : kEndOfStreamNs);
-  if (!is_over(link) || stranger_lines_.take(now_ns)) {
+  if (may_cause_lines(link)) {
     LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link.identity.peer_host, text,
              link.connector() ? "dialing again" : "the peer is to dial again");
   }
@@ -263,7 +264,7 @@ LinkControl* EngineImpl::find_claimed(LinkRole role, const Id128& id, const Link
 void EngineImpl::deny(ConnectionId id, const LinkControl* link, const Id128& link_id) {
   const Errc failure = link != nullptr && link->link ? link->link->failure() : Errc::Ok;
   const Errc reason = failure == Errc::Ok ? Errc::PeerGone : failure;
-  if (link != nullptr || stranger_lines_.take(clock_.now_ns())) {
+  if (link != nullptr ? may_cause_lines(*link) : stranger_lines_.take(clock_.now_ns())) {
     LOG_INFO("{}: wants to go on with a link that has ended here", plane_->peer_name(id));
   }
   plane_->send(
