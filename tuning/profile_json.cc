@@ -1,8 +1,11 @@
 #include "tuning/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,6 +30,34 @@ std::string shown(const Json& value) {
   return text;
 }
 
+// What may stand in a line of the log as it is: nothing in it ends the line or speaks to a terminal.
+bool is_plain(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
+    if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0)) return false;  // the last: U+0080 to U+009F
+  }
+  return true;
+}
+
+bool is_text(const Json& value) {
+  if (!value.is_string()) return false;
+  const std::string& text = value.get_ref<const std::string&>();
+  return text.size() <= kTextMax && is_plain(text);
+}
+
+// The keys of the objects that are being read, by depth.
+class Keys {
+ public:
+  void begin_object(int depth) { seen_[place(depth) + 1].clear(); }
+  bool is_new(int depth, const std::string& key) { return seen_[place(depth)].insert(key).second; }
+
+ private:
+  static std::size_t place(int depth) { return static_cast<std::size_t>(std::clamp(depth, 0, kDepthMax)); }
+
+  std::array<std::set<std::string>, kDepthMax + 2> seen_;
+};
+
 // Walks the document with the name of where it is; the first complaint stays.
 class Reader {
  public:
@@ -42,7 +73,7 @@ class Reader {
     if (!value.is_object()) return false;
     for (const auto& [key, unused] : value.items()) {
       const bool known = std::any_of(keys.begin(), keys.end(), [&key = key](const char* each) { return key == each; });
-      if (!known) complain(fmt::format("{} has the unknown key \"{}\"; wanted: {}", where, key, fmt::join(keys, ", ")));
+      if (!known) complain(fmt::format("{} has the unknown key {}; wanted: {}", where, shown(key), fmt::join(keys, ", ")));
     }
     return ok();
   }
@@ -58,8 +89,9 @@ class Reader {
   std::string text(const Json& object, const std::string& where, const char* key) {
     const Json* const value = member(object, where, key);
     if (value == nullptr) return {};
-    if (value->is_string() && value->get_ref<const std::string&>().size() <= kTextMax) return value->get<std::string>();
-    complain(fmt::format("{}.{} is {}; wanted: up to {} characters", where, key, shown(*value), kTextMax));
+    if (is_text(*value)) return value->get<std::string>();
+    complain(fmt::format("{}.{} is {}; wanted: up to {} characters, none of them a control character", where, key, shown(*value),
+                         kTextMax));
     return {};
   }
 
@@ -101,7 +133,7 @@ Measured read_measured(Reader& reader, const Json& json) {
     measured.ground = ground;
     known = true;
   }
-  if (!known) reader.complain(fmt::format("measured.kind is \"{}\"; wanted: model, soft or rdma", kind));
+  if (!known) reader.complain(fmt::format("measured.kind is {}; wanted: model, soft or rdma", shown(kind)));
   measured.when = reader.text(json, where, "when");
   measured.how = reader.text(json, where, "how");
   measured.label = reader.text(json, where, "label");
@@ -112,7 +144,7 @@ Measured read_measured(Reader& reader, const Json& json) {
   if (devices == nullptr) return measured;
   bool names = devices->is_array() && devices->size() <= kDevicesMax;
   for (const Json& device : names ? *devices : Json::array()) {
-    names = names && device.is_string() && device.get_ref<const std::string&>().size() <= kTextMax;
+    names = names && is_text(device);
     if (names) measured.devices.push_back(device.get<std::string>());
   }
   if (!names) reader.complain(fmt::format("measured.devices is {}; wanted: up to {} names", shown(*devices), kDevicesMax));
@@ -129,7 +161,7 @@ KnobValues read_settings(Reader& reader, const Json& json) {
     if (knob) continue;
     std::string known;
     for (const KnobInfo& each : knob_table()) known += fmt::format("{}{}", known.empty() ? "" : ", ", each.key);
-    reader.complain(fmt::format("settings has the unknown key \"{}\"; wanted: {}", key, known));
+    reader.complain(fmt::format("settings has the unknown key {}; wanted: {}", shown(key), known));
   }
   const auto &inflight = values[Knob::InflightBytes], &request = values[Knob::WrBytes];
   if (inflight && request && *inflight < *request)
@@ -159,7 +191,7 @@ std::vector<SizeClass> read_sizes(Reader& reader, const Json& json) {
 void read_document(Reader& reader, const Json& root, Profile& profile) {
   if (!root.is_object()) return reader.complain("it is no JSON object");
   const std::string format = reader.text(root, "the file", "format");
-  if (format != kProfileFormat) return reader.complain(fmt::format("format is \"{}\"; wanted: \"{}\"", format, kProfileFormat));
+  if (format != kProfileFormat) return reader.complain(fmt::format("format is {}; wanted: \"{}\"", shown(format), kProfileFormat));
   // Before the keys: a later version may have others.
   const auto version = reader.integer(root, "the file", "version", {1, std::numeric_limits<int>::max()});
   if (!reader.ok()) return;
@@ -180,7 +212,12 @@ std::optional<Profile> parse_profile(std::string_view text, std::string& why) {
   } else {
     const Json root = Json::parse(
         text,
-        [&reader](int depth, Json::parse_event_t, Json&) {
+        [&reader, keys = Keys()](int depth, Json::parse_event_t event, Json& parsed) mutable {
+          if (event == Json::parse_event_t::object_start) keys.begin_object(depth);
+          if (event == Json::parse_event_t::key && depth <= kDepthMax &&
+              !keys.is_new(depth, parsed.get_ref<const std::string&>())) {
+            reader.complain(fmt::format("the key {} stands twice in one object", shown(parsed)));
+          }
           if (depth > kDepthMax) reader.complain("it is nested deeper than any profile");
           return depth <= kDepthMax;  // what lies deeper is dropped, so that nothing here walks without bound
         },

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 namespace mesh::tuning {
@@ -105,6 +106,46 @@ TEST(ProfileJson, WhatIsNoProfileAtAllIsSaid) {
   EXPECT_EQ(complaint("[1]"), "it is no JSON object");
   EXPECT_EQ(complaint("null"), "it is no JSON object");
   EXPECT_NE(complaint(std::string(kProfileBytesMax + 1, ' ')).find("bytes; wanted: up to"), std::string::npos);
+}
+
+// The log shows a profile's words, and a line of it must stay a line.
+TEST(ProfileJson, ControlCharactersAreRefusedAndShownEscaped) {
+  for (const char* const place : {"/measured/when", "/measured/label", "/measured/how", "/measured/devices/0", "/sizes/0/figure"}) {
+    for (const char* const text : {"a\nINFO all is well", "\x1b[2J", "\x7f",
+                                   "\xc2\x9b"
+                                   "2J"}) {
+      json root = right_profile();
+      root[json::json_pointer(place)] = text;
+      const std::string why = complaint(root.dump());
+      EXPECT_TRUE(std::all_of(why.begin(), why.end(), [](char c) { return c >= ' ' && c <= '~'; })) << place << ": " << why;
+    }
+  }
+  json root = right_profile();
+  root["a\x1b[2J"] = 1;
+  EXPECT_NE(complaint(root.dump()).find("unknown key \"a\\u001b[2J\""), std::string::npos) << complaint(root.dump());
+  root = right_profile();
+  root["format"] = "a\xc2\x9b";
+  EXPECT_NE(complaint(root.dump()).find("\\u009b"), std::string::npos) << complaint(root.dump());
+  root = right_profile();
+  root["measured"]["label"] = "gr\xc3\xbc\xc3\x9f";  // other languages are welcome
+  std::string why;
+  EXPECT_TRUE(parse_profile(root.dump(), why)) << why;
+}
+
+TEST(ProfileJson, KeyThatStandsTwiceIsRefused) {
+  const std::string right = right_profile().dump();
+  for (const std::string key : {"\"version\":", "\"rails\":", "\"bytes\":"}) {
+    std::string twice = right;
+    const std::size_t at = twice.find(key);
+    ASSERT_NE(at, std::string::npos) << key;
+    twice.insert(at, key + "1,");
+    EXPECT_NE(complaint(twice).find("the key " + key.substr(0, key.size() - 1) + " stands twice"), std::string::npos) << key;
+  }
+  const json root = right_profile();
+  std::string why;
+  json two_sizes = root;
+  two_sizes["sizes"].push_back(root["sizes"][0]);
+  EXPECT_TRUE(parse_profile(two_sizes.dump(), why)) << "the same keys in two objects: " << why;
 }
 
 TEST(ProfileJson, NestingEndsSoon) {
