@@ -13,6 +13,14 @@ namespace mesh::testkit {
 
 inline constexpr unsigned kChildSeconds = 100;
 
+// Alone, the engine ends with the scenario; beside another communicator it goes on, and what is left in it shows.
+enum class Company : std::uint8_t { Alone, Beside };
+
+struct RunOrder {
+  door::Fault fault;
+  Company company = Company::Alone;
+};
+
 struct RunReport {
   std::array<std::uint64_t, door::kKinds> counts{};  // calls of the scenario with the fault
   std::string symbol;                                // of the call that failed; "": it was never reached
@@ -22,9 +30,9 @@ struct RunReport {
   std::string log;                                   // the plugin's lines
 };
 
-RunReport run_in_child(const ncclNet_v12_t& net, const door::Fault& fault);
+RunReport run_in_child(const ncclNet_v12_t& net, const RunOrder& order);
 
 // In this process, for a debugger; the door stops at the fault.
-RunReport run_here(const ncclNet_v12_t& net, const door::Fault& fault);
+RunReport run_here(const ncclNet_v12_t& net, const RunOrder& order);
 
 }  // namespace mesh::testkit

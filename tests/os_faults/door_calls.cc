@@ -186,6 +186,14 @@ REPLACES int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   return real(thread, name);
 }
 
+// ---- Libraries. hwloc is left out: what it does without memory is not ours, and without it the plugin asks the kernel itself.
+
+REPLACES void* dlopen(const char* name, int flags) noexcept {
+  static auto* const real = next<decltype(dlopen)>("dlopen");
+  const bool hwloc = name != nullptr && std::strstr(name, "hwloc") != nullptr && door::is_inside();
+  return real(hwloc ? "no-such-library.so" : name, flags);
+}
+
 // ---- Memory.
 
 namespace {

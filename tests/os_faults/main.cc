@@ -23,6 +23,7 @@ using door::Kind;
 using door::Mode;
 
 constexpr std::array<const char*, 4> kModeNames{"once", "from-there", "hang", "empty"};
+constexpr std::array<const char*, 2> kCompanyNames{"alone", "beside"};
 constexpr int kCountingRuns = 3;          // threads make the number of calls vary a little
 constexpr std::uint64_t kSpareCalls = 2;  // beyond the most that were counted
 
@@ -35,11 +36,8 @@ struct Options {
   std::uint64_t n = 0;
   std::uint64_t every = 1, offset = 0;
   unsigned jobs = 2;
+  std::vector<std::string> companies{kCompanyNames.begin(), kCompanyNames.end()};
   bool here = false;
-};
-
-struct Task {
-  door::Fault fault;
 };
 
 template <std::size_t kCount>
@@ -57,10 +55,13 @@ bool fits(Kind kind, Mode mode) {
   return true;
 }
 
-std::string text_of(const door::Fault& fault, const RunReport& report) {
-  return fmt::format("--kind {} --mode {} --n {}: {}: {}; {:.2f} s; {}", name_of(fault.kind), name_of(fault.mode), fault.n,
-                     report.symbol.empty() ? "not reached" : report.symbol, report.end, report.seconds,
-                     report.complaint.empty() ? "well" : "WRONG: " + report.complaint);
+const char* name_of(Company company) { return kCompanyNames[static_cast<std::size_t>(company)]; }
+
+std::string text_of(const RunOrder& order, const RunReport& report) {
+  const door::Fault& fault = order.fault;
+  return fmt::format("--kind {} --mode {} --company {} --n {}: {}: {}; {:.2f} s; {}", name_of(fault.kind), name_of(fault.mode),
+                     name_of(order.company), fault.n, report.symbol.empty() ? "not reached" : report.symbol, report.end,
+                     report.seconds, report.complaint.empty() ? "well" : "WRONG: " + report.complaint);
 }
 
 class Runner {
@@ -72,25 +73,27 @@ class Runner {
       for (const std::string& mode : options_.modes) {
         const auto which = static_cast<Kind>(index_of(door::kKindNames, kind));
         const auto how = static_cast<Mode>(index_of(kModeNames, mode));
-        if (fits(which, how)) run_kind(which, how);
+        for (const std::string& company : options_.companies) {
+          if (fits(which, how)) run_kind(which, how, static_cast<Company>(index_of(kCompanyNames, company)));
+        }
       }
     }
     fmt::print("os_faults: {} faults, {} wrong\n", faults_, wrong_);
     return wrong_ == 0 ? 0 : 1;
   }
 
-  int run_one(const door::Fault& fault) const {
+  int run_one(const RunOrder& order) const {
     if (options_.here) door::stop_at_fault();
-    const RunReport report = options_.here ? run_here(net_, fault) : run_in_child(net_, fault);
-    fmt::print("{}\n{}", text_of(fault, report), report.log);
+    const RunReport report = options_.here ? run_here(net_, order) : run_in_child(net_, order);
+    fmt::print("{}\n{}", text_of(order, report), report.log);
     return report.complaint.empty() ? 0 : 1;
   }
 
  private:
-  void run_kind(Kind kind, Mode mode) {
+  void run_kind(Kind kind, Mode mode, Company company) {
     std::uint64_t calls = 0;
     for (int i = 0; i < kCountingRuns; ++i) {
-      const RunReport report = run_in_child(net_, {.kind = kind, .mode = mode});
+      const RunReport report = run_in_child(net_, {.fault = {.kind = kind, .mode = mode}, .company = company});
       calls = std::max(calls, report.counts[static_cast<std::size_t>(kind)]);
       if (!report.complaint.empty()) complain(fmt::format("--kind {}, nothing failing: {}", name_of(kind), report.complaint));
     }
@@ -104,19 +107,19 @@ class Runner {
     for (unsigned i = 0; i < options_.jobs; ++i) {
       workers.emplace_back([&] {
         for (std::size_t at = next++; at < chosen.size(); at = next++) {
-          const door::Fault fault{.kind = kind, .mode = mode, .n = chosen[at]};
-          const RunReport report = run_in_child(net_, fault);
+          const RunOrder order{.fault = {.kind = kind, .mode = mode, .n = chosen[at]}, .company = company};
+          const RunReport report = run_in_child(net_, order);
           const std::lock_guard lock(mutex_);
           ++faults_;
           slowest = std::max(slowest, report.seconds);
           reached += report.symbol.empty() ? 0 : 1;
-          if (!report.complaint.empty()) complain(text_of(fault, report));
+          if (!report.complaint.empty()) complain(text_of(order, report));
         }
       });
     }
     for (std::thread& worker : workers) worker.join();
-    fmt::print("{} {}: n = {}, tried {} ({} reached), {} wrong, the slowest took {:.2f} s\n", name_of(kind), name_of(mode), calls,
-               chosen.size(), reached, wrong_ - wrong_before, slowest);
+    fmt::print("{} {} {}: n = {}, tried {} ({} reached), {} wrong, the slowest took {:.2f} s\n", name_of(kind), name_of(mode),
+               name_of(company), calls, chosen.size(), reached, wrong_ - wrong_before, slowest);
     std::fflush(stdout);
   }
 
@@ -147,6 +150,8 @@ int run(int argc, char** argv) {
   Options options;
   app.add_option("--kind", options.kinds, "which kinds")->check(CLI::IsMember(options.kinds));
   app.add_option("--mode", options.modes, "how they fail")->check(CLI::IsMember(options.modes));
+  app.add_option("--company", options.companies, "alone, or beside a communicator that keeps the engine")
+      ->check(CLI::IsMember(options.companies));
   app.add_option("--library", options.library, "the plugin");
   app.add_option("--fabric", options.fabric, "the null fabric");
   app.add_option("--stats", options.stats, "folder for the page of metrics");
@@ -167,9 +172,10 @@ int run(int argc, char** argv) {
   if (net == nullptr) return 2;
   Runner runner(options, *net);
   if (options.n == 0) return runner.run_all();
-  return runner.run_one({.kind = static_cast<Kind>(index_of(door::kKindNames, options.kinds.front())),
-                         .mode = static_cast<Mode>(index_of(kModeNames, options.modes.front())),
-                         .n = options.n});
+  return runner.run_one({.fault = {.kind = static_cast<Kind>(index_of(door::kKindNames, options.kinds.front())),
+                                   .mode = static_cast<Mode>(index_of(kModeNames, options.modes.front())),
+                                   .n = options.n},
+                         .company = static_cast<Company>(index_of(kCompanyNames, options.companies.front()))});
 }
 
 }  // namespace

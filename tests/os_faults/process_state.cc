@@ -69,6 +69,10 @@ ProcessState ProcessState::now() {
   return state;
 }
 
+bool ProcessState::differs_in_memory_alone(const ProcessState& later) const {
+  return signals_ == later.signals_ && descriptors_ == later.descriptors_ && threads_ == later.threads_;
+}
+
 std::string ProcessState::difference(const ProcessState& later) const {
   std::string text;
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };

@@ -14,6 +14,7 @@ class ProcessState {
   static ProcessState now();
   // "" when nothing is different; else what is, in words.
   std::string difference(const ProcessState& later) const;
+  bool differs_in_memory_alone(const ProcessState& later) const;
 
  private:
   std::set<int> signals_;  // blocked

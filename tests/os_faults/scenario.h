@@ -21,6 +21,10 @@ struct End {
 // Both communicators in this process.
 End run_scenario(const ncclNet_v12_t& net);
 
+// A communicator that does nothing, so that the engine outlives the scenario. Null: there is none.
+void* open_bystander(const ncclNet_v12_t& net);
+void close_bystander(const ncclNet_v12_t& net, void* context);
+
 // What the plugin has logged since the last call, a line each.
 std::string take_log();
 
