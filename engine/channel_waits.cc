@@ -34,16 +34,17 @@ bool QueuePair::carries(const Request& request) const noexcept {
 
 Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   Request& open = request(sequence);
-  for (const Replay& replay : replays_) {
-    if (replay.lost.request == &open) return replay_waits(replay);
-  }
-  if (posting_.request == &open) return posting_waits();
+  const auto own =
+      std::find_if(replays_.begin(), replays_.end(), [&](const Replay& replay) { return replay.lost.request == &open; });
+  if (own != replays_.end() && own->waits_for_fence()) return replay_waits(*own);
+  // The first that may go out goes before all that is still to be posted.
+  const auto first = std::find_if(replays_.begin(), replays_.end(), [](const Replay& replay) { return !replay.waits_for_fence(); });
+  if (own != replays_.end()) return replay_waits(*first);
+  if (posting_.request == &open) return first == replays_.end() ? posting_waits() : replay_waits(*first);
   if (sequence < accepted.load(std::memory_order_relaxed) || open.begun) return completion_of(open);
   Credit credit = credit_;
   if (!have_credit_ && !read_credit(row(), path_count_, cursor_.generation(), &credit)) return {.reason = WaitReason::Credit};
-  for (const Replay& replay : replays_) {
-    if (!replay.waits_for_fence()) return replay_waits(replay);  // it goes first
-  }
+  if (first != replays_.end()) return replay_waits(*first);
   if (posting_.request != nullptr) return posting_waits();  // the one before it
   if (credit.tag != open.tag) return {.reason = WaitReason::Tag};
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
