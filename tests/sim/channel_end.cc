@@ -30,7 +30,8 @@ bool ChannelRun::end_early(Side& side) {
   const bool sends = &side == &send_;
   const bool closes = plan_.ending == (sends ? Ending::SenderCloses : Ending::ReceiverCloses);
   const bool takes_back = plan_.ending == (sends ? Ending::SenderTakesBack : Ending::ReceiverTakesBack);
-  if ((!closes && !takes_back) || side.started < plan_.ends_at || world_.nested()) return false;
+  const bool due = plan_.ends_when_struck ? struck_ && side.started != 0 : side.started >= plan_.ends_at;
+  if ((!closes && !takes_back) || !due || world_.nested()) return false;
   if (closes) {
     close_side(side);
     return true;

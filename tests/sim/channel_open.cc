@@ -1,5 +1,6 @@
 // Opening a channel: listen, connect, accept, registrations.
 
+#include "engine/peer_link.h"
 #include "tests/sim/channel_run.h"
 #include "tests/sim/memory.h"
 #include "tests/sim/world.h"
@@ -19,6 +20,7 @@ ChannelRun::ChannelRun(World& world, std::size_t number, const ChannelPlan& plan
   receive_.context = plan_.to;
   receive_of_.resize(plan_.sends.size());
   sent_.resize(plan_.sends.size());
+  known_announced_.resize(plan_.sends.size());
   taken_back_.resize(plan_.regions);
   std::vector<std::size_t> used(plan_.regions, kGuard);
   for (std::size_t i = 0; i < plan_.receives.size(); ++i) {
@@ -104,6 +106,8 @@ void ChannelRun::dial() {
 
 void ChannelRun::on_open(Side& side) {
   side.state = SideState::Running;
+  side.link = side.channel->link.identity().id;
+  side.index = side.channel->index;
   side.regions.resize(&side == &send_ ? 1 : plan_.regions);
   for (std::size_t region = 0; region < side.regions.size(); ++region) register_region(side, region);
   world_.trace().note("open", {number_, &side == &send_ ? 0u : 1u});

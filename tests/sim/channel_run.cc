@@ -51,6 +51,7 @@ bool ChannelRun::finished(const Side& side) const { return side.ended == plan_.s
 
 void ChannelRun::act(Side& side) {
   if (side.gone) return;
+  check_received();
   switch (side.state) {
     case SideState::Waiting:
     case SideState::Opening: return open(side);
@@ -118,7 +119,7 @@ void ChannelRun::ask(Side& side) {
   const OpenRequest open = side.open[at];
   std::size_t bytes = SIZE_MAX;
   const Status status = test(*open.request, &bytes);
-  if (status.code() == Errc::WouldBlock) return;
+  if (status.code() == Errc::WouldBlock) return check_waits(side);
   side.open.erase(side.open.begin() + static_cast<std::ptrdiff_t>(at));
   answered(side, open, status, bytes);
 }
@@ -136,6 +137,7 @@ void ChannelRun::answered(Side& side, const OpenRequest& open, Status status, st
 void ChannelRun::on_sent(std::size_t number, std::size_t bytes) {
   const std::size_t receive = receive_of_[number];
   sent_[number] = true;
+  if (bytes != 0) known_announced_[number] = true;  // an empty one also ends well when the receiver closes
   if (is_truncated(number)) return wrong(fmt::format("send {} is larger than its receive and has not failed", number));
   if (bytes != plan_.sends[number].bytes) {
     return wrong(fmt::format("send {} of {} bytes says {}", number, plan_.sends[number].bytes, bytes));
@@ -153,6 +155,7 @@ void ChannelRun::on_received(std::size_t number, std::size_t bytes) {
   const std::size_t message = plan_.receives[number].message;
   world_.count_received();
   slots_[number].state = SlotState::Full;
+  known_announced_[message] = true;
   if (is_truncated(message)) return wrong(fmt::format("receive {} is smaller than its send and has not failed", number));
   if (bytes != plan_.sends[message].bytes) {
     return wrong(fmt::format("receive {} got {} bytes, sent were {}", number, bytes, plan_.sends[message].bytes));
@@ -173,6 +176,7 @@ void ChannelRun::failed(Side& side, const OpenRequest& open, Errc code) {
   if (!sends) slots_[open.number].state = SlotState::Failed;
   if (code == Errc::Truncated && is_truncated(message)) {
     ++truncated_;
+    known_announced_[message] = true;
     if (!sends && !taken_back_[slots_[open.number].region]) check_slot(open.number);
     return;
   }

@@ -29,8 +29,11 @@ class ChannelRun {
   std::uint64_t truncated() const noexcept { return truncated_; }
 
   void excuse_both(Excuses excuses) noexcept { send_.excuses |= excuses, receive_.excuses |= excuses; }
-  void lose_side(Side& side);  // its context is gone
-  void check_memory();         // at the end of the world: nothing has been written since it was taken back
+  void lose_side(Side& side);                 // its context is gone
+  void strike() noexcept { struck_ = true; }  // a fault has struck a path of either host
+  Side* closing_side(const CloseSaid& said);  // null: the CLOSE is another channel's
+  void on_close_said(Side& side, std::uint64_t messages);
+  void check_memory();  // at the end of the world: nothing has been written since it was taken back
   std::string describe() const;
 
  private:
@@ -66,6 +69,10 @@ class ChannelRun {
   void check_given_back(std::size_t region);
   void check_region(std::size_t region);
   void wrong(const std::string& what) const;
+
+  // channel_watch.cc
+  void check_received();
+  void check_waits(Side& side);
   bool is_truncated(std::size_t message) const;
   std::span<std::byte> room_of(std::size_t receive);
   std::span<const std::byte> sent_bytes(std::size_t message) const;
@@ -80,9 +87,11 @@ class ChannelRun {
   std::vector<ReceiveSlot> slots_;            // by receive
   std::vector<std::size_t> receive_of_;       // by message: which receive it must meet
   std::vector<bool> sent_;                    // by message: its send was answered with Ok
+  std::vector<bool> known_announced_;         // by message: an answer of either side shows it
   std::vector<std::span<std::byte>> target_;  // by region of the receiver's
   std::vector<bool> taken_back_;              // by region
   std::uint64_t truncated_ = 0;
+  bool struck_ = false;
 };
 
 }  // namespace mesh::sim

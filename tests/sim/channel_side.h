@@ -7,8 +7,10 @@
 
 #include "tests/sim/scenario.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +46,14 @@ struct Side {
   std::size_t started = 0, ended = 0, failed = 0;
   Excuses excuses = 0;
   bool gone = false;  // its context was closed or its host lost: nothing of it may be touched
+
+  // channel_watch.cc: which channel of the engine it is, and what that has said and shown so far.
+  engine::Id128 link{};
+  std::uint32_t index = 0;                  // in the link
+  std::optional<std::uint64_t> close_said;  // messages that its CLOSE counted
+  std::uint64_t questions = 0;              // of requests that were still open
+  std::uint32_t idle_looks = 0;
+  std::array<std::uint64_t, 3> seen{};
 };
 
 // Where a receive puts its bytes, and what is known about them.

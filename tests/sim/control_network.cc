@@ -60,6 +60,16 @@ void ControlNetwork::tell(ControlEnd& end, ControlEnd::News news, engine::Bytes 
   end.news.push_back({.due_ns = due_ns, .news = news, .frame = std::move(frame)});
 }
 
+// What is said again after a loss has an old number.
+void ControlNetwork::see(const ControlEnd& from, const engine::Bytes& frame) {
+  const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), nullptr);
+  std::uint64_t& last = seen_[{header->link, from.dials}];
+  if (header->sequence <= last) return;
+  last = header->sequence;
+  CloseSaid said{.link = header->link, .by_connector = from.dials, .close = {}};
+  if (engine::decode_into(std::span(frame).subspan(engine::kFrameHeaderBytes), &said.close)) on_close_(said);
+}
+
 // In the place of whatever was still to come.
 void ControlNetwork::tell_later(ControlEnd& end, ControlEnd::News news, std::uint64_t after_ns) {
   end.news.clear();
@@ -186,7 +196,7 @@ void SimPlane::erase(engine::ConnectionId id) {
 
 engine::ConnectionId SimPlane::dial(const engine::DialOrder& order) {
   ControlEnd& end = add();
-  end.known = true;
+  end.known = end.dials = true;
   const SocketAddress& to = order.addresses.front();
   end.peer_host = static_cast<std::size_t>(to.bytes[2]) << 8 | to.bytes[3];
   SimPlane* const plane = network_.plane_of(end.peer_host);
@@ -207,6 +217,7 @@ bool SimPlane::send(engine::ConnectionId id, engine::Bytes frame) {
   ControlEnd* const end = find(id);
   if (end == nullptr || end->broken) return false;
   const engine::MessageType type = engine::decode_header(frame.data(), frame.size(), nullptr)->type;
+  if (type == engine::MessageType::Close) network_.see(*end, frame);
   if (type == engine::MessageType::Resume || type == engine::MessageType::Summon) network_.settle(*end);
   if (end->peer != nullptr) network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
   return true;

@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::sim {
@@ -24,6 +26,13 @@ struct ControlTiming {
 };
 
 class SimPlane;
+
+// A CLOSE on its way for the first time.
+struct CloseSaid {
+  engine::Id128 link{};
+  bool by_connector = false;
+  engine::Close close;
+};
 
 // One end of a connection.
 struct ControlEnd {
@@ -40,6 +49,7 @@ struct ControlEnd {
   bool known = false;                            // the engine has heard of it: its loss is told
   std::uint64_t stranger_until_ns = UINT64_MAX;  // it must have said who it is by then
   bool up = false;                               // it dials until then
+  bool dials = false;                            // its side has: the link's connector
   bool broken = false;                           // nothing more is sent: the end is on its way
   bool silent = false;                           // what it sends vanishes
   bool settled = false;                          // of a link that is up: its loss is no end
@@ -56,6 +66,7 @@ class ControlNetwork final : public engine::ControlNetwork {
   Result<std::unique_ptr<engine::ControlPlane>> open(const engine::ControlPlaneOptions& options,
                                                      engine::ControlEvents& events) override;
   void set_timing(const ControlTiming& timing) { timing_ = timing; }
+  void on_close(std::function<void(const CloseSaid&)> call) { on_close_ = std::move(call); }
 
   // Faults. Both: every connection between the two hosts, either direction; how many of them were of links not up yet.
   std::uint32_t reset(std::size_t host, std::size_t other);
@@ -74,6 +85,7 @@ class ControlNetwork final : public engine::ControlNetwork {
   void tell(ControlEnd& end, ControlEnd::News news, engine::Bytes frame);
   void tell_later(ControlEnd& end, ControlEnd::News news, std::uint64_t after_ns);
   void cut(ControlEnd& end);
+  void see(const ControlEnd& from, const engine::Bytes& frame);
   static void settle(ControlEnd& end);
 
   const Clock clock_;
@@ -83,6 +95,8 @@ class ControlNetwork final : public engine::ControlNetwork {
   std::size_t next_host_ = 0;
   std::map<std::size_t, SimPlane*> planes_;
   std::map<std::size_t, End> lost_;
+  std::function<void(const CloseSaid&)> on_close_;
+  std::map<std::pair<engine::Id128, bool>, std::uint64_t> seen_;  // by link and whether the connector said it: the last number
 };
 
 // One host's end of everything.

@@ -51,10 +51,12 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   Scenario scenario;
   scenario.seed = seed;
   scenario.options = options;
+  scenario.hard = is_hard(seed, options);
   Random random(seed, 1);
-  scenario.hosts.resize(draw_hosts(random, options));
+  scenario.hosts.resize(scenario.hard ? random.between(2, 3) : draw_hosts(random, options));
   draw_fabric(scenario, random);
   scenario.policy = draw_policy(random, scenario.hosts.size());
+  if (scenario.hard) harden_policy(scenario.policy, random);
   scenario.ack_timeout = static_cast<int>(random.between(6, 12));
   scenario.retries = static_cast<int>(random.between(1, 6));
   if (random.one_in(3)) scenario.path_timeout_s = static_cast<int>(random.between(1, 3));

@@ -17,6 +17,8 @@ namespace mesh::sim {
 inline constexpr bool kPathsRecover = true;
 inline constexpr bool kControlResumes = true;
 
+inline constexpr std::uint64_t kHardCables = 3;  // between two hosts of a hard seed
+
 // How much may go wrong; each level includes those before.
 enum class Level : std::uint8_t {
   None,    // nothing does
@@ -71,6 +73,7 @@ struct ChannelPlan {
   std::uint64_t regions = 1;  // memory of the receiver's, in so many registrations
   Ending ending = Ending::Orderly;
   std::uint64_t ends_at = 0;           // requests that the ending side has started
+  bool ends_when_struck = false;       // instead: as soon as a fault has struck a path of its host
   std::uint64_t reregister_every = 0;  // messages; 0: never
 };
 
@@ -88,6 +91,7 @@ struct FaultPlan {
 struct Scenario {
   std::uint64_t seed = 0;
   Options options;
+  bool hard = false;  // see scenario_hard.cc
   soft::FabricFile fabric;
   TransferPolicy policy;
   int ack_timeout = 10, retries = 3;  // of queue pairs: 4.096 us * 2^n a try
@@ -105,6 +109,10 @@ struct Scenario {
 Scenario draw_scenario(std::uint64_t seed, const Options& options);
 
 // The parts, in files of their own.
+bool is_hard(std::uint64_t seed, const Options& options);
+void harden_policy(TransferPolicy& policy, Random& random);
+void harden_channel(ChannelPlan& channel, Random& random);
+void draw_hard_faults(Scenario& scenario, Random& random);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
 void draw_faults(Scenario& scenario, Random& random);

@@ -81,6 +81,7 @@ ChannelPlan draw_channel(const Scenario& scenario, Random& random) {
   channel.regions = random.between(1, 3);
   if (random.one_in(3)) channel.reregister_every = random.between(2, 8);
   if (scenario.options.level >= Level::Ends) draw_ending(channel, random);
+  if (scenario.hard) harden_channel(channel, random);
   return channel;
 }
 

@@ -29,6 +29,9 @@ Speed draw_speed(Random& random) {
   return {.gbps = kGbps[random.below(std::size(kGbps))], .delay_ns = random.between(1, 5) * 500};
 }
 
+// What is posted stays in flight for a while.
+Speed draw_low_speed(Random& random) { return {.gbps = random.between(1, 4), .delay_ns = random.between(1, 10) * 500}; }
+
 std::string describe(const Speed& speed) {
   const std::string delay = fmt::format(R"(,"delay_us":{})", static_cast<double>(speed.delay_ns) / 1000);
   return speed.gbps == 0 ? delay : fmt::format(R"(,"gbps":{}{})", speed.gbps, delay);
@@ -46,13 +49,13 @@ void cable(Scenario& scenario, Random& random, Text& text) {
   const std::uint64_t cables_max = random.one_in(3) ? 3 : random.between(1, 2);
   for (std::size_t a = 0; a < scenario.hosts.size(); ++a) {
     for (std::size_t b = a + 1; b < scenario.hosts.size(); ++b) {
-      const std::uint64_t cables = random.between(1, cables_max);
+      const std::uint64_t cables = scenario.hard ? kHardCables : random.between(1, cables_max);
       for (std::uint64_t i = 0; i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15; ++i) {
         ++subnet;
         const std::string left = add_nic(scenario, text, a, fmt::format("10.{}.{}.1/24", subnet / 250, subnet % 250));
         const std::string right = add_nic(scenario, text, b, fmt::format("10.{}.{}.2/24", subnet / 250, subnet % 250));
-        text.links +=
-            fmt::format(R"({}{{"ends":["{}","{}"]{}}})", text.links.empty() ? "" : ",", left, right, describe(draw_speed(random)));
+        text.links += fmt::format(R"({}{{"ends":["{}","{}"]{}}})", text.links.empty() ? "" : ",", left, right,
+                                  describe(scenario.hard ? draw_low_speed(random) : draw_speed(random)));
       }
     }
   }
@@ -75,7 +78,7 @@ void add_switch(Scenario& scenario, Random& random, Text& text) {
 void draw_fabric(Scenario& scenario, Random& random) {
   Text text;
   text.nics.resize(scenario.hosts.size());
-  const bool switched = scenario.hosts.size() > kCableHostsMax || random.one_in(3);
+  const bool switched = scenario.hosts.size() > kCableHostsMax || (!scenario.hard && random.one_in(3));
   switched ? add_switch(scenario, random, text) : cable(scenario, random, text);
   std::string hosts;
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {

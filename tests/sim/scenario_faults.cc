@@ -51,6 +51,7 @@ void draw_faults(Scenario& scenario, Random& random) {
   const Level level = scenario.options.level;
   if (level >= Level::Slow) draw_slowness(scenario, random);
   if (level >= Level::Ends && random.one_in(2)) draw_aborts(scenario, random);
+  if (scenario.hard) return draw_hard_faults(scenario, random);
   if (level < Level::Faults || random.one_in(4)) return;
   const std::uint64_t count = random.between(1, kFaultsMax);
   for (std::uint64_t i = 0; i < count; ++i) scenario.faults.push_back(draw_fault(scenario, random));

@@ -23,6 +23,7 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
       control_(Clock(&clock_ns), Random(scenario.seed, 3), trace),
       leap_ns_(kLeapFirstNs) {
   control_.set_timing(scenario_.control);
+  control_.on_close([this](const CloseSaid& said) { on_close(said); });
   hosts_.resize(scenario_.hosts.size());
   for (std::size_t i = 0; i < hosts_.size(); ++i) open_host(i);
   for (const ContextPlan& plan : scenario_.contexts) {
@@ -113,6 +114,7 @@ void World::turn(std::size_t number) {
   if (!runs(host) || (host.slowness > 1 && !random_.one_in(host.slowness))) return;
   if (what == 2) {
     moved_ |= host.engine->poll_control();
+    watch_counters(host);
   } else if (what == 3) {
     ContextState& context = contexts_[random_.below(contexts_.size())];
     if (context.context != nullptr && &hosts_[context.host] == &host) moved_ |= host.engine->poll_loop(*context.context);
@@ -184,6 +186,21 @@ void World::watch_for_stillness() {
       if (!channel->over()) who += "; " + channel->describe();
     trace_.violate("stuck: nothing has come further for 200 s" + who);
   }
+}
+
+void World::watch_counters(Host& host) {
+  if (const std::string fallen = host.counters.see(host.engine->snapshot()); !fallen.empty()) {
+    trace_.violate(fmt::format("host {}: {}", &host - hosts_.data(), fallen));
+  }
+}
+
+// One whose user never had it has carried nothing.
+void World::on_close(const CloseSaid& said) {
+  for (const auto& channel : channels_) {
+    if (Side* const side = channel->closing_side(said); side != nullptr) return channel->on_close_said(*side, said.close.messages);
+  }
+  if (said.close.messages != 0)
+    trace_.violate(fmt::format("CLOSE of a channel that nobody has counts {} messages", said.close.messages));
 }
 
 // A call of some host waits in real time; the others go on.

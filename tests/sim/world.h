@@ -7,6 +7,7 @@
 #include "src/soft/soft_provider.h"
 #include "tests/sim/channel_run.h"
 #include "tests/sim/control_network.h"
+#include "tests/sim/counter_watch.h"
 #include "tests/sim/counting_provider.h"
 #include "tests/sim/memory.h"
 #include "tests/sim/scenario.h"
@@ -62,6 +63,7 @@ class World {
     std::unique_ptr<CountingProvider> provider;
     std::unique_ptr<Engine> engine;
     std::vector<UserSide> sides;
+    CounterWatch counters;
     std::uint64_t slowness = 1;
     std::uint64_t paused_until_ns = 0;
     bool alive = true;
@@ -86,6 +88,8 @@ class World {
   void abort_contexts();
   void close_one(std::size_t number);
   void watch_for_stillness();
+  void watch_counters(Host& host);
+  void on_close(const CloseSaid& said);
 
   // world_faults.cc
   void arm_lateness();

@@ -65,6 +65,10 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   if (!hosts_[fault.host].soft->faults().arm(armed, clock_ns_.load(std::memory_order_relaxed)).ok()) {
     trace_.violate("a fault cannot be armed");
   }
+  for (const auto& channel : channels_) {
+    const ChannelPlan& plan = channel->plan();
+    if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host) channel->strike();
+  }
   // The next work requests may each be the first after a pause of the path that the one before has cost.
   constexpr std::uint64_t kPauseNs = 400'000'000;
   const std::uint64_t strikes = std::max<std::uint64_t>(what.work_requests, 1);
