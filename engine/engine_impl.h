@@ -104,8 +104,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool say_hello_again(LinkControl& link, Errc reason);
   bool may_cause_lines(const LinkControl& link);
   bool complain(const LinkControl& link, const std::string& text);
-  bool make_room(const SocketAddress& source);
-  LinkControl* who_gives_way(std::span<LinkControl* const> idle, const SocketAddress& source) const;
+  bool make_room(std::span<const Id128> named);
   void send_away(LinkControl& link, const std::string& why);
   void turn_away(ConnectionId id, const Id128& link);
   bool dials_anew(LinkControl& link, const Refuse& body);

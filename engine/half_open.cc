@@ -2,6 +2,7 @@
 
 #include "engine/engine_impl.h"
 #include "src/base/log.h"
+#include "src/base/secret.h"
 
 #include <algorithm>
 #include <span>
@@ -30,9 +31,11 @@ std::uint64_t began_ns(const LinkControl& link, std::uint64_t now_ns) {
   return link.step_deadline_ns == 0 ? now_ns : link.step_deadline_ns - kHandshakeStepNs;
 }
 
-std::size_t held_from(std::span<LinkControl* const> links, const SocketAddress& source) {
-  return static_cast<std::size_t>(
-      std::count_if(links.begin(), links.end(), [&](const LinkControl* link) { return link->source.same_host(source); }));
+bool share_a_listener(const LinkControl& link, std::span<const Id128> named) {
+  return std::any_of(named.begin(), named.end(), [&link](const Id128& nonce) {
+    return std::any_of(link.listeners.begin(), link.listeners.end(),
+                       [&nonce](const Id128& own) { return same_secret(own, nonce); });
+  });
 }
 
 // What is waited for; null: nothing.
@@ -125,48 +128,48 @@ bool EngineImpl::complain(const LinkControl& link, const std::string& text) {
 
 // ---- Too many links that carry no channel.
 
-// For one more link, of a peer at that address. False: none of the others gives way yet.
-bool EngineImpl::make_room(const SocketAddress& source) {
-  std::vector<LinkControl*> idle;
+// For one more link, which names these listeners. False: there is none, and none of the others gives way yet.
+bool EngineImpl::make_room(std::span<const Id128> named) {
+  std::size_t idle = 0, related = 0;
+  LinkControl* oldest = nullptr;
+  LinkControl* oldest_related = nullptr;
+  const std::uint64_t now_ns = clock_.now_ns();
+  const auto note_older = [now_ns](LinkControl*& so_far, LinkControl& link) {
+    if (so_far == nullptr || began_ns(link, now_ns) < began_ns(*so_far, now_ns)) so_far = &link;
+  };
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) {
-      if (carries_nothing(*link)) idle.push_back(link.get());
+      if (!carries_nothing(*link)) continue;
+      ++idle;
+      note_older(oldest, *link);
+      if (!share_a_listener(*link, named)) continue;
+      ++related;
+      note_older(oldest_related, *link);
     }
   }
-  if (idle.size() < kHalfOpenMax) return true;
-  LinkControl* const oldest = who_gives_way(idle, source);
-  if (oldest == nullptr) return false;
-  Context& context = oldest->context;
-  send_away(*oldest, fmt::format("carries no channel and gives way, as the oldest of {}", idle.size()));
-  reap_links(context);
+  if (related >= kHalfOpenPerListenerMax) {
+    send_away(*oldest_related, fmt::format("carries no channel and gives way, as the oldest of {} for one listener", related));
+    return true;
+  }
+  if (idle < kHalfOpenMax) return true;
+  if (now_ns - began_ns(*oldest, now_ns) < kHalfOpenGraceNs) return false;
+  send_away(*oldest, fmt::format("carries no channel and gives way, as the oldest of {}", idle));
   return true;
 }
 
-// The oldest link of the address that has most of them: whoever makes many takes from nobody but himself.
-LinkControl* EngineImpl::who_gives_way(std::span<LinkControl* const> idle, const SocketAddress& source) const {
-  const std::uint64_t now_ns = clock_.now_ns();
-  LinkControl* oldest = nullptr;
-  std::size_t most = 0;
-  for (LinkControl* const link : idle) {
-    const std::size_t held = held_from(idle, link->source);
-    if (held < most || (held == most && began_ns(*link, now_ns) >= began_ns(*oldest, now_ns))) continue;
-    oldest = link;
-    most = held;
-  }
-  const bool more_than_its_share = most > held_from(idle, source) + 1;
-  return more_than_its_share || now_ns - began_ns(*oldest, now_ns) >= kHalfOpenGraceNs ? oldest : nullptr;
-}
-
 void EngineImpl::send_away(LinkControl& link, const std::string& why) {
+  Context& context = link.context;
   if (has_carried(link)) {
     send(link, Bye{});
-    return take_down(link, Errc::PeerClosed);
+    take_down(link, Errc::PeerClosed);
+    return reap_links(context);
   }
   if (stranger_lines_.take(clock_.now_ns())) {
     LOG_WARN("peer {} ({}): {}{}", link.identity.peer_host, plane_->peer_name(link.connection), why, stranger_lines_.rest());
   }
   send(link, Refuse{.reason = Errc::Exhausted, .text = fmt::format("host {}: this link {}", options_.provider->host_name(), why)});
   take_down(link, Errc::Exhausted);
+  reap_links(context);
 }
 
 void EngineImpl::turn_away(ConnectionId id, const Id128& link) {

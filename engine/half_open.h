@@ -12,13 +12,17 @@ namespace mesh::engine {
 inline constexpr std::uint64_t kHandshakeStepNs = 300'000'000'000;
 
 // Links of an engine, as acceptor, that carry no channel: not yet, or no longer. Each holds queue pairs, with the default
-// policy about 0.6 MiB a path, so that all of them together take less than 16 MiB. The oldest link of the address that has most
-// of them gives way to the next one.
-inline constexpr std::size_t kHalfOpenMax = 24;
+// policy about 0.6 MiB a path on the software fabric. NCCL makes a listener for one connect, so an honest peer has one or two
+// such links for it. Those of one listener together take less than 16 MiB, and the oldest of them gives way to the next one:
+// whoever makes many takes from nobody but those who know the same handle.
+inline constexpr std::size_t kHalfOpenPerListenerMax = 16;
 
-// No link gives way before, unless its address has more than its share. An honest handshake takes a few milliseconds. A peer
-// that finds no room is refused with Exhausted, as is one that gives way, and dials anew after a pause that grows.
-inline constexpr std::uint64_t kHalfOpenGraceNs = 100'000'000;
+// Links without a channel of all listeners together. More peers than this do not dial one host at the same time. Whoever comes
+// then is refused with Exhausted and dials anew after a pause that grows, unless one has done nothing for so long that it gives
+// way. Where a device takes 3 ms for a command, 256 peers that come at once take 16 s together, so no handshake that moves may
+// give way to another: a bound of 24 with a grace of 100 ms made honest peers evict one another 6,000 times.
+inline constexpr std::size_t kHalfOpenMax = 256;
+inline constexpr std::uint64_t kHalfOpenGraceNs = 20'000'000'000;
 inline constexpr std::uint64_t kAnewPauseMinNs = 10'000'000;
 inline constexpr std::uint64_t kAnewPauseMaxNs = 1'000'000'000;
 

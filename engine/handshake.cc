@@ -141,18 +141,18 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
     refuse(id, header.link, {.reason = Errc::Unreachable, .text = refusal});
     return true;
   }
-  const SocketAddress source = plane_->peer_address(id);
-  if (!make_room(source)) {
+  if (!make_room(hello.listeners)) {
     turn_away(id, header.link);
     return true;
   }
   LinkControl& link = *(*context)->links.emplace_back(std::make_unique<LinkControl>(**context));
   plane_->identify(id);
   link.identity = {.role = LinkRole::Acceptor, .id = header.link, .peer_context = hello.connector_context, .peer_host = hello.host};
-  link.source = source;
+  link.source = plane_->peer_address(id);
+  link.listeners = hello.listeners;
   link.connection = id;
   link.conversation.take(header);
-  link.redial.addresses = ways_back(std::move(hello.control_addresses), source);
+  link.redial.addresses = ways_back(std::move(hello.control_addresses), link.source);
   link.redial.port = hello.control_port;
   note_address(link);
   link.peer_rails = std::move(hello.rails);

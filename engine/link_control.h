@@ -115,6 +115,7 @@ struct LinkControl {
   std::uint32_t hello_tries = 0;    // dials after the first
   std::uint64_t anew_until_ns = 0;  // connector: a refusal for want of room is no verdict before; 0: there was none
   SocketAddress source;             // the peer's, of the connection that said HELLO
+  std::vector<Id128> listeners;     // acceptor: those that HELLO named, up to kHelloListenersMax
   std::uint32_t rail_wanted = 0;    // the device NCCL asked for first
   std::uint32_t psn = 0;
   std::uint64_t deadline_ns = 0;       // ByeSent, and closes not yet complete

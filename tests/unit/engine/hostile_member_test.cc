@@ -54,9 +54,6 @@ class HostileMember : public testing::Test {
     peer->rq_depth = TransferPolicy{}.rq_depth;
     return peer;
   }
-  std::unique_ptr<RawPeer> from(const char* source) {
-    return std::make_unique<RawPeer>(bed_, handle_, std::array<std::uint8_t, 4>{10, 0, 1, 1}, source);
-  }
   // Processor seconds of an honest connect.
   double connect_s() {
     const double began_s = processor_s();
@@ -87,11 +84,11 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
   int made = 0;
   for (int i = 0; i < kLinks; ++i) {
     peers.push_back(member());
-    if (peers.size() > 2 * engine::kHalfOpenMax) peers.pop_front();
+    if (peers.size() > 2 * engine::kHalfOpenPerListenerMax) peers.pop_front();
     made += peers.back()->shake_hands() ? 1 : 0;
-    ASSERT_LE(bed_.stats(1).links, engine::kHalfOpenMax);
-    ASSERT_LE(bed_.stats(1).queue_pairs, engine::kHalfOpenMax * kQueuePairsPerLink);
-    bed_.advance_ns(5 * kMs);  // each gets the place of one that had its grace
+    ASSERT_LE(bed_.stats(1).links, engine::kHalfOpenPerListenerMax);
+    ASSERT_LE(bed_.stats(1).queue_pairs, engine::kHalfOpenPerListenerMax * kQueuePairsPerLink);
+    bed_.advance_ns(5 * kMs);
     if (i % 16 == 0) growth_kb = std::max(growth_kb, resident_kb() - before_kb);
   }
   const double during_s = connect_s();
@@ -114,15 +111,15 @@ TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
   const SocketAddress loopback = *SocketAddress::from_text("127.0.0.1");
   const Result<UniqueFd> silent = tcp_listen(loopback, 0);
   const std::ptrdiff_t descriptors = open_descriptors();
-  for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
+  for (std::size_t i = 0; i < engine::kHalfOpenPerListenerMax; ++i) {
     const auto peer = member();
     peer->control_port = *local_port(silent->get());
     ASSERT_TRUE(peer->shake_hands());
   }
   ASSERT_TRUE(bed_.until([&] { return log_.count(LogLevel::Info, "control connection lost") != 0; })) << log_.joined();
-  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax);
+  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenPerListenerMax);
   for (int i = 0; i < 10; ++i) bed_.advance_ns(100 * kMs), bed_.rounds(20);
-  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax) << "their connectors may dial again";
+  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenPerListenerMax) << "their connectors may dial again";
   bed_.advance_ns(static_cast<std::uint64_t>(Settings{}.path_timeout_s) * kSecond);
   EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; }, 1000)) << log_.joined();
   bed_.advance_ns(kSecond);  // the goodbye of those connections
@@ -164,40 +161,50 @@ TEST_F(HostileMember, ChannelsThatWaitForOneListenerAreBounded) {
   EXPECT_EQ(bed_.stats(1).channels, engine::kArrivedMax);
 }
 
-// Of another address: it takes from whoever has most, and waits for nobody's grace.
-TEST_F(HostileMember, WhoHasMostGivesWayToAnotherAddressAtOnce) {
+TEST_F(HostileMember, WhoMakesManyLinksForOneListenerTakesFromNobodyElse) {
+  HandleBytes others{};
+  ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, others).ok());
+  RawPeer other(bed_, others);
+  ASSERT_TRUE(other.shake_hands());
   std::vector<std::unique_ptr<RawPeer>> peers;
-  for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
-    peers.push_back(from(i == 0 ? "127.0.0.3" : "127.0.0.2"));
+  for (std::size_t i = 0; i <= engine::kHalfOpenPerListenerMax; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(bed_, handle_));
     ASSERT_TRUE(peers.back()->shake_hands());
+    EXPECT_LE(bed_.stats(1).links, 1 + engine::kHalfOpenPerListenerMax);
   }
-  const auto same = from("127.0.0.2");
-  same->say(same->hello());
-  const auto refused = same->hear<engine::Refuse>(MessageType::Refuse);
-  ASSERT_TRUE(refused);
+  const auto refused = peers.front()->hear<engine::Refuse>(MessageType::Refuse);
+  ASSERT_TRUE(refused) << "the oldest of them";
   EXPECT_EQ(refused->reason, Errc::Exhausted);
-  EXPECT_EQ(refused->text, fmt::format("host b: {} links of its peers carry no channel yet", engine::kHalfOpenMax));
-  EXPECT_TRUE(from("127.0.0.4")->shake_hands());
-  EXPECT_TRUE(peers[1]->ended()) << "the oldest of those from 127.0.0.2";
-  peers[0]->say(peers[0]->open(0));
-  EXPECT_TRUE(peers[0]->hear<engine::Opened>(MessageType::Opened));
-  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax);
+  EXPECT_EQ(refused->text, "host b: this link carries no channel and gives way, as the oldest of 16 for one listener");
+  EXPECT_TRUE(peers.front()->ended());
+  for (RawPeer* const peer : {&other, peers[1].get()}) {
+    peer->say(peer->open(0));
+    EXPECT_TRUE(peer->hear<engine::Opened>(MessageType::Opened));
+  }
 }
 
-// An honest connector that finds no room comes again, also when its link had to give way in the middle.
+// Handshakes that move give way to nobody, however many they are.
 TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
   std::vector<std::unique_ptr<RawPeer>> peers;
   for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
-    peers.push_back(member());
+    if (i % engine::kHalfOpenPerListenerMax == 0) {
+      ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
+    }
+    peers.push_back(std::make_unique<RawPeer>(bed_, handle_));
     ASSERT_TRUE(peers.back()->shake_hands());
   }
+  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenMax);
+  constexpr std::uint64_t kLeftNs = 50 * kMs;
+  bed_.advance_ns(engine::kHalfOpenGraceNs - kLeftNs);
   bed_.tick_ns = 10'000;
   const std::uint64_t began_ns = bed_.now_ns();
   Talk talk(bed_, kA, kB, 4096);
-  EXPECT_GE(bed_.now_ns() - began_ns, engine::kHalfOpenGraceNs);
+  EXPECT_GE(bed_.now_ns() - began_ns, kLeftNs);
   EXPECT_LE(bed_.now_ns() - began_ns, kSecond);
-  EXPECT_GE(log_.count(LogLevel::Info, "dialing anew in 10 ms"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "256 links of its peers carry no channel yet; dialing anew in 10 ms"), 1) << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Info, "dialing anew in 20 ms"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1) << log_.joined();
+  EXPECT_TRUE(peers.front()->ended());
   talk.exchange(4096);
 }
 

@@ -137,6 +137,9 @@ TEST_F(HostilePeer, SaysHelloAndNothingElseAndHoldsNoQueuePairForEver) {
 TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
   std::vector<std::unique_ptr<RawPeer>> peers;
   for (std::size_t i = 0; i < engine::kHalfOpenMax; ++i) {
+    if (i % engine::kHalfOpenPerListenerMax == 0) {
+      ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
+    }
     peers.push_back(std::make_unique<RawPeer>(bed_, handle_));
     peers.back()->say(peers.back()->hello());
     ASSERT_TRUE(peers.back()->hear<engine::Welcome>(MessageType::Welcome));
@@ -144,9 +147,10 @@ TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
   const std::uint64_t queue_pairs = bed_.stats(1).queue_pairs;
   const LogCapture log;
   bed_.advance_ns(engine::kHalfOpenGraceNs);
+  ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
   RawPeer honest(bed_, handle_);
   ASSERT_TRUE(honest.shake_hands());
-  EXPECT_EQ(log.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 24"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1) << log.joined();
   EXPECT_TRUE(peers.front()->ended());
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs);
 }
