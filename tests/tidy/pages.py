@@ -12,8 +12,6 @@ import tree
 
 COLUMNS_MAX = 100
 README_LINES_MAX = 130
-# Where lines may be longer: a page that is written elsewhere.
-WIDE_PAGES = {"SECURITY.md"}
 ROOMS = ("engine", "include", "perf", "plugin", "src", "tests", "tuning")
 ROOM_PAGES = ("engine/README.md", "plugin/README.md", "tuning/README.md")
 SUFFIXES = (".h", ".cc", ".py", ".md", ".json", ".txt", ".cmake", ".sh", ".map", ".svg")
@@ -131,10 +129,8 @@ def paths(page):
 
 
 def bounds(page):
-    if page.path == "README.md" and "README.md" not in WIDE_PAGES and len(page.lines) > README_LINES_MAX:
+    if page.path == "README.md" and len(page.lines) > README_LINES_MAX:
         yield page.path, len(page.lines), "page-lines", "%d lines, at most %d" % (len(page.lines), README_LINES_MAX)
-    if page.path in WIDE_PAGES:
-        return
     for number, line, _ in page.lines:
         if len(line) > COLUMNS_MAX and not line.startswith("|"):
             yield page.path, number, "page-width", "%d columns, at most %d" % (len(line), COLUMNS_MAX)

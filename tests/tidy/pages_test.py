@@ -3,7 +3,6 @@
 
 import sys
 import unittest
-from unittest import mock
 
 sys.dont_write_bytecode = True
 
@@ -56,9 +55,8 @@ class Pages(unittest.TestCase):
     def test_bounds(self):
         self.green("a" * 100 + "\n| " + "a" * 200 + " |\n")
         self.red("a" * 101 + "\n", "page-width")
-        with mock.patch.object(pages, "WIDE_PAGES", set()):
-            self.green("a\n" * 130, "README.md")
-            self.assertEqual([(131, "page-lines")], violations("a\n" * 131, "README.md"))
+        self.green("a\n" * 130, "README.md")
+        self.assertEqual([(131, "page-lines")], violations("a\n" * 131, "README.md"))
 
 
 if __name__ == "__main__":
