@@ -6,6 +6,7 @@
 #include "src/base/own_thread.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace mesh::engine {
 
@@ -22,7 +23,13 @@ void BringUp::run() noexcept {
                        .own_psn = order_.psn,
                        .abandoned = &abandoned_,
                        .again = order_.reopens};
-    const Status status = connect_path(path, peer, order_.settings);
+    Status status;
+    try {
+      status = connect_path(path, peer, order_.settings);
+    } catch (const std::exception& error) {
+      LOG_WARN("{}: {}", path.name, error.what());
+      status = Errc::System;
+    }
     if (status.ok()) continue;
     failed_.push_back(order_.indices[i]);
     outcome_ = status.code();

@@ -44,7 +44,7 @@ class BringUp {
     bool reopens = false;        // one path of a link that is up
     std::uint64_t asked_ns = 0;  // since when it waits for a thread
   };
-  explicit BringUp(Order order) : order_(std::move(order)) {}
+  explicit BringUp(Order order) : order_(std::move(order)) { failed_.reserve(order_.paths.size()); }
   ~BringUp();
   BringUp(const BringUp&) = delete;
   BringUp& operator=(const BringUp&) = delete;

@@ -6,6 +6,7 @@
 #include "src/base/secret.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace mesh::engine {
 
@@ -76,10 +77,10 @@ LinkControl* EngineImpl::link_to(Context& context, const Id128& peer_context) {
 }
 
 LinkControl& EngineImpl::add_connector(Context& context, const Id128& peer_context) {
-  LinkControl& link = *context.links.emplace_back(std::make_unique<LinkControl>(context));
-  link.identity = {.role = LinkRole::Connector, .id = random_id(), .peer_context = peer_context, .peer_host = "not yet known"};
-  link.psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
-  return link;
+  auto made = std::make_unique<LinkControl>(context);
+  made->identity = {.role = LinkRole::Connector, .id = random_id(), .peer_context = peer_context, .peer_host = "not yet known"};
+  made->psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
+  return *context.links.emplace_back(std::move(made));
 }
 
 Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes) {
@@ -101,14 +102,20 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   if (link == nullptr) {
     link = &add_connector(context, handle->context);
     link->rail_wanted = rail;
-    link->redial.addresses = handle->addresses;
     link->redial.port = handle->port;
-    link->connection = plane_->dial({.addresses = handle->addresses, .port = handle->port});
+    try {
+      link->redial.addresses = handle->addresses;
+      link->connection = plane_->dial({.addresses = handle->addresses, .port = handle->port});
+    } catch (...) {
+      take_down(*link, Errc::System);
+      throw;
+    }
   }
   stage->link = link;
   std::size_t at = 0;
   while (at < stages_.size() && stages_[at]) ++at;
   if (at == stages_.size()) stages_.emplace_back();
+  link->waiting.reserve(link->waiting.size() + 1);  // a stage must be known to its link
   stages_[at] = std::move(stage);
   write_stage({.index = at + 1, .check = stages_[at]->check}, bytes);
   link->waiting.push_back(stages_[at].get());
@@ -141,7 +148,7 @@ Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
   return Errc::Internal;
 }
 
-void EngineImpl::fail_stage(PendingConnect& stage, Errc why) {
+void EngineImpl::fail_stage(PendingConnect& stage, Errc why) noexcept {
   if (stage.state == StageState::Ready || stage.state == StageState::Failed) return;
   std::erase(stage.link->waiting, &stage);
   // NCCL never gets this channel, so nobody else would close it.
@@ -153,7 +160,6 @@ void EngineImpl::fail_stage(PendingConnect& stage, Errc why) {
 
 void EngineImpl::open_channel(PendingConnect& stage) {
   LinkControl& link = *stage.link;
-  PeerLink& peer = *link.link;
   std::uint32_t index = static_cast<std::uint32_t>(link.lives.size());
   if (!link.free_indices.empty()) {
     index = link.free_indices.back();
@@ -165,24 +171,39 @@ void EngineImpl::open_channel(PendingConnect& stage) {
   } else {
     link.lives.push_back(0);
   }
+  try {
+    open_channel_at(stage, index);
+  } catch (const std::exception& error) {
+    LOG_WARN("peer {}: no channel can be opened: {}", link.identity.peer_host, error.what());
+    if (stage.channel == nullptr && link.free_indices.size() < link.free_indices.capacity()) link.free_indices.push_back(index);
+    fail_stage(stage, Errc::System);
+  }
+}
+
+void EngineImpl::open_channel_at(PendingConnect& stage, std::uint32_t index) {
+  LinkControl& link = *stage.link;
+  PeerLink& peer = *link.link;
+  // What closing it takes, which must not need memory.
+  link.free_indices.reserve(link.lives.size());
+  link.closing.reserve(link.lives.size());
   const std::uint32_t life = ++link.lives[index];
   const Result<LinkPlace> place = peer.memory().channel_place(index);
   if (!place.ok()) {
     link.free_indices.push_back(index);
     return fail_stage(stage, place.code());
   }
+  Open open{.listener = stage.listener,
+            .channel = index,
+            .life = life,
+            .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
+            .credits_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer.path_count()}};
   {
     const ProgressLoop::Guard guard(link.context.loop);
     stage.channel = peer.add_send_channel(index, life, place->memory);
   }
   stage.state = StageState::Opening;
   stage.deadline_ns = clock_.now_ns() + kHandshakeStepNs;
-  const auto rkeys = place->rkeys.begin();
-  send(link, Open{.listener = stage.listener,
-                  .channel = index,
-                  .life = life,
-                  .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
-                  .credits_rkey = {rkeys, rkeys + peer.path_count()}});
+  send(link, open);
 }
 
 // The connector uses an index again when both CLOSEs have been said; ours may still be waiting for its turn.
@@ -238,6 +259,7 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
     channel = peer.add_recv_channel(body.channel, body.life, reinterpret_cast<Record*>(place->memory));
     channel->set_credits(credits);
   }
+  link.closing.reserve(peer.channel_index_bound());  // begin_close() must not need memory
   (*listener)->arrived.push_back(channel);
   answer.records_address = reinterpret_cast<std::uint64_t>(place->memory);
   answer.records_rkey.assign(place->rkeys.begin(), place->rkeys.begin() + peer.path_count());

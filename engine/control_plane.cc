@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <utility>
 
 #include <sys/resource.h>
@@ -95,13 +96,33 @@ void Plane::lose_later(Connection& connection, Loss loss) {
 
 ConnectionId Plane::dial(const DialOrder& order) {
   Connection& connection = add();
+  try {
+    prepare_dial(connection, order);
+  } catch (...) {
+    erase(connection.id);
+    throw;
+  }
+  return connection.id;
+}
+
+void Plane::prepare_dial(Connection& connection, const DialOrder& order) {
   connection.state = ConnectionState::Dialing;
   connection.known = true;
   connection.port = order.port;
   connection.dial_timeout_ns = order.timeout_ns;
   connection.candidates = with_scopes(order.addresses, listener_.addresses);
   start_dial(connection);
-  return connection.id;
+}
+
+// The connection for which there is no memory ends, in the next pass.
+void Plane::lose_for_memory(ConnectionId id) noexcept {
+  if (Connection* const connection = find(id); connection != nullptr) {
+    connection->loss.emplace();
+    connection->loss->reason = Errc::System;
+    connection->loss->text = "no memory";  // short enough to need none
+    connection->step_deadline_ns = 0;
+  }
+  note_deadline(0);
 }
 
 void Plane::start_dial(Connection& connection) {
@@ -233,7 +254,11 @@ bool Plane::poll_once() {
       on_foreign_event(static_cast<int>(event.data.u64 & ~kForeignBit), event.events);
       active = true;
     } else {
-      active = on_event(event.data.u64, event.events) || active;
+      try {
+        active = on_event(event.data.u64, event.events) || active;
+      } catch (const std::exception&) {
+        lose_for_memory(event.data.u64);
+      }
     }
   }
   const std::uint64_t now_ns = clock_.now_ns();

@@ -53,6 +53,8 @@ class Plane final : public ControlPlane {
   void erase(ConnectionId id);
   void lose(ConnectionId id, const Loss& loss);
   void lose_later(Connection& connection, Loss loss);
+  void lose_for_memory(ConnectionId id) noexcept;
+  void prepare_dial(Connection& connection, const DialOrder& order);
   void drop_socket(Connection& connection);
   void update_watch(Connection& connection);
   void note_deadline(std::uint64_t deadline_ns) noexcept;
@@ -71,6 +73,7 @@ class Plane final : public ControlPlane {
   bool make_room();
   void dismiss_oldest();
   void adopt(AcceptedSocket accepted);
+  void welcome(Connection& connection, AcceptedSocket accepted);
   bool crowded() const noexcept { return strangers_.size() >= strangers_max_; }
   void forget_stranger(ConnectionId id);
   void pause_accepting(std::uint64_t until_ns);

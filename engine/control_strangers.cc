@@ -3,10 +3,12 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <exception>
+#include <span>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <poll.h>
 
@@ -92,8 +94,17 @@ void Plane::dismiss_oldest() {
 }
 
 void Plane::adopt(AcceptedSocket accepted) {
-  const std::uint64_t now_ns = clock_.now_ns();
   Connection& connection = add();
+  const ConnectionId id = connection.id;
+  try {
+    welcome(connection, std::move(accepted));
+  } catch (const std::exception&) {
+    erase(id);  // it dials again, or it was nobody
+  }
+}
+
+void Plane::welcome(Connection& connection, AcceptedSocket accepted) {
+  const std::uint64_t now_ns = clock_.now_ns();
   connection.fd = std::move(accepted.fd);
   connection.peer = accepted.peer;
   connection.name = accepted.peer.text_with_port(accepted.peer_port);
@@ -123,24 +134,30 @@ void Plane::resume_accepting() {
 }
 
 bool Plane::expire(std::uint64_t now_ns) {
-  std::vector<ConnectionId> expired;
+  std::array<ConnectionId, kEventsPerPass> expired;  // the others come in the next pass; time runs out without memory too
+  std::size_t count = 0;
   const bool resumed = now_ns >= accept_again_ns_;
   if (resumed) resume_accepting();
   std::uint64_t next_ns = accept_again_ns_;
   for (const auto& [id, connection] : connections_) {
-    if (now_ns >= connection->deadline_ns()) {
-      expired.push_back(id);
+    if (now_ns >= connection->deadline_ns() && count < expired.size()) {
+      expired[count++] = id;
     } else {
       next_ns = std::min(next_ns, connection->deadline_ns());
     }
   }
   next_deadline_ns_.store(next_ns, std::memory_order_release);
-  std::sort(expired.begin(), expired.end());  // in order of age, so that a manual clock's runs repeat
-  for (const ConnectionId id : expired) {
-    if (find(id) != nullptr) on_deadline(id);
+  const std::span<ConnectionId> due(expired.data(), count);
+  std::sort(due.begin(), due.end());  // in order of age, so that a manual clock's runs repeat
+  for (const ConnectionId id : due) {
+    try {
+      if (find(id) != nullptr) on_deadline(id);
+    } catch (const std::exception&) {
+      lose_for_memory(id);
+    }
     if (const Connection* left = find(id); left != nullptr) note_deadline(left->deadline_ns());
   }
-  return resumed || !expired.empty();
+  return resumed || count != 0;
 }
 
 // We may be the late ones (a stopped process): what has arrived meanwhile counts, so look before judging.

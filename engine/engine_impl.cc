@@ -10,7 +10,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <optional>
+
+#include <time.h>
 
 namespace mesh {
 
@@ -131,8 +134,41 @@ void EngineImpl::control_thread() {
     plane_->wait(wait_ms);
     const Lock lock(mutex_);
     if (stopping_) return;
-    poll_control_locked();
+    try {
+      poll_control_locked();
+    } catch (const std::exception& error) {
+      if (stranger_lines_.take(clock_.now_ns())) LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
+      busy_ = true;
+      const timespec pause{.tv_sec = 0, .tv_nsec = kBusyWaitMs * 1'000'000};
+      ::nanosleep(&pause, nullptr);  // what is due stays due, and its time has passed
+    }
     wait_ms = busy_ ? kBusyWaitMs : idle_wait_ms();
+  }
+}
+
+// What was said on this connection could not be heard, for want of memory: its link ends, and no other.
+void EngineImpl::end_link_of(ConnectionId id, const char* what) noexcept {
+  LinkControl* link = find_link(id);
+  if (link == nullptr) link = find_redial(id);
+  if (link == nullptr) return;
+  LOG_WARN("peer {}: {}; its link ends", link->identity.peer_host, what);
+  take_down(*link, Errc::System);
+}
+
+void EngineImpl::on_dialed(ConnectionId id) {
+  try {
+    greet(id);
+  } catch (const std::exception& error) {
+    end_link_of(id, error.what());
+  }
+}
+
+bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
+  try {
+    return take_frame(id, header, body);
+  } catch (const std::exception& error) {
+    end_link_of(id, error.what());
+    return false;
   }
 }
 
@@ -142,7 +178,13 @@ bool EngineImpl::poll_control() {
 }
 
 bool EngineImpl::poll_control_locked() {
-  const bool moved = plane_->poll_once();
+  bool moved = true;
+  try {
+    moved = plane_->poll_once();
+  } catch (
+      const std::exception& error) {  // what could not be heard now is heard in the next pass; the links are tended all the same
+    if (stranger_lines_.take(clock_.now_ns())) LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
+  }
   busy_ = tend_links();
   reap_contexts();
   for (const auto& context : contexts_) busy_ |= context->closing;

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -52,6 +53,7 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
 
   // ---- engine_impl.cc
   bool poll_control_locked();
+  void end_link_of(ConnectionId id, const char* what) noexcept;
   int idle_wait_ms() const;
   void control_thread();
   void wake_control() noexcept override { plane_->wake(); }
@@ -70,14 +72,17 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   static LinkControl& add_connector(Context& context, const Id128& peer_context);
   void open_channel(PendingConnect& stage);
   void start_polling(Context& context, std::uint32_t rail);
-  void fail_stage(PendingConnect& stage, Errc why);
+  void fail_stage(PendingConnect& stage, Errc why) noexcept;
   bool on_open(LinkControl& link, const Open& body);
   void settle_old_life(LinkControl& link, std::uint32_t index);
   bool on_opened(LinkControl& link, const Opened& body);
+  void open_channel_at(PendingConnect& stage, std::uint32_t index);
 
   // ---- handshake.cc
   void on_dialed(ConnectionId id) override;
+  void greet(ConnectionId id);
   bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) override;
+  bool take_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body);
   bool on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
   bool on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
   void welcome(LinkControl& link, const Hello& hello, std::vector<WirePath> paths);
@@ -91,8 +96,13 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void announce_link(const LinkControl& link) const;
   void refuse(ConnectionId id, const Id128& link, const Refuse& body);
   template <typename Body>
-  void send(LinkControl& link, const Body& body) {
-    say(link, encode(link.conversation.next_header(link.identity.id), body));
+  void send(LinkControl& link, const Body& body) noexcept {
+    try {
+      say(link, encode(link.conversation.next_header(link.identity.id), body));
+    } catch (const std::exception&) {
+      link.unsaid = true;
+      busy_ = true;
+    }
   }
   LinkControl* find_link(ConnectionId id);
   std::vector<WireRail> wire_rails() const;
@@ -155,11 +165,12 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void on_port_change(std::uint32_t rail, bool up);
 
   // ---- snapshot.cc
-  void settle(const LinkControl& link);
+  void settle(const LinkControl& link) noexcept;
   std::vector<RailSnapshot> rail_states() const;
 
   // ---- resume.cc
   void on_lost(ConnectionId id, Errc reason, const std::string& text) override;
+  void take_loss(ConnectionId id, Errc reason, const std::string& text);
   void say(LinkControl& link, Bytes frame);
   void acknowledge(LinkControl& link);
   bool on_acknowledge(LinkControl&, const Acknowledge&) { return true; }  // its header was all
@@ -199,9 +210,10 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   void begin_close(Channel& channel);
   void say_bye_if_empty(LinkControl& link);
   bool tend(LinkControl& link);  // true: needs tending again soon
+  bool tend_safely(LinkControl& link) noexcept;
   bool tend_links();
   void reap_links(Context& context);
-  void take_down(LinkControl& link, Errc why);
+  void take_down(LinkControl& link, Errc why) noexcept;
   LinkControl& control_of(Channel& channel);
 
   EngineOptions options_;  // constant after start()

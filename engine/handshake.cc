@@ -58,7 +58,7 @@ void EngineImpl::refuse(ConnectionId id, const Id128& link, const Refuse& body) 
   plane_->close(id);
 }
 
-void EngineImpl::on_dialed(ConnectionId id) {
+void EngineImpl::greet(ConnectionId id) {
   if (LinkControl* const lost = find_redial(id); lost != nullptr) return on_redialed(*lost);
   LinkControl* const link = find_link(id);
   if (link == nullptr || link->state != LinkState::Dialing) return;
@@ -84,7 +84,7 @@ void EngineImpl::on_dialed(ConnectionId id) {
                     .listeners = std::move(listeners)});
 }
 
-bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
+bool EngineImpl::take_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
   if (LinkControl* const lost = find_redial(id); lost != nullptr) return on_redial_frame(*lost, header, body);
   LinkControl* const link = find_link(id);
   if (link == nullptr) return on_stranger(id, header, body);
@@ -146,11 +146,11 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
     return true;
   }
   LinkControl& link = *(*context)->links.emplace_back(std::make_unique<LinkControl>(**context));
+  link.connection = id;  // at once, so that whatever follows can be undone by it
   plane_->identify(id);
   link.identity = {.role = LinkRole::Acceptor, .id = header.link, .peer_context = hello.connector_context, .peer_host = hello.host};
   link.source = plane_->peer_address(id);
   link.listeners = hello.listeners;
-  link.connection = id;
   link.conversation.take(header);
   link.redial.addresses = ways_back(std::move(hello.control_addresses), link.source);
   link.redial.port = hello.control_port;
@@ -295,8 +295,11 @@ bool EngineImpl::on_ready(LinkControl& link, const Ready& body) {
   link.state = LinkState::Up;
   note_address(link);
   announce_link(link);
-  const std::vector<PendingConnect*> waiting = link.waiting;
-  for (PendingConnect* stage : waiting) open_channel(*stage);
+  for (std::size_t i = 0; i < link.waiting.size();) {
+    PendingConnect* const stage = link.waiting[i];
+    open_channel(*stage);
+    if (i < link.waiting.size() && link.waiting[i] == stage) ++i;  // else it has failed and gone
+  }
   return true;
 }
 

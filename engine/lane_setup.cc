@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 
 namespace mesh::engine {
 
@@ -48,8 +49,9 @@ Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& 
     return Errc::System;
   }
   const ProgressLoop::Guard guard(loop);
+  queues_.reserve(queues_.size() + 1);  // a queue that is polled must be ours, and one of ours must be polled
+  loop.add_source({.lane = this, .queue = cq.get()});
   queues_.push_back({.cq = std::move(cq), .entries = entries});
-  loop.add_source({.lane = this, .queue = queues_.back().cq.get()});
   return static_cast<std::uint32_t>(queues_.size() - 1);
 }
 
@@ -78,13 +80,21 @@ void Lane::on_poll_failed() noexcept {
   for (const Seat& seat : by_place_) {
     QueuePair* const queue_pair = seat.queue_pair;
     if (queue_pair == nullptr) continue;
-    queue_pair->link().quarantine(queue_pair->path(),
-                                  fmt::format("{} cannot be polled any more; the device was reset or removed", name()));
+    std::string cause;
+    try {
+      cause = fmt::format("{} cannot be polled any more; the device was reset or removed", name());
+    } catch (const std::exception&) {
+      cause.clear();  // the path is lost without a word about why
+    }
+    queue_pair->link().quarantine(queue_pair->path(), cause);
   }
 }
 
 std::uint32_t Lane::take_place() {
   if (free_places_.empty()) {
+    // destroy() gives the place back without asking for memory.
+    free_places_.reserve(places_.size() + 1);
+    by_place_.reserve(places_.size() + 1);
     places_.emplace_back();
     by_place_.emplace_back();
     return static_cast<std::uint32_t>(places_.size() - 1);

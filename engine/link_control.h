@@ -134,6 +134,7 @@ struct LinkControl {
   LinkWait wait;                                       // as the watch has reported it
   std::uint64_t degraded_ns = 0, without_path_ns = 0;  // the watch: some path was not up, or none
   bool bye_received = false;                           // while closes were still to be acted on
+  bool unsaid = false;                                 // there was no memory for something that was to be said: the link ends
 
   bool usable() const noexcept { return state != LinkState::ByeSent && state != LinkState::Down; }
   bool connector() const noexcept { return identity.role == LinkRole::Connector; }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 namespace mesh::engine {
 
@@ -30,7 +31,6 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   if (path.health.state != PathState::Up) return;
   path.health.state = PathState::Quarantined;
   paths_away_.fetch_add(1, std::memory_order_release);
-  path.health.last_cause = cause;
   ++path.health.failures;
   loop_.counters.errors.add(1);
   for (const auto& queue_pair : path.queue_pairs) {
@@ -38,19 +38,20 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     loop_.forget(*queue_pair);
   }
   path.byte_waiter = nullptr;
-  reroute();
-  for (const auto& channel : channels_) {
-    if (channel && channel->side == Side::Send) static_cast<SendChannel&>(*channel).leave_path(path);
+  try {
+    path.health.last_cause = cause;
+    reroute();
+    for (const auto& channel : channels_) {
+      if (channel && channel->side == Side::Send) static_cast<SendChannel&>(*channel).leave_path(path);
+    }
+  } catch (const std::exception& error) {
+    return fail_for_memory(path, error.what());
   }
-  const std::string text = fmt::format("peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
-                                       stalled() ? std::string("no other path is up, waiting for one")
-                                                 : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
   // Where every channel has ended the peer may have taken its end apart; what was sent is still settled.
-  if (!channels_.empty() && every_channel_ended()) {
-    LOG_INFO("{}", text);
-  } else {
-    LOG_WARN("{}", text);
-  }
+  const LogLevel level = !channels_.empty() && every_channel_ended() ? LogLevel::Info : LogLevel::Warn;
+  MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
+           stalled() ? std::string("no other path is up, waiting for one")
+                     : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
   loop_.wake_control();
 }
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 namespace mesh::engine {
 
@@ -78,21 +79,35 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
   Path& path = queue_pair.path();
   path.health.probe_failed = true;
   if (path.health.state != PathState::Up) return;  // the rest of a flush
-  const std::string cause =
-      fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}", status_name(completion.status),
-                  static_cast<int>(completion.status), completion.vendor_err, queue_pair.index(), advice(completion.status));
-  if (is_mistake(completion.status)) {
-    fail(Errc::Transport, fmt::format("peer {}, {}: {}", identity_.peer_host, path.name, cause));
-  } else {
-    quarantine(path, cause);
+  try {
+    const std::string cause =
+        fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}", status_name(completion.status),
+                    static_cast<int>(completion.status), completion.vendor_err, queue_pair.index(), advice(completion.status));
+    if (is_mistake(completion.status)) {
+      fail(Errc::Transport, fmt::format("peer {}, {}: {}", identity_.peer_host, path.name, cause));
+    } else {
+      quarantine(path, cause);
+    }
+  } catch (const std::exception& error) {
+    fail_for_memory(path, error.what());
   }
 }
 
 void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
   if (failure() != Errc::Ok) return;
   queue_pair.path().health.probe_failed = true;
-  quarantine(queue_pair.path(),
-             fmt::format("posting on queue pair {} was refused: {}", queue_pair.index(), std::strerror(std::abs(error))));
+  try {
+    quarantine(queue_pair.path(),
+               fmt::format("posting on queue pair {} was refused: {}", queue_pair.index(), std::strerror(std::abs(error))));
+  } catch (const std::exception& without) {
+    fail_for_memory(queue_pair.path(), without.what());
+  }
+}
+
+// A path cannot be left in good order where there is no memory for the new order: then the link ends, and not the process.
+void PeerLink::fail_for_memory(const Path& path, const char* what) noexcept {
+  LOG_WARN("peer {}: path {} is lost, and so is the link: {}", identity_.peer_host, path.name, what);
+  fail(Errc::System, {});
 }
 
 void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept {
@@ -103,8 +118,9 @@ void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const no
 
 // NCCL takes the size that it is told for what it may read.
 void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
-  fail(Errc::Protocol, fmt::format("peer {}: says that it wrote {} bytes into a receive of {}; connection dropped",
-                                   identity_.peer_host, said, room));
+  LOG_WARN("peer {}: says that it wrote {} bytes into a receive of {}; connection dropped", identity_.peer_host, said, room);
+  loop_.counters.errors.add(1);
+  fail(Errc::Protocol, {});
 }
 
 void PeerLink::fail(Errc why, const std::string& text) noexcept {
@@ -146,6 +162,10 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
   path->speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
   path->inflight_bytes_max = inflight_bytes_max(policy_, own);
+  if (const auto at = std::lower_bound(rails_.begin(), rails_.end(), path->rail); at == rails_.end() || *at != path->rail) {
+    rails_.insert(at, path->rail);
+  }
+  all_.reserve(paths_.size() + 1);
   paths_.push_back(std::move(path));
   Path& added = *paths_.back();
   all_.push_back(&added);
@@ -229,7 +249,7 @@ bool PeerLink::grant_even() noexcept {
 }
 
 void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> channel) {
-  if (index >= channels_.size()) channels_.resize(index + 1), receivers_.resize(index + 1);
+  make_room_for(index);  // from here on only attach() may throw, and then has done nothing
   CHECK(!channels_[index]);
   loop_.attach(*channel);
   if (failure() != Errc::Ok) channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
@@ -238,10 +258,16 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   ++channel_count_;
 }
 
-void PeerLink::place_slots(std::uint32_t index, RecvChannel* receiver) {
-  receivers_[index] = receiver;
-  slots_.resize(std::bit_ceil(channels_.size()), {.first = &nobodys_, .mask = 0});
+void PeerLink::make_room_for(std::uint32_t index) {
+  const std::size_t bound = std::max<std::size_t>(channels_.size(), index + 1);
+  slots_.resize(std::bit_ceil(bound), {.first = &nobodys_, .mask = 0});
   slots_mask_ = slots_.size() - 1;
+  receivers_.resize(bound);
+  channels_.resize(bound);
+}
+
+void PeerLink::place_slots(std::uint32_t index, RecvChannel* receiver) noexcept {
+  receivers_[index] = receiver;
   slots_[index] = receiver == nullptr ? Slots{.first = &nobodys_, .mask = 0}
                                       : Slots{.first = receiver->requests.get(), .mask = receiver->slot_mask};
 }
@@ -280,14 +306,6 @@ void PeerLink::remove_channel(std::uint32_t index) noexcept {
   place_slots(index, nullptr);
   channels_[index].reset();
   --channel_count_;
-}
-
-std::vector<std::uint32_t> PeerLink::rails() const {
-  std::vector<std::uint32_t> rails;
-  for (const auto& path : paths_) rails.push_back(path->lane->index());
-  std::sort(rails.begin(), rails.end());
-  rails.erase(std::unique(rails.begin(), rails.end()), rails.end());
-  return rails;
 }
 
 void PeerLink::stop_queue_pairs(const Path* but) noexcept {

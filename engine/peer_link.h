@@ -127,7 +127,7 @@ class PeerLink {
   void remove_channel(std::uint32_t index) noexcept;
   std::uint32_t channel_count() const noexcept { return channel_count_; }
   std::uint32_t channel_index_bound() const noexcept { return static_cast<std::uint32_t>(channels_.size()); }
-  std::vector<std::uint32_t> rails() const;  // lane indices of the paths, each once
+  const std::vector<std::uint32_t>& rails() const noexcept { return rails_; }  // lane indices of the paths, each once
 
   // ---- The end (control mutex and token): no queue pair can touch memory afterwards.
   void stop_queue_pairs(const Path* but = nullptr) noexcept;  // to ERR; synchronous
@@ -143,7 +143,9 @@ class PeerLink {
   [[gnu::noinline]] void on_rare_announcement(Request& slot, std::uint64_t imm) noexcept;
   void reroute();
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
-  void place_slots(std::uint32_t index, RecvChannel* receiver);
+  void place_slots(std::uint32_t index, RecvChannel* receiver) noexcept;
+  void make_room_for(std::uint32_t index);
+  void fail_for_memory(const Path& path, const char* what) noexcept;
 
   ProgressLoop& loop_;
   ChannelOwner& owner_;
@@ -174,6 +176,7 @@ class PeerLink {
   EndedChannels ended_;
   std::atomic<Errc> failure_{Errc::Ok};       // released in fail()
   std::atomic<std::uint32_t> paths_away_{0};  // neither up nor given up; released with what happened to them
+  std::vector<std::uint32_t> rails_;          // in order
 };
 
 }  // namespace mesh::engine

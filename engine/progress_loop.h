@@ -81,7 +81,9 @@ class ProgressLoop {
   };
   void add_source(const Source& source) { sources_.push_back(source); }  // a completion queue to be polled in every turn
   void attach(Channel& channel);                                         // from now on its submissions are noticed
-  void reserve(std::size_t queue_pairs) { window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs); }
+  void reserve(std::size_t queue_pairs) {
+    window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs), refused_.reserve(queue_pairs);
+  }
   void wake_control() noexcept { waker_.wake_control(); }
 
   std::vector<std::unique_ptr<Lane>> lanes;

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace mesh::engine {
 
@@ -32,28 +33,39 @@ Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
 Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryType type, std::span<const std::uint32_t> rails) {
   const std::lock_guard lock(mutex_);
   const Key key{reinterpret_cast<std::uint64_t>(range.data), range.bytes, type};
-  std::unique_ptr<Registration>& entry = entries_[key];
-  if (!entry) {
-    entry = std::make_unique<Registration>();
-    entry->address = std::get<0>(key);
-    entry->bytes = range.bytes;
-    entry->type = type;
-    entry->keys_by_rail.resize(lanes_.size());
-    entry->count_by_rail.resize(lanes_.size());
-    entry->mr_by_rail.resize(lanes_.size());
-  }
-  ++entry->count;
-  for (std::size_t i = 0; i < rails.size(); ++i) {
-    if (const Status status = add_rail(*entry, rails[i]); !status.ok()) {
-      // Give back what this call took, and the entry with it when it was new.
-      for (std::size_t j = 0; j < i; ++j) {
-        if (--entry->count_by_rail[rails[j]] == 0) entry->mr_by_rail[rails[j]].reset();
-      }
-      if (--entry->count == 0) entries_.erase(key);
-      return status;
+  auto found = entries_.find(key);
+  if (found == entries_.end()) found = entries_.emplace(key, make_entry(range, type)).first;
+  Registration& entry = *found->second;
+  ++entry.count;
+  std::size_t added = 0;
+  Status status;
+  try {
+    while (added < rails.size() && status.ok()) {
+      status = add_rail(entry, rails[added]);
+      if (status.ok()) ++added;
     }
+  } catch (const std::bad_alloc&) {  // the provider's
+    LOG_WARN("cannot register {} bytes: no memory is left", range.bytes);
+    status = Errc::System;
   }
-  return entry.get();
+  if (status.ok()) return &entry;
+  // Give back what this call took, and the entry with it when it was new.
+  for (const std::uint32_t rail : rails.first(added)) {
+    if (--entry.count_by_rail[rail] == 0) entry.mr_by_rail[rail].reset();
+  }
+  if (--entry.count == 0) entries_.erase(found);
+  return status;
+}
+
+std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& range, MemoryType type) const {
+  auto entry = std::make_unique<Registration>();
+  entry->address = reinterpret_cast<std::uint64_t>(range.data);
+  entry->bytes = range.bytes;
+  entry->type = type;
+  entry->keys_by_rail.resize(lanes_.size());
+  entry->count_by_rail.resize(lanes_.size());
+  entry->mr_by_rail.resize(lanes_.size());
+  return entry;
 }
 
 void RegistrationTable::release(Registration* registration, std::span<const std::uint32_t> rails) noexcept {

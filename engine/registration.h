@@ -60,6 +60,7 @@ class RegistrationTable {
  private:
   using Key = std::tuple<std::uint64_t, std::uint64_t, MemoryType>;
 
+  std::unique_ptr<Registration> make_entry(const SendArgs& range, MemoryType type) const;
   Status add_rail(Registration& entry, std::uint32_t rail);
 
   mutable std::mutex mutex_;

@@ -6,6 +6,7 @@
 #include "src/base/secret.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace mesh::engine {
 
@@ -82,6 +83,16 @@ void EngineImpl::note_address(LinkControl& link) {
 // ---- Losing a connection.
 
 void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) {
+  LinkControl* const concerned = find_link(id);
+  try {
+    take_loss(id, reason, text);
+  } catch (const std::exception& error) {
+    end_link_of(id, error.what());
+    if (concerned != nullptr) take_down(*concerned, Errc::System);  // it may have let go of the connection already
+  }
+}
+
+void EngineImpl::take_loss(ConnectionId id, Errc reason, const std::string& text) {
   if (LinkControl* const link = find_redial(id); link != nullptr) {
     on_redial_lost(*link, reason, text);
     return;

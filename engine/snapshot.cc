@@ -4,6 +4,7 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -213,13 +214,17 @@ EngineSnapshot EngineImpl::snapshot() const {
 }
 
 // The link is about to be forgotten: what it counted stays.
-void EngineImpl::settle(const LinkControl& link) {
+void EngineImpl::settle(const LinkControl& link) noexcept {
   if (!link.link) return;
-  const ProgressLoop::Guard guard(link.context.loop);
-  PeerSnapshot shot = snapshot_of(link, clock_.now_ns());
-  if (shot.sends) link.context.loop.counters.bytes_sent.add(shot.bytes);
-  if (shot.messages != 0) LOG_INFO("{}", summary_text(shot));
-  ended_.settle(std::move(shot));
+  try {
+    const ProgressLoop::Guard guard(link.context.loop);
+    PeerSnapshot shot = snapshot_of(link, clock_.now_ns());
+    if (shot.sends) link.context.loop.counters.bytes_sent.add(shot.bytes);
+    if (shot.messages != 0) LOG_INFO("{}", summary_text(shot));
+    ended_.settle(std::move(shot));
+  } catch (const std::exception& error) {
+    LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity.peer_host, error.what());
+  }
 }
 
 }  // namespace mesh::engine

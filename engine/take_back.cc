@@ -3,6 +3,9 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <exception>
+#include <functional>
+#include <new>
 
 namespace mesh::engine {
 
@@ -30,7 +33,12 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendAr
   const Result<Registration*> registration = table.acquire(range, type, channel.link.rails());
   if (!registration.ok()) return registration;
   lock.lock();
-  ++channel.regions[registration.value()];
+  try {
+    ++channel.regions[registration.value()];
+  } catch (...) {
+    table.release(registration.value(), channel.link.rails());
+    throw;
+  }
   return registration;
 }
 
@@ -74,7 +82,7 @@ void EngineImpl::revoke_receives(LinkControl& link, RecvChannel& channel, Lock& 
     send(link, Revoke{.channel = channel.index, .first_credit = 0, .credit_count = credits});
     plane_->wake();
   }
-  if (!wait_for(lock, patience_ns(link), safe)) fence(link);
+  if (!wait_for(lock, patience_ns(link), std::cref(safe))) fence(link);
 }
 
 // An abort takes back many regions one after the other: once one peer has kept us waiting, the next ones get no second wait.
@@ -93,7 +101,7 @@ void EngineImpl::finish_sends(LinkControl& link, SendChannel& channel, Lock& loc
     channel.loop.drain_completions();
     return channel.idle() || link.state == LinkState::Down;
   };
-  if (!wait_for(lock, patience_ns(link), safe)) fence(link);
+  if (!wait_for(lock, patience_ns(link), std::cref(safe))) fence(link);
 }
 
 // The peer does not answer: our queue pairs end, and with them every way into our memory.
@@ -226,7 +234,8 @@ bool EngineImpl::on_bye(LinkControl& link, const Bye&) {
   return true;
 }
 
-void EngineImpl::take_down(LinkControl& link, Errc why) {
+// Asks for no memory: it is what helps when there is none.
+void EngineImpl::take_down(LinkControl& link, Errc why) noexcept {
   if (link.state == LinkState::Down) return;
   link.state = LinkState::Down;
   busy_ = true;
@@ -241,8 +250,11 @@ void EngineImpl::take_down(LinkControl& link, Errc why) {
     if (!link.bring_up) end_queue_pairs(*link.link);
     if (one_rises) link.link->stop_queue_pairs(&link.link->path(link.bring_up->indices().front()));
   }
-  const std::vector<PendingConnect*> waiting = link.waiting;
-  for (PendingConnect* stage : waiting) fail_stage(*stage, why);
+  while (!link.waiting.empty()) {
+    PendingConnect* const stage = link.waiting.back();
+    link.waiting.pop_back();
+    fail_stage(*stage, why);
+  }
   if (link.connection != 0) plane_->close(link.connection);
   link.connection = 0;
   stop_redial(link);
@@ -275,11 +287,23 @@ bool EngineImpl::tend(LinkControl& link) {
   return lost || repairing || unanswered || !link.closing.empty() || link.state == LinkState::ByeSent;
 }
 
+// Whatever a link's business throws, which is that no memory is left, ends that link.
+bool EngineImpl::tend_safely(LinkControl& link) noexcept {
+  try {
+    if (link.unsaid && link.state != LinkState::Down) throw std::bad_alloc();
+    return tend(link);
+  } catch (const std::exception& error) {
+    LOG_WARN("peer {}: {}; its link ends", link.identity.peer_host, error.what());
+    take_down(link, Errc::System);
+    return true;
+  }
+}
+
 bool EngineImpl::tend_links() {
   bool again = false;
   tend_at_ns_ = UINT64_MAX;
   for (const auto& context : contexts_) {
-    for (const auto& link : context->links) again |= tend(*link);
+    for (const auto& link : context->links) again |= tend_safely(*link);
     reap_links(*context);
   }
   start_bring_ups();

@@ -1,11 +1,11 @@
 #include "src/base/random.h"
 
-#include "src/base/check.h"
 #include "src/base/unique_fd.h"
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -27,8 +27,10 @@ std::array<std::uint8_t, 16> random_id() {
   do {
     got = ::getrandom(id.data(), id.size(), 0);
   } while (got < 0 && errno == EINTR);
-  // Up to 256 bytes come whole or not at all (random(7)). Equal ids would join strangers' memory, so without any we stop.
-  if (got != static_cast<ssize_t>(id.size())) CHECK(read_urandom(id.data(), id.size()));
+  // Up to 256 bytes come whole or not at all (random(7)). Equal ids would join strangers' memory: without any nothing is made.
+  if (got != static_cast<ssize_t>(id.size()) && !read_urandom(id.data(), id.size())) {
+    throw std::runtime_error("the system has no random numbers");
+  }
   return id;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Names that nobody else has: 128 random bits from the kernel. Thread: any. Control path only (a system call).
+// Names that nobody else has: 128 random bits from the kernel. Throws where the kernel has none.
+// Thread: any. Control path only (a system call).
 
 #include <array>
 #include <cstdint>
