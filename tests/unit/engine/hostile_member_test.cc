@@ -149,6 +149,17 @@ TEST_F(HostileMember, LinksOfClosedChannelsEndWithoutAComplaint) {
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
 }
 
+TEST_F(HostileMember, TheLinesThatItCausesAreFew) {
+  for (int i = 0; i < 200; ++i) {
+    const auto peer = member();
+    peer->say(peer->hello());
+    ASSERT_TRUE(peer->hear<engine::Welcome>(MessageType::Welcome));
+    peer->say(engine::Ready{});  // which is not its word
+    ASSERT_TRUE(peer->ended());
+  }
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer raw: a control message (type 4) that is malformed or out of order"), 16);
+}
+
 TEST_F(HostileMember, ChannelsThatWaitForOneListenerAreBounded) {
   const auto peer = member();
   ASSERT_TRUE(peer->shake_hands());

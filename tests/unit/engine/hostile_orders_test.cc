@@ -126,7 +126,7 @@ class HostileOrders : public testing::Test {
   // Lines that it has made the host write, in the bed's time.
   void expect_few_lines(std::uint64_t began_ns) const {
     const auto windows = static_cast<int>((bed_.now_ns() - began_ns) / (10 * kSecond)) + 1;
-    EXPECT_LE(log_.count(LogLevel::Warn, ""), 2 * 16 * windows + 64) << log_.joined().substr(0, 4000);
+    EXPECT_LE(log_.count(LogLevel::Warn, ""), 16 * windows + 128) << log_.joined().substr(0, 4000);
   }
 
   Bed bed_{{}};
