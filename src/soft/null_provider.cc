@@ -9,6 +9,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -161,12 +162,14 @@ ibv_mr* NullProvider::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int a
     errno = EINVAL;
     return nullptr;
   }
+  auto mr = std::make_unique<ibv_mr>();
   const std::uint32_t key = fabric_.add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
   if (key == 0) {
     errno = ENOMEM;
     return nullptr;
   }
-  return new ibv_mr{pd->context, pd, address, bytes, key, key, key};
+  *mr = ibv_mr{pd->context, pd, address, bytes, key, key, key};
+  return mr.release();
 }
 
 int NullProvider::dereg_mr(ibv_mr* mr) {
@@ -180,12 +183,12 @@ ibv_cq* NullProvider::create_cq(ibv_context* context, int entries) {
     errno = EINVAL;
     return nullptr;
   }
-  auto* cq = new NullCq;
+  auto cq = std::make_unique<NullCq>();
   cq->fabric = &fabric_;
   cq->verbs.context = context;
   cq->verbs.cqe = entries;
   cq->entries.resize(std::bit_ceil(static_cast<std::uint32_t>(entries)));
-  return &cq->verbs;
+  return &cq.release()->verbs;
 }
 
 int NullProvider::destroy_cq(ibv_cq* cq) {
@@ -204,7 +207,7 @@ ibv_qp* NullProvider::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
     errno = EINVAL;
     return nullptr;
   }
-  auto* qp = new NullQp;
+  auto qp = std::make_unique<NullQp>();
   qp->fabric = &fabric_;
   qp->send_cq = reinterpret_cast<NullCq*>(attr->send_cq);
   qp->receive_cq = reinterpret_cast<NullCq*>(attr->recv_cq);
@@ -221,8 +224,7 @@ ibv_qp* NullProvider::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp->verbs.send_cq = attr->send_cq;
   qp->verbs.recv_cq = attr->recv_cq;
   qp->verbs.qp_type = IBV_QPT_RC;
-  if (fabric_.add(*qp)) return &qp->verbs;
-  delete qp;
+  if (fabric_.add(*qp)) return &qp.release()->verbs;
   errno = ENOMEM;
   return nullptr;
 }
