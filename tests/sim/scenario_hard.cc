@@ -32,23 +32,27 @@ void harden_channel(ChannelPlan& channel, Random& random) {
 
 void draw_hard_faults(Scenario& scenario, Random& random) {
   using Kind = FaultPlan::Kind;
-  // A path that is full stays full for a while, so that the next one is lost meanwhile.
-  scenario.write_delay_ns = random.between(20 * kUs, 400 * kUs);
-  const std::uint64_t rounds = random.between(1, 6);
+  // A path that is full stays full for longer than a fence takes, so that the next one is lost
+  // while what the first has lost waits for room.
+  scenario.write_delay_ns = random.between(100 * kUs, 500 * kUs);
+  scenario.control.delay_max_ns = 40 * kUs;
+  scenario.control.pause_ns = 0;
+  const std::uint64_t rounds = random.between(3, 8);
   for (std::uint64_t round = 0; round < rounds; ++round) {
     FaultPlan fault;
     fault.at = scenario.messages() * round / rounds + random.below(10);
     fault.host = random.below(scenario.hosts.size());
+    fault.kind = random.one_in(4) ? Kind::QueuePairError : Kind::PortDown;
     const std::vector<std::string>& nics = scenario.hosts[fault.host].nics;
     const std::uint64_t peer = kHardCables * random.below(nics.size() / kHardCables);
     const std::uint64_t first = random.below(kHardCables);
-    for (const std::uint64_t step : {0u, 1u}) {
-      fault.kind = random.one_in(2) ? Kind::QueuePairError : Kind::PortDown;
-      fault.nic = nics[peer + (first + step) % kHardCables];
-      fault.duration_ns = random.between(100 * kUs, 20 * kMs);
-      fault.gap_ns = step == 0 ? 0 : random.below(random.one_in(2) ? 500 * kUs : 2 * kMs);
-      scenario.faults.push_back(fault);
-    }
+    fault.nic = nics[peer + first];
+    fault.duration_ns = random.between(100 * kUs, 20 * kMs);
+    scenario.faults.push_back(fault);
+    fault.kind = Kind::PortDown;
+    fault.nic = nics[peer + (first + random.between(1, 2)) % kHardCables];
+    fault.gap_ns = random.between(20 * kUs, 500 * kUs);
+    scenario.faults.push_back(fault);
   }
 }
 
