@@ -125,6 +125,8 @@ bool SendQueue::flush(int fd) {
     if (sent < 0) {
       frames_.clear();
       first_sent_ = bytes_ = 0;
+      // Where the socket itself still lives, the peer closes it when it reads the end of our stream, and reading says so.
+      ::shutdown(fd, SHUT_WR);
       return false;
     }
     first_sent_ += static_cast<std::size_t>(sent);

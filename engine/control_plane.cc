@@ -71,8 +71,11 @@ void Plane::drop_socket(Connection& connection) {
 void Plane::update_watch(Connection& connection) {
   const std::uint32_t wanted = connection.wanted_events();
   if (wanted == connection.watched) return;
-  connection.watched = wanted;
-  watcher_.change(connection.fd.get(), connection.id, wanted);
+  if (watcher_.change(connection.fd.get(), connection.id, wanted)) {
+    connection.watched = wanted;
+  } else if (connection.state != ConnectionState::Closing) {  // that one has its deadline
+    lose_later(connection, named(connection, {Errc::System, "the system does not watch its socket any more"}));
+  }
 }
 
 // Ends a connection and tells whoever has heard of it. The connection stays, unusable, until the handler has returned.
@@ -174,7 +177,7 @@ void Plane::advance_dial(ConnectionId id) {
   connection.step_deadline_ns = kNever;
   connection.send_broken = !connection.queue.flush(connection.fd.get());
   update_watch(connection);
-  events_.on_dialed(id);
+  if (!connection.loss) events_.on_dialed(id);
 }
 
 bool Plane::send(ConnectionId id, Bytes frame) {

@@ -129,8 +129,10 @@ void Plane::pause_accepting(std::uint64_t until_ns) {
 
 void Plane::resume_accepting() {
   if (accept_again_ns_ == kNever) return;
-  accept_again_ns_ = kNever;
-  for (const UniqueFd& fd : listener_.fds) watcher_.change(fd.get(), kListenerToken, EPOLLIN);
+  bool watched = true;
+  for (const UniqueFd& fd : listener_.fds) watched = watcher_.change(fd.get(), kListenerToken, EPOLLIN) && watched;
+  accept_again_ns_ = watched ? kNever : clock_.now_ns() + kAcceptRetryNs;
+  if (!watched) note_deadline(accept_again_ns_);
 }
 
 bool Plane::expire(std::uint64_t now_ns) {

@@ -31,11 +31,11 @@ Status SocketWatcher::watch(int fd, std::uint64_t token, std::uint32_t events) {
   return Errc::System;
 }
 
-void SocketWatcher::change(int fd, std::uint64_t token, std::uint32_t events) noexcept {
+bool SocketWatcher::change(int fd, std::uint64_t token, std::uint32_t events) noexcept {
   epoll_event event{};
   event.events = events;
   event.data.u64 = token;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
 void SocketWatcher::forget(int fd) noexcept { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }

@@ -21,7 +21,7 @@ class SocketWatcher {
   Status open();
 
   Status watch(int fd, std::uint64_t token, std::uint32_t events);
-  void change(int fd, std::uint64_t token, std::uint32_t events) noexcept;
+  bool change(int fd, std::uint64_t token, std::uint32_t events) noexcept;  // false: it is watched as before
   void forget(int fd) noexcept;
 
   std::span<epoll_event> ready(std::span<epoll_event> room) noexcept;  // never blocks; data.u64 is the token

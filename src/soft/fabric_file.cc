@@ -254,7 +254,8 @@ void read_null(const json& root, FabricFile& file) {
 
 Result<FabricFile> read(const std::string& text, const std::string& source, const std::string& identity) {
   try {
-    const json root = parse_document(text, kFileBytesMax);
+    const Document document(parse_document(text, kFileBytesMax));
+    const json& root = document.root();
     check_keys(root, "the file", {"name", "hosts", "links", "faults", "nic_costs", "null"});
     FabricFile file;
     file.name = name_of(root, "the file");

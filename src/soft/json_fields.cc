@@ -24,6 +24,12 @@ json parse_document(const std::string& text, std::size_t bytes_max) {
   fail("the field \"{}\" is there twice in {}", keys.key(), keys.where().empty() ? "the file" : "one of " + keys.where());
 }
 
+void Document::take_apart(json& value) noexcept {
+  if (!value.is_structured()) return;
+  for (json& inner : value) take_apart(inner);
+  value.clear();  // of what is empty by now
+}
+
 void check_keys(const json& object, const std::string& what, std::initializer_list<const char*> known) {
   if (!object.is_object()) fail("{} is {}, not an object", what, object.type_name());
   for (const auto& item : object.items()) {

@@ -28,6 +28,23 @@ template <typename... Args>
   throw BadField(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// A document that is destroyed without memory. What a json destroys it first moves into a list of its own, so where there
+// is no memory left the destructor of a json that is not empty ends the process.
+class Document {
+ public:
+  explicit Document(json root_of) : root_(std::move(root_of)) {}
+  ~Document() { take_apart(root_); }
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+
+  const json& root() const noexcept { return root_; }
+
+ private:
+  static void take_apart(json& value) noexcept;  // as deep as parse_document lets a document be
+
+  json root_;
+};
+
 // Also throws json::exception, for what is no JSON. No object of the document has a field twice.
 json parse_document(const std::string& text, std::size_t bytes_max);
 
