@@ -64,6 +64,7 @@ class World {
     std::unique_ptr<Engine> engine;
     std::vector<UserSide> sides;
     CounterWatch counters;
+    std::uint64_t passes = 0;  // of its control plane
     std::uint64_t slowness = 1;
     std::uint64_t paused_until_ns = 0;
     bool alive = true;
