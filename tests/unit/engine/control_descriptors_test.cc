@@ -36,8 +36,8 @@ class ControlDescriptorsTest : public ControlPlaneTest {
 TEST_F(ControlDescriptorsTest, StrangersHoldAnEighthOfThem) {
   limit(256);
   ours_ = open(our_events_, our_clock_ns_);
-  std::vector<UniqueFd> silent;
-  for (int i = 0; i < 256 / 8; ++i) silent.push_back(raw_client());
+  std::vector<UniqueFd> silent(256 / 8);
+  for (UniqueFd& each : silent) each = raw_client();
   turn_until_idle();
   const UniqueFd next = raw_client();
   turn_until_idle();
@@ -48,14 +48,14 @@ TEST_F(ControlDescriptorsTest, StrangersHoldAnEighthOfThem) {
 }
 
 TEST_F(ControlDescriptorsTest, WhereNoneIsLeftTheOldestStrangerGoes) {
-  std::vector<UniqueFd> silent;
-  for (int i = 0; i < 3; ++i) silent.push_back(raw_client());
+  std::vector<UniqueFd> silent(3);
+  for (UniqueFd& each : silent) each = raw_client();
   turn_until_idle();
   const UniqueFd honest = raw_client();
   raw_send(honest, frame_of(1));
   std::vector<UniqueFd> all;  // of the process
   for (UniqueFd more(::dup(0)); more.valid() && all.size() < 64; more = UniqueFd(::dup(0))) all.push_back(std::move(more));
-  limit(static_cast<rlim_t>(all.back().get() + 1));
+  limit(static_cast<rlim_t>(all.back().get()) + 1);
   turn_until_idle();
   EXPECT_EQ(our_events_.frames.size(), 1u);
   EXPECT_TRUE(raw_ended(silent[0]));
