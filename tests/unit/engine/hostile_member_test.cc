@@ -74,7 +74,7 @@ class HostileMember : public testing::Test {
 
 TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTurn) {
   constexpr int kLinks = 10'000;
-  constexpr std::int64_t kGrowthMaxKb = 16 * 1024;
+  [[maybe_unused]] constexpr std::int64_t kGrowthMaxKb = 16 * 1024;
   const double quiet_s = connect_s();
   ASSERT_TRUE(bed_.empties());
   const std::ptrdiff_t descriptors = open_descriptors();
@@ -95,7 +95,9 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
   std::printf("%d links: %d made, %lld KiB at most, honest connect %.2f ms of processor time, %.2f ms before\n", kLinks, made,
               static_cast<long long>(growth_kb), 1e3 * during_s, 1e3 * quiet_s);
   EXPECT_EQ(made, kLinks);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep what was freed
   EXPECT_LE(growth_kb, kGrowthMaxKb);
+#endif
   EXPECT_LE(during_s, 1.0);
   EXPECT_LE(log_.count(LogLevel::Warn, ""), 100) << log_.joined();
 
