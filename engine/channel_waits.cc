@@ -71,8 +71,8 @@ Waiting SendChannel::posting_waits() noexcept {
   return {.reason = WaitReason::Turn};
 }
 
-// What a queue pair has no room for, of a stripe of which so much is left to post. Turn: it has
-// room.
+// What a queue pair has no room for when `left` bytes of a stripe are still to be posted. Turn: it
+// has room.
 Waiting SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
   const Path& path = queue_pair.path();
   if (!queue_pair.has_room(2)) return {.reason = WaitReason::Queue, .path = &path};

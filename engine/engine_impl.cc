@@ -181,8 +181,8 @@ bool EngineImpl::poll_control_locked() {
   bool moved = true;
   try {
     moved = plane_->poll_once();
-  } catch (
-      const std::exception& error) {  // what could not be heard now is heard in the next pass; the links are tended all the same
+  } catch (const std::exception& error) {
+    // What could not be heard now is heard in the next pass. The links are tended all the same.
     if (stranger_lines_.take(clock_.now_ns())) LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
   }
   busy_ = tend_links();
