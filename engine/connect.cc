@@ -1,6 +1,6 @@
+#include "engine/control/handle.h"
 #include "engine/engine_impl.h"
-#include "engine/half_open.h"
-#include "engine/handle.h"
+#include "engine/link/half_open.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/secret.h"
@@ -13,7 +13,8 @@ namespace mesh::engine {
 // The poller is the one of the NIC that NCCL asks for first: the two sit on the same node.
 void EngineImpl::start_polling(Context& context, std::uint32_t rail) {
   if (context.polled || options_.threading == Threading::Manual) return;
-  // Once: a request that waits for its test() to be posted must not find that test() has ceased to turn the loop.
+  // Once: a request that waits for its test() to be posted must not find that test() has ceased to
+  // turn the loop.
   context.polled = true;
   if (!pollers_.add(context.loop, rails_[rail])) return;
   context.loop.callers_turn.store(false, std::memory_order_relaxed);
@@ -65,31 +66,45 @@ Result<Channel*> EngineImpl::connect(Context& context, int rail, HandleBytes& ha
   // The control thread may be making queue pairs: come back rather than wait.
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Errc::WouldBlock;
-  return read_stage(handle).index == 0 ? first_connect(context, static_cast<std::uint32_t>(rail), handle) : later_connect(handle);
+  return read_stage(handle).index == 0
+             ? first_connect(context, static_cast<std::uint32_t>(rail), handle)
+             : later_connect(handle);
 }
 
 LinkControl* EngineImpl::link_to(Context& context, const Id128& peer_context) {
   for (const auto& link : context.links) {
     const bool failed = link->link && link->link->failure() != Errc::Ok;
-    if (link->connector() && link->identity.peer_context == peer_context && link->usable() && !failed) return link.get();
+    if (link->connector() && link->identity.peer_context == peer_context && link->usable() &&
+        !failed)
+      return link.get();
   }
   return nullptr;
 }
 
 LinkControl& EngineImpl::add_connector(Context& context, const Id128& peer_context) {
   auto made = std::make_unique<LinkControl>(context);
-  made->identity = {.role = LinkRole::Connector, .id = random_id(), .peer_context = peer_context, .peer_host = "not yet known"};
+  made->identity = {.role = LinkRole::Connector,
+                    .id = random_id(),
+                    .peer_context = peer_context,
+                    .peer_host = "not yet known"};
   made->psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
   return *context.links.emplace_back(std::move(made));
 }
 
-Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes) {
+Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
+                                           HandleBytes& bytes) {
   const Result<Handle> handle = read_handle(bytes);
   if (!handle.ok()) {
-    if (const std::uint16_t version = handle_version(bytes); version != 0 && version != kProtocolVersion) {
-      LOG_WARN("connect: the peer speaks version {}, we speak {}: all ranks must use the same plugin", version, kProtocolVersion);
+    if (const std::uint16_t version = handle_version(bytes);
+        version != 0 && version != kProtocolVersion) {
+      LOG_WARN(
+          "connect: the peer speaks version {}, we speak {}: all ranks must use the same plugin",
+          version, kProtocolVersion);
     } else {
-      LOG_WARN("connect: these {} bytes are not a handle of nccl-mesh (do all ranks use the same plugin?)", kHandleBytes);
+      LOG_WARN(
+          "connect: these {} bytes are not a handle of nccl-mesh (do all ranks use the same "
+          "plugin?)",
+          kHandleBytes);
     }
     return handle.status();
   }
@@ -127,7 +142,10 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
 Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
   const auto [index, check] = read_stage(bytes);
   if (index > stages_.size() || !stages_[index - 1] || stages_[index - 1]->check != check) {
-    LOG_WARN("connect: the handle names a stage ({}) that does not exist; it was changed or its communicator is gone", index);
+    LOG_WARN(
+        "connect: the handle names a stage ({}) that does not exist; it was changed or its "
+        "communicator is gone",
+        index);
     return Errc::InvalidArgument;
   }
   PendingConnect& stage = *stages_[index - 1];
@@ -165,8 +183,8 @@ void EngineImpl::open_channel(PendingConnect& stage) {
     index = link.free_indices.back();
     link.free_indices.pop_back();
   } else if (index == kChannelsMax) {
-    LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer", link.identity.peer_host,
-             index);
+    LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer",
+             link.identity.peer_host, index);
     return fail_stage(stage, Errc::Exhausted);
   } else {
     link.lives.push_back(0);
@@ -175,7 +193,8 @@ void EngineImpl::open_channel(PendingConnect& stage) {
     open_channel_at(stage, index);
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: no channel can be opened: {}", link.identity.peer_host, error.what());
-    if (stage.channel == nullptr && link.free_indices.size() < link.free_indices.capacity()) link.free_indices.push_back(index);
+    if (stage.channel == nullptr && link.free_indices.size() < link.free_indices.capacity())
+      link.free_indices.push_back(index);
     fail_stage(stage, Errc::System);
   }
 }
@@ -206,7 +225,8 @@ void EngineImpl::open_channel_at(PendingConnect& stage, std::uint32_t index) {
   send(link, open);
 }
 
-// The connector uses an index again when both CLOSEs have been said; ours may still be waiting for its turn.
+// The connector uses an index again when both CLOSEs have been said; ours may still be waiting for
+// its turn.
 void EngineImpl::settle_old_life(LinkControl& link, std::uint32_t index) {
   Channel* const old = link.link->channel(index);
   if (old == nullptr || !old->life.close_sent) return;
@@ -225,11 +245,13 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
   Opened answer;
   answer.channel = body.channel;
   const auto& listeners = link.context.listeners;
-  const auto listener = std::find_if(listeners.begin(), listeners.end(),
-                                     [&body](const auto& each) { return same_secret(each->nonce, body.listener); });
+  const auto listener = std::find_if(listeners.begin(), listeners.end(), [&body](const auto& each) {
+    return same_secret(each->nonce, body.listener);
+  });
   if (listener == listeners.end() || body.credits_rkey.size() != peer.path_count()) {
     if (stranger_lines_.take(clock_.now_ns())) {
-      LOG_INFO("peer {}: asks for a listener that was closed{}", link.identity.peer_host, stranger_lines_.rest());
+      LOG_INFO("peer {}: asks for a listener that was closed{}", link.identity.peer_host,
+               stranger_lines_.rest());
     }
     answer.result = Errc::PeerClosed;
     send(link, answer);
@@ -250,13 +272,15 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
     send(link, answer);
     return true;
   }
-  if (peer.channel_index_bound() == 0) announce_link(link);  // a link that never carries one is not worth a line
+  if (peer.channel_index_bound() == 0)
+    announce_link(link);  // a link that never carries one is not worth a line
   RecvChannel::Credits credits{.address = body.credits_address, .rkeys = {}};
   std::copy(body.credits_rkey.begin(), body.credits_rkey.end(), credits.rkeys.begin());
   RecvChannel* channel = nullptr;
   {
     const ProgressLoop::Guard guard(link.context.loop);
-    channel = peer.add_recv_channel(body.channel, body.life, reinterpret_cast<Record*>(place->memory));
+    channel =
+        peer.add_recv_channel(body.channel, body.life, reinterpret_cast<Record*>(place->memory));
     channel->set_credits(credits);
   }
   link.closing.reserve(peer.channel_index_bound());  // begin_close() must not need memory
@@ -268,13 +292,16 @@ bool EngineImpl::on_open(LinkControl& link, const Open& body) {
 }
 
 bool EngineImpl::on_opened(LinkControl& link, const Opened& body) {
-  const auto found = std::find_if(link.waiting.begin(), link.waiting.end(), [&body](const PendingConnect* stage) {
-    return stage->channel != nullptr && stage->channel->index == body.channel;
-  });
+  const auto found =
+      std::find_if(link.waiting.begin(), link.waiting.end(), [&body](const PendingConnect* stage) {
+        return stage->channel != nullptr && stage->channel->index == body.channel;
+      });
   if (found == link.waiting.end()) {
-    // Given up meanwhile. Where the peer has refused, it has no such channel and will never say CLOSE.
+    // Given up meanwhile. Where the peer has refused, it has no such channel and will never say
+    // CLOSE.
     Channel* const given_up = link.link->channel(body.channel);
-    if (body.result != Errc::Ok && given_up != nullptr && given_up->life.closed_here) given_up->life.closed_there = true;
+    if (body.result != Errc::Ok && given_up != nullptr && given_up->life.closed_here)
+      given_up->life.closed_there = true;
     return true;
   }
   PendingConnect& stage = **found;

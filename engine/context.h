@@ -4,9 +4,9 @@
 
 #include <mesh/engine.h>
 
-#include "engine/link_control.h"
-#include "engine/progress_loop.h"
-#include "engine/registration.h"
+#include "engine/data/progress_loop.h"
+#include "engine/data/registration.h"
+#include "engine/link/link_control.h"
 
 #include <deque>
 #include <memory>
@@ -25,7 +25,8 @@ class Listener {
 
 class Context {
  public:
-  Context(const ContextOptions& options_of, engine::ControlWaker& waker) : options(options_of), loop(waker) {}
+  Context(const ContextOptions& options_of, engine::ControlWaker& waker)
+      : options(options_of), loop(waker) {}
 
   const ContextOptions options;
   engine::Id128 id{};
@@ -33,13 +34,15 @@ class Context {
   std::unique_ptr<engine::RegistrationTable> registrations;
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<std::unique_ptr<engine::LinkControl>> links;
-  bool closing = false;                  // close_context was called; no new links
-  bool lingering = false;                // close_context has returned; the control thread may destroy it
-  std::uint64_t linger_until_ns = 0;     // then: until the peers have said their CLOSE and BYE, or this
-  std::uint64_t impatient_until_ns = 0;  // a peer did not answer a REVOKE; until then nobody is waited for
-  std::uint64_t turns_seen = 0;          // of the loop, at the watch's last look
-  bool turned = true;                    // between the watch's last two looks
-  bool polled = false;                   // a poller was asked to turn the loop
+  bool closing = false;    // close_context was called; no new links
+  bool lingering = false;  // close_context has returned; the control thread may destroy it
+  std::uint64_t linger_until_ns =
+      0;  // then: until the peers have said their CLOSE and BYE, or this
+  std::uint64_t impatient_until_ns =
+      0;                         // a peer did not answer a REVOKE; until then nobody is waited for
+  std::uint64_t turns_seen = 0;  // of the loop, at the watch's last look
+  bool turned = true;            // between the watch's last two looks
+  bool polled = false;           // a poller was asked to turn the loop
 };
 
 }  // namespace mesh

@@ -1,6 +1,6 @@
 #include "engine/engine_impl.h"
 
-#include "engine/path_choice.h"
+#include "engine/link/path_choice.h"
 #include "src/base/cpu_list.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
@@ -29,11 +29,13 @@ namespace {
 constexpr int kIdleWaitMs = 1000;
 constexpr int kBusyWaitMs = 1;
 constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all waits of a finalize together
-constexpr int kManualRounds = 20'000;                   // a manual clock may stand still: bound the wait by turns as well
+constexpr int kManualRounds =
+    20'000;  // a manual clock may stand still: bound the wait by turns as well
 constexpr std::uint32_t kRqDepthMin = 16;
 constexpr int kCoresToSpare = 8;  // fewer, and a spinning poller would take a core from the job
 
-// A poller pays only where a core is left for it beside NCCL's own threads; who names CPUs for it says that there is.
+// A poller pays only where a core is left for it beside NCCL's own threads; who names CPUs for it
+// says that there is.
 int poller_threads(const Settings& settings, const topo::HostTopology& host) {
   if (settings.threads != kAuto) return settings.threads;
   if (!settings.cpus.empty()) return 1;
@@ -42,22 +44,28 @@ int poller_threads(const Settings& settings, const topo::HostTopology& host) {
 }  // namespace
 
 EngineImpl::EngineImpl(const EngineOptions& options)
-    : options_(options), settings_(options_.settings), clock_(options.manual_clock_ns), watch_(settings_) {}
+    : options_(options),
+      settings_(options_.settings),
+      clock_(options.manual_clock_ns),
+      watch_(settings_) {}
 
 Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
-  if (options_.choose_policy) options_.policy = options_.choose_policy(verbs::traits_of(*options_.provider, rails_));
+  if (options_.choose_policy)
+    options_.policy = options_.choose_policy(verbs::traits_of(*options_.provider, rails_));
   for (const verbs::Rail& rail : rails_) {
     rail_infos_.push_back(rail.info);
     fit_to_device(rail);
   }
   for (const std::string& line : shared_subnet_lines(wire_rails())) LOG_INFO("{}", line);
-  const ControlPlaneOptions control{
-      .socket_ifname = settings_.socket_ifname, .socket_family = settings_.socket_family, .clock = clock_};
+  const ControlPlaneOptions control{.socket_ifname = settings_.socket_ifname,
+                                    .socket_family = settings_.socket_family,
+                                    .clock = clock_};
   Result<std::unique_ptr<ControlPlane>> plane =
-      options_.control_network == nullptr ? ControlPlane::open(control, *this) : options_.control_network->open(control, *this);
+      options_.control_network == nullptr ? ControlPlane::open(control, *this)
+                                          : options_.control_network->open(control, *this);
   if (!plane.ok()) return plane.status();
   plane_ = std::move(*plane);
   watch_devices();
@@ -75,8 +83,8 @@ Status EngineImpl::configure_pollers() {
     const std::optional<std::vector<int>> wanted = read_cpu_list(settings_.cpus);
     const std::vector<int> allowed = host.allowed_on(-1);
     if (!wanted || !topo::restrict_cpus(host, *wanted).ok()) {
-      LOG_WARN("NCCL_MESH_CPUS: this process may not run on any of '{}'; wanted: some of {}", settings_.cpus,
-               fmt::join(allowed, ","));
+      LOG_WARN("NCCL_MESH_CPUS: this process may not run on any of '{}'; wanted: some of {}",
+               settings_.cpus, fmt::join(allowed, ","));
       return Errc::InvalidArgument;
     }
   }
@@ -84,12 +92,14 @@ Status EngineImpl::configure_pollers() {
   return {};
 }
 
-// Depths are powers of two; a device that grants less gets the next lower one. Work requests stay whole lines.
+// Depths are powers of two; a device that grants less gets the next lower one. Work requests stay
+// whole lines.
 void EngineImpl::fit_to_device(const verbs::Rail& rail) {
   TransferPolicy& policy = options_.policy;
   const std::uint64_t longest = rail.message_bytes_max - rail.message_bytes_max % kStripeAlign;
   if (longest > 0 && policy.wr_bytes > longest) {
-    LOG_INFO("{}: work requests of {} bytes at most, as its port says, not {}", rail.info.name, longest, policy.wr_bytes);
+    LOG_INFO("{}: work requests of {} bytes at most, as its port says, not {}", rail.info.name,
+             longest, policy.wr_bytes);
     policy.wr_bytes = longest;
     policy.express_bytes = std::min(policy.express_bytes, longest);
   }
@@ -137,7 +147,8 @@ void EngineImpl::control_thread() {
     try {
       poll_control_locked();
     } catch (const std::exception& error) {
-      if (stranger_lines_.take(clock_.now_ns())) LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
+      if (stranger_lines_.take(clock_.now_ns()))
+        LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
       busy_ = true;
       const timespec pause{.tv_sec = 0, .tv_nsec = kBusyWaitMs * 1'000'000};
       ::nanosleep(&pause, nullptr);  // what is due stays due, and its time has passed
@@ -146,7 +157,8 @@ void EngineImpl::control_thread() {
   }
 }
 
-// What was said on this connection could not be heard, for want of memory: its link ends, and no other.
+// What was said on this connection could not be heard, for want of memory: its link ends, and no
+// other.
 void EngineImpl::end_link_of(ConnectionId id, const char* what) noexcept {
   LinkControl* link = find_link(id);
   if (link == nullptr) link = find_redial(id);
@@ -163,7 +175,8 @@ void EngineImpl::on_dialed(ConnectionId id) {
   }
 }
 
-bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
+bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header,
+                          std::span<const std::byte> body) {
   try {
     return take_frame(id, header, body);
   } catch (const std::exception& error) {
@@ -183,7 +196,8 @@ bool EngineImpl::poll_control_locked() {
     moved = plane_->poll_once();
   } catch (const std::exception& error) {
     // What could not be heard now is heard in the next pass. The links are tended all the same.
-    if (stranger_lines_.take(clock_.now_ns())) LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
+    if (stranger_lines_.take(clock_.now_ns()))
+      LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
   }
   busy_ = tend_links();
   reap_contexts();
@@ -216,7 +230,8 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   context->id = random_id();
   std::vector<Lane*> lanes;
   for (std::size_t i = 0; i < rails_.size(); ++i) {
-    auto lane = std::make_unique<Lane>(*options_.provider, rails_[i], static_cast<std::uint32_t>(i));
+    auto lane =
+        std::make_unique<Lane>(*options_.provider, rails_[i], static_cast<std::uint32_t>(i));
     if (const Status status = lane->open(); !status.ok()) return status;
     lanes.push_back(lane.get());
     context->loop.lanes.push_back(std::move(lane));
@@ -237,7 +252,8 @@ void EngineImpl::begin_close(Context& context) {
     stage.reset();
   }
   for (const auto& link : context.links) {
-    if (link->state != LinkState::Up && link->state != LinkState::ByeSent) take_down(*link, Errc::PeerClosed);
+    if (link->state != LinkState::Up && link->state != LinkState::ByeSent)
+      take_down(*link, Errc::PeerClosed);
     if (!link->link) continue;
     for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
       if (Channel* channel = link->link->channel(i); channel != nullptr) begin_close(*channel);
@@ -248,19 +264,23 @@ void EngineImpl::begin_close(Context& context) {
   busy_ = true;
 }
 
-// Our own work is over when every channel has said CLOSE, which it does when nothing of it is outstanding.
+// Our own work is over when every channel has said CLOSE, which it does when nothing of it is
+// outstanding.
 bool EngineImpl::all_said_close(Context& context) const {
   for (const auto& link : context.links) {
     if (link->state != LinkState::Up || !link->link) continue;
     for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
-      if (const Channel* channel = link->link->channel(i); channel != nullptr && !channel->life.close_sent) return false;
+      if (const Channel* channel = link->link->channel(i);
+          channel != nullptr && !channel->life.close_sent)
+        return false;
     }
   }
   return true;
 }
 
-// NCCL may free its memory when this returns: the registrations go, whatever the links still have to say to their peers.
-// Those linger in the control thread for at most a second, so that one communicator's end never waits for another's.
+// NCCL may free its memory when this returns: the registrations go, whatever the links still have
+// to say to their peers. Those linger in the control thread for at most a second, so that one
+// communicator's end never waits for another's.
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
   Lock lock(mutex_);
@@ -281,15 +301,17 @@ void EngineImpl::reap_contexts() {
   for (std::size_t i = contexts_.size(); i-- > 0;) {
     Context& context = *contexts_[i];
     if (!context.lingering) continue;
-    const bool busy =
-        std::any_of(context.links.begin(), context.links.end(), [](const auto& link) { return link->bring_up != nullptr; });
-    if (context.links.empty() || (!busy && clock_.now_ns() >= context.linger_until_ns)) destroy_context(context);
+    const bool busy = std::any_of(context.links.begin(), context.links.end(),
+                                  [](const auto& link) { return link->bring_up != nullptr; });
+    if (context.links.empty() || (!busy && clock_.now_ns() >= context.linger_until_ns))
+      destroy_context(context);
   }
 }
 
 void EngineImpl::destroy_context(Context& context) {
   pollers_.remove(context.loop);
-  if (!context.links.empty()) LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
+  if (!context.links.empty())
+    LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
   for (const auto& link : context.links) {
     take_down(*link, Errc::PeerClosed);
     const bool was_brought_up = link->bring_up != nullptr;

@@ -1,15 +1,16 @@
 #pragma once
-// The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files by theme: engine_impl.cc
-// (life, threads), connect.cc (listen, connect, accept, channels opened), handshake.cc (frames that build links), bring_up.cc
-// (their queue pairs), half_open.cc (those that stand still), resume.cc (connections that are lost and come back),
-// take_back.cc (deregistration, close, revoke, failure), port_events.cc (what devices say).
-// Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
+// The engine behind mesh::Engine: rails, contexts, the control path. Its work is spread over files
+// by theme: engine_impl.cc (life, threads), connect.cc (listen, connect, accept, channels opened),
+// handshake.cc (frames that build links), bring_up.cc (their queue pairs), half_open.cc (those that
+// stand still), resume.cc (connections that are lost and come back), take_back.cc (deregistration,
+// close, revoke, failure), port_events.cc (what devices say). Thread: public calls any; private
+// ones under mutex_. Lock order: mutex_, then a loop's token, then a registration table's.
 
 #include <mesh/engine.h>
 
 #include "engine/context.h"
-#include "engine/control_plane.h"
-#include "engine/link_control.h"
+#include "engine/control/control_plane.h"
+#include "engine/link/link_control.h"
 #include "engine/peer_ledger.h"
 #include "engine/pollers.h"
 #include "engine/request_watch.h"
@@ -30,7 +31,10 @@
 
 namespace mesh::engine {
 
-class EngineImpl final : public Engine, private ControlEvents, private ControlWaker, private ChannelOwner {
+class EngineImpl final : public Engine,
+                         private ControlEvents,
+                         private ControlWaker,
+                         private ChannelOwner {
  public:
   explicit EngineImpl(const EngineOptions& options);
   ~EngineImpl() override;
@@ -81,18 +85,21 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   // ---- handshake.cc
   void on_dialed(ConnectionId id) override;
   void greet(ConnectionId id);
-  bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) override;
+  bool on_frame(ConnectionId id, const FrameHeader& header,
+                std::span<const std::byte> body) override;
   bool take_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body);
   bool on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
   bool on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
   void welcome(LinkControl& link, const Hello& hello, std::vector<WirePath> paths);
-  bool on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes);
+  bool on_link_frame(LinkControl& link, const FrameHeader& header,
+                     std::span<const std::byte> bytes);
   bool on_welcome(LinkControl& link, const Welcome& body);
   bool on_attach(LinkControl& link, const Attach& body);
   bool on_ready(LinkControl& link, const Ready& body);
   bool some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down);
   bool on_refuse(LinkControl& link, const Refuse& body);
-  bool build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths);
+  bool build_link(LinkControl& link, const TransferPolicy& policy,
+                  const std::vector<WirePath>& paths);
   void announce_link(const LinkControl& link) const;
   void refuse(ConnectionId id, const Id128& link, const Refuse& body);
   template <typename Body>
@@ -122,7 +129,8 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
 
   // ---- bring_up.cc
   Settings settings_of(const Context& context) const;
-  void bring_up(LinkControl& link, const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
+  void bring_up(LinkControl& link, const std::vector<WirePath>& paths,
+                const std::vector<std::uint8_t>& down);
   void begin_bring_up(LinkControl& link, BringUp::Order order);
   void start_bring_ups();
   void tend_bring_up(LinkControl& link);
@@ -184,7 +192,8 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool redial_met_another(const LinkControl& link) const;
   void stop_redial(LinkControl& link);
   void on_redialed(LinkControl& link);
-  bool on_redial_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes);
+  bool on_redial_frame(LinkControl& link, const FrameHeader& header,
+                       std::span<const std::byte> bytes);
   void on_redial_lost(LinkControl& link, Errc reason, const std::string& text);
   bool on_resume(ConnectionId id, const FrameHeader& header, const Resume& body);
   bool on_summon(ConnectionId id, const FrameHeader& header, const Summon& body);
@@ -193,7 +202,8 @@ class EngineImpl final : public Engine, private ControlEvents, private ControlWa
   bool tend_redial(LinkControl& link);
 
   // ---- take_back.cc
-  Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) override;
+  Result<Registration*> register_memory(Channel& channel, const SendArgs& range,
+                                        MemoryType type) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
   void close_channel(Channel& channel) noexcept override;
   void revoke_receives(LinkControl& link, RecvChannel& channel, Lock& lock);

@@ -7,7 +7,8 @@ namespace mesh::engine {
 namespace {
 
 void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
-  const auto found = std::find_if(to.begin(), to.end(), [&path](const PathSnapshot& each) { return each.name == path.name; });
+  const auto found = std::find_if(
+      to.begin(), to.end(), [&path](const PathSnapshot& each) { return each.name == path.name; });
   if (found == to.end()) {
     to.push_back(path);
     return;
@@ -58,7 +59,8 @@ void PeerLedger::add(const PeerSnapshot& link) {
 void PeerLedger::settle(PeerSnapshot link) {
   link.links = link.channels = link.open_requests = 0;
   link.waits = {};
-  for (PathSnapshot& path : link.paths) path.inflight_bytes = path.up = path.quarantined = path.down = path.epoch = 0;
+  for (PathSnapshot& path : link.paths)
+    path.inflight_bytes = path.up = path.quarantined = path.down = path.epoch = 0;
   add(link);
 }
 

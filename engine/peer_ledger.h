@@ -1,6 +1,6 @@
 #pragma once
-// Figures by peer and direction, added up over links, so that counters never go back when a link or communicator ends.
-// Thread: control mutex. Bound: kPeersMax rows; what comes later shares one row.
+// Figures by peer and direction, added up over links, so that counters never go back when a link or
+// communicator ends. Thread: control mutex. Bound: kPeersMax rows; what comes later shares one row.
 
 #include <mesh/snapshot.h>
 

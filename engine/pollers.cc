@@ -10,13 +10,14 @@
 namespace mesh::engine {
 
 namespace {
-// An empty pass takes some 50 ns, a yield that nobody takes up some 400 ns. Seldom enough to cost a poller on a core of its own
-// little, often enough for a caller on the same core: with a first yield after 2000 passes it waited 200 us for a message of
-// 8 bytes, with one every 32 passes 7 (perf/handoff, software fabric, two cores).
+// An empty pass takes some 50 ns, a yield that nobody takes up some 400 ns. Seldom enough to cost a
+// poller on a core of its own little, often enough for a caller on the same core: with a first
+// yield after 2000 passes it waited 200 us for a message of 8 bytes, with one every 32 passes 7
+// (perf/handoff, software fabric, two cores).
 constexpr std::uint32_t kPassesBetweenYields = 32;
 constexpr std::uint32_t kSpinPasses = 2000;    // about 100 us; then a yield after every pass
 constexpr std::uint32_t kYieldPasses = 20000;  // after that sleep
-constexpr long kSleepNs = 50'000;              // bounds what a sleeping poller adds to a message's latency
+constexpr long kSleepNs = 50'000;  // bounds what a sleeping poller adds to a message's latency
 }  // namespace
 
 Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(rail.info.name) {
@@ -27,7 +28,8 @@ Poller::Poller(const verbs::Rail& rail, const topo::HostTopology& host) : name_(
     LOG_INFO("poller of {} on CPU {}", name_, claim_.cpu);
   } else {
     cpus_ = host.allowed_on(rail.info.numa_node);
-    LOG_INFO("poller of {}: pollers have every CPU that it may use, so it shares {}", name_, fmt::join(cpus_, ","));
+    LOG_INFO("poller of {}: pollers have every CPU that it may use, so it shares {}", name_,
+             fmt::join(cpus_, ","));
   }
 }
 
@@ -39,8 +41,8 @@ Poller::~Poller() {
   if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_relaxed);
   thread_.join();
-  LOG_INFO("poller of {}: {} passes, {} yields, {} sleeps", name_, passes_.load(std::memory_order_relaxed) / 2, idle_yields_.get(),
-           idle_sleeps_.get());
+  LOG_INFO("poller of {}: {} passes, {} yields, {} sleeps", name_,
+           passes_.load(std::memory_order_relaxed) / 2, idle_yields_.get(), idle_sleeps_.get());
 }
 
 bool Poller::add(ProgressLoop& loop) {
@@ -53,8 +55,9 @@ bool Poller::add(ProgressLoop& loop) {
 }
 
 bool Poller::remove(ProgressLoop& loop) noexcept {
-  const auto found = std::find_if(loops_.begin(), loops_.end(),
-                                  [&loop](const auto& place) { return place.load(std::memory_order_relaxed) == &loop; });
+  const auto found = std::find_if(loops_.begin(), loops_.end(), [&loop](const auto& place) {
+    return place.load(std::memory_order_relaxed) == &loop;
+  });
   if (found == loops_.end()) return false;
   // seq_cst, as in pass(): either the pass sees null, or we see that it runs and wait for its end.
   found->store(nullptr, std::memory_order_seq_cst);
@@ -65,7 +68,8 @@ bool Poller::remove(ProgressLoop& loop) noexcept {
 
 std::size_t Poller::load() const noexcept {
   return static_cast<std::size_t>(std::count_if(
-      loops_.begin(), loops_.end(), [](const auto& place) { return place.load(std::memory_order_relaxed) != nullptr; }));
+      loops_.begin(), loops_.end(),
+      [](const auto& place) { return place.load(std::memory_order_relaxed) != nullptr; }));
 }
 
 bool Poller::pass() noexcept {
@@ -80,7 +84,8 @@ bool Poller::pass() noexcept {
 }
 
 void Poller::rest(std::uint32_t idle_passes) noexcept {
-  if (idle_passes < kSpinPasses && idle_passes % kPassesBetweenYields != kPassesBetweenYields - 1) return;
+  if (idle_passes < kSpinPasses && idle_passes % kPassesBetweenYields != kPassesBetweenYields - 1)
+    return;
   if (idle_passes < kYieldPasses) {
     idle_yields_.add(1);
     ::sched_yield();
@@ -92,7 +97,8 @@ void Poller::rest(std::uint32_t idle_passes) noexcept {
 }
 
 void Poller::run() {
-  static_cast<void>(topo::pin_this_thread(cpus_));  // a refusal was logged; an unpinned poller works too
+  static_cast<void>(
+      topo::pin_this_thread(cpus_));  // a refusal was logged; an unpinned poller works too
   std::uint32_t idle_passes = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     idle_passes = pass() ? 0 : std::min(idle_passes + 1, kYieldPasses);
@@ -100,7 +106,8 @@ void Poller::run() {
   }
 }
 
-// With as many pollers as there are threads to be had; a NIC without any is not noted, so the next loop tries again.
+// With as many pollers as there are threads to be had; a NIC without any is not noted, so the next
+// loop tries again.
 Pollers::Nic Pollers::make_nic(const verbs::Rail& rail) const {
   Nic nic{.rail = &rail, .pollers = {}};
   for (int i = 0; i < threads_per_nic_; ++i) {
@@ -118,15 +125,17 @@ Pollers::Nic Pollers::make_nic(const verbs::Rail& rail) const {
 
 bool Pollers::add(ProgressLoop& loop, const verbs::Rail& rail) {
   if (threads_per_nic_ == 0) return false;
-  auto nic = std::find_if(nics_.begin(), nics_.end(), [&rail](const Nic& each) { return each.rail == &rail; });
+  auto nic = std::find_if(nics_.begin(), nics_.end(),
+                          [&rail](const Nic& each) { return each.rail == &rail; });
   if (nic == nics_.end()) {
     Nic made = make_nic(rail);
     if (made.pollers.empty()) return false;
     nics_.push_back(std::move(made));
     nic = std::prev(nics_.end());
   }
-  const auto least = std::min_element(nic->pollers.begin(), nic->pollers.end(),
-                                      [](const auto& a, const auto& b) { return a->load() < b->load(); });
+  const auto least =
+      std::min_element(nic->pollers.begin(), nic->pollers.end(),
+                       [](const auto& a, const auto& b) { return a->load() < b->load(); });
   return (*least)->add(loop);
 }
 

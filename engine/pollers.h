@@ -1,13 +1,14 @@
 #pragma once
-// Dedicated threads that turn loops, pinned near their NIC. A poller spins while there is work, then yields, then sleeps
-// shortly, and counts how often. Threads start with the first loop of a NIC and end with the engine.
-// Thread: add and remove under the control mutex; remove waits until no poller can be inside the loop.
-// Bound: kLoopsPerPoller loops a poller, threads_per_nic pollers a NIC.
+// Dedicated threads that turn loops, pinned near their NIC. A poller spins while there is work,
+// then yields, then sleeps shortly, and counts how often. Threads start with the first loop of a
+// NIC and end with the engine. Thread: add and remove under the control mutex; remove waits until
+// no poller can be inside the loop. Bound: kLoopsPerPoller loops a poller, threads_per_nic pollers
+// a NIC.
 
 #include <mesh/metrics.h>
 #include <mesh/status.h>
 
-#include "engine/progress_loop.h"
+#include "engine/data/progress_loop.h"
 #include "src/topo/placement.h"
 
 #include <array>
@@ -29,8 +30,9 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  bool add(ProgressLoop& loop);              // false: full
-  bool remove(ProgressLoop& loop) noexcept;  // false: not here. Afterwards the thread does not touch it.
+  bool add(ProgressLoop& loop);  // false: full
+  bool remove(
+      ProgressLoop& loop) noexcept;  // false: not here. Afterwards the thread does not touch it.
   std::size_t load() const noexcept;
 
  private:
@@ -41,8 +43,9 @@ class Poller {
   const std::string name_;
   std::vector<int> cpus_;
   topo::CpuClaim claim_;
-  std::array<std::atomic<ProgressLoop*>, kLoopsPerPoller> loops_{};  // null: free; released by add, acquired in pass
-  std::atomic<std::uint64_t> passes_{0};                             // even: between passes
+  std::array<std::atomic<ProgressLoop*>, kLoopsPerPoller>
+      loops_{};                           // null: free; released by add, acquired in pass
+  std::atomic<std::uint64_t> passes_{0};  // even: between passes
   std::atomic<bool> stop_{false};
   Counter idle_yields_, idle_sleeps_;
   std::thread thread_;
@@ -51,7 +54,9 @@ class Poller {
 class Pollers {
  public:
   // threads_per_nic 0: none, NCCL's threads turn the loops.
-  void configure(int threads_per_nic, const topo::HostTopology& host) { threads_per_nic_ = threads_per_nic, host_ = host; }
+  void configure(int threads_per_nic, const topo::HostTopology& host) {
+    threads_per_nic_ = threads_per_nic, host_ = host;
+  }
   // Gives the loop to the least loaded poller of the rail. False: nobody turns it but its callers.
   bool add(ProgressLoop& loop, const verbs::Rail& rail);
   void remove(ProgressLoop& loop) noexcept;

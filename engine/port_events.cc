@@ -1,5 +1,5 @@
-// What devices say by themselves: the control thread wakes for it, so that a pulled cable is known long before the retries of
-// whoever posts to it have run out.
+// What devices say by themselves: the control thread wakes for it, so that a pulled cable is known
+// long before the retries of whoever posts to it have run out.
 
 #include "engine/engine_impl.h"
 #include "src/base/log.h"
@@ -23,7 +23,8 @@ void EngineImpl::on_readable(int fd) {
     ibv_context* const context = rails_[i].context.get();
     if (options_.provider->event_fd(context) != fd) continue;
     verbs::DeviceEvent event;
-    for (int taken = 0; taken < kEventsPerPass && options_.provider->next_event(context, &event); ++taken)
+    for (int taken = 0; taken < kEventsPerPass && options_.provider->next_event(context, &event);
+         ++taken)
       on_device_event(i, event);
   }
 }
@@ -34,10 +35,12 @@ void EngineImpl::on_device_event(std::uint32_t rail, const verbs::DeviceEvent& e
     case verbs::DeviceEventKind::PortActive:
     case verbs::DeviceEventKind::PortError:
       // Each rail has a context of its own, and each context hears of every port.
-      if (event.port == info.port) on_port_change(rail, event.kind == verbs::DeviceEventKind::PortActive);
+      if (event.port == info.port)
+        on_port_change(rail, event.kind == verbs::DeviceEventKind::PortActive);
       return;
     case verbs::DeviceEventKind::GidChange:
-      if (event.port == info.port) LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
+      if (event.port == info.port)
+        LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
       return;
     case verbs::DeviceEventKind::QpFatal:
       LOG_INFO("rail {} {}: queue pair 0x{:x} has failed", rail, info.name, event.qp_num);
@@ -50,8 +53,9 @@ void EngineImpl::on_device_event(std::uint32_t rail, const verbs::DeviceEvent& e
   }
 }
 
-// A path over a port that is down is left at once: its peer, at the other end of the cable, does the same, and what was under way
-// goes over other paths without a single retry. A port that is up is tried at once, whatever pause was due.
+// A path over a port that is down is left at once: its peer, at the other end of the cable, does
+// the same, and what was under way goes over other paths without a single retry. A port that is up
+// is tried at once, whatever pause was due.
 void EngineImpl::on_port_change(std::uint32_t rail, bool up) {
   LOG_INFO("rail {} {}: its port is {}", rail, rails_[rail].info.name, up ? "up" : "down");
   for (const auto& context : contexts_) {
@@ -62,7 +66,8 @@ void EngineImpl::on_port_change(std::uint32_t rail, bool up) {
         Path& path = link->link->path(i);
         if (path.rail != rail) continue;
         if (!up) link->link->quarantine(path, "its port is down");
-        const bool waits = path.health.state == PathState::Down && link->repairs[i].step == PathRepair::Step::Waiting;
+        const bool waits = path.health.state == PathState::Down &&
+                           link->repairs[i].step == PathRepair::Step::Waiting;
         if (up && waits) link->repairs[i].at_ns = clock_.now_ns();
       }
     }

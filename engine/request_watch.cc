@@ -8,7 +8,8 @@ namespace mesh::engine {
 
 namespace {
 
-// After a longer pause between two looks it was we who stood still; nothing is said before the next look.
+// After a longer pause between two looks it was we who stood still; nothing is said before the next
+// look.
 constexpr std::uint64_t kPauseNs = 5 * kNsPerSecond;
 
 template <typename Visitor>
@@ -21,16 +22,20 @@ void for_each_channel(const LinkControl& link, Visitor&& visit) {
 }
 
 void see_requests(const LinkControl& link, std::uint64_t now_ns) {
-  for_each_channel(link, [&](Channel& channel) { channel.oldest.see(channel.oldest_open(channel.oldest.sequence()), now_ns); });
+  for_each_channel(link, [&](Channel& channel) {
+    channel.oldest.see(channel.oldest_open(channel.oldest.sequence()), now_ns);
+  });
 }
 
 std::uint32_t paths_up(const PeerLink& link) {
   std::uint32_t up = 0;
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) up += link.path(i).health.state == PathState::Up ? 1 : 0;
+  for (std::uint32_t i = 0; i < link.path_count(); ++i)
+    up += link.path(i).health.state == PathState::Up ? 1 : 0;
   return up;
 }
 
-// What only the token's holder may read: whether the loop was turned since the last look, and how the paths are.
+// What only the token's holder may read: whether the loop was turned since the last look, and how
+// the paths are.
 void see_loop(Context& context, std::uint64_t elapsed_ns) {
   const ProgressLoop::Guard guard(context.loop);
   const std::uint64_t turns = context.loop.turns();
@@ -50,14 +55,17 @@ std::optional<Waiting> RequestWatch::waiting_of(Channel& channel, bool turned) {
   const OpenRequest now = channel.oldest_open(sequence);
   if (!channel.oldest.open() || !now.open || now.sequence != sequence) return std::nullopt;
   if (paths_up(channel.link) == 0) return Waiting{.reason = WaitReason::Path};
-  const Waiting waiting = channel.side == Side::Send ? static_cast<SendChannel&>(channel).waiting(sequence)
-                                                     : static_cast<RecvChannel&>(channel).waiting(sequence);
-  // What the peer wrote was read just now; completions and announcements lie where nobody has looked.
+  const Waiting waiting = channel.side == Side::Send
+                              ? static_cast<SendChannel&>(channel).waiting(sequence)
+                              : static_cast<RecvChannel&>(channel).waiting(sequence);
+  // What the peer wrote was read just now; completions and announcements lie where nobody has
+  // looked.
   const bool read_now = waiting.reason == WaitReason::Credit || waiting.reason == WaitReason::Tag;
   return turned || read_now ? waiting : Waiting{.reason = WaitReason::Turn};
 }
 
-void RequestWatch::look(const std::vector<std::unique_ptr<Context>>& contexts, std::uint64_t now_ns) {
+void RequestWatch::look(const std::vector<std::unique_ptr<Context>>& contexts,
+                        std::uint64_t now_ns) {
   if (!armed_ || now_ns - last_look_ns_ < kLookNs) return;
   const std::uint64_t elapsed_ns = now_ns - std::exchange(last_look_ns_, now_ns);
   const bool paused = elapsed_ns > kPauseNs;
@@ -87,17 +95,21 @@ void RequestWatch::tell(LinkControl& link, std::uint64_t now_ns) const {
     bytes = worst->request(worst->oldest.sequence()).bytes;
     if (!waiting) return;  // the next look sees it go on
   }
-  const LinkWait::Say say = link.wait.look({.age_ns = age_ns, .patient = waiting && is_patient(waiting->reason)}, bar_ns_);
+  const LinkWait::Say say = link.wait.look(
+      {.age_ns = age_ns, .patient = waiting && is_patient(waiting->reason)}, bar_ns_);
   const LogLevel level = link.wait.is_warning() ? LogLevel::Warn : LogLevel::Info;
   if (say == LinkWait::Say::GoesOn) {
     MESH_LOG(level, "peer {}: {} it goes on after {} s", link.identity.peer_host,
-             link.connector() ? "sending to" : "receiving from", link.wait.longest_ns() / kNsPerSecond);
+             link.connector() ? "sending to" : "receiving from",
+             link.wait.longest_ns() / kNsPerSecond);
   }
   if (say != LinkWait::Say::Waits) return;
   const bool sends = worst->side == Side::Send;
-  MESH_LOG(level, "peer {}: {} {} of channel {} ({} bytes) is open for {} s and waits for {}{}", link.identity.peer_host,
-           sends ? "send" : "receive", worst->oldest.sequence(), worst->index, bytes, age_ns / kNsPerSecond, waiting_text(*waiting),
-           waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
+  MESH_LOG(
+      level, "peer {}: {} {} of channel {} ({} bytes) is open for {} s and waits for {}{}",
+      link.identity.peer_host, sends ? "send" : "receive", worst->oldest.sequence(), worst->index,
+      bytes, age_ns / kNsPerSecond, waiting_text(*waiting),
+      waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
 }
 
 }  // namespace mesh::engine

@@ -1,12 +1,13 @@
 #pragma once
-// Looks at every channel's oldest open request once a second, and says in one line per link which has been open too long and
-// what it waits for. Reads the requests' own words; takes a loop's token only to count its turns and to say the line.
-// Thread: control mutex. Bound: one pass over the channels a second.
+// Looks at every channel's oldest open request once a second, and says in one line per link which
+// has been open too long and what it waits for. Reads the requests' own words; takes a loop's token
+// only to count its turns and to say the line. Thread: control mutex. Bound: one pass over the
+// channels a second.
 
 #include <mesh/config.h>
 
-#include "engine/channel_waits.h"
 #include "engine/context.h"
+#include "engine/data/channel_waits.h"
 
 #include <cstdint>
 #include <memory>

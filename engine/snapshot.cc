@@ -28,7 +28,8 @@ struct ChannelCounts {
   std::uint64_t messages = 0, bytes_received = 0;
 };
 ChannelCounts counts_of(const Channel& channel) {
-  if (channel.side == Side::Send) return {.messages = static_cast<const SendChannel&>(channel).posted_messages()};
+  if (channel.side == Side::Send)
+    return {.messages = static_cast<const SendChannel&>(channel).posted_messages()};
   const auto& receiver = static_cast<const RecvChannel&>(channel);
   return {.messages = receiver.received(), .bytes_received = receiver.received_bytes()};
 }
@@ -88,11 +89,14 @@ std::string summary_text(const PeerSnapshot& link) {
     replayed += path.replayed_stripes;
   }
   const std::string survived =
-      failures == 0 ? ""
-                    : fmt::format("; its paths failed {} times, {} stripes were sent again, {} s with a path missing", failures,
-                                  replayed, link.degraded_ns / 1'000'000'000);
-  return fmt::format("{} host {}: {} bytes in {} messages over {} path{}{}", link.sends ? "sent to" : "received from", link.peer,
-                     link.bytes, link.messages, link.paths.size(), link.paths.size() == 1 ? "" : "s", survived);
+      failures == 0
+          ? ""
+          : fmt::format(
+                "; its paths failed {} times, {} stripes were sent again, {} s with a path missing",
+                failures, replayed, link.degraded_ns / 1'000'000'000);
+  return fmt::format("{} host {}: {} bytes in {} messages over {} path{}{}",
+                     link.sends ? "sent to" : "received from", link.peer, link.bytes, link.messages,
+                     link.paths.size(), link.paths.size() == 1 ? "" : "s", survived);
 }
 
 const char* port_state_name(ibv_port_state state) {
@@ -123,7 +127,8 @@ void add_link(const PeerLink& link, EngineStats& stats) {
     const Channel* const channel = link.channel(i);
     if (channel == nullptr) continue;
     const ChannelCounts counts = counts_of(*channel);
-    (channel->side == Side::Send ? stats.messages_sent : stats.messages_received) += counts.messages;
+    (channel->side == Side::Send ? stats.messages_sent : stats.messages_received) +=
+        counts.messages;
     stats.bytes_received += counts.bytes_received;
   }
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
@@ -223,7 +228,8 @@ void EngineImpl::settle(const LinkControl& link) noexcept {
     if (shot.messages != 0) LOG_INFO("{}", summary_text(shot));
     ended_.settle(std::move(shot));
   } catch (const std::exception& error) {
-    LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity.peer_host, error.what());
+    LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity.peer_host,
+             error.what());
   }
 }
 

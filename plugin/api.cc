@@ -53,18 +53,22 @@ Engine* engine_with(int device, const char* name) {
 int usable_traffic_class(int wanted) {
   if (wanted == NCCL_NET_TRAFFIC_CLASS_UNDEF) return kAuto;
   if (wanted >= 0 && wanted <= 255) return wanted;
-  LOG_WARN("the communicator's traffic class {} is not in 0..255: the setting is used instead", wanted);
+  LOG_WARN("the communicator's traffic class {} is not in 0..255: the setting is used instead",
+           wanted);
   return kAuto;
 }
 
 Result<Context*> thread_context(int traffic_class) {
   Engine* const engine = Registry::instance().engine();
-  if (engine != nullptr) return Registry::instance().threads().of_this_thread(*engine, usable_traffic_class(traffic_class));
+  if (engine != nullptr)
+    return Registry::instance().threads().of_this_thread(*engine,
+                                                         usable_traffic_class(traffic_class));
   LOG_WARN("listen or connect before a successful init");
   return Errc::InvalidArgument;
 }
 
-// NCCL gets the comm only if its close will be understood: one that cannot be noted is closed at once.
+// NCCL gets the comm only if its close will be understood: one that cannot be noted is closed at
+// once.
 template <typename Close>
 void note_open(const void* comm, Context* context, Close&& close) {
   try {
@@ -79,7 +83,8 @@ void note_open(const void* comm, Context* context, Close&& close) {
 }  // namespace
 
 ncclResult_t refuse_comm(const char* call) noexcept {
-  if (in_forked_child()) return ncclSystemError;  // silent: the parent's logger may hold a lock that nobody opens here
+  if (in_forked_child())
+    return ncclSystemError;  // silent: the parent's logger may hold a lock that nobody opens here
   return guarded(call, [&] { return refuse(call, "the object is null"); });
 }
 
@@ -95,7 +100,8 @@ ncclResult_t refuse_size(int bytes) noexcept {
   return ncclInvalidArgument;
 }
 
-[[gnu::flatten, gnu::noinline]] ncclResult_t test_open(void* request, int* done, int* bytes) noexcept {
+[[gnu::flatten, gnu::noinline]] ncclResult_t test_open(void* request, int* done,
+                                                       int* bytes) noexcept {
   std::size_t moved = 0;
   const Status status = mesh::test(*static_cast<Request*>(request), &moved);
   if (status.ok()) return finished(moved, done, bytes);
@@ -110,12 +116,14 @@ ncclResult_t init_process(ncclDebugLogger_t logger) noexcept {
   });
 }
 
-ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config, void** context) noexcept {
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config,
+                               void** context) noexcept {
   *context = nullptr;
   return guarded("init", [&] {
     use_logger(logger);
     const int wanted = config == nullptr ? NCCL_NET_TRAFFIC_CLASS_UNDEF : config->trafficClass;
-    const Result<Context*> opened = Registry::instance().open_communicator({.traffic_class = usable_traffic_class(wanted)});
+    const Result<Context*> opened =
+        Registry::instance().open_communicator({.traffic_class = usable_traffic_class(wanted)});
     if (opened.ok()) *context = opened.value();
     return to_result(opened.code());
   });
@@ -154,9 +162,11 @@ ncclResult_t listen(void* context, int device, void* handle, void** listen_comm)
     Engine* const engine = engine_with(device, "listen");
     if (engine == nullptr || context == nullptr) return ncclInvalidArgument;
     HandleBytes bytes{};
-    const Result<Listener*> listener = engine->listen(*static_cast<Context*>(context), device, bytes);
+    const Result<Listener*> listener =
+        engine->listen(*static_cast<Context*>(context), device, bytes);
     if (!listener.ok()) return to_result(listener.code());
-    note_open(listener.value(), static_cast<Context*>(context), [&] { engine->close_listener(listener.value()); });
+    note_open(listener.value(), static_cast<Context*>(context),
+              [&] { engine->close_listener(listener.value()); });
     std::memcpy(handle, bytes.data(), bytes.size());
     *listen_comm = listener.value();
     return ncclSuccess;
@@ -170,10 +180,12 @@ ncclResult_t connect(void* context, int device, void* handle, void** send_comm) 
     if (engine == nullptr || context == nullptr) return ncclInvalidArgument;
     HandleBytes bytes;
     std::memcpy(bytes.data(), handle, bytes.size());
-    const Result<Channel*> channel = engine->connect(*static_cast<Context*>(context), device, bytes);
+    const Result<Channel*> channel =
+        engine->connect(*static_cast<Context*>(context), device, bytes);
     std::memcpy(handle, bytes.data(), bytes.size());  // the stage, for the next call
     if (!channel.ok()) return to_result(channel.code());
-    note_open(channel.value(), static_cast<Context*>(context), [&] { mesh::close(channel.value()); });
+    note_open(channel.value(), static_cast<Context*>(context),
+              [&] { mesh::close(channel.value()); });
     *send_comm = channel.value();
     return ncclSuccess;
   });
@@ -183,7 +195,8 @@ ncclResult_t listen_on_thread(int device, void* handle, void** listen_comm) noex
   *listen_comm = nullptr;
   return guarded("listen", [&] {
     const Result<Context*> context = thread_context(NCCL_NET_TRAFFIC_CLASS_UNDEF);
-    return context.ok() ? listen(context.value(), device, handle, listen_comm) : to_result(context.code());
+    return context.ok() ? listen(context.value(), device, handle, listen_comm)
+                        : to_result(context.code());
   });
 }
 
@@ -191,7 +204,8 @@ ncclResult_t connect_on_thread(const Route& route, void* handle, void** send_com
   *send_comm = nullptr;
   return guarded("connect", [&] {
     const Result<Context*> context = thread_context(route.traffic_class);
-    return context.ok() ? connect(context.value(), route.device, handle, send_comm) : to_result(context.code());
+    return context.ok() ? connect(context.value(), route.device, handle, send_comm)
+                        : to_result(context.code());
   });
 }
 
@@ -215,7 +229,8 @@ ncclResult_t close_channel(void* comm) noexcept {
     Engine* const engine = Registry::instance().engine();
     // Taken before the close, as the comm's address may come back at once in another thread.
     const Context* const context = Registry::instance().comms().take(comm);
-    if (engine == nullptr || context == nullptr) return ncclSuccess;  // it went with its communicator
+    if (engine == nullptr || context == nullptr)
+      return ncclSuccess;  // it went with its communicator
     mesh::close(static_cast<Channel*>(comm));
     Registry::instance().threads().release(*engine, context);
     return ncclSuccess;
@@ -227,7 +242,8 @@ ncclResult_t close_listen(void* listen_comm) noexcept {
   return guarded("closeListen", [&] {
     Engine* const engine = Registry::instance().engine();
     const Context* const context = Registry::instance().comms().take(listen_comm);
-    if (engine == nullptr || context == nullptr) return ncclSuccess;  // it went with its communicator
+    if (engine == nullptr || context == nullptr)
+      return ncclSuccess;  // it went with its communicator
     engine->close_listener(static_cast<Listener*>(listen_comm));
     Registry::instance().threads().release(*engine, context);
     return ncclSuccess;
@@ -239,10 +255,12 @@ ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept {
   return guarded("regMr", [&] {
     if (comm == nullptr) return refuse("regMr", "the object is null");
     if (memory.type != NCCL_PTR_HOST) {
-      LOG_WARN("regMr: memory type {} is not supported, only host memory ({})", memory.type, NCCL_PTR_HOST);
+      LOG_WARN("regMr: memory type {} is not supported, only host memory ({})", memory.type,
+               NCCL_PTR_HOST);
       return ncclInvalidUsage;
     }
-    const Result<Registration*> region = register_memory(*static_cast<Channel*>(comm), memory.data, memory.bytes, MemoryType::Host);
+    const Result<Registration*> region =
+        register_memory(*static_cast<Channel*>(comm), memory.data, memory.bytes, MemoryType::Host);
     if (region.ok()) *mhandle = region.value();
     return to_result(region.code());
   });
@@ -251,7 +269,8 @@ ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept {
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept {
   if (comm == nullptr || mhandle == nullptr) return ncclSuccess;
   return guarded("deregMr", [&] {
-    if (Registry::instance().comms().context_of(comm) == nullptr) return ncclSuccess;  // both went with their communicator
+    if (Registry::instance().comms().context_of(comm) == nullptr)
+      return ncclSuccess;  // both went with their communicator
     deregister_memory(*static_cast<Channel*>(comm), static_cast<Registration*>(mhandle));
     return ncclSuccess;
   });

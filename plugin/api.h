@@ -1,8 +1,8 @@
 #pragma once
-// NCCL's calls without a version: the tables add or drop parameters and call these. Comms and mhandles are the engine's own
-// objects, so that the hot calls have nothing to look up.
-// Thread: as NCCL calls them; isend, irecv and test neither lock nor allocate. Nothing throws.
-// In a forked child every call answers ncclSystemError and touches nothing.
+// NCCL's calls without a version: the tables add or drop parameters and call these. Comms and
+// mhandles are the engine's own objects, so that the hot calls have nothing to look up. Thread: as
+// NCCL calls them; isend, irecv and test neither lock nor allocate. Nothing throws. In a forked
+// child every call answers ncclSystemError and touches nothing.
 
 #include <mesh/channel.h>
 #include <mesh/engine.h>
@@ -16,7 +16,8 @@
 
 namespace mesh::plugin::api {
 
-inline constexpr char kName[] = "Mesh";  // what NCCL_NET is compared with; NCCL 2.12 does so case-sensitively
+inline constexpr char kName[] =
+    "Mesh";  // what NCCL_NET is compared with; NCCL 2.12 does so case-sensitively
 
 // A slice of the address space as regMr gets it.
 struct Memory {
@@ -25,9 +26,11 @@ struct Memory {
   int type = NCCL_PTR_HOST;
 };
 
-// v5..v10: one init per process. v11 and later: one per communicator, *context is then listen's and connect's.
+// v5..v10: one init per process. v11 and later: one per communicator, *context is then listen's and
+// connect's.
 ncclResult_t init_process(ncclDebugLogger_t logger) noexcept;
-ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config, void** context) noexcept;
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config,
+                               void** context) noexcept;
 ncclResult_t finalize(void* context) noexcept;  // null: success
 
 ncclResult_t devices(int* count) noexcept;
@@ -52,12 +55,14 @@ ncclResult_t close_listen(void* listen_comm) noexcept;
 ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept;
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
 
-// What goes wrong on the way of a message; kept out of line, as its frame would be paid by every message.
+// What goes wrong on the way of a message; kept out of line, as its frame would be paid by every
+// message.
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_comm(const char* call) noexcept;
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_group(int n) noexcept;
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_size(int bytes) noexcept;
 
-// *request may hold a stale pointer or the 0x1 that says "no completion wanted"; it is only ever written.
+// *request may hold a stale pointer or the 0x1 that says "no completion wanted"; it is only ever
+// written.
 inline ncclResult_t started(const Result<Request*>& result, void** request) noexcept {
   *request = result.ok() ? result.value() : nullptr;
   return result.ok() ? ncclSuccess : to_result(result.code());
@@ -79,7 +84,8 @@ inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noex
   return started(mesh::irecv(*static_cast<Channel*>(comm), args), request);
 }
 
-// NCCL's sizes are int and its messages at most 1 GiB; a caller who sent more sees the most an int can say.
+// NCCL's sizes are int and its messages at most 1 GiB; a caller who sent more sees the most an int
+// can say.
 inline ncclResult_t finished(std::size_t moved, int* done, int* bytes) noexcept {
   *done = 1;
   if (bytes == nullptr) return ncclSuccess;
@@ -98,7 +104,8 @@ inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {
     return refuse_comm("test");
   }
   std::size_t moved = 0;
-  if (!mesh::test_done(*static_cast<Request*>(request), &moved)) return test_open(request, done, bytes);
+  if (!mesh::test_done(*static_cast<Request*>(request), &moved))
+    return test_open(request, done, bytes);
   return finished(moved, done, bytes);
 }
 

@@ -10,21 +10,29 @@ void decline(ncclNetDeviceHandle_t** offload) noexcept {
 }
 
 SendArgs send_args(const void* data, std::size_t bytes, int tag, void* mhandle) noexcept {
-  return {.data = data, .bytes = bytes, .tag = static_cast<std::uint32_t>(tag), .region = static_cast<Registration*>(mhandle)};
+  return {.data = data,
+          .bytes = bytes,
+          .tag = static_cast<std::uint32_t>(tag),
+          .region = static_cast<Registration*>(mhandle)};
 }
 
 RecvArgs recv_args(void* data, std::size_t bytes, int tag, void* mhandle) noexcept {
-  return {.data = data, .bytes = bytes, .tag = static_cast<std::uint32_t>(tag), .region = static_cast<Registration*>(mhandle)};
+  return {.data = data,
+          .bytes = bytes,
+          .tag = static_cast<std::uint32_t>(tag),
+          .region = static_cast<Registration*>(mhandle)};
 }
 
 }  // namespace
 
 ncclResult_t init_v5(ncclDebugLogger_t logger) noexcept { return api::init_process(logger); }
 
-ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t) noexcept { return api::init_process(logger); }
+ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t) noexcept {
+  return api::init_process(logger);
+}
 
-ncclResult_t init_v11(void** context, std::uint64_t, ncclNetCommConfig_v11_t* config, ncclDebugLogger_t logger,
-                      ncclProfilerCallback_t) noexcept {
+ncclResult_t init_v11(void** context, std::uint64_t, ncclNetCommConfig_v11_t* config,
+                      ncclDebugLogger_t logger, ncclProfilerCallback_t) noexcept {
   return api::init_communicator(logger, config, context);
 }
 
@@ -42,26 +50,32 @@ ncclResult_t connect_v5(int device, void* handle, void** send_comm) noexcept {
   return api::connect_on_thread({.device = device}, handle, send_comm);
 }
 
-ncclResult_t connect_v7(int device, void* handle, void** send_comm, ncclNetDeviceHandle_t** offload) noexcept {
+ncclResult_t connect_v7(int device, void* handle, void** send_comm,
+                        ncclNetDeviceHandle_t** offload) noexcept {
   decline(offload);
   return api::connect_on_thread({.device = device}, handle, send_comm);
 }
 
-ncclResult_t connect_v10(int device, ncclNetCommConfig_v10_t* config, void* handle, void** send_comm,
-                         ncclNetDeviceHandle_t** offload) noexcept {
+ncclResult_t connect_v10(int device, ncclNetCommConfig_v10_t* config, void* handle,
+                         void** send_comm, ncclNetDeviceHandle_t** offload) noexcept {
   decline(offload);
   const int traffic_class = config == nullptr ? NCCL_NET_TRAFFIC_CLASS_UNDEF : config->trafficClass;
-  return api::connect_on_thread({.device = device, .traffic_class = traffic_class}, handle, send_comm);
+  return api::connect_on_thread({.device = device, .traffic_class = traffic_class}, handle,
+                                send_comm);
 }
 
-ncclResult_t connect_v11(void* context, int device, void* handle, void** send_comm, ncclNetDeviceHandle_t** offload) noexcept {
+ncclResult_t connect_v11(void* context, int device, void* handle, void** send_comm,
+                         ncclNetDeviceHandle_t** offload) noexcept {
   decline(offload);
   return api::connect(context, device, handle, send_comm);
 }
 
-ncclResult_t accept_v5(void* listen_comm, void** recv_comm) noexcept { return api::accept(listen_comm, recv_comm); }
+ncclResult_t accept_v5(void* listen_comm, void** recv_comm) noexcept {
+  return api::accept(listen_comm, recv_comm);
+}
 
-ncclResult_t accept_v7(void* listen_comm, void** recv_comm, ncclNetDeviceHandle_t** offload) noexcept {
+ncclResult_t accept_v7(void* listen_comm, void** recv_comm,
+                       ncclNetDeviceHandle_t** offload) noexcept {
   decline(offload);
   return api::accept(listen_comm, recv_comm);
 }
@@ -73,43 +87,48 @@ ncclResult_t close_listen(void* listen_comm) noexcept { return api::close_listen
 ncclResult_t reg_mr_v5(void* comm, void* data, int bytes, int type, void** mhandle) noexcept {
   *mhandle = nullptr;
   if (bytes < 0) return api::refuse_size(bytes);
-  return api::reg_mr(comm, {.data = data, .bytes = static_cast<std::size_t>(bytes), .type = type}, mhandle);
+  return api::reg_mr(comm, {.data = data, .bytes = static_cast<std::size_t>(bytes), .type = type},
+                     mhandle);
 }
 
-ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type, void** mhandle) noexcept {
+ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type,
+                       void** mhandle) noexcept {
   return api::reg_mr(comm, {.data = data, .bytes = bytes, .type = type}, mhandle);
 }
 
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr(comm, mhandle); }
 
-[[gnu::flatten]] ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle, void** request) noexcept {
+[[gnu::flatten]] ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle,
+                                       void** request) noexcept {
   *request = nullptr;
   if (bytes < 0) [[unlikely]]
     return api::refuse_size(bytes);
   return api::isend(comm, send_args(data, static_cast<std::size_t>(bytes), tag, mhandle), request);
 }
 
-[[gnu::flatten]] ncclResult_t isend_v9(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void** request) noexcept {
+[[gnu::flatten]] ncclResult_t isend_v9(void* comm, void* data, std::size_t bytes, int tag,
+                                       void* mhandle, void** request) noexcept {
   return api::isend(comm, send_args(data, bytes, tag, mhandle), request);
 }
 
-[[gnu::flatten]] ncclResult_t isend_v10(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void*,
-                                        void** request) noexcept {
+[[gnu::flatten]] ncclResult_t isend_v10(void* comm, void* data, std::size_t bytes, int tag,
+                                        void* mhandle, void*, void** request) noexcept {
   return api::isend(comm, send_args(data, bytes, tag, mhandle), request);
 }
 
-[[gnu::flatten]] ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags, void** mhandles,
-                                       void** request) noexcept {
+[[gnu::flatten]] ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags,
+                                       void** mhandles, void** request) noexcept {
   *request = nullptr;
   if (n != 1) [[unlikely]]
     return api::refuse_group(n);
   if (bytes[0] < 0) [[unlikely]]
     return api::refuse_size(bytes[0]);
-  return api::irecv(comm, recv_args(data[0], static_cast<std::size_t>(bytes[0]), tags[0], mhandles[0]), request);
+  return api::irecv(
+      comm, recv_args(data[0], static_cast<std::size_t>(bytes[0]), tags[0], mhandles[0]), request);
 }
 
-[[gnu::flatten]] ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles,
-                                       void** request) noexcept {
+[[gnu::flatten]] ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes,
+                                       int* tags, void** mhandles, void** request) noexcept {
   if (n != 1) [[unlikely]] {
     *request = nullptr;
     return api::refuse_group(n);
@@ -117,14 +136,19 @@ ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr
   return api::irecv(comm, recv_args(data[0], bytes[0], tags[0], mhandles[0]), request);
 }
 
-[[gnu::flatten]] ncclResult_t irecv_v10(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles, void**,
+[[gnu::flatten]] ncclResult_t irecv_v10(void* comm, int n, void** data, std::size_t* bytes,
+                                        int* tags, void** mhandles, void**,
                                         void** request) noexcept {
   return irecv_v9(comm, n, data, bytes, tags, mhandles, request);
 }
 
-ncclResult_t iflush(void*, int, void**, int*, void**, void** request) noexcept { return api::iflush(request); }
+ncclResult_t iflush(void*, int, void**, int*, void**, void** request) noexcept {
+  return api::iflush(request);
+}
 
-[[gnu::flatten]] ncclResult_t test(void* request, int* done, int* bytes) noexcept { return api::test(request, done, bytes); }
+[[gnu::flatten]] ncclResult_t test(void* request, int* done, int* bytes) noexcept {
+  return api::test(request, done, bytes);
+}
 
 ncclResult_t finalize(void* context) noexcept { return api::finalize(context); }
 

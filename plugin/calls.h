@@ -1,6 +1,6 @@
 #pragma once
-// The entries of the tables, in NCCL's exact signatures, each named by the first version that has this form.
-// Thread: as NCCL calls them (plugin/nccl/functions.h).
+// The entries of the tables, in NCCL's exact signatures, each named by the first version that has
+// this form. Thread: as NCCL calls them (plugin/nccl/functions.h).
 
 #include "plugin/api.h"
 #include "plugin/nccl/net_v12.h"
@@ -9,34 +9,44 @@ namespace mesh::plugin::calls {
 
 ncclResult_t init_v5(ncclDebugLogger_t logger) noexcept;
 ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept;
-ncclResult_t init_v11(void** context, std::uint64_t comm_id, ncclNetCommConfig_v11_t* config, ncclDebugLogger_t logger,
-                      ncclProfilerCallback_t profiler) noexcept;
+ncclResult_t init_v11(void** context, std::uint64_t comm_id, ncclNetCommConfig_v11_t* config,
+                      ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept;
 ncclResult_t devices(int* count) noexcept;
 
 ncclResult_t listen_v5(int device, void* handle, void** listen_comm) noexcept;
 ncclResult_t listen_v11(void* context, int device, void* handle, void** listen_comm) noexcept;
 ncclResult_t connect_v5(int device, void* handle, void** send_comm) noexcept;
-ncclResult_t connect_v7(int device, void* handle, void** send_comm, ncclNetDeviceHandle_t** offload) noexcept;
-ncclResult_t connect_v10(int device, ncclNetCommConfig_v10_t* config, void* handle, void** send_comm,
+ncclResult_t connect_v7(int device, void* handle, void** send_comm,
+                        ncclNetDeviceHandle_t** offload) noexcept;
+ncclResult_t connect_v10(int device, ncclNetCommConfig_v10_t* config, void* handle,
+                         void** send_comm, ncclNetDeviceHandle_t** offload) noexcept;
+ncclResult_t connect_v11(void* context, int device, void* handle, void** send_comm,
                          ncclNetDeviceHandle_t** offload) noexcept;
-ncclResult_t connect_v11(void* context, int device, void* handle, void** send_comm, ncclNetDeviceHandle_t** offload) noexcept;
 ncclResult_t accept_v5(void* listen_comm, void** recv_comm) noexcept;
-ncclResult_t accept_v7(void* listen_comm, void** recv_comm, ncclNetDeviceHandle_t** offload) noexcept;
+ncclResult_t accept_v7(void* listen_comm, void** recv_comm,
+                       ncclNetDeviceHandle_t** offload) noexcept;
 ncclResult_t close_channel(void* comm) noexcept;
 ncclResult_t close_listen(void* listen_comm) noexcept;
 
 ncclResult_t reg_mr_v5(void* comm, void* data, int bytes, int type, void** mhandle) noexcept;
-ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type, void** mhandle) noexcept;
+ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type,
+                       void** mhandle) noexcept;
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
 
-ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle, void** request) noexcept;
-ncclResult_t isend_v9(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void** request) noexcept;
-ncclResult_t isend_v10(void* comm, void* data, std::size_t bytes, int tag, void* mhandle, void* phandle, void** request) noexcept;
-ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags, void** mhandles, void** request) noexcept;
-ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles, void** request) noexcept;
-ncclResult_t irecv_v10(void* comm, int n, void** data, std::size_t* bytes, int* tags, void** mhandles, void** phandles,
-                       void** request) noexcept;
-ncclResult_t iflush(void* comm, int n, void** data, int* bytes, void** mhandles, void** request) noexcept;
+ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle,
+                      void** request) noexcept;
+ncclResult_t isend_v9(void* comm, void* data, std::size_t bytes, int tag, void* mhandle,
+                      void** request) noexcept;
+ncclResult_t isend_v10(void* comm, void* data, std::size_t bytes, int tag, void* mhandle,
+                       void* phandle, void** request) noexcept;
+ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags, void** mhandles,
+                      void** request) noexcept;
+ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes, int* tags,
+                      void** mhandles, void** request) noexcept;
+ncclResult_t irecv_v10(void* comm, int n, void** data, std::size_t* bytes, int* tags,
+                       void** mhandles, void** phandles, void** request) noexcept;
+ncclResult_t iflush(void* comm, int n, void** data, int* bytes, void** mhandles,
+                    void** request) noexcept;
 ncclResult_t test(void* request, int* done, int* bytes) noexcept;
 
 ncclResult_t finalize(void* context) noexcept;

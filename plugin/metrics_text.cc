@@ -34,7 +34,8 @@ class Page {
   Page(const EngineSnapshot& snapshot, const ProcessFacts& facts_of)
       : shot(snapshot),
         facts(facts_of),
-        common_(fmt::format("host=\"{}\",process=\"{}\"", escaped(snapshot.host), facts_of.process)) {}
+        common_(
+            fmt::format("host=\"{}\",process=\"{}\"", escaped(snapshot.host), facts_of.process)) {}
 
   void begin(const char* name, const char* type, const char* help) {
     family_ = name;
@@ -43,7 +44,8 @@ class Page {
   template <typename Value>
   void add(std::initializer_list<Label> labels, Value value) {
     text_ += fmt::format("{}{{{}", family_, common_);
-    for (const Label& label : labels) text_ += fmt::format(",{}=\"{}\"", label.name, escaped(label.value));
+    for (const Label& label : labels)
+      text_ += fmt::format(",{}=\"{}\"", label.name, escaped(label.value));
     text_ += fmt::format("}} {}\n", value);
   }
   std::string take() { return std::move(text_); }
@@ -67,7 +69,8 @@ void of_engine(Page& page) {
 
 template <auto Member>
 void of_peer(Page& page) {
-  for (const PeerSnapshot& peer : page.shot.peers) page.add({{"peer", peer.peer}, {"direction", direction(peer)}}, peer.*Member);
+  for (const PeerSnapshot& peer : page.shot.peers)
+    page.add({{"peer", peer.peer}, {"direction", direction(peer)}}, peer.*Member);
 }
 
 template <auto Member>
@@ -87,14 +90,21 @@ void each_path(Page& page, Emit&& emit) {
 template <auto Member>
 void of_path(Page& page) {
   each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"path", path.name}, {"rail", path.rail}}, path.*Member);
+    page.add({{"peer", peer.peer},
+              {"direction", direction(peer)},
+              {"path", path.name},
+              {"rail", path.rail}},
+             path.*Member);
   });
 }
 
 template <auto Member>
 void of_traffic(Page& page) {
   each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"path", path.name}, {"rail", path.rail}},
+    page.add({{"peer", peer.peer},
+              {"direction", direction(peer)},
+              {"path", path.name},
+              {"rail", path.rail}},
              path.counters.*Member);
   });
 }
@@ -102,19 +112,22 @@ void of_traffic(Page& page) {
 template <typename Emit>
 void each_wait(Page& page, Emit&& emit) {
   for (const PeerSnapshot& peer : page.shot.peers) {
-    for (std::size_t i = 0; i < kWaitReasons; ++i) emit(peer, wait_reason_name(static_cast<WaitReason>(i)), peer.waits[i]);
+    for (std::size_t i = 0; i < kWaitReasons; ++i)
+      emit(peer, wait_reason_name(static_cast<WaitReason>(i)), peer.waits[i]);
   }
 }
 
 void waiting_channels(Page& page) {
   each_wait(page, [&page](const PeerSnapshot& peer, const char* reason, const WaitSnapshot& wait) {
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"reason", reason}}, wait.channels);
+    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"reason", reason}},
+             wait.channels);
   });
 }
 
 void waiting_seconds(Page& page) {
   each_wait(page, [&page](const PeerSnapshot& peer, const char* reason, const WaitSnapshot& wait) {
-    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"reason", reason}}, seconds(wait.longest_ns));
+    page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"reason", reason}},
+             seconds(wait.longest_ns));
   });
 }
 
@@ -126,7 +139,8 @@ void stalls(Page& page) {
 }
 
 void rail_up(Page& page) {
-  for (const RailSnapshot& rail : page.shot.rails) page.add({{"rail", rail.name}}, rail.active ? 1 : 0);
+  for (const RailSnapshot& rail : page.shot.rails)
+    page.add({{"rail", rail.name}}, rail.active ? 1 : 0);
 }
 
 void rail_info(Page& page) {
@@ -136,13 +150,18 @@ void rail_info(Page& page) {
 }
 
 void rail_speed(Page& page) {
-  for (const RailSnapshot& rail : page.shot.rails) page.add({{"rail", rail.name}}, rail.speed_mbps * 1'000'000 / 8);
+  for (const RailSnapshot& rail : page.shot.rails)
+    page.add({{"rail", rail.name}}, rail.speed_mbps * 1'000'000 / 8);
 }
 
 void path_state(Page& page) {
   each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
     const auto add = [&](const char* state, std::uint64_t links) {
-      page.add({{"peer", peer.peer}, {"direction", direction(peer)}, {"path", path.name}, {"rail", path.rail}, {"state", state}},
+      page.add({{"peer", peer.peer},
+                {"direction", direction(peer)},
+                {"path", path.name},
+                {"rail", path.rail},
+                {"state", state}},
                links);
     };
     add("up", path.up);
@@ -154,9 +173,12 @@ void path_state(Page& page) {
 void path_failure_info(Page& page) {
   each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
     if (path.last_cause.empty()) return;
-    page.add(
-        {{"peer", peer.peer}, {"direction", direction(peer)}, {"path", path.name}, {"rail", path.rail}, {"cause", path.last_cause}},
-        1);
+    page.add({{"peer", peer.peer},
+              {"direction", direction(peer)},
+              {"path", path.name},
+              {"rail", path.rail},
+              {"cause", path.last_cause}},
+             1);
   });
 }
 
@@ -172,7 +194,8 @@ constexpr const char* kPeerLabels = "peer, direction";
 constexpr const char* kWaitLabels = "peer, direction, reason";
 constexpr const char* kPathLabels = "peer, direction, path, rail";
 
-// In the order of the page. Peers' and paths' counters go on over links that end, until the process does.
+// In the order of the page. Peers' and paths' counters go on over links that end, until the process
+// does.
 constexpr std::array kFamilies{
     Family{"mesh_running", "gauge", "", "1 while the plugin is in use, 0 on its last page.",
            [](Page& page) { page.add({}, page.facts.running ? 1 : 0); }},
@@ -182,53 +205,73 @@ constexpr std::array kFamilies{
            [](Page& page) { page.add({}, page.facts.now_s); }},
     Family{"mesh_contexts", "gauge", "", "Communicators.", of_engine<&EngineStats::contexts>},
     Family{"mesh_queue_pairs", "gauge", "", "Queue pairs.", of_engine<&EngineStats::queue_pairs>},
-    Family{"mesh_completion_queues", "gauge", "", "Completion queues.", of_engine<&EngineStats::completion_queues>},
-    Family{"mesh_registrations", "gauge", "", "Registered memory ranges.", of_engine<&EngineStats::registrations>},
-    Family{"mesh_errors_total", "counter", "", "Links that failed and messages that were too large.",
-           of_engine<&EngineStats::errors>},
-    Family{"mesh_revokes_total", "counter", "", "Times memory was taken back from a peer with receives open.",
+    Family{"mesh_completion_queues", "gauge", "", "Completion queues.",
+           of_engine<&EngineStats::completion_queues>},
+    Family{"mesh_registrations", "gauge", "", "Registered memory ranges.",
+           of_engine<&EngineStats::registrations>},
+    Family{"mesh_errors_total", "counter", "",
+           "Links that failed and messages that were too large.", of_engine<&EngineStats::errors>},
+    Family{"mesh_revokes_total", "counter", "",
+           "Times memory was taken back from a peer with receives open.",
            of_engine<&EngineStats::revokes>},
-    Family{"mesh_resumes_total", "counter", "", "Control connections that were lost and came back, counted on both sides.",
+    Family{"mesh_resumes_total", "counter", "",
+           "Control connections that were lost and came back, counted on both sides.",
            of_engine<&EngineStats::resumes>},
-    Family{"mesh_late_announcements_total", "counter", "", "Announcements that fitted no open receive.",
+    Family{"mesh_late_announcements_total", "counter", "",
+           "Announcements that fitted no open receive.",
            of_engine<&EngineStats::late_announcements>},
-    Family{"mesh_stalls_total", "counter", "kind", "Visits to a channel that could not post for want of this.", stalls},
+    Family{"mesh_stalls_total", "counter", "kind",
+           "Visits to a channel that could not post for want of this.", stalls},
     Family{"mesh_rail_up", "gauge", "rail", "1 where the port is active.", rail_up},
-    Family{"mesh_rail_info", "gauge", "rail, address, state", "1; the port's address and state.", rail_info},
-    Family{"mesh_rail_speed_bytes_per_second", "gauge", "rail", "What the port says it carries.", rail_speed},
+    Family{"mesh_rail_info", "gauge", "rail, address, state", "1; the port's address and state.",
+           rail_info},
+    Family{"mesh_rail_speed_bytes_per_second", "gauge", "rail", "What the port says it carries.",
+           rail_speed},
     Family{"mesh_links", "gauge", kPeerLabels, "Peer links.", of_peer<&PeerSnapshot::links>},
     Family{"mesh_channels", "gauge", kPeerLabels, "Channels.", of_peer<&PeerSnapshot::channels>},
-    Family{"mesh_open_requests", "gauge", kPeerLabels, "Requests that are open.", of_peer<&PeerSnapshot::open_requests>},
-    Family{"mesh_messages_total", "counter", kPeerLabels, "Messages posted whole, or received.", of_peer<&PeerSnapshot::messages>},
-    Family{"mesh_bytes_total", "counter", kPeerLabels, "Bytes of messages posted, or received.", of_peer<&PeerSnapshot::bytes>},
-    Family{"mesh_degraded_seconds_total", "counter", kPeerLabels, "Time with some path not up, as seen once a second.",
+    Family{"mesh_open_requests", "gauge", kPeerLabels, "Requests that are open.",
+           of_peer<&PeerSnapshot::open_requests>},
+    Family{"mesh_messages_total", "counter", kPeerLabels, "Messages posted whole, or received.",
+           of_peer<&PeerSnapshot::messages>},
+    Family{"mesh_bytes_total", "counter", kPeerLabels, "Bytes of messages posted, or received.",
+           of_peer<&PeerSnapshot::bytes>},
+    Family{"mesh_degraded_seconds_total", "counter", kPeerLabels,
+           "Time with some path not up, as seen once a second.",
            seconds_of_peer<&PeerSnapshot::degraded_ns>},
-    Family{"mesh_without_path_seconds_total", "counter", kPeerLabels, "Time with no path up, as seen once a second.",
+    Family{"mesh_without_path_seconds_total", "counter", kPeerLabels,
+           "Time with no path up, as seen once a second.",
            seconds_of_peer<&PeerSnapshot::without_path_ns>},
-    Family{"mesh_waiting_channels", "gauge", kWaitLabels, "Channels whose oldest request is open for a second or more.",
-           waiting_channels},
-    Family{"mesh_waiting_seconds", "gauge", kWaitLabels, "Age of the oldest request of these channels.", waiting_seconds},
+    Family{"mesh_waiting_channels", "gauge", kWaitLabels,
+           "Channels whose oldest request is open for a second or more.", waiting_channels},
+    Family{"mesh_waiting_seconds", "gauge", kWaitLabels,
+           "Age of the oldest request of these channels.", waiting_seconds},
     Family{"mesh_path_bytes_total", "counter", kPathLabels, "Bytes of messages posted on the path.",
            of_traffic<&PathCounters::bytes_sent>},
-    Family{"mesh_path_work_requests_total", "counter", kPathLabels, "Work requests posted, credits and counters included.",
+    Family{"mesh_path_work_requests_total", "counter", kPathLabels,
+           "Work requests posted, credits and counters included.",
            of_traffic<&PathCounters::work_requests>},
-    Family{"mesh_path_doorbells_total", "counter", kPathLabels, "Doorbells rung.", of_traffic<&PathCounters::doorbells>},
-    Family{"mesh_path_send_completions_total", "counter", kPathLabels, "Completions of posted work.",
-           of_traffic<&PathCounters::send_completions>},
+    Family{"mesh_path_doorbells_total", "counter", kPathLabels, "Doorbells rung.",
+           of_traffic<&PathCounters::doorbells>},
+    Family{"mesh_path_send_completions_total", "counter", kPathLabels,
+           "Completions of posted work.", of_traffic<&PathCounters::send_completions>},
     Family{"mesh_path_announcements_total", "counter", kPathLabels, "Announcements received.",
            of_traffic<&PathCounters::announcements>},
-    Family{"mesh_path_inflight_bytes", "gauge", kPathLabels, "Bytes of large messages posted and not acknowledged.",
+    Family{"mesh_path_inflight_bytes", "gauge", kPathLabels,
+           "Bytes of large messages posted and not acknowledged.",
            of_path<&PathSnapshot::inflight_bytes>},
-    Family{"mesh_path_links", "gauge", "peer, direction, path, rail, state", "Links whose path is up, quarantined or down.",
-           path_state},
-    Family{"mesh_path_epoch", "gauge", kPathLabels, "How often it was opened again, the most of any link there is.",
+    Family{"mesh_path_links", "gauge", "peer, direction, path, rail, state",
+           "Links whose path is up, quarantined or down.", path_state},
+    Family{"mesh_path_epoch", "gauge", kPathLabels,
+           "How often it was opened again, the most of any link there is.",
            of_path<&PathSnapshot::epoch>},
-    Family{"mesh_path_failures_total", "counter", kPathLabels, "Times it was lost.", of_path<&PathSnapshot::failures>},
-    Family{"mesh_path_replayed_stripes_total", "counter", kPathLabels, "Stripes it lost that other paths carried.",
-           of_path<&PathSnapshot::replayed_stripes>},
-    Family{"mesh_path_reopen_tries_total", "counter", kPathLabels, "Tries to open it again.", of_path<&PathSnapshot::reopen_tries>},
-    Family{"mesh_path_failure_info", "gauge", "peer, direction, path, rail, cause", "1; why it was lost the last time.",
-           path_failure_info},
+    Family{"mesh_path_failures_total", "counter", kPathLabels, "Times it was lost.",
+           of_path<&PathSnapshot::failures>},
+    Family{"mesh_path_replayed_stripes_total", "counter", kPathLabels,
+           "Stripes it lost that other paths carried.", of_path<&PathSnapshot::replayed_stripes>},
+    Family{"mesh_path_reopen_tries_total", "counter", kPathLabels, "Tries to open it again.",
+           of_path<&PathSnapshot::reopen_tries>},
+    Family{"mesh_path_failure_info", "gauge", "peer, direction, path, rail, cause",
+           "1; why it was lost the last time.", path_failure_info},
 };
 
 }  // namespace
@@ -245,7 +288,8 @@ std::string metrics_page(const EngineSnapshot& snapshot, const ProcessFacts& fac
 std::string metrics_markdown() {
   std::string text = "| metric | type | labels | meaning |\n|---|---|---|---|\n";
   for (const Family& family : kFamilies) {
-    text += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type, family.labels, family.help);
+    text += fmt::format("| `{}` | {} | {} | {} |\n", family.name, family.type, family.labels,
+                        family.help);
   }
   return text;
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The engine's figures as a page of Prometheus' text format, as node_exporter's textfile collector reads it, and the table of
-// all metrics for plugin/README.md. Pure.
-// Thread: any. Bound: a page grows with rails, and with peers and their paths (see engine/peer_ledger.h).
+// The engine's figures as a page of Prometheus' text format, as node_exporter's textfile collector
+// reads it, and the table of all metrics for plugin/README.md. Pure. Thread: any. Bound: a page
+// grows with rails, and with peers and their paths (see engine/peer_ledger.h).
 
 #include <mesh/snapshot.h>
 

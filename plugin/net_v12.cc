@@ -13,9 +13,10 @@ ncclResult_t get_properties(int device, ncclNetProperties_v12_t* properties) noe
 
 }  // namespace
 
-// The newest version: the tables of the others differ from this one only in the form of their parameters.
-// Null where NCCL asks first: DMA buffers (ptrSupport names host memory only), device offload (netDeviceType is HOST; and
-// irecvConsumed would come with a request that is gone by then), virtual NICs (the engine joins paths itself).
+// The newest version: the tables of the others differ from this one only in the form of their
+// parameters. Null where NCCL asks first: DMA buffers (ptrSupport names host memory only), device
+// offload (netDeviceType is HOST; and irecvConsumed would come with a request that is gone by
+// then), virtual NICs (the engine joins paths itself).
 const ncclNet_v12_t ncclNetPlugin_v12 = {
     .name = api::kName,
     .init = calls::init_v11,

@@ -19,7 +19,9 @@ template <auto Call, typename Type = decltype(Call)>
 struct Filtered;
 template <auto Call, typename... Args>
 struct Filtered<Call, ncclResult_t (*)(Args...) noexcept> {
-  static ncclResult_t call(Args... args) noexcept { return mesh::plugin::without_remote_error(Call(args...)); }
+  static ncclResult_t call(Args... args) noexcept {
+    return mesh::plugin::without_remote_error(Call(args...));
+  }
 };
 template <auto Call>
 constexpr auto kFiltered = &Filtered<Call>::call;

@@ -1,7 +1,7 @@
 #pragma once
-// The comms that NCCL was given and has not closed, by address, each with its context. NCCL may close a comm after the finalize
-// that has destroyed it: such a comm is no longer here, and its close is forgiven.
-// Thread: any; locks. Bound: one entry per open comm.
+// The comms that NCCL was given and has not closed, by address, each with its context. NCCL may
+// close a comm after the finalize that has destroyed it: such a comm is no longer here, and its
+// close is forgiven. Thread: any; locks. Bound: one entry per open comm.
 
 #include <mesh/engine.h>
 

@@ -11,7 +11,8 @@ namespace {
 std::string unreadable(Errc code) {
   switch (code) {
     case Errc::NotFound: return "there is no such file";
-    case Errc::Exhausted: return fmt::format("it is larger than {} bytes", tuning::kProfileBytesMax);
+    case Errc::Exhausted:
+      return fmt::format("it is larger than {} bytes", tuning::kProfileBytesMax);
     case Errc::InvalidArgument: return "it is no regular file";
     default: return "it cannot be read";
   }
@@ -47,21 +48,24 @@ Result<ProfileChoice> load_profile(const Settings& settings) {
   return ProfileChoice{};
 }
 
-TransferPolicy choose_policy(Settings settings, const ProfileChoice& choice, const FabricTraits& traits) {
+TransferPolicy choose_policy(Settings settings, const ProfileChoice& choice,
+                             const FabricTraits& traits) {
   const tuning::Profile* profile = choice.profile ? &*choice.profile : nullptr;
   if (profile != nullptr) {
     const std::string why = tuning::mismatch(profile->measured, traits);
     if (!why.empty()) {
       // Who has named it expects it to be obeyed.
-      MESH_LOG(choice.named ? LogLevel::Warn : LogLevel::Info, "profile {} is ignored: {}", choice.file, why);
+      MESH_LOG(choice.named ? LogLevel::Warn : LogLevel::Info, "profile {} is ignored: {}",
+               choice.file, why);
       profile = nullptr;
     }
   }
   const tuning::Origins origins = tuning::apply_profile(profile, settings);
   const TransferPolicy policy = tuning::derive_policy(traits, settings);
-  const std::string source = profile == nullptr ? "no profile"
-                                                : fmt::format("profile {}, measured {} on {}", choice.file, profile->measured.when,
-                                                              profile->measured.label);
+  const std::string source = profile == nullptr
+                                 ? "no profile"
+                                 : fmt::format("profile {}, measured {} on {}", choice.file,
+                                               profile->measured.when, profile->measured.label);
   LOG_INFO("policy: {}; {}", tuning::choice_text(policy, origins), source);
   return policy;
 }

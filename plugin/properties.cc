@@ -30,7 +30,8 @@ ncclNetProperties_v12_t properties_of(const RailInfo& rail, int device) {
   properties.forceFlush = 0;   // nothing to flush in host memory
   properties.speed = static_cast<int>(rail.speed_mbps);
   properties.port = rail.port;
-  properties.latency = 0;  // NCCL cuts fractions of a microsecond off on the way (topo.cc), and counts it twice for Simple
+  properties.latency = 0;  // NCCL cuts fractions of a microsecond off on the way (topo.cc), and
+                           // counts it twice for Simple
   properties.maxComms = static_cast<int>(kChannelsMax);
   properties.maxRecvs = 1;
   properties.netDeviceType = NCCL_NET_DEVICE_HOST;

@@ -1,7 +1,7 @@
 #pragma once
-// What NCCL is told about a rail: every field of every version, since NCCL reads them from memory it never cleared.
-// Thread: any; locks while it copies a name. Bound: strings are kept once each for the life of the process, because NCCL
-// keeps the pointers beyond finalize.
+// What NCCL is told about a rail: every field of every version, since NCCL reads them from memory
+// it never cleared. Thread: any; locks while it copies a name. Bound: strings are kept once each
+// for the life of the process, because NCCL keeps the pointers beyond finalize.
 
 #include <mesh/engine.h>
 
@@ -12,7 +12,8 @@
 
 namespace mesh::plugin {
 
-inline constexpr int kDevicesMax = 128;  // NCCL indexes arrays of 128 by device, unchecked (proxy.h)
+inline constexpr int kDevicesMax =
+    128;  // NCCL indexes arrays of 128 by device, unchecked (proxy.h)
 
 ncclNetProperties_v12_t properties_of(const RailInfo& rail, int device);
 

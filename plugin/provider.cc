@@ -22,13 +22,15 @@ soft::CopyMode copy_mode(std::string_view name) {
   return soft::CopyMode::Auto;
 }
 
-// NCCL_HOSTID means something else to NCCL and may well be unknown to the file; NCCL_MESH_HOST is meant for it.
+// NCCL_HOSTID means something else to NCCL and may well be unknown to the file; NCCL_MESH_HOST is
+// meant for it.
 std::string host_in(const soft::FabricFile& fabric, const Settings& settings) {
   if (!settings.host.empty()) return settings.host;
   return fabric.find_host(settings.host_id) >= 0 ? settings.host_id : std::string();
 }
 
-Result<std::unique_ptr<verbs::Provider>> open_soft(const std::string& path, const Settings& settings) {
+Result<std::unique_ptr<verbs::Provider>> open_soft(const std::string& path,
+                                                   const Settings& settings) {
   Result<soft::FabricFile> fabric = soft::load(path);
   if (!fabric.ok()) return fabric.status();
   if (fabric->null) return soft::open_null(*fabric);
@@ -36,7 +38,8 @@ Result<std::unique_ptr<verbs::Provider>> open_soft(const std::string& path, cons
   options.host = host_in(*fabric, settings);
   options.copy = copy_mode(settings.soft_copy);
   options.fabric = std::move(*fabric);
-  Result<std::unique_ptr<soft::SoftProvider>> provider = soft::SoftProvider::open(std::move(options));
+  Result<std::unique_ptr<soft::SoftProvider>> provider =
+      soft::SoftProvider::open(std::move(options));
   if (!provider.ok()) return provider.status();
   return std::unique_ptr<verbs::Provider>(std::move(*provider));
 }
@@ -46,7 +49,8 @@ Result<std::unique_ptr<verbs::Provider>> open_soft(const std::string& path, cons
 Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings) {
   const std::string& fabric = settings.fabric;
   if (fabric == kRdma) return verbs::open_rdma();
-  if (fabric.starts_with(kSoftPrefix)) return open_soft(fabric.substr(kSoftPrefix.size()), settings);
+  if (fabric.starts_with(kSoftPrefix))
+    return open_soft(fabric.substr(kSoftPrefix.size()), settings);
   LOG_WARN("NCCL_MESH_FABRIC is \"{}\": neither rdma nor soft:FILE", fabric);
   return Errc::InvalidArgument;
 }

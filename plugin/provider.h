@@ -11,7 +11,8 @@
 
 namespace mesh::plugin {
 
-// NotFound: this host has no such fabric (no libibverbs); one INFO line said so. Other errors had their WARN line.
+// NotFound: this host has no such fabric (no libibverbs); one INFO line said so. Other errors had
+// their WARN line.
 Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings);
 
 }  // namespace mesh::plugin

@@ -47,7 +47,8 @@ Result<Context*> Registry::open_communicator(const ContextOptions& options) {
   const std::lock_guard lock(mutex_);
   if (const Status made = make_engine(); !made.ok()) return made;
   try {
-    communicators_.reserve(communicators_.size() + 1);  // what throws does so before there is a context to lose
+    communicators_.reserve(communicators_.size() +
+                           1);  // what throws does so before there is a context to lose
     const Result<Context*> opened = owned_->open_context(options);
     if (opened.ok()) communicators_.push_back({.context = opened.value()});
     if (!opened.ok()) unmake_engine_if_unused();
@@ -76,14 +77,16 @@ void Registry::close_communicator(Context* context) noexcept {
     engine = owned_.get();
   }
   comms_.drop_all_of(context);
-  // Without the mutex, for it may take a second: other communicators begin and end meanwhile, and our entry keeps the engine.
+  // Without the mutex, for it may take a second: other communicators begin and end meanwhile, and
+  // our entry keeps the engine.
   engine->close_context(context);
   const std::lock_guard lock(mutex_);
   communicators_.erase(find(context));
   unmake_engine_if_unused();
 }
 
-// Without the mutex, for closing its contexts may take a second each; meanwhile threads_ending_ keeps the engine.
+// Without the mutex, for closing its contexts may take a second each; meanwhile threads_ending_
+// keeps the engine.
 void Registry::thread_ended(std::uint64_t thread) noexcept {
   if (in_forked_child()) return;
   {
@@ -97,15 +100,17 @@ void Registry::thread_ended(std::uint64_t thread) noexcept {
   unmake_engine_if_unused();
 }
 
-// With a comm or communicator still open, one of NCCL's threads may be inside a data call at this moment: then the engine
-// is left to the kernel, which ends our threads and tells the peers, and only the way into NCCL's logger is closed.
+// With a comm or communicator still open, one of NCCL's threads may be inside a data call at this
+// moment: then the engine is left to the kernel, which ends our threads and tells the peers, and
+// only the way into NCCL's logger is closed.
 void Registry::process_exits() noexcept {
   if (in_forked_child()) return;
   drop_logger();
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   finish_stats();
-  if (owned_ == nullptr || !communicators_.empty() || threads_ending_ != 0 || threads_.any_held()) return;
+  if (owned_ == nullptr || !communicators_.empty() || threads_ending_ != 0 || threads_.any_held())
+    return;
   held_for_process_ = false;
   threads_.close_all(*owned_);
   unmake_engine_if_unused();
@@ -124,7 +129,9 @@ Status Registry::make_engine() {
   Result<ProfileChoice> profile = load_profile(*settings);
   if (!profile.ok()) return profile.status();
   // Asked when the devices are open, for the rules look at what these are.
-  options.choose_policy = [&](const FabricTraits& traits) { return choose_policy(*settings, *profile, traits); };
+  options.choose_policy = [&](const FabricTraits& traits) {
+    return choose_policy(*settings, *profile, traits);
+  };
   options.provider = provider->get();
   Result<std::unique_ptr<Engine>> engine = Engine::open(options);
   if (!engine.ok()) return engine.status();
@@ -143,24 +150,28 @@ void Registry::start_stats(const Settings& settings) noexcept {
     const std::optional<StatsTarget> target = read_stats_target(settings.stats);
     if (!target) return;  // none wanted
     if (hung_stats_ != nullptr && !hung_stats_->has_ended()) {
-      LOG_WARN("NCCL_MESH_STATS: {} still hangs since an earlier communicator; there will be no metrics", target->file);
+      LOG_WARN(
+          "NCCL_MESH_STATS: {} still hangs since an earlier communicator; there will be no metrics",
+          target->file);
       return;
     }
     hung_stats_.reset();
     ProcessFacts facts{.process = ::getpid(), .start_s = unix_seconds()};
-    stats_ = StatsWriter::start({.file = stats_file_name(target->file, provider_->host_name(), facts.process),
-                                 .period = std::chrono::seconds(target->seconds),
-                                 .page = [engine = owned_.get(), facts](PageKind kind) mutable {
-                                   facts.now_s = unix_seconds();
-                                   facts.running = kind == PageKind::Usual;
-                                   return metrics_page(engine->snapshot(), facts);
-                                 }});
+    stats_ = StatsWriter::start(
+        {.file = stats_file_name(target->file, provider_->host_name(), facts.process),
+         .period = std::chrono::seconds(target->seconds),
+         .page = [engine = owned_.get(), facts](PageKind kind) mutable {
+           facts.now_s = unix_seconds();
+           facts.running = kind == PageKind::Usual;
+           return metrics_page(engine->snapshot(), facts);
+         }});
   } catch (const std::exception& error) {
     LOG_WARN("NCCL_MESH_STATS: {}; there will be no metrics", error.what());
   }
 }
 
-// A writer that hangs in the file system is left to it, and no other is started before it has come back.
+// A writer that hangs in the file system is left to it, and no other is started before it has come
+// back.
 void Registry::finish_stats() noexcept {
   if (stats_ != nullptr && !stats_->finish()) hung_stats_ = std::move(stats_);
   stats_.reset();

@@ -1,7 +1,7 @@
 #pragma once
-// The process's one engine, shared by every version of the table in use: made by the first init, gone with the last
-// finalize. Callers of v5..v10 never finalize; once one of them has called init the engine stays until the process exits.
-// Thread: any; init and finalize lock, engine() does not.
+// The process's one engine, shared by every version of the table in use: made by the first init,
+// gone with the last finalize. Callers of v5..v10 never finalize; once one of them has called init
+// the engine stays until the process exits. Thread: any; init and finalize lock, engine() does not.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
@@ -28,7 +28,9 @@ class Registry {
   Result<Context*> open_communicator(const ContextOptions& options);  // init of v11 and later
   void close_communicator(Context* context) noexcept;                 // finalize
 
-  Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }  // null: no init yet
+  Engine* engine() const noexcept {
+    return engine_.load(std::memory_order_acquire);
+  }  // null: no init yet
   ThreadContexts& threads() noexcept { return threads_; }
   OpenComms& comms() noexcept { return comms_; }
 
@@ -54,9 +56,10 @@ class Registry {
   std::atomic<Engine*> engine_{nullptr};  // owned_, released in make_engine, acquired in engine()
   std::vector<Communicator> communicators_;
   bool held_for_process_ = false;
-  int threads_ending_ = 0;                   // of NCCL's, whose contexts are being closed
-  std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
-  std::unique_ptr<StatsWriter> hung_stats_;  // one that a file system has held up; at most one at a time
+  int threads_ending_ = 0;              // of NCCL's, whose contexts are being closed
+  std::unique_ptr<StatsWriter> stats_;  // null: no metrics are wanted
+  std::unique_ptr<StatsWriter>
+      hung_stats_;  // one that a file system has held up; at most one at a time
   ThreadContexts threads_;
   OpenComms comms_;
 };

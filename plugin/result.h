@@ -8,8 +8,8 @@
 
 namespace mesh::plugin {
 
-// For callers of v6 and later, which know ncclRemoteError. WouldBlock is no error: ncclSuccess, with whatever the caller
-// leaves null or 0 saying "not yet".
+// For callers of v6 and later, which know ncclRemoteError. WouldBlock is no error: ncclSuccess,
+// with whatever the caller leaves null or 0 saying "not yet".
 ncclResult_t to_result(Errc code) noexcept;
 
 // Callers of v5 (NCCL 2.12) know no code above ncclInvalidUsage.

@@ -11,8 +11,10 @@ namespace mesh::plugin {
 
 std::unique_ptr<StatsWriter> StatsWriter::start(Options options) {
   auto writer = std::make_unique<StatsWriter>(std::move(options));
-  if (start_own_thread(writer->thread_, "mesh-stats", [raw = writer.get()] { raw->run(); }).ok()) return writer;
-  LOG_WARN("NCCL_MESH_STATS: {} gets no thread to write it; there will be no metrics", writer->options_.file);
+  if (start_own_thread(writer->thread_, "mesh-stats", [raw = writer.get()] { raw->run(); }).ok())
+    return writer;
+  LOG_WARN("NCCL_MESH_STATS: {} gets no thread to write it; there will be no metrics",
+           writer->options_.file);
   return nullptr;
 }
 
@@ -27,13 +29,14 @@ bool StatsWriter::has_ended() const noexcept {
 
 void StatsWriter::warn(const char* reason) noexcept {
   if (!failing_) {
-    LOG_WARN("NCCL_MESH_STATS: {} cannot be written{}: {}{}", options_.file, wrote_ ? " any more" : "", reason,
-             wrote_ ? "" : "; there will be no metrics");
+    LOG_WARN("NCCL_MESH_STATS: {} cannot be written{}: {}{}", options_.file,
+             wrote_ ? " any more" : "", reason, wrote_ ? "" : "; there will be no metrics");
   }
   failing_ = true;
 }
 
-// False: it cannot be written. A page for which there is no memory is left out like one that the file system refuses.
+// False: it cannot be written. A page for which there is no memory is left out like one that the
+// file system refuses.
 bool StatsWriter::write(PageKind kind) noexcept {
   try {
     std::string text;
@@ -79,7 +82,8 @@ bool StatsWriter::finish() {
     if (thread_.joinable()) thread_.join();
     return true;
   }
-  LOG_WARN("NCCL_MESH_STATS: {} takes longer than {} ms to write; its last page may be missing", options_.file, kFinishMs.count());
+  LOG_WARN("NCCL_MESH_STATS: {} takes longer than {} ms to write; its last page may be missing",
+           options_.file, kFinishMs.count());
   const std::lock_guard lock(page_mutex_);  // a page under way ends soon; none is begun any more
   abandoned_ = true;
   return false;

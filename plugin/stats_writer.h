@@ -1,7 +1,8 @@
 #pragma once
-// Writes the page of metrics to its file again and again, the first page included, on a thread of its own: a file system that
-// hangs holds up neither an init nor messages nor the control path. Each page replaces the one before as a whole.
-// Thread: start, finish and the end from one thread; `page` is called on the writer's. Bound: one file; finish() kFinishMs.
+// Writes the page of metrics to its file again and again, the first page included, on a thread of
+// its own: a file system that hangs holds up neither an init nor messages nor the control path.
+// Each page replaces the one before as a whole. Thread: start, finish and the end from one thread;
+// `page` is called on the writer's. Bound: one file; finish() kFinishMs.
 
 #include "src/base/small_file.h"
 
@@ -28,16 +29,18 @@ class StatsWriter {
     std::function<std::string(PageKind)> page;  // not called after finish()
     std::function<int(const std::string& file, std::string_view text)> write = replace_file;
   };
-  // Returns at once. When the first page cannot be written, one WARN line says why and no other page is tried.
-  // Null: there is no thread for it, and one WARN line said so.
+  // Returns at once. When the first page cannot be written, one WARN line says why and no other
+  // page is tried. Null: there is no thread for it, and one WARN line said so.
   static std::unique_ptr<StatsWriter> start(Options options);
 
-  // The last page is written and the thread ends. False: the file system does not answer; keep the object until has_ended().
+  // The last page is written and the thread ends. False: the file system does not answer; keep the
+  // object until has_ended().
   [[nodiscard]] bool finish();
-  bool has_ended() const noexcept;  // the thread does nothing any more, so the end of the object waits for nobody
+  bool has_ended() const
+      noexcept;  // the thread does nothing any more, so the end of the object waits for nobody
 
   explicit StatsWriter(Options options) : options_(std::move(options)) {}  // for start()
-  ~StatsWriter();                                                          // waits for the thread, after finish()
+  ~StatsWriter();  // waits for the thread, after finish()
   StatsWriter(const StatsWriter&) = delete;
   StatsWriter& operator=(const StatsWriter&) = delete;
 

@@ -11,7 +11,8 @@ namespace {
 
 std::atomic<std::uint64_t> g_next_thread{1};
 
-// Tells the registry when its thread ends. Numbers are never used again, unlike the system's thread ids.
+// Tells the registry when its thread ends. Numbers are never used again, unlike the system's thread
+// ids.
 class ThreadMark {
  public:
   ThreadMark() noexcept : number_(g_next_thread.fetch_add(1, std::memory_order_relaxed)) {}
@@ -40,7 +41,9 @@ Result<Context*> ThreadContexts::of_this_thread(Engine& engine, int traffic_clas
   }
   entries_.reserve(entries_.size() + 1);  // what throws does so before there is a context to lose
   const Result<Context*> opened = engine.open_context({.traffic_class = traffic_class});
-  if (opened.ok()) entries_.push_back({.context = opened.value(), .thread = thread, .traffic_class = traffic_class, .comms = 0});
+  if (opened.ok())
+    entries_.push_back(
+        {.context = opened.value(), .thread = thread, .traffic_class = traffic_class, .comms = 0});
   return opened;
 }
 
@@ -71,7 +74,8 @@ void ThreadContexts::thread_ended(Engine& engine, std::uint64_t thread) noexcept
 
 bool ThreadContexts::any_held() const {
   const std::lock_guard lock(mutex_);
-  return closing_ != 0 || std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.comms != 0; });
+  return closing_ != 0 || std::any_of(entries_.begin(), entries_.end(),
+                                      [](const Entry& entry) { return entry.comms != 0; });
 }
 
 std::size_t ThreadContexts::count() const {
@@ -84,11 +88,13 @@ void ThreadContexts::close_all(Engine& engine) noexcept {
 }
 
 ThreadContexts::Entry* ThreadContexts::find(const Context* context) noexcept {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.context == context; });
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& e) { return e.context == context; });
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-// One at a time and without the mutex, for a close may wait a second and other threads open and close comms meanwhile.
+// One at a time and without the mutex, for a close may wait a second and other threads open and
+// close comms meanwhile.
 template <typename Wanted>
 void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
   for (;;) {

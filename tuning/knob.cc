@@ -29,7 +29,8 @@ const std::array<KnobInfo, kKnobCount>& knob_table() noexcept { return kTable; }
 const KnobInfo& info(Knob knob) noexcept { return kTable[static_cast<std::size_t>(knob)]; }
 
 std::optional<Knob> find_knob(std::string_view key) noexcept {
-  const auto found = std::find_if(kTable.begin(), kTable.end(), [&](const KnobInfo& each) { return key == each.key; });
+  const auto found = std::find_if(kTable.begin(), kTable.end(),
+                                  [&](const KnobInfo& each) { return key == each.key; });
   if (found == kTable.end()) return std::nullopt;
   return found->knob;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The settings that a measurement may choose: one table with their names, ranges and places in Settings.
-// Thread: any (values). Ranges are those of src/base/settings_table.cc; a test compares them.
+// The settings that a measurement may choose: one table with their names, ranges and places in
+// Settings. Thread: any (values). Ranges are those of src/base/settings_table.cc; a test compares
+// them.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>
@@ -14,7 +15,15 @@
 
 namespace mesh::tuning {
 
-enum class Knob : std::uint8_t { Qps, SignalInterval, InlineBytes, ExpressBytes, StripeBytes, WrBytes, InflightBytes };
+enum class Knob : std::uint8_t {
+  Qps,
+  SignalInterval,
+  InlineBytes,
+  ExpressBytes,
+  StripeBytes,
+  WrBytes,
+  InflightBytes
+};
 inline constexpr std::size_t kKnobCount = 7;
 
 struct KnobInfo {
@@ -31,8 +40,12 @@ std::optional<Knob> find_knob(std::string_view key) noexcept;
 // A value for each, or none.
 class KnobValues {
  public:
-  const std::optional<std::int64_t>& operator[](Knob knob) const noexcept { return values_[static_cast<std::size_t>(knob)]; }
-  std::optional<std::int64_t>& operator[](Knob knob) noexcept { return values_[static_cast<std::size_t>(knob)]; }
+  const std::optional<std::int64_t>& operator[](Knob knob) const noexcept {
+    return values_[static_cast<std::size_t>(knob)];
+  }
+  std::optional<std::int64_t>& operator[](Knob knob) noexcept {
+    return values_[static_cast<std::size_t>(knob)];
+  }
   bool operator==(const KnobValues&) const = default;
 
  private:

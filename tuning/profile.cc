@@ -10,7 +10,8 @@ namespace mesh::tuning {
 namespace {
 
 bool given(const Settings& settings, Knob knob) {
-  return std::find(settings.given.begin(), settings.given.end(), info(knob).setting) != settings.given.end();
+  return std::find(settings.given.begin(), settings.given.end(), info(knob).setting) !=
+         settings.given.end();
 }
 
 const char* origin_name(Origin origin) noexcept {
@@ -22,7 +23,8 @@ const char* origin_name(Origin origin) noexcept {
   return "";
 }
 
-// A window below one work request would stop everything; of the two the one that the user gave holds.
+// A window below one work request would stop everything; of the two the one that the user gave
+// holds.
 void reconcile(Settings& settings) {
   if (settings.inflight_bytes == kAuto || settings.inflight_bytes >= settings.wr_bytes) return;
   if (given(settings, Knob::InflightBytes)) {
@@ -46,16 +48,22 @@ const char* ground_name(Ground ground) noexcept {
 std::string mismatch(const Measured& measured, const FabricTraits& traits) {
   if (measured.ground != Ground::Model) {
     if (traits.fabric != ground_name(measured.ground))
-      return fmt::format("it was measured on fabric {}, this is {}", ground_name(measured.ground), traits.fabric);
+      return fmt::format("it was measured on fabric {}, this is {}", ground_name(measured.ground),
+                         traits.fabric);
     for (const std::string& device : traits.devices) {
-      if (std::find(measured.devices.begin(), measured.devices.end(), device) == measured.devices.end())
-        return fmt::format("it was measured on {}, and {} is in use here", fmt::join(measured.devices, ", "), device);
+      if (std::find(measured.devices.begin(), measured.devices.end(), device) ==
+          measured.devices.end())
+        return fmt::format("it was measured on {}, and {} is in use here",
+                           fmt::join(measured.devices, ", "), device);
     }
   }
-  if (measured.rails != traits.rails) return fmt::format("it was measured on {} rails, here are {}", measured.rails, traits.rails);
+  if (measured.rails != traits.rails)
+    return fmt::format("it was measured on {} rails, here are {}", measured.rails, traits.rails);
   if (measured.speed_mbps != traits.speed_mbps)
-    return fmt::format("it was measured at {} Mb/s, here it is {}", measured.speed_mbps, traits.speed_mbps);
-  if (measured.mtu != traits.mtu) return fmt::format("it was measured with MTU {}, here it is {}", measured.mtu, traits.mtu);
+    return fmt::format("it was measured at {} Mb/s, here it is {}", measured.speed_mbps,
+                       traits.speed_mbps);
+  if (measured.mtu != traits.mtu)
+    return fmt::format("it was measured with MTU {}, here it is {}", measured.mtu, traits.mtu);
   return {};
 }
 
@@ -75,8 +83,9 @@ Origins apply_profile(const Profile* profile, Settings& settings) {
 std::string choice_text(const TransferPolicy& policy, const Origins& origins) {
   std::string text;
   for (const KnobInfo& each : knob_table()) {
-    text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", each.key, value_of(policy, each.knob),
-                        origin_name(origins.of[static_cast<std::size_t>(each.knob)]));
+    text +=
+        fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", each.key, value_of(policy, each.knob),
+                    origin_name(origins.of[static_cast<std::size_t>(each.knob)]));
   }
   return text;
 }

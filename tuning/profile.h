@@ -1,7 +1,7 @@
 #pragma once
-// A profile: settings that a measurement found better than the defaults, and on what they were measured. JSON, versioned,
-// checked as a whole; it holds only for rails like those it was taken on.
-// Thread: any (pure). Bound: kProfileBytesMax of text, kSizesMax size classes.
+// A profile: settings that a measurement found better than the defaults, and on what they were
+// measured. JSON, versioned, checked as a whole; it holds only for rails like those it was taken
+// on. Thread: any (pure). Bound: kProfileBytesMax of text, kSizesMax size classes.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>
@@ -27,9 +27,9 @@ const char* ground_name(Ground ground) noexcept;  // "model", "soft", "rdma"
 
 struct Measured {
   Ground ground = Ground::Soft;
-  std::string when;                  // "2026-11-21T01:02:03Z"
-  std::string how;                   // the command
-  std::string label;                 // for people: "software fabric on this host, not RDMA (pair.json)"
+  std::string when;   // "2026-11-21T01:02:03Z"
+  std::string how;    // the command
+  std::string label;  // for people: "software fabric on this host, not RDMA (pair.json)"
   std::vector<std::string> devices;  // of both hosts; empty for a model
   std::uint32_t rails = 1;           // of each host
   std::uint32_t speed_mbps = 0;      // of the slowest

@@ -30,12 +30,14 @@ std::string shown(const Json& value) {
   return text;
 }
 
-// What may stand in a line of the log as it is: nothing in it ends the line or speaks to a terminal.
+// What may stand in a line of the log as it is: nothing in it ends the line or speaks to a
+// terminal.
 bool is_plain(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
-    if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0)) return false;  // the last: U+0080 to U+009F
+    if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0))
+      return false;  // the last: U+0080 to U+009F
   }
   return true;
 }
@@ -53,7 +55,9 @@ class Keys {
   bool is_new(int depth, const std::string& key) { return seen_[place(depth)].insert(key).second; }
 
  private:
-  static std::size_t place(int depth) { return static_cast<std::size_t>(std::clamp(depth, 0, kDepthMax)); }
+  static std::size_t place(int depth) {
+    return static_cast<std::size_t>(std::clamp(depth, 0, kDepthMax));
+  }
 
   std::array<std::set<std::string>, kDepthMax + 2> seen_;
 };
@@ -68,12 +72,17 @@ class Reader {
   }
 
   // Whether this is an object with none but these keys.
-  bool object(const Json& value, const std::string& where, std::initializer_list<const char*> keys) {
-    if (!value.is_object()) complain(fmt::format("{} is {}; wanted: an object", where, shown(value)));
+  bool object(const Json& value, const std::string& where,
+              std::initializer_list<const char*> keys) {
+    if (!value.is_object())
+      complain(fmt::format("{} is {}; wanted: an object", where, shown(value)));
     if (!value.is_object()) return false;
     for (const auto& [key, unused] : value.items()) {
-      const bool known = std::any_of(keys.begin(), keys.end(), [&key = key](const char* each) { return key == each; });
-      if (!known) complain(fmt::format("{} has the unknown key {}; wanted: {}", where, shown(key), fmt::join(keys, ", ")));
+      const bool known = std::any_of(keys.begin(), keys.end(),
+                                     [&key = key](const char* each) { return key == each; });
+      if (!known)
+        complain(fmt::format("{} has the unknown key {}; wanted: {}", where, shown(key),
+                             fmt::join(keys, ", ")));
     }
     return ok();
   }
@@ -90,30 +99,36 @@ class Reader {
     const Json* const value = member(object, where, key);
     if (value == nullptr) return {};
     if (is_text(*value)) return value->get<std::string>();
-    complain(fmt::format("{}.{} is {}; wanted: up to {} characters, none of them a control character", where, key, shown(*value),
-                         kTextMax));
+    complain(
+        fmt::format("{}.{} is {}; wanted: up to {} characters, none of them a control character",
+                    where, key, shown(*value), kTextMax));
     return {};
   }
 
   std::int64_t integer(const Json& value, const std::string& where, const KnobInfo& range) {
     const bool whole = value.is_number_integer();
     const bool huge =
-        value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    if (whole && !huge && in_range(range, value.get<std::int64_t>())) return value.get<std::int64_t>();
+        value.is_number_unsigned() &&
+        value.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    if (whole && !huge && in_range(range, value.get<std::int64_t>()))
+      return value.get<std::int64_t>();
     complain(fmt::format("{} is {}; wanted: {}", where, shown(value), range_text(range)));
     return range.min;
   }
 
-  std::int64_t integer(const Json& object, const std::string& where, const char* key, std::pair<std::int64_t, std::int64_t> range) {
+  std::int64_t integer(const Json& object, const std::string& where, const char* key,
+                       std::pair<std::int64_t, std::int64_t> range) {
     const Json* const value = member(object, where, key);
     if (value == nullptr) return range.first;
-    return integer(*value, fmt::format("{}.{}", where, key), {{}, key, "", range.first, range.second, 1});
+    return integer(*value, fmt::format("{}.{}", where, key),
+                   {{}, key, "", range.first, range.second, 1});
   }
 
   double positive(const Json& object, const std::string& where, const char* key) {
     const Json* const value = member(object, where, key);
     if (value == nullptr) return 0;
-    if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() >= 0) return value->get<double>();
+    if (value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() >= 0)
+      return value->get<double>();
     complain(fmt::format("{}.{} is {}; wanted: a number of 0 or more", where, key, shown(*value)));
     return 0;
   }
@@ -125,7 +140,9 @@ class Reader {
 Measured read_measured(Reader& reader, const Json& json) {
   const std::string where = "measured";
   Measured measured;
-  if (!reader.object(json, where, {"kind", "when", "how", "label", "devices", "rails", "speed_mbps", "mtu"})) return measured;
+  if (!reader.object(json, where,
+                     {"kind", "when", "how", "label", "devices", "rails", "speed_mbps", "mtu"}))
+    return measured;
   const std::string kind = reader.text(json, where, "kind");
   bool known = false;
   for (const Ground ground : {Ground::Model, Ground::Soft, Ground::Rdma}) {
@@ -133,12 +150,14 @@ Measured read_measured(Reader& reader, const Json& json) {
     measured.ground = ground;
     known = true;
   }
-  if (!known) reader.complain(fmt::format("measured.kind is {}; wanted: model, soft or rdma", shown(kind)));
+  if (!known)
+    reader.complain(fmt::format("measured.kind is {}; wanted: model, soft or rdma", shown(kind)));
   measured.when = reader.text(json, where, "when");
   measured.how = reader.text(json, where, "how");
   measured.label = reader.text(json, where, "label");
   measured.rails = static_cast<std::uint32_t>(reader.integer(json, where, "rails", {1, 64}));
-  measured.speed_mbps = static_cast<std::uint32_t>(reader.integer(json, where, "speed_mbps", {0, kMbpsMax}));
+  measured.speed_mbps =
+      static_cast<std::uint32_t>(reader.integer(json, where, "speed_mbps", {0, kMbpsMax}));
   measured.mtu = static_cast<std::uint32_t>(reader.integer(json, where, "mtu", {0, 65536}));
   const Json* const devices = reader.member(json, where, "devices");
   if (devices == nullptr) return measured;
@@ -147,39 +166,47 @@ Measured read_measured(Reader& reader, const Json& json) {
     names = names && is_text(device);
     if (names) measured.devices.push_back(device.get<std::string>());
   }
-  if (!names) reader.complain(fmt::format("measured.devices is {}; wanted: up to {} names", shown(*devices), kDevicesMax));
+  if (!names)
+    reader.complain(fmt::format("measured.devices is {}; wanted: up to {} names", shown(*devices),
+                                kDevicesMax));
   return measured;
 }
 
 KnobValues read_settings(Reader& reader, const Json& json) {
   KnobValues values;
-  if (!json.is_object()) reader.complain(fmt::format("settings is {}; wanted: an object", shown(json)));
+  if (!json.is_object())
+    reader.complain(fmt::format("settings is {}; wanted: an object", shown(json)));
   if (!json.is_object()) return values;
   for (const auto& [key, value] : json.items()) {
     const std::optional<Knob> knob = find_knob(key);
     if (knob) values[*knob] = reader.integer(value, "settings." + key, info(*knob));
     if (knob) continue;
     std::string known;
-    for (const KnobInfo& each : knob_table()) known += fmt::format("{}{}", known.empty() ? "" : ", ", each.key);
+    for (const KnobInfo& each : knob_table())
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", each.key);
     reader.complain(fmt::format("settings has the unknown key {}; wanted: {}", shown(key), known));
   }
   const auto &inflight = values[Knob::InflightBytes], &request = values[Knob::WrBytes];
   if (inflight && request && *inflight < *request)
-    reader.complain(fmt::format("settings.inflight_bytes is {}; wanted: at least wr_bytes, {}", *inflight, *request));
+    reader.complain(fmt::format("settings.inflight_bytes is {}; wanted: at least wr_bytes, {}",
+                                *inflight, *request));
   return values;
 }
 
 std::vector<SizeClass> read_sizes(Reader& reader, const Json& json) {
   std::vector<SizeClass> sizes;
   if (!json.is_array() || json.size() > kSizesMax) {
-    reader.complain(fmt::format("sizes is {}; wanted: a list of up to {} size classes", shown(json), kSizesMax));
+    reader.complain(fmt::format("sizes is {}; wanted: a list of up to {} size classes", shown(json),
+                                kSizesMax));
     return sizes;
   }
   for (const Json& entry : json) {
     const std::string where = fmt::format("sizes[{}]", sizes.size());
     SizeClass& size = sizes.emplace_back();
-    if (!reader.object(entry, where, {"bytes", "figure", "default_us", "tuned_us", "spread"})) return sizes;
-    size.bytes = static_cast<std::uint64_t>(reader.integer(entry, where, "bytes", {0, std::int64_t{1} << 40}));
+    if (!reader.object(entry, where, {"bytes", "figure", "default_us", "tuned_us", "spread"}))
+      return sizes;
+    size.bytes = static_cast<std::uint64_t>(
+        reader.integer(entry, where, "bytes", {0, std::int64_t{1} << 40}));
     size.figure = reader.text(entry, where, "figure");
     size.default_us = reader.positive(entry, where, "default_us");
     size.tuned_us = reader.positive(entry, where, "tuned_us");
@@ -191,14 +218,21 @@ std::vector<SizeClass> read_sizes(Reader& reader, const Json& json) {
 void read_document(Reader& reader, const Json& root, Profile& profile) {
   if (!root.is_object()) return reader.complain("it is no JSON object");
   const std::string format = reader.text(root, "the file", "format");
-  if (format != kProfileFormat) return reader.complain(fmt::format("format is {}; wanted: \"{}\"", shown(format), kProfileFormat));
+  if (format != kProfileFormat)
+    return reader.complain(
+        fmt::format("format is {}; wanted: \"{}\"", shown(format), kProfileFormat));
   // Before the keys: a later version may have others.
-  const auto version = reader.integer(root, "the file", "version", {1, std::numeric_limits<int>::max()});
+  const auto version =
+      reader.integer(root, "the file", "version", {1, std::numeric_limits<int>::max()});
   if (!reader.ok()) return;
-  if (version != kProfileVersion) return reader.complain(fmt::format("version is {}; wanted: {}", version, kProfileVersion));
-  if (!reader.object(root, "the file", {"format", "version", "measured", "settings", "sizes"})) return;
-  if (const Json* const measured = reader.member(root, "the file", "measured")) profile.measured = read_measured(reader, *measured);
-  if (const Json* const settings = reader.member(root, "the file", "settings")) profile.settings = read_settings(reader, *settings);
+  if (version != kProfileVersion)
+    return reader.complain(fmt::format("version is {}; wanted: {}", version, kProfileVersion));
+  if (!reader.object(root, "the file", {"format", "version", "measured", "settings", "sizes"}))
+    return;
+  if (const Json* const measured = reader.member(root, "the file", "measured"))
+    profile.measured = read_measured(reader, *measured);
+  if (const Json* const settings = reader.member(root, "the file", "settings"))
+    profile.settings = read_settings(reader, *settings);
   if (root.contains("sizes")) profile.sizes = read_sizes(reader, root["sizes"]);
 }
 
@@ -208,7 +242,8 @@ std::optional<Profile> parse_profile(std::string_view text, std::string& why) {
   Reader reader;
   Profile profile;
   if (text.size() > kProfileBytesMax) {
-    reader.complain(fmt::format("it has {} bytes; wanted: up to {}", text.size(), kProfileBytesMax));
+    reader.complain(
+        fmt::format("it has {} bytes; wanted: up to {}", text.size(), kProfileBytesMax));
   } else {
     const Json root = Json::parse(
         text,
@@ -219,7 +254,8 @@ std::optional<Profile> parse_profile(std::string_view text, std::string& why) {
             reader.complain(fmt::format("the key {} stands twice in one object", shown(parsed)));
           }
           if (depth > kDepthMax) reader.complain("it is nested deeper than any profile");
-          return depth <= kDepthMax;  // what lies deeper is dropped, so that nothing here walks without bound
+          return depth <= kDepthMax;  // what lies deeper is dropped, so that nothing here walks
+                                      // without bound
         },
         false);
     if (root.is_discarded()) reader.complain("it is not JSON");

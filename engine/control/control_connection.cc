@@ -1,4 +1,4 @@
-#include "engine/control_connection.h"
+#include "engine/control/control_connection.h"
 
 #include <fmt/format.h>
 
@@ -24,14 +24,19 @@ constexpr std::size_t kBodyStepBytes = 512;
 std::string error_text(int error) { return std::generic_category().message(error); }
 
 // recv and send answers that mean "ask again when the socket is ready".
-bool again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS || error == ENOMEM; }
+bool again(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
+         error == ENOMEM;
+}
 
 // What a socket ends with when nobody answers; with anything else the peer's kernel has spoken.
 bool silent(int error) {
-  return error == ETIMEDOUT || error == EHOSTUNREACH || error == EHOSTDOWN || error == ENETUNREACH || error == ENETDOWN;
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == EHOSTDOWN ||
+         error == ENETUNREACH || error == ENETDOWN;
 }
 
-// A dial to a port of our own host that nobody listens on may meet itself: TCP allows it when the port picked is the port dialed.
+// A dial to a port of our own host that nobody listens on may meet itself: TCP allows it when the
+// port picked is the port dialed.
 bool connected_to_itself(int fd) {
   sockaddr_storage local{};
   sockaddr_storage peer{};
@@ -50,8 +55,9 @@ ReadOutcome FrameReader::read(int fd) {
     const bool in_header = header_got_ < kFrameHeaderBytes;
     if (!in_header && body_got_ == header_.body_bytes) return ReadOutcome::Frame;
     if (!in_header && body_got_ == body_.size()) grow_body();
-    const std::span<std::byte> room =
-        in_header ? std::span<std::byte>(header_bytes_).subspan(header_got_) : std::span<std::byte>(body_).subspan(body_got_);
+    const std::span<std::byte> room = in_header
+                                          ? std::span<std::byte>(header_bytes_).subspan(header_got_)
+                                          : std::span<std::byte>(body_).subspan(body_got_);
     const ssize_t received = ::recv(fd, room.data(), room.size(), MSG_DONTWAIT);
     if (received < 0 && again(errno)) return any ? ReadOutcome::Partial : ReadOutcome::Idle;
     if (received <= 0) return end_of_stream(received);
@@ -70,7 +76,8 @@ bool FrameReader::header_acceptable() {
     return false;
   }
   if (version != kProtocolVersion) {
-    loss_ = {Errc::Protocol, fmt::format("it speaks version {}, we speak {}", version, kProtocolVersion)};
+    loss_ = {Errc::Protocol,
+             fmt::format("it speaks version {}, we speak {}", version, kProtocolVersion)};
     return false;
   }
   if (header_got_ < kFrameHeaderBytes) return true;
@@ -85,14 +92,16 @@ bool FrameReader::header_acceptable() {
 
 // A header alone must not cost us the largest body: the memory comes as the bytes do.
 void FrameReader::grow_body() {
-  body_.resize(std::min<std::size_t>(header_.body_bytes, std::max(kBodyStepBytes, 2 * body_.size())));
+  body_.resize(
+      std::min<std::size_t>(header_.body_bytes, std::max(kBodyStepBytes, 2 * body_.size())));
 }
 
 ReadOutcome FrameReader::end_of_stream(long received) {
   const int error = received < 0 ? errno : 0;
   loss_ = {silent(error) ? Errc::Unreachable : Errc::PeerGone,
            error != 0 ? error_text(error) : std::string("closed the connection")};
-  // Between two messages there is nothing more to say; a stranger, or half a message, is worth a word.
+  // Between two messages there is nothing more to say; a stranger, or half a message, is worth a
+  // word.
   if (in_frame() || !spoke_) loss_.text += " after " + describe();
   return ReadOutcome::Lost;
 }
@@ -106,7 +115,8 @@ Bytes FrameReader::take_body() {
 
 std::string FrameReader::describe() const {
   if (!in_frame()) return "nothing";
-  const std::size_t whole = kFrameHeaderBytes + (header_got_ < kFrameHeaderBytes ? 0 : header_.body_bytes);
+  const std::size_t whole =
+      kFrameHeaderBytes + (header_got_ < kFrameHeaderBytes ? 0 : header_.body_bytes);
   return fmt::format("half a message ({} of {} bytes)", header_got_ + body_got_, whole);
 }
 
@@ -119,13 +129,15 @@ bool SendQueue::push(Bytes frame) {
 
 bool SendQueue::flush(int fd) {
   while (!frames_.empty()) {
-    const std::span<const std::byte> rest = std::span<const std::byte>(frames_.front()).subspan(first_sent_);
+    const std::span<const std::byte> rest =
+        std::span<const std::byte>(frames_.front()).subspan(first_sent_);
     const ssize_t sent = ::send(fd, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && again(errno)) return true;
     if (sent < 0) {
       frames_.clear();
       first_sent_ = bytes_ = 0;
-      // Where the socket itself still lives, the peer closes it when it reads the end of our stream, and reading says so.
+      // Where the socket itself still lives, the peer closes it when it reads the end of our
+      // stream, and reading says so.
       ::shutdown(fd, SHUT_WR);
       return false;
     }
@@ -156,7 +168,8 @@ Loss named(const Connection& connection, const Loss& loss) {
 void note_dial_failure(Connection& connection, Errc reason, const std::string& text) {
   Loss& loss = connection.dial_loss;
   const bool first = loss.text.empty();
-  loss.reason = first || reason != Errc::PeerGone ? reason : loss.reason;  // PeerGone only where all say so
+  loss.reason =
+      first || reason != Errc::PeerGone ? reason : loss.reason;  // PeerGone only where all say so
   loss.text += fmt::format("{}{}: {}", first ? "" : "; ", connection.name, text);
 }
 
@@ -173,9 +186,11 @@ DialStep dial_next(Connection& connection) {
       connection.fd = std::move(*fd);
       return DialStep::Started;
     }
-    note_dial_failure(connection, error == ECONNREFUSED ? Errc::PeerGone : fd.code(), error_text(error));
+    note_dial_failure(connection, error == ECONNREFUSED ? Errc::PeerGone : fd.code(),
+                      error_text(error));
   }
-  if (connection.candidates.empty()) connection.dial_loss = {Errc::Unreachable, "no address to connect to"};
+  if (connection.candidates.empty())
+    connection.dial_loss = {Errc::Unreachable, "no address to connect to"};
   return DialStep::NoneLeft;
 }
 
@@ -184,7 +199,8 @@ Status dial_result(Connection& connection) {
   const int error = errno;
   if (status.code() == Errc::WouldBlock) return status;
   if (!status.ok()) {
-    note_dial_failure(connection, error == ECONNREFUSED ? Errc::PeerGone : status.code(), error_text(error));
+    note_dial_failure(connection, error == ECONNREFUSED ? Errc::PeerGone : status.code(),
+                      error_text(error));
     return status;
   }
   if (!connected_to_itself(connection.fd.get())) return {};

@@ -1,12 +1,13 @@
 #pragma once
-// One control connection: its socket, the frame being read and the frames waiting to be sent. Moves bytes and describes what
-// it saw; who is told, and when time is up, is the control plane's.
-// Thread: the owner of the control plane. Bounds: one frame of receive memory, kSendQueueBytesMax waiting to be sent.
+// One control connection: its socket, the frame being read and the frames waiting to be sent. Moves
+// bytes and describes what it saw; who is told, and when time is up, is the control plane's.
+// Thread: the owner of the control plane. Bounds: one frame of receive memory, kSendQueueBytesMax
+// waiting to be sent.
 
 #include <mesh/status.h>
 
-#include "engine/control_plane.h"
-#include "engine/messages.h"
+#include "engine/control/control_plane.h"
+#include "engine/control/frames.h"
 #include "src/base/socket.h"
 #include "src/base/unique_fd.h"
 
@@ -65,7 +66,8 @@ class FrameReader {
 class SendQueue {
  public:
   bool push(Bytes frame);  // false: over the bound
-  bool flush(int fd);      // as much as the socket takes; false: it takes no more for good, and the queue is empty
+  bool flush(int fd);      // as much as the socket takes; false: it takes no more for good, and the
+                           // queue is empty
   bool empty() const noexcept { return frames_.empty(); }
 
  private:
@@ -77,7 +79,8 @@ class SendQueue {
 enum class ConnectionState : std::uint8_t {
   Dialing,
   Up,
-  Closing,  // flush, shut down, wait for the peer's end so that unread input does not reset what we said
+  Closing,  // flush, shut down, wait for the peer's end so that unread input does not reset what we
+            // said
   Lost,     // being reported
 };
 
@@ -101,7 +104,8 @@ struct Connection {
   std::size_t next_candidate = 0;
   std::uint16_t port = 0;
   std::uint64_t dial_timeout_ns = 0;
-  std::uint64_t descriptor_until_ns = 0;  // none is left for this candidate, which waits so long; 0: it does not
+  std::uint64_t descriptor_until_ns =
+      0;  // none is left for this candidate, which waits so long; 0: it does not
   Loss dial_loss;
 
   std::uint64_t deadline_ns() const noexcept {

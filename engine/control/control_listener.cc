@@ -1,4 +1,4 @@
-#include "engine/control_listener.h"
+#include "engine/control/control_listener.h"
 
 #include "src/base/log.h"
 
@@ -12,14 +12,18 @@ namespace mesh::engine {
 
 namespace {
 
-bool is_scoped(const SocketAddress& address) { return address.family == AF_INET6 && address.link_local(); }
+bool is_scoped(const SocketAddress& address) {
+  return address.family == AF_INET6 && address.link_local();
+}
 
 // One socket serves one family, the first interface's, as NCCL's own bootstrap does.
 std::vector<InterfaceAddress> same_family(const std::vector<InterfaceAddress>& found) {
   std::vector<InterfaceAddress> chosen;
   for (const InterfaceAddress& each : found) {
     if (each.address.family != found.front().address.family) continue;
-    const auto same = [&each](const InterfaceAddress& other) { return other.address == each.address; };
+    const auto same = [&each](const InterfaceAddress& other) {
+      return other.address == each.address;
+    };
     if (std::any_of(chosen.begin(), chosen.end(), same)) continue;
     if (chosen.size() < kListenAddressesMax) chosen.push_back(each);
   }
@@ -30,7 +34,8 @@ std::vector<std::uint32_t> scopes(std::span<const SocketAddress> listening) {
   std::vector<std::uint32_t> found;
   const auto note = [&found](const SocketAddress& address) {
     const bool known = std::find(found.begin(), found.end(), address.scope_id) != found.end();
-    if (is_scoped(address) && !known && found.size() < kScopesMax) found.push_back(address.scope_id);
+    if (is_scoped(address) && !known && found.size() < kScopesMax)
+      found.push_back(address.scope_id);
   };
   for (const SocketAddress& address : listening) note(address);
   if (!found.empty()) return found;
@@ -41,15 +46,18 @@ std::vector<std::uint32_t> scopes(std::span<const SocketAddress> listening) {
 }  // namespace
 
 Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
-  const std::vector<InterfaceAddress> found = interfaces({options.socket_ifname, options.socket_family});
+  const std::vector<InterfaceAddress> found =
+      interfaces({options.socket_ifname, options.socket_family});
   if (found.empty()) {
-    LOG_WARN("control: no network interface is up that fits NCCL_SOCKET_IFNAME={} NCCL_SOCKET_FAMILY={}",
-             options.socket_ifname.empty() ? "(unset)" : options.socket_ifname,
-             options.socket_family.empty() ? "(unset)" : options.socket_family);
+    LOG_WARN(
+        "control: no network interface is up that fits NCCL_SOCKET_IFNAME={} NCCL_SOCKET_FAMILY={}",
+        options.socket_ifname.empty() ? "(unset)" : options.socket_ifname,
+        options.socket_family.empty() ? "(unset)" : options.socket_family);
     return Errc::NotFound;
   }
   const std::vector<InterfaceAddress> chosen = same_family(found);
-  // Peers may come by whichever of ours they reach; but who named interfaces wants one of these and no other.
+  // Peers may come by whichever of ours they reach; but who named interfaces wants one of these and
+  // no other.
   if (options.socket_ifname.empty()) return listen_on(chosen);
   for (const InterfaceAddress& each : chosen) {
     Result<ControlListener> listener = listen_on(std::span(&each, 1));
@@ -58,7 +66,8 @@ Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
   return Errc::System;
 }
 
-std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses, std::span<const SocketAddress> listening) {
+std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses,
+                                       std::span<const SocketAddress> listening) {
   std::vector<SocketAddress> all;
   for (const SocketAddress& address : addresses) {
     if (!is_scoped(address) || address.scope_id != 0) {
@@ -78,10 +87,11 @@ Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces) 
   std::string name;
   for (const InterfaceAddress& each : interfaces) {
     Result<UniqueFd> fd = tcp_listen(each.address, listener.port);
-    const Result<std::uint16_t> port = fd.ok() ? local_port(fd->get()) : Result<std::uint16_t>(fd.status());
+    const Result<std::uint16_t> port =
+        fd.ok() ? local_port(fd->get()) : Result<std::uint16_t>(fd.status());
     if (!port.ok()) {
-      LOG_WARN("control: cannot listen on {} ({}): {}", each.address.text_with_port(listener.port), each.name,
-               std::generic_category().message(errno));
+      LOG_WARN("control: cannot listen on {} ({}): {}", each.address.text_with_port(listener.port),
+               each.name, std::generic_category().message(errno));
       continue;
     }
     if (listener.fds.empty()) name = each.name;
@@ -90,7 +100,8 @@ Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces) 
     listener.addresses.push_back(each.address);
   }
   if (listener.fds.empty()) return Errc::System;
-  LOG_INFO("control: handshakes on {} ({})", listener.addresses.front().text_with_port(listener.port), name);
+  LOG_INFO("control: handshakes on {} ({})",
+           listener.addresses.front().text_with_port(listener.port), name);
   return listener;
 }
 

@@ -1,6 +1,6 @@
-#include "engine/control_plane.h"
+#include "engine/control/control_plane.h"
 
-#include "engine/control_plane_impl.h"
+#include "engine/control/control_plane_impl.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ Status Plane::open(const ControlPlaneOptions& options) {
   if (!listener.ok()) return listener.status();
   listener_ = std::move(*listener);
   for (const UniqueFd& fd : listener_.fds) {
-    if (const Status status = watcher_.watch(fd.get(), kListenerToken, EPOLLIN); !status.ok()) return status;
+    if (const Status status = watcher_.watch(fd.get(), kListenerToken, EPOLLIN); !status.ok())
+      return status;
   }
   return {};
 }
@@ -74,11 +75,13 @@ void Plane::update_watch(Connection& connection) {
   if (watcher_.change(connection.fd.get(), connection.id, wanted)) {
     connection.watched = wanted;
   } else if (connection.state != ConnectionState::Closing) {  // that one has its deadline
-    lose_later(connection, named(connection, {Errc::System, "the system does not watch its socket any more"}));
+    lose_later(connection,
+               named(connection, {Errc::System, "the system does not watch its socket any more"}));
   }
 }
 
-// Ends a connection and tells whoever has heard of it. The connection stays, unusable, until the handler has returned.
+// Ends a connection and tells whoever has heard of it. The connection stays, unusable, until the
+// handler has returned.
 void Plane::lose(ConnectionId id, const Loss& loss) {
   Connection* connection = find(id);
   if (strangers_.contains(id) && stranger_lines_.take(clock_.now_ns())) {
@@ -130,7 +133,8 @@ void Plane::lose_for_memory(ConnectionId id) noexcept {
 
 void Plane::start_dial(Connection& connection) {
   drop_socket(connection);
-  for (DialStep step = dial_next(connection); step != DialStep::NoneLeft; step = dial_next(connection)) {
+  for (DialStep step = dial_next(connection); step != DialStep::NoneLeft;
+       step = dial_next(connection)) {
     if (step == DialStep::NoDescriptor) {
       if (await_descriptor(connection)) return;
       note_dial_failure(connection, Errc::System, "no descriptor is left");
@@ -154,12 +158,14 @@ void Plane::start_dial(Connection& connection) {
 // False: this address has had its time.
 bool Plane::await_descriptor(Connection& connection) {
   const std::uint64_t now_ns = clock_.now_ns();
-  if (connection.descriptor_until_ns == 0) connection.descriptor_until_ns = now_ns + connection.dial_timeout_ns;
+  if (connection.descriptor_until_ns == 0)
+    connection.descriptor_until_ns = now_ns + connection.dial_timeout_ns;
   if (now_ns >= connection.descriptor_until_ns) {
     connection.descriptor_until_ns = 0;
     return false;
   }
-  connection.step_deadline_ns = std::min(now_ns + kDescriptorRetryNs, connection.descriptor_until_ns);
+  connection.step_deadline_ns =
+      std::min(now_ns + kDescriptorRetryNs, connection.descriptor_until_ns);
   note_deadline(connection.step_deadline_ns);
   return true;
 }
@@ -183,10 +189,13 @@ void Plane::advance_dial(ConnectionId id) {
 bool Plane::send(ConnectionId id, Bytes frame) {
   Connection* connection = find(id);
   if (connection == nullptr || connection->loss || connection->send_broken) return false;
-  if (connection->state != ConnectionState::Up && connection->state != ConnectionState::Dialing) return false;
+  if (connection->state != ConnectionState::Up && connection->state != ConnectionState::Dialing)
+    return false;
   if (!connection->queue.push(std::move(frame))) {
-    lose_later(*connection, named(*connection, {Errc::Exhausted,
-                                                fmt::format("takes nothing, over {} bytes wait to be sent", kSendQueueBytesMax)}));
+    lose_later(*connection,
+               named(*connection,
+                     {Errc::Exhausted, fmt::format("takes nothing, over {} bytes wait to be sent",
+                                                   kSendQueueBytesMax)}));
     return false;
   }
   if (connection->state == ConnectionState::Dialing) return true;
@@ -206,7 +215,9 @@ void Plane::identify(ConnectionId id) {
 
 void Plane::close(ConnectionId id) {
   Connection* connection = find(id);
-  if (connection == nullptr || connection->state == ConnectionState::Closing || connection->state == ConnectionState::Lost) return;
+  if (connection == nullptr || connection->state == ConnectionState::Closing ||
+      connection->state == ConnectionState::Lost)
+    return;
   if (connection->state == ConnectionState::Dialing || connection->loss) {
     erase(id);
     return;
@@ -232,7 +243,9 @@ std::string Plane::peer_name(ConnectionId id) const {
   return connection == nullptr ? "unknown" : connection->name;
 }
 
-Status Plane::watch(int fd) { return watcher_.watch(fd, kForeignBit | static_cast<std::uint64_t>(fd), EPOLLIN); }
+Status Plane::watch(int fd) {
+  return watcher_.watch(fd, kForeignBit | static_cast<std::uint64_t>(fd), EPOLLIN);
+}
 
 // One that has hung up would be ready for ever.
 void Plane::on_foreign_event(int fd, std::uint32_t events) {
@@ -265,7 +278,8 @@ bool Plane::poll_once() {
     }
   }
   const std::uint64_t now_ns = clock_.now_ns();
-  if (now_ns >= next_deadline_ns_.load(std::memory_order_relaxed)) active = expire(now_ns) || active;
+  if (now_ns >= next_deadline_ns_.load(std::memory_order_relaxed))
+    active = expire(now_ns) || active;
   return active;
 }
 
@@ -274,7 +288,8 @@ void Plane::wait(int timeout_ms) {
   if (deadline_ns != kNever) {
     const std::uint64_t now_ns = clock_.now_ns();
     const std::uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-    const auto left_ms = static_cast<int>(std::min<std::uint64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, INT32_MAX));
+    const auto left_ms =
+        static_cast<int>(std::min<std::uint64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, INT32_MAX));
     timeout_ms = timeout_ms < 0 ? left_ms : std::min(timeout_ms, left_ms);
   }
   watcher_.wait(timeout_ms);
@@ -282,7 +297,8 @@ void Plane::wait(int timeout_ms) {
 
 bool Plane::on_event(ConnectionId id, std::uint32_t events) {
   Connection* connection = find(id);
-  if (connection == nullptr || connection->loss) return false;  // closed earlier in this pass, or about to be reported
+  if (connection == nullptr || connection->loss)
+    return false;  // closed earlier in this pass, or about to be reported
   switch (connection->state) {
     case ConnectionState::Dialing: advance_dial(id); return true;
     case ConnectionState::Closing: advance_close(id); return true;
@@ -303,7 +319,8 @@ bool Plane::read_frame(ConnectionId id) {
   switch (connection.reader.read(connection.fd.get())) {
     case ReadOutcome::Idle: return false;
     case ReadOutcome::Partial:
-      if (connection.step_deadline_ns == kNever) connection.step_deadline_ns = clock_.now_ns() + kFrameTimeoutNs;
+      if (connection.step_deadline_ns == kNever)
+        connection.step_deadline_ns = clock_.now_ns() + kFrameTimeoutNs;
       note_deadline(connection.step_deadline_ns);
       return true;
     case ReadOutcome::Frame: deliver(id); return true;
@@ -321,7 +338,8 @@ void Plane::deliver(ConnectionId id) {
   if (!events_.on_frame(id, header, body)) close(id);
 }
 
-Result<std::unique_ptr<ControlPlane>> ControlPlane::open(const ControlPlaneOptions& options, ControlEvents& events) {
+Result<std::unique_ptr<ControlPlane>> ControlPlane::open(const ControlPlaneOptions& options,
+                                                         ControlEvents& events) {
   auto plane = std::make_unique<Plane>(options.clock, events);
   if (const Status status = plane->open(options); !status.ok()) return status;
   return std::unique_ptr<ControlPlane>(std::move(plane));

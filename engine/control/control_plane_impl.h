@@ -1,11 +1,12 @@
 #pragma once
-// The control plane's sockets. Connections are found by id before every use: any callback may close any of them.
-// Thread: as ControlPlane. Bounds: kEventsPerPass and kAcceptsPerPass in one pass, kStrangersMax strangers.
+// The control plane's sockets. Connections are found by id before every use: any callback may close
+// any of them. Thread: as ControlPlane. Bounds: kEventsPerPass and kAcceptsPerPass in one pass,
+// kStrangersMax strangers.
 
-#include "engine/control_connection.h"
-#include "engine/control_listener.h"
-#include "engine/control_plane.h"
-#include "engine/socket_watcher.h"
+#include "engine/control/control_connection.h"
+#include "engine/control/control_listener.h"
+#include "engine/control/control_plane.h"
+#include "engine/control/socket_watcher.h"
 #include "src/base/log_budget.h"
 
 #include <atomic>
@@ -23,7 +24,8 @@ namespace mesh::engine {
 class Plane final : public ControlPlane {
  public:
   static constexpr std::size_t kEventsPerPass = 64;
-  static constexpr std::uint64_t kForeignBit = std::uint64_t{1} << 63;  // connection ids never come so far
+  static constexpr std::uint64_t kForeignBit = std::uint64_t{1}
+                                               << 63;  // connection ids never come so far
   static constexpr int kAcceptsPerPass = 64;
   static constexpr std::uint64_t kListenerToken = std::numeric_limits<std::uint64_t>::max();
 

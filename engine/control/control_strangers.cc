@@ -1,4 +1,4 @@
-#include "engine/control_plane_impl.h"
+#include "engine/control/control_plane_impl.h"
 
 #include "src/base/log.h"
 
@@ -51,10 +51,13 @@ bool Plane::accept_from(int listener) {
         }
       }
       if (!accept_failed_ && accept_lines_.take(clock_.now_ns())) {
-        LOG_WARN("control: cannot accept connections: {}{}", std::generic_category().message(error), accept_lines_.rest());
+        LOG_WARN("control: cannot accept connections: {}{}", std::generic_category().message(error),
+                 accept_lines_.rest());
       }
       accept_failed_ = true;
-      pause_accepting(clock_.now_ns() + kAcceptRetryNs);  // the socket stays readable, looking again at once would spin
+      pause_accepting(
+          clock_.now_ns() +
+          kAcceptRetryNs);  // the socket stays readable, looking again at once would spin
       return active;
     }
     accept_failed_ = false;
@@ -64,8 +67,8 @@ bool Plane::accept_from(int listener) {
   return active;
 }
 
-// The oldest stranger gives way to the next, but not before it had a fair chance to speak: a burst of honest peers is
-// accepted faster than it is read, and waits in the kernel's backlog meanwhile.
+// The oldest stranger gives way to the next, but not before it had a fair chance to speak: a burst
+// of honest peers is accepted faster than it is read, and waits in the kernel's backlog meanwhile.
 bool Plane::make_room() {
   const ConnectionId oldest = *strangers_.begin();
   if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
@@ -89,7 +92,8 @@ void Plane::dismiss_oldest() {
     erase(still.id);
   } else {
     lose(still.id,
-         named(still, {Errc::Exhausted, fmt::format("oldest of {}, had sent {}", strangers_.size(), still.reader.describe())}));
+         named(still, {Errc::Exhausted, fmt::format("oldest of {}, had sent {}", strangers_.size(),
+                                                    still.reader.describe())}));
   }
 }
 
@@ -130,13 +134,15 @@ void Plane::pause_accepting(std::uint64_t until_ns) {
 void Plane::resume_accepting() {
   if (accept_again_ns_ == kNever) return;
   bool watched = true;
-  for (const UniqueFd& fd : listener_.fds) watched = watcher_.change(fd.get(), kListenerToken, EPOLLIN) && watched;
+  for (const UniqueFd& fd : listener_.fds)
+    watched = watcher_.change(fd.get(), kListenerToken, EPOLLIN) && watched;
   accept_again_ns_ = watched ? kNever : clock_.now_ns() + kAcceptRetryNs;
   if (!watched) note_deadline(accept_again_ns_);
 }
 
 bool Plane::expire(std::uint64_t now_ns) {
-  std::array<ConnectionId, kEventsPerPass> expired;  // the others come in the next pass; time runs out without memory too
+  std::array<ConnectionId, kEventsPerPass>
+      expired;  // the others come in the next pass; time runs out without memory too
   std::size_t count = 0;
   const bool resumed = now_ns >= accept_again_ns_;
   if (resumed) resume_accepting();
@@ -162,7 +168,8 @@ bool Plane::expire(std::uint64_t now_ns) {
   return resumed || count != 0;
 }
 
-// We may be the late ones (a stopped process): what has arrived meanwhile counts, so look before judging.
+// We may be the late ones (a stopped process): what has arrived meanwhile counts, so look before
+// judging.
 void Plane::on_deadline(ConnectionId id) {
   Connection* connection = find(id);
   if (connection->loss) {
@@ -182,9 +189,11 @@ void Plane::on_deadline(ConnectionId id) {
     note_dial_failure(*connection, Errc::Timeout, "no answer");
     start_dial(*connection);
   } else if (connection->state == ConnectionState::Up) {
-    const std::uint64_t limit_ns = now_ns >= connection->stranger_deadline_ns ? kFirstFrameTimeoutNs : kFrameTimeoutNs;
+    const std::uint64_t limit_ns =
+        now_ns >= connection->stranger_deadline_ns ? kFirstFrameTimeoutNs : kFrameTimeoutNs;
     lose(id, named(*connection,
-                   {Errc::Timeout, fmt::format("sent {} in {} s", connection->reader.describe(), limit_ns / kNsPerSecond)}));
+                   {Errc::Timeout, fmt::format("sent {} in {} s", connection->reader.describe(),
+                                               limit_ns / kNsPerSecond)}));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "engine/conversation.h"
+#include "engine/control/conversation.h"
 
 #include <utility>
 

@@ -1,7 +1,7 @@
 #pragma once
-// How a message's fields become bytes and back: Encoder and Decoder answer the same calls, so that each message's layout is
-// written once (messages.cc). The encoder does not judge; the decoder remembers the first thing that is out of range.
-// Thread: any (values). Bound: the buffer.
+// How a message's fields become bytes and back: Encoder and Decoder answer the same calls, so that
+// each message's layout is written once (frames.cc). The encoder does not judge; the decoder
+// remembers the first thing that is out of range. Thread: any (values). Bound: the buffer.
 
 #include <mesh/status.h>
 
@@ -35,7 +35,9 @@ class Encoder {
   void u16(std::uint16_t value) { writer_.put_u16(value); }
   void u32(std::uint32_t value, Range = {}) { writer_.put_u32(value); }
   void u64(std::uint64_t value) { writer_.put_u64(value); }
-  void id(const std::array<std::uint8_t, 16>& value) { writer_.put_bytes(std::as_bytes(std::span(value))); }
+  void id(const std::array<std::uint8_t, 16>& value) {
+    writer_.put_bytes(std::as_bytes(std::span(value)));
+  }
   void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
   // Texts are for log lines only: a longer one is cut, an odd character replaced, nothing refused.
   void text(const std::string& value, std::size_t bytes_max) {
@@ -65,15 +67,20 @@ class Decoder {
 
   explicit Decoder(std::span<const std::byte> buffer) : reader_(buffer) {}
 
-  void u8(std::uint8_t& value, Range range = {0, UINT8_MAX}) { value = static_cast<std::uint8_t>(within(reader_.get_u8(), range)); }
+  void u8(std::uint8_t& value, Range range = {0, UINT8_MAX}) {
+    value = static_cast<std::uint8_t>(within(reader_.get_u8(), range));
+  }
   void u16(std::uint16_t& value) { value = reader_.get_u16(); }
   void u32(std::uint32_t& value, Range range = {0, UINT32_MAX}) {
     value = static_cast<std::uint32_t>(within(reader_.get_u32(), range));
   }
   void u64(std::uint64_t& value) { value = reader_.get_u64(); }
-  void id(std::array<std::uint8_t, 16>& value) { reader_.get_bytes(std::as_writable_bytes(std::span(value))); }
+  void id(std::array<std::uint8_t, 16>& value) {
+    reader_.get_bytes(std::as_writable_bytes(std::span(value)));
+  }
   void errc(Errc& value) {
-    value = static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
+    value =
+        static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
     require(value != Errc::WouldBlock);  // means "ask again" with us, never a verdict
   }
   // A peer's words reach our log: no line breaks, nothing that a terminal obeys.

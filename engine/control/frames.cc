@@ -1,6 +1,6 @@
-#include "engine/messages.h"
+#include "engine/control/frames.h"
 
-#include "engine/message_codec.h"
+#include "engine/control/frame_codec.h"
 #include "src/base/byte_order.h"
 
 #include <algorithm>
@@ -20,15 +20,19 @@ constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
 constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
 constexpr std::uint32_t kPortMax = 255;
 
-constexpr std::size_t kWireRailBytesMax = 1 + 17 * kRailAddressesMax + 3 + 2 + 4 + 2 + kRailNameBytesMax;
+constexpr std::size_t kWireRailBytesMax =
+    1 + 17 * kRailAddressesMax + 3 + 2 + 4 + 2 + kRailNameBytesMax;
 constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 8 + 4;
-static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + kPathsMax * kWirePathBytesMax <= kBodyBytesMax,
+static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
+                      kPathsMax * kWirePathBytesMax <=
+                  kBodyBytesMax,
               "the largest WELCOME fits");
-static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 + kControlAddressesMax * 18 + 1 +
-                      kHelloListenersMax * 16 <=
+static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
+                      kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 <=
                   kBodyBytesMax,
               "the largest HELLO fits");
-static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255, "counts travel as one byte");
+static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255,
+              "counts travel as one byte");
 
 template <typename Io>
 using RailOf = typename Io::template Of<WireRail>;
@@ -249,25 +253,17 @@ Bytes encode_frame(FrameHeader header, MessageType type, const Body& body) {
   return frame;
 }
 
-template <typename Body>
-Status decode_body(const std::byte* bytes, std::size_t size, Body* out) {
-  Decoder decoder{std::span(bytes, size)};
-  Body body;
-  fields(decoder, body);
-  if (!decoder.complete()) return Errc::Protocol;
-  *out = std::move(body);
-  return {};
-}
-
 }  // namespace
 
-Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std::uint16_t* peer_version) {
+Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
+                                  std::uint16_t* peer_version) {
   ByteReader reader{std::span(bytes, size)};
   if (peer_version != nullptr) *peer_version = 0;
   if (reader.get_u32() != kFrameMagic) return Errc::Protocol;
   const std::uint16_t version = reader.get_u16();
   if (peer_version != nullptr) *peer_version = version;
-  // Only magic and version are promised to stay where they are, so nothing behind a foreign version is looked at.
+  // Only magic and version are promised to stay where they are, so nothing behind a foreign version
+  // is looked at.
   if (version != kProtocolVersion) return Errc::Protocol;
   const std::uint16_t type = reader.get_u16();
   FrameHeader header;
@@ -277,50 +273,66 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size, std:
   reader.get_bytes(std::as_writable_bytes(std::span(header.link)));
   header.acknowledged = reader.get_u64();
   if (!reader.ok() || header.body_bytes > kBodyBytesMax) return Errc::Protocol;
-  if (type < static_cast<std::uint16_t>(MessageType::Hello) || type > static_cast<std::uint16_t>(kMessageTypeLast))
+  if (type < static_cast<std::uint16_t>(MessageType::Hello) ||
+      type > static_cast<std::uint16_t>(kMessageTypeLast))
     return Errc::Protocol;
   header.type = static_cast<MessageType>(type);
   return header;
 }
 
-Bytes encode(FrameHeader header, const Hello& body) { return encode_frame(header, MessageType::Hello, body); }
-Bytes encode(FrameHeader header, const Welcome& body) { return encode_frame(header, MessageType::Welcome, body); }
-Bytes encode(FrameHeader header, const Attach& body) { return encode_frame(header, MessageType::Attach, body); }
-Bytes encode(FrameHeader header, const Ready& body) { return encode_frame(header, MessageType::Ready, body); }
-Bytes encode(FrameHeader header, const Refuse& body) { return encode_frame(header, MessageType::Refuse, body); }
-Bytes encode(FrameHeader header, const Open& body) { return encode_frame(header, MessageType::Open, body); }
-Bytes encode(FrameHeader header, const Opened& body) { return encode_frame(header, MessageType::Opened, body); }
-Bytes encode(FrameHeader header, const Revoke& body) { return encode_frame(header, MessageType::Revoke, body); }
-Bytes encode(FrameHeader header, const Revoked& body) { return encode_frame(header, MessageType::Revoked, body); }
-Bytes encode(FrameHeader header, const Close& body) { return encode_frame(header, MessageType::Close, body); }
-Bytes encode(FrameHeader header, const Bye& body) { return encode_frame(header, MessageType::Bye, body); }
-Bytes encode(FrameHeader header, const Fence& body) { return encode_frame(header, MessageType::Fence, body); }
-Bytes encode(FrameHeader header, const Reopen& body) { return encode_frame(header, MessageType::Reopen, body); }
-Bytes encode(FrameHeader header, const Reopened& body) { return encode_frame(header, MessageType::Reopened, body); }
-Bytes encode(FrameHeader header, const PathUp& body) { return encode_frame(header, MessageType::PathUp, body); }
-Bytes encode(FrameHeader header, const Acknowledge& body) { return encode_frame(header, MessageType::Acknowledge, body); }
-Bytes encode(FrameHeader header, const Resume& body) { return encode_frame(header, MessageType::Resume, body); }
-Bytes encode(FrameHeader header, const Resumed& body) { return encode_frame(header, MessageType::Resumed, body); }
-Bytes encode(FrameHeader header, const Summon& body) { return encode_frame(header, MessageType::Summon, body); }
+template <typename Body>
+Bytes encode(FrameHeader header, const Body& body) {
+  return encode_frame(header, Body::kType, body);
+}
 
-Status decode(const std::byte* body, std::size_t size, Hello* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Welcome* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Attach* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Ready* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Refuse* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Open* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Opened* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Revoke* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Revoked* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Close* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Bye* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Fence* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Reopen* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Reopened* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, PathUp* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Acknowledge* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Resume* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Resumed* out) { return decode_body(body, size, out); }
-Status decode(const std::byte* body, std::size_t size, Summon* out) { return decode_body(body, size, out); }
+template <typename Body>
+Status decode(const std::byte* body, std::size_t size, Body* out) {
+  Decoder decoder{std::span(body, size)};
+  Body read;
+  fields(decoder, read);
+  if (!decoder.complete()) return Errc::Protocol;
+  *out = std::move(read);
+  return {};
+}
+
+template Bytes encode(FrameHeader header, const Hello& body);
+template Bytes encode(FrameHeader header, const Welcome& body);
+template Bytes encode(FrameHeader header, const Attach& body);
+template Bytes encode(FrameHeader header, const Ready& body);
+template Bytes encode(FrameHeader header, const Refuse& body);
+template Bytes encode(FrameHeader header, const Open& body);
+template Bytes encode(FrameHeader header, const Opened& body);
+template Bytes encode(FrameHeader header, const Revoke& body);
+template Bytes encode(FrameHeader header, const Revoked& body);
+template Bytes encode(FrameHeader header, const Close& body);
+template Bytes encode(FrameHeader header, const Bye& body);
+template Bytes encode(FrameHeader header, const Fence& body);
+template Bytes encode(FrameHeader header, const Reopen& body);
+template Bytes encode(FrameHeader header, const Reopened& body);
+template Bytes encode(FrameHeader header, const PathUp& body);
+template Bytes encode(FrameHeader header, const Acknowledge& body);
+template Bytes encode(FrameHeader header, const Resume& body);
+template Bytes encode(FrameHeader header, const Resumed& body);
+template Bytes encode(FrameHeader header, const Summon& body);
+
+template Status decode(const std::byte* body, std::size_t size, Hello* out);
+template Status decode(const std::byte* body, std::size_t size, Welcome* out);
+template Status decode(const std::byte* body, std::size_t size, Attach* out);
+template Status decode(const std::byte* body, std::size_t size, Ready* out);
+template Status decode(const std::byte* body, std::size_t size, Refuse* out);
+template Status decode(const std::byte* body, std::size_t size, Open* out);
+template Status decode(const std::byte* body, std::size_t size, Opened* out);
+template Status decode(const std::byte* body, std::size_t size, Revoke* out);
+template Status decode(const std::byte* body, std::size_t size, Revoked* out);
+template Status decode(const std::byte* body, std::size_t size, Close* out);
+template Status decode(const std::byte* body, std::size_t size, Bye* out);
+template Status decode(const std::byte* body, std::size_t size, Fence* out);
+template Status decode(const std::byte* body, std::size_t size, Reopen* out);
+template Status decode(const std::byte* body, std::size_t size, Reopened* out);
+template Status decode(const std::byte* body, std::size_t size, PathUp* out);
+template Status decode(const std::byte* body, std::size_t size, Acknowledge* out);
+template Status decode(const std::byte* body, std::size_t size, Resume* out);
+template Status decode(const std::byte* body, std::size_t size, Resumed* out);
+template Status decode(const std::byte* body, std::size_t size, Summon* out);
 
 }  // namespace mesh::engine

@@ -1,4 +1,4 @@
-#include "engine/handle.h"
+#include "engine/control/handle.h"
 
 #include "src/base/byte_order.h"
 
@@ -28,8 +28,10 @@ std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; 
 
 // Linux takes the unspecified address for the loopback one.
 bool leads_to_oneself(const SocketAddress& named) {
-  const SocketAddress address = named.family == AF_INET6 ? SocketAddress::from_gid(named.bytes) : named;
-  const bool unspecified = address.family == AF_INET ? address.bytes[0] == 0 : address.bytes == decltype(address.bytes){};
+  const SocketAddress address =
+      named.family == AF_INET6 ? SocketAddress::from_gid(named.bytes) : named;
+  const bool unspecified = address.family == AF_INET ? address.bytes[0] == 0
+                                                     : address.bytes == decltype(address.bytes){};
   return unspecified || address.loopback();
 }
 
@@ -62,7 +64,8 @@ Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std:
     if (reserved != 0 || (family != kFamilyV4 && family != kFamilyV6)) return Errc::Protocol;
     SocketAddress address;
     address.family = family == kFamilyV4 ? AF_INET : AF_INET6;
-    reader.get_bytes(std::as_writable_bytes(std::span(address.bytes)).first(ip_bytes(address.family)));
+    reader.get_bytes(
+        std::as_writable_bytes(std::span(address.bytes)).first(ip_bytes(address.family)));
     addresses.push_back(address);
   }
   if (!reader.ok()) return Errc::Protocol;
@@ -71,7 +74,8 @@ Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std:
 
 }  // namespace
 
-std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const SocketAddress& source) {
+std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named,
+                                     const SocketAddress& source) {
   for (const SocketAddress& address : named) {
     if (address.same_host(source)) return {source};
   }
@@ -79,14 +83,21 @@ std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const Soc
   return named;
 }
 
-// The scope of an IPv6 link-local address means nothing on the peer's host: such an address goes out only when there is no other.
+// The scope of an IPv6 link-local address means nothing on the peer's host: such an address goes
+// out only when there is no other.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses) {
   std::vector<SocketAddress> chosen;
-  const auto usable = [](const SocketAddress& address) { return address.family == AF_INET || address.family == AF_INET6; };
-  const auto needs_scope = [](const SocketAddress& address) { return address.family == AF_INET6 && address.link_local(); };
-  std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen),
-               [&](const SocketAddress& address) { return usable(address) && !needs_scope(address); });
-  if (chosen.empty()) std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen), usable);
+  const auto usable = [](const SocketAddress& address) {
+    return address.family == AF_INET || address.family == AF_INET6;
+  };
+  const auto needs_scope = [](const SocketAddress& address) {
+    return address.family == AF_INET6 && address.link_local();
+  };
+  std::copy_if(
+      addresses.begin(), addresses.end(), std::back_inserter(chosen),
+      [&](const SocketAddress& address) { return usable(address) && !needs_scope(address); });
+  if (chosen.empty())
+    std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(chosen), usable);
   return chosen;
 }
 

@@ -1,13 +1,13 @@
 #pragma once
-// The 128 bytes that listen() fills and connect() reads. Plain bytes: they travel through NCCL's bootstrap, and the last 16
-// are the connect stage's, written by connect on its own copy. Never a pointer.
-// Layout: magic 4, version 2, flags 2, nonce 16, context 16, port 2, address count 1, reserved 5, addresses 64, stage 16.
-// Thread: any (values).
+// The 128 bytes that listen() fills and connect() reads. Plain bytes: they travel through NCCL's
+// bootstrap, and the last 16 are the connect stage's, written by connect on its own copy. Never a
+// pointer. Layout: magic 4, version 2, flags 2, nonce 16, context 16, port 2, address count 1,
+// reserved 5, addresses 64, stage 16. Thread: any (values).
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
 
-#include "engine/messages.h"
+#include "engine/control/frames.h"
 #include "src/base/socket.h"
 
 #include <cstdint>
@@ -31,13 +31,16 @@ struct ConnectStage {
 // Those that mean something on the peer's host.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses);
 
-// Where to find a peer again that has named its addresses: where it came from, if that is among them. Else where it says, but
-// never on this host, unless it came from here: a peer must not make us speak to our own services.
+// Where to find a peer again that has named its addresses: where it came from, if that is among
+// them. Else where it says, but never on this host, unless it came from here: a peer must not make
+// us speak to our own services.
 std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const SocketAddress& source);
 
-void write_handle(const Handle& handle, HandleBytes& bytes);      // zeroes the stage
-Result<Handle> read_handle(const HandleBytes& bytes);             // Protocol: not a handle of ours, or another version
-std::uint16_t handle_version(const HandleBytes& bytes) noexcept;  // the protocol's; 0: not a handle of any version
+void write_handle(const Handle& handle, HandleBytes& bytes);  // zeroes the stage
+Result<Handle> read_handle(
+    const HandleBytes& bytes);  // Protocol: not a handle of ours, or another version
+std::uint16_t handle_version(
+    const HandleBytes& bytes) noexcept;  // the protocol's; 0: not a handle of any version
 ConnectStage read_stage(const HandleBytes& bytes) noexcept;
 void write_stage(const ConnectStage& stage, HandleBytes& bytes) noexcept;
 

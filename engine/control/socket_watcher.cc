@@ -1,4 +1,4 @@
-#include "engine/socket_watcher.h"
+#include "engine/control/socket_watcher.h"
 
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
@@ -38,7 +38,9 @@ bool SocketWatcher::change(int fd, std::uint64_t token, std::uint32_t events) no
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
-void SocketWatcher::forget(int fd) noexcept { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+void SocketWatcher::forget(int fd) noexcept {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
 
 std::span<epoll_event> SocketWatcher::ready(std::span<epoll_event> room) noexcept {
   const int count = ::epoll_wait(epoll_.get(), room.data(), static_cast<int>(room.size()), 0);
@@ -55,7 +57,8 @@ void SocketWatcher::wake() noexcept {
 }
 
 void SocketWatcher::wake_taken() noexcept {
-  // Emptied before the flag falls: the other way round a wake between the two would be swallowed and the flag stay up for good.
+  // Emptied before the flag falls: the other way round a wake between the two would be swallowed
+  // and the flag stay up for good.
   eventfd_t count = 0;
   ::eventfd_read(event_.get(), &count);
   woken_.exchange(false, std::memory_order_acq_rel);

@@ -1,7 +1,7 @@
-#include "engine/channel_base.h"
+#include "engine/data/channel_base.h"
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 
 #include <algorithm>
 
@@ -21,25 +21,29 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) requests[slot].channel = this;
 }
 
-// A slot that is used again meanwhile is taken for its predecessor; the next look finds the number gone.
+// A slot that is used again meanwhile is taken for its predecessor; the next look finds the number
+// gone.
 engine::OpenRequest Channel::oldest_open(std::uint64_t from) const noexcept {
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);  // pairs with publish()
   std::uint64_t sequence = std::max(from, limit > slot_count ? limit - slot_count : 0);
   for (; sequence < limit; ++sequence) {
-    if (request(sequence).state.load(std::memory_order_acquire) == RequestState::Submitted) return {sequence, true};
+    if (request(sequence).state.load(std::memory_order_acquire) == RequestState::Submitted)
+      return {sequence, true};
   }
   return {limit, false};
 }
 
 std::uint32_t Channel::open_count() const noexcept {
-  return static_cast<std::uint32_t>(std::count_if(requests.get(), requests.get() + slot_count, [](const Request& request) {
-    return request.state.load(std::memory_order_acquire) == RequestState::Submitted;
-  }));
+  return static_cast<std::uint32_t>(
+      std::count_if(requests.get(), requests.get() + slot_count, [](const Request& request) {
+        return request.state.load(std::memory_order_acquire) == RequestState::Submitted;
+      }));
 }
 
 void Channel::take_no_more(Errc why) noexcept {
   Errc expected = Errc::Ok;
-  failure.compare_exchange_strong(expected, why, std::memory_order_release, std::memory_order_relaxed);
+  failure.compare_exchange_strong(expected, why, std::memory_order_release,
+                                  std::memory_order_relaxed);
   takes.store(engine::Takes::Nothing, std::memory_order_release);
 }
 
@@ -54,8 +58,10 @@ void Channel::fail_all(Errc why) noexcept {
   }
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
     Request& request = requests[slot];
-    // acquire: a slot that NCCL is filling this moment is not ours yet, and its submission will fail by itself.
-    if (request.state.load(std::memory_order_acquire) == RequestState::Submitted) request.fail(first);
+    // acquire: a slot that NCCL is filling this moment is not ours yet, and its submission will
+    // fail by itself.
+    if (request.state.load(std::memory_order_acquire) == RequestState::Submitted)
+      request.fail(first);
   }
 }
 

@@ -1,14 +1,14 @@
 #pragma once
-// What both sides of a channel share: the ring of requests and its hand-over from NCCL's thread to the loop. The ring is the
-// queue: NCCL fills slot n % slots and publishes n + 1; the loop accepts up to what is published. Slots are taken in order,
-// so a slot that is not free means "no room".
+// What both sides of a channel share: the ring of requests and its hand-over from NCCL's thread to
+// the loop. The ring is the queue: NCCL fills slot n % slots and publishes n + 1; the loop accepts
+// up to what is published. Slots are taken in order, so a slot that is not free means "no room".
 // Thread: as noted per field. Bound: policy.slots requests.
 
 #include <mesh/channel.h>
 #include <mesh/policy.h>
 
-#include "engine/request.h"
-#include "engine/stall_watch.h"
+#include "engine/data/request.h"
+#include "engine/data/stall_watch.h"
 
 #include <atomic>
 #include <cstdint>
@@ -44,14 +44,17 @@ class Channel {
 
   // NCCL's thread: the slot for the next request; it must be Free.
   Request& next_slot() const noexcept { return request(submitted.load(std::memory_order_relaxed)); }
-  // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with it: what comes next on
-  // this channel posts them all with one doorbell. That is where it starts one request after the other, and where the second
-  // one it will ask about, and so the first, is done already. False: the loop must be told.
+  // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with
+  // it: what comes next on this channel posts them all with one doorbell. That is where it starts
+  // one request after the other, and where the second one it will ask about, and so the first, is
+  // done already. False: the loop must be told.
   bool publish(Request& slot) noexcept {
     const std::uint64_t sequence = submitted.load(std::memory_order_relaxed);
-    const bool more_to_come = !std::exchange(asked, false) || (second < sequence && is_done(second));
-    slot.state.store(RequestState::Submitted, std::memory_order_release);  // acquired where regions are looked for
-    submitted.store(sequence + 1, std::memory_order_release);              // acquired in the loop's advance
+    const bool more_to_come =
+        !std::exchange(asked, false) || (second < sequence && is_done(second));
+    slot.state.store(RequestState::Submitted,
+                     std::memory_order_release);  // acquired where regions are looked for
+    submitted.store(sequence + 1, std::memory_order_release);  // acquired in the loop's advance
     if (more_to_come && sequence + 1 < group_end) return true;
     group_end = sequence + batch + (more_to_come ? 1 : 0);
     return false;
@@ -62,21 +65,26 @@ class Channel {
   }
   Request& request(std::uint64_t sequence) const noexcept { return requests[sequence & slot_mask]; }
   // Loop: is there something published that it has not taken over?
-  bool has_new() const noexcept { return submitted.load(std::memory_order_acquire) != accepted.load(std::memory_order_relaxed); }
+  bool has_new() const noexcept {
+    return submitted.load(std::memory_order_acquire) != accepted.load(std::memory_order_relaxed);
+  }
 
   // Loop, holding the token: later calls of NCCL answer why; the first reason stays.
   void take_no_more(Errc why) noexcept;
   // Loop, holding the token: that, and what is open fails.
   void fail_all(Errc why) noexcept;
 
-  // Control mutex, without the token: the first request that is open; those before `from` are known to have ended.
+  // Control mutex, without the token: the first request that is open; those before `from` are known
+  // to have ended.
   engine::OpenRequest oldest_open(std::uint64_t from) const noexcept;
   std::uint32_t open_count() const noexcept;
 
-  // Off the message path; first, so that what the loop moves lies beside what a kind of channel adds.
-  std::map<Registration*, std::uint32_t> regions;  // control mutex: registered through this channel, how often
-  engine::ChannelLife life;                        // control mutex
-  engine::OldestRequest oldest;                    // control mutex
+  // Off the message path; first, so that what the loop moves lies beside what a kind of channel
+  // adds.
+  std::map<Registration*, std::uint32_t>
+      regions;                   // control mutex: registered through this channel, how often
+  engine::ChannelLife life;      // control mutex
+  engine::OldestRequest oldest;  // control mutex
 
   alignas(64) const engine::Side side;
   const std::uint32_t index;  // in the link, what the immediate carries
@@ -85,27 +93,32 @@ class Channel {
   const std::uint32_t slot_count;
   const std::uint32_t slot_mask;
   const bool callers_turn;    // the loop's, which is decided before a context's first channel
-  const std::uint64_t batch;  // of the policy; 1 where pollers turn the loop: then nothing waits for the caller's next word
+  const std::uint64_t batch;  // of the policy; 1 where pollers turn the loop: then nothing waits
+                              // for the caller's next word
   const std::unique_ptr<Request[]> requests;
 
   alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread
-  std::uint64_t second = 1;                             // NCCL's thread: the one after that which test() will end next
-  std::uint64_t group_end = 0;                          // NCCL's thread: how many are published when the loop is told next
-  bool asked = true;                                    // NCCL's thread: by test(), since the last request was started
-  std::atomic<engine::Takes> takes;                     // Nothing once it has failed: side and failure in one look
-  std::atomic<Errc> failure{Errc::Ok};                  // sticky; loop releases, NCCL acquires
+  std::uint64_t second = 1;     // NCCL's thread: the one after that which test() will end next
+  std::uint64_t group_end = 0;  // NCCL's thread: how many are published when the loop is told next
+  bool asked = true;            // NCCL's thread: by test(), since the last request was started
+  std::atomic<engine::Takes> takes;     // Nothing once it has failed: side and failure in one look
+  std::atomic<Errc> failure{Errc::Ok};  // sticky; loop releases, NCCL acquires
 
   std::uint32_t mail_bit = 0;     // constant once attached
   std::uint32_t life_number = 0;  // how often this index was used before
 
-  alignas(64) std::atomic<std::uint64_t> accepted{0};  // loop: requests before this one are matched, or have their credit
-  Channel* next_active = nullptr;                      // loop: its list of channels with work
-  std::uint32_t outstanding = 0;                       // loop: posted and still to complete: work requests, and even messages
+  alignas(64) std::atomic<std::uint64_t> accepted{
+      0};  // loop: requests before this one are matched, or have their credit
+  Channel* next_active = nullptr;  // loop: its list of channels with work
+  std::uint32_t outstanding =
+      0;  // loop: posted and still to complete: work requests, and even messages
   bool active = false;
 
  protected:
   // Loop.
-  void accept_one() noexcept { accepted.store(accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void accept_one() noexcept {
+    accepted.store(accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 };
 
 }  // namespace mesh

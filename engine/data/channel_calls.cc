@@ -1,6 +1,6 @@
 #include <mesh/channel.h>
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 #include "src/base/log.h"
 
 #include <utility>
@@ -10,8 +10,10 @@ namespace mesh {
 namespace {
 
 // The first refusal of a channel's life is worth a line; NCCL gives up after it.
-[[gnu::cold, gnu::noinline]] Errc refuse_range(const Channel& channel, const void* data, std::size_t bytes) noexcept {
-  LOG_WARN("channel {}: {} bytes at {} are not within the memory handle given", channel.index, bytes, data);
+[[gnu::cold, gnu::noinline]] Errc refuse_range(const Channel& channel, const void* data,
+                                               std::size_t bytes) noexcept {
+  LOG_WARN("channel {}: {} bytes at {} are not within the memory handle given", channel.index,
+           bytes, data);
   return Errc::InvalidArgument;
 }
 
@@ -24,10 +26,12 @@ namespace {
 // It has failed, or is of the other side.
 [[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
   // acquire: pairs with take_no_more(); what the control thread wrote about the end is visible.
-  return channel.side == side ? channel.failure.load(std::memory_order_acquire) : Errc::InvalidArgument;
+  return channel.side == side ? channel.failure.load(std::memory_order_acquire)
+                              : Errc::InvalidArgument;
 }
 
-// Apart from start(), so that a request which waits for a test needs no frame. Answers its slot, which the caller need not keep.
+// Apart from start(), so that a request which waits for a test needs no frame. Answers its slot,
+// which the caller need not keep.
 template <typename Kind>
 [[gnu::flatten, gnu::noinline]] Request* tell_loop(Kind& channel, Request& slot) noexcept {
   channel.loop.submit(channel, slot);
@@ -39,7 +43,8 @@ template <typename Kind, typename Args>
   Request& slot = channel.next_slot();
   if (slot.state.load(std::memory_order_relaxed) != RequestState::Free) [[unlikely]]
     return no_slot(channel);
-  if ((args.region == nullptr || !args.region->covers(args.data, args.bytes)) && args.bytes != 0) [[unlikely]]
+  if ((args.region == nullptr || !args.region->covers(args.data, args.bytes)) && args.bytes != 0)
+      [[unlikely]]
     return refuse_range(channel, args.data, args.bytes);
   slot.address = reinterpret_cast<std::uint64_t>(args.data);
   slot.bytes = args.bytes;
@@ -52,7 +57,8 @@ template <typename Kind, typename Args>
 }  // namespace
 
 Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
-  if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Sends) [[unlikely]]  // acquire: see takes_none()
+  if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Sends)
+      [[unlikely]]  // acquire: see takes_none()
     return takes_none(channel, engine::Side::Send);
   return start(static_cast<engine::SendChannel&>(channel), args);
 }
@@ -111,7 +117,8 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   return given.code;
 }
 
-Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes, MemoryType type) {
+Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes,
+                                      MemoryType type) {
   return channel.link.owner().register_memory(channel, {.data = data, .bytes = bytes}, type);
 }
 

@@ -1,6 +1,6 @@
-#include "engine/channel_waits.h"
+#include "engine/data/channel_waits.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 #include <fmt/format.h>
 #include <algorithm>
@@ -13,13 +13,17 @@ std::string waiting_text(const Waiting& waiting) {
     case WaitReason::Credit: return "the peer: it has posted no receive for it";
     case WaitReason::Tag: return "the peer: its next receive has another tag";
     case WaitReason::Data:
-      return waiting.landed == 0 ? "the peer: it has sent nothing for it"
-                                 : fmt::format("the peer: {} stripes of it have come, not all", waiting.landed);
+      return waiting.landed == 0
+                 ? "the peer: it has sent nothing for it"
+                 : fmt::format("the peer: {} stripes of it have come, not all", waiting.landed);
     case WaitReason::Turn: return "the program: nobody has asked about it for a second";
-    case WaitReason::Completion: return fmt::format("the network: it is posted{} and not acknowledged", path);
+    case WaitReason::Completion:
+      return fmt::format("the network: it is posted{} and not acknowledged", path);
     case WaitReason::Queue: return fmt::format("room in a send queue{}", path);
-    case WaitReason::Window: return fmt::format("the peer: it has not taken what was announced{}", path);
-    case WaitReason::Inflight: return fmt::format("the network: the bytes in flight{} are not acknowledged", path);
+    case WaitReason::Window:
+      return fmt::format("the peer: it has not taken what was announced{}", path);
+    case WaitReason::Inflight:
+      return fmt::format("the network: the bytes in flight{} are not acknowledged", path);
     case WaitReason::Path: return "a path: none to this peer is up";
   }
   return "an unknown reason";
@@ -34,16 +38,19 @@ bool QueuePair::carries(const Request& request) const noexcept {
 
 Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   Request& open = request(sequence);
-  const auto own =
-      std::find_if(replays_.begin(), replays_.end(), [&](const Replay& replay) { return replay.lost.request == &open; });
+  const auto own = std::find_if(replays_.begin(), replays_.end(),
+                                [&](const Replay& replay) { return replay.lost.request == &open; });
   if (own != replays_.end() && own->waits_for_fence()) return replay_waits(*own);
   // The first that may go out goes before all that is still to be posted.
-  const auto first = std::find_if(replays_.begin(), replays_.end(), [](const Replay& replay) { return !replay.waits_for_fence(); });
+  const auto first = std::find_if(replays_.begin(), replays_.end(),
+                                  [](const Replay& replay) { return !replay.waits_for_fence(); });
   if (own != replays_.end()) return replay_waits(*first);
-  if (posting_.request == &open) return first == replays_.end() ? posting_waits() : replay_waits(*first);
+  if (posting_.request == &open)
+    return first == replays_.end() ? posting_waits() : replay_waits(*first);
   if (sequence < accepted.load(std::memory_order_relaxed) || open.begun) return completion_of(open);
   Credit credit = credit_;
-  if (!have_credit_ && !read_credit(row(), path_count_, cursor_.generation(), &credit)) return {.reason = WaitReason::Credit};
+  if (!have_credit_ && !read_credit(row(), path_count_, cursor_.generation(), &credit))
+    return {.reason = WaitReason::Credit};
   if (first != replays_.end()) return replay_waits(*first);
   if (posting_.request != nullptr) return posting_waits();  // the one before it
   if (credit.tag != open.tag) return {.reason = WaitReason::Tag};
@@ -55,7 +62,8 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
 Waiting SendChannel::completion_of(const Request& open) const noexcept {
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
     for (const auto& queue_pair : link.path(i).queue_pairs) {
-      if (queue_pair->carries(open)) return {.reason = WaitReason::Completion, .path = &link.path(i)};
+      if (queue_pair->carries(open))
+        return {.reason = WaitReason::Completion, .path = &link.path(i)};
     }
   }
   return {.reason = WaitReason::Completion};
@@ -65,7 +73,8 @@ Waiting SendChannel::completion_of(const Request& open) const noexcept {
 Waiting SendChannel::posting_waits() noexcept {
   for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
     if (posting_.posted_bytes[stripe] == UINT64_MAX) continue;
-    const Waiting waiting = room_waits(queue_pair_of(stripe), posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe]);
+    const Waiting waiting = room_waits(queue_pair_of(stripe),
+                                       posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe]);
     if (waiting.reason != WaitReason::Turn) return waiting;
   }
   return {.reason = WaitReason::Turn};
@@ -76,16 +85,19 @@ Waiting SendChannel::posting_waits() noexcept {
 Waiting SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
   const Path& path = queue_pair.path();
   if (!queue_pair.has_room(2)) return {.reason = WaitReason::Queue, .path = &path};
-  if (left <= wr_bytes_ && !queue_pair.window_open()) return {.reason = WaitReason::Window, .path = &path};
+  if (left <= wr_bytes_ && !queue_pair.window_open())
+    return {.reason = WaitReason::Window, .path = &path};
   const bool counted = queue_pair.index() != 0 && path.inflight_bytes() != 0;
   const bool kept = path.byte_waiter != nullptr && path.byte_waiter != this;
   const bool full = path.inflight_bytes() + std::min(left, wr_bytes_) > path.inflight_bytes_max;
-  return counted && (kept || full) ? Waiting{.reason = WaitReason::Inflight, .path = &path} : Waiting{.reason = WaitReason::Turn};
+  return counted && (kept || full) ? Waiting{.reason = WaitReason::Inflight, .path = &path}
+                                   : Waiting{.reason = WaitReason::Turn};
 }
 
 // Where nothing of it is posted, any queue pair may carry it.
 Waiting SendChannel::replay_waits(const Replay& replay) noexcept {
-  if (replay.waits_for_fence()) return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
+  if (replay.waits_for_fence())
+    return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
   Credit credit;
   if (!credit_of(*replay.lost.request, &credit)) return {.reason = WaitReason::Credit};
   const std::uint64_t left = replay.lost.span.bytes - replay.posted_bytes;

@@ -1,6 +1,6 @@
 #pragma once
-// What an open request waits for, asked rarely and about one request; nothing of it is on a message's way.
-// Thread: loop (token).
+// What an open request waits for, asked rarely and about one request; nothing of it is on a
+// message's way. Thread: loop (token).
 
 #include <mesh/snapshot.h>
 
@@ -17,6 +17,7 @@ struct Waiting {
   std::uint32_t landed = 0;    // Data: stripes that have come
 };
 
-std::string waiting_text(const Waiting& waiting);  // "the peer's receive: it has posted none for this send"
+std::string waiting_text(
+    const Waiting& waiting);  // "the peer's receive: it has posted none for this send"
 
 }  // namespace mesh::engine

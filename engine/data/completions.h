@@ -2,8 +2,8 @@
 // A part of turn.h: what completion queues hold, back to queue pairs, channels and requests.
 // Thread: loop (token).
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 #include "src/base/check.h"
 
 #include <array>
@@ -27,7 +27,8 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
   ++completions_;
   std::uint64_t at = retired_;
   const std::uint32_t ended = count - static_cast<std::uint32_t>(at);
-  if (std::uint64_t{ended - 1} >= posted_ - at) [[unlikely]]  // none: an older one than was seen already
+  if (std::uint64_t{ended - 1} >= posted_ - at)
+      [[unlikely]]  // none: an older one than was seen already
     return;
   const std::uint64_t limit = at + ended;
   do {
@@ -69,9 +70,11 @@ inline void PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) no
   const std::uint64_t differs = slot.expected ^ imm;
   if (differs == std::uint64_t{1} << kStripesShift) [[likely]] {
     static_cast<RecvChannel*>(slot.channel)->on_message(slot, static_cast<std::uint32_t>(bytes));
-  } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift); stripes - 1 < kStripesTold) {
+  } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift);
+             stripes - 1 < kStripesTold) {
     slot.stripes += (bytes << Request::kBytesShift) + 1;
-    if (slot.stripe_count() == static_cast<std::uint8_t>(stripes)) static_cast<RecvChannel*>(slot.channel)->on_stripes(slot);
+    if (slot.stripe_count() == static_cast<std::uint8_t>(stripes))
+      static_cast<RecvChannel*>(slot.channel)->on_stripes(slot);
   } else {
     on_rare_announcement(slot, imm);
   }

@@ -1,6 +1,6 @@
-#include "engine/lane.h"
+#include "engine/data/lane.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 namespace mesh::engine {
 
@@ -9,12 +9,14 @@ std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept 
     on_poll_failed();
     return 0;
   }
-  for (const ibv_wc* const end = completions + count; completions != end; ++completions) dispatch(*completions);
+  for (const ibv_wc* const end = completions + count; completions != end; ++completions)
+    dispatch(*completions);
   return static_cast<std::uint32_t>(count);
 }
 
 void Lane::drain_queue(Queue& queue) noexcept {
-  // A queue holds at most its entries; more arrive only if somebody goes on posting, and we hold the token.
+  // A queue holds at most its entries; more arrive only if somebody goes on posting, and we hold
+  // the token.
   const std::uint32_t rounds = (queue.entries + kPollBatch - 1) / kPollBatch;
   for (std::uint32_t round = 0; round < rounds && poll(queue.cq.get()) == kPollBatch; ++round) {
   }

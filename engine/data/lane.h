@@ -1,12 +1,13 @@
 #pragma once
-// A loop's share of one rail: protection domain, completion queues, and the table that turns a completion's wr_id into its
-// queue pair. Queue pairs join a completion queue with room for all they can flush, so none can overflow.
-// Thread: poll() from the loop's holder; set-up with control mutex and token. Bound: kQueuePairsMax queue pairs.
+// A loop's share of one rail: protection domain, completion queues, and the table that turns a
+// completion's wr_id into its queue pair. Queue pairs join a completion queue with room for all
+// they can flush, so none can overflow. Thread: poll() from the loop's holder; set-up with control
+// mutex and token. Bound: kQueuePairsMax queue pairs.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
-#include "engine/queue_pair.h"
+#include "engine/data/queue_pair.h"
 #include "src/verbs/discovery.h"
 #include "src/verbs/handle.h"
 
@@ -23,20 +24,23 @@ inline constexpr std::uint32_t kQueuePairsMax = 65536;  // the wr_id's index has
 
 class Lane {
  public:
-  Lane(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index) : provider_(provider), rail_(rail), index_(index) {}
+  Lane(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
+      : provider_(provider), rail_(rail), index_(index) {}
 
   Status open();  // System: the device refused a protection domain
 
-  // Makes a queue pair in RESET on a completion queue with room and gives it an id. Control mutex, not the token: it is
-  // taken only to enlist what the device has made.
+  // Makes a queue pair in RESET on a completion queue with room and gives it an id. Control mutex,
+  // not the token: it is taken only to enlist what the device has made.
   struct Order {
     const TransferPolicy* policy = nullptr;
     ProgressLoop* loop = nullptr;
   };
   Status create(QueuePair& queue_pair, const Order& order);
-  void destroy(QueuePair& queue_pair) noexcept;  // frees its room; what it had outstanding is dropped
+  void destroy(
+      QueuePair& queue_pair) noexcept;  // frees its room; what it had outstanding is dropped
 
-  // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many. (turn.h)
+  // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
+  // (turn.h)
   std::uint32_t poll(ibv_cq* queue) noexcept;
   // Takes all that is there now, however much: before a CLOSE is acted on.
   void drain() noexcept;
@@ -73,8 +77,9 @@ class Lane {
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
   void dispatch(const ibv_wc& completion) noexcept;
-  [[gnu::noinline]] std::uint32_t dispatch_all(const ibv_wc* completions,
-                                               int count) noexcept;  // how many; below 0: the poll failed
+  [[gnu::noinline]] std::uint32_t dispatch_all(
+      const ibv_wc* completions,
+      int count) noexcept;  // how many; below 0: the poll failed
 
   verbs::Provider& provider_;
   verbs::Rail& rail_;

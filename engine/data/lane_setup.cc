@@ -1,7 +1,7 @@
-#include "engine/lane.h"
+#include "engine/data/lane.h"
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace mesh::engine {
 
 namespace {
-// Room for 31 default queue pairs, and one entry less than a power of two, to which mlx5 rounds up n + 1. The devices' maximum
-// can cost 256 MB.
+// Room for 31 default queue pairs, and one entry less than a power of two, to which mlx5 rounds up
+// n + 1. The devices' maximum can cost 256 MB.
 constexpr std::uint32_t kQueueEntries = 16383;
 constexpr std::uint32_t kInlineMin = 64;  // a credit row
 static_assert(kInlineMin >= kCreditBytesMax);
@@ -38,24 +38,28 @@ Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& 
   const std::uint32_t entries = std::min(std::max(kQueueEntries, wanted), limit);
   if (entries < wanted) {
     LOG_WARN(
-        "{}: a queue pair needs {} completion entries, the device's limit is {}; lower NCCL_MESH_SQ_DEPTH or "
+        "{}: a queue pair needs {} completion entries, the device's limit is {}; lower "
+        "NCCL_MESH_SQ_DEPTH or "
         "NCCL_MESH_RQ_DEPTH",
         name(), wanted, limit);
     return Errc::Exhausted;
   }
-  verbs::CqHandle cq(provider_, provider_.create_cq(rail_.context.get(), static_cast<int>(entries)));
+  verbs::CqHandle cq(provider_,
+                     provider_.create_cq(rail_.context.get(), static_cast<int>(entries)));
   if (!cq) {
     LOG_WARN("{}: no completion queue of {} entries: {}", name(), entries, std::strerror(errno));
     return Errc::System;
   }
   const ProgressLoop::Guard guard(loop);
-  queues_.reserve(queues_.size() + 1);  // a queue that is polled must be ours, and one of ours must be polled
+  queues_.reserve(queues_.size() +
+                  1);  // a queue that is polled must be ours, and one of ours must be polled
   loop.add_source({.lane = this, .queue = cq.get()});
   queues_.push_back({.cq = std::move(cq), .entries = entries});
   return static_cast<std::uint32_t>(queues_.size() - 1);
 }
 
-verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, InlineBytes* granted) {
+verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy,
+                           InlineBytes* granted) {
   for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = queues_[queue].cq.get();
@@ -71,8 +75,8 @@ verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy, In
                 .rows = std::min(verbs::WrChain::kRowBytesMax, attr.cap.max_inline_data)};
     return qp;
   }
-  LOG_WARN("{}: no queue pair (send {}, receive {}, inline {}): {}", name(), policy.sq_depth, policy.rq_depth, kInlineMin,
-           std::strerror(errno));
+  LOG_WARN("{}: no queue pair (send {}, receive {}, inline {}): {}", name(), policy.sq_depth,
+           policy.rq_depth, kInlineMin, std::strerror(errno));
   return {};
 }
 
@@ -131,7 +135,8 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   Place& place = places_[at];
   by_place_[at] = {.queue_pair = nullptr,
-                   .receive_id = ~queue_pair.id_base()};  // another place's: what it still has in the completion queue is nobody's
+                   .receive_id = ~queue_pair.id_base()};  // another place's: what it still has in
+                                                          // the completion queue is nobody's
   queue_pair.destroy();
   queue_pair.drop_outstanding();
   drain_queue(queues_[place.queue]);  // before its room is given to another

@@ -1,6 +1,6 @@
-#include "engine/link_memory.h"
+#include "engine/data/link_memory.h"
 
-#include "engine/lane.h"
+#include "engine/data/lane.h"
 #include "src/base/log.h"
 
 #include <cerrno>
@@ -10,7 +10,8 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::size_t kPage = 4096;  // whole pages: no neighbour's memory becomes writable by the peer
+constexpr std::size_t kPage =
+    4096;  // whole pages: no neighbour's memory becomes writable by the peer
 }
 
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
@@ -36,10 +37,11 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
       block.rkeys[path] = block.rkeys[same];
       continue;
     }
-    verbs::MrHandle mr =
-        lanes_[path]->register_range(block.memory.get(), rounded, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    verbs::MrHandle mr = lanes_[path]->register_range(
+        block.memory.get(), rounded, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!mr) {
-      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, lanes_[path]->name(), std::strerror(errno));
+      LOG_WARN("cannot register {} bytes on {} for a peer link: {}", rounded, lanes_[path]->name(),
+               std::strerror(errno));
       return Errc::System;
     }
     block.rkeys[path] = mr->rkey;
@@ -56,8 +58,9 @@ Result<LinkPlace> LinkMemory::channel_place(std::uint32_t index) {
     if (!made.ok()) return made.status();
     blocks_[at] = std::make_unique<Block>(std::move(*made));
   }
-  return LinkPlace{.memory = blocks_[at]->memory.get() + (index % kChannelsPerBlock) * bytes_per_channel_,
-                   .rkeys = blocks_[at]->rkeys};
+  return LinkPlace{
+      .memory = blocks_[at]->memory.get() + (index % kChannelsPerBlock) * bytes_per_channel_,
+      .rkeys = blocks_[at]->rkeys};
 }
 
 Result<LinkPlace> LinkMemory::counters(std::size_t bytes) {

@@ -1,8 +1,9 @@
 #pragma once
-// The small registered memory of a link that the peer's NIC writes: the credit ring (connector) or the records (acceptor) of
-// every channel, and the connector's window counters. A channel index has its own place for good, so a row that comes late
-// from an index's former life can only meet the same index, whose generations differ.
-// Thread: control mutex; addresses are stable and read by the loop. Bound: kChannelsMax places in blocks of kChannelsPerBlock.
+// The small registered memory of a link that the peer's NIC writes: the credit ring (connector) or
+// the records (acceptor) of every channel, and the connector's window counters. A channel index has
+// its own place for good, so a row that comes late from an index's former life can only meet the
+// same index, whose generations differ. Thread: control mutex; addresses are stable and read by the
+// loop. Bound: kChannelsMax places in blocks of kChannelsPerBlock.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -33,7 +34,7 @@ class LinkMemory {
   void configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path);
   Result<LinkPlace> channel_place(std::uint32_t index);  // zeroed when the index is new
   Result<LinkPlace> counters(std::size_t bytes);         // zeroed; once
-  void release() noexcept;                               // deregisters all; the queue pairs are gone
+  void release() noexcept;  // deregisters all; the queue pairs are gone
 
  private:
   struct Free {

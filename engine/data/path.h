@@ -1,7 +1,7 @@
 #pragma once
 // A local rail and a peer's rail that reach each other, with what is under way between them.
-// Thread: the loop's holder for bytes and waiter, any for counters; the rest is constant once the link is up.
-// Bound: kPathsMax of a peer link.
+// Thread: the loop's holder for bytes and waiter, any for counters; the rest is constant once the
+// link is up. Bound: kPathsMax of a peer link.
 
 #include <mesh/metrics.h>
 
@@ -19,21 +19,23 @@ namespace mesh::engine {
 class Lane;
 class QueuePair;
 
-// A path that failed is quarantined at once: nothing more is posted to it. When both sides have stopped and counted (the fence) it
-// is down, what it lost goes over other paths, and it is opened again in the background under the next epoch.
+// A path that failed is quarantined at once: nothing more is posted to it. When both sides have
+// stopped and counted (the fence) it is down, what it lost goes over other paths, and it is opened
+// again in the background under the next epoch.
 enum class PathState : std::uint8_t { Up, Quarantined, Down };
 
 struct PathHealth {
   PathState state = PathState::Up;
-  std::uint32_t epoch = 0;             // how often its queue pairs were made anew; both sides count alike
-  std::uint64_t failures = 0;          // times it left Up
+  std::uint32_t epoch = 0;     // how often its queue pairs were made anew; both sides count alike
+  std::uint64_t failures = 0;  // times it left Up
   std::uint64_t replayed_stripes = 0;  // of ours that it lost and others carried
   std::uint64_t reopen_tries = 0;
   std::string last_cause;     // of its last failure, for log lines
   bool probe_failed = false;  // while Down: its new queue pairs do not carry anything
 };
 
-// Which of our rail's addresses speaks to which of which rail of the peer, as indices into both sides' lists.
+// Which of our rail's addresses speaks to which of which rail of the peer, as indices into both
+// sides' lists.
 struct PathEnds {
   std::uint32_t own_address = 0;
   std::uint32_t peer_rail = 0;
@@ -46,20 +48,23 @@ struct Path {
   std::uint32_t index = 0;  // in the link
   std::uint32_t rail = 0;   // the lane's index
   PathEnds ends;
-  int own_gid_index = 0;                 // of our address now; the kernel may give it another when it comes back
-  std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  int own_gid_index = 0;  // of our address now; the kernel may give it another when it comes back
+  std::string name;       // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
-  // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its channel posts or ends.
+  // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its
+  // channel posts or ends.
   const Channel* byte_waiter = nullptr;
   PathCounters counters() const noexcept;  // summed over the queue pairs, of all epochs
   std::uint64_t inflight_bytes() const noexcept { return bulk_posted - bulk_done; }
 
-  std::uint64_t bulk_posted = 0, bulk_done = 0;         // bytes given to the bulk queue pairs, and completed
-  std::uint32_t speed_mbps = 0;                         // the slower of both ports'
-  PathHealth health;                                    // loop (token)
-  PathCounters past;                                    // of the queue pairs of former epochs
-  std::uint32_t next_qp = 0;                            // where the next message's stripes begin, with several paths
-  std::vector<std::unique_ptr<QueuePair>> queue_pairs;  // [0] express, the others bulk; made anew in place
+  std::uint64_t bulk_posted = 0,
+                bulk_done = 0;   // bytes given to the bulk queue pairs, and completed
+  std::uint32_t speed_mbps = 0;  // the slower of both ports'
+  PathHealth health;             // loop (token)
+  PathCounters past;             // of the queue pairs of former epochs
+  std::uint32_t next_qp = 0;     // where the next message's stripes begin, with several paths
+  std::vector<std::unique_ptr<QueuePair>>
+      queue_pairs;  // [0] express, the others bulk; made anew in place
 };
 
 }  // namespace mesh::engine

@@ -1,7 +1,8 @@
-// The loop's part of losing a path and getting it back: who stops using it, what it lost, who carries that, and how it joins again.
-// The control path (recovery.cc) talks with the peer and decides when.
-#include "engine/peer_link.h"
-#include "engine/turn.h"
+// The loop's part of losing a path and getting it back: who stops using it, what it lost, who
+// carries that, and how it joins again. The control path (recovery.cc) talks with the peer and
+// decides when.
+#include "engine/data/peer_link.h"
+#include "engine/data/turn.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@
 
 namespace mesh::engine {
 
-// The usable paths have changed: messages under way keep to the queue pairs they have, everything else is shared out anew.
+// The usable paths have changed: messages under way keep to the queue pairs they have, everything
+// else is shared out anew.
 void PeerLink::reroute() {
   for (const auto& channel : channels_) {
     if (channel && channel->side == Side::Send) static_cast<SendChannel&>(*channel).pin_posting();
@@ -42,13 +44,16 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     path.health.last_cause = cause;
     reroute();
     for (const auto& channel : channels_) {
-      if (channel && channel->side == Side::Send) static_cast<SendChannel&>(*channel).leave_path(path);
+      if (channel && channel->side == Side::Send)
+        static_cast<SendChannel&>(*channel).leave_path(path);
     }
   } catch (const std::exception& error) {
     return fail_for_memory(path, error.what());
   }
-  // Where every channel has ended the peer may have taken its end apart; what was sent is still settled.
-  const LogLevel level = !channels_.empty() && every_channel_ended() ? LogLevel::Info : LogLevel::Warn;
+  // Where every channel has ended the peer may have taken its end apart; what was sent is still
+  // settled.
+  const LogLevel level =
+      !channels_.empty() && every_channel_ended() ? LogLevel::Info : LogLevel::Warn;
   MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
            stalled() ? std::string("no other path is up, waiting for one")
                      : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
@@ -56,7 +61,8 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
 }
 
 bool PeerLink::fencing() const noexcept {
-  return std::any_of(all_.begin(), all_.end(), [](const Path* path) { return path->health.state == PathState::Quarantined; });
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Path* path) { return path->health.state == PathState::Quarantined; });
 }
 
 void PeerLink::stop_path(Path& path) noexcept {
@@ -86,7 +92,8 @@ bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
       static_cast<RecvChannel&>(*channel).begin_rewrite();
     }
   }
-  for (const LostStripe& stripe : lost) static_cast<SendChannel&>(*stripe.request->channel).replay(stripe);
+  for (const LostStripe& stripe : lost)
+    static_cast<SendChannel&>(*stripe.request->channel).replay(stripe);
   path.health.replayed_stripes += lost.size();
   path.health.state = PathState::Down;
   return true;
@@ -111,7 +118,9 @@ void PeerLink::destroy_path(Path& path) noexcept {
 
 Status PeerLink::make_path(Path& path) {
   for (const auto& queue_pair : path.queue_pairs) {
-    if (const Status status = path.lane->create(*queue_pair, {.policy = &policy_, .loop = &loop_}); !status.ok()) return status;
+    if (const Status status = path.lane->create(*queue_pair, {.policy = &policy_, .loop = &loop_});
+        !status.ok())
+      return status;
   }
   return {};
 }

@@ -1,6 +1,6 @@
-#include "engine/peer_link.h"
+#include "engine/data/peer_link.h"
 
-#include "engine/path_spread.h"
+#include "engine/message/path_spread.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -15,13 +15,20 @@ namespace mesh::engine {
 namespace {
 const char* advice(ibv_wc_status status) {
   switch (status) {
-    case IBV_WC_RETRY_EXC_ERR: return "the peer's NIC does not answer: look at the cable, the peer's port and MTU";
-    case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer had no receive posted, which is a mistake of nccl-mesh";
-    case IBV_WC_REM_ACCESS_ERR: return "the peer's memory is no longer registered, it may have aborted";
+    case IBV_WC_RETRY_EXC_ERR:
+      return "the peer's NIC does not answer: look at the cable, the peer's port and MTU";
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+      return "the peer had no receive posted, which is a mistake of nccl-mesh";
+    case IBV_WC_REM_ACCESS_ERR:
+      return "the peer's memory is no longer registered, it may have aborted";
     case IBV_WC_LOC_QP_OP_ERR: return "our port may have lost its address";
     case IBV_WC_LOC_PROT_ERR: return "our memory is no longer registered";
-    case IBV_WC_REM_INV_REQ_ERR: return "the peer's NIC did not understand a request; soft-RoCE does that after a retransmission";
-    case IBV_WC_WR_FLUSH_ERR: return "the peer or the device ended the queue pair: see the peer's lines and the error counters";
+    case IBV_WC_REM_INV_REQ_ERR:
+      return "the peer's NIC did not understand a request; soft-RoCE does that after a "
+             "retransmission";
+    case IBV_WC_WR_FLUSH_ERR:
+      return "the peer or the device ended the queue pair: see the peer's lines and the error "
+             "counters";
     default: return "see the device's error counters";
   }
 }
@@ -41,19 +48,21 @@ const char* status_name(ibv_wc_status status) {
 }
 }  // namespace
 
-PeerLink::PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity, const TransferPolicy& policy)
+PeerLink::PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity,
+                   const TransferPolicy& policy)
     : loop_(loop), owner_(owner), identity_(identity), policy_(policy) {}
 
 // A link whose channels have all ended is taken apart by the peer without further word.
 bool PeerLink::every_channel_ended() const noexcept {
-  return std::all_of(channels_.begin(), channels_.end(), [](const std::unique_ptr<Channel>& channel) {
-    return !channel || channel->failure.load(std::memory_order_relaxed) != Errc::Ok;
-  });
+  return std::all_of(
+      channels_.begin(), channels_.end(), [](const std::unique_ptr<Channel>& channel) {
+        return !channel || channel->failure.load(std::memory_order_relaxed) != Errc::Ok;
+      });
 }
 
 namespace {
-// Every path would end like this: the mistake is not the wire's. (Not LOC_QP_OP_ERR: soft-RoCE says that when a port has lost its
-// address.)
+// Every path would end like this: the mistake is not the wire's. (Not LOC_QP_OP_ERR: soft-RoCE says
+// that when a port has lost its address.)
 bool is_mistake(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_LOC_LEN_ERR:
@@ -65,12 +74,15 @@ bool is_mistake(ibv_wc_status status) {
 }  // namespace
 
 bool PeerLink::has_open_requests() const noexcept {
-  return std::any_of(channels_.begin(), channels_.end(), [](const std::unique_ptr<Channel>& channel) {
-    return channel &&
-           std::any_of(channel->requests.get(), channel->requests.get() + channel->slot_count, [](const Request& request) {
-             return request.state.load(std::memory_order_relaxed) == RequestState::Submitted;
-           });
-  });
+  return std::any_of(
+      channels_.begin(), channels_.end(), [](const std::unique_ptr<Channel>& channel) {
+        return channel &&
+               std::any_of(channel->requests.get(), channel->requests.get() + channel->slot_count,
+                           [](const Request& request) {
+                             return request.state.load(std::memory_order_relaxed) ==
+                                    RequestState::Submitted;
+                           });
+      });
 }
 
 void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
@@ -81,8 +93,9 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
   if (path.health.state != PathState::Up) return;  // the rest of a flush
   try {
     const std::string cause =
-        fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}", status_name(completion.status),
-                    static_cast<int>(completion.status), completion.vendor_err, queue_pair.index(), advice(completion.status));
+        fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}",
+                    status_name(completion.status), static_cast<int>(completion.status),
+                    completion.vendor_err, queue_pair.index(), advice(completion.status));
     if (is_mistake(completion.status)) {
       fail(Errc::Transport, fmt::format("peer {}, {}: {}", identity_.peer_host, path.name, cause));
     } else {
@@ -97,28 +110,33 @@ void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
   if (failure() != Errc::Ok) return;
   queue_pair.path().health.probe_failed = true;
   try {
-    quarantine(queue_pair.path(),
-               fmt::format("posting on queue pair {} was refused: {}", queue_pair.index(), std::strerror(std::abs(error))));
+    quarantine(queue_pair.path(), fmt::format("posting on queue pair {} was refused: {}",
+                                              queue_pair.index(), std::strerror(std::abs(error))));
   } catch (const std::exception& without) {
     fail_for_memory(queue_pair.path(), without.what());
   }
 }
 
-// A path cannot be left in good order where there is no memory for the new order: then the link ends, and not the process.
+// A path cannot be left in good order where there is no memory for the new order: then the link
+// ends, and not the process.
 void PeerLink::fail_for_memory(const Path& path, const char* what) noexcept {
-  LOG_WARN("peer {}: path {} is lost, and so is the link: {}", identity_.peer_host, path.name, what);
+  LOG_WARN("peer {}: path {} is lost, and so is the link: {}", identity_.peer_host, path.name,
+           what);
   fail(Errc::System, {});
 }
 
 void PeerLink::report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept {
   loop_.counters.errors.add(1);
-  LOG_WARN("peer {}: a send of {} bytes met a receive of {} bytes; both fail (ranks disagree about a message's size)",
-           identity_.peer_host, sent, room);
+  LOG_WARN(
+      "peer {}: a send of {} bytes met a receive of {} bytes; both fail (ranks disagree about a "
+      "message's size)",
+      identity_.peer_host, sent, room);
 }
 
 // NCCL takes the size that it is told for what it may read.
 void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
-  LOG_WARN("peer {}: says that it wrote {} bytes into a receive of {}; connection dropped", identity_.peer_host, said, room);
+  LOG_WARN("peer {}: says that it wrote {} bytes into a receive of {}; connection dropped",
+           identity_.peer_host, said, room);
   loop_.counters.errors.add(1);
   fail(Errc::Protocol, {});
 }
@@ -139,8 +157,10 @@ void PeerLink::fail(Errc why, const std::string& text) noexcept {
 namespace {
 std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t speed_mbps) {
   if (policy.inflight_us == 0 || speed_mbps == 0) return policy.inflight_bytes;
-  const std::uint64_t carried = std::uint64_t{speed_mbps} * policy.inflight_us / 8;  // 10^6 bits/s * 10^-6 s
-  return std::clamp(carried, std::min(policy.wr_bytes, policy.inflight_bytes), policy.inflight_bytes);
+  const std::uint64_t carried =
+      std::uint64_t{speed_mbps} * policy.inflight_us / 8;  // 10^6 bits/s * 10^-6 s
+  return std::clamp(carried, std::min(policy.wr_bytes, policy.inflight_bytes),
+                    policy.inflight_bytes);
 }
 }  // namespace
 
@@ -157,12 +177,14 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   path->index = path_count();
   path->rail = lane.index();
   path->ends = ends;
-  if (ends.own_address < lane.rail().gids.size()) path->own_gid_index = lane.rail().gids[ends.own_address].index;
+  if (ends.own_address < lane.rail().gids.size())
+    path->own_gid_index = lane.rail().gids[ends.own_address].index;
   path->name = std::move(name);
   const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
   path->speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
   path->inflight_bytes_max = inflight_bytes_max(policy_, own);
-  if (const auto at = std::lower_bound(rails_.begin(), rails_.end(), path->rail); at == rails_.end() || *at != path->rail) {
+  if (const auto at = std::lower_bound(rails_.begin(), rails_.end(), path->rail);
+      at == rails_.end() || *at != path->rail) {
     rails_.insert(at, path->rail);
   }
   all_.reserve(paths_.size() + 1);
@@ -170,7 +192,8 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   Path& added = *paths_.back();
   all_.push_back(&added);
   for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
-    added.queue_pairs.push_back(std::make_unique<QueuePair>(policy_, QueuePairPlace{.link = this, .path = &added, .index = i}));
+    added.queue_pairs.push_back(std::make_unique<QueuePair>(
+        policy_, QueuePairPlace{.link = this, .path = &added, .index = i}));
   }
   if (const Status status = make_path(added); !status.ok()) return status;
   const ProgressLoop::Guard guard(loop_);
@@ -184,15 +207,22 @@ StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
   const std::uint32_t count = usable_count();
   std::array<PathProgress, kPathsMax> progress;
   for (std::uint32_t i = 0; i < count; ++i) {
-    progress[i] = {.done_bytes = usable_[i]->bulk_done, .in_flight_bytes = usable_[i]->inflight_bytes()};
+    progress[i] = {.done_bytes = usable_[i]->bulk_done,
+                   .in_flight_bytes = usable_[i]->inflight_bytes()};
   }
   speeds_.observe({progress.data(), count});
   std::array<PathLoad, kPathsMax> loads;
   for (std::uint32_t i = 0; i < count; ++i) {
-    loads[i] = {.bytes = usable_[i]->inflight_bytes(), .speed_mbps = speeds_.mbps(i), .next_qp = usable_[i]->next_qp};
+    loads[i] = {.bytes = usable_[i]->inflight_bytes(),
+                .speed_mbps = speeds_.mbps(i),
+                .next_qp = usable_[i]->next_qp};
   }
   const std::span<const PathLoad> paths(loads.data(), count);
-  StripePlan plan{.route = Route::Bulk, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes, .table = &table};
+  StripePlan plan{.route = Route::Bulk,
+                  .count = 1,
+                  .stripe_bytes = bytes,
+                  .total_bytes = bytes,
+                  .table = &table};
   if (bytes > policy_.stripe_bytes) {
     plan = spread_stripes(bytes, policy_, paths, table);
   } else {
@@ -242,7 +272,8 @@ bool PeerLink::grant_even() noexcept {
   forget_even();
   if (path_count() != 1 || bulk_count_ == 0) return false;
   std::uint32_t least = UINT32_MAX;
-  for (std::uint32_t i = 0; i < bulk_count_; ++i) least = std::min(least, bulk_order_[i]->stripes_left());
+  for (std::uint32_t i = 0; i < bulk_count_; ++i)
+    least = std::min(least, bulk_order_[i]->stripes_left());
   if (least == 0) return false;
   even_budget_ = static_cast<std::int32_t>(least) - 1;
   return true;
@@ -252,8 +283,10 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   make_room_for(index);  // from here on only attach() may throw, and then has done nothing
   CHECK(!channels_[index]);
   loop_.attach(*channel);
-  if (failure() != Errc::Ok) channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
-  place_slots(index, channel->side == Side::Receive ? static_cast<RecvChannel*>(channel.get()) : nullptr);
+  if (failure() != Errc::Ok)
+    channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
+  place_slots(index,
+              channel->side == Side::Receive ? static_cast<RecvChannel*>(channel.get()) : nullptr);
   channels_[index] = std::move(channel);
   ++channel_count_;
 }
@@ -268,11 +301,13 @@ void PeerLink::make_room_for(std::uint32_t index) {
 
 void PeerLink::place_slots(std::uint32_t index, RecvChannel* receiver) noexcept {
   receivers_[index] = receiver;
-  slots_[index] = receiver == nullptr ? Slots{.first = &nobodys_, .mask = 0}
-                                      : Slots{.first = receiver->requests.get(), .mask = receiver->slot_mask};
+  slots_[index] = receiver == nullptr
+                      ? Slots{.first = &nobodys_, .mask = 0}
+                      : Slots{.first = receiver->requests.get(), .mask = receiver->slot_mask};
 }
 
-SendChannel* PeerLink::add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits) {
+SendChannel* PeerLink::add_send_channel(std::uint32_t index, std::uint32_t life,
+                                        std::byte* credits) {
   auto channel = std::make_unique<SendChannel>(*this, index, credits);
   SendChannel* const added = channel.get();
   added->life_number = life;

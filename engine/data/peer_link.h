@@ -1,24 +1,24 @@
 #pragma once
-// All paths from one connecting context to one accepting context, with their queue pairs; one side of it. Data flows from
-// connector to acceptor, credits and counters back on the same queue pairs. Channels of the pair share it, so the number of
-// queue pairs does not grow with channels.
-// Thread: the hot part by the loop's holder; set-up, channels' coming and going, and the end by the control mutex and token.
-// Bounds: kPathsMax paths, kChannelsMax channels.
+// All paths from one connecting context to one accepting context, with their queue pairs; one side
+// of it. Data flows from connector to acceptor, credits and counters back on the same queue pairs.
+// Channels of the pair share it, so the number of queue pairs does not grow with channels. Thread:
+// the hot part by the loop's holder; set-up, channels' coming and going, and the end by the control
+// mutex and token. Bounds: kPathsMax paths, kChannelsMax channels.
 
 #include <mesh/metrics.h>
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
-#include "engine/lane.h"
-#include "engine/link_memory.h"
-#include "engine/messages.h"
-#include "engine/path.h"
-#include "engine/path_speed.h"
-#include "engine/progress_loop.h"
-#include "engine/queue_pair.h"
-#include "engine/recv_channel.h"
-#include "engine/send_channel.h"
-#include "engine/stripe.h"
+#include "engine/data/lane.h"
+#include "engine/data/link_memory.h"
+#include "engine/data/path.h"
+#include "engine/data/progress_loop.h"
+#include "engine/data/queue_pair.h"
+#include "engine/data/recv_channel.h"
+#include "engine/data/send_channel.h"
+#include "engine/message/id128.h"
+#include "engine/message/path_speed.h"
+#include "engine/message/stripe.h"
 
 #include <array>
 #include <atomic>
@@ -42,7 +42,8 @@ struct LinkIdentity {
 // What a channel asks of the engine off the message path.
 class ChannelOwner {
  public:
-  virtual Result<Registration*> register_memory(Channel& channel, const SendArgs& range, MemoryType type) = 0;
+  virtual Result<Registration*> register_memory(Channel& channel, const SendArgs& range,
+                                                MemoryType type) = 0;
   virtual void deregister_memory(Channel& channel, Registration& registration) noexcept = 0;
   virtual void close_channel(Channel& channel) noexcept = 0;
 
@@ -52,7 +53,8 @@ class ChannelOwner {
 
 class PeerLink {
  public:
-  PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity, const TransferPolicy& policy);
+  PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity,
+           const TransferPolicy& policy);
 
   // ---- Hot, holding the token.
   const TransferPolicy& policy() const noexcept { return policy_; }
@@ -63,8 +65,8 @@ class PeerLink {
   // Of all paths, those that are up. Without any, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return usable_count_; }
   bool stalled() const noexcept { return usable_count_ == 0; }
-  // Channels spread over the usable paths; one channel's small messages and credits stay on one queue pair. Without a usable
-  // path it is one that has no room.
+  // Channels spread over the usable paths; one channel's small messages and credits stay on one
+  // queue pair. Without a usable path it is one that has no room.
   QueuePair& express(std::uint32_t channel) noexcept {
     const auto& paths = stalled() ? all_ : usable_;
     return *paths[channel % paths.size()]->queue_pairs[0];
@@ -76,8 +78,9 @@ class PeerLink {
   std::uint32_t bulk_count() const noexcept { return bulk_count_; }
   // Bulk queue pairs one after the other, from one of them on: as many as there are.
   QueuePair* const* bulk_from(std::uint32_t first) const noexcept { return &bulk_order_[first]; }
-  // Over one path: may every bulk queue pair be given a stripe of one work request? Then that is what happens to a message that
-  // asks; looked at once for many. Who posts anything else to one of them, or takes room away, says so.
+  // Over one path: may every bulk queue pair be given a stripe of one work request? Then that is
+  // what happens to a message that asks; looked at once for many. Who posts anything else to one of
+  // them, or takes room away, says so.
   bool take_even() noexcept { return --even_budget_ >= 0 || grant_even(); }
   void forget_even() noexcept { even_budget_ = 0; }
   std::uint32_t next_bulk(std::uint32_t stripes) noexcept {  // at most one for each
@@ -89,45 +92,58 @@ class PeerLink {
   }
   // Over several paths; the plan points to the table.
   StripePlan spread(std::uint64_t bytes, StripeTable& table) noexcept;
-  void on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept;  // (turn.h) of 32 bits each
-  [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept;
+  void on_announcement(std::uint64_t imm,
+                       std::uint64_t bytes) noexcept;  // (turn.h) of 32 bits each
+  [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair,
+                                             const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
   bool has_open_requests() const noexcept;    // likewise
   bool every_channel_ended() const noexcept;  // any thread under the control mutex, or the token
   [[gnu::noinline]] void on_overrun(std::uint64_t said, std::uint64_t room) noexcept;
   [[gnu::noinline]] void report_truncated(std::uint64_t sent, std::uint64_t room) const noexcept;
 
-  // Holding the token: every open request of every channel fails; the control thread is told. Once; text is the WARN line,
-  // empty for an end that is no error.
+  // Holding the token: every open request of every channel fails; the control thread is told. Once;
+  // text is the WARN line, empty for an end that is no error.
   void fail(Errc why, const std::string& text) noexcept;
   Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
 
-  bool every_path_is_up() const noexcept { return paths_away_.load(std::memory_order_acquire) == 0; }  // any thread
+  bool every_path_is_up() const noexcept {
+    return paths_away_.load(std::memory_order_acquire) == 0;
+  }  // any thread
 
   bool fencing() const noexcept;  // a path is lost and not yet settled; holding the token
 
   // ---- Lost paths (path_recovery.cc; holding the token).
-  void quarantine(Path& path, const std::string& cause) noexcept;  // from Up: at once nothing more is posted to it
-  void stop_path(Path& path) noexcept;                             // its queue pairs to ERR; synchronous
-  // From Quarantined, when both sides have stopped; taken: by queue pair, announcements that the peer took. What was lost goes
-  // over other paths as soon as there are any. False: the counts cannot be true.
+  void quarantine(
+      Path& path,
+      const std::string& cause) noexcept;  // from Up: at once nothing more is posted to it
+  void stop_path(Path& path) noexcept;     // its queue pairs to ERR; synchronous
+  // From Quarantined, when both sides have stopped; taken: by queue pair, announcements that the
+  // peer took. What was lost goes over other paths as soon as there are any. False: the counts
+  // cannot be true.
   bool settle(Path& path, std::span<const std::uint64_t> taken);  // then Down
-  bool rewrite_credits() noexcept;                                // after settle(); false: queues were full, ask again
-  void destroy_path(Path& path) noexcept;                         // its queue pairs; it is not up
-  Status make_path(Path& path);                                   // new ones for it, in RESET (control mutex, not the token)
-  void leave_out(Path& path, std::string why);                    // at bring-up: from Up to Down, it never worked
-  void admit(Path& path);                                         // from Down to Up
+  bool rewrite_credits() noexcept;         // after settle(); false: queues were full, ask again
+  void destroy_path(Path& path) noexcept;  // its queue pairs; it is not up
+  Status make_path(Path& path);  // new ones for it, in RESET (control mutex, not the token)
+  void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
+  void admit(Path& path);                       // from Down to Up
 
   // ---- Set-up (control mutex and token).
   Status add_path(Lane& lane, const PathEnds& ends, std::string name);  // queue pairs in RESET
-  void order_paths();                                                   // after the last path, and when one comes or goes
+  void order_paths();  // after the last path, and when one comes or goes
   SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits);
   RecvChannel* add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records);
-  Channel* channel(std::uint32_t index) const noexcept { return index < channels_.size() ? channels_[index].get() : nullptr; }
+  Channel* channel(std::uint32_t index) const noexcept {
+    return index < channels_.size() ? channels_[index].get() : nullptr;
+  }
   void remove_channel(std::uint32_t index) noexcept;
   std::uint32_t channel_count() const noexcept { return channel_count_; }
-  std::uint32_t channel_index_bound() const noexcept { return static_cast<std::uint32_t>(channels_.size()); }
-  const std::vector<std::uint32_t>& rails() const noexcept { return rails_; }  // lane indices of the paths, each once
+  std::uint32_t channel_index_bound() const noexcept {
+    return static_cast<std::uint32_t>(channels_.size());
+  }
+  const std::vector<std::uint32_t>& rails() const noexcept {
+    return rails_;
+  }  // lane indices of the paths, each once
 
   // ---- The end (control mutex and token): no queue pair can touch memory afterwards.
   void stop_queue_pairs(const Path* but = nullptr) noexcept;  // to ERR; synchronous
@@ -160,11 +176,12 @@ class PeerLink {
   std::uint32_t usable_count_ = 0;
   std::uint32_t path_cursor_ = 0;
   PathSpeeds speeds_;
-  LinkMemory memory_;                               // declared before the queue pairs' end: see destroy_queue_pairs()
+  LinkMemory memory_;  // declared before the queue pairs' end: see destroy_queue_pairs()
   std::vector<std::unique_ptr<Channel>> channels_;  // by index
   std::vector<RecvChannel*> receivers_;             // by index, null where there is none
-  // Where an announcement's slot is, by the channel's low bits: their number is a power of two, and what a slot expects holds all
-  // bits of its channel. Where there is no receiver lies a slot that expects nothing.
+  // Where an announcement's slot is, by the channel's low bits: their number is a power of two, and
+  // what a slot expects holds all bits of its channel. Where there is no receiver lies a slot that
+  // expects nothing.
   struct Slots {
     Request* first = nullptr;
     std::uint64_t mask = 0;
@@ -174,9 +191,10 @@ class PeerLink {
   std::uint64_t slots_mask_ = 0;
   std::uint32_t channel_count_ = 0;
   EndedChannels ended_;
-  std::atomic<Errc> failure_{Errc::Ok};       // released in fail()
-  std::atomic<std::uint32_t> paths_away_{0};  // neither up nor given up; released with what happened to them
-  std::vector<std::uint32_t> rails_;          // in order
+  std::atomic<Errc> failure_{Errc::Ok};  // released in fail()
+  std::atomic<std::uint32_t> paths_away_{
+      0};  // neither up nor given up; released with what happened to them
+  std::vector<std::uint32_t> rails_;  // in order
 };
 
 }  // namespace mesh::engine

@@ -1,6 +1,6 @@
-#include "engine/progress_loop.h"
+#include "engine/data/progress_loop.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 #include <sched.h>
 #include <algorithm>
@@ -9,10 +9,11 @@
 namespace mesh::engine {
 
 namespace {
-// Full batches per completion queue and turn, besides the first of the only one; more would make submissions wait.
+// Full batches per completion queue and turn, besides the first of the only one; more would make
+// submissions wait.
 constexpr int kPollRounds = 4;
 constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first in the next turn
-constexpr int kMailRounds = 4;                // after a release; whoever leaves mail tries the token himself too
+constexpr int kMailRounds = 4;  // after a release; whoever leaves mail tries the token himself too
 }  // namespace
 
 bool ProgressLoop::try_turn() noexcept {
@@ -35,8 +36,9 @@ void ProgressLoop::poll_on(const Source& source) noexcept {
 }
 
 void ProgressLoop::work(Channel* first) noexcept {
-  // Credits are looked at and messages posted channel by channel, the one NCCL is asking about first. One that waits for
-  // something keeps its place among the others: who is asked about most would take whatever a full path gives free.
+  // Credits are looked at and messages posted channel by channel, the one NCCL is asking about
+  // first. One that waits for something keeps its place among the others: who is asked about most
+  // would take whatever a full path gives free.
   if (first != nullptr && !first->active) visit(*first);
   visit_active();
   // Windows after the data: what was received in this turn goes back with one row.
@@ -94,7 +96,8 @@ void ProgressLoop::forget(Channel& channel) noexcept {
 void ProgressLoop::forget(QueuePair& queue_pair) noexcept {
   std::erase(window_due_, &queue_pair);
   queue_pair.window_due = false;
-  std::erase_if(refused_, [&queue_pair](const Refused& each) { return each.queue_pair == &queue_pair; });
+  std::erase_if(refused_,
+                [&queue_pair](const Refused& each) { return each.queue_pair == &queue_pair; });
   unstage(queue_pair);
 }
 
@@ -135,7 +138,8 @@ bool advance(Channel& channel, bool in_turn) noexcept {
 
 void ProgressLoop::visit_active() noexcept {
   const std::uint32_t visits = std::min(active_count_, kVisitsPerTurn);
-  // Who has posted goes behind those who could not: else the first in the list takes whatever a full path gives free.
+  // Who has posted goes behind those who could not: else the first in the list takes whatever a
+  // full path gives free.
   Channel* served_first = nullptr;
   Channel** served_end = &served_first;
   for (std::uint32_t i = 0; i < visits; ++i) {
@@ -164,7 +168,8 @@ void ProgressLoop::visit_active() noexcept {
 void ProgressLoop::fail_refused() noexcept {
   const std::vector<Refused> refused = std::exchange(refused_, {});
   has_refused_ = false;
-  for (const Refused& each : refused) each.queue_pair->link().on_post_failed(*each.queue_pair, each.error);
+  for (const Refused& each : refused)
+    each.queue_pair->link().on_post_failed(*each.queue_pair, each.error);
 }
 
 void ProgressLoop::add_window_due(QueuePair& queue_pair) noexcept {

@@ -1,15 +1,15 @@
 #pragma once
-// The heart of a context: one loop, turned by whoever holds its turn token (NCCL's thread in isend, irecv and test, a poller,
-// the control thread, a simulator). Nobody on a message's way waits for the token: who misses it leaves a bit in the mailbox,
-// which the holder looks at after release.
-// Thread: any for submit, try_turn, Guard; the rest by the token's holder. The hot part is in turn.h.
-// Bounds: kPollRounds, kVisitsPerTurn (progress_loop.cc).
+// The heart of a context: one loop, turned by whoever holds its turn token (NCCL's thread in isend,
+// irecv and test, a poller, the control thread, a simulator). Nobody on a message's way waits for
+// the token: who misses it leaves a bit in the mailbox, which the holder looks at after release.
+// Thread: any for submit, try_turn, Guard; the rest by the token's holder. The hot part is in
+// turn.h. Bounds: kPollRounds, kVisitsPerTurn (progress_loop.cc).
 
 #include <mesh/metrics.h>
 
-#include "engine/channel_base.h"
-#include "engine/lane.h"
-#include "engine/queue_pair.h"
+#include "engine/data/channel_base.h"
+#include "engine/data/lane.h"
+#include "engine/data/queue_pair.h"
 
 #include <array>
 #include <atomic>
@@ -31,7 +31,8 @@ class ControlWaker {
 };
 
 class ProgressLoop {
-  // First, so that taking it needs no address of its own. Bit 0: held. Above: how many Guards wait; nobody else takes it then.
+  // First, so that taking it needs no address of its own. Bit 0: held. Above: how many Guards wait;
+  // nobody else takes it then.
   static constexpr std::uint32_t kHeld = 1, kGuard = 2;
   alignas(64) std::atomic<std::uint32_t> token_{0};
 
@@ -42,12 +43,14 @@ class ProgressLoop {
   // After publish(): does it now, or leaves it to the holder.
   template <typename Kind>
   void submit(Kind& channel, Request& request) noexcept;
-  // A turn if the token is free; false: it is not. For NCCL's thread, which asks about a channel (turn.h).
+  // A turn if the token is free; false: it is not. For NCCL's thread, which asks about a channel
+  // (turn.h).
   bool try_turn(Channel* first) noexcept;
   [[gnu::noinline]] bool try_turn() noexcept;        // the same, out of line; true: something moved
   alignas(64) std::atomic<bool> callers_turn{true};  // test() turns the loop itself: no poller does
 
-  // ---- Holding the token from the control path. Waits (yielding) for the holder of the moment to finish its turn.
+  // ---- Holding the token from the control path. Waits (yielding) for the holder of the moment to
+  // finish its turn.
   class Guard {
    public:
     explicit Guard(ProgressLoop& loop) noexcept;
@@ -64,7 +67,7 @@ class ProgressLoop {
   std::uint64_t turns() const noexcept { return turns_; }
   void drain_completions() noexcept;
   [[gnu::noinline]] void activate(Channel& channel) noexcept;  // wants a visit
-  void forget(Channel& channel) noexcept;                      // takes it off every list; the channel is about to die
+  void forget(Channel& channel) noexcept;  // takes it off every list; the channel is about to die
   void forget(QueuePair& queue_pair) noexcept;
   void add_staged(QueuePair& queue_pair) noexcept;  // (turn.h)
   void unstage(QueuePair& queue_pair) noexcept;     // it has nothing staged any more
@@ -79,10 +82,13 @@ class ProgressLoop {
     Lane* lane = nullptr;
     ibv_cq* queue = nullptr;
   };
-  void add_source(const Source& source) { sources_.push_back(source); }  // a completion queue to be polled in every turn
-  void attach(Channel& channel);                                         // from now on its submissions are noticed
+  void add_source(const Source& source) {
+    sources_.push_back(source);
+  }                               // a completion queue to be polled in every turn
+  void attach(Channel& channel);  // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) {
-    window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs), refused_.reserve(queue_pairs);
+    window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs),
+        refused_.reserve(queue_pairs);
   }
   void wake_control() noexcept { waker_.wake_control(); }
 
@@ -105,7 +111,8 @@ class ProgressLoop {
   [[gnu::noinline]] void return_windows() noexcept;
 
   ControlWaker& waker_;
-  alignas(64) std::atomic<std::uint64_t> mailbox_{0};                  // bit n: a channel with that mail bit has something new
+  alignas(64) std::atomic<std::uint64_t> mailbox_{
+      0};  // bit n: a channel with that mail bit has something new
   alignas(64) std::array<std::vector<Channel*>, kMailBits> channels_;  // by mail bit
   std::uint32_t next_mail_bit_ = 0;
   Channel* active_first_ = nullptr;

@@ -1,6 +1,6 @@
-#include "engine/queue_pair.h"
+#include "engine/data/queue_pair.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 #include "src/base/check.h"
 
 #include <algorithm>
@@ -52,7 +52,8 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
 }
 
 bool QueuePair::read_window() noexcept {
-  // acquire: pairs with the NIC's release of the word; the count only moves forward, an older one landing late is ignored.
+  // acquire: pairs with the NIC's release of the word; the count only moves forward, an older one
+  // landing late is ignored.
   const std::uint64_t end = load_word(*window_word_, std::memory_order_acquire) + rq_depth_;
   if (static_cast<std::int64_t>(end - window_end_) > 0) window_end_ = end;
   return announced_ != window_end_;
@@ -64,14 +65,20 @@ std::uint64_t QueuePair::room_left() const noexcept {
 }
 
 bool QueuePair::grant_messages() noexcept {
-  budget_ = window_open() ? static_cast<std::int64_t>(std::min(room_left(), window_end_ - announced_)) : 0;
+  budget_ = window_open()
+                ? static_cast<std::int64_t>(std::min(room_left(), window_end_ - announced_))
+                : 0;
   return budget_ > 0;
 }
 
-// Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled, by ring().
+// Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled, by
+// ring().
 bool QueuePair::grant_rows() noexcept {
   const std::uint64_t silent = posted_ - signaled_ + 1;
-  budget_ = silent < row_interval_ ? static_cast<std::int64_t>(std::min<std::uint64_t>(room_left(), row_interval_ - silent)) : 0;
+  budget_ =
+      silent < row_interval_
+          ? static_cast<std::int64_t>(std::min<std::uint64_t>(room_left(), row_interval_ - silent))
+          : 0;
   return room_left() > 0;
 }
 
@@ -81,7 +88,8 @@ std::uint32_t QueuePair::stripes_left() noexcept {
     loop_.unstage(*this);
   }
   if (!read_window()) return 0;
-  return static_cast<std::uint32_t>(std::min({room_left(), window_end_ - announced_, std::uint64_t{chain_.left()}}));
+  return static_cast<std::uint32_t>(
+      std::min({room_left(), window_end_ - announced_, std::uint64_t{chain_.left()}}));
 }
 
 void QueuePair::signal_between() noexcept {

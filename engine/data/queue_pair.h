@@ -1,15 +1,16 @@
 #pragma once
-// One RC queue pair of a peer link as the loop uses it: send queue accounting, announcement window, doorbell chain.
-// Sends are retired in order by cumulative count, so an unsignaled work request costs nothing but its entry here.
-// Thread: loop (token). Set-up calls: control mutex and token. Bounds: sq_depth work requests, rq_depth announcements.
+// One RC queue pair of a peer link as the loop uses it: send queue accounting, announcement window,
+// doorbell chain. Sends are retired in order by cumulative count, so an unsignaled work request
+// costs nothing but its entry here. Thread: loop (token). Set-up calls: control mutex and token.
+// Bounds: sq_depth work requests, rq_depth announcements.
 
 #include <mesh/metrics.h>
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
-#include "engine/path.h"
-#include "engine/request.h"
-#include "engine/wire.h"
+#include "engine/data/path.h"
+#include "engine/data/request.h"
+#include "engine/message/wire.h"
 #include "src/verbs/handle.h"
 #include "src/verbs/wr_chain.h"
 
@@ -22,7 +23,8 @@ class Lane;
 class PeerLink;
 class ProgressLoop;
 
-// wr_id: table index 16 | receive 1 | life 15 | count 32. A completion that outlives its queue pair finds another life.
+// wr_id: table index 16 | receive 1 | life 15 | count 32. A completion that outlives its queue pair
+// finds another life.
 inline constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 47;
 constexpr std::uint64_t wr_id_base(std::uint32_t index, std::uint32_t life) noexcept {
   return (std::uint64_t{index} << 48) | (std::uint64_t{life & 0x7fff} << 32);
@@ -47,17 +49,20 @@ struct StripeSpan {
   std::uint64_t offset = 0, bytes = 0;
 };
 
-// Posted to a queue pair whose path was lost, and not taken by the receiver: another one must carry it.
+// Posted to a queue pair whose path was lost, and not taken by the receiver: another one must carry
+// it.
 struct LostStripe {
   Request* request = nullptr;
   StripeSpan span;
   bool whole_message = false;
 };
 
-// What a work request is noted as until it completes. A row: nothing. Else its request, and with it kWhole for a whole message on
-// an express queue pair, kEven and the stripe's number for a stripe of an even message, or no tag for anything else: a part.
+// What a work request is noted as until it completes. A row: nothing. Else its request, and with it
+// kWhole for a whole message on an express queue pair, kEven and the stripe's number for a stripe
+// of an even message, or no tag for anything else: a part.
 struct Mark {
-  static constexpr std::uintptr_t kEven = 1, kWhole = 2, kNumberStep = 4, kTags = alignof(Request) - 1;
+  static constexpr std::uintptr_t kEven = 1, kWhole = 2, kNumberStep = 4,
+                                  kTags = alignof(Request) - 1;
   static_assert(kStripesTold * kNumberStep <= kTags);
   std::uintptr_t word = 0;
 
@@ -70,7 +75,9 @@ struct Mark {
   bool is_whole() const noexcept { return (word & kWhole) != 0; }
   bool is_part() const noexcept { return word != 0 && (word & kTags) == 0; }
   Request& whole() const noexcept { return *reinterpret_cast<Request*>(word - kWhole); }
-  std::uint32_t number() const noexcept { return static_cast<std::uint32_t>((word & kTags) / kNumberStep); }
+  std::uint32_t number() const noexcept {
+    return static_cast<std::uint32_t>((word & kTags) / kNumberStep);
+  }
 };
 
 class QueuePair {
@@ -81,12 +88,16 @@ class QueuePair {
   bool has_room(std::uint32_t count) const noexcept { return posted_ + count - retired_ <= room_; }
   // May one more announcement be outstanding?
   bool window_open() noexcept { return announced_ != window_end_ || read_window(); }
-  // The same for one whole message, in the chain too, and for one row, mostly answered by the budget.
-  bool has_room_for_message() noexcept { return (budget_ > 0 || grant_messages()) && (!chain_.full() || ring_full()); }
+  // The same for one whole message, in the chain too, and for one row, mostly answered by the
+  // budget.
+  bool has_room_for_message() noexcept {
+    return (budget_ > 0 || grant_messages()) && (!chain_.full() || ring_full());
+  }
   bool has_room_for_row() noexcept { return budget_ > 0 || grant_rows(); }
   // So many stripes of one work request may be posted now, and have a place in the chain.
   std::uint32_t stripes_left() noexcept;
-  // Of the budget, for post_message() and post_row(). False: nothing is left, or this row is to be signaled; stage it.
+  // Of the budget, for post_message() and post_row(). False: nothing is left, or this row is to be
+  // signaled; stage it.
   bool take_one() noexcept { return --budget_ >= 0; }
   struct Data {
     verbs::LocalSource source;
@@ -103,18 +114,29 @@ class QueuePair {
     std::uint32_t imm = 0;
     std::uintptr_t mark = 0;
   };
-  inline void stage_data(const Data& data) noexcept;     // the caller counts it in its channel's outstanding
-  inline void stage_message(const Data& data) noexcept;  // the same for a whole message on an express queue pair
-  // On a bulk one, within stripes_left(). The caller counts the message, once, in its channel's outstanding and its path's bytes.
+  inline void stage_data(
+      const Data& data) noexcept;  // the caller counts it in its channel's outstanding
+  inline void stage_message(
+      const Data& data) noexcept;  // the same for a whole message on an express queue pair
+  // On a bulk one, within stripes_left(). The caller counts the message, once, in its channel's
+  // outstanding and its path's bytes.
   inline void stage_stripe(const EvenStripe& stripe) noexcept;
-  void shorten_last(std::uint32_t bytes) noexcept { chain_.shorten_last(bytes); }  // the one that was staged last
-  // A small write whose bytes (at most row_bytes_max()) the caller fills in at the address returned, before ring().
+  void shorten_last(std::uint32_t bytes) noexcept {
+    chain_.shorten_last(bytes);
+  }  // the one that was staged last
+  // A small write whose bytes (at most row_bytes_max()) the caller fills in at the address
+  // returned, before ring().
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
-  // While nothing is staged: one work request with a doorbell of its own. Same conditions as for staging.
-  inline bool post_message(const Data& data) noexcept;  // on an express one: whole, announced, not empty; false: refused
-  void set_row_bytes(std::uint32_t bytes) noexcept { row_.gather().length = bytes; }  // of all rows that are posted so
-  inline std::uint64_t* row_to(const verbs::RemoteTarget& target) noexcept;           // to be filled, then posted
+  // While nothing is staged: one work request with a doorbell of its own. Same conditions as for
+  // staging.
+  inline bool post_message(
+      const Data& data) noexcept;  // on an express one: whole, announced, not empty; false: refused
+  void set_row_bytes(std::uint32_t bytes) noexcept {
+    row_.gather().length = bytes;
+  }  // of all rows that are posted so
+  inline std::uint64_t* row_to(
+      const verbs::RemoteTarget& target) noexcept;  // to be filled, then posted
   inline bool post_row() noexcept;
   // One doorbell for what is staged, at least one; a refusal fails the link. (turn.h)
   void ring() noexcept;
@@ -122,7 +144,7 @@ class QueuePair {
 
   // ---- Completions, from the lane.
   void retire_through(std::uint32_t count) noexcept;  // (turn.h)
-  void on_receive() noexcept {                        // one announcement was taken from the receive queue
+  void on_receive() noexcept {  // one announcement was taken from the receive queue
     if (--to_return_ < 0) [[unlikely]]
       ask_for_return();
   }
@@ -131,32 +153,45 @@ class QueuePair {
   // ---- A lost path (queue_pair_recovery.cc; holding the token).
   void quarantine() noexcept;  // nothing more is staged or posted
   void on_receive_flushed() noexcept { ++flushed_; }
-  bool drained() const noexcept { return announcements_taken() + flushed_ == reposted_; }  // stopped, and every receive was polled
-  std::uint64_t announcements_taken() const noexcept { return return_at_ - 1 - static_cast<std::uint64_t>(to_return_); }
-  // The receiver has taken so many announcements: what they covered is completed, the rest of the stripes is lost. Nothing is
-  // outstanding afterwards. Only a count that may be true.
+  bool drained() const noexcept {
+    return announcements_taken() + flushed_ == reposted_;
+  }  // stopped, and every receive was polled
+  std::uint64_t announcements_taken() const noexcept {
+    return return_at_ - 1 - static_cast<std::uint64_t>(to_return_);
+  }
+  // The receiver has taken so many announcements: what they covered is completed, the rest of the
+  // stripes is lost. Nothing is outstanding afterwards. Only a count that may be true.
   bool may_have_taken(std::uint64_t taken) const noexcept;
   void settle(std::uint64_t taken, std::vector<LostStripe>* lost);
   void renew() noexcept;       // as new, for another verbs queue pair; still quarantined
-  bool post_probe() noexcept;  // a write of no bytes: shows whether anything gets through; false: refused
+  bool post_probe() noexcept;  // a write of no bytes: shows whether anything gets through; false:
+                               // refused
   void open() noexcept;        // no longer quarantined
 
   // ---- Set-up and end.
   Status fill_receive_queue() noexcept;  // in state INIT or later
   void adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted);
-  void set_window_word(std::uint64_t* word) noexcept { window_word_ = word; }                  // connector: written by the peer
-  void set_peer_window(const verbs::RemoteTarget& target) noexcept { peer_window_ = target; }  // acceptor
-  void drop_outstanding() noexcept;                 // after the queue pair is destroyed: nothing can complete any more
+  void set_window_word(std::uint64_t* word) noexcept {
+    window_word_ = word;
+  }  // connector: written by the peer
+  void set_peer_window(const verbs::RemoteTarget& target) noexcept {
+    peer_window_ = target;
+  }  // acceptor
+  void
+  drop_outstanding() noexcept;  // after the queue pair is destroyed: nothing can complete any more
   void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
   bool started() const noexcept { return started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
   void destroy() { qp_.reset(); }
 
-  bool carries(const Request& request) const noexcept;  // a posted work request of it is not completed (channel_waits.cc)
+  bool carries(const Request& request)
+      const noexcept;  // a posted work request of it is not completed (channel_waits.cc)
   std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
   std::uint64_t posted() const noexcept { return posted_; }
   std::uint64_t retired() const noexcept { return retired_; }
-  void signal_next_doorbell() noexcept { signal_next_ = true; }  // somebody waits for these rows to have landed
+  void signal_next_doorbell() noexcept {
+    signal_next_ = true;
+  }  // somebody waits for these rows to have landed
   void add_to(PathCounters* counters) const noexcept;
   PeerLink& link() const noexcept { return *place_.link; }
   Path& path() const noexcept { return *place_.path; }
@@ -170,7 +205,8 @@ class QueuePair {
   bool window_due = false;  // on the loop's list of those that owe the peer a return
 
  private:
-  // Of a part: of anything but a row, a whole message on an express queue pair, and a stripe of an even message.
+  // Of a part: of anything but a row, a whole message on an express queue pair, and a stripe of an
+  // even message.
   struct Part {
     std::uint32_t counted_bytes = 0;  // by the path
     Ends ends = Ends::Nothing;
@@ -192,7 +228,8 @@ class QueuePair {
   inline void finish_stripe(Request& request) noexcept;
   [[gnu::noinline]] void retire_part(std::uint64_t at) noexcept;
   void set_return_at(std::uint64_t taken) noexcept {
-    to_return_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(to_return_) + (taken - return_at_));  // wraps: a difference
+    to_return_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(to_return_) +
+                                           (taken - return_at_));  // wraps: a difference
     return_at_ = taken;
   }
   std::uint64_t open_announcements() const noexcept;
@@ -211,16 +248,18 @@ class QueuePair {
   std::uint32_t inline_bytes_ = 0, row_bytes_max_ = InlineBytes{}.rows;
   std::uint64_t id_base_ = 0;
   std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
-  std::uint32_t room_ = 0;                  // posted_ may be so far ahead of retired_; none when quarantined
-  // Of an express one: so many more may be posted without a look at room, window and, for rows, at whether one is to be signaled.
-  // What gives room or window does not raise it, what takes them does lower it; when it is used up they are looked at anew.
+  std::uint32_t room_ = 0;  // posted_ may be so far ahead of retired_; none when quarantined
+  // Of an express one: so many more may be posted without a look at room, window and, for rows, at
+  // whether one is to be signaled. What gives room or window does not raise it, what takes them
+  // does lower it; when it is used up they are looked at anew.
   std::int64_t budget_ = 0;
-  std::uint64_t announced_ = 0, window_end_ = 0;  // as sender: announcements given; they may grow to here
-  std::uint64_t reposted_ = 0;                    // as receiver
-  std::uint64_t flushed_ = 0;                     // receives that ended without an announcement
-  std::uint64_t return_at_ = 0;                   // announcements taken from which on a quarter is posted again
-  std::int64_t to_return_ = -1;                   // below 0 from then on; it is what counts those taken
-  std::uint64_t bytes_posted_ = 0;                // of an express one; its path knows the others'
+  std::uint64_t announced_ = 0,
+                window_end_ = 0;    // as sender: announcements given; they may grow to here
+  std::uint64_t reposted_ = 0;      // as receiver
+  std::uint64_t flushed_ = 0;       // receives that ended without an announcement
+  std::uint64_t return_at_ = 0;     // announcements taken from which on a quarter is posted again
+  std::int64_t to_return_ = -1;     // below 0 from then on; it is what counts those taken
+  std::uint64_t bytes_posted_ = 0;  // of an express one; its path knows the others'
   std::uint64_t doorbells_ = 0, completions_ = 0;
   std::uint64_t signaled_ = 0;  // an acceptor's: posted_ when the last signaled one was staged
   bool signal_next_ = false;

@@ -1,8 +1,9 @@
-// What becomes of a queue pair's work when its path is lost. Announcements of one queue pair arrive in the order in which they
-// were posted, so the receiver's count of them tells exactly which stripes it has and which it will never see.
-#include "engine/queue_pair.h"
+// What becomes of a queue pair's work when its path is lost. Announcements of one queue pair arrive
+// in the order in which they were posted, so the receiver's count of them tells exactly which
+// stripes it has and which it will never see.
+#include "engine/data/queue_pair.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 namespace mesh::engine {
 
@@ -44,12 +45,13 @@ StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
   if (whole_at(at)) return {.offset = 0, .bytes = mark.request()->bytes};
   if (mark.is_part()) return parts_[at & ring_mask_].stripe;
   const TransferPolicy& policy = place_.link->policy();
-  const StripePlan plan = plan_stripes(mark.request()->bytes, policy, policy.qps);  // even messages go over the only path
+  const StripePlan plan = plan_stripes(mark.request()->bytes, policy,
+                                       policy.qps);  // even messages go over the only path
   return {.offset = plan.offset(mark.number()), .bytes = plan.bytes(mark.number())};
 }
 
-// A stripe of an even message is lost: its bytes are in flight no more, and every lost stripe is outstanding by itself. The first
-// one takes the message's place.
+// A stripe of an even message is lost: its bytes are in flight no more, and every lost stripe is
+// outstanding by itself. The first one takes the message's place.
 void QueuePair::count_apart(Request& request) noexcept {
   if (!request.even) {
     ++request.channel->outstanding;
@@ -76,11 +78,13 @@ void QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
   for (; retired_ != posted_; ++retired_) {
     const bool announces = announces_at(retired_);
     if (landed == 0 && announces) {
-      // Stays counted in its channel's outstanding, and its stripe open, until another queue pair has carried it.
+      // Stays counted in its channel's outstanding, and its stripe open, until another queue pair
+      // has carried it.
       Request& request = *ring_[retired_ & ring_mask_].request();
       if (ring_[retired_ & ring_mask_].is_even()) count_apart(request);
       if (const Part* const part = part_at(retired_)) place_.path->bulk_done += part->counted_bytes;
-      lost->push_back({.request = &request, .span = span_at(retired_), .whole_message = whole_at(retired_)});
+      lost->push_back(
+          {.request = &request, .span = span_at(retired_), .whole_message = whole_at(retired_)});
       continue;
     }
     retire(retired_);

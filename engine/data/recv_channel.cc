@@ -1,6 +1,6 @@
-#include "engine/recv_channel.h"
+#include "engine/data/recv_channel.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 #include <algorithm>
 
@@ -9,7 +9,9 @@ namespace mesh::engine {
 RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records)
     : Channel(link_of, Side::Receive, index_of),
       express_(&link_of.express(index_of)),
-      cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of}),
+      cursor_({.slots = slot_count,
+               .row_bytes = credit_bytes(link_of.path_count()),
+               .channel = index_of}),
       path_count_(link_of.path_count()),
       first_rail_(link_of.path(0).rail),
       records_(records) {
@@ -44,9 +46,12 @@ void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) c
 }
 
 // Larger than the receive has room for, which no sender of ours says.
-void RecvChannel::on_overrun(const Request& slot, std::uint64_t said) noexcept { link.on_overrun(said, slot.bytes); }
+void RecvChannel::on_overrun(const Request& slot, std::uint64_t said) noexcept {
+  link.on_overrun(said, slot.bytes);
+}
 
-// The record came before stripe 0's announcement on the same queue pair; until then other stripes only count.
+// The record came before stripe 0's announcement on the same queue pair; until then other stripes
+// only count.
 void RecvChannel::on_recorded(Request& slot) noexcept {
   Record& record = records_[&slot - requests.get()];
   ++slot.stripes;
@@ -68,8 +73,11 @@ bool RecvChannel::names(const Registration& region) const noexcept {
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
     const Request& request = requests[slot];
     // acquire: pairs with publish(); the region was written before.
-    if (request.state.load(std::memory_order_acquire) == RequestState::Submitted && request.region == &region) return true;
-    // A receive that has failed may still have its credit at the sender; the slot is not used again then.
+    if (request.state.load(std::memory_order_acquire) == RequestState::Submitted &&
+        request.region == &region)
+      return true;
+    // A receive that has failed may still have its credit at the sender; the slot is not used again
+    // then.
     if (request.expected != kNoAnnouncement && request.region == &region) return true;
   }
   return false;

@@ -1,12 +1,13 @@
 #pragma once
-// The receiving side: gives credits for NCCL's receives and completes them when all their announcements are in.
-// Data lands only where a live credit of the same generation said; late announcements are counted and ignored.
-// Thread: loop (token), construction and take-back under the control mutex too. Bound: policy.slots receives.
+// The receiving side: gives credits for NCCL's receives and completes them when all their
+// announcements are in. Data lands only where a live credit of the same generation said; late
+// announcements are counted and ignored. Thread: loop (token), construction and take-back under the
+// control mutex too. Bound: policy.slots receives.
 
-#include "engine/channel_base.h"
-#include "engine/progress_loop.h"
-#include "engine/ring_cursor.h"
-#include "engine/wire.h"
+#include "engine/data/channel_base.h"
+#include "engine/data/progress_loop.h"
+#include "engine/message/ring_cursor.h"
+#include "engine/message/wire.h"
 
 #include <array>
 #include <cstdint>
@@ -26,16 +27,19 @@ class RecvChannel final : public Channel {
     std::array<std::uint32_t, kPathsMax> rkeys{};
   };
   void set_credits(const Credits& credits) noexcept;
-  void start(std::uint32_t generation) noexcept { cursor_.start(generation); }  // of this life of the index
+  void start(std::uint32_t generation) noexcept {
+    cursor_.start(generation);
+  }  // of this life of the index
 
-  // Takes over new receives and writes their credits. True: it wants another visit (the send queue is full).
-  // (turn.h)
+  // Takes over new receives and writes their credits. True: it wants another visit (the send queue
+  // is full). (turn.h)
   bool advance() noexcept;
   bool post_at_once(Request& request) noexcept;
   // Of one of its slots, which expects it. (turn.h)
   void on_message(Request& slot, std::uint32_t bytes) noexcept;
-  void on_stripes(Request& slot) noexcept;                     // of a message of several, all of them
-  [[gnu::noinline]] void on_recorded(Request& slot) noexcept;  // one stripe of a message whose record knows how many there are
+  void on_stripes(Request& slot) noexcept;  // of a message of several, all of them
+  [[gnu::noinline]] void on_recorded(
+      Request& slot) noexcept;  // one stripe of a message whose record knows how many there are
   [[gnu::noinline]] void on_overrun(const Request& slot, std::uint64_t said) noexcept;
 
   // ---- A path was lost or is back (recv_recovery.cc; holding the token).
@@ -43,18 +47,24 @@ class RecvChannel final : public Channel {
   void begin_rewrite() noexcept;    // after the fence: every live credit is to be written again
   bool rewrite_credits() noexcept;  // false: the send queue is full, ask again
 
-  [[gnu::noinline]] bool fail_new(std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
-  bool names(const Registration& region) const noexcept;          // a live credit does, or a receive still to get one
+  [[gnu::noinline]] bool fail_new(
+      std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
+  bool names(const Registration& region)
+      const noexcept;  // a live credit does, or a receive still to get one
   bool has_live_credit() const noexcept;
-  Waiting waiting(std::uint64_t sequence) const noexcept;        // of an open request (channel_waits.cc)
-  std::uint64_t received() const noexcept { return received_; }  // messages completed, failed ones included
+  Waiting waiting(std::uint64_t sequence) const noexcept;  // of an open request (channel_waits.cc)
+  std::uint64_t received() const noexcept {
+    return received_;
+  }  // messages completed, failed ones included
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
 
  private:
   void post_to(QueuePair& express) noexcept;
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
-  void write_credit(Request& request, std::uint32_t imm, std::uint64_t* words) noexcept;  // in the cursor's round
-  [[gnu::noinline]] void write_far_keys(const Request& request, std::uint64_t* words) const noexcept;
+  void write_credit(Request& request, std::uint32_t imm,
+                    std::uint64_t* words) noexcept;  // in the cursor's round
+  [[gnu::noinline]] void write_far_keys(const Request& request,
+                                        std::uint64_t* words) const noexcept;
   [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
   // Of the slot's next receive none has been announced.
   void count_stripes_received(Request& slot, std::uint64_t bytes) noexcept {
@@ -76,8 +86,9 @@ class RecvChannel final : public Channel {
   std::uint64_t received_ = 0, received_bytes_ = 0;
   Record* const records_;
   Credits credits_;
-  std::uint32_t rewrite_next_ = UINT32_MAX;  // slot whose credit is written again next; from slot_count on: none
-  std::uint64_t rewritten_until_ = 0;        // posted on the express queue pair when the last of them was
+  std::uint32_t rewrite_next_ =
+      UINT32_MAX;  // slot whose credit is written again next; from slot_count on: none
+  std::uint64_t rewritten_until_ = 0;  // posted on the express queue pair when the last of them was
 };
 
 }  // namespace mesh::engine

@@ -1,16 +1,17 @@
-// What a receive channel does when a path of its link is lost or is back: which queue pair carries its credits, and which credits
-// must be written again because nobody knows whether the peer has them.
-#include "engine/recv_channel.h"
+// What a receive channel does when a path of its link is lost or is back: which queue pair carries
+// its credits, and which credits must be written again because nobody knows whether the peer has
+// them.
+#include "engine/data/recv_channel.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 namespace mesh::engine {
 
 void RecvChannel::choose_express() noexcept {
   QueuePair& wanted = link.express(index);
   if (&wanted == express_) return post_to(wanted);  // it may be new
-  // A row that was written again must have landed before another queue pair may write the same row's next life: rows of two
-  // queue pairs overtake one another.
+  // A row that was written again must have landed before another queue pair may write the same
+  // row's next life: rows of two queue pairs overtake one another.
   const bool usable = express_->path().health.state == PathState::Up;
   if (usable && express_->retired() < rewritten_until_) return;
   post_to(wanted);
@@ -21,16 +22,22 @@ void RecvChannel::choose_express() noexcept {
 void RecvChannel::begin_rewrite() noexcept { rewrite_next_ = 0; }
 
 bool RecvChannel::rewrite_credits() noexcept {
-  if (failure.load(std::memory_order_relaxed) != Errc::Ok) return true;  // its memory may have been taken back
+  if (failure.load(std::memory_order_relaxed) != Errc::Ok)
+    return true;  // its memory may have been taken back
   for (; rewrite_next_ < slot_count; ++rewrite_next_) {
     const Request& request = requests[rewrite_next_];
     if (request.expected == kNoAnnouncement) continue;
     if (!express_->has_room(1)) return false;
     std::uint64_t* const words = express_->stage_row(
         cursor_.row_bytes(),
-        {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.row_bytes(), .rkey = credits_rkey_});
-    const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
-    encode_near(words, {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)}, request.generation);
+        {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.row_bytes(),
+         .rkey = credits_rkey_});
+    const std::uint32_t rkey =
+        request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
+    encode_near(
+        words,
+        {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)},
+        request.generation);
     if (path_count_ > 1) write_far_keys(request, words);
     express_->signal_next_doorbell();
     rewritten_until_ = express_->posted();

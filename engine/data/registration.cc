@@ -1,6 +1,6 @@
-#include "engine/registration.h"
+#include "engine/data/registration.h"
 
-#include "engine/lane.h"
+#include "engine/data/lane.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -11,16 +11,20 @@
 namespace mesh::engine {
 
 namespace {
-constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // nobody reads our memory: data is written
+constexpr int kAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // nobody reads our memory: data is written
 }
 
 Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
   if (entry.count_by_rail[rail] == 0) {
     Lane& lane = *lanes_[rail];
-    verbs::MrHandle mr = lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, kAccess);
+    verbs::MrHandle mr =
+        lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, kAccess);
     if (!mr) {
-      LOG_WARN("cannot register {} bytes at {:#x} on {}: {} (memory pinning limit, see ulimit -l and CMA size)", entry.bytes,
-               entry.address, lane.name(), std::strerror(errno));
+      LOG_WARN(
+          "cannot register {} bytes at {:#x} on {}: {} (memory pinning limit, see ulimit -l and "
+          "CMA size)",
+          entry.bytes, entry.address, lane.name(), std::strerror(errno));
       return Errc::System;
     }
     entry.keys_by_rail[rail] = {.lkey = mr->lkey, .rkey = mr->rkey};
@@ -30,7 +34,8 @@ Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
   return {};
 }
 
-Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryType type, std::span<const std::uint32_t> rails) {
+Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryType type,
+                                                 std::span<const std::uint32_t> rails) {
   const std::lock_guard lock(mutex_);
   const Key key{reinterpret_cast<std::uint64_t>(range.data), range.bytes, type};
   auto found = entries_.find(key);
@@ -57,7 +62,8 @@ Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryTy
   return status;
 }
 
-std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& range, MemoryType type) const {
+std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& range,
+                                                            MemoryType type) const {
   auto entry = std::make_unique<Registration>();
   entry->address = reinterpret_cast<std::uint64_t>(range.data);
   entry->bytes = range.bytes;
@@ -68,9 +74,11 @@ std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& rang
   return entry;
 }
 
-void RegistrationTable::release(Registration* registration, std::span<const std::uint32_t> rails) noexcept {
+void RegistrationTable::release(Registration* registration,
+                                std::span<const std::uint32_t> rails) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto found = entries_.find({registration->address, registration->bytes, registration->type});
+  const auto found =
+      entries_.find({registration->address, registration->bytes, registration->type});
   CHECK(found != entries_.end() && found->second.get() == registration && registration->count > 0);
   for (const std::uint32_t rail : rails) {
     CHECK(registration->count_by_rail[rail] > 0);

@@ -1,6 +1,7 @@
 #pragma once
-// Registered memory: one entry per exact (address, bytes, type) and context, one MR per rail that uses it, both counted.
-// Thread: keys of a live registration are read by the loop; everything else by any thread under the table's own mutex.
+// Registered memory: one entry per exact (address, bytes, type) and context, one MR per rail that
+// uses it, both counted. Thread: keys of a live registration are read by the loop; everything else
+// by any thread under the table's own mutex.
 
 #include <mesh/channel.h>
 #include <mesh/status.h>
@@ -27,7 +28,8 @@ class Registration {
   };
 
   bool covers(const void* data, std::size_t size) const noexcept {
-    const std::uint64_t offset = reinterpret_cast<std::uint64_t>(data) - address;  // huge when data lies before
+    const std::uint64_t offset =
+        reinterpret_cast<std::uint64_t>(data) - address;  // huge when data lies before
     std::uint64_t end = 0;
     return !__builtin_add_overflow(offset, size, &end) && end <= bytes;
   }
@@ -36,8 +38,9 @@ class Registration {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   MemoryType type = MemoryType::Host;
-  std::uint32_t count = 0;                   // of register_memory not yet taken back, all channels
-  std::vector<Keys> keys_by_rail;            // fixed size; a rail's entry is set before a link on that rail uses it
+  std::uint32_t count = 0;  // of register_memory not yet taken back, all channels
+  std::vector<Keys>
+      keys_by_rail;  // fixed size; a rail's entry is set before a link on that rail uses it
   std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
   std::vector<verbs::MrHandle> mr_by_rail;
 };
@@ -51,7 +54,8 @@ class RegistrationTable {
   explicit RegistrationTable(std::vector<Lane*> lanes) : lanes_(std::move(lanes)) {}
 
   // Registers on the rails named (indices of lanes). System: a rail refused; logged with errno.
-  Result<Registration*> acquire(const SendArgs& range, MemoryType type, std::span<const std::uint32_t> rails);
+  Result<Registration*> acquire(const SendArgs& range, MemoryType type,
+                                std::span<const std::uint32_t> rails);
   // Gives up one use on the rails named; MRs without users are deregistered before this returns.
   void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
   void clear() noexcept;  // everything that is still registered

@@ -1,6 +1,7 @@
 #pragma once
-// One slot of a channel in use: what NCCL calls a request. NCCL's thread fills it and frees it; in between the loop owns it.
-// Thread: state as noted; the fields belong to NCCL's thread while Free, to the loop while Submitted, to NCCL's afterwards.
+// One slot of a channel in use: what NCCL calls a request. NCCL's thread fills it and frees it; in
+// between the loop owns it. Thread: state as noted; the fields belong to NCCL's thread while Free,
+// to the loop while Submitted, to NCCL's afterwards.
 
 #include <mesh/channel.h>
 
@@ -15,24 +16,30 @@ inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate lo
 
 class alignas(64) Request {
  public:
-  std::atomic<RequestState> state{RequestState::Free};  // Done and Failed released by the loop, acquired in test()
+  std::atomic<RequestState> state{
+      RequestState::Free};  // Done and Failed released by the loop, acquired in test()
   std::uint32_t tag = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  // asked for; when Done: what was sent
   Registration* region = nullptr;
   Channel* channel = nullptr;
-  std::uint32_t generation = 0;   // loop: of its credit; of receives, and of sends with a record
-  Errc error = Errc::Ok;          // when Failed; Ok again when the slot is Free
-  bool begun = false;             // sends, loop: met its credit
-  bool even = false;              // sends, loop: counted once in its channel's outstanding and, when all is done, by its path
+  std::uint32_t generation = 0;  // loop: of its credit; of receives, and of sends with a record
+  Errc error = Errc::Ok;         // when Failed; Ok again when the slot is Free
+  bool begun = false;            // sends, loop: met its credit
+  bool even = false;  // sends, loop: counted once in its channel's outstanding and, when all is
+                      // done, by its path
   std::uint8_t open_stripes = 0;  // sends, loop: stripes not yet completed
-  // Loop. Receives: what the credit given from this slot looks like. It outlives the request: announcements may come late.
-  // Sends: what announces them, for the case that a path is lost.
-  std::uint64_t expected = kNoAnnouncement;  // immediate of its announcements; receives: without its stripes
-  // Receives: how many have been announced, in the lowest byte, and above their bytes. Sends with a record: how many there are.
+  // Loop. Receives: what the credit given from this slot looks like. It outlives the request:
+  // announcements may come late. Sends: what announces them, for the case that a path is lost.
+  std::uint64_t expected =
+      kNoAnnouncement;  // immediate of its announcements; receives: without its stripes
+  // Receives: how many have been announced, in the lowest byte, and above their bytes. Sends with a
+  // record: how many there are.
   std::uint64_t stripes = 0;
 
-  std::uint32_t imm() const noexcept { return static_cast<std::uint32_t>(expected); }  // of a send, or a live credit's
+  std::uint32_t imm() const noexcept {
+    return static_cast<std::uint32_t>(expected);
+  }  // of a send, or a live credit's
   std::uint8_t stripe_count() const noexcept { return static_cast<std::uint8_t>(stripes); }
   static constexpr std::uint32_t kBytesShift = 8;  // of stripes
 
@@ -53,7 +60,8 @@ class alignas(64) Request {
   void complete_send() noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
-    state.store(error == Errc::Ok ? RequestState::Done : RequestState::Failed, std::memory_order_release);
+    state.store(error == Errc::Ok ? RequestState::Done : RequestState::Failed,
+                std::memory_order_release);
   }
   void fail(Errc why) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) return;

@@ -1,6 +1,6 @@
-#include "engine/send_channel.h"
+#include "engine/data/send_channel.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 #include <algorithm>
 
@@ -10,7 +10,10 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
     : Channel(link_of, Side::Send, index_of),
       credits_(credits),
       express_(&link_of.express(index_of)),
-      cursor_({.slots = slot_count, .row_bytes = credit_bytes(link_of.path_count()), .channel = index_of, .stripes = 1}),
+      cursor_({.slots = slot_count,
+               .row_bytes = credit_bytes(link_of.path_count()),
+               .channel = index_of,
+               .stripes = 1}),
       path_count_(link_of.path_count()),
       wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {
@@ -19,13 +22,14 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
 }
 
 bool SendChannel::is_odd() const noexcept {
-  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || (begun_ | held_back_) != 0 ||
-         failure.load(std::memory_order_relaxed) != Errc::Ok;
+  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ ||
+         (begun_ | held_back_) != 0 || failure.load(std::memory_order_relaxed) != Errc::Ok;
 }
 
 // Large messages, full queues, tags out of order, the end.
 bool SendChannel::advance_oddly(bool in_turn) noexcept {
-  // The place is asked for anew in every visit, so nobody keeps it who has come to wait for something else.
+  // The place is asked for anew in every visit, so nobody keeps it who has come to wait for
+  // something else.
   may_wait_for_bytes_ = in_turn || waits_for_bytes_;
   leave_byte_wait();
   if (const Errc broken = failure.load(std::memory_order_relaxed); broken != Errc::Ok) {
@@ -33,7 +37,8 @@ bool SendChannel::advance_oddly(bool in_turn) noexcept {
     return false;
   }
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
-  for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message) moves = match();
+  for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message)
+    moves = match();
   odd_ = is_odd();
   return !moves || has_new();
 }
@@ -88,10 +93,13 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
   posting.credit = credit_;
   posting.slot = slot;
   posting.plan = plan_stripes(bytes, link.policy(), link.bulk_count());
-  if (posting.plan.route == Route::Bulk && link.usable_count() > 1) posting.plan = link.spread(bytes, posting.table);
+  if (posting.plan.route == Route::Bulk && link.usable_count() > 1)
+    posting.plan = link.spread(bytes, posting.table);
   posting.stripes_left = posting.plan.count;
-  // Who is cut into stripes of one work request each says with every one of them how many there are.
-  posting.record = truncated || posting.plan.count > kStripesTold || posting.plan.largest() > wr_bytes_;
+  // Who is cut into stripes of one work request each says with every one of them how many there
+  // are.
+  posting.record =
+      truncated || posting.plan.count > kStripesTold || posting.plan.largest() > wr_bytes_;
   const bool rotates = posting.plan.route == Route::Bulk && posting.plan.table == nullptr;
   posting.first_bulk = rotates ? link.next_bulk(posting.plan.count) : 0;
   posting.pinned = false;
@@ -110,13 +118,15 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
   if (posting_.pinned) [[unlikely]]
     return *posting_.queue_pairs[stripe];
   if (posting_.plan.route == Route::Express) return *express_;
-  return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe : posting_.table.position[stripe]);
+  return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe
+                                                  : posting_.table.position[stripe]);
 }
 
 // The usual large message: over one path, every stripe one work request, and room for all.
 bool SendChannel::even_fits(std::uint64_t bytes) noexcept {
   const Path& path = link.path(0);
-  const bool fits = path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
+  const bool fits =
+      path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
   return (fits || path.inflight_bytes() == 0) && link.take_even();
 }
 
@@ -124,7 +134,9 @@ inline void SendChannel::stage_even(Request& request, const EvenMessage& message
   const EvenPlan& plan = message.plan;
   Path& path = link.path(0);
   const std::uint32_t step = plan.stripe_bytes;
-  QueuePair::EvenStripe stripe{.source = {.address = request.address, .bytes = step, .lkey = request.region->keys(path.rail).lkey},
+  QueuePair::EvenStripe stripe{.source = {.address = request.address,
+                                          .bytes = step,
+                                          .lkey = request.region->keys(path.rail).lkey},
                                .target = message.target,
                                .imm = request.imm(),
                                .mark = Mark::of(request, Mark::kEven).word};
@@ -147,11 +159,13 @@ bool SendChannel::post_even() noexcept {
   const EvenPlan plan = even_plan(posting_.plan, wr_bytes_);
   const auto begun = [](std::uint64_t bytes) { return bytes != 0; };
   if (plan.count == 0 || posting_.stripes_left != plan.count) return false;
-  if (std::any_of(posting_.posted_bytes.begin(), posting_.posted_bytes.begin() + plan.count, begun)) return false;
+  if (std::any_of(posting_.posted_bytes.begin(), posting_.posted_bytes.begin() + plan.count, begun))
+    return false;
   if (!even_fits(plan.total_bytes)) return false;
-  stage_even(*posting_.request, {.plan = plan,
-                                 .first_bulk = posting_.first_bulk,
-                                 .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
+  stage_even(*posting_.request,
+             {.plan = plan,
+              .first_bulk = posting_.first_bulk,
+              .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
   posting_.stripes_left = 0;
   posting_.request = nullptr;
   return true;
@@ -159,10 +173,12 @@ bool SendChannel::post_even() noexcept {
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   usual_plan_ = {.total_bytes = bytes};
-  if (path_count_ == 1) usual_plan_ = even_plan(plan_stripes(bytes, link.policy(), link.bulk_count()), wr_bytes_);
+  if (path_count_ == 1)
+    usual_plan_ = even_plan(plan_stripes(bytes, link.policy(), link.bulk_count()), wr_bytes_);
 }
 
-// The next send, which the next credit fits, is posted whole. False: nothing was done, it is not that simple.
+// The next send, which the next credit fits, is posted whole. False: nothing was done, it is not
+// that simple.
 bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexcept {
   if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
     plan_usual(request.bytes);
@@ -215,7 +231,8 @@ bool SendChannel::post_stripe(std::uint32_t stripe) noexcept {
   return true;
 }
 
-// Small requests of others would refill at once what comes free, and a large one would never find its room.
+// Small requests of others would refill at once what comes free, and a large one would never find
+// its room.
 bool SendChannel::bytes_fit(Path& path, std::uint64_t bytes) noexcept {
   if (path.inflight_bytes() == 0) return true;
   if (path.byte_waiter != nullptr && path.byte_waiter != this) return false;
@@ -236,11 +253,12 @@ void SendChannel::leave_byte_wait() noexcept {
 }
 
 void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) noexcept {
-  const std::uint64_t size = request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
+  const std::uint64_t size =
+      request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
   const Record record = encode_record(size, request.stripe_count(), request.generation);
   std::uint64_t* const words = queue_pair.stage_row(
-      sizeof record,
-      {.address = records_.address + slot_of(request.imm()) * sizeof(Record), .rkey = records_.rkeys[queue_pair.path().index]});
+      sizeof record, {.address = records_.address + slot_of(request.imm()) * sizeof(Record),
+                      .rkey = records_.rkeys[queue_pair.path().index]});
   words[0] = record.words[0];
   words[1] = record.words[1];
 }
@@ -255,12 +273,16 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
   }
   ++outstanding;
   const std::uint32_t lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey;
-  queue_pair.stage_data({.source = {.address = request.address + offset, .bytes = static_cast<std::uint32_t>(bytes), .lkey = lkey},
-                         .target = {.address = posting_.credit.address + offset, .rkey = posting_.credit.rkeys[path.index]},
-                         .request = posting_.request,
-                         .imm = request.imm(),
-                         .ends = ends ? Ends::Stripe : Ends::Nothing,
-                         .stripe = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)}});
+  queue_pair.stage_data(
+      {.source = {.address = request.address + offset,
+                  .bytes = static_cast<std::uint32_t>(bytes),
+                  .lkey = lkey},
+       .target = {.address = posting_.credit.address + offset,
+                  .rkey = posting_.credit.rkeys[path.index]},
+       .request = posting_.request,
+       .imm = request.imm(),
+       .ends = ends ? Ends::Stripe : Ends::Nothing,
+       .stripe = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)}});
 }
 
 void SendChannel::drop_unposted(Errc why) noexcept {
@@ -291,15 +313,18 @@ void SendChannel::drop_unposted(Errc why) noexcept {
 }
 
 std::uint64_t SendChannel::posted_messages() const noexcept {
-  return accepted.load(std::memory_order_relaxed) + begun_ - dropped_ - (posting_.request != nullptr ? 1 : 0);
+  return accepted.load(std::memory_order_relaxed) + begun_ - dropped_ -
+         (posting_.request != nullptr ? 1 : 0);
 }
 
 bool SendChannel::reads(const Registration& region) const noexcept {
   if (outstanding != 0 && failure.load(std::memory_order_relaxed) != Errc::Ok) return true;
-  return std::any_of(requests.get(), requests.get() + slot_count, [&region](const Request& request) {
-    // acquire: pairs with publish(); the region was written before.
-    return request.state.load(std::memory_order_acquire) == RequestState::Submitted && request.region == &region;
-  });
+  return std::any_of(
+      requests.get(), requests.get() + slot_count, [&region](const Request& request) {
+        // acquire: pairs with publish(); the region was written before.
+        return request.state.load(std::memory_order_acquire) == RequestState::Submitted &&
+               request.region == &region;
+      });
 }
 
 }  // namespace mesh::engine

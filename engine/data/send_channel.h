@@ -1,13 +1,14 @@
 #pragma once
-// The sending side: matches NCCL's sends with the credits that the receiver's NIC writes into our ring, cuts each message
-// and stages its work requests. Sends of one tag go out in order; a send of another tag than the next credit's is passed over.
-// Thread: loop (token), construction and take-back under the control mutex too. Bound: policy.slots sends.
+// The sending side: matches NCCL's sends with the credits that the receiver's NIC writes into our
+// ring, cuts each message and stages its work requests. Sends of one tag go out in order; a send of
+// another tag than the next credit's is passed over. Thread: loop (token), construction and
+// take-back under the control mutex too. Bound: policy.slots sends.
 
-#include "engine/channel_base.h"
-#include "engine/queue_pair.h"
-#include "engine/ring_cursor.h"
-#include "engine/stripe.h"
-#include "engine/wire.h"
+#include "engine/data/channel_base.h"
+#include "engine/data/queue_pair.h"
+#include "engine/message/ring_cursor.h"
+#include "engine/message/stripe.h"
+#include "engine/message/wire.h"
 
 #include <array>
 #include <cstdint>
@@ -31,15 +32,18 @@ class SendChannel final : public Channel {
   };
   void set_records(const Records& records) noexcept { records_ = records; }
 
-  // Takes over new sends and posts what has a credit. True: it wants another visit (waits for a credit or for room).
-  // in_turn: the loop visits one active channel after the other; only then may it become a path's byte waiter.
-  // (turn.h)
+  // Takes over new sends and posts what has a credit. True: it wants another visit (waits for a
+  // credit or for room). in_turn: the loop visits one active channel after the other; only then may
+  // it become a path's byte waiter. (turn.h)
   bool advance(bool in_turn) noexcept;
   bool post_at_once(Request& request) noexcept;
 
-  void start(std::uint32_t generation) noexcept { cursor_.start(generation); }  // of this life of the index
+  void start(std::uint32_t generation) noexcept {
+    cursor_.start(generation);
+  }  // of this life of the index
 
-  Waiting waiting(std::uint64_t sequence) noexcept;  // of an open request; reads the peer's words anew (channel_waits.cc)
+  Waiting waiting(std::uint64_t sequence) noexcept;  // of an open request; reads the peer's words
+                                                     // anew (channel_waits.cc)
 
   // ---- A path was lost or is back (send_recovery.cc; holding the token). In this order when it is
   // lost: the message under way keeps to the queue pairs it has, small messages take another queue
@@ -51,14 +55,16 @@ class SendChannel final : public Channel {
   void begin_anew(const Path& path) noexcept;
   void replay(const LostStripe& lost);
 
-  // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely closed.
+  // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely
+  // closed.
   void drop_unposted(Errc why) noexcept;
   bool idle() const noexcept { return outstanding == 0; }
   std::uint64_t posted_messages() const noexcept;  // ever posted whole: a counter, it never falls
   // What CLOSE says: those of them that the receiver gets. One of which a stripe was lost and given
   // up is not among them.
   std::uint64_t announced() const noexcept { return posted_messages() - given_up_; }
-  bool reads(const Registration& region) const noexcept;  // an open send does, or one that failed while posted may
+  bool reads(const Registration& region)
+      const noexcept;  // an open send does, or one that failed while posted may
 
  private:
   // A message that takes more than one work request, or that must wait for room.
@@ -71,8 +77,9 @@ class SendChannel final : public Channel {
     std::uint32_t first_bulk = 0;  // the link's cursor when the message began
     std::uint32_t stripes_left = 0;
     bool record = false;
-    bool pinned = false;                                    // queue_pairs says where each stripe goes
-    std::array<std::uint64_t, kStripesMax> posted_bytes{};  // by stripe; all ones: nothing is left to post here
+    bool pinned = false;  // queue_pairs says where each stripe goes
+    std::array<std::uint64_t, kStripesMax>
+        posted_bytes{};  // by stripe; all ones: nothing is left to post here
     std::array<QueuePair*, kStripesMax> queue_pairs{};
   };
   // A stripe that another queue pair must carry.
@@ -107,7 +114,8 @@ class SendChannel final : public Channel {
     std::uint32_t first_bulk = 0;
     verbs::RemoteTarget target;
   };
-  [[gnu::always_inline]] inline void stage_even(Request& request, const EvenMessage& message) noexcept;
+  [[gnu::always_inline]] inline void stage_even(Request& request,
+                                                const EvenMessage& message) noexcept;
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
@@ -122,11 +130,14 @@ class SendChannel final : public Channel {
   static bool withdraw(Request& request) noexcept;
   void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
   QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
-  std::uint64_t* row() const noexcept { return reinterpret_cast<std::uint64_t*>(cursor_.address()); }
+  std::uint64_t* row() const noexcept {
+    return reinterpret_cast<std::uint64_t*>(cursor_.address());
+  }
 
   // The first ones share the line of what the loop moves in every channel; rare ones come last.
   bool odd_ = false;  // not the plain case: any of what is_odd() looks at
-  bool far_ = false;  // the express queue pair is not the first path's, whose key lies with the others
+  bool far_ =
+      false;  // the express queue pair is not the first path's, whose key lies with the others
   std::byte* const credits_;
   QueuePair* express_;
   RingCursor cursor_;                                  // the next credit
@@ -134,13 +145,14 @@ class SendChannel final : public Channel {
   const std::uint32_t path_count_;
   const std::uint64_t wr_bytes_, express_bytes_;
   bool have_credit_ = false;
-  bool may_wait_for_bytes_ = false;  // in this visit, until it posts: who has had something does not keep the rest
-  bool waits_for_bytes_ = false;     // some path may name this channel
-  std::uint32_t begun_ = 0;          // requests marked so
-  std::uint32_t held_back_ = 0;      // by stripes that must go out again: their number; and by kNoPath
-  std::uint64_t dropped_ = 0;        // accepted or begun, but not posted whole
-  std::uint64_t given_up_ = 0;       // posted whole, then lost and carried by no other queue pair
-  Credit credit_;                    // the next one, when have_credit_
+  bool may_wait_for_bytes_ =
+      false;  // in this visit, until it posts: who has had something does not keep the rest
+  bool waits_for_bytes_ = false;  // some path may name this channel
+  std::uint32_t begun_ = 0;       // requests marked so
+  std::uint32_t held_back_ = 0;   // by stripes that must go out again: their number; and by kNoPath
+  std::uint64_t dropped_ = 0;     // accepted or begun, but not posted whole
+  std::uint64_t given_up_ = 0;    // posted whole, then lost and carried by no other queue pair
+  Credit credit_;                 // the next one, when have_credit_
   Records records_;
   Posting posting_;
   EvenPlan usual_plan_;          // of the last large message: the next one is mostly as large

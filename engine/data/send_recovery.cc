@@ -1,9 +1,10 @@
-// What a send channel does when a path of its link is lost or is back: who carries its small messages, what becomes of the message
-// under way, and the stripes that must go out again. Such a stripe keeps its immediate: the receiver never took the first
-// announcement, so it counts this one as if nothing had happened.
-#include "engine/send_channel.h"
+// What a send channel does when a path of its link is lost or is back: who carries its small
+// messages, what becomes of the message under way, and the stripes that must go out again. Such a
+// stripe keeps its immediate: the receiver never took the first announcement, so it counts this one
+// as if nothing had happened.
+#include "engine/data/send_channel.h"
 
-#include "engine/turn.h"
+#include "engine/data/turn.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,7 +22,8 @@ void SendChannel::choose_express() noexcept {
 
 void SendChannel::pin_posting() noexcept {
   if (posting_.request == nullptr || posting_.pinned) return;
-  for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) posting_.queue_pairs[stripe] = &queue_pair_of(stripe);
+  for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe)
+    posting_.queue_pairs[stripe] = &queue_pair_of(stripe);
   posting_.pinned = true;
 }
 
@@ -37,7 +39,8 @@ void SendChannel::leave_path(const Path& path) {
     replay({.request = posting_.request,
             .span = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)},
             .whole_message = false});
-    if (posted_bytes != 0) replays_.back().posted_bytes = posted_bytes, replays_.back().queue_pair = &queue_pair;
+    if (posted_bytes != 0)
+      replays_.back().posted_bytes = posted_bytes, replays_.back().queue_pair = &queue_pair;
     posting_.posted_bytes[stripe] = UINT64_MAX;
     --posting_.stripes_left;
   }
@@ -90,8 +93,8 @@ bool SendChannel::post_replays() noexcept {
 // may be older still: a row of the slot's former life that a lost path carried late. The message is
 // of the cursor's round or of the one before.
 bool SendChannel::credit_of(const Request& request, Credit* credit) const noexcept {
-  std::uint64_t* const words =
-      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(request.imm())} * cursor_.row_bytes());
+  std::uint64_t* const words = reinterpret_cast<std::uint64_t*>(
+      credits_ + std::size_t{slot_of(request.imm())} * cursor_.row_bytes());
   const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
   return read_credit(words, path_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
 }
@@ -131,18 +134,20 @@ bool SendChannel::post_replay(Replay& replay) noexcept {
     const std::uint64_t bytes = std::min(left, wr_bytes_);
     ends = bytes == left;
     const std::uint64_t offset = span.offset + replay.posted_bytes;
-    if (ends && span.offset == 0 && stripes_of(request.imm()) == 0) stage_record(queue_pair, request);
+    if (ends && span.offset == 0 && stripes_of(request.imm()) == 0)
+      stage_record(queue_pair, request);
     ++outstanding;
-    queue_pair.stage_data({.source = {.address = request.address + offset,
-                                      .bytes = static_cast<std::uint32_t>(bytes),
-                                      .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
-                           .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
-                           .request = &request,
-                           .imm = request.imm(),
-                           .ends = !ends                       ? Ends::Nothing
-                                   : replay.lost.whole_message ? Ends::Message
-                                                               : Ends::Stripe,
-                           .stripe = span});
+    queue_pair.stage_data(
+        {.source = {.address = request.address + offset,
+                    .bytes = static_cast<std::uint32_t>(bytes),
+                    .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
+         .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
+         .request = &request,
+         .imm = request.imm(),
+         .ends = !ends                       ? Ends::Nothing
+                 : replay.lost.whole_message ? Ends::Message
+                                             : Ends::Stripe,
+         .stripe = span});
     replay.posted_bytes += bytes;
   }
   --outstanding;

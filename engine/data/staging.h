@@ -1,9 +1,9 @@
 #pragma once
-// A part of turn.h: work requests into a queue pair's chain or straight to the device, and doorbells.
-// Thread: loop (token).
+// A part of turn.h: work requests into a queue pair's chain or straight to the device, and
+// doorbells. Thread: loop (token).
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 #include "src/base/check.h"
 
 #include <cstdint>
@@ -43,7 +43,8 @@ inline void QueuePair::stage_data(const Data& data) noexcept {
   bytes_posted_ += data.source.bytes - counted;
   place_.path->bulk_posted += counted;
   place_.link->forget_even();
-  parts_[posted_ & ring_mask_] = {.counted_bytes = counted, .ends = data.ends, .stripe = data.stripe};
+  parts_[posted_ & ring_mask_] = {
+      .counted_bytes = counted, .ends = data.ends, .stripe = data.stripe};
   note() = Mark::of(*data.request, 0);
 }
 inline void QueuePair::stage_stripe(const EvenStripe& stripe) noexcept {
@@ -60,7 +61,8 @@ inline void QueuePair::stage_message(const Data& data) noexcept {
   note() = Mark::of(*data.request, Mark::kWhole);
 }
 
-inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept {
+inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
+                                           const verbs::RemoteTarget& target) noexcept {
   make_place();
   note() = {};
   return chain_.write_row(bytes, target);
@@ -68,7 +70,8 @@ inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes, const verbs::Rem
 
 inline bool QueuePair::post_message(const Data& data) noexcept {
   ibv_send_wr& wr = message_.wr();
-  message_.gather() = {.addr = data.source.address, .length = data.source.bytes, .lkey = data.source.lkey};
+  message_.gather() = {
+      .addr = data.source.address, .length = data.source.bytes, .lkey = data.source.lkey};
   wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
   if (data.source.bytes > inline_bytes_) [[unlikely]]
     wr.send_flags = IBV_SEND_SIGNALED;
@@ -93,7 +96,8 @@ inline std::uint64_t* QueuePair::row_to(const verbs::RemoteTarget& target) noexc
 }
 
 inline bool QueuePair::post_row() noexcept {
-  DCHECK(ring_[posted_ & ring_mask_].is_row());  // who posts rows so posts nothing else: no entry was ever anything
+  DCHECK(ring_[posted_ & ring_mask_]
+             .is_row());  // who posts rows so posts nothing else: no entry was ever anything
   ++posted_;
   ++doorbells_;
   const int error = row_.post(qp_.get());
@@ -120,7 +124,8 @@ inline void QueuePair::ring() noexcept {
     refuse(error);
 }
 
-// The last one of a doorbell with data is signaled, so that whatever is posted completes without help from later traffic.
+// The last one of a doorbell with data is signaled, so that whatever is posted completes without
+// help from later traffic.
 inline void QueuePair::signal_chain() noexcept {
   if (chain_.exceeds_interval()) [[unlikely]]
     signal_between();

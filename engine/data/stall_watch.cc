@@ -1,4 +1,4 @@
-#include "engine/stall_watch.h"
+#include "engine/data/stall_watch.h"
 
 #include <algorithm>
 

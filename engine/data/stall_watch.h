@@ -1,13 +1,15 @@
 #pragma once
-// Notices requests that stay open, from looks once a second at which request of a channel is the oldest open one, so that a
-// message pays nothing for it; and decides when a link's wait is worth a line. Pure: it is told, it never looks.
-// Thread: control mutex. Bound: one OldestRequest a channel, one LinkWait a link.
+// Notices requests that stay open, from looks once a second at which request of a channel is the
+// oldest open one, so that a message pays nothing for it; and decides when a link's wait is worth a
+// line. Pure: it is told, it never looks. Thread: control mutex. Bound: one OldestRequest a
+// channel, one LinkWait a link.
 
 #include <cstdint>
 
 namespace mesh::engine {
 
-inline constexpr std::uint64_t kLookNs = 900'000'000;  // below the control thread's second, so that no look is left out
+inline constexpr std::uint64_t kLookNs =
+    900'000'000;  // below the control thread's second, so that no look is left out
 
 // Every request before `sequence` has ended; it is open itself, or is still to come.
 struct OpenRequest {
@@ -26,16 +28,19 @@ class OldestRequest {
   bool open() const noexcept { return last_.open; }
   std::uint64_t sequence() const noexcept { return last_.sequence; }  // where the next look begins
   // Too short by at most the time between two looks; 0: nothing is open.
-  std::uint64_t age_ns(std::uint64_t now_ns) const noexcept { return last_.open ? now_ns - since_ns_ : 0; }
+  std::uint64_t age_ns(std::uint64_t now_ns) const noexcept {
+    return last_.open ? now_ns - since_ns_ : 0;
+  }
 
  private:
   OpenRequest last_;
   std::uint64_t since_ns_ = 0;
 };
 
-// Of one link: said once when its oldest request has reached the bar, again whenever that age has doubled, and once when
-// nothing is above the bar any more. Where the peer may simply take its time, a wait no longer than an earlier one is not
-// said again, up to kPatienceBars: a job's checkpoints are alike. Such a wait becomes a warning at twice the bar only.
+// Of one link: said once when its oldest request has reached the bar, again whenever that age has
+// doubled, and once when nothing is above the bar any more. Where the peer may simply take its
+// time, a wait no longer than an earlier one is not said again, up to kPatienceBars: a job's
+// checkpoints are alike. Such a wait becomes a warning at twice the bar only.
 class LinkWait {
  public:
   enum class Say : std::uint8_t { Nothing, Waits, GoesOn };
@@ -46,8 +51,12 @@ class LinkWait {
     bool patient = false;      // it waits for a program, not for the network
   };
   Say look(const Look& look, std::uint64_t bar_ns) noexcept;
-  std::uint64_t longest_ns() const noexcept { return longest_ns_; }  // of the wait that has just been said to be over
-  bool is_warning() const noexcept { return is_warning_; }           // what was said last is a matter for everybody
+  std::uint64_t longest_ns() const noexcept {
+    return longest_ns_;
+  }  // of the wait that has just been said to be over
+  bool is_warning() const noexcept {
+    return is_warning_;
+  }  // what was said last is a matter for everybody
 
  private:
   std::uint64_t next_ns_ = 0;  // age of the next line; 0: nothing was said in this wait

@@ -1,7 +1,7 @@
-#include "engine/bring_up.h"
+#include "engine/link/bring_up.h"
 
 #include "engine/engine_impl.h"
-#include "engine/link_setup.h"
+#include "engine/link/link_setup.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 
@@ -35,7 +35,8 @@ void BringUp::run() noexcept {
     outcome_ = status.code();
     if (abandoned_.load(std::memory_order_relaxed)) break;
   }
-  const bool any = failed_.size() < order_.paths.size() && !abandoned_.load(std::memory_order_relaxed);
+  const bool any =
+      failed_.size() < order_.paths.size() && !abandoned_.load(std::memory_order_relaxed);
   if (any) outcome_ = Errc::Ok;
   over_.store(true, std::memory_order_release);
 }
@@ -53,12 +54,14 @@ void BringUp::start(ControlWaker& waker) {
 // The job's setting goes before the communicator's wish, as in NCCL's own transport.
 Settings EngineImpl::settings_of(const Context& context) const {
   Settings settings = settings_;
-  if (settings.traffic_class == 0 && context.options.traffic_class != kAuto) settings.traffic_class = context.options.traffic_class;
+  if (settings.traffic_class == 0 && context.options.traffic_class != kAuto)
+    settings.traffic_class = context.options.traffic_class;
   return settings;
 }
 
 // down: indices of paths that the peer could not bring up.
-void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down) {
+void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths,
+                          const std::vector<std::uint8_t>& down) {
   BringUp::Order order{.link = link.link.get(),
                        .peer_rails = link.peer_rails,
                        .paths = {},
@@ -80,14 +83,17 @@ void EngineImpl::begin_bring_up(LinkControl& link, BringUp::Order order) {
   if (options_.threading == Threading::Manual) link.bring_up->run();
 }
 
-std::size_t next_in_turn(std::span<const SocketAddress> running, std::span<const WaitingBringUp> waiting) {
+std::size_t next_in_turn(std::span<const SocketAddress> running,
+                         std::span<const WaitingBringUp> waiting) {
   std::size_t best = waiting.size(), fewest = kBringUpsPerPeerMax;
   if (running.size() >= kBringUpsMax) return best;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     const auto of_peer = static_cast<std::size_t>(
-        std::count_if(running.begin(), running.end(), [&](const SocketAddress& each) { return each.same_host(waiting[i].peer); }));
+        std::count_if(running.begin(), running.end(),
+                      [&](const SocketAddress& each) { return each.same_host(waiting[i].peer); }));
     if (of_peer > fewest || of_peer == kBringUpsPerPeerMax) continue;
-    if (of_peer == fewest && best < waiting.size() && waiting[i].asked_ns >= waiting[best].asked_ns) continue;
+    if (of_peer == fewest && best < waiting.size() && waiting[i].asked_ns >= waiting[best].asked_ns)
+      continue;
     best = i;
     fewest = of_peer;
   }
@@ -110,9 +116,11 @@ void EngineImpl::start_bring_ups() {
       }
     }
   }
-  for (std::size_t next = next_in_turn(running, waiting); next < waiting.size(); next = next_in_turn(running, waiting)) {
+  for (std::size_t next = next_in_turn(running, waiting); next < waiting.size();
+       next = next_in_turn(running, waiting)) {
     LinkControl& link = *links[next];
-    if (link.state == LinkState::Connecting) enter(link, link.state);  // the wait for a thread was not the peer's
+    if (link.state == LinkState::Connecting)
+      enter(link, link.state);  // the wait for a thread was not the peer's
     link.bring_up->start(*this);
     running.push_back(link.source);
     links.erase(links.begin() + static_cast<std::ptrdiff_t>(next));
@@ -138,22 +146,28 @@ void EngineImpl::tend_bring_up(LinkControl& link) {
   }
 }
 
-// Those of our queue pairs that the connector tells the peer, with the words where it counts our announcements.
+// Those of our queue pairs that the connector tells the peer, with the words where it counts our
+// announcements.
 WirePath EngineImpl::offer_path(LinkControl& link, std::uint32_t index, std::uint32_t psn) {
   const std::uint32_t words_per_path = 1 + link.link->policy().qps;
-  auto* const words = reinterpret_cast<std::uint64_t*>(link.counters.memory) + std::size_t{index} * words_per_path;
+  auto* const words =
+      reinterpret_cast<std::uint64_t*>(link.counters.memory) + std::size_t{index} * words_per_path;
   Path& path = link.link->path(index);
   for (std::uint32_t qp = 0; qp < words_per_path; ++qp) {
     words[qp] = 0;  // nobody writes there: the path's former queue pairs are fenced
     path.queue_pairs[qp]->set_window_word(words + qp);
   }
-  return describe_path(path, psn, {.address = reinterpret_cast<std::uint64_t>(words), .rkey = link.counters.rkeys[index]});
+  return describe_path(
+      path, psn,
+      {.address = reinterpret_cast<std::uint64_t>(words), .rkey = link.counters.rkeys[index]});
 }
 
 void EngineImpl::attach(LinkControl& link, const BringUp& done) {
   Attach attach;
-  for (std::uint32_t i = 0; i < link.link->path_count(); ++i) attach.paths.push_back(offer_path(link, i, link.psn));
-  for (const std::uint32_t path : done.failed()) attach.down.push_back(static_cast<std::uint8_t>(path));
+  for (std::uint32_t i = 0; i < link.link->path_count(); ++i)
+    attach.paths.push_back(offer_path(link, i, link.psn));
+  for (const std::uint32_t path : done.failed())
+    attach.down.push_back(static_cast<std::uint8_t>(path));
   leave_out(link, attach.down);
   enter(link, LinkState::AwaitReady);
   send(link, attach);
@@ -162,7 +176,8 @@ void EngineImpl::attach(LinkControl& link, const BringUp& done) {
 void EngineImpl::set_peer_windows(Path& path, const WirePath& peer) {
   for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
     path.queue_pairs[qp]->set_peer_window(
-        {.address = peer.counters_address + qp * sizeof(std::uint64_t), .rkey = peer.counters_rkey});
+        {.address = peer.counters_address + qp * sizeof(std::uint64_t),
+         .rkey = peer.counters_rkey});
   }
 }
 
@@ -189,9 +204,11 @@ void EngineImpl::leave_out(LinkControl& link, const std::vector<std::uint8_t>& d
     if (path.health.state == PathState::Down) continue;
     link.link->leave_out(path, "it could not be brought up");
     const std::uint64_t now_ns = clock_.now_ns();
-    link.repairs[index] = {.at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};
-    LOG_WARN("peer {}: path {} could not be brought up; {} of {} paths carry on", link.identity.peer_host, path.name,
-             link.link->usable_count(), link.link->path_count());
+    link.repairs[index] = {
+        .at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};
+    LOG_WARN("peer {}: path {} could not be brought up; {} of {} paths carry on",
+             link.identity.peer_host, path.name, link.link->usable_count(),
+             link.link->path_count());
   }
 }
 

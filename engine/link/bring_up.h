@@ -1,15 +1,16 @@
 #pragma once
-// Takes the queue pairs of one link, or of one path that is opened again, to RTS, on a thread of its own where the engine has
-// threads: the kernel resolves the peer's address on the way and may wait a second for it, three times a path. Nobody else's
-// frames, closes and memory wait for that. Thread: control mutex. While running() nobody else touches the queue pairs; the loop
-// does not know them before the link is up. Bounds: kResolveTries seconds a path; after abandon() the try under way, which the
-// destructor waits for.
+// Takes the queue pairs of one link, or of one path that is opened again, to RTS, on a thread of
+// its own where the engine has threads: the kernel resolves the peer's address on the way and may
+// wait a second for it, three times a path. Nobody else's frames, closes and memory wait for that.
+// Thread: control mutex. While running() nobody else touches the queue pairs; the loop does not
+// know them before the link is up. Bounds: kResolveTries seconds a path; after abandon() the try
+// under way, which the destructor waits for.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
 
-#include "engine/messages.h"
-#include "engine/peer_link.h"
+#include "engine/control/frames.h"
+#include "engine/data/peer_link.h"
 
 #include <atomic>
 #include <cstddef>
@@ -21,16 +22,19 @@
 
 namespace mesh::engine {
 
-inline constexpr std::size_t kBringUpsMax = 16;        // threads at a time; the other links wait for one to end
+inline constexpr std::size_t kBringUpsMax =
+    16;  // threads at a time; the other links wait for one to end
 inline constexpr std::size_t kBringUpsPerPeerMax = 4;  // of links to one peer address
 
 struct WaitingBringUp {
   SocketAddress peer;
   std::uint64_t asked_ns = 0;
 };
-// Which of those that wait gets a thread next, while some run for these peers: the peer for which fewest run goes first, and of
-// one peer what waits longest. The number of those that wait: none may.
-std::size_t next_in_turn(std::span<const SocketAddress> running, std::span<const WaitingBringUp> waiting);
+// Which of those that wait gets a thread next, while some run for these peers: the peer for which
+// fewest run goes first, and of one peer what waits longest. The number of those that wait: none
+// may.
+std::size_t next_in_turn(std::span<const SocketAddress> running,
+                         std::span<const WaitingBringUp> waiting);
 
 class BringUp {
  public:
@@ -57,7 +61,9 @@ class BringUp {
   bool running() const noexcept { return thread_.joinable() && !over(); }
   // When over; the reasons of failures have been logged. Ok if any path is up.
   Errc outcome() const noexcept { return outcome_; }
-  const std::vector<std::uint32_t>& failed() const noexcept { return failed_; }  // indices of the link's paths
+  const std::vector<std::uint32_t>& failed() const noexcept {
+    return failed_;
+  }  // indices of the link's paths
   const std::vector<WirePath>& paths() const noexcept { return order_.paths; }
   const std::vector<std::uint32_t>& indices() const noexcept { return order_.indices; }
   bool reopens() const noexcept { return order_.reopens; }
@@ -68,7 +74,8 @@ class BringUp {
   Errc outcome_ = Errc::Ok;
   std::vector<std::uint32_t> failed_;
   std::atomic<bool> abandoned_{false};
-  std::atomic<bool> over_{false};  // released after outcome_ and all that was done to the queue pairs
+  std::atomic<bool> over_{
+      false};  // released after outcome_ and all that was done to the queue pairs
   std::thread thread_;
 };
 

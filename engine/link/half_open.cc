@@ -1,4 +1,4 @@
-#include "engine/half_open.h"
+#include "engine/link/half_open.h"
 
 #include "engine/engine_impl.h"
 #include "src/base/log.h"
@@ -24,7 +24,9 @@ bool carries_nothing(const LinkControl& link) {
   return true;
 }
 
-bool has_carried(const LinkControl& link) { return link.link && link.link->channel_index_bound() != 0; }
+bool has_carried(const LinkControl& link) {
+  return link.link && link.link->channel_index_bound() != 0;
+}
 
 // When the step began that the link is at.
 std::uint64_t began_ns(const LinkControl& link, std::uint64_t now_ns) {
@@ -45,11 +47,13 @@ const char* awaited(const LinkControl& link) {
     case LinkState::AwaitAttach: return "has not answered our WELCOME with ATTACH";
     case LinkState::Connecting:
       if (!link.bring_up || link.bring_up->over()) return nullptr;
-      return link.bring_up->running() ? "our queue pairs to it are not up" : "no thread was free to bring our queue pairs up";
+      return link.bring_up->running() ? "our queue pairs to it are not up"
+                                      : "no thread was free to bring our queue pairs up";
     case LinkState::AwaitReady: return "has not answered our ATTACH with READY";
     case LinkState::Up:
       if (link.step_deadline_ns == 0) return nullptr;
-      return has_carried(link) ? "has not closed its side of our channels" : "has not answered our READY with OPEN";
+      return has_carried(link) ? "has not closed its side of our channels"
+                               : "has not answered our READY with OPEN";
     case LinkState::Dialing:  // the control plane's own deadline
     case LinkState::ByeSent:
     case LinkState::Down: break;
@@ -82,18 +86,24 @@ void EngineImpl::tend_handshake(LinkControl& link) {
   const std::vector<PendingConnect*> waiting = link.waiting;
   for (PendingConnect* stage : waiting) {
     if (stage->state != StageState::Opening || now_ns < stage->deadline_ns) continue;
-    LOG_WARN("peer {} ({}): has not answered our OPEN of channel {} with OPENED in {} s; the connect fails",
-             link.identity.peer_host, plane_->peer_name(link.connection), stage->channel->index, kHandshakeStepNs / 1'000'000'000);
+    LOG_WARN(
+        "peer {} ({}): has not answered our OPEN of channel {} with OPENED in {} s; the connect "
+        "fails",
+        link.identity.peer_host, plane_->peer_name(link.connection), stage->channel->index,
+        kHandshakeStepNs / 1'000'000'000);
     fail_stage(*stage, Errc::Timeout);
   }
 }
 
 // True: it is being dialed again.
 bool EngineImpl::say_hello_again(LinkControl& link, Errc reason) {
-  if (link.state != LinkState::AwaitWelcome || reason != Errc::PeerGone || link.hello_tries >= kHelloTriesMax) return false;
+  if (link.state != LinkState::AwaitWelcome || reason != Errc::PeerGone ||
+      link.hello_tries >= kHelloTriesMax)
+    return false;
   ++link.hello_tries;
   link.state = LinkState::Dialing;
-  link.conversation = Conversation{};  // whoever took our HELLO has forgotten it with its connection
+  link.conversation =
+      Conversation{};  // whoever took our HELLO has forgotten it with its connection
   link.connection = plane_->dial({.addresses = link.redial.addresses, .port = link.redial.port});
   return true;
 }
@@ -105,14 +115,17 @@ void EngineImpl::give_up(LinkControl& link, const char* what) {
     return take_down(link, Errc::PeerClosed);
   }
   if (may_cause_lines(link)) {
-    LOG_WARN("peer {} ({}): {}; the handshake is given up", link.identity.peer_host, plane_->peer_name(link.connection), text);
+    LOG_WARN("peer {} ({}): {}; the handshake is given up", link.identity.peer_host,
+             plane_->peer_name(link.connection), text);
   }
   send(link, Refuse{.reason = Errc::Timeout,
-                    .text = fmt::format("host {} gives up the handshake: its peer {}", options_.provider->host_name(), text)});
+                    .text = fmt::format("host {} gives up the handshake: its peer {}",
+                                        options_.provider->host_name(), text)});
   take_down(link, Errc::Timeout);
 }
 
-// ---- Who has no channel here may come again and again, so what it causes to be said comes out of a budget.
+// ---- Who has no channel here may come again and again, so what it causes to be said comes out of
+// a budget.
 
 bool EngineImpl::may_cause_lines(const LinkControl& link) {
   return link.connector() || has_carried(link) || stranger_lines_.take(clock_.now_ns());
@@ -121,14 +134,16 @@ bool EngineImpl::may_cause_lines(const LinkControl& link) {
 // False in any case: whoever breaks the protocol loses the connection.
 bool EngineImpl::complain(const LinkControl& link, const std::string& text) {
   if (may_cause_lines(link)) {
-    LOG_WARN("peer {}: {}; connection dropped{}", link.identity.peer_host, text, stranger_lines_.rest());
+    LOG_WARN("peer {}: {}; connection dropped{}", link.identity.peer_host, text,
+             stranger_lines_.rest());
   }
   return false;
 }
 
 // ---- Too many links that carry no channel.
 
-// For one more link, which names these listeners. False: there is none, and none of the others gives way yet.
+// For one more link, which names these listeners. False: there is none, and none of the others
+// gives way yet.
 bool EngineImpl::make_room(std::span<const Id128> named) {
   std::size_t idle = 0, related = 0;
   LinkControl* oldest = nullptr;
@@ -148,7 +163,9 @@ bool EngineImpl::make_room(std::span<const Id128> named) {
     }
   }
   if (related >= kHalfOpenPerListenerMax) {
-    send_away(*oldest_related, fmt::format("carries no channel and gives way, as the oldest of {} for one listener", related));
+    send_away(*oldest_related,
+              fmt::format("carries no channel and gives way, as the oldest of {} for one listener",
+                          related));
     return true;
   }
   if (idle < kHalfOpenMax) return true;
@@ -165,34 +182,39 @@ void EngineImpl::send_away(LinkControl& link, const std::string& why) {
     return reap_links(context);
   }
   if (stranger_lines_.take(clock_.now_ns())) {
-    LOG_WARN("peer {} ({}): {}{}", link.identity.peer_host, plane_->peer_name(link.connection), why, stranger_lines_.rest());
+    LOG_WARN("peer {} ({}): {}{}", link.identity.peer_host, plane_->peer_name(link.connection), why,
+             stranger_lines_.rest());
   }
-  send(link, Refuse{.reason = Errc::Exhausted, .text = fmt::format("host {}: this link {}", options_.provider->host_name(), why)});
+  send(link,
+       Refuse{.reason = Errc::Exhausted,
+              .text = fmt::format("host {}: this link {}", options_.provider->host_name(), why)});
   take_down(link, Errc::Exhausted);
   reap_links(context);
 }
 
 void EngineImpl::turn_away(ConnectionId id, const Id128& link) {
   if (stranger_lines_.take(clock_.now_ns())) {
-    LOG_INFO("{}: asked to come again, {} links carry no channel yet{}", plane_->peer_name(id), kHalfOpenMax,
-             stranger_lines_.rest());
+    LOG_INFO("{}: asked to come again, {} links carry no channel yet{}", plane_->peer_name(id),
+             kHalfOpenMax, stranger_lines_.rest());
   }
-  const std::string text =
-      fmt::format("host {}: {} links of its peers carry no channel yet", options_.provider->host_name(), kHalfOpenMax);
-  plane_->send(id, encode(FrameHeader{.sequence = 1, .link = link}, Refuse{.reason = Errc::Exhausted, .text = text}));
+  const std::string text = fmt::format("host {}: {} links of its peers carry no channel yet",
+                                       options_.provider->host_name(), kHalfOpenMax);
+  plane_->send(id, encode(FrameHeader{.sequence = 1, .link = link},
+                          Refuse{.reason = Errc::Exhausted, .text = text}));
   plane_->close(id);
 }
 
 // A connector that found no room. False: the refusal is a verdict.
 bool EngineImpl::dials_anew(LinkControl& link, const Refuse& body) {
-  const bool early =
-      link.state == LinkState::AwaitWelcome || link.state == LinkState::Connecting || link.state == LinkState::AwaitReady;
+  const bool early = link.state == LinkState::AwaitWelcome || link.state == LinkState::Connecting ||
+                     link.state == LinkState::AwaitReady;
   if (!link.connector() || !early || body.reason != Errc::Exhausted) return false;
   const std::uint64_t now_ns = clock_.now_ns();
   if (link.anew_until_ns == 0) link.anew_until_ns = now_ns + kHandshakeStepNs;
   if (now_ns >= link.anew_until_ns) return false;
   link.redial.backoff_ns = std::clamp(2 * link.redial.backoff_ns, kAnewPauseMinNs, kAnewPauseMaxNs);
-  LOG_INFO("peer {}: {}; dialing anew in {} ms", plane_->peer_name(link.connection), body.text, link.redial.backoff_ns / kNsPerMs);
+  LOG_INFO("peer {}: {}; dialing anew in {} ms", plane_->peer_name(link.connection), body.text,
+           link.redial.backoff_ns / kNsPerMs);
   dial_anew(link, link.redial.backoff_ns);
   return true;
 }

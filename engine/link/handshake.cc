@@ -1,7 +1,7 @@
+#include "engine/control/handle.h"
 #include "engine/engine_impl.h"
-#include "engine/handle.h"
-#include "engine/link_setup.h"
-#include "engine/path_choice.h"
+#include "engine/link/link_setup.h"
+#include "engine/link/path_choice.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/secret.h"
@@ -16,10 +16,12 @@ namespace {
 
 static_assert(kRailsMax == verbs::kRailsMax, "a rail's index means the same in HELLO as here");
 
-// What a peer may ask for: values outside would break our arithmetic, so they are refused, not trimmed.
+// What a peer may ask for: values outside would break our arithmetic, so they are refused, not
+// trimmed.
 bool sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
-  return qps >= 1 && qps <= kQpsMax && rq_depth >= 16 && rq_depth <= 4096 && std::has_single_bit(rq_depth) && slots >= 32 &&
-         slots <= kSlotsMax && std::has_single_bit(slots);
+  return qps >= 1 && qps <= kQpsMax && rq_depth >= 16 && rq_depth <= 4096 &&
+         std::has_single_bit(rq_depth) && slots >= 32 && slots <= kSlotsMax &&
+         std::has_single_bit(slots);
 }
 
 bool opens_a_link(const FrameHeader& header, std::span<const std::byte> bytes, Hello* hello) {
@@ -28,10 +30,12 @@ bool opens_a_link(const FrameHeader& header, std::span<const std::byte> bytes, H
 }
 
 bool names_a_listener(const Hello& hello, const Context& context) {
-  return std::any_of(context.listeners.begin(), context.listeners.end(), [&hello](const auto& listener) {
-    return std::any_of(hello.listeners.begin(), hello.listeners.end(),
-                       [&listener](const Id128& nonce) { return same_secret(nonce, listener->nonce); });
-  });
+  return std::any_of(
+      context.listeners.begin(), context.listeners.end(), [&hello](const auto& listener) {
+        return std::any_of(
+            hello.listeners.begin(), hello.listeners.end(),
+            [&listener](const Id128& nonce) { return same_secret(nonce, listener->nonce); });
+      });
 }
 }  // namespace
 
@@ -84,8 +88,10 @@ void EngineImpl::greet(ConnectionId id) {
                     .listeners = std::move(listeners)});
 }
 
-bool EngineImpl::take_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
-  if (LinkControl* const lost = find_redial(id); lost != nullptr) return on_redial_frame(*lost, header, body);
+bool EngineImpl::take_frame(ConnectionId id, const FrameHeader& header,
+                            std::span<const std::byte> body) {
+  if (LinkControl* const lost = find_redial(id); lost != nullptr)
+    return on_redial_frame(*lost, header, body);
   LinkControl* const link = find_link(id);
   if (link == nullptr) return on_stranger(id, header, body);
   if (!same_secret(header.link, link->identity.id)) {
@@ -94,8 +100,9 @@ bool EngineImpl::take_frame(ConnectionId id, const FrameHeader& header, std::spa
   const Verdict verdict = link->conversation.take(header);
   if (verdict == Verdict::Repeated) return true;
   if (verdict == Verdict::Broken) {
-    complain(*link, fmt::format("message {} after {}, which acknowledges {} of {}", header.sequence, link->conversation.handled(),
-                                header.acknowledged, link->conversation.said()));
+    complain(*link, fmt::format("message {} after {}, which acknowledges {} of {}", header.sequence,
+                                link->conversation.handled(), header.acknowledged,
+                                link->conversation.said()));
   }
   if (verdict == Verdict::New && on_link_frame(*link, header, body)) {
     acknowledge(*link);
@@ -105,39 +112,47 @@ bool EngineImpl::take_frame(ConnectionId id, const FrameHeader& header, std::spa
   return true;  // take_down closed the connection in good order
 }
 
-bool EngineImpl::on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes) {
+bool EngineImpl::on_stranger(ConnectionId id, const FrameHeader& header,
+                             std::span<const std::byte> bytes) {
   Resume resume;
   Summon summon;
   if (header.type == MessageType::Hello) return on_hello(id, header, bytes);
-  if (header.type == MessageType::Resume && decode_into(bytes, &resume)) return on_resume(id, header, resume);
-  return header.type == MessageType::Summon && decode_into(bytes, &summon) && on_summon(id, header, summon);
+  if (header.type == MessageType::Resume && decode_into(bytes, &resume))
+    return on_resume(id, header, resume);
+  return header.type == MessageType::Summon && decode_into(bytes, &summon) &&
+         on_summon(id, header, summon);
 }
 
-bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes) {
+bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header,
+                          std::span<const std::byte> bytes) {
   Hello hello;
   if (!opens_a_link(header, bytes, &hello)) {
     if (stranger_lines_.take(clock_.now_ns())) {
-      LOG_WARN("{}: a malformed hello; connection dropped{}", plane_->peer_name(id), stranger_lines_.rest());
+      LOG_WARN("{}: a malformed hello; connection dropped{}", plane_->peer_name(id),
+               stranger_lines_.rest());
     }
     return false;
   }
-  const auto context = std::find_if(contexts_.begin(), contexts_.end(),
-                                    [&hello](const auto& each) { return same_secret(each->id, hello.acceptor_context); });
+  const auto context = std::find_if(contexts_.begin(), contexts_.end(), [&hello](const auto& each) {
+    return same_secret(each->id, hello.acceptor_context);
+  });
   std::string refusal;
   if (context == contexts_.end() || (*context)->closing) {
-    refusal = fmt::format("host {}: the communicator asked for has ended", options_.provider->host_name());
+    refusal = fmt::format("host {}: the communicator asked for has ended",
+                          options_.provider->host_name());
     refuse(id, header.link, {.reason = Errc::PeerClosed, .text = refusal});
     return true;
   }
   if (!names_a_listener(hello, **context)) {
-    refusal = fmt::format("host {}: the listener asked for was closed", options_.provider->host_name());
+    refusal =
+        fmt::format("host {}: the listener asked for was closed", options_.provider->host_name());
     refuse(id, header.link, {.reason = Errc::PeerClosed, .text = refusal});
     return true;
   }
   std::vector<WirePath> paths = choose_paths(hello, wire_rails());
   if (paths.empty()) {
-    refusal = fmt::format("hosts {} and {} share no subnet: {}", hello.host, options_.provider->host_name(),
-                          no_path_text(hello, wire_rails()));
+    refusal = fmt::format("hosts {} and {} share no subnet: {}", hello.host,
+                          options_.provider->host_name(), no_path_text(hello, wire_rails()));
     refuse(id, header.link, {.reason = Errc::Unreachable, .text = refusal});
     return true;
   }
@@ -148,7 +163,10 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header, std::span<
   LinkControl& link = *(*context)->links.emplace_back(std::make_unique<LinkControl>(**context));
   link.connection = id;  // at once, so that whatever follows can be undone by it
   plane_->identify(id);
-  link.identity = {.role = LinkRole::Acceptor, .id = header.link, .peer_context = hello.connector_context, .peer_host = hello.host};
+  link.identity = {.role = LinkRole::Acceptor,
+                   .id = header.link,
+                   .peer_context = hello.connector_context,
+                   .peer_host = hello.host};
   link.source = plane_->peer_address(id);
   link.listeners = hello.listeners;
   link.conversation.take(header);
@@ -170,7 +188,9 @@ void EngineImpl::welcome(LinkControl& link, const Hello& hello, std::vector<Wire
   policy.slots = std::min(policy.slots, hello.slots);
   if (!build_link(link, policy, paths)) {
     refuse(link.connection, link.identity.id,
-           {.reason = Errc::System, .text = fmt::format("host {} could not make its queue pairs", options_.provider->host_name())});
+           {.reason = Errc::System,
+            .text = fmt::format("host {} could not make its queue pairs",
+                                options_.provider->host_name())});
     return take_down(link, Errc::System);
   }
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
@@ -186,8 +206,10 @@ void EngineImpl::welcome(LinkControl& link, const Hello& hello, std::vector<Wire
                      .paths = paths});
 }
 
-bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, const std::vector<WirePath>& paths) {
-  link.link = std::make_unique<PeerLink>(link.context.loop, static_cast<ChannelOwner&>(*this), link.identity, policy);
+bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy,
+                            const std::vector<WirePath>& paths) {
+  link.link = std::make_unique<PeerLink>(link.context.loop, static_cast<ChannelOwner&>(*this),
+                                         link.identity, policy);
   std::vector<Lane*> lanes;
   for (const WirePath& path : paths) {
     const bool connector = link.connector();
@@ -200,33 +222,40 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy, con
                         .peer_address = connector ? path.acceptor_address : path.connector_address,
                         .peer_speed_mbps = peer.speed_mbps};
     std::string name =
-        fmt::format("{} {} -> {} {}", lane.name(), address_text(describe_rail(lane.rail()).addresses[ends.own_address]), peer.name,
+        fmt::format("{} {} -> {} {}", lane.name(),
+                    address_text(describe_rail(lane.rail()).addresses[ends.own_address]), peer.name,
                     address_text(peer.addresses[ends.peer_address]));
     lanes.push_back(&lane);
     if (!link.link->add_path(lane, ends, std::move(name)).ok()) return false;
   }
   link.link->order_paths();
   link.repairs.resize(link.link->path_count());
-  const std::size_t bytes = link.connector() ? policy.slots * credit_bytes(link.link->path_count()) : policy.slots * sizeof(Record);
+  const std::size_t bytes = link.connector() ? policy.slots * credit_bytes(link.link->path_count())
+                                             : policy.slots * sizeof(Record);
   link.link->memory().configure(bytes, std::move(lanes));
   return true;
 }
 
-bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes) {
-  const auto handle = [&]<typename Body>(bool (EngineImpl::*handler)(LinkControl&, const Body&), bool expected) {
+bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header,
+                               std::span<const std::byte> bytes) {
+  const auto handle = [&]<typename Body>(bool (EngineImpl::*handler)(LinkControl&, const Body&),
+                                         bool expected) {
     Body body;
     if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, &body))
       return (this->*handler)(link, body);
     const int type = static_cast<int>(header.type);
-    return complain(link, fmt::format("a control message (type {}) that is malformed or out of order", type));
+    return complain(
+        link, fmt::format("a control message (type {}) that is malformed or out of order", type));
   };
   const LinkState state = link.state;
-  const bool up =
-      link.link != nullptr && state != LinkState::AwaitWelcome && state != LinkState::AwaitAttach && state != LinkState::Connecting;
+  const bool up = link.link != nullptr && state != LinkState::AwaitWelcome &&
+                  state != LinkState::AwaitAttach && state != LinkState::Connecting;
   switch (header.type) {
     case MessageType::Hello: return true;  // said again
-    case MessageType::Welcome: return handle(&EngineImpl::on_welcome, state == LinkState::AwaitWelcome);
-    case MessageType::Attach: return handle(&EngineImpl::on_attach, state == LinkState::AwaitAttach);
+    case MessageType::Welcome:
+      return handle(&EngineImpl::on_welcome, state == LinkState::AwaitWelcome);
+    case MessageType::Attach:
+      return handle(&EngineImpl::on_attach, state == LinkState::AwaitAttach);
     case MessageType::Ready: return handle(&EngineImpl::on_ready, state == LinkState::AwaitReady);
     case MessageType::Refuse: return handle(&EngineImpl::on_refuse, true);
     case MessageType::Open: return handle(&EngineImpl::on_open, up && !link.connector());
@@ -242,19 +271,23 @@ bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header, std
     case MessageType::Acknowledge: return handle(&EngineImpl::on_acknowledge, true);
     case MessageType::Resume:
     case MessageType::Resumed:
-    case MessageType::Summon: return handle(&EngineImpl::on_acknowledge, false);  // only first on a connection
+    case MessageType::Summon:
+      return handle(&EngineImpl::on_acknowledge, false);  // only first on a connection
   }
   return false;
 }
 
 bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
   const auto valid = [&](const WirePath& path) {
-    return path.connector_rail < rails_.size() && path.connector_address < rails_[path.connector_rail].gids.size() &&
-           path.acceptor_rail < body.rails.size() && path.acceptor_address < body.rails[path.acceptor_rail].addresses.size() &&
+    return path.connector_rail < rails_.size() &&
+           path.connector_address < rails_[path.connector_rail].gids.size() &&
+           path.acceptor_rail < body.rails.size() &&
+           path.acceptor_address < body.rails[path.acceptor_rail].addresses.size() &&
            path.qpn.size() == 1 + body.qps;
   };
-  if (!sane(body.qps, body.rq_depth, body.slots) || body.qps > options_.policy.qps || body.slots > options_.policy.slots ||
-      body.rq_depth > options_.policy.rq_depth || body.paths.empty() || !std::all_of(body.paths.begin(), body.paths.end(), valid)) {
+  if (!sane(body.qps, body.rq_depth, body.slots) || body.qps > options_.policy.qps ||
+      body.slots > options_.policy.slots || body.rq_depth > options_.policy.rq_depth ||
+      body.paths.empty() || !std::all_of(body.paths.begin(), body.paths.end(), valid)) {
     LOG_WARN("peer {}: its welcome does not fit what was asked for; connection dropped", body.host);
     return false;
   }
@@ -275,14 +308,17 @@ bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
 
 bool EngineImpl::some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) {
   const std::uint32_t paths = link.link->path_count();
-  const bool known = std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
+  const bool known =
+      std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   if (known && std::set<std::uint8_t>(down.begin(), down.end()).size() < paths) return true;
-  return complain(link, fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
+  return complain(link,
+                  fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
 
 bool EngineImpl::on_attach(LinkControl& link, const Attach& body) {
   if (body.paths.size() != link.link->path_count()) {
-    return complain(link, fmt::format("attaches {} paths, {} were offered", body.paths.size(), link.link->path_count()));
+    return complain(link, fmt::format("attaches {} paths, {} were offered", body.paths.size(),
+                                      link.link->path_count()));
   }
   if (!some_path_is_left(link, body.down)) return false;
   bring_up(link, body.paths, body.down);
@@ -315,12 +351,15 @@ void EngineImpl::announce_link(const LinkControl& link) const {
   std::size_t queue_pairs = 0;
   for (const auto& lane : link.context.loop.lanes) queue_pairs += lane->queue_pair_count();
   LOG_INFO(
-      "{} host {}: {}; per path 1 express + {} bulk queue pairs, inline {} B, express to {} B, stripes from {} B, "
+      "{} host {}: {}; per path 1 express + {} bulk queue pairs, inline {} B, express to {} B, "
+      "stripes from {} B, "
       "1 signal in {}, window {}; {} queue pairs in this communicator",
-      link.connector() ? "sending to" : "receiving from", link.identity.peer_host, paths, policy.qps, policy.inline_bytes,
-      policy.express_bytes, policy.stripe_bytes, policy.signal_interval, policy.rq_depth, queue_pairs);
+      link.connector() ? "sending to" : "receiving from", link.identity.peer_host, paths,
+      policy.qps, policy.inline_bytes, policy.express_bytes, policy.stripe_bytes,
+      policy.signal_interval, policy.rq_depth, queue_pairs);
   if (link.connector() && !wanted) {
-    LOG_INFO("device {} does not reach host {}; using {} instead", rail_infos_[link.rail_wanted].name, link.identity.peer_host,
+    LOG_INFO("device {} does not reach host {}; using {} instead",
+             rail_infos_[link.rail_wanted].name, link.identity.peer_host,
              peer.path(0).lane->name());
   }
 }

@@ -1,4 +1,4 @@
-#include "engine/link_setup.h"
+#include "engine/link/link_setup.h"
 
 #include "src/base/log.h"
 
@@ -9,11 +9,13 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::uint8_t kRnrRetryForever = 7;  // a receiver-not-ready is a bug of ours, counted; it must not kill a job
-constexpr std::uint8_t kRnrTimer = 1;         // 0.01 ms; 12 (0.64 ms) made flows collapse tenfold when it happened
+constexpr std::uint8_t kRnrRetryForever =
+    7;  // a receiver-not-ready is a bug of ours, counted; it must not kill a job
+constexpr std::uint8_t kRnrTimer =
+    1;  // 0.01 ms; 12 (0.64 ms) made flows collapse tenfold when it happened
 constexpr std::uint8_t kHopLimit = 64;
-// The kernel asks for a neighbour's hardware address once and waits a second: one lost frame would be the end of the link.
-// For all queue pairs of a path together: they ask for the same address.
+// The kernel asks for a neighbour's hardware address once and waits a second: one lost frame would
+// be the end of the link. For all queue pairs of a path together: they ask for the same address.
 constexpr int kResolveTries = 3;
 
 Status to_init(const Path& path, ibv_qp* qp) {
@@ -22,8 +24,8 @@ Status to_init(const Path& path, ibv_qp* qp) {
   attr.pkey_index = 0;
   attr.port_num = path.lane->rail().info.port;
   attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // no peer of ours reads
-  const int error =
-      path.lane->provider().modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  const int error = path.lane->provider().modify_qp(
+      qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error == 0) return {};
   LOG_WARN("{}: queue pair to INIT: {}", path.name, std::strerror(error));
   return Errc::Transport;
@@ -46,7 +48,9 @@ ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& s
   return address;
 }
 
-bool is_abandoned(const PeerEnd& peer) { return peer.abandoned != nullptr && peer.abandoned->load(std::memory_order_relaxed); }
+bool is_abandoned(const PeerEnd& peer) {
+  return peer.abandoned != nullptr && peer.abandoned->load(std::memory_order_relaxed);
+}
 
 struct Tries {
   const PeerEnd& peer;
@@ -54,8 +58,8 @@ struct Tries {
 };
 
 Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr, Tries& tries) {
-  constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                        IBV_QP_MIN_RNR_TIMER;
+  constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   int error = ETIMEDOUT;
   while (error == ETIMEDOUT && tries.left > 0) {
     if (is_abandoned(tries.peer)) return Errc::PeerClosed;
@@ -65,8 +69,9 @@ Status to_rtr(const Path& path, ibv_qp* qp, const ibv_qp_attr& attr, Tries& trie
   }
   if (error == 0) return {};
   if (is_abandoned(tries.peer)) return Errc::PeerClosed;
-  const std::string text = fmt::format("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)", path.name,
-                                       std::strerror(error));
+  const std::string text =
+      fmt::format("{}: queue pair to RTR: {} (the peer's address is not reachable over this port)",
+                  path.name, std::strerror(error));
   if (tries.peer.again) {
     LOG_INFO("{}", text);
   } else {
@@ -83,8 +88,10 @@ Status to_rts(const Path& path, ibv_qp* qp, const PeerEnd& peer, const Settings&
   attr.rnr_retry = kRnrRetryForever;
   attr.sq_psn = peer.own_psn;
   attr.max_rd_atomic = 1;
-  const int error = path.lane->provider().modify_qp(
-      qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  const int error = path.lane->provider().modify_qp(qp, &attr,
+                                                    IBV_QP_STATE | IBV_QP_TIMEOUT |
+                                                        IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                                        IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   if (error == 0) return {};
   LOG_WARN("{}: queue pair to RTS: {}", path.name, std::strerror(error));
   return Errc::Transport;
@@ -119,7 +126,8 @@ WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPl
 
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   if (peer.path->qpn.size() != path.queue_pairs.size()) {
-    LOG_WARN("{}: the peer names {} queue pairs, we have {}", path.name, peer.path->qpn.size(), path.queue_pairs.size());
+    LOG_WARN("{}: the peer names {} queue pairs, we have {}", path.name, peer.path->qpn.size(),
+             path.queue_pairs.size());
     return Errc::Protocol;
   }
   ibv_qp_attr attr{};
@@ -136,8 +144,10 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
     queue_pair.set_started();
     if (const Status status = queue_pair.fill_receive_queue(); !status.ok()) return status;
     attr.dest_qp_num = peer.path->qpn[i];
-    if (const Status status = to_rtr(path, queue_pair.verbs(), attr, tries); !status.ok()) return status;
-    if (const Status status = to_rts(path, queue_pair.verbs(), peer, settings); !status.ok()) return status;
+    if (const Status status = to_rtr(path, queue_pair.verbs(), attr, tries); !status.ok())
+      return status;
+    if (const Status status = to_rts(path, queue_pair.verbs(), peer, settings); !status.ok())
+      return status;
   }
   return {};
 }

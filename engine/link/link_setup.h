@@ -1,12 +1,13 @@
 #pragma once
-// Brings a link's queue pairs up: what they look like on the wire, and the verbs states INIT, RTR, RTS.
-// Thread: control mutex, or a link's bring-up. modify_qp to RTR may take a second (address resolution).
+// Brings a link's queue pairs up: what they look like on the wire, and the verbs states INIT, RTR,
+// RTS. Thread: control mutex, or a link's bring-up. modify_qp to RTR may take a second (address
+// resolution).
 
 #include <mesh/config.h>
 #include <mesh/status.h>
 
-#include "engine/messages.h"
-#include "engine/peer_link.h"
+#include "engine/control/frames.h"
+#include "engine/data/peer_link.h"
 
 #include <atomic>
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace mesh::engine {
 
 WireRail describe_rail(const verbs::Rail& rail);
 
-// This side's queue pairs of one path. counters: the connector's window words, null on the acceptor.
+// This side's queue pairs of one path. counters: the connector's window words, null on the
+// acceptor.
 struct PathCountersPlace {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0;
@@ -27,12 +29,13 @@ struct PeerEnd {
   const WireRail* rail = nullptr;
   const WirePath* path = nullptr;  // the peer's queue pairs
   std::uint32_t own_psn = 0;
-  const std::atomic<bool>* abandoned = nullptr;  // set from another thread: ends before the next try
-  bool again = false;                            // not the first time: a failure is no news
+  const std::atomic<bool>* abandoned =
+      nullptr;         // set from another thread: ends before the next try
+  bool again = false;  // not the first time: a failure is no news
 };
 
-// RESET to RTS for every queue pair of the path; the receive queues are filled before anything can arrive.
-// Transport: refused, logged with device, peer address and errno. PeerClosed: abandoned.
+// RESET to RTS for every queue pair of the path; the receive queues are filled before anything can
+// arrive. Transport: refused, logged with device, peer address and errno. PeerClosed: abandoned.
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings);
 
 }  // namespace mesh::engine

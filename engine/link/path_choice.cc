@@ -1,4 +1,4 @@
-#include "engine/path_choice.h"
+#include "engine/link/path_choice.h"
 
 #include "src/base/socket.h"
 #include "src/topo/pairing.h"
@@ -16,7 +16,8 @@ std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
   ends.reserve(rails.size());
   for (const WireRail& rail : rails) {
     topo::RailEnd& end = ends.emplace_back();
-    for (const WireAddress& each : rail.addresses) end.addresses.push_back({.gid = each.gid, .prefix_len = each.prefix_len});
+    for (const WireAddress& each : rail.addresses)
+      end.addresses.push_back({.gid = each.gid, .prefix_len = each.prefix_len});
     end.ethernet = rail.ethernet != 0;
     end.speed_mbps = rail.speed_mbps;
   }
@@ -26,8 +27,8 @@ std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
 
 std::vector<WirePath> choose_paths(const Hello& hello, const std::vector<WireRail>& own_rails) {
   std::vector<WirePath> paths;
-  for (const topo::RailPair& pair :
-       topo::pair_rails(rail_ends(hello.rails), rail_ends(own_rails), {.preferred_local = hello.preferred_rail})) {
+  for (const topo::RailPair& pair : topo::pair_rails(rail_ends(hello.rails), rail_ends(own_rails),
+                                                     {.preferred_local = hello.preferred_rail})) {
     WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(pair.local);
     path.connector_address = static_cast<std::uint8_t>(pair.local_address);
@@ -51,18 +52,22 @@ std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails)
     for (const WireAddress& address : rail.addresses)
       subnets.insert(topo::subnet_text({SocketAddress::from_gid(address.gid), address.prefix_len}));
     if (rail.ethernet == 0) subnets.clear();
-    for (const std::string& subnet : subnets) names[subnet] += (counts[subnet]++ == 0 ? "" : ", ") + rail.name;
+    for (const std::string& subnet : subnets)
+      names[subnet] += (counts[subnet]++ == 0 ? "" : ", ") + rail.name;
   }
   std::vector<std::string> lines;
   for (const auto& [subnet, rail_names] : names) {
     if (counts[subnet] < 2) continue;
     lines.push_back("rails " + rail_names + " are in one subnet " + subnet +
-                    ": right on a switch; direct cables are taken to join the ports of both hosts in this order, unless each has "
+                    ": right on a switch; direct cables are taken to join the ports of both hosts "
+                    "in this order, unless each has "
                     "a subnet of its own");
   }
   return lines;
 }
 
-std::string address_text(const WireAddress& address) { return SocketAddress::from_gid(address.gid).text(); }
+std::string address_text(const WireAddress& address) {
+  return SocketAddress::from_gid(address.gid).text();
+}
 
 }  // namespace mesh::engine

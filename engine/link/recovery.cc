@@ -1,6 +1,6 @@
-// The control path's part of losing a path. Both sides stop their queue pairs of it, count what they took, and tell each other
-// (FENCE). Only then is anything sent again: nothing of the old queue pairs can land any more, and the counts say what has.
-// Opening it again is reopen.cc's.
+// The control path's part of losing a path. Both sides stop their queue pairs of it, count what
+// they took, and tell each other (FENCE). Only then is anything sent again: nothing of the old
+// queue pairs can land any more, and the counts say what has. Opening it again is reopen.cc's.
 #include "engine/engine_impl.h"
 #include "src/base/log.h"
 
@@ -9,12 +9,13 @@
 namespace mesh::engine {
 
 namespace {
-// Every receive of a stopped queue pair completes; a device that does not say so is not waited for. What it took and did not
-// report is sent once more to the same place: its queue pairs are destroyed before the counts are said, so nobody hears of it
-// twice.
+// Every receive of a stopped queue pair completes; a device that does not say so is not waited for.
+// What it took and did not report is sent once more to the same place: its queue pairs are
+// destroyed before the counts are said, so nobody hears of it twice.
 constexpr std::uint64_t kDrainBoundNs = 1'000'000'000;
 
-// A queue pair's completions are its device's last writes: when all its receives have come back, no write of it is under way.
+// A queue pair's completions are its device's last writes: when all its receives have come back, no
+// write of it is under way.
 bool drained(const Path& path) {
   return std::all_of(path.queue_pairs.begin(), path.queue_pairs.end(),
                      [](const auto& queue_pair) { return queue_pair->drained(); });
@@ -33,7 +34,8 @@ std::uint64_t work_done(PeerLink& link) {
 std::string causes_of(PeerLink& link) {
   std::string text;
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", link.path(i).name, link.path(i).health.last_cause);
+    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", link.path(i).name,
+                        link.path(i).health.last_cause);
   }
   return text;
 }
@@ -77,17 +79,20 @@ bool EngineImpl::fence_path(LinkControl& link, std::uint32_t index) {
   const std::uint64_t before = path.health.replayed_stripes;
   if (!link.link->settle(path, repair.peer_taken)) {
     link.link->fail(Errc::Protocol,
-                    fmt::format("peer {}: counts announcements on {} that were not made", link.identity.peer_host, path.name));
+                    fmt::format("peer {}: counts announcements on {} that were not made",
+                                link.identity.peer_host, path.name));
     return true;
   }
   link.link->destroy_path(path);
   link.rewriting = !link.connector();
-  LOG_INFO("peer {}: path {} is fenced; {} stripes are sent again", link.identity.peer_host, path.name,
-           path.health.replayed_stripes - before);
+  LOG_INFO("peer {}: path {} is fenced; {} stripes are sent again", link.identity.peer_host,
+           path.name, path.health.replayed_stripes - before);
   // A path that fails again soon after it came back is left alone for longer.
   const bool soon = repair.backoff_ns != 0 && clock_.now_ns() < repair.at_ns;
   const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kFirstBackoffNs;
-  repair = {.at_ns = clock_.now_ns() + backoff_ns, .backoff_ns = backoff_ns, .lost_at_ns = repair.lost_at_ns};
+  repair = {.at_ns = clock_.now_ns() + backoff_ns,
+            .backoff_ns = backoff_ns,
+            .lost_at_ns = repair.lost_at_ns};
   return true;
 }
 
@@ -103,10 +108,14 @@ bool EngineImpl::say_fence(LinkControl& link, std::uint32_t index) {
     repair.drain_until_ns = repair.lost_at_ns + kDrainBoundNs;
   }
   link.context.loop.drain_completions();
-  Fence fence{.path = static_cast<std::uint8_t>(index), .epoch = path.health.epoch, .cause = path.health.last_cause, .taken = {}};
+  Fence fence{.path = static_cast<std::uint8_t>(index),
+              .epoch = path.health.epoch,
+              .cause = path.health.last_cause,
+              .taken = {}};
   if (!link.connector()) {
     if (!drained(path) && clock_.now_ns() < repair.drain_until_ns) return false;
-    for (const auto& queue_pair : path.queue_pairs) fence.taken.push_back(queue_pair->announcements_taken());
+    for (const auto& queue_pair : path.queue_pairs)
+      fence.taken.push_back(queue_pair->announcements_taken());
     link.link->destroy_path(path);
   }
   repair.said = true;
@@ -118,14 +127,16 @@ bool EngineImpl::on_fence(LinkControl& link, const Fence& body) {
   if (link.state != LinkState::Up) return true;
   const std::size_t counts = link.connector() ? 1 + link.link->policy().qps : 0;
   if (body.path >= link.link->path_count() || body.taken.size() != counts) {
-    return complain(link, fmt::format("a fence for path {} of {} with {} counts, {} are due", body.path, link.link->path_count(),
-                                      body.taken.size(), counts));
+    return complain(link,
+                    fmt::format("a fence for path {} of {} with {} counts, {} are due", body.path,
+                                link.link->path_count(), body.taken.size(), counts));
   }
   PathRepair& repair = link.repairs[body.path];
   Path& path = link.link->path(body.path);
   {
     const ProgressLoop::Guard guard(link.context.loop);
-    if (body.epoch != path.health.epoch || path.health.state == PathState::Down) return true;  // said again
+    if (body.epoch != path.health.epoch || path.health.state == PathState::Down)
+      return true;  // said again
     link.link->quarantine(path, fmt::format("the peer says: {}", body.cause));
   }
   repair.peer_said = true;
@@ -134,16 +145,18 @@ bool EngineImpl::on_fence(LinkControl& link, const Fence& body) {
   return true;
 }
 
-// Without any path requests wait, but not for ever. A path that comes back and fails again at the first message is none: only what
-// got through, or a while without trouble, ends the wait.
+// Without any path requests wait, but not for ever. A path that comes back and fails again at the
+// first message is none: only what got through, or a while without trouble, ends the wait.
 void EngineImpl::note_stall(LinkControl& link) {
   if (link.stalled_since_ns == 0 && link.link->every_path_is_up()) return;
   const std::uint64_t now_ns = clock_.now_ns();
-  const std::uint64_t bound_ns = static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
+  const std::uint64_t bound_ns =
+      static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
   const ProgressLoop::Guard guard(link.context.loop);
   if (!link.link->stalled()) {
     if (link.stalled_since_ns == 0) return;
-    if (now_ns >= link.admitted_ns + kSteadyNs || work_done(*link.link) != link.work_when_admitted) link.stalled_since_ns = 0;
+    if (now_ns >= link.admitted_ns + kSteadyNs || work_done(*link.link) != link.work_when_admitted)
+      link.stalled_since_ns = 0;
     tend_at(link.admitted_ns + kSteadyNs);
     return;
   }
@@ -157,12 +170,12 @@ void EngineImpl::note_stall(LinkControl& link) {
     link.stalled_since_ns = now_ns;  // nobody waits
   tend_at(link.stalled_since_ns + bound_ns);
   if (now_ns < link.stalled_since_ns + bound_ns) return;
-  link.link->fail(
-      Errc::Timeout,
-      fmt::format("peer {}: none of {} paths has come back within {} s (NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
-                  "have waited for one. {}",
-                  link.identity.peer_host, link.link->path_count(), settings_.path_timeout_s, link.link->channel_count(),
-                  causes_of(*link.link)));
+  link.link->fail(Errc::Timeout, fmt::format("peer {}: none of {} paths has come back within {} s "
+                                             "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
+                                             "have waited for one. {}",
+                                             link.identity.peer_host, link.link->path_count(),
+                                             settings_.path_timeout_s, link.link->channel_count(),
+                                             causes_of(*link.link)));
 }
 
 }  // namespace mesh::engine

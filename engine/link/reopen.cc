@@ -1,7 +1,8 @@
-// Opening a path that is down: the connector tries, with pauses that grow and never end. New queue pairs on both sides (REOPEN,
-// REOPENED), a write of no bytes that shows whether anything gets through, and the path is used again (PATH UP).
+// Opening a path that is down: the connector tries, with pauses that grow and never end. New queue
+// pairs on both sides (REOPEN, REOPENED), a write of no bytes that shows whether anything gets
+// through, and the path is used again (PATH UP).
 #include "engine/engine_impl.h"
-#include "engine/link_setup.h"
+#include "engine/link/link_setup.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 
@@ -13,7 +14,8 @@ namespace mesh::engine {
 
 namespace {
 constexpr std::uint64_t kBackoffMaxNs = 10'000'000'000;
-constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;  // the peer's kernel may ask for our address three times
+constexpr std::uint64_t kAnswerBoundNs =
+    10'000'000'000;  // the peer's kernel may ask for our address three times
 }  // namespace
 
 // True: to be looked at again in a millisecond.
@@ -34,7 +36,8 @@ bool EngineImpl::reopen_path(LinkControl& link, std::uint32_t index) {
       return false;
     case PathRepair::Step::Probing: return probe_path(link, index);
     case PathRepair::Step::Answered:
-      if (!link.bring_up) raise(link, index, std::exchange(repair.answer, std::nullopt)->ends.front());
+      if (!link.bring_up)
+        raise(link, index, std::exchange(repair.answer, std::nullopt)->ends.front());
       return true;
     case PathRepair::Step::Rising: return false;
   }
@@ -42,14 +45,17 @@ bool EngineImpl::reopen_path(LinkControl& link, std::uint32_t index) {
 }
 
 // Queue pairs in RESET under a new epoch.
-bool EngineImpl::make_again(LinkControl& link, std::uint32_t index, std::uint32_t epoch, std::string* why) {
+bool EngineImpl::make_again(LinkControl& link, std::uint32_t index, std::uint32_t epoch,
+                            std::string* why) {
   Path& path = link.link->path(index);
   const verbs::Rail& rail = path.lane->rail();
   // The address may have been taken away and given back under another index.
   const verbs::GidEntry& known = rail.gids[path.ends.own_address];
-  const std::vector<verbs::GidEntry> gids = options_.provider->gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
+  const std::vector<verbs::GidEntry> gids =
+      options_.provider->gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
   const auto found = std::find_if(gids.begin(), gids.end(), [&known](const verbs::GidEntry& each) {
-    return each.type == known.type && std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) == 0;
+    return each.type == known.type &&
+           std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) == 0;
   });
   if (found == gids.end()) {
     *why = "our port has lost its address";
@@ -96,19 +102,20 @@ void EngineImpl::give_up_try(LinkControl& link, std::uint32_t index, const std::
   }
   repair.step = PathRepair::Step::Waiting;
   // Where nothing else is up, there is nothing that a try could disturb.
-  repair.backoff_ns =
-      std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, link.stalled_since_ns != 0 ? kStalledBackoffNs : kBackoffMaxNs);
+  repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
+                                 link.stalled_since_ns != 0 ? kStalledBackoffNs : kBackoffMaxNs);
   repair.at_ns = clock_.now_ns() + repair.backoff_ns;
   tend_at(repair.at_ns);
-  LOG_INFO("peer {}: path {} is still down: {}; next try in {} ms", link.identity.peer_host, path.name, why,
-           repair.backoff_ns / 1'000'000);
+  LOG_INFO("peer {}: path {} is still down: {}; next try in {} ms", link.identity.peer_host,
+           path.name, why, repair.backoff_ns / 1'000'000);
 }
 
 bool EngineImpl::on_reopen(LinkControl& link, const Reopen& body) {
   if (link.state != LinkState::Up) return true;
-  if (body.path >= link.link->path_count() || body.ends.qpn.size() != link.link->path(body.path).queue_pairs.size()) {
-    return complain(
-        link, fmt::format("opens path {} of {} with {} queue pairs", body.path, link.link->path_count(), body.ends.qpn.size()));
+  if (body.path >= link.link->path_count() ||
+      body.ends.qpn.size() != link.link->path(body.path).queue_pairs.size()) {
+    return complain(link, fmt::format("opens path {} of {} with {} queue pairs", body.path,
+                                      link.link->path_count(), body.ends.qpn.size()));
   }
   tend_path(link, body.path);  // its FENCE may have come with the same wake-up
   Path& path = link.link->path(body.path);
@@ -163,12 +170,14 @@ void EngineImpl::refuse_reopen(LinkControl& link, const Reopen& asked, const std
 }
 
 bool EngineImpl::on_reopened(LinkControl& link, const Reopened& body) {
-  if (link.state != LinkState::Up || body.path >= link.link->path_count()) return link.state != LinkState::Up;
+  if (link.state != LinkState::Up || body.path >= link.link->path_count())
+    return link.state != LinkState::Up;
   PathRepair& repair = link.repairs[body.path];
   Path& path = link.link->path(body.path);
   {
     const ProgressLoop::Guard guard(link.context.loop);
-    if (path.health.state != PathState::Down || body.epoch != path.health.epoch) return true;  // of a try that was given up
+    if (path.health.state != PathState::Down || body.epoch != path.health.epoch)
+      return true;  // of a try that was given up
   }
   if (repair.step != PathRepair::Step::Asked) return true;
   if (body.result != Errc::Ok) {
@@ -240,15 +249,18 @@ void EngineImpl::admit_path(LinkControl& link, std::uint32_t index) {
     note_admitted(link);
   }
   const std::uint64_t now_ns = clock_.now_ns();
-  LOG_INFO("peer {}: path {} is back after {} ms", link.identity.peer_host, path.name, (now_ns - repair.lost_at_ns) / 1'000'000);
+  LOG_INFO("peer {}: path {} is back after {} ms", link.identity.peer_host, path.name,
+           (now_ns - repair.lost_at_ns) / 1'000'000);
   // at_ns: until then a failure counts as the same trouble, and the pause goes on growing.
-  repair = {.at_ns = now_ns + kSteadyNs, .backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs)};
+  repair = {.at_ns = now_ns + kSteadyNs,
+            .backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs)};
 }
 
 bool EngineImpl::on_path_up(LinkControl& link, const PathUp& body) {
   if (link.state != LinkState::Up) return true;
   if (body.path >= link.link->path_count()) return false;
-  if (link.repairs[body.path].step != PathRepair::Step::Answered || body.epoch != link.link->path(body.path).health.epoch)
+  if (link.repairs[body.path].step != PathRepair::Step::Answered ||
+      body.epoch != link.link->path(body.path).health.epoch)
     return true;
   admit_path(link, body.path);
   return true;

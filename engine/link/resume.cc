@@ -1,6 +1,7 @@
-// A control connection that is lost while its link is up comes back: the data path needs none. The connector dials again; the
-// acceptor, which only sometimes hears of a loss first, lets it come and after a moment asks for it on a connection of its own.
-// What either has said and the other has not handled is said again.
+// A control connection that is lost while its link is up comes back: the data path needs none. The
+// connector dials again; the acceptor, which only sometimes hears of a loss first, lets it come and
+// after a moment asks for it on a connection of its own. What either has said and the other has not
+// handled is said again.
 #include "engine/engine_impl.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
@@ -11,12 +12,15 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::uint64_t kSummonAfterNs = 100 * kNsPerMs;      // the connector comes by itself where it has noticed too
-constexpr std::uint64_t kRedialPauseMinNs = 10 * kNsPerMs;    // doubled after each try
-constexpr std::uint64_t kRedialPauseMaxNs = 1000 * kNsPerMs;  // a network that is back is found within a second
+constexpr std::uint64_t kSummonAfterNs =
+    100 * kNsPerMs;  // the connector comes by itself where it has noticed too
+constexpr std::uint64_t kRedialPauseMinNs = 10 * kNsPerMs;  // doubled after each try
+constexpr std::uint64_t kRedialPauseMaxNs =
+    1000 * kNsPerMs;  // a network that is back is found within a second
 constexpr std::uint64_t kRedialTimeoutNs = 2 * kNsPerSecond;  // per address: TCP asks at 0 and 1 s
 constexpr std::uint64_t kRedialTimeoutMinNs = 100 * kNsPerMs;
-constexpr std::uint64_t kEndOfStreamNs = kNsPerSecond;  // the acceptor's patience with a peer whose kernel ended the connection
+constexpr std::uint64_t kEndOfStreamNs =
+    kNsPerSecond;  // the acceptor's patience with a peer whose kernel ended the connection
 
 std::string addresses_text(const Redial& redial) {
   std::string text;
@@ -43,7 +47,8 @@ LinkClaim claim_of(const LinkControl& link) {
 // ---- What is said, and said again.
 
 void EngineImpl::say(LinkControl& link, Bytes frame) {
-  if (link.connection != 0) plane_->send(link.connection, frame);  // a lost connection reports itself
+  if (link.connection != 0)
+    plane_->send(link.connection, frame);  // a lost connection reports itself
   link.conversation.keep(std::move(frame));
 }
 
@@ -65,15 +70,17 @@ void EngineImpl::go_on(LinkControl& link, ConnectionId connection) {
   for (const Bytes& frame : frames) plane_->send(connection, frame);
   ++resumes_;
   if (!may_cause_lines(link)) return;
-  LOG_INFO("peer {}: control connection is back ({}) after {} ms, {} messages said again", link.identity.peer_host,
-           plane_->peer_name(connection), was_lost ? (clock_.now_ns() - redial.lost_ns) / kNsPerMs : 0, frames.size());
+  LOG_INFO("peer {}: control connection is back ({}) after {} ms, {} messages said again",
+           link.identity.peer_host, plane_->peer_name(connection),
+           was_lost ? (clock_.now_ns() - redial.lost_ns) / kNsPerMs : 0, frames.size());
 }
 
 // An address that has carried the connection goes first, and its refusal counts.
 void EngineImpl::note_address(LinkControl& link) {
   const SocketAddress address = plane_->peer_address(link.connection);
   std::vector<SocketAddress>& all = link.redial.addresses;
-  const auto found = std::find_if(all.begin(), all.end(), [&](const SocketAddress& each) { return each.same_host(address); });
+  const auto found = std::find_if(
+      all.begin(), all.end(), [&](const SocketAddress& each) { return each.same_host(address); });
   if (found == all.end()) return;
   *found = address;
   std::rotate(all.begin(), found, found + 1);
@@ -88,7 +95,8 @@ void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) 
     take_loss(id, reason, text);
   } catch (const std::exception& error) {
     end_link_of(id, error.what());
-    if (concerned != nullptr) take_down(*concerned, Errc::System);  // it may have let go of the connection already
+    if (concerned != nullptr)
+      take_down(*concerned, Errc::System);  // it may have let go of the connection already
   }
 }
 
@@ -112,7 +120,9 @@ bool EngineImpl::is_over(const LinkControl& link) const {
 void EngineImpl::end_link(LinkControl& link, Errc why, const std::string& text) {
   // The peer said CLOSE before it went: whatever it counted is here by now.
   for (LinkControl::PendingClose& pending : link.closes) pending.deadline_ns = 0;
-  std::erase_if(link.closes, [&](const LinkControl::PendingClose& pending) { return act_on_close(link, pending); });
+  std::erase_if(link.closes, [&](const LinkControl::PendingClose& pending) {
+    return act_on_close(link, pending);
+  });
   const bool over = is_over(link);
   if (!over) LOG_WARN("peer {} is lost: {}", link.identity.peer_host, text);
   take_down(link, over ? Errc::PeerClosed : why);
@@ -126,17 +136,19 @@ bool EngineImpl::await_resume(LinkControl& link, Errc reason, const std::string&
   const std::uint64_t now_ns = clock_.now_ns();
   // TCP has been silent for a while already when it gives up.
   const std::uint64_t silent_ns = reason == Errc::Unreachable ? kDeadHostTimeoutMs * kNsPerMs : 0;
-  const std::uint64_t timeout_ns = static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
+  const std::uint64_t timeout_ns =
+      static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
   const std::uint64_t patience_ns = std::max(timeout_ns, silent_ns + kEndOfStreamNs) - silent_ns;
   redial.under_way = true;
   redial.rounds = 0;
   redial.lost_ns = now_ns;
   redial.next_ns = link.connector() || is_over(link) ? now_ns : now_ns + kSummonAfterNs;
   redial.backoff_ns = kRedialPauseMinNs;
-  redial.give_up_ns = now_ns + (link.connector() || reason != Errc::PeerGone ? patience_ns : kEndOfStreamNs);
+  redial.give_up_ns =
+      now_ns + (link.connector() || reason != Errc::PeerGone ? patience_ns : kEndOfStreamNs);
   if (may_cause_lines(link)) {
-    LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link.identity.peer_host, text,
-             link.connector() ? "dialing again" : "the peer is to dial again");
+    LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link.identity.peer_host,
+             text, link.connector() ? "dialing again" : "the peer is to dial again");
   }
   busy_ = true;
   return true;
@@ -157,23 +169,30 @@ LinkControl* EngineImpl::find_redial(ConnectionId id) {
 bool EngineImpl::tend_redial(LinkControl& link) {
   if (link.state == LinkState::Down) return false;
   if (link.conversation.overfull()) {
-    end_link(link, Errc::Exhausted, fmt::format("it acknowledges nothing, over {} bytes of messages wait", kOutboxBytesMax));
+    end_link(
+        link, Errc::Exhausted,
+        fmt::format("it acknowledges nothing, over {} bytes of messages wait", kOutboxBytesMax));
     return false;
   }
   Redial& redial = link.redial;
-  if (redial.answered_ns != 0 && clock_.now_ns() - redial.answered_ns >= kRedialTimeoutNs && redial_met_another(link)) {
+  if (redial.answered_ns != 0 && clock_.now_ns() - redial.answered_ns >= kRedialTimeoutNs &&
+      redial_met_another(link)) {
     const std::string text = fmt::format("{}: says nothing", plane_->peer_name(redial.connection));
     plane_->close(redial.connection);
     redial.answered_ns = 0;  // that time does not count as the peer's
     on_redial_lost(link, Errc::Timeout, text);
   }
-  // A peer that stands still is waited for, but not for ever where nothing here depends on it: somebody else may have its port.
-  const std::uint64_t patience_ns = static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
-  if (redial.under_way && !link.connector() && is_over(link) && clock_.now_ns() >= redial.lost_ns + patience_ns) {
+  // A peer that stands still is waited for, but not for ever where nothing here depends on it:
+  // somebody else may have its port.
+  const std::uint64_t patience_ns =
+      static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
+  if (redial.under_way && !link.connector() && is_over(link) &&
+      clock_.now_ns() >= redial.lost_ns + patience_ns) {
     end_link(link, Errc::PeerGone, "no way back to its control port");
     return false;
   }
-  if (redial.under_way && redial.connection == 0 && clock_.now_ns() >= redial.next_ns) this->redial(link);
+  if (redial.under_way && redial.connection == 0 && clock_.now_ns() >= redial.next_ns)
+    this->redial(link);
   return redial.under_way;
 }
 
@@ -182,19 +201,24 @@ void EngineImpl::redial(LinkControl& link) {
   const std::uint64_t now_ns = clock_.now_ns();
   const std::uint64_t left_ns = redial.give_up_ns > now_ns ? redial.give_up_ns - now_ns : 0;
   std::span<const SocketAddress> addresses(redial.addresses);
-  // In turns: alone, so that its refusal is a verdict that waits for no other; and with the others, should its way be blocked.
+  // In turns: alone, so that its refusal is a verdict that waits for no other; and with the others,
+  // should its way be blocked.
   if (redial.proven && redial.rounds % 2 == 0) addresses = addresses.first(1);
   ++redial.rounds;
   if (link.connector()) ++redial.attempt;
   redial.answered_ns = 0;
-  redial.connection = plane_->dial(
-      {.addresses = addresses, .port = redial.port, .timeout_ns = std::clamp(left_ns, kRedialTimeoutMinNs, kRedialTimeoutNs)});
+  redial.connection =
+      plane_->dial({.addresses = addresses,
+                    .port = redial.port,
+                    .timeout_ns = std::clamp(left_ns, kRedialTimeoutMinNs, kRedialTimeoutNs)});
 }
 
-// Not at the address that has carried the connection: it may be somebody else's machine that answers, or our own.
+// Not at the address that has carried the connection: it may be somebody else's machine that
+// answers, or our own.
 bool EngineImpl::redial_met_another(const LinkControl& link) const {
   const Redial& redial = link.redial;
-  return redial.connection != 0 && redial.proven && !redial.addresses.front().same_host(plane_->peer_address(redial.connection));
+  return redial.connection != 0 && redial.proven &&
+         !redial.addresses.front().same_host(plane_->peer_address(redial.connection));
 }
 
 void EngineImpl::stop_redial(LinkControl& link) {
@@ -204,35 +228,40 @@ void EngineImpl::stop_redial(LinkControl& link) {
   redial.connection = 0;
 }
 
-// From here on there is no time-out where it is the peer's kernel that answers: a peer that stands still is waited for.
+// From here on there is no time-out where it is the peer's kernel that answers: a peer that stands
+// still is waited for.
 void EngineImpl::on_redialed(LinkControl& link) {
   Redial& redial = link.redial;
   redial.answered_ns = clock_.now_ns();
-  redial.give_up_ns =
-      std::max(redial.give_up_ns, redial.lost_ns + static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond);
+  redial.give_up_ns = std::max(
+      redial.give_up_ns,
+      redial.lost_ns + static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond);
   plane_->identify(redial.connection);
   const FrameHeader header = link.conversation.aside(link.identity.id);
-  plane_->send(redial.connection,
-               link.connector() ? encode(header, Resume{claim_of(link)}) : encode(header, Summon{claim_of(link)}));
+  plane_->send(redial.connection, link.connector() ? encode(header, Resume{claim_of(link)})
+                                                   : encode(header, Summon{claim_of(link)}));
 }
 
-bool EngineImpl::on_redial_frame(LinkControl& link, const FrameHeader& header, std::span<const std::byte> bytes) {
+bool EngineImpl::on_redial_frame(LinkControl& link, const FrameHeader& header,
+                                 std::span<const std::byte> bytes) {
   const ConnectionId id = link.redial.connection;
   Resumed resumed;
   Refuse refused;
-  if (header.type == MessageType::Refuse && !redial_met_another(link) && decode_into(bytes, &refused)) {
+  if (header.type == MessageType::Refuse && !redial_met_another(link) &&
+      decode_into(bytes, &refused)) {
     end_link(link, refused.reason, refused.text);
     return true;
   }
-  const bool fits = link.connector() && header.type == MessageType::Resumed && header.link == link.identity.id &&
-                    header.sequence == 0 && decode_into(bytes, &resumed);
+  const bool fits = link.connector() && header.type == MessageType::Resumed &&
+                    header.link == link.identity.id && header.sequence == 0 &&
+                    decode_into(bytes, &resumed);
   if (fits && link.conversation.take(header) == Verdict::New) {
     go_on(link, id);
     return true;
   }
-  on_redial_lost(
-      link, Errc::Protocol,
-      fmt::format("{}: answers with a message (type {}) that does not fit", plane_->peer_name(id), static_cast<int>(header.type)));
+  on_redial_lost(link, Errc::Protocol,
+                 fmt::format("{}: answers with a message (type {}) that does not fit",
+                             plane_->peer_name(id), static_cast<int>(header.type)));
   return false;
 }
 
@@ -243,11 +272,12 @@ void EngineImpl::on_redial_lost(LinkControl& link, Errc reason, const std::strin
   redial.connection = 0;
   if (redial.answered_ns != 0) redial.give_up_ns += now_ns - redial.answered_ns;
   if (refused) {
-    end_link(link, Errc::PeerGone, fmt::format("nobody listens on its control port any more ({})", text));
+    end_link(link, Errc::PeerGone,
+             fmt::format("nobody listens on its control port any more ({})", text));
   } else if (now_ns >= redial.give_up_ns) {
     end_link(link, Errc::PeerGone,
-             fmt::format("no way back to its control port in {} ms; tried {}; last: {}", (now_ns - redial.lost_ns) / kNsPerMs,
-                         addresses_text(redial), text));
+             fmt::format("no way back to its control port in {} ms; tried {}; last: {}",
+                         (now_ns - redial.lost_ns) / kNsPerMs, addresses_text(redial), text));
   } else {
     redial.next_ns = now_ns + redial.backoff_ns;
     redial.backoff_ns = std::min(2 * redial.backoff_ns, kRedialPauseMaxNs);
@@ -256,7 +286,8 @@ void EngineImpl::on_redial_lost(LinkControl& link, Errc reason, const std::strin
 
 // ---- A peer that dials again.
 
-// The newest of that name: a HELLO that is said again makes another link while the first may not have noticed.
+// The newest of that name: a HELLO that is said again makes another link while the first may not
+// have noticed.
 LinkControl* EngineImpl::find_claimed(LinkRole role, const Id128& id, const LinkClaim& claim) {
   LinkControl* found = nullptr;
   for (const auto& context : contexts_) {
@@ -279,9 +310,10 @@ void EngineImpl::deny(ConnectionId id, const LinkControl* link, const Id128& lin
     LOG_INFO("{}: wants to go on with a link that has ended here", plane_->peer_name(id));
   }
   plane_->send(
-      id, encode(FrameHeader{.link = link_id}, Refuse{.reason = reason,
-                                                      .text = fmt::format("host {}: its end of the link has ended: {}",
-                                                                          options_.provider->host_name(), errc_name(reason))}));
+      id, encode(FrameHeader{.link = link_id},
+                 Refuse{.reason = reason,
+                        .text = fmt::format("host {}: its end of the link has ended: {}",
+                                            options_.provider->host_name(), errc_name(reason))}));
   plane_->close(id);
 }
 
@@ -294,7 +326,9 @@ bool EngineImpl::on_resume(ConnectionId id, const FrameHeader& header, const Res
   if (body.attempt <= link->redial.attempt) return false;  // it has dialed again since
   if (header.sequence != 0 || link->conversation.take(header) != Verdict::New) {
     deny(id, nullptr, header.link);
-    end_link(*link, Errc::Protocol, fmt::format("{} wants to go on behind messages that were never sent", plane_->peer_name(id)));
+    end_link(*link, Errc::Protocol,
+             fmt::format("{} wants to go on behind messages that were never sent",
+                         plane_->peer_name(id)));
     return true;
   }
   if (link->connection != 0) plane_->close(link->connection);  // we had not noticed yet

@@ -1,17 +1,20 @@
-#include "engine/path_speed.h"
+#include "engine/message/path_speed.h"
 
 #include <algorithm>
 
 namespace mesh::engine {
 
 namespace {
-// Work requests that share a path are done almost together, so what is done is known to within what is in flight.
+// Work requests that share a path are done almost together, so what is done is known to within what
+// is in flight.
 constexpr std::uint64_t kStretchInFlight = 4;
 constexpr std::uint64_t kStretchBytes = std::uint64_t{2} << 20;
-constexpr std::uint32_t kLeast = 256;  // of the port's word: slower ones are still looked at, and noticed when they recover
+constexpr std::uint32_t kLeast =
+    256;  // of the port's word: slower ones are still looked at, and noticed when they recover
 }  // namespace
 
-void PathSpeeds::configure(std::span<const std::uint32_t> port_mbps, std::span<const PathProgress> so_far) {
+void PathSpeeds::configure(std::span<const std::uint32_t> port_mbps,
+                           std::span<const PathProgress> so_far) {
   *this = {};
   for (std::size_t i = 0; i < port_mbps.size(); ++i) {
     const std::uint64_t done = so_far.empty() ? 0 : so_far[i].done_bytes;
@@ -38,8 +41,9 @@ void PathSpeeds::observe(std::span<const PathProgress> paths) noexcept {
   looks_ = 0;
 }
 
-// Those that were busy share what they carried together in the ratio of their speeds. One that was often found idle may have
-// carried less than it could: that never lowers what is thought of it, and if it was mostly idle it could have carried more.
+// Those that were busy share what they carried together in the ratio of their speeds. One that was
+// often found idle may have carried less than it could: that never lowers what is thought of it,
+// and if it was mostly idle it could have carried more.
 void PathSpeeds::learn(std::span<const PathProgress> paths) noexcept {
   std::uint64_t busy_bytes = 0, busy_mbps = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -52,7 +56,8 @@ void PathSpeeds::learn(std::span<const PathProgress> paths) noexcept {
     Known& known = known_[i];
     const std::uint64_t carried = paths[i].done_bytes - known.done_before;
     std::uint64_t seen = carried * busy_mbps / busy_bytes;
-    if (known.idle_looks * 2 > looks_) seen *= 2;  // how long it was idle is not known; we look when a message is done
+    if (known.idle_looks * 2 > looks_)
+      seen *= 2;  // how long it was idle is not known; we look when a message is done
     const std::uint64_t old = known.mbps;
     // A quarter at a time: work requests are done in lumps.
     const std::uint64_t now = was_busy(known) || seen > old ? (3 * old + seen) / 4 : old;
@@ -61,7 +66,8 @@ void PathSpeeds::learn(std::span<const PathProgress> paths) noexcept {
   believe_the_best(static_cast<std::uint32_t>(paths.size()));
 }
 
-// While nobody is busy nothing is learned, and what was learned last may be wrong: back towards the ports' words.
+// While nobody is busy nothing is learned, and what was learned last may be wrong: back towards the
+// ports' words.
 void PathSpeeds::forget(std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
     Known& known = known_[i];
@@ -69,7 +75,8 @@ void PathSpeeds::forget(std::uint32_t count) noexcept {
   }
 }
 
-// Only ratios are known: the path nearest to its port's word, or furthest above, is put at that word, the others with it.
+// Only ratios are known: the path nearest to its port's word, or furthest above, is put at that
+// word, the others with it.
 void PathSpeeds::believe_the_best(std::uint32_t count) noexcept {
   std::uint32_t best = 0;
   for (std::uint32_t i = 1; i < count; ++i) {

@@ -1,8 +1,9 @@
 #pragma once
-// How fast the paths of a link are, against each other: a port that is sick, or behind something slower, does not say so. What was
-// carried while all were busy tells it without a clock, and only the ratio matters for sharing out a message. The best path is
-// believed its port's word. One message at a time leaves every path idle and tells nothing; then the ports' words stand.
-// Thread: the loop's holder. Bound: kPathsMax paths.
+// How fast the paths of a link are, against each other: a port that is sick, or behind something
+// slower, does not say so. What was carried while all were busy tells it without a clock, and only
+// the ratio matters for sharing out a message. The best path is believed its port's word. One
+// message at a time leaves every path idle and tells nothing; then the ports' words stand. Thread:
+// the loop's holder. Bound: kPathsMax paths.
 
 #include <mesh/policy.h>
 
@@ -19,8 +20,10 @@ struct PathProgress {
 
 class PathSpeeds {
  public:
-  // Which paths there are from now on: their ports' words, all above 0, and what they have carried so far (empty: nothing).
-  void configure(std::span<const std::uint32_t> port_mbps, std::span<const PathProgress> so_far = {});
+  // Which paths there are from now on: their ports' words, all above 0, and what they have carried
+  // so far (empty: nothing).
+  void configure(std::span<const std::uint32_t> port_mbps,
+                 std::span<const PathProgress> so_far = {});
 
   // Before each large message, one entry per path.
   void observe(std::span<const PathProgress> paths) noexcept;

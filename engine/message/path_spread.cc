@@ -1,4 +1,4 @@
-#include "engine/path_spread.h"
+#include "engine/message/path_spread.h"
 
 #include <array>
 
@@ -6,8 +6,10 @@ namespace mesh::engine {
 
 namespace {
 
-constexpr std::uint64_t kLeastShare = 8;  // of stripe_bytes: a smaller part costs more in work requests than it saves on the wire
-constexpr std::uint32_t kFraction = 16;   // bits: 2^40 bytes, as much in flight and the fraction fit in a word
+constexpr std::uint64_t kLeastShare =
+    8;  // of stripe_bytes: a smaller part costs more in work requests than it saves on the wire
+constexpr std::uint32_t kFraction =
+    16;  // bits: 2^40 bytes, as much in flight and the fraction fit in a word
 
 struct Part {
   std::uint64_t lines = 0;  // to go
@@ -20,9 +22,10 @@ using Parts = std::array<Part, kPathsMax>;
 
 std::uint64_t ceil_div(std::uint64_t value, std::uint64_t by) { return (value + by - 1) / by; }
 
-// Fills the paths up to the same level, level = bytes in flight over speed; who is above it already, or hardly below, is left out.
-std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy, std::span<const PathLoad> paths,
-                         Parts& parts) noexcept {
+// Fills the paths up to the same level, level = bytes in flight over speed; who is above it
+// already, or hardly below, is left out.
+std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
+                         std::span<const PathLoad> paths, Parts& parts) noexcept {
   const std::uint64_t most = std::max<std::uint64_t>(1, ceil_div(bytes, policy.stripe_bytes));
   auto count = static_cast<std::uint32_t>(paths.size());
   for (std::uint32_t i = 0; i < count; ++i) parts[i].path = i;
@@ -48,19 +51,22 @@ std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy, std:
 
 }  // namespace
 
-std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths, std::uint32_t from) noexcept {
+std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths,
+                            std::uint32_t from) noexcept {
   const auto count = static_cast<std::uint32_t>(paths.size());
   std::uint32_t best = from % count;
   for (std::uint32_t i = 1; i < count; ++i) {
     const std::uint32_t other = (from + i) % count;
     // Cross-multiplied, as no message pays for a division.
-    if ((paths[other].bytes + bytes) * paths[best].speed_mbps < (paths[best].bytes + bytes) * paths[other].speed_mbps) best = other;
+    if ((paths[other].bytes + bytes) * paths[best].speed_mbps <
+        (paths[best].bytes + bytes) * paths[other].speed_mbps)
+      best = other;
   }
   return best;
 }
 
-StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy, std::span<const PathLoad> paths,
-                          StripeTable& table) noexcept {
+StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
+                          std::span<const PathLoad> paths, StripeTable& table) noexcept {
   Parts parts;
   const std::uint32_t count = fill_paths(bytes, policy, paths, parts);
   const std::uint64_t lines = ceil_div(bytes, kStripeAlign);
@@ -77,7 +83,8 @@ StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy, std
     part.next_qp = paths[part.path].next_qp;
   }
   // Round after round, so that every path has work before any has all of its.
-  StripePlan plan{.route = Route::Bulk, .count = 0, .stripe_bytes = 0, .total_bytes = bytes, .table = &table};
+  StripePlan plan{
+      .route = Route::Bulk, .count = 0, .stripe_bytes = 0, .total_bytes = bytes, .table = &table};
   for (std::uint64_t left = lines; left != 0;) {
     for (std::uint32_t i = 0; i < count; ++i) {
       Part& part = parts[i];

@@ -1,10 +1,11 @@
 #pragma once
-// Where the bytes of a message go when a link has several paths: so much to each that all would be done at the same moment, by
-// what the ports say they carry and what is still in flight on them. A path slower than its port says keeps more in flight and is
-// given less. Pure arithmetic in whole 128-byte lines.
-// Thread: any (values). Bounds: kPathsMax paths, kStripesMax stripes, messages of 2^40 bytes.
+// Where the bytes of a message go when a link has several paths: so much to each that all would be
+// done at the same moment, by what the ports say they carry and what is still in flight on them. A
+// path slower than its port says keeps more in flight and is given less. Pure arithmetic in whole
+// 128-byte lines. Thread: any (values). Bounds: kPathsMax paths, kStripesMax stripes, messages of
+// 2^40 bytes.
 
-#include "engine/stripe.h"
+#include "engine/message/stripe.h"
 
 #include <cstdint>
 #include <span>
@@ -17,12 +18,15 @@ struct PathLoad {
   std::uint32_t next_qp = 0;     // of the path's bulk queue pairs, whose turn it is; any number
 };
 
-// The path that would be done first with so many bytes more; of equal ones the first from `from` on.
-std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths, std::uint32_t from) noexcept;
+// The path that would be done first with so many bytes more; of equal ones the first from `from`
+// on.
+std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths,
+                            std::uint32_t from) noexcept;
 
-// A message above stripe_bytes over the paths, and each path's part over its queue pairs. A path for which too little would be
-// left takes no part, and there are no more paths than stripes of stripe_bytes. The plan points to the table.
-StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy, std::span<const PathLoad> paths,
-                          StripeTable& table) noexcept;
+// A message above stripe_bytes over the paths, and each path's part over its queue pairs. A path
+// for which too little would be left takes no part, and there are no more paths than stripes of
+// stripe_bytes. The plan points to the table.
+StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
+                          std::span<const PathLoad> paths, StripeTable& table) noexcept;
 
 }  // namespace mesh::engine

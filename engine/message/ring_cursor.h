@@ -1,9 +1,9 @@
 #pragma once
-// Where the next credit of a channel goes or comes from: its place in the ring, its generation and the immediate that will
-// announce it, all moved on by one step together, so that no message computes them.
-// Thread: loop. Bound: the ring's size, a power of two.
+// Where the next credit of a channel goes or comes from: its place in the ring, its generation and
+// the immediate that will announce it, all moved on by one step together, so that no message
+// computes them. Thread: loop. Bound: the ring's size, a power of two.
 
-#include "engine/wire.h"
+#include "engine/message/wire.h"
 
 #include <bit>
 #include <cstdint>
@@ -38,9 +38,12 @@ class RingCursor {
   std::uint64_t address() const noexcept { return address_; }  // of the row
   std::uint32_t generation() const noexcept { return generation_; }
   std::uint32_t imm() const noexcept { return imm_; }
-  std::uint32_t slots_left() const noexcept { return shape_.slots - slot(); }  // to the end of the ring
+  std::uint32_t slots_left() const noexcept {
+    return shape_.slots - slot();
+  }  // to the end of the ring
 
-  static constexpr std::uint32_t kImmStep = 1u << kGenerationBits;  // from one slot's immediate to the next one's
+  static constexpr std::uint32_t kImmStep =
+      1u << kGenerationBits;  // from one slot's immediate to the next one's
   void step() noexcept { skip(1); }
   // At most slots_left().
   void skip(std::uint32_t rows) noexcept {
@@ -55,7 +58,10 @@ class RingCursor {
  private:
   void rewind() noexcept {
     address_ = base_;
-    imm_ = pack({.stripes = shape_.stripes, .channel = shape_.channel, .slot = 0, .generation = generation_});
+    imm_ = pack({.stripes = shape_.stripes,
+                 .channel = shape_.channel,
+                 .slot = 0,
+                 .generation = generation_});
   }
 
   std::uint64_t address_ = 0, end_ = 0;

@@ -1,10 +1,10 @@
 #pragma once
-// How one message is cut: pure arithmetic on the policy's numbers. Over one path stripes are even; path_spread.h is about several.
-// Thread: any (values). Sizes in bytes.
+// How one message is cut: pure arithmetic on the policy's numbers. Over one path stripes are even;
+// path_spread.h is about several. Thread: any (values). Sizes in bytes.
 
 #include <mesh/policy.h>
 
-#include "engine/wire.h"
+#include "engine/message/wire.h"
 
 #include <algorithm>
 #include <array>
@@ -25,27 +25,36 @@ struct StripeTable {
 struct StripePlan {
   Route route = Route::Express;
   std::uint32_t count = 1;
-  std::uint64_t stripe_bytes = 0;  // of every stripe but the last, a multiple of kStripeAlign when count > 1
+  std::uint64_t stripe_bytes =
+      0;  // of every stripe but the last, a multiple of kStripeAlign when count > 1
   std::uint64_t total_bytes = 0;
-  const StripeTable* table = nullptr;  // not null: says where the stripes are, and stripe_bytes says nothing
+  const StripeTable* table =
+      nullptr;  // not null: says where the stripes are, and stripe_bytes says nothing
 
-  constexpr std::uint64_t offset(std::uint32_t i) const noexcept { return table == nullptr ? i * stripe_bytes : table->offset[i]; }
+  constexpr std::uint64_t offset(std::uint32_t i) const noexcept {
+    return table == nullptr ? i * stripe_bytes : table->offset[i];
+  }
   constexpr std::uint64_t bytes(std::uint32_t i) const noexcept {
     if (table != nullptr) return table->bytes[i];
     return i + 1 == count ? total_bytes - offset(i) : stripe_bytes;
   }
   constexpr std::uint64_t largest() const noexcept {
-    return table == nullptr ? stripe_bytes : *std::max_element(table->bytes.begin(), table->bytes.begin() + count);
+    return table == nullptr ? stripe_bytes
+                            : *std::max_element(table->bytes.begin(), table->bytes.begin() + count);
   }
 };
 
-constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy, std::uint32_t bulk_queue_pairs) noexcept {
-  if (bytes <= policy.express_bytes) return {.route = Route::Express, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes};
-  const std::uint64_t wanted = bytes <= policy.stripe_bytes ? 1 : (bytes + policy.stripe_bytes - 1) / policy.stripe_bytes;
+constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& policy,
+                                  std::uint32_t bulk_queue_pairs) noexcept {
+  if (bytes <= policy.express_bytes)
+    return {.route = Route::Express, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes};
+  const std::uint64_t wanted =
+      bytes <= policy.stripe_bytes ? 1 : (bytes + policy.stripe_bytes - 1) / policy.stripe_bytes;
   const std::uint64_t count = std::min<std::uint64_t>({wanted, bulk_queue_pairs, kStripesMax});
   const std::uint64_t even = (bytes + count - 1) / count;
   const std::uint64_t aligned = (even + kStripeAlign - 1) / kStripeAlign * kStripeAlign;
-  // Rounding up can leave the last stripes without bytes: an empty announcement would cost a completion for nothing.
+  // Rounding up can leave the last stripes without bytes: an empty announcement would cost a
+  // completion for nothing.
   const std::uint64_t needed = (bytes + aligned - 1) / aligned;
   return {.route = Route::Bulk,
           .count = static_cast<std::uint32_t>(needed),
@@ -53,17 +62,19 @@ constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& pol
           .total_bytes = bytes};
 }
 
-// A message over one path with stripes of one work request each, all as long as the first but the last, which say themselves how
-// many they are.
+// A message over one path with stripes of one work request each, all as long as the first but the
+// last, which say themselves how many they are.
 struct EvenPlan {
   std::uint64_t total_bytes = 0;
   std::uint32_t count = 0;  // 0: it is not cut so
   std::uint32_t stripe_bytes = 0, last_bytes = 0;
-  std::uint32_t imm_more = 0;  // its immediate says so much more than that of a message of one stripe
+  std::uint32_t imm_more =
+      0;  // its immediate says so much more than that of a message of one stripe
 };
 
 constexpr EvenPlan even_plan(const StripePlan& plan, std::uint64_t wr_bytes) noexcept {
-  if (plan.route != Route::Bulk || plan.table != nullptr || plan.count > kStripesTold || plan.stripe_bytes > wr_bytes)
+  if (plan.route != Route::Bulk || plan.table != nullptr || plan.count > kStripesTold ||
+      plan.stripe_bytes > wr_bytes)
     return {.total_bytes = plan.total_bytes};
   return {.total_bytes = plan.total_bytes,
           .count = plan.count,

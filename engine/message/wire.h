@@ -1,8 +1,9 @@
 #pragma once
-// What travels beside the payload: immediate data, credit rows, records, window counters. Pure layout, no queue pairs.
-// Rows and records are written by the peer's NIC and read here word by word. Each half of a row ends with a check over
-// itself and its generation, for devices that do not write in ascending order; nothing else says its generation.
-// Thread: loop (readers), any (values).
+// What travels beside the payload: immediate data, credit rows, records, window counters. Pure
+// layout, no queue pairs. Rows and records are written by the peer's NIC and read here word by
+// word. Each half of a row ends with a check over itself and its generation, for devices that do
+// not write in ascending order; nothing else says its generation. Thread: loop (readers), any
+// (values).
 
 #include <mesh/policy.h>
 
@@ -16,15 +17,15 @@ namespace mesh::engine {
 
 static_assert(std::endian::native == std::endian::little, "rows are written as the host's words");
 
-// ---- Immediate data: stripes:4 | channel:13 | slot:8 | generation:7, as the host's word like all else here: verbs carry its bytes
-// as they are.
+// ---- Immediate data: stripes:4 | channel:13 | slot:8 | generation:7, as the host's word like all
+// else here: verbs carry its bytes as they are.
 inline constexpr std::uint32_t kGenerationBits = 7;
 inline constexpr std::uint32_t kGenerationMask = (1u << kGenerationBits) - 1;
 inline constexpr std::uint32_t kChannelShift = kGenerationBits + 8;
 inline constexpr std::uint32_t kChannelMask = (1u << 13) - 1;
 inline constexpr std::uint32_t kStripesShift = kChannelShift + 13;
-// So many announcements can say themselves how many there are, and each how many bytes it brings. Of more, or of stripes of several
-// work requests, stripes is 0 and a record tells.
+// So many announcements can say themselves how many there are, and each how many bytes it brings.
+// Of more, or of stripes of several work requests, stripes is 0 and a record tells.
 inline constexpr std::uint32_t kStripesTold = 15;
 
 struct Announcement {
@@ -46,16 +47,25 @@ constexpr Announcement unpack(std::uint32_t imm) noexcept {
 }
 // For those who need one field in a hurry.
 constexpr std::uint32_t stripes_of(std::uint32_t imm) noexcept { return imm >> kStripesShift; }
-constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept { return (imm >> kChannelShift) & kChannelMask; }
-constexpr std::uint32_t slot_of(std::uint32_t imm) noexcept { return (imm >> kGenerationBits) & (kSlotsMax - 1); }
-static_assert(4 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask && kSlotsMax == 1u << 8);
+constexpr std::uint32_t channel_of(std::uint32_t imm) noexcept {
+  return (imm >> kChannelShift) & kChannelMask;
+}
+constexpr std::uint32_t slot_of(std::uint32_t imm) noexcept {
+  return (imm >> kGenerationBits) & (kSlotsMax - 1);
+}
+static_assert(4 + 13 + 8 + kGenerationBits == 32 && kChannelsMax == kChannelMask &&
+              kSlotsMax == 1u << 8);
 
-// A slot is used once per round of the ring; rounds count up from the channel's base and never repeat within 2^32.
-// Bases of successive lives of a channel index differ in the low bits (late announcements) and in the high ones (late rows).
-constexpr std::uint32_t generation_base(std::uint32_t life) noexcept { return 1u + life * 0x00ff'0003u; }
+// A slot is used once per round of the ring; rounds count up from the channel's base and never
+// repeat within 2^32. Bases of successive lives of a channel index differ in the low bits (late
+// announcements) and in the high ones (late rows).
+constexpr std::uint32_t generation_base(std::uint32_t life) noexcept {
+  return 1u + life * 0x00ff'0003u;
+}
 
-// ---- Credit row: one posted receive, written by the receiver into the sender's ring. The first half is all that a link of one
-// path needs, and all that it sends; the second half holds the keys of the other paths.
+// ---- Credit row: one posted receive, written by the receiver into the sender's ring. The first
+// half is all that a link of one path needs, and all that it sends; the second half holds the keys
+// of the other paths.
 struct Credit {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -68,16 +78,23 @@ inline constexpr std::uint32_t kCreditHalfBytes = 32;
 inline constexpr std::uint32_t kCreditBytesMax = 2 * kCreditHalfBytes;
 
 // Of a row on a link of so many paths; rows of a ring follow each other without gaps.
-constexpr std::uint32_t credit_bytes(std::uint32_t paths) noexcept { return paths <= 1 ? kCreditHalfBytes : kCreditBytesMax; }
+constexpr std::uint32_t credit_bytes(std::uint32_t paths) noexcept {
+  return paths <= 1 ? kCreditHalfBytes : kCreditBytesMax;
+}
 
 constexpr std::uint64_t join(std::uint32_t low, std::uint32_t high) noexcept {
   return std::uint64_t{low} | (std::uint64_t{high} << 32);
 }
-constexpr std::uint32_t low_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word); }
-constexpr std::uint32_t high_of(std::uint64_t word) noexcept { return static_cast<std::uint32_t>(word >> 32); }
+constexpr std::uint32_t low_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word);
+}
+constexpr std::uint32_t high_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word >> 32);
+}
 
-// Of the three words of a half and its generation. A soft RDMA device may copy a row in any order of words (the kernel's memcpy
-// goes downwards for some addresses), so a generation alone would not prove that what lies beside it belongs to it.
+// Of the three words of a half and its generation. A soft RDMA device may copy a row in any order
+// of words (the kernel's memcpy goes downwards for some addresses), so a generation alone would not
+// prove that what lies beside it belongs to it.
 struct HalfWords {
   std::uint64_t first = 0, second = 0, third = 0;
 };
@@ -87,7 +104,8 @@ constexpr std::uint64_t half_check(const HalfWords& half, std::uint32_t generati
 }
 
 // The first half of a row: address, bytes, and tag with the first path's key.
-inline void encode_near(std::uint64_t* words, const HalfWords& near, std::uint32_t generation) noexcept {
+inline void encode_near(std::uint64_t* words, const HalfWords& near,
+                        std::uint32_t generation) noexcept {
   words[0] = near.first;
   words[1] = near.second;
   words[2] = near.third;
@@ -102,8 +120,9 @@ constexpr std::uint32_t far_check(const HalfWords& half, std::uint32_t generatio
 
 // The second half: the keys of the other paths.
 inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
-  const HalfWords far{
-      .first = join(c.rkeys[1], c.rkeys[2]), .second = join(c.rkeys[3], c.rkeys[4]), .third = join(c.rkeys[5], c.rkeys[6])};
+  const HalfWords far{.first = join(c.rkeys[1], c.rkeys[2]),
+                      .second = join(c.rkeys[3], c.rkeys[4]),
+                      .third = join(c.rkeys[5], c.rkeys[6])};
   words[4] = far.first;
   words[5] = far.second;
   words[6] = far.third;
@@ -112,7 +131,8 @@ inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
 
 // Fills credit_bytes(paths) bytes of a row.
 inline void encode_credit(const Credit& c, std::uint32_t paths, std::uint64_t* words) noexcept {
-  encode_near(words, {.first = c.address, .second = c.bytes, .third = join(c.tag, c.rkeys[0])}, c.generation);
+  encode_near(words, {.first = c.address, .second = c.bytes, .third = join(c.tag, c.rkeys[0])},
+              c.generation);
   if (paths > 1) encode_far(words, c);
 }
 
@@ -130,17 +150,22 @@ struct NearCredit {
 
 // True and *out filled when the first half of this generation is there, whole.
 inline bool read_near(std::uint64_t* words, std::uint32_t generation, NearCredit* out) noexcept {
-  // acquire, here and below: pairs with the NIC's ordered stores; a half's last word publishes the half.
+  // acquire, here and below: pairs with the NIC's ordered stores; a half's last word publishes the
+  // half.
   const std::uint64_t check = load_word(words[3], std::memory_order_acquire);
   const HalfWords near{.first = load_word(words[0], std::memory_order_relaxed),
                        .second = load_word(words[1], std::memory_order_relaxed),
                        .third = load_word(words[2], std::memory_order_relaxed)};
-  *out = {.address = near.first, .bytes = near.second, .tag = low_of(near.third), .rkey = high_of(near.third)};
+  *out = {.address = near.first,
+          .bytes = near.second,
+          .tag = low_of(near.third),
+          .rkey = high_of(near.third)};
   return half_check(near, generation) == check;
 }
 
 // The keys of the other paths; false: not all there yet.
-inline bool read_far(std::uint64_t* words, std::uint32_t generation, std::array<std::uint32_t, kPathsMax>* rkeys) noexcept {
+inline bool read_far(std::uint64_t* words, std::uint32_t generation,
+                     std::array<std::uint32_t, kPathsMax>* rkeys) noexcept {
   const std::uint64_t last = load_word(words[7], std::memory_order_acquire);
   const HalfWords far{.first = load_word(words[4], std::memory_order_relaxed),
                       .second = load_word(words[5], std::memory_order_relaxed),
@@ -151,7 +176,8 @@ inline bool read_far(std::uint64_t* words, std::uint32_t generation, std::array<
 }
 
 // One of them, of a path that is not the first.
-inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::uint32_t path, std::uint32_t* rkey) noexcept {
+inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::uint32_t path,
+                         std::uint32_t* rkey) noexcept {
   std::array<std::uint32_t, kPathsMax> rkeys{};
   if (!read_far(words, generation, &rkeys)) return false;
   *rkey = rkeys[path];
@@ -159,28 +185,40 @@ inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::ui
 }
 
 // The whole row of a link of so many paths.
-inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t generation, Credit* out) noexcept {
+inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t generation,
+                        Credit* out) noexcept {
   NearCredit near;
   if (!read_near(words, generation, &near)) return false;
-  *out = {.address = near.address, .bytes = near.bytes, .tag = near.tag, .generation = generation, .rkeys = {near.rkey}};
+  *out = {.address = near.address,
+          .bytes = near.bytes,
+          .tag = near.tag,
+          .generation = generation,
+          .rkeys = {near.rkey}};
   return paths <= 1 || read_far(words, generation, &out->rkeys);
 }
 
-// ---- Record: how many bytes and announcements make up a message whose announcements do not say it.
+// ---- Record: how many bytes and announcements make up a message whose announcements do not say
+// it.
 struct alignas(16) Record {
   std::array<std::uint64_t, 2> words;
 };
 static_assert(sizeof(Record) == 16);
-inline constexpr std::uint64_t kRecordTruncated = std::uint64_t{1} << 63;  // the send was larger than the receive; no data came
+inline constexpr std::uint64_t kRecordTruncated =
+    std::uint64_t{1} << 63;  // the send was larger than the receive; no data came
 
-constexpr Record encode_record(std::uint64_t bytes, std::uint32_t stripes, std::uint32_t generation) noexcept {
+constexpr Record encode_record(std::uint64_t bytes, std::uint32_t stripes,
+                               std::uint32_t generation) noexcept {
   return {.words = {bytes, join(stripes, generation)}};
 }
-// Does the record say that a message of this generation is made up of so many announcements (join(count, generation))?
+// Does the record say that a message of this generation is made up of so many announcements
+// (join(count, generation))?
 inline bool record_says(Record& record, std::uint64_t announced) noexcept {
-  return load_word(record.words[1], std::memory_order_acquire) == announced;  // pairs with the NIC's ordered stores
+  return load_word(record.words[1], std::memory_order_acquire) ==
+         announced;  // pairs with the NIC's ordered stores
 }
 // With the truncated flag.
-inline std::uint64_t record_bytes(Record& record) noexcept { return load_word(record.words[0], std::memory_order_relaxed); }
+inline std::uint64_t record_bytes(Record& record) noexcept {
+  return load_word(record.words[0], std::memory_order_relaxed);
+}
 
 }  // namespace mesh::engine

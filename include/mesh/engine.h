@@ -58,8 +58,10 @@ struct EngineOptions {
   verbs::Provider* provider = nullptr;                          // outlives the engine
   const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: wall clock
   Threading threading = Threading::Own;
-  std::function<void()> while_waiting;                // Threading::Manual: turns the rest of the world while a bounded wait lasts
-  engine::ControlNetwork* control_network = nullptr;  // null: the kernel's sockets; outlives the engine
+  std::function<void()>
+      while_waiting;  // Threading::Manual: turns the rest of the world while a bounded wait lasts
+  engine::ControlNetwork* control_network =
+      nullptr;  // null: the kernel's sockets; outlives the engine
 };
 
 struct ContextOptions {
@@ -90,7 +92,8 @@ class Engine {
   virtual Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) = 0;
   virtual Result<Channel*> accept(Listener& listener) = 0;
 
-  // Threading::Manual only. One turn of a context's loop; one pass of the control plane. True: something was done.
+  // Threading::Manual only. One turn of a context's loop; one pass of the control plane. True:
+  // something was done.
   virtual bool poll_loop(Context& context) = 0;
   virtual bool poll_control() = 0;
 };

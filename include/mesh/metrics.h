@@ -18,7 +18,8 @@ class Counter {
 
 // One path of one peer link, as this side counts it. A copy.
 struct PathCounters {
-  std::uint64_t bytes_sent = 0, work_requests = 0, doorbells = 0, send_completions = 0, announcements = 0;
+  std::uint64_t bytes_sent = 0, work_requests = 0, doorbells = 0, send_completions = 0,
+                announcements = 0;
 };
 
 // One context's loop. Holder of the token.
@@ -46,10 +47,12 @@ struct EndedChannels {
   Counter messages, bytes_received;
 };
 
-// A copy of the engine's figures at one moment. Messages, bytes, late announcements, revokes, resumes and errors are those of
-// the engine's life; what is counted per path is that of living links.
+// A copy of the engine's figures at one moment. Messages, bytes, late announcements, revokes,
+// resumes and errors are those of the engine's life; what is counted per path is that of living
+// links.
 struct EngineStats {
-  std::uint64_t contexts = 0, links = 0, channels = 0, queue_pairs = 0, completion_queues = 0, registrations = 0;
+  std::uint64_t contexts = 0, links = 0, channels = 0, queue_pairs = 0, completion_queues = 0,
+                registrations = 0;
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;
   std::uint64_t work_requests = 0, doorbells = 0, send_completions = 0, announcements = 0;
   std::uint64_t late_announcements = 0, revokes = 0, resumes = 0, errors = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // The engine's figures and states at one moment, for who watches it from outside.
-// Thread: any (values). Bound: grows with rails, and with peers and their paths (see engine/peer_ledger.h).
+// Thread: any (values). Bound: grows with rails, and with peers and their paths (see
+// engine/peer_ledger.h).
 
 #include <mesh/metrics.h>
 
@@ -44,7 +45,8 @@ struct PathSnapshot {
   std::string last_cause;  // of the last failure; empty: none
 };
 
-// Channels of one direction to one peer whose oldest request is open for a second or more, by what they wait for.
+// Channels of one direction to one peer whose oldest request is open for a second or more, by what
+// they wait for.
 struct WaitSnapshot {
   std::uint64_t channels = 0;
   std::uint64_t longest_ns = 0;
@@ -56,8 +58,10 @@ struct PeerSnapshot {
   bool sends = false;                                        // we do
   std::uint64_t links = 0, channels = 0, open_requests = 0;  // now
   std::uint64_t messages = 0, bytes = 0;
-  std::uint64_t degraded_ns = 0, without_path_ns = 0;  // some path of a link was not up, or none; as seen once a second
-  std::array<WaitSnapshot, kWaitReasons> waits{};      // by reason
+  std::uint64_t degraded_ns = 0,
+                without_path_ns =
+                    0;  // some path of a link was not up, or none; as seen once a second
+  std::array<WaitSnapshot, kWaitReasons> waits{};  // by reason
   std::vector<PathSnapshot> paths;
 };
 

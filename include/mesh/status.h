@@ -1,7 +1,7 @@
 #pragma once
 // The answer of every call that can fail: one byte that says what happened.
-// The text of an error is logged once, where it was decided; a Status only carries the verdict onwards.
-// Thread: any (values).
+// The text of an error is logged once, where it was decided; a Status only carries the verdict
+// onwards. Thread: any (values).
 
 #include <cassert>
 #include <cstdint>
@@ -34,7 +34,8 @@ const char* errc_name(Errc code) noexcept;
 class [[nodiscard]] Status {
  public:
   constexpr Status() noexcept = default;
-  constexpr Status(Errc code) noexcept : code_(code) {}  // NOLINT(google-explicit-constructor): errors read as values
+  constexpr Status(Errc code) noexcept
+      : code_(code) {}  // NOLINT(google-explicit-constructor): errors read as values
   constexpr bool ok() const noexcept { return code_ == Errc::Ok; }
   constexpr Errc code() const noexcept { return code_; }
   friend constexpr bool operator==(Status, Status) noexcept = default;
@@ -47,9 +48,13 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                      // NOLINT(google-explicit-constructor)
-  Result(Errc code) : status_(code) { assert(code != Errc::Ok); }    // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(status) { assert(!status.ok()); }  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Errc code) : status_(code) {
+    assert(code != Errc::Ok);
+  }  // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(status) {
+    assert(!status.ok());
+  }  // NOLINT(google-explicit-constructor)
 
   bool ok() const noexcept { return status_.ok(); }
   Status status() const noexcept { return status_; }
@@ -70,9 +75,10 @@ class [[nodiscard]] Result {
 template <typename T>
 class [[nodiscard]] Result<T*> {
  public:
-  constexpr Result(T* value) noexcept : value_(value) {}         // NOLINT(google-explicit-constructor)
-  constexpr Result(Errc code) noexcept : status_(code) {}        // NOLINT(google-explicit-constructor)
-  constexpr Result(Status status) noexcept : status_(status) {}  // NOLINT(google-explicit-constructor)
+  constexpr Result(T* value) noexcept : value_(value) {}   // NOLINT(google-explicit-constructor)
+  constexpr Result(Errc code) noexcept : status_(code) {}  // NOLINT(google-explicit-constructor)
+  constexpr Result(Status status) noexcept
+      : status_(status) {}  // NOLINT(google-explicit-constructor)
 
   constexpr bool ok() const noexcept { return status_.ok(); }
   constexpr Status status() const noexcept { return status_; }

@@ -13,13 +13,19 @@ std::unique_ptr<Collective> opened(std::unique_ptr<T> collective, std::string& e
   return collective;
 }
 
-std::unique_ptr<Collective> all_reduce(const Team& team, const CollectiveOptions& options, std::string& error) {
+std::unique_ptr<Collective> all_reduce(const Team& team, const CollectiveOptions& options,
+                                       std::string& error) {
   switch (options.type) {
-    case DataType::Uint8: return opened(std::make_unique<RingAllReduce<std::uint8_t>>(team, options.bytes_max), error);
-    case DataType::Int32: return opened(std::make_unique<RingAllReduce<std::int32_t>>(team, options.bytes_max), error);
-    case DataType::Int64: return opened(std::make_unique<RingAllReduce<std::int64_t>>(team, options.bytes_max), error);
-    case DataType::Float: return opened(std::make_unique<RingAllReduce<float>>(team, options.bytes_max), error);
-    case DataType::Double: return opened(std::make_unique<RingAllReduce<double>>(team, options.bytes_max), error);
+    case DataType::Uint8:
+      return opened(std::make_unique<RingAllReduce<std::uint8_t>>(team, options.bytes_max), error);
+    case DataType::Int32:
+      return opened(std::make_unique<RingAllReduce<std::int32_t>>(team, options.bytes_max), error);
+    case DataType::Int64:
+      return opened(std::make_unique<RingAllReduce<std::int64_t>>(team, options.bytes_max), error);
+    case DataType::Float:
+      return opened(std::make_unique<RingAllReduce<float>>(team, options.bytes_max), error);
+    case DataType::Double:
+      return opened(std::make_unique<RingAllReduce<double>>(team, options.bytes_max), error);
   }
   return nullptr;
 }
@@ -37,13 +43,16 @@ DataTypeInfo info(DataType type) noexcept {
   return {"unknown", 1};
 }
 
-std::unique_ptr<Collective> Collective::create(const Team& team, const CollectiveOptions& options, std::string& error) {
-  if (options.direction == Direction::OneWay && (options.kind != Kind::SendRecv || team.world() != 2)) {
+std::unique_ptr<Collective> Collective::create(const Team& team, const CollectiveOptions& options,
+                                               std::string& error) {
+  if (options.direction == Direction::OneWay &&
+      (options.kind != Kind::SendRecv || team.world() != 2)) {
     error = "one way needs sendrecv between exactly 2 ranks";
     return nullptr;
   }
   if (options.kind == Kind::Latency) {
-    if (team.world() == 2 && team.channels == 1) return opened(std::make_unique<PingPong>(team, options), error);
+    if (team.world() == 2 && team.channels == 1)
+      return opened(std::make_unique<PingPong>(team, options), error);
     error = "latency is measured between exactly 2 ranks (--hosts a,b) over 1 channel";
     return nullptr;
   }

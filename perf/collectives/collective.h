@@ -1,6 +1,7 @@
 #pragma once
-// What mesh_perf measures: a collective over the plugin's connections, in the ranks of one communicator.
-// Thread: one owner; data moves in the communicator's progress thread. Every wait is bounded by Team::timeout.
+// What mesh_perf measures: a collective over the plugin's connections, in the ranks of one
+// communicator. Thread: one owner; data moves in the communicator's progress thread. Every wait is
+// bounded by Team::timeout.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"
@@ -16,7 +17,10 @@ namespace mesh::perf {
 
 enum class Kind : std::uint8_t { AllReduce, SendRecv, AllToAll, Latency };
 enum class DataType : std::uint8_t { Uint8, Int32, Int64, Float, Double };
-enum class Direction : std::uint8_t { Both, OneWay };  // OneWay: rank 0 to rank 1 only, SendRecv of two ranks
+enum class Direction : std::uint8_t {
+  Both,
+  OneWay
+};  // OneWay: rank 0 to rank 1 only, SendRecv of two ranks
 
 struct DataTypeInfo {
   const char* name;
@@ -41,14 +45,16 @@ struct CollectiveOptions {
   Kind kind = Kind::AllReduce;
   DataType type = DataType::Float;
   Direction direction = Direction::Both;
-  std::size_t bytes_max = 0;      // largest size that will be asked for
-  std::uint32_t outstanding = 8;  // messages open per connection, SendRecv and AllToAll; 8 is NCCL_STEPS
+  std::size_t bytes_max = 0;  // largest size that will be asked for
+  std::uint32_t outstanding =
+      8;  // messages open per connection, SendRecv and AllToAll; 8 is NCCL_STEPS
 };
 
 class Collective {
  public:
   // Connects; every rank calls it at the same time. Null: `error` says why.
-  static std::unique_ptr<Collective> create(const Team& team, const CollectiveOptions& options, std::string& error);
+  static std::unique_ptr<Collective> create(const Team& team, const CollectiveOptions& options,
+                                            std::string& error);
   virtual ~Collective() = default;
 
   // Elements really moved for a size asked for, and the size that goes with them.
@@ -61,7 +67,8 @@ class Collective {
   virtual int run(std::size_t count, int iterations) = 0;
   // One verified run: fills, runs, looks at every byte. Wrong elements are added up in `wrong`.
   virtual int check(std::size_t count, std::uint64_t round, std::size_t& wrong) = 0;
-  // One latency a message of the last run, in microseconds; null where nothing of the kind is measured.
+  // One latency a message of the last run, in microseconds; null where nothing of the kind is
+  // measured.
   virtual const std::vector<double>* samples_us() const { return nullptr; }
 };
 

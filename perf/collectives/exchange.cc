@@ -9,7 +9,8 @@
 namespace mesh::perf {
 namespace {
 
-constexpr std::size_t kFlowBytesMax = std::size_t{64} << 20;  // memory of one flow, unless a single message needs more
+constexpr std::size_t kFlowBytesMax =
+    std::size_t{64} << 20;  // memory of one flow, unless a single message needs more
 
 }  // namespace
 
@@ -52,7 +53,8 @@ int Exchange::open(std::string& error) {
       result = add_flow(recvs_, driver::Side::Recv, i, channel);
     }
   }
-  if (result != driver::kNetSuccess) error = std::string("connecting failed: ") + driver::net_result_name(result);
+  if (result != driver::kNetSuccess)
+    error = std::string("connecting failed: ") + driver::net_result_name(result);
   return result;
 }
 
@@ -64,12 +66,14 @@ int Exchange::add_flow(std::vector<Flow>& flows, driver::Side side, std::size_t 
   flow.side = side;
   flow.channel = channel;
   flow.peer = sending ? plan_.send_to[peer] : plan_.recv_from[peer];
-  const std::size_t room =
-      std::max(options_.outstanding * stride_of(std::min(bytes, kFlowBytesMax / options_.outstanding)), stride_of(bytes));
+  const std::size_t room = std::max(
+      options_.outstanding * stride_of(std::min(bytes, kFlowBytesMax / options_.outstanding)),
+      stride_of(bytes));
   flow.memory = driver::Registered(*team_.communicator, comm, room);
   if (flow.memory.result() != driver::kNetSuccess) return flow.memory.result();
-  flow.pipe = std::make_unique<driver::Pipe>(team_.communicator->api(),
-                                             driver::PipeOptions{.side = side, .comm = comm, .depth = options_.outstanding});
+  flow.pipe = std::make_unique<driver::Pipe>(
+      team_.communicator->api(),
+      driver::PipeOptions{.side = side, .comm = comm, .depth = options_.outstanding});
   flow.repeat = std::make_unique<Repeat>(*flow.pipe);
   team_.communicator->progress().attach(*flow.repeat);
   team_.communicator->progress().attach(*flow.pipe);
@@ -80,7 +84,8 @@ int Exchange::add_flow(std::vector<Flow>& flows, driver::Side side, std::size_t 
 std::size_t Exchange::count_for(std::size_t bytes) const {
   const std::size_t element = info(options_.type).bytes;
   if (options_.kind == Kind::SendRecv) return bytes / element;
-  return bytes / element / static_cast<std::size_t>(team_.world());  // per peer, as nccl-tests counts
+  return bytes / element /
+         static_cast<std::size_t>(team_.world());  // per peer, as nccl-tests counts
 }
 
 std::size_t Exchange::size_of(std::size_t count) const {
@@ -107,7 +112,9 @@ int Exchange::run(std::size_t count, int iterations) {
   const std::size_t bytes = message_bytes(count);
   for (std::vector<Flow>* flows : {&recvs_, &sends_}) {
     for (Flow& flow : *flows) {
-      flow.repeat->start({.first = flow.memory.piece(0, bytes), .stride = stride_of(bytes), .slots = slots_for(bytes)},
+      flow.repeat->start({.first = flow.memory.piece(0, bytes),
+                          .stride = stride_of(bytes),
+                          .slots = slots_for(bytes)},
                          static_cast<std::uint64_t>(iterations));
     }
   }
@@ -119,14 +126,16 @@ driver::PatternKey Exchange::key(const Flow& flow, std::uint64_t message) const 
   const int sender = sending ? team_.rank() : flow.peer;
   const int receiver = sending ? flow.peer : team_.rank();
   const auto seed =
-      static_cast<std::uint64_t>(flow.channel) * static_cast<std::uint64_t>(team_.world()) + static_cast<std::uint64_t>(receiver);
+      static_cast<std::uint64_t>(flow.channel) * static_cast<std::uint64_t>(team_.world()) +
+      static_cast<std::uint64_t>(receiver);
   return {.seed = seed, .sender = static_cast<std::uint32_t>(sender), .message = message};
 }
 
 void Exchange::fill(std::size_t bytes, std::uint64_t round) {
   for (const Flow& flow : sends_) {
     for (std::uint32_t slot = 0; slot < slots_for(bytes); ++slot) {
-      driver::fill_pattern(key(flow, round * options_.outstanding + slot), flow.memory.data() + slot * stride_of(bytes), bytes);
+      driver::fill_pattern(key(flow, round * options_.outstanding + slot),
+                           flow.memory.data() + slot * stride_of(bytes), bytes);
     }
   }
 }
@@ -140,7 +149,8 @@ std::size_t Exchange::wrong_elements(std::size_t bytes, std::uint64_t round) con
       const driver::PatternKey expected = key(flow, round * options_.outstanding + slot);
       const driver::PatternVerdict verdict = driver::check_pattern(expected, data, bytes);
       if (verdict.good()) continue;
-      std::fprintf(stderr, "mesh_perf: rank %d: %s\n", team_.rank(), driver::describe(verdict, expected, data, bytes).c_str());
+      std::fprintf(stderr, "mesh_perf: rank %d: %s\n", team_.rank(),
+                   driver::describe(verdict, expected, data, bytes).c_str());
       wrong += (verdict.wrong_bytes + element - 1) / element;
     }
   }

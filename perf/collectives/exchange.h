@@ -1,7 +1,7 @@
 #pragma once
-// Point-to-point traffic: sendrecv (everybody to the next in the ring) and alltoall (everybody to everybody). A message is
-// what one isend carries, straight from the user's buffer; as many as asked for are in flight per connection, from as many slots.
-// Thread: as Collective.
+// Point-to-point traffic: sendrecv (everybody to the next in the ring) and alltoall (everybody to
+// everybody). A message is what one isend carries, straight from the user's buffer; as many as
+// asked for are in flight per connection, from as many slots. Thread: as Collective.
 
 #include "perf/collectives/collective.h"
 #include "perf/collectives/repeat.h"

@@ -39,13 +39,16 @@ int PingPong::open(std::string& error) {
   }
   driver::NetApi& api = team_.communicator->api();
   send_ = std::make_unique<driver::Pipe>(
-      api, driver::PipeOptions{.side = driver::Side::Send, .comm = connections_.send(0), .depth = kVolleySlots});
+      api, driver::PipeOptions{
+               .side = driver::Side::Send, .comm = connections_.send(0), .depth = kVolleySlots});
   recv_ = std::make_unique<driver::Pipe>(
-      api, driver::PipeOptions{.side = driver::Side::Recv, .comm = connections_.recv(0), .depth = kVolleySlots});
+      api, driver::PipeOptions{
+               .side = driver::Side::Recv, .comm = connections_.recv(0), .depth = kVolleySlots});
   volley_ = std::make_unique<Volley>(team_.rank() == 0 ? VolleyRole::Server : VolleyRole::Returner,
                                      VolleyPipes{send_.get(), recv_.get()});
   // A message that came is answered, and the answer posted, in the same round.
-  for (driver::Task* task : std::initializer_list<driver::Task*>{recv_.get(), volley_.get(), send_.get()}) {
+  for (driver::Task* task :
+       std::initializer_list<driver::Task*>{recv_.get(), volley_.get(), send_.get()}) {
     team_.communicator->progress().attach(*task);
   }
   return driver::kNetSuccess;
@@ -53,7 +56,9 @@ int PingPong::open(std::string& error) {
 
 int PingPong::run(std::size_t count, int iterations) {
   const std::size_t bytes = size_of(count);
-  volley_->start({.sent = send_memory_.piece(0, bytes), .received = recv_memory_.piece(0, bytes), .stride = stride_of(bytes)},
+  volley_->start({.sent = send_memory_.piece(0, bytes),
+                  .received = recv_memory_.piece(0, bytes),
+                  .stride = stride_of(bytes)},
                  static_cast<std::uint64_t>(iterations));
   return team_.communicator->progress().wait_idle(team_.timeout);
 }
@@ -65,7 +70,8 @@ driver::PatternKey PingPong::key(int sender, std::uint64_t round) const {
 int PingPong::check(std::size_t count, std::uint64_t round, std::size_t& wrong) {
   const std::size_t bytes = size_of(count);
   for (std::uint32_t slot = 0; slot < kVolleySlots; ++slot) {
-    driver::fill_pattern(key(team_.rank(), round * kVolleySlots + slot), send_memory_.data() + slot * stride_of(bytes), bytes);
+    driver::fill_pattern(key(team_.rank(), round * kVolleySlots + slot),
+                         send_memory_.data() + slot * stride_of(bytes), bytes);
   }
   const std::uint64_t first = recv_->pushed();  // the slots go on where the last run stopped
   const std::uint64_t sent = send_->pushed();
@@ -73,11 +79,13 @@ int PingPong::check(std::size_t count, std::uint64_t round, std::size_t& wrong) 
   if (result != driver::kNetSuccess) return result;
   for (std::uint32_t i = 0; i < kVolleySlots; ++i) {
     // Both sides have sent as many as they received, so both count the same slots.
-    const driver::PatternKey expected = key(peer(), round * kVolleySlots + (sent + i) % kVolleySlots);
+    const driver::PatternKey expected =
+        key(peer(), round * kVolleySlots + (sent + i) % kVolleySlots);
     const char* data = recv_memory_.data() + (first + i) % kVolleySlots * stride_of(bytes);
     const driver::PatternVerdict verdict = driver::check_pattern(expected, data, bytes);
     if (verdict.good() && recv_->bytes_of(first + i) == bytes) continue;
-    std::fprintf(stderr, "mesh_perf: rank %d: %s\n", team_.rank(), driver::describe(verdict, expected, data, bytes).c_str());
+    std::fprintf(stderr, "mesh_perf: rank %d: %s\n", team_.rank(),
+                 driver::describe(verdict, expected, data, bytes).c_str());
     const std::size_t element = info(options_.type).bytes;
     wrong += std::max<std::size_t>(1, (verdict.wrong_bytes + element - 1) / element);
   }

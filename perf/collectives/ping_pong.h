@@ -1,6 +1,6 @@
 #pragma once
-// Latency between two ranks: rank 0 serves, rank 1 returns, one message at a time over one connection each way.
-// Thread: as Collective.
+// Latency between two ranks: rank 0 serves, rank 1 returns, one message at a time over one
+// connection each way. Thread: as Collective.
 
 #include "perf/collectives/collective.h"
 #include "perf/collectives/volley.h"
@@ -20,8 +20,12 @@ class PingPong final : public Collective {
   ~PingPong() override;
   int open(std::string& error);
 
-  std::size_t count_for(std::size_t bytes) const override { return bytes / info(options_.type).bytes; }
-  std::size_t size_of(std::size_t count) const override { return count * info(options_.type).bytes; }
+  std::size_t count_for(std::size_t bytes) const override {
+    return bytes / info(options_.type).bytes;
+  }
+  std::size_t size_of(std::size_t count) const override {
+    return count * info(options_.type).bytes;
+  }
   double bus_factor() const override { return 1.0; }
   int run(std::size_t count, int iterations) override;
   int check(std::size_t count, std::uint64_t round, std::size_t& wrong) override;

@@ -9,7 +9,9 @@ void Repeat::start(const RepeatOptions& options, std::uint64_t count) {
   poke();
 }
 
-bool Repeat::active() const noexcept { return left_.load(std::memory_order_seq_cst) != 0 && pipe_.error() == 0; }
+bool Repeat::active() const noexcept {
+  return left_.load(std::memory_order_seq_cst) != 0 && pipe_.error() == 0;
+}
 
 bool Repeat::turn() {
   std::uint64_t left = left_.load(std::memory_order_acquire);

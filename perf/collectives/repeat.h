@@ -1,6 +1,7 @@
 #pragma once
-// Keeps a pipe busy with the same few pieces again and again, refilled by the progress thread itself, so that the owner
-// sleeps meanwhile. Thread: start() from the owner while inactive, turn() from the progress thread.
+// Keeps a pipe busy with the same few pieces again and again, refilled by the progress thread
+// itself, so that the owner sleeps meanwhile. Thread: start() from the owner while inactive, turn()
+// from the progress thread.
 
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
@@ -29,7 +30,8 @@ class Repeat final : public driver::Task {
   driver::Pipe& pipe_;
   RepeatOptions options_;  // written in start(), released by left_
   std::uint64_t next_ = 0;
-  std::atomic<std::uint64_t> left_{0};  // pieces not yet pushed; released in start(), acquired in turn()
+  std::atomic<std::uint64_t> left_{
+      0};  // pieces not yet pushed; released in start(), acquired in turn()
 };
 
 }  // namespace mesh::perf

@@ -7,10 +7,11 @@
 namespace mesh::perf {
 namespace {
 
-// Small whole numbers, different by place, rank and round: their sums are exact in every type and for up to 256 ranks but
-// uint8, which wraps the same way everywhere.
+// Small whole numbers, different by place, rank and round: their sums are exact in every type and
+// for up to 256 ranks but uint8, which wraps the same way everywhere.
 std::uint32_t value_at(std::size_t index, int rank, std::uint64_t round) {
-  const std::uint64_t mixed = (index + 1) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) * 0xbf58476d1ce4e5b9u + round;
+  const std::uint64_t mixed = (index + 1) * 0x9e3779b97f4a7c15u +
+                              static_cast<std::uint64_t>(rank) * 0xbf58476d1ce4e5b9u + round;
   return static_cast<std::uint32_t>((mixed ^ (mixed >> 29)) >> 16) & 0xffff;
 }
 
@@ -41,8 +42,10 @@ int RingAllReduce<T>::open(std::string& error) {
   plan.channels = team_.channels;
   plan.timeout = std::min(team_.timeout, kConnectPatience);
   int result = connections_.connect(*team_.bootstrap, plan);
-  for (int channel = 0; channel < team_.channels && result == driver::kNetSuccess; ++channel) result = add_channel(channel);
-  if (result != driver::kNetSuccess) error = std::string("connecting the ring failed: ") + driver::net_result_name(result);
+  for (int channel = 0; channel < team_.channels && result == driver::kNetSuccess; ++channel)
+    result = add_channel(channel);
+  if (result != driver::kNetSuccess)
+    error = std::string("connecting the ring failed: ") + driver::net_result_name(result);
   return result;
 }
 
@@ -51,14 +54,19 @@ int RingAllReduce<T>::add_channel(int channel) {
   Channel added;
   void* send_comm = connections_.send(0, channel);
   void* recv_comm = connections_.recv(0, channel);
-  added.send_memory = driver::Registered(*team_.communicator, send_comm, kRingSlots * kRingSlotBytes);
-  added.recv_memory = driver::Registered(*team_.communicator, recv_comm, kRingSlots * kRingSlotBytes);
+  added.send_memory =
+      driver::Registered(*team_.communicator, send_comm, kRingSlots * kRingSlotBytes);
+  added.recv_memory =
+      driver::Registered(*team_.communicator, recv_comm, kRingSlots * kRingSlotBytes);
   if (added.send_memory.result() != driver::kNetSuccess) return added.send_memory.result();
   if (added.recv_memory.result() != driver::kNetSuccess) return added.recv_memory.result();
   driver::NetApi& api = team_.communicator->api();
-  added.next = std::make_unique<driver::Pipe>(api, driver::PipeOptions{.side = driver::Side::Send, .comm = send_comm});
-  added.previous = std::make_unique<driver::Pipe>(api, driver::PipeOptions{.side = driver::Side::Recv, .comm = recv_comm});
-  const RingWires wires{added.next.get(), added.previous.get(), added.send_memory.piece(0, 0), added.recv_memory.piece(0, 0)};
+  added.next = std::make_unique<driver::Pipe>(
+      api, driver::PipeOptions{.side = driver::Side::Send, .comm = send_comm});
+  added.previous = std::make_unique<driver::Pipe>(
+      api, driver::PipeOptions{.side = driver::Side::Recv, .comm = recv_comm});
+  const RingWires wires{added.next.get(), added.previous.get(), added.send_memory.piece(0, 0),
+                        added.recv_memory.piece(0, 0)};
   added.ring = std::make_unique<RingChannel<T>>(RingPlace{team_.rank(), team_.world()}, wires);
   driver::ProgressThread& progress = team_.communicator->progress();
   progress.attach(*added.ring);
@@ -93,8 +101,8 @@ std::size_t RingAllReduce<T>::wrong_elements(std::size_t count, std::uint64_t ro
     const T expected = static_cast<T>(sum);
     if (output[i] == expected) continue;
     if (wrong++ == 0) {
-      std::fprintf(stderr, "mesh_perf: rank %d: element %zu is %.0f, not %.0f\n", team_.rank(), i, static_cast<double>(output[i]),
-                   static_cast<double>(expected));
+      std::fprintf(stderr, "mesh_perf: rank %d: element %zu is %.0f, not %.0f\n", team_.rank(), i,
+                   static_cast<double>(output[i]), static_cast<double>(expected));
     }
   }
   return wrong;
@@ -103,7 +111,8 @@ std::size_t RingAllReduce<T>::wrong_elements(std::size_t count, std::uint64_t ro
 template <typename T>
 int RingAllReduce<T>::check(std::size_t count, std::uint64_t round, std::size_t& wrong) {
   T* input = reinterpret_cast<T*>(input_.data());
-  for (std::size_t i = 0; i < count; ++i) input[i] = static_cast<T>(value_at(i, team_.rank(), round));
+  for (std::size_t i = 0; i < count; ++i)
+    input[i] = static_cast<T>(value_at(i, team_.rank(), round));
   std::memset(output_.data(), 0xff, count * sizeof(T));
   const int result = run(count, 1);
   if (result == driver::kNetSuccess) wrong += wrong_elements(count, round);

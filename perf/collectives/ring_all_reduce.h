@@ -1,6 +1,7 @@
 #pragma once
-// Sum all-reduce on a ring of the ranks, really computed on the CPU from one array into another, spread over channels.
-// Every element of the result is compared with the exact sum. Thread: as Collective.
+// Sum all-reduce on a ring of the ranks, really computed on the CPU from one array into another,
+// spread over channels. Every element of the result is compared with the exact sum. Thread: as
+// Collective.
 
 #include "perf/collectives/collective.h"
 #include "perf/collectives/ring_channel.h"

@@ -37,21 +37,25 @@ void RingChannel<T>::begin_loop() {
   receives_wanted_ += static_cast<std::uint64_t>(2 * (place_.world - 1));
 }
 
-// The ring as NCCL walks it: a chunk starts at its right neighbour, comes home reduced after world-1 steps, goes round again.
+// The ring as NCCL walks it: a chunk starts at its right neighbour, comes home reduced after
+// world-1 steps, goes round again.
 template <typename T>
 typename RingChannel<T>::Step RingChannel<T>::step_at(int step) const {
   const int world = place_.world;
   const auto chunk_of = [&](int back) { return (place_.rank + world - back % world) % world; };
   if (step == 0) return {.chunk = chunk_of(1), .send = true};
-  if (step < world - 1) return {.chunk = chunk_of(step + 1), .receive = true, .reduce = true, .send = true};
-  if (step == world - 1) return {.chunk = chunk_of(0), .receive = true, .reduce = true, .keep = true, .send = true};
+  if (step < world - 1)
+    return {.chunk = chunk_of(step + 1), .receive = true, .reduce = true, .send = true};
+  if (step == world - 1)
+    return {.chunk = chunk_of(0), .receive = true, .reduce = true, .keep = true, .send = true};
   const bool last = step == 2 * world - 2;
   return {.chunk = chunk_of(step - world + 1), .receive = true, .keep = true, .send = !last};
 }
 
 template <typename T>
 typename RingChannel<T>::Span RingChannel<T>::span_of(int chunk) const {
-  const std::size_t begin = std::min(work_.end, loop_begin_ + static_cast<std::size_t>(chunk) * chunk_elements_);
+  const std::size_t begin =
+      std::min(work_.end, loop_begin_ + static_cast<std::size_t>(chunk) * chunk_elements_);
   return {begin, std::min(chunk_elements_, work_.end - begin)};
 }
 
@@ -75,9 +79,10 @@ void RingChannel<T>::process(const Step& step) {
   const Span span = span_of(step.chunk);
   const T* input = work_.input + span.begin;
   T* output = work_.output + span.begin;
-  const auto* received =
-      reinterpret_cast<const T*>(static_cast<const char*>(wires_.recv_slots.data) + taken_ % kRingSlots * kRingSlotBytes);
-  auto* outgoing = reinterpret_cast<T*>(static_cast<char*>(wires_.send_slots.data) + sent_ % kRingSlots * kRingSlotBytes);
+  const auto* received = reinterpret_cast<const T*>(
+      static_cast<const char*>(wires_.recv_slots.data) + taken_ % kRingSlots * kRingSlotBytes);
+  auto* outgoing = reinterpret_cast<T*>(static_cast<char*>(wires_.send_slots.data) +
+                                        sent_ % kRingSlots * kRingSlotBytes);
   const std::size_t bytes = span.count * sizeof(T);
   if (step.reduce && step.keep) {
     reduce(output, received, input, span.count);

@@ -1,7 +1,8 @@
 #pragma once
-// One channel of a ring all-reduce: the part a GPU's kernel plays, as a task of the progress thread. Reduce-scatter, then
-// all-gather, in chunks of at most one slot; eight slots each way, as NCCL's Simple protocol has them.
-// Thread: start() from the owner while inactive, turn() from the progress thread.
+// One channel of a ring all-reduce: the part a GPU's kernel plays, as a task of the progress
+// thread. Reduce-scatter, then all-gather, in chunks of at most one slot; eight slots each way, as
+// NCCL's Simple protocol has them. Thread: start() from the owner while inactive, turn() from the
+// progress thread.
 
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
@@ -12,8 +13,9 @@
 
 namespace mesh::perf {
 
-inline constexpr std::uint32_t kRingSlots = 8;                          // NCCL_STEPS
-inline constexpr std::size_t kRingSlotBytes = std::size_t{512} * 1024;  // 4 MiB of buffer over 8 slots
+inline constexpr std::uint32_t kRingSlots = 8;  // NCCL_STEPS
+inline constexpr std::size_t kRingSlotBytes =
+    std::size_t{512} * 1024;  // 4 MiB of buffer over 8 slots
 
 // The pipes to the neighbours and their staging memory, kRingSlots * kRingSlotBytes each.
 struct RingWires {

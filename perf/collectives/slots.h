@@ -1,6 +1,6 @@
 #pragma once
-// Where messages that are under way at once lie in one piece of memory: each in a slot that begins with a page.
-// Thread: any.
+// Where messages that are under way at once lie in one piece of memory: each in a slot that begins
+// with a page. Thread: any.
 
 #include <algorithm>
 #include <cstddef>

@@ -13,7 +13,8 @@ void Volley::start(const VolleyBall& ball, std::uint64_t count) {
 }
 
 bool Volley::active() const noexcept {
-  return left_.load(std::memory_order_seq_cst) != 0 && pipes_.send->error() == 0 && pipes_.recv->error() == 0;
+  return left_.load(std::memory_order_seq_cst) != 0 && pipes_.send->error() == 0 &&
+         pipes_.recv->error() == 0;
 }
 
 driver::NetPiece Volley::in_slot(driver::NetPiece first, std::uint64_t number) const {
@@ -43,8 +44,8 @@ void Volley::note_round_trip() {
   served_ = now;
 }
 
-// The server has nothing under way when as many messages are unsent as unanswered, and serves; the returner sends only what
-// it owes.
+// The server has nothing under way when as many messages are unsent as unanswered, and serves; the
+// returner sends only what it owes.
 bool Volley::turn() {
   std::uint64_t left = left_.load(std::memory_order_acquire);
   if (left == 0) return false;

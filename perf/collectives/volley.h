@@ -1,7 +1,8 @@
 #pragma once
-// One message to and fro, and how long each round trip takes: the server sends, the returner answers each message with one
-// of the same size. The clock is read once a round trip, as perftest does, so that nothing lies between two of them.
-// Thread: start() and samples from the owner while inactive, turn() from the progress thread.
+// One message to and fro, and how long each round trip takes: the server sends, the returner
+// answers each message with one of the same size. The clock is read once a round trip, as perftest
+// does, so that nothing lies between two of them. Thread: start() and samples from the owner while
+// inactive, turn() from the progress thread.
 
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
@@ -14,7 +15,8 @@
 
 namespace mesh::perf {
 
-inline constexpr std::uint32_t kVolleySlots = 8;  // receives are posted that far ahead, as NCCL's proxy does
+inline constexpr std::uint32_t kVolleySlots =
+    8;  // receives are posted that far ahead, as NCCL's proxy does
 
 enum class VolleyRole : std::uint8_t { Server, Returner };
 
@@ -53,7 +55,8 @@ class Volley final : public driver::Task {
   std::uint64_t receives_left_ = 0, sends_left_ = 0, answered_ = 0;
   Clock::time_point served_;
   std::vector<double> samples_us_;
-  std::atomic<std::uint64_t> left_{0};  // messages not yet come; released in start() and turn(), acquired in both and active()
+  std::atomic<std::uint64_t> left_{
+      0};  // messages not yet come; released in start() and turn(), acquired in both and active()
 };
 
 }  // namespace mesh::perf

@@ -15,7 +15,9 @@
 namespace mesh::driver {
 namespace {
 
-Deadline after(std::chrono::milliseconds timeout) { return std::chrono::steady_clock::now() + timeout; }
+Deadline after(std::chrono::milliseconds timeout) {
+  return std::chrono::steady_clock::now() + timeout;
+}
 
 std::string pack(const std::vector<std::string>& blobs) {
   std::string packed;
@@ -53,13 +55,15 @@ Result<Rendezvous> open_loopback_rendezvous() {
   if (!socket.ok()) return socket.status();
   sockaddr_in address{};
   socklen_t length = sizeof(address);
-  if (::getsockname(socket->get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return Errc::System;
+  if (::getsockname(socket->get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    return Errc::System;
   return Rendezvous{std::move(*socket), "127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
 }
 
 Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
   UniqueFd listening(options.listening_fd);
-  if (options.world < 1 || static_cast<std::uint32_t>(options.world) > kWorldMax) return Errc::InvalidArgument;
+  if (options.world < 1 || static_cast<std::uint32_t>(options.world) > kWorldMax)
+    return Errc::InvalidArgument;
   if (options.rank < 0 || options.rank >= options.world) return Errc::InvalidArgument;
   const Deadline deadline = after(options.timeout);
   Bootstrap bootstrap;
@@ -69,7 +73,8 @@ Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
   if (options.rank != 0) {
     auto socket = connect_to(options.address, deadline);
     if (!socket.ok()) return socket.status();
-    const Status sent = send_message(socket->get(), hello_of(options.rank, options.world), deadline);
+    const Status sent =
+        send_message(socket->get(), hello_of(options.rank, options.world), deadline);
     if (!sent.ok()) return sent;
     bootstrap.peers_.push_back(std::move(*socket));
     return bootstrap;
@@ -95,17 +100,21 @@ Result<std::vector<std::string>> Bootstrap::gather_as_root(std::string_view blob
   waiting[0].fd = -1;
   std::vector<bool> arrived(peers_.size(), false);
   for (std::size_t missing = peers_.size() - 1; missing != 0;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          deadline - std::chrono::steady_clock::now())
+                          .count();
     if (left <= 0) {
-      lost_ = static_cast<int>(std::find(arrived.begin() + 1, arrived.end(), false) - arrived.begin());
+      lost_ =
+          static_cast<int>(std::find(arrived.begin() + 1, arrived.end(), false) - arrived.begin());
       return Errc::Timeout;
     }
-    if (::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<long>(left, 60'000))) <= 0) continue;
+    if (::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<long>(left, 60'000))) <= 0)
+      continue;
     for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
       if (waiting[peer].revents == 0) continue;
       // Who has sent his blob has nothing to say before our answer: he hung up.
-      auto text =
-          arrived[peer] ? Result<std::string>(Errc::PeerGone) : receive_message(peers_[peer].get(), kBlobBytesMax, deadline);
+      auto text = arrived[peer] ? Result<std::string>(Errc::PeerGone)
+                                : receive_message(peers_[peer].get(), kBlobBytesMax, deadline);
       lost_ = text.ok() ? lost_ : static_cast<int>(peer);
       if (!text.ok()) return text.status();
       blobs[peer] = std::move(*text);
@@ -116,8 +125,8 @@ Result<std::vector<std::string>> Bootstrap::gather_as_root(std::string_view blob
   return hand_out(std::move(blobs), deadline);
 }
 
-Result<std::vector<std::string>> Bootstrap::hand_out(std::vector<std::string> blobs,
-                                                     std::chrono::steady_clock::time_point deadline) {
+Result<std::vector<std::string>> Bootstrap::hand_out(
+    std::vector<std::string> blobs, std::chrono::steady_clock::time_point deadline) {
   const std::string packed = kEverything + pack(blobs);
   for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
     const Status sent = send_message(peers_[peer].get(), packed, deadline);
@@ -130,19 +139,23 @@ Result<std::vector<std::string>> Bootstrap::hand_out(std::vector<std::string> bl
 // As far as it goes: who does not hear it sees us hang up.
 void Bootstrap::tell_of_loss() {
   for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
-    (void)send_message(peers_[peer].get(), kLoss + std::to_string(lost_), after(std::chrono::seconds(1)));
+    (void)send_message(peers_[peer].get(), kLoss + std::to_string(lost_),
+                       after(std::chrono::seconds(1)));
   }
 }
 
 Result<std::vector<std::string>> Bootstrap::gather_as_leaf(std::string_view blob) {
   const Deadline deadline = after(timeout_);
-  // Rank 0 may have gone with a last word about another's end, so the answer is looked for even when it hears us no more.
+  // Rank 0 may have gone with a last word about another's end, so the answer is looked for even
+  // when it hears us no more.
   (void)send_message(peers_[0].get(), blob, deadline);
   auto answer = receive_message(peers_[0].get(), kBlobBytesMax + kPackedOverhead, deadline);
-  if (answer.ok() && answer->starts_with(kEverything)) return unpack(std::string_view(*answer).substr(1), world_);
+  if (answer.ok() && answer->starts_with(kEverything))
+    return unpack(std::string_view(*answer).substr(1), world_);
   lost_ = 0;
   if (!answer.ok()) return answer.status();
-  if (answer->starts_with(kLoss)) std::from_chars(answer->data() + 1, answer->data() + answer->size(), lost_);
+  if (answer->starts_with(kLoss))
+    std::from_chars(answer->data() + 1, answer->data() + answer->size(), lost_);
   return Errc::PeerGone;
 }
 
@@ -161,7 +174,8 @@ Result<UniqueFd> Bootstrap::watch() const {
   for (const UniqueFd& peer : peers_) {
     epoll_event event{};
     event.events = EPOLLRDHUP;
-    if (peer.valid() && ::epoll_ctl(set.get(), EPOLL_CTL_ADD, peer.get(), &event) != 0) return Errc::System;
+    if (peer.valid() && ::epoll_ctl(set.get(), EPOLL_CTL_ADD, peer.get(), &event) != 0)
+      return Errc::System;
   }
   if (!set.valid()) return Errc::System;
   return set;
@@ -171,8 +185,8 @@ SocketAddress Bootstrap::local_address() const {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);
   const UniqueFd* any = peers_.empty() ? nullptr : &peers_.back();
-  const bool known =
-      any != nullptr && any->valid() && ::getsockname(any->get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const bool known = any != nullptr && any->valid() &&
+                     ::getsockname(any->get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
   if (!known) return *SocketAddress::from_text("127.0.0.1");
   SocketAddress own = SocketAddress::from_sockaddr(reinterpret_cast<const sockaddr*>(&address));
   const SocketAddress mapped = SocketAddress::from_gid(own.bytes);

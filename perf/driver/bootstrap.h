@@ -1,7 +1,7 @@
 #pragma once
-// How the ranks of one run find each other, in the place of NCCL's own bootstrap: TCP to rank 0, which gathers and hands
-// out. The address is all a rank needs, so the same code serves processes of one host and hosts of a network.
-// Thread: one owner. Every call is bounded by the timeout.
+// How the ranks of one run find each other, in the place of NCCL's own bootstrap: TCP to rank 0,
+// which gathers and hands out. The address is all a rank needs, so the same code serves processes
+// of one host and hosts of a network. Thread: one owner. Every call is bounded by the timeout.
 
 #include <mesh/status.h>
 
@@ -22,8 +22,8 @@ inline constexpr std::uint32_t kBlobBytesMax = 16u << 20;
 struct BootstrapOptions {
   int rank = 0;
   int world = 1;
-  std::string address;                       // host:port of rank 0; [v6]:port
-  int listening_fd = -1;                     // rank 0 only: a socket already listening there, or -1; taken over
+  std::string address;    // host:port of rank 0; [v6]:port
+  int listening_fd = -1;  // rank 0 only: a socket already listening there, or -1; taken over
   std::chrono::milliseconds timeout{30000};  // of every call
 };
 
@@ -38,7 +38,8 @@ class Bootstrap {
  public:
   static Result<Bootstrap> join(const BootstrapOptions& options);
 
-  // Everybody's blob, by rank. PeerGone: a rank hung up. Timeout: one did not come. Both: see lost().
+  // Everybody's blob, by rank. PeerGone: a rank hung up. Timeout: one did not come. Both: see
+  // lost().
   Result<std::vector<std::string>> all_gather(std::string_view blob);
   Status barrier();
   void set_timeout(std::chrono::milliseconds timeout) noexcept { timeout_ = timeout; }
@@ -55,7 +56,8 @@ class Bootstrap {
  private:
   Bootstrap() = default;
   Result<std::vector<std::string>> gather_as_root(std::string_view blob);
-  Result<std::vector<std::string>> hand_out(std::vector<std::string> blobs, std::chrono::steady_clock::time_point deadline);
+  Result<std::vector<std::string>> hand_out(std::vector<std::string> blobs,
+                                            std::chrono::steady_clock::time_point deadline);
   Result<std::vector<std::string>> gather_as_leaf(std::string_view blob);
 
   void tell_of_loss();

@@ -7,8 +7,10 @@ namespace {
 constexpr std::size_t kPage = 4096;
 }
 
-Buffer::Buffer(std::size_t bytes) : bytes_(bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage) {
-  void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+Buffer::Buffer(std::size_t bytes)
+    : bytes_(bytes == 0 ? kPage : (bytes + kPage - 1) / kPage * kPage) {
+  void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) {
     bytes_ = 0;
   } else {

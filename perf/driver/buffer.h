@@ -11,7 +11,8 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t bytes);  // zeroed; data() is null if the system has none
-  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Buffer(Buffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 

@@ -7,7 +7,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// One open connect or accept. NCCL keeps the handle in a heap copy of its own and shows the same bytes at every call.
+// One open connect or accept. NCCL keeps the handle in a heap copy of its own and shows the same
+// bytes at every call.
 struct Attempt {
   NetHandle handle{};
   SteadyClock::time_point deadline;
@@ -16,12 +17,15 @@ struct Attempt {
   std::promise<CommOutcome> answer;
 
   Attempt(milliseconds timeout, const std::atomic<std::uint64_t>& eras)
-      : deadline(SteadyClock::now() + timeout), era(eras), begun_in(eras.load(std::memory_order_relaxed)) {}
+      : deadline(SteadyClock::now() + timeout),
+        era(eras),
+        begun_in(eras.load(std::memory_order_relaxed)) {}
 
   // True: finished, one way or the other.
   bool settle(int result, void* comm) {
     if (result == kNetSuccess && comm == nullptr) {
-      if (SteadyClock::now() < deadline && era.load(std::memory_order_relaxed) == begun_in) return false;
+      if (SteadyClock::now() < deadline && era.load(std::memory_order_relaxed) == begun_in)
+        return false;
       result = kDriverTimeout;
     }
     answer.set_value({result, comm});
@@ -31,7 +35,8 @@ struct Attempt {
 
 }  // namespace
 
-Communicator::Communicator(NetApi& api, const CommunicatorOptions& options) : api_(api), options_(options) {}
+Communicator::Communicator(NetApi& api, const CommunicatorOptions& options)
+    : api_(api), options_(options) {}
 
 Communicator::~Communicator() { close(); }
 
@@ -89,8 +94,10 @@ int Communicator::dereg_mr(void* comm, void* mhandle) {
   return on_service([&] { return api_.dereg_mr(comm, mhandle); });
 }
 
-std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote, milliseconds timeout) {
-  auto attempt = std::make_shared<Attempt>(timeout, attempts_era_);  // std::function must be copyable
+std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote,
+                                                     milliseconds timeout) {
+  auto attempt =
+      std::make_shared<Attempt>(timeout, attempts_era_);  // std::function must be copyable
   attempt->handle = remote;
   std::future<CommOutcome> outcome = attempt->answer.get_future();
   service_->post([this, attempt] {

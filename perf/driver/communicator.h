@@ -1,7 +1,7 @@
 #pragma once
-// One NCCL communicator of one rank: the plugin's context, a service thread, a progress thread, and the calls in NCCL's
-// order. What is open when it goes is closed then, in the order of a normal destroy.
-// Thread: one owner. Waits are bounded by the timeouts given.
+// One NCCL communicator of one rank: the plugin's context, a service thread, a progress thread, and
+// the calls in NCCL's order. What is open when it goes is closed then, in the order of a normal
+// destroy. Thread: one owner. Waits are bounded by the timeouts given.
 
 #include "perf/driver/net_api.h"
 #include "perf/driver/progress_thread.h"
@@ -61,7 +61,8 @@ class Communicator {
   int reg_mr(void* comm, const NetRegion& region, void** mhandle);
   int dereg_mr(void* comm, void* mhandle);
 
-  // Spun by the service thread until a comm is there; accept closes the listen comm at once, as NCCL does.
+  // Spun by the service thread until a comm is there; accept closes the listen comm at once, as
+  // NCCL does.
   std::future<CommOutcome> start_connect(const NetHandle& remote, milliseconds timeout);
   std::future<CommOutcome> start_accept(void* listen_comm, milliseconds timeout);
   // Every attempt still open ends as if its time had run out.

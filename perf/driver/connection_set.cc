@@ -34,7 +34,8 @@ struct Collected {
 // Takes what is ready off the front; true: nothing is left.
 bool collect_ready(Pending& pending, Collected& collected) {
   std::size_t ready = 0;
-  while (ready < pending.size() && pending[ready].wait_for(milliseconds(0)) == std::future_status::ready) {
+  while (ready < pending.size() &&
+         pending[ready].wait_for(milliseconds(0)) == std::future_status::ready) {
     const CommOutcome end = pending[ready++].get();
     if (collected.first_failure == kNetSuccess) collected.first_failure = end.result;
     collected.comms.push_back(end.comm);
@@ -60,7 +61,8 @@ int ConnectionSet::listen_for_all(const ConnectionPlan& plan, std::string& offer
   return kNetSuccess;
 }
 
-int ConnectionSet::connect_all(const ConnectionPlan& plan, int own_rank, const std::vector<std::string>& offers) {
+int ConnectionSet::connect_all(const ConnectionPlan& plan, int own_rank,
+                               const std::vector<std::string>& offers) {
   Pending connects, accepts;
   for (const int to : plan.send_to) {
     for (int channel = 0; channel < plan.channels; ++channel) {
@@ -69,13 +71,15 @@ int ConnectionSet::connect_all(const ConnectionPlan& plan, int own_rank, const s
       connects.push_back(communicator_.start_connect(*handle, plan.timeout));
     }
   }
-  for (void* listen_comm : listens_) accepts.push_back(communicator_.start_accept(listen_comm, plan.timeout));
+  for (void* listen_comm : listens_)
+    accepts.push_back(communicator_.start_accept(listen_comm, plan.timeout));
   Collected sends{sends_}, recvs{recvs_};
   for (bool done = false; !done;) {
     done = collect_ready(connects, sends);
     done = collect_ready(accepts, recvs) && done;
     // One that failed is enough: what the others wait for may never come.
-    if (sends.first_failure != kNetSuccess || recvs.first_failure != kNetSuccess) communicator_.abandon_attempts();
+    if (sends.first_failure != kNetSuccess || recvs.first_failure != kNetSuccess)
+      communicator_.abandon_attempts();
   }
   // accept closed its listener; what was not accepted we close.
   for (std::size_t i = 0; i < listens_.size(); ++i) {

@@ -1,7 +1,7 @@
 #pragma once
-// All connections of one communicator, made at once in NCCL's order: listen for every one to come, exchange the handles,
-// then connect and accept turn by turn on the service thread.
-// Thread: one owner. Bound: the timeout covers the whole set.
+// All connections of one communicator, made at once in NCCL's order: listen for every one to come,
+// exchange the handles, then connect and accept turn by turn on the service thread. Thread: one
+// owner. Bound: the timeout covers the whole set.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"

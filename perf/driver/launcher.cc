@@ -18,7 +18,8 @@
 namespace mesh::driver {
 namespace {
 
-// The child between fork and exec. The launcher has one thread, so that the C library may be used here.
+// The child between fork and exec. The launcher has one thread, so that the C library may be used
+// here.
 [[noreturn]] void become(const ProcessSpec& spec, int output, pid_t launcher) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -30,7 +31,8 @@ namespace {
   if (spec.inherited_fd >= 0) ::fcntl(spec.inherited_fd, F_SETFD, 0);
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
-  for (const std::string& argument : spec.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : spec.arguments)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   sigset_t none;
   ::sigemptyset(&none);
@@ -70,11 +72,12 @@ Result<std::size_t> Launcher::start(const ProcessSpec& spec) {
   return processes_.size() - 1;
 }
 
-// Looks at the end without reaping: until kill_all() the dead leader keeps its number, so that its group can be killed
-// without ever meeting a stranger's.
+// Looks at the end without reaping: until kill_all() the dead leader keeps its number, so that its
+// group can be killed without ever meeting a stranger's.
 void Launcher::observe(Process& process) noexcept {
   siginfo_t info{};
-  while (::waitid(P_PID, static_cast<id_t>(process.pid), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  while (::waitid(P_PID, static_cast<id_t>(process.pid), &info, WEXITED | WNOWAIT) < 0 &&
+         errno == EINTR) {
   }
   process.running = false;
   process.pidfd.reset();
@@ -94,9 +97,12 @@ WaitEnd Launcher::wait(const WaitOptions& options) {
     }
     if (owners.empty()) return WaitEnd::AllEnded;
     if (options.signal_fd >= 0) entries.push_back({options.signal_fd, POLLIN, 0});
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          deadline - std::chrono::steady_clock::now())
+                          .count();
     if (left <= 0) return WaitEnd::TimedOut;
-    if (::poll(entries.data(), entries.size(), static_cast<int>(std::min<long>(left, 60'000))) < 0) continue;
+    if (::poll(entries.data(), entries.size(), static_cast<int>(std::min<long>(left, 60'000))) < 0)
+      continue;
     for (std::size_t i = 0; i < owners.size(); ++i) {
       if (entries[i].revents == 0) continue;
       observe(*owners[i]);
@@ -124,7 +130,8 @@ std::string Launcher::output(std::size_t index) const {
   std::string text;
   std::array<char, 65536> chunk{};
   off_t offset = 0;
-  for (ssize_t got = 0; fd >= 0 && (got = ::pread(fd, chunk.data(), chunk.size(), offset)) > 0; offset += got) {
+  for (ssize_t got = 0; fd >= 0 && (got = ::pread(fd, chunk.data(), chunk.size(), offset)) > 0;
+       offset += got) {
     text.append(chunk.data(), static_cast<std::size_t>(got));
   }
   return text;

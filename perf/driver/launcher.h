@@ -1,6 +1,6 @@
 #pragma once
-// Starts the ranks of one run as processes of this host and takes every one of them, with its children, down again:
-// each rank leads a process group of its own and dies with its launcher.
+// Starts the ranks of one run as processes of this host and takes every one of them, with its
+// children, down again: each rank leads a process group of its own and dies with its launcher.
 // Thread: one owner, the thread that outlives the ranks (their death signal is tied to it).
 
 #include <mesh/status.h>
@@ -19,8 +19,8 @@ namespace mesh::driver {
 struct ProcessSpec {
   std::vector<std::string> arguments{};                            // the first is the program
   std::vector<std::pair<std::string, std::string>> environment{};  // added to ours
-  int inherited_fd = -1;                                           // one of ours that it gets, whatever its flags
-  bool capture = false;                                            // keep stdout and stderr instead of sharing ours
+  int inherited_fd = -1;  // one of ours that it gets, whatever its flags
+  bool capture = false;   // keep stdout and stderr instead of sharing ours
 };
 
 struct ProcessEnd {

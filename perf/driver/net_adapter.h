@@ -1,6 +1,6 @@
 #pragma once
-// One class for the tables v5..v12: every difference is an `if constexpr` on the version beside the call it concerns.
-// Thread: as NetApi.
+// One class for the tables v5..v12: every difference is an `if constexpr` on the version beside the
+// call it concerns. Thread: as NetApi.
 
 #include "perf/driver/net_api.h"
 #include "plugin/nccl/net_v10.h"
@@ -13,7 +13,8 @@
 
 namespace mesh::driver {
 
-void plugin_log_callback(ncclDebugLogLevel level, unsigned long flags, const char* file, int line, const char* format, ...);
+void plugin_log_callback(ncclDebugLogLevel level, unsigned long flags, const char* file, int line,
+                         const char* format, ...);
 
 // Owns a dlopen'ed library.
 class Library {
@@ -31,7 +32,8 @@ class Library {
 template <int kVersion, typename Net, typename Properties>
 class NetAdapter final : public NetApi {
  public:
-  NetAdapter(Library library, const Net& net) : library_(std::move(library)), net_(net), name_(net.name) {}
+  NetAdapter(Library library, const Net& net)
+      : library_(std::move(library)), net_(net), name_(net.name) {}
 
   int version() const noexcept override { return kVersion; }
   const char* name() const noexcept override { return name_.c_str(); }
@@ -42,7 +44,8 @@ class NetAdapter final : public NetApi {
       ncclNetCommConfig_v10_t config{NCCL_NET_TRAFFIC_CLASS_UNDEF};
       return code(net_.init(context, comm_id, &config, &plugin_log_callback, nullptr));
     } else {
-      // NCCL's adapters call the real init only while their count is 0, and there is no finalize to undo it.
+      // NCCL's adapters call the real init only while their count is 0, and there is no finalize to
+      // undo it.
       const std::lock_guard<std::mutex> lock(init_mutex_);
       if (initialised_) return kNetSuccess;
       int result = kNetSuccess;
@@ -71,7 +74,8 @@ class NetAdapter final : public NetApi {
     return result;
   }
 
-  int listen([[maybe_unused]] void* context, int device, void* handle, void** listen_comm) override {
+  int listen([[maybe_unused]] void* context, int device, void* handle,
+             void** listen_comm) override {
     if constexpr (kVersion >= 11)
       return code(net_.listen(context, device, handle, listen_comm));
     else
@@ -109,7 +113,8 @@ class NetAdapter final : public NetApi {
       return code(net_.regMr(comm, region.data, region.bytes, NCCL_PTR_HOST, mhandle));
     } else {
       if (region.bytes > INT_MAX) return kNetInternalError;
-      return code(net_.regMr(comm, region.data, static_cast<int>(region.bytes), NCCL_PTR_HOST, mhandle));
+      return code(
+          net_.regMr(comm, region.data, static_cast<int>(region.bytes), NCCL_PTR_HOST, mhandle));
     }
   }
 
@@ -118,17 +123,20 @@ class NetAdapter final : public NetApi {
   int isend(void* comm, const NetPiece& piece, void** request) override {
     if (kVersion < 9 && piece.bytes > kOldMessageMax) return kNetInternalError;
     if constexpr (kVersion >= 10) {
-      return code(net_.isend(comm, piece.data, piece.bytes, piece.tag, piece.mhandle, nullptr, request));
+      return code(
+          net_.isend(comm, piece.data, piece.bytes, piece.tag, piece.mhandle, nullptr, request));
     } else {
       using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
-      return code(net_.isend(comm, piece.data, static_cast<Bytes>(piece.bytes), piece.tag, piece.mhandle, request));
+      return code(net_.isend(comm, piece.data, static_cast<Bytes>(piece.bytes), piece.tag,
+                             piece.mhandle, request));
     }
   }
 
   int irecv(void* comm, const NetPiece& piece, void** request) override {
     if (kVersion < 9 && piece.bytes > kOldMessageMax) return kNetInternalError;
     // The 0x1 marker ("completion not needed") was never shown to plugins older than v9.
-    if (kVersion < 9 && *request == reinterpret_cast<void*>(NCCL_NET_OPTIONAL_RECV_COMPLETION)) *request = nullptr;
+    if (kVersion < 9 && *request == reinterpret_cast<void*>(NCCL_NET_OPTIONAL_RECV_COMPLETION))
+      *request = nullptr;
     using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
     Bytes bytes = static_cast<Bytes>(piece.bytes);
     void* data = piece.data;
@@ -147,10 +155,13 @@ class NetAdapter final : public NetApi {
     return code(net_.iflush(comm, 1, &data, &bytes, &mhandle, request));
   }
 
-  int test(void* request, int* done, int* bytes) override { return code(net_.test(request, done, bytes)); }
+  int test(void* request, int* done, int* bytes) override {
+    return code(net_.test(request, done, bytes));
+  }
 
  private:
-  static constexpr std::size_t kOldMessageMax = std::size_t{1} << 30;  // NCCL's v6..v8 adapters refuse more
+  static constexpr std::size_t kOldMessageMax = std::size_t{1}
+                                                << 30;  // NCCL's v6..v8 adapters refuse more
 
   static void fill(const Properties& raw, NetProperties* out) {
     *out = NetProperties{};

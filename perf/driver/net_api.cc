@@ -17,7 +17,8 @@ namespace {
 
 template <int kVersion, typename Net, typename Properties>
 std::unique_ptr<NetApi> adapt(Library library, const void* table) {
-  return std::make_unique<NetAdapter<kVersion, Net, Properties>>(std::move(library), *static_cast<const Net*>(table));
+  return std::make_unique<NetAdapter<kVersion, Net, Properties>>(std::move(library),
+                                                                 *static_cast<const Net*>(table));
 }
 
 std::unique_ptr<NetApi> adapt_version(int version, Library library, const void* table) {

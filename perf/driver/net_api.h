@@ -1,8 +1,9 @@
 #pragma once
-// A network plugin as NCCL sees it, with the differences between ncclNet v5..v12 taken out: one table of calls for the
-// driver, whatever version is loaded. Behaves as NCCL's own adapters do (init once per load before v11, size limits before v9).
-// Thread: as NCCL: connections and registrations from service threads, data calls from one progress thread per comm.
-// Results are ncclResult_t values as int; names for the ones we meet are below.
+// A network plugin as NCCL sees it, with the differences between ncclNet v5..v12 taken out: one
+// table of calls for the driver, whatever version is loaded. Behaves as NCCL's own adapters do
+// (init once per load before v11, size limits before v9). Thread: as NCCL: connections and
+// registrations from service threads, data calls from one progress thread per comm. Results are
+// ncclResult_t values as int; names for the ones we meet are below.
 
 #include <array>
 #include <cstddef>
@@ -58,8 +59,9 @@ class NetApi {
   virtual int version() const noexcept = 0;
   virtual const char* name() const noexcept = 0;
 
-  virtual int init(std::uint64_t comm_id, void** context) = 0;  // the plugin's lines go to PluginLog
-  virtual int finalize(void* context) = 0;                      // before v11 there is none: success, nothing called
+  virtual int init(std::uint64_t comm_id,
+                   void** context) = 0;     // the plugin's lines go to PluginLog
+  virtual int finalize(void* context) = 0;  // before v11 there is none: success, nothing called
   virtual int devices(int* count) = 0;
   virtual int properties(int device, NetProperties* out) = 0;
 

@@ -4,7 +4,9 @@
 
 namespace mesh::driver {
 
-void set_variable(const std::string& name, const std::string& value) { ::setenv(name.c_str(), value.c_str(), 1); }
+void set_variable(const std::string& name, const std::string& value) {
+  ::setenv(name.c_str(), value.c_str(), 1);
+}
 void unset_variable(const std::string& name) { ::unsetenv(name.c_str()); }
 
 }  // namespace mesh::driver

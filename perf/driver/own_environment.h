@@ -1,5 +1,6 @@
 #pragma once
-// Changes this process's environment between two loads of the settings. Thread: one, while no other reads the environment.
+// Changes this process's environment between two loads of the settings. Thread: one, while no other
+// reads the environment.
 
 #include <string>
 

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kBlock = 4096;
-constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;         // odd, so multiplication is a bijection of 64-bit words
+constexpr std::uint64_t kOdd =
+    0x9e3779b97f4a7c15u;  // odd, so multiplication is a bijection of 64-bit words
 constexpr std::uint64_t kOddInverse = 0xf1de83e19937733du;  // kOdd * kOddInverse == 1
 static_assert(kOdd * kOddInverse == 1);
 
@@ -18,11 +19,16 @@ std::uint64_t mix(std::uint64_t value) noexcept {
   return value ^ (value >> 31);
 }
 
-std::uint64_t base_of(const PatternKey& key) noexcept { return mix(mix(mix(key.seed + kOdd) + key.sender + 1) + key.message + 1); }
+std::uint64_t base_of(const PatternKey& key) noexcept {
+  return mix(mix(mix(key.seed + kOdd) + key.sender + 1) + key.message + 1);
+}
 
-std::uint64_t word_at(std::uint64_t base, std::size_t index) noexcept { return (base + index) * kOdd; }
+std::uint64_t word_at(std::uint64_t base, std::size_t index) noexcept {
+  return (base + index) * kOdd;
+}
 
-std::size_t wrong_bytes_of(std::uint64_t expected, const unsigned char* found, std::size_t bytes) noexcept {
+std::size_t wrong_bytes_of(std::uint64_t expected, const unsigned char* found,
+                           std::size_t bytes) noexcept {
   unsigned char want[kWord];
   std::memcpy(want, &expected, kWord);
   std::size_t wrong = 0;
@@ -30,7 +36,8 @@ std::size_t wrong_bytes_of(std::uint64_t expected, const unsigned char* found, s
   return wrong;
 }
 
-std::size_t first_wrong(std::uint64_t expected, const unsigned char* found, std::size_t bytes) noexcept {
+std::size_t first_wrong(std::uint64_t expected, const unsigned char* found,
+                        std::size_t bytes) noexcept {
   unsigned char want[kWord];
   std::memcpy(want, &expected, kWord);
   std::size_t i = 0;
@@ -38,7 +45,8 @@ std::size_t first_wrong(std::uint64_t expected, const unsigned char* found, std:
   return i;
 }
 
-// No branch inside, so that it runs at the speed of memory; only a block with a mistake is looked at word by word.
+// No branch inside, so that it runs at the speed of memory; only a block with a mistake is looked
+// at word by word.
 bool block_good(std::uint64_t base, const unsigned char* found) noexcept {
   std::uint64_t difference = 0;
   for (std::size_t i = 0; i < kBlock / kWord; ++i) {
@@ -53,13 +61,15 @@ struct Range {
   std::size_t begin = 0, end = 0;
 };
 
-void check_words(std::uint64_t base, const unsigned char* in, const Range& range, PatternVerdict& verdict) noexcept {
+void check_words(std::uint64_t base, const unsigned char* in, const Range& range,
+                 PatternVerdict& verdict) noexcept {
   for (std::size_t offset = range.begin; offset < range.end; offset += kWord) {
     const std::uint64_t expected = word_at(base, offset / kWord);
     const std::size_t room = std::min(kWord, range.end - offset);
     const std::size_t wrong = wrong_bytes_of(expected, in + offset, room);
     if (wrong == 0) continue;
-    if (verdict.wrong_bytes == 0) verdict.first_offset = offset + first_wrong(expected, in + offset, room);
+    if (verdict.wrong_bytes == 0)
+      verdict.first_offset = offset + first_wrong(expected, in + offset, room);
     verdict.wrong_bytes += wrong;
   }
 }
@@ -92,10 +102,12 @@ PatternVerdict check_pattern(const PatternKey& key, const void* data, std::size_
   return verdict;
 }
 
-std::string describe(const PatternVerdict& verdict, const PatternKey& key, const void* data, std::size_t bytes) {
+std::string describe(const PatternVerdict& verdict, const PatternKey& key, const void* data,
+                     std::size_t bytes) {
   if (verdict.good()) return "every byte is in its place";
-  std::string text = std::to_string(verdict.wrong_bytes) + " of " + std::to_string(bytes) + " bytes wrong, first at offset " +
-                     std::to_string(verdict.first_offset) + " of message " + std::to_string(key.message) + " from rank " +
+  std::string text = std::to_string(verdict.wrong_bytes) + " of " + std::to_string(bytes) +
+                     " bytes wrong, first at offset " + std::to_string(verdict.first_offset) +
+                     " of message " + std::to_string(key.message) + " from rank " +
                      std::to_string(key.sender);
   const std::size_t at = verdict.first_offset / kWord * kWord;
   if (at + kWord > bytes) return text;

@@ -1,8 +1,8 @@
 #pragma once
-// Content that says where it belongs: each 8-byte word is a bijective function of its place in the message, keyed by
-// (seed, sender, message number), at the speed of memory. Two places of one message never hold the same word, so a swap, a
-// shift, a stale or a foreign byte is found for certain.
-// Thread: any (values).
+// Content that says where it belongs: each 8-byte word is a bijective function of its place in the
+// message, keyed by (seed, sender, message number), at the speed of memory. Two places of one
+// message never hold the same word, so a swap, a shift, a stale or a foreign byte is found for
+// certain. Thread: any (values).
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,9 @@ struct PatternVerdict {
 
 PatternVerdict check_pattern(const PatternKey& key, const void* data, std::size_t bytes) noexcept;
 
-// "2 of 64 bytes wrong, first at offset 8: that word belongs at offset 16 of this message". For people.
-std::string describe(const PatternVerdict& verdict, const PatternKey& key, const void* data, std::size_t bytes);
+// "2 of 64 bytes wrong, first at offset 8: that word belongs at offset 16 of this message". For
+// people.
+std::string describe(const PatternVerdict& verdict, const PatternKey& key, const void* data,
+                     std::size_t bytes);
 
 }  // namespace mesh::driver

@@ -2,12 +2,15 @@
 
 namespace mesh::driver {
 namespace {
-// What NCCL leaves in a slot is the last request that used it; a plugin that reads it must not get away with it.
+// What NCCL leaves in a slot is the last request that used it; a plugin that reads it must not get
+// away with it.
 void* const kStaleRequest = reinterpret_cast<void*>(0x5a5a5a5a5a5a5a50);
 void* const kOptionalCompletion = reinterpret_cast<void*>(0x1);
 }  // namespace
 
-Pipe::Pipe(NetApi& api, const PipeOptions& options) : api_(api), options_(options) { requests_.fill(kStaleRequest); }
+Pipe::Pipe(NetApi& api, const PipeOptions& options) : api_(api), options_(options) {
+  requests_.fill(kStaleRequest);
+}
 
 bool Pipe::push(const NetPiece& piece) {
   const std::uint64_t index = pushed_.load(std::memory_order_relaxed);
@@ -19,13 +22,16 @@ bool Pipe::push(const NetPiece& piece) {
 }
 
 bool Pipe::active() const noexcept {
-  return error() == 0 && pushed_.load(std::memory_order_seq_cst) != done_.load(std::memory_order_acquire);
+  return error() == 0 &&
+         pushed_.load(std::memory_order_seq_cst) != done_.load(std::memory_order_acquire);
 }
 
 bool Pipe::turn() {
   if (error_.load(std::memory_order_relaxed) != 0) return false;
   if (posted_ < pushed_.load(std::memory_order_acquire) && start_next()) return true;
-  if (error_.load(std::memory_order_relaxed) != 0 || done_.load(std::memory_order_relaxed) == posted_) return false;
+  if (error_.load(std::memory_order_relaxed) != 0 ||
+      done_.load(std::memory_order_relaxed) == posted_)
+    return false;
   return test_oldest();
 }
 
@@ -52,7 +58,8 @@ bool Pipe::test_oldest() {
   const std::uint64_t oldest = done_.load(std::memory_order_relaxed);
   int done = 0;
   int bytes = 0;
-  const int result = api_.test(requests_[oldest % kDepthMax], &done, options_.ask_sizes ? &bytes : nullptr);
+  const int result =
+      api_.test(requests_[oldest % kDepthMax], &done, options_.ask_sizes ? &bytes : nullptr);
   if (result != kNetSuccess) {
     error_.store(result, std::memory_order_release);
     return false;

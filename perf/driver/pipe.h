@@ -1,7 +1,8 @@
 #pragma once
-// One side of one connection, as NCCL's proxy drives it: pieces are pushed in order, at most `depth` of them open, the
-// progress thread starts them with isend or irecv and tests only the oldest. Request slots are never cleared between calls.
-// Thread: push() and the readers from one owner, turn() from the progress thread; the two may be the same.
+// One side of one connection, as NCCL's proxy drives it: pieces are pushed in order, at most
+// `depth` of them open, the progress thread starts them with isend or irecv and tests only the
+// oldest. Request slots are never cleared between calls. Thread: push() and the readers from one
+// owner, turn() from the progress thread; the two may be the same.
 
 #include "perf/driver/net_api.h"
 #include "perf/driver/progress_thread.h"
@@ -33,7 +34,9 @@ class Pipe final : public Task {
   bool push(const NetPiece& piece);
   std::uint64_t pushed() const noexcept { return pushed_.load(std::memory_order_relaxed); }
   std::uint64_t completed() const noexcept { return done_.load(std::memory_order_acquire); }
-  std::size_t bytes_of(std::uint64_t message) const noexcept { return sizes_[message % kDepthMax]; }  // as test() told
+  std::size_t bytes_of(std::uint64_t message) const noexcept {
+    return sizes_[message % kDepthMax];
+  }  // as test() told
 
   bool turn() override;
   bool active() const noexcept override;
@@ -48,10 +51,11 @@ class Pipe final : public Task {
   std::array<NetPiece, kDepthMax> pieces_{};
   std::array<void*, kDepthMax> requests_{};
   std::array<std::size_t, kDepthMax> sizes_{};
-  std::atomic<std::uint64_t> pushed_{0};  // sequentially consistent with ProgressThread's sleeping flag
-  std::uint64_t posted_ = 0;              // progress thread
-  std::atomic<std::uint64_t> done_{0};    // released in test_oldest(), acquired in completed()
-  std::atomic<int> error_{0};             // released in turn(), acquired in error()
+  std::atomic<std::uint64_t> pushed_{
+      0};                     // sequentially consistent with ProgressThread's sleeping flag
+  std::uint64_t posted_ = 0;  // progress thread
+  std::atomic<std::uint64_t> done_{0};  // released in test_oldest(), acquired in completed()
+  std::atomic<int> error_{0};           // released in turn(), acquired in error()
 };
 
 }  // namespace mesh::driver

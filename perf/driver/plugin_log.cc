@@ -34,8 +34,9 @@ void PluginLog::add(int level, std::string line) {
 
 bool PluginLog::contains(const std::string& sentence) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(lines_.begin(), lines_.end(),
-                     [&](const std::string& line) { return line.find(sentence) != std::string::npos; });
+  return std::any_of(lines_.begin(), lines_.end(), [&](const std::string& line) {
+    return line.find(sentence) != std::string::npos;
+  });
 }
 
 std::vector<std::string> PluginLog::lines() const {
@@ -54,8 +55,8 @@ void PluginLog::clear() {
   warnings_ = 0;
 }
 
-void plugin_log_callback(ncclDebugLogLevel level, unsigned long /*flags*/, const char* /*file*/, int /*line*/, const char* format,
-                         ...) {
+void plugin_log_callback(ncclDebugLogLevel level, unsigned long /*flags*/, const char* /*file*/,
+                         int /*line*/, const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);
   char text[2048];

@@ -1,7 +1,7 @@
 #pragma once
-// What the plugin said through NCCL's logger: kept line by line so that a test can look for a sentence, and echoed to
-// stderr as the caller wants. One per process, as NCCL's logger is. Keeps the newest 20,000 lines.
-// Thread: any.
+// What the plugin said through NCCL's logger: kept line by line so that a test can look for a
+// sentence, and echoed to stderr as the caller wants. One per process, as NCCL's logger is. Keeps
+// the newest 20,000 lines. Thread: any.
 
 #include <cstddef>
 #include <deque>

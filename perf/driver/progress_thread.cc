@@ -45,7 +45,8 @@ void ProgressThread::stop() {
 
 int ProgressThread::wait_idle(std::chrono::milliseconds timeout) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const bool idle = changed_.wait_for(lock, timeout, [&] { return error() != 0 || stop_ || !any_active(tasks_); });
+  const bool idle = changed_.wait_for(lock, timeout,
+                                      [&] { return error() != 0 || stop_ || !any_active(tasks_); });
   if (error() != 0) return error();
   return idle ? kNetSuccess : kDriverTimeout;
 }
@@ -92,7 +93,8 @@ void ProgressThread::sleep_while_idle(const std::vector<Task*>& tasks) {
   // A push after this line sees the flag; a push before it is seen by any_active().
   if (!any_active(tasks)) {
     changed_.notify_all();
-    changed_.wait(lock, [&] { return poked_ || seen_ != version_.load(std::memory_order_relaxed); });
+    changed_.wait(lock,
+                  [&] { return poked_ || seen_ != version_.load(std::memory_order_relaxed); });
   }
   poked_ = false;
   sleeping_.store(false, std::memory_order_seq_cst);

@@ -1,7 +1,8 @@
 #pragma once
-// The thread that moves data for one communicator, as NCCL's proxy progress thread does: every task gets one turn per round,
-// it yields when nothing moved, sleeps when nothing is open, and ends for good at the first error.
-// Thread: attach, detach, wait_idle from the owner; poke from whoever pushes.
+// The thread that moves data for one communicator, as NCCL's proxy progress thread does: every task
+// gets one turn per round, it yields when nothing moved, sleeps when nothing is open, and ends for
+// good at the first error. Thread: attach, detach, wait_idle from the owner; poke from whoever
+// pushes.
 
 #include <atomic>
 #include <chrono>
@@ -56,13 +57,14 @@ class ProgressThread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Task*> tasks_;               // under mutex_
-  std::uint64_t seen_ = 0;                 // under mutex_: the version the thread works with
-  bool stop_ = false;                      // under mutex_
-  bool poked_ = false;                     // under mutex_
-  std::atomic<std::uint64_t> version_{0};  // of tasks_, and raised to stop; released by the owner, acquired in run()
-  std::atomic<bool> sleeping_{false};      // sequentially consistent with the tasks' own "pushed"
-  std::atomic<int> error_{0};              // released in turn_all(), acquired in error()
+  std::vector<Task*> tasks_;  // under mutex_
+  std::uint64_t seen_ = 0;    // under mutex_: the version the thread works with
+  bool stop_ = false;         // under mutex_
+  bool poked_ = false;        // under mutex_
+  std::atomic<std::uint64_t> version_{
+      0};  // of tasks_, and raised to stop; released by the owner, acquired in run()
+  std::atomic<bool> sleeping_{false};  // sequentially consistent with the tasks' own "pushed"
+  std::atomic<int> error_{0};          // released in turn_all(), acquired in error()
   std::thread thread_;
 };
 

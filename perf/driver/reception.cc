@@ -23,12 +23,15 @@ int rank_in(const std::string& hello, int world) {
   if (!hello.starts_with(key)) return -1;
   std::from_chars(hello.data() + key.size(), hello.data() + hello.size(), rank);
   if (rank > 0 && rank < world && hello == hello_of(rank, world)) return rank;
-  std::fprintf(stderr, "rendezvous: \"%s\" knocks at a world of %d ranks; is WORLD_SIZE the same everywhere?\n", hello.c_str(),
-               world);
+  std::fprintf(
+      stderr,
+      "rendezvous: \"%s\" knocks at a world of %d ranks; is WORLD_SIZE the same everywhere?\n",
+      hello.c_str(), world);
   return -1;
 }
 
-// Of the hello as far as it is known: its length first. Not a byte more is read, for a rank goes on with its first message.
+// Of the hello as far as it is known: its length first. Not a byte more is read, for a rank goes on
+// with its first message.
 std::size_t bytes_wanted(const std::string& text) {
   if (text.size() < sizeof(Length)) return sizeof(Length);
   Length length = 0;
@@ -38,7 +41,9 @@ std::size_t bytes_wanted(const std::string& text) {
 
 }  // namespace
 
-std::string hello_of(int rank, int world) { return "mesh rank " + std::to_string(rank) + " of " + std::to_string(world); }
+std::string hello_of(int rank, int world) {
+  return "mesh rank " + std::to_string(rank) + " of " + std::to_string(world);
+}
 
 Result<std::vector<UniqueFd>> Reception::gather(Deadline deadline) && {
   while (missing_ != 0) {
@@ -73,7 +78,8 @@ Status Reception::hear_guests() {
 
 Reception::Hearing Reception::hear(Guest& guest) {
   char bytes[sizeof(Length) + kHelloBytesMax];
-  for (std::size_t wanted = bytes_wanted(guest.text); guest.text.size() < wanted; wanted = bytes_wanted(guest.text)) {
+  for (std::size_t wanted = bytes_wanted(guest.text); guest.text.size() < wanted;
+       wanted = bytes_wanted(guest.text)) {
     if (wanted > sizeof(bytes)) return Hearing::Useless;
     const ssize_t got = ::recv(guest.socket.get(), bytes, wanted - guest.text.size(), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Hearing::Incomplete;

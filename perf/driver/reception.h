@@ -1,6 +1,7 @@
 #pragma once
-// Where rank 0 receives the others: everybody who knocks is listened to at once, so that a silent stranger keeps no rank waiting.
-// Thread: one owner. Bounded by the deadline, and by kStrangersMax sockets more than ranks are missing: then the oldest goes.
+// Where rank 0 receives the others: everybody who knocks is listened to at once, so that a silent
+// stranger keeps no rank waiting. Thread: one owner. Bounded by the deadline, and by kStrangersMax
+// sockets more than ranks are missing: then the oldest goes.
 
 #include <mesh/status.h>
 
@@ -22,9 +23,11 @@ std::string hello_of(int rank, int world);
 
 class Reception {
  public:
-  Reception(int listening, int world) : listening_(listening), ranks_(static_cast<std::size_t>(world)) {}
+  Reception(int listening, int world)
+      : listening_(listening), ranks_(static_cast<std::size_t>(world)) {}
 
-  // The others' sockets by rank; our own place stays empty. Timeout: one did not come. Protocol: one came twice.
+  // The others' sockets by rank; our own place stays empty. Timeout: one did not come. Protocol:
+  // one came twice.
   Result<std::vector<UniqueFd>> gather(Deadline deadline) &&;
 
  private:

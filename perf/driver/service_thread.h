@@ -1,7 +1,7 @@
 #pragma once
-// The thread that manages connections and registrations for one communicator, as NCCL's proxy service thread does: it spins
-// over all open non-blocking operations in turn, and sleeps when there is none.
-// Thread: any may post.
+// The thread that manages connections and registrations for one communicator, as NCCL's proxy
+// service thread does: it spins over all open non-blocking operations in turn, and sleeps when
+// there is none. Thread: any may post.
 
 #include <condition_variable>
 #include <functional>

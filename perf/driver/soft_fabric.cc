@@ -19,14 +19,16 @@ std::vector<std::string> host_names(const nlohmann::json& root) {
   std::vector<std::string> names;
   if (!root.is_object() || !root.contains("hosts") || !root["hosts"].is_array()) return names;
   for (const nlohmann::json& host : root["hosts"]) {
-    if (host.is_object() && host.contains("name") && host["name"].is_string()) names.push_back(host["name"]);
+    if (host.is_object() && host.contains("name") && host["name"].is_string())
+      names.push_back(host["name"]);
   }
   return names;
 }
 
 // The fabric's identity is made of the file's name and text, so the name must be this run's own.
 UniqueFd private_copy(const std::string& text) {
-  const std::string name = "fabric-" + std::to_string(::getpid()) + "-" + std::to_string(std::random_device{}());
+  const std::string name =
+      "fabric-" + std::to_string(::getpid()) + "-" + std::to_string(std::random_device{}());
   UniqueFd copy(::memfd_create(name.c_str(), MFD_CLOEXEC));
   const ssize_t written = ::write(copy.get(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size())) copy.reset();
@@ -35,7 +37,8 @@ UniqueFd private_copy(const std::string& text) {
 
 }  // namespace
 
-Result<SoftFabric> SoftFabric::open(const std::string& file, const std::vector<std::string>& wanted) {
+Result<SoftFabric> SoftFabric::open(const std::string& file,
+                                    const std::vector<std::string>& wanted) {
   std::ifstream stream(file);
   std::stringstream text;
   text << stream.rdbuf();
@@ -46,10 +49,13 @@ Result<SoftFabric> SoftFabric::open(const std::string& file, const std::vector<s
   return make(text.str(), wanted);
 }
 
-Result<SoftFabric> SoftFabric::make(const std::string& text, const std::vector<std::string>& wanted) {
+Result<SoftFabric> SoftFabric::make(const std::string& text,
+                                    const std::vector<std::string>& wanted) {
   const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
   if (root.is_object() && root.contains("null")) {
-    std::fprintf(stderr, "the fabric file is of a null fabric, which moves no data; perf/instructions/run counts over it\n");
+    std::fprintf(stderr,
+                 "the fabric file is of a null fabric, which moves no data; perf/instructions/run "
+                 "counts over it\n");
     return Errc::InvalidArgument;
   }
   const std::vector<std::string> names = host_names(root);
@@ -65,13 +71,16 @@ Result<SoftFabric> SoftFabric::make(const std::string& text, const std::vector<s
   SoftFabric fabric;
   fabric.copy_ = private_copy(text);
   if (!fabric.copy_.valid()) return Errc::System;
-  fabric.path_ = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fabric.copy_.get());
+  fabric.path_ =
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(fabric.copy_.get());
   fabric.hosts_ = wanted.empty() ? names : wanted;
   return fabric;
 }
 
 std::vector<std::pair<std::string, std::string>> SoftFabric::environment(std::size_t rank) const {
-  return {{"NCCL_MESH_FABRIC", "soft:" + path_}, {"NCCL_MESH_HOST", hosts_[rank]}, {"NCCL_SOCKET_IFNAME", "lo"}};
+  return {{"NCCL_MESH_FABRIC", "soft:" + path_},
+          {"NCCL_MESH_HOST", hosts_[rank]},
+          {"NCCL_SOCKET_IFNAME", "lo"}};
 }
 
 }  // namespace mesh::driver

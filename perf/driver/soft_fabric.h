@@ -1,7 +1,7 @@
 #pragma once
-// A software fabric for one run: a private copy of a fabric file, so that runs of the same file never meet, and what each
-// host's process needs in its environment to be that host. The copy is a memory file and goes with its launcher.
-// Thread: one owner.
+// A software fabric for one run: a private copy of a fabric file, so that runs of the same file
+// never meet, and what each host's process needs in its environment to be that host. The copy is a
+// memory file and goes with its launcher. Thread: one owner.
 
 #include <mesh/status.h>
 

@@ -18,7 +18,8 @@ using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 // A host out of reach answers nothing; one try takes no longer than this, the next may find it up.
 constexpr std::chrono::seconds kOneTry{3};
-// Between two tries: nothing tells us when rank 0 starts, or when its name appears. A name server is asked less often.
+// Between two tries: nothing tells us when rank 0 starts, or when its name appears. A name server
+// is asked less often.
 constexpr std::chrono::milliseconds kConnectPause{20};
 constexpr std::chrono::milliseconds kNamePause{200};
 
@@ -30,7 +31,8 @@ HostAndPort split(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos) return {};
   std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
   return {std::move(host), address.substr(colon + 1)};
 }
 
@@ -40,17 +42,23 @@ AddressList resolve(const HostAndPort& address, int flags, int* error = nullptr)
   hints.ai_flags = flags;
   addrinfo* found = nullptr;
   const char* host = address.host.empty() ? nullptr : address.host.c_str();
-  const int code = address.port.empty() ? EAI_SERVICE : ::getaddrinfo(host, address.port.c_str(), &hints, &found);
+  const int code = address.port.empty() ? EAI_SERVICE
+                                        : ::getaddrinfo(host, address.port.c_str(), &hints, &found);
   if (error != nullptr) *error = code;
   return {code == 0 ? found : nullptr, &::freeaddrinfo};
 }
 
-// A cluster makes the names of its hosts as these start: unknown, without an address or unanswered now may be known soon.
-bool may_appear(int error) { return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA; }
+// A cluster makes the names of its hosts as these start: unknown, without an address or unanswered
+// now may be known soon.
+bool may_appear(int error) {
+  return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA;
+}
 
 // At once, and noticed within about half a minute when the other host dies without a word.
 void set_options(int socket) {
-  const auto set = [&](int level, int option, int value) { ::setsockopt(socket, level, option, &value, sizeof(value)); };
+  const auto set = [&](int level, int option, int value) {
+    ::setsockopt(socket, level, option, &value, sizeof(value));
+  };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
@@ -77,8 +85,12 @@ UniqueFd try_connect(const addrinfo& at, Deadline deadline) {
     if (errno != EINPROGRESS) return {};
     int error = 0;
     socklen_t length = sizeof(error);
-    if (!wait_for(socket.get(), POLLOUT, std::min(deadline, std::chrono::steady_clock::now() + kOneTry)).ok()) return {};
-    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return {};
+    if (!wait_for(socket.get(), POLLOUT,
+                  std::min(deadline, std::chrono::steady_clock::now() + kOneTry))
+             .ok())
+      return {};
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
+      return {};
   }
   if (connected_to_itself(socket.get())) return {};
   set_options(socket.get());
@@ -117,8 +129,11 @@ Result<UniqueFd> listen_on(const HostAndPort& where) {
     const int on = 1;
     const int off = 0;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (at->ai_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    if (::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
+    if (at->ai_family == AF_INET6)
+      ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    if (::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 &&
+        ::listen(socket.get(), SOMAXCONN) == 0)
+      return socket;
   }
   return Errc::System;
 }
@@ -132,9 +147,12 @@ Status wait_for(int fd, short events, Deadline deadline) {
 
 Status wait_for_any(std::span<pollfd> entries, Deadline deadline) {
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          deadline - std::chrono::steady_clock::now())
+                          .count();
     if (left <= 0) return Errc::Timeout;
-    const int ready = ::poll(entries.data(), entries.size(), static_cast<int>(std::min<long>(left, 60'000)));
+    const int ready =
+        ::poll(entries.data(), entries.size(), static_cast<int>(std::min<long>(left, 60'000)));
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return Errc::System;
   }
@@ -161,9 +179,11 @@ Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadlin
 
 Result<UniqueFd> listen_at(const std::string& address) {
   HostAndPort where = split(address);
-  if (where.host == "localhost" || resolve(where, AI_NUMERICHOST) != nullptr) return listen_on(where);
+  if (where.host == "localhost" || resolve(where, AI_NUMERICHOST) != nullptr)
+    return listen_on(where);
   if (resolve(where, 0) == nullptr) return Errc::NotFound;
-  // Many hosts know their own name as 127.0.1.1, where no other host reaches them: behind a name we listen on every address.
+  // Many hosts know their own name as 127.0.1.1, where no other host reaches them: behind a name we
+  // listen on every address.
   where.host = "::";
   auto every = listen_on(where);
   where.host = "0.0.0.0";
@@ -176,7 +196,8 @@ Result<UniqueFd> connect_to(const std::string& address, Deadline deadline) {
   AddressList list = resolve(where, 0, &error);
   while (list == nullptr) {
     if (!may_appear(error) || std::chrono::steady_clock::now() >= deadline) return Errc::NotFound;
-    std::this_thread::sleep_until(std::min(deadline, std::chrono::steady_clock::now() + kNamePause));
+    std::this_thread::sleep_until(
+        std::min(deadline, std::chrono::steady_clock::now() + kNamePause));
     list = resolve(where, 0, &error);
   }
   while (std::chrono::steady_clock::now() < deadline) {

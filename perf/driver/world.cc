@@ -39,11 +39,14 @@ std::string unusable(const std::string& name, const std::string& value, const st
 std::string rendezvous_mistake(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   const bool bracketed = text.starts_with('[');
-  const bool whole =
-      colon != std::string::npos && colon > 0 && (!bracketed || text[colon - 1] == ']') && (bracketed || text.find(':') == colon);
+  const bool whole = colon != std::string::npos && colon > 0 &&
+                     (!bracketed || text[colon - 1] == ']') &&
+                     (bracketed || text.find(':') == colon);
   const std::optional<int> port = whole ? number(text.substr(colon + 1)) : std::nullopt;
   if (port && *port >= 1 && *port <= kPortMax) return {};
-  return unusable(kRendezvous, text, "host:port of rank 0, port 1..65535; an IPv6 address in brackets, [address]:port");
+  return unusable(
+      kRendezvous, text,
+      "host:port of rank 0, port 1..65535; an IPv6 address in brackets, [address]:port");
 }
 
 struct Texts {
@@ -60,8 +63,10 @@ Texts said_by(const Launcher& launcher, const World& flags, const Environment& e
 }
 
 std::string take(const Launcher& launcher, const Texts& texts, World& world) {
-  if (texts.size.empty()) return std::string(launcher.rank) + " is given, " + launcher.size + " is not";
-  if (texts.rank.empty()) return std::string(launcher.size) + " is given, " + launcher.rank + " is not";
+  if (texts.size.empty())
+    return std::string(launcher.rank) + " is given, " + launcher.size + " is not";
+  if (texts.rank.empty())
+    return std::string(launcher.size) + " is given, " + launcher.rank + " is not";
   const std::optional<int> size = number(texts.size);
   if (!size || *size < 1 || *size > static_cast<int>(kWorldMax)) {
     return unusable(launcher.size, texts.size, "1.." + std::to_string(kWorldMax));
@@ -69,7 +74,8 @@ std::string take(const Launcher& launcher, const Texts& texts, World& world) {
   const std::optional<int> rank = number(texts.rank);
   if (!rank || *rank < 0 || *rank >= *size) {
     const std::string last = std::to_string(*size - 1);
-    return unusable(launcher.rank, texts.rank, "0.." + last + " (" + launcher.size + " is " + texts.size + ")");
+    return unusable(launcher.rank, texts.rank,
+                    "0.." + last + " (" + launcher.size + " is " + texts.size + ")");
   }
   world.rank = *rank;
   world.size = *size;
@@ -90,9 +96,12 @@ bool switched_on(const Environment& environment, const std::string& name) {
 
 Result<World> find_world(const World& flags, const Environment& environment, std::string& why) {
   World world;
-  world.rendezvous = flags.rendezvous.empty() ? variable(environment, kRendezvous) : flags.rendezvous;
+  world.rendezvous =
+      flags.rendezvous.empty() ? variable(environment, kRendezvous) : flags.rendezvous;
   if (world.rendezvous.empty() && (flags.rank >= 0 || flags.size > 0)) {
-    why = "a rank or a world's size is given, but no rendezvous (--rendezvous or MESH_RENDEZVOUS: host:port of rank 0)";
+    why =
+        "a rank or a world's size is given, but no rendezvous (--rendezvous or MESH_RENDEZVOUS: "
+        "host:port of rank 0)";
     return Errc::InvalidArgument;
   }
   if (world.rendezvous.empty()) return world;
@@ -105,7 +114,9 @@ Result<World> find_world(const World& flags, const Environment& environment, std
     if (!why.empty()) return Errc::InvalidArgument;
     return world;
   }
-  why = "a rendezvous is given, but no rank: set RANK and WORLD_SIZE, or start the ranks by mpirun or srun";
+  why =
+      "a rendezvous is given, but no rank: set RANK and WORLD_SIZE, or start the ranks by mpirun "
+      "or srun";
   return Errc::InvalidArgument;
 }
 

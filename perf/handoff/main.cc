@@ -1,5 +1,6 @@
-// mesh_handoff: 8-byte latency with a dedicated poller, with the callers turning the loop, and with the rule that
-// NCCL_MESH_THREADS=auto follows, in one process and in turns, so that what disturbs one disturbs all.
+// mesh_handoff: 8-byte latency with a dedicated poller, with the callers turning the loop, and with
+// the rule that NCCL_MESH_THREADS=auto follows, in one process and in turns, so that what disturbs
+// one disturbs all.
 #include "perf/handoff/ping_pong.h"
 #include "perf/mesh_tune/compare.h"
 #include "perf/results/result_file.h"
@@ -24,7 +25,8 @@ struct Mode {
   const char* name;
   int threads;
 };
-constexpr std::array<Mode, 3> kModes{{{"dedicated poller", 1}, {"callers turn", 0}, {"default (auto)", kAuto}}};
+constexpr std::array<Mode, 3> kModes{
+    {{"dedicated poller", 1}, {"callers turn", 0}, {"default (auto)", kAuto}}};
 constexpr std::size_t kDefault = 2;
 constexpr double kBar = 1.10;
 constexpr int kMissed = 3;  // exit status
@@ -54,8 +56,8 @@ soft::FabricFile own_fabric() {
 
 bool run_block(const Options& options, const Mode& mode, Figures& figures) {
   std::string why;
-  const auto ping_pong =
-      HandoffPair::open(own_fabric(), {.threads = mode.threads, .cpus = options.cpus, .bytes = options.bytes}, why);
+  const auto ping_pong = HandoffPair::open(
+      own_fabric(), {.threads = mode.threads, .cpus = options.cpus, .bytes = options.bytes}, why);
   std::vector<double> samples;
   if (ping_pong != nullptr && !ping_pong->run(options.exchanges / 10 + 1, why).empty())  // warm
     samples = ping_pong->run(options.exchanges, why);
@@ -70,7 +72,8 @@ bool run_block(const Options& options, const Mode& mode, Figures& figures) {
 
 bool run_all(const Options& options, std::array<Figures, kModes.size()>& figures) {
   for (int round = 0; round < options.rounds; ++round) {
-    if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r# round %d of %d ...\033[K\r", round + 1, options.rounds);
+    if (::isatty(STDERR_FILENO) != 0)
+      std::fprintf(stderr, "\r# round %d of %d ...\033[K\r", round + 1, options.rounds);
     // Another order each round: who comes after whom must not decide.
     for (std::size_t i = 0; i < kModes.size(); ++i) {
       const std::size_t mode = (i + static_cast<std::size_t>(round)) % kModes.size();
@@ -88,27 +91,33 @@ void print_open_questions(int cores) {
   }
   std::printf(
       ", each with a caller and, in the first row, a poller. What they cannot show, and what\n"
-      "# therefore stays open: a poller on a core of its own beside its NIC, what a hand-off between two cores costs then, and\n"
-      "# from how many cores on a poller pays; auto's rule there (one poller from 8 usable cores on) is not measured here.\n");
+      "# therefore stays open: a poller on a core of its own beside its NIC, what a hand-off "
+      "between two cores costs then, and\n"
+      "# from how many cores on a poller pays; auto's rule there (one poller from 8 usable cores "
+      "on) is not measured here.\n");
 }
 
 // The ratio of the default to the better of the other two.
 double print_table(const Options& options, const std::array<Figures, kModes.size()>& figures) {
   const topo::HostTopology host = topo::read_host_topology();
-  std::printf("# mesh_handoff: %zu-byte messages back and forth, software fabric, real time, both hosts in one process\n",
-              options.bytes);
-  std::printf("# %d rounds of %zu exchanges each, in turns; one-way time in us\n#\n", options.rounds, options.exchanges);
+  std::printf(
+      "# mesh_handoff: %zu-byte messages back and forth, software fabric, real time, both hosts in "
+      "one process\n",
+      options.bytes);
+  std::printf("# %d rounds of %zu exchanges each, in turns; one-way time in us\n#\n",
+              options.rounds, options.exchanges);
   std::printf("# %-18s %10s %10s %10s %10s\n", "", "median", "q1 rounds", "q3 rounds", "p99");
   for (std::size_t i = 0; i < kModes.size(); ++i) {
     const Figures& of = figures[i];
-    std::printf("  %-18s %10.3f %10.3f %10.3f %10.3f\n", kModes[i].name, tune::median(of.medians) / 1e3,
-                tune::quantile(of.medians, 0.25) / 1e3, tune::quantile(of.medians, 0.75) / 1e3,
-                tune::quantile(of.samples, 0.99) / 1e3);
+    std::printf("  %-18s %10.3f %10.3f %10.3f %10.3f\n", kModes[i].name,
+                tune::median(of.medians) / 1e3, tune::quantile(of.medians, 0.25) / 1e3,
+                tune::quantile(of.medians, 0.75) / 1e3, tune::quantile(of.samples, 0.99) / 1e3);
   }
   std::printf("#\n# ratios, round by round      median         q1         q3\n");
   const auto show = [&](std::size_t a, std::size_t b) {
     const tune::Comparison ratio = tune::compare(figures[a].medians, figures[b].medians);
-    std::printf("  %-14.14s / %-10.10s %10.3f %10.3f %10.3f\n", kModes[a].name, kModes[b].name, ratio.ratio, ratio.low, ratio.high);
+    std::printf("  %-14.14s / %-10.10s %10.3f %10.3f %10.3f\n", kModes[a].name, kModes[b].name,
+                ratio.ratio, ratio.low, ratio.high);
     return ratio.ratio;
   };
   show(0, 1);
@@ -134,7 +143,8 @@ bool write_json(const Options& options, const std::array<Figures, kModes.size()>
     point.bytes = options.bytes;
     point.iterations = figures[i].samples.size();
     const auto at = [&](double share) { return tune::quantile(figures[i].samples, share) / 1e3; };
-    point.latency_us = results::Latency{at(0), at(0.5), at(0.99), at(0.999), figures[i].samples.size()};
+    point.latency_us =
+        results::Latency{at(0), at(0.5), at(0.99), at(0.999), figures[i].samples.size()};
     point.extra["median_of_rounds_us"] = tune::median(figures[i].medians) / 1e3;
     series.points.push_back(point);
     file.series.push_back(series);
@@ -160,14 +170,18 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   mesh::perf::Options options;
   CLI::App app(
-      "Small-message latency with a dedicated poller, with callers turning the loop, and with the default, over the\n"
-      "software fabric in one process. Exit status: 0; 1 failure; 3 with --check when the default is more than 10 % slower\n"
+      "Small-message latency with a dedicated poller, with callers turning the loop, and with the "
+      "default, over the\n"
+      "software fabric in one process. Exit status: 0; 1 failure; 3 with --check when the default "
+      "is more than 10 % slower\n"
       "than the better of the two.",
       "mesh_handoff");
   app.add_option("--rounds", options.rounds, "Rounds, each with a block of every mode")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--exchanges", options.exchanges, "Exchanges in a block")->check(CLI::Range(10, 1000000))->capture_default_str();
+  app.add_option("--exchanges", options.exchanges, "Exchanges in a block")
+      ->check(CLI::Range(10, 1000000))
+      ->capture_default_str();
   app.add_option("-b,--bytes", options.bytes, "Size of the message")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(0, 1 << 20))

@@ -28,12 +28,14 @@ bool turn_until(Done&& done) {
 
 }  // namespace
 
-std::unique_ptr<HandoffPair> HandoffPair::open(const soft::FabricFile& fabric, const HandoffOptions& options, std::string& why) {
+std::unique_ptr<HandoffPair> HandoffPair::open(const soft::FabricFile& fabric,
+                                               const HandoffOptions& options, std::string& why) {
   std::unique_ptr<HandoffPair> made(new HandoffPair(options));
   for (std::size_t i = 0; i < 2; ++i) {
     if (!made->open_host(fabric, i, why)) return nullptr;
   }
-  if (!made->connect(made->hosts_[0], made->hosts_[1], why) || !made->connect(made->hosts_[1], made->hosts_[0], why))
+  if (!made->connect(made->hosts_[0], made->hosts_[1], why) ||
+      !made->connect(made->hosts_[1], made->hosts_[0], why))
     return nullptr;
   if (!made->register_all(why)) return nullptr;
   return made;
@@ -41,7 +43,8 @@ std::unique_ptr<HandoffPair> HandoffPair::open(const soft::FabricFile& fabric, c
 
 bool HandoffPair::open_host(const soft::FabricFile& fabric, std::size_t index, std::string& why) {
   Host& host = hosts_[index];
-  auto provider = soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[index].name, .clock = Clock()});
+  auto provider = soft::SoftProvider::open(
+      {.fabric = fabric, .host = fabric.hosts[index].name, .clock = Clock()});
   if (!provider.ok()) why = std::string("no software fabric: ") + errc_name(provider.code());
   if (!provider.ok()) return false;
   host.provider = std::move(*provider);
@@ -49,7 +52,9 @@ bool HandoffPair::open_host(const soft::FabricFile& fabric, std::size_t index, s
   options.settings.socket_ifname = "lo";
   options.settings.threads = options_.threads;
   options.settings.cpus = options_.cpus;
-  options.choose_policy = [&](const FabricTraits& traits) { return tuning::derive_policy(traits, options.settings); };
+  options.choose_policy = [&](const FabricTraits& traits) {
+    return tuning::derive_policy(traits, options.settings);
+  };
   options.provider = host.provider.get();
   auto engine = Engine::open(options);
   if (!engine.ok()) why = std::string("no engine: ") + errc_name(engine.code());
@@ -77,15 +82,18 @@ bool HandoffPair::connect(Host& from, Host& to, std::string& why) {
     return failed != Errc::Ok || (from.send != nullptr && to.receive != nullptr);
   });
   to.engine->close_listener(*listener);
-  if (!in_time || failed != Errc::Ok) why = std::string("no connection: ") + (in_time ? errc_name(failed) : "it took too long");
+  if (!in_time || failed != Errc::Ok)
+    why = std::string("no connection: ") + (in_time ? errc_name(failed) : "it took too long");
   return in_time && failed == Errc::Ok;
 }
 
 bool HandoffPair::register_all(std::string& why) {
   for (Host& host : hosts_) {
     host.memory.resize(2 * (4096 + options_.bytes));
-    const auto sending = register_memory(*host.send, host.memory.data(), host.memory.size(), MemoryType::Host);
-    const auto receiving = register_memory(*host.receive, host.memory.data(), host.memory.size(), MemoryType::Host);
+    const auto sending =
+        register_memory(*host.send, host.memory.data(), host.memory.size(), MemoryType::Host);
+    const auto receiving =
+        register_memory(*host.receive, host.memory.data(), host.memory.size(), MemoryType::Host);
     host.send_region = sending.value();
     host.receive_region = receiving.value();
     if (!sending.ok() || !receiving.ok()) why = "memory was not registered";
@@ -110,7 +118,10 @@ Request* HandoffPair::begin(Host& host, Side side) {
   Result<Request*> request = Errc::WouldBlock;
   const auto accepted = [&] {
     request = side == Side::Send
-                  ? isend(*host.send, {.data = host.memory.data(), .bytes = options_.bytes, .tag = 0, .region = host.send_region})
+                  ? isend(*host.send, {.data = host.memory.data(),
+                                       .bytes = options_.bytes,
+                                       .tag = 0,
+                                       .region = host.send_region})
                   : irecv(*host.receive, {.data = host.memory.data() + host.memory.size() / 2,
                                           .bytes = options_.bytes,
                                           .tag = 0,
@@ -151,7 +162,8 @@ std::vector<double> HandoffPair::run(std::size_t exchanges, std::string& why) {
     const SteadyClock::time_point start = SteadyClock::now();
     Request* const send = begin(hosts_[0], Side::Send);
     if (!end(receive)) break;
-    one_way_ns.push_back(std::chrono::duration<double, std::nano>(SteadyClock::now() - start).count() / 2);
+    one_way_ns.push_back(
+        std::chrono::duration<double, std::nano>(SteadyClock::now() - start).count() / 2);
     if (!end(send)) break;
   }
   other.join();

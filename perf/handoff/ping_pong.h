@@ -1,7 +1,7 @@
 #pragma once
-// Two hosts of a software fabric in one process, each with an engine and one thread that calls it as NCCL's proxy does, and a
-// small message that goes back and forth between them.
-// Thread: one owner. Every wait is bounded.
+// Two hosts of a software fabric in one process, each with an engine and one thread that calls it
+// as NCCL's proxy does, and a small message that goes back and forth between them. Thread: one
+// owner. Every wait is bounded.
 
 #include <mesh/engine.h>
 
@@ -24,12 +24,14 @@ struct HandoffOptions {
 class HandoffPair {
  public:
   // Null: `why` says why. `fabric` is this run's own.
-  static std::unique_ptr<HandoffPair> open(const soft::FabricFile& fabric, const HandoffOptions& options, std::string& why);
+  static std::unique_ptr<HandoffPair> open(const soft::FabricFile& fabric,
+                                           const HandoffOptions& options, std::string& why);
   ~HandoffPair();
   HandoffPair(const HandoffPair&) = delete;
   HandoffPair& operator=(const HandoffPair&) = delete;
 
-  // One-way times in nanoseconds (half of each exchange), in order. Empty: it failed, and `why` says how.
+  // One-way times in nanoseconds (half of each exchange), in order. Empty: it failed, and `why`
+  // says how.
   std::vector<double> run(std::size_t exchanges, std::string& why);
 
  private:

@@ -15,7 +15,9 @@ using driver::net_result_name;
 constexpr std::chrono::seconds kConnectLimit{60};
 constexpr std::size_t kBufferAlign = 4096;
 
-std::string failure(const char* call, int result) { return std::string(call) + ": " + net_result_name(result); }
+std::string failure(const char* call, int result) {
+  return std::string(call) + ": " + net_result_name(result);
+}
 
 }  // namespace
 
@@ -26,18 +28,21 @@ std::size_t allocated_bytes() {
 
 std::string Channels::open(const ChannelsOptions& options) {
   options_ = options;
-  stride_ = (std::max<std::size_t>(options.bytes, 1) + kBufferAlign - 1) / kBufferAlign * kBufferAlign;
+  stride_ =
+      (std::max<std::size_t>(options.bytes, 1) + kBufferAlign - 1) / kBufferAlign * kBufferAlign;
   senders_.resize(options.channels);
   receivers_.resize(options.channels);
   memory_.resize(stride_ * 2 * options.channels + kBufferAlign, 'm');
-  if (const int result = api_.init(1, &sending_); result != kNetSuccess) return failure("init", result);
+  if (const int result = api_.init(1, &sending_); result != kNetSuccess)
+    return failure("init", result);
   if (options.contexts == Contexts::One) {
     receiving_ = sending_;
   } else if (const int result = api_.init(2, &receiving_); result != kNetSuccess) {
     return failure("init", result);
   }
   int devices = 0;
-  if (const int result = api_.devices(&devices); result != kNetSuccess) return failure("devices", result);
+  if (const int result = api_.devices(&devices); result != kNetSuccess)
+    return failure("devices", result);
   if (devices == 0) return "the fabric has no device";
   std::size_t before = 0;
   for (std::size_t i = 0; i < options.channels; ++i) {
@@ -53,7 +58,8 @@ std::string Channels::open(const ChannelsOptions& options) {
 std::string Channels::connect_one(std::size_t index) {
   driver::NetHandle handle{};
   void* listening = nullptr;
-  if (const int result = api_.listen(receiving_, 0, handle.data(), &listening); result != kNetSuccess)
+  if (const int result = api_.listen(receiving_, 0, handle.data(), &listening);
+      result != kNetSuccess)
     return failure("listen", result);
   const auto limit = std::chrono::steady_clock::now() + kConnectLimit;
   std::string error;
@@ -61,11 +67,13 @@ std::string Channels::connect_one(std::size_t index) {
   void*& receiver = receivers_[index].comm;
   while (error.empty() && (sender == nullptr || receiver == nullptr)) {
     if (sender == nullptr) {
-      if (const int result = api_.connect(sending_, 0, handle.data(), &sender); result != kNetSuccess)
+      if (const int result = api_.connect(sending_, 0, handle.data(), &sender);
+          result != kNetSuccess)
         error = failure("connect", result);
     }
     if (receiver == nullptr) {
-      if (const int result = api_.accept(listening, &receiver); result != kNetSuccess) error = failure("accept", result);
+      if (const int result = api_.accept(listening, &receiver); result != kNetSuccess)
+        error = failure("accept", result);
     }
     if (std::chrono::steady_clock::now() > limit) error = "no connection within a minute";
     ::sched_yield();
@@ -75,9 +83,12 @@ std::string Channels::connect_one(std::size_t index) {
 }
 
 std::string Channels::register_end(End& end, std::size_t place) {
-  const auto begin = (reinterpret_cast<std::uintptr_t>(memory_.data()) + kBufferAlign - 1) / kBufferAlign * kBufferAlign;
-  end.data = memory_.data() + (begin - reinterpret_cast<std::uintptr_t>(memory_.data())) + place * stride_;
-  const int result = api_.reg_mr(end.comm, {end.data, std::max<std::size_t>(options_.bytes, 1)}, &end.mhandle);
+  const auto begin = (reinterpret_cast<std::uintptr_t>(memory_.data()) + kBufferAlign - 1) /
+                     kBufferAlign * kBufferAlign;
+  end.data =
+      memory_.data() + (begin - reinterpret_cast<std::uintptr_t>(memory_.data())) + place * stride_;
+  const int result =
+      api_.reg_mr(end.comm, {end.data, std::max<std::size_t>(options_.bytes, 1)}, &end.mhandle);
   return result == kNetSuccess ? std::string() : failure("regMr", result);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Both ends of a number of channels in this process and this thread: a sending and a receiving communicator (or one that is
-// both), connected through the plugin's own table, with a registered buffer at each end of each channel.
-// Thread: one owner.
+// Both ends of a number of channels in this process and this thread: a sending and a receiving
+// communicator (or one that is both), connected through the plugin's own table, with a registered
+// buffer at each end of each channel. Thread: one owner.
 
 #include "perf/driver/net_api.h"
 
@@ -47,7 +47,8 @@ class Channels {
   std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(senders_.size()); }
   End& sender(std::uint64_t message) noexcept { return senders_[message % senders_.size()]; }
   End& receiver(std::uint64_t message) noexcept { return receivers_[message % receivers_.size()]; }
-  // Of malloc while the channels beyond the first were opened: the plugin's, as ours is set aside before.
+  // Of malloc while the channels beyond the first were opened: the plugin's, as ours is set aside
+  // before.
   std::size_t grown_bytes() const noexcept { return grown_bytes_; }
 
  private:

@@ -1,5 +1,6 @@
-// mesh_instructions: moves messages between two communicators of this process in one thread, over whatever fabric the
-// environment names, so that callgrind can count. perf/instructions/run is the way to use it.
+// mesh_instructions: moves messages between two communicators of this process in one thread, over
+// whatever fabric the environment names, so that callgrind can count. perf/instructions/run is the
+// way to use it.
 #include "perf/driver/plugin_log.h"
 #include "perf/instructions/patterns.h"
 #include "perf/instructions/report.h"
@@ -42,9 +43,10 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Under callgrind: set-up runs uninstrumented, the warm-up fills the simulated caches, and only what lies between the two
-// toggles is counted, only of this thread.
-std::string measure(Channels& channels, const Options& options, mesh::instructions::Report& report) {
+// Under callgrind: set-up runs uninstrumented, the warm-up fills the simulated caches, and only
+// what lies between the two toggles is counted, only of this thread.
+std::string measure(Channels& channels, const Options& options,
+                    mesh::instructions::Report& report) {
   Work warm_up = options.work;
   warm_up.messages = options.warm_up;
   CALLGRIND_START_INSTRUMENTATION;
@@ -56,7 +58,8 @@ std::string measure(Channels& channels, const Options& options, mesh::instructio
     std::string error = move_messages(channels, options.work);
     CALLGRIND_TOGGLE_COLLECT;
     if (!error.empty()) return error;
-    report.cpu_ns.push_back((cpu_seconds() - before) * 1e9 / static_cast<double>(options.work.messages));
+    report.cpu_ns.push_back((cpu_seconds() - before) * 1e9 /
+                            static_cast<double>(options.work.messages));
     report.messages += options.work.messages;
   }
   return {};
@@ -64,9 +67,11 @@ std::string measure(Channels& channels, const Options& options, mesh::instructio
 
 int run(const Options& options) {
   PluginLog& log = PluginLog::instance();
-  log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings, "mesh_instructions: ");
+  log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings,
+               "mesh_instructions: ");
   std::string error;
-  const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, mesh::driver::kNetVersionMax, error);
+  const std::unique_ptr<NetApi> api =
+      NetApi::load(options.plugin, mesh::driver::kNetVersionMax, error);
   if (api == nullptr) return fail(error);
   mesh::instructions::Report report;
   {
@@ -87,17 +92,26 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   bool marker = false, one_context = false;
-  CLI::App app("Moves messages within this process over the fabric that NCCL_MESH_FABRIC names. Use perf/instructions/run.",
-               "mesh_instructions");
+  CLI::App app(
+      "Moves messages within this process over the fabric that NCCL_MESH_FABRIC names. Use "
+      "perf/instructions/run.",
+      "mesh_instructions");
   const std::map<std::string, Pattern> patterns = {
       {"one", Pattern::One}, {"burst8", Pattern::Burst8}, {"rolling8", Pattern::Rolling8}};
-  app.add_option("--pattern", options.work.pattern, "one, burst8 or rolling8")->transform(CLI::CheckedTransformer(patterns));
-  app.add_option("--bytes", options.work.bytes, "Bytes of a message")->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30));
-  app.add_option("--channels", options.channels.channels, "Channels, used in turn")->check(CLI::Range(1u, 4096u));
-  app.add_option("--messages", options.work.messages, "Messages that count")->check(CLI::Range(1ull, 1ull << 40));
-  app.add_option("--warm-up", options.warm_up, "Messages before, which do not count")->check(CLI::Range(0ull, 1ull << 40));
-  app.add_option("--repetitions", options.repetitions, "How often, for times")->check(CLI::Range(1u, 1000u));
-  app.add_flag("--marker", marker, "Receives whose completion is optional (0x1), as of LL and LL128");
+  app.add_option("--pattern", options.work.pattern, "one, burst8 or rolling8")
+      ->transform(CLI::CheckedTransformer(patterns));
+  app.add_option("--bytes", options.work.bytes, "Bytes of a message")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30));
+  app.add_option("--channels", options.channels.channels, "Channels, used in turn")
+      ->check(CLI::Range(1u, 4096u));
+  app.add_option("--messages", options.work.messages, "Messages that count")
+      ->check(CLI::Range(1ull, 1ull << 40));
+  app.add_option("--warm-up", options.warm_up, "Messages before, which do not count")
+      ->check(CLI::Range(0ull, 1ull << 40));
+  app.add_option("--repetitions", options.repetitions, "How often, for times")
+      ->check(CLI::Range(1u, 1000u));
+  app.add_flag("--marker", marker,
+               "Receives whose completion is optional (0x1), as of LL and LL128");
   app.add_flag("--one-context", one_context, "One communicator that is both ends");
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's lines (to stderr)");

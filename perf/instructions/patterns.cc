@@ -21,7 +21,8 @@ bool refuse(Traffic& traffic, const char* call, int result) {
 
 // Nothing came of a call; far too many of those in a row are an error.
 bool idle(Traffic& traffic) {
-  if (++traffic.idle > kIdleMax && traffic.error.empty()) traffic.error = "stuck: a million calls in a row brought nothing";
+  if (++traffic.idle > kIdleMax && traffic.error.empty())
+    traffic.error = "stuck: a million calls in a row brought nothing";
   return false;
 }
 
@@ -48,11 +49,14 @@ void run_one(Traffic& traffic) {
 
 void run_burst(Traffic& traffic) {
   std::array<void*, kWindow> receives{}, sends{};
-  for (std::uint64_t first = 0; first < traffic.work.messages && !failed(traffic); first += kWindow) {
+  for (std::uint64_t first = 0; first < traffic.work.messages && !failed(traffic);
+       first += kWindow) {
     const std::uint64_t count = std::min(kWindow, traffic.work.messages - first);
     std::uint64_t received = 0, sent = 0;
-    for (std::uint64_t i = 0; i < count && !failed(traffic);) i += receiver_irecv(traffic, first + i, &receives[i]) ? 1 : 0;
-    for (std::uint64_t i = 0; i < count && !failed(traffic);) i += sender_isend(traffic, first + i, &sends[i]) ? 1 : 0;
+    for (std::uint64_t i = 0; i < count && !failed(traffic);)
+      i += receiver_irecv(traffic, first + i, &receives[i]) ? 1 : 0;
+    for (std::uint64_t i = 0; i < count && !failed(traffic);)
+      i += sender_isend(traffic, first + i, &sends[i]) ? 1 : 0;
     while ((received < count || sent < count) && !failed(traffic)) {
       while (sent < count && sender_test(traffic, sends[sent])) ++sent;
       while (received < count && receiver_test(traffic, receives[received])) ++received;
@@ -66,9 +70,12 @@ void run_rolling(Traffic& traffic) {
   std::uint64_t received = 0, sent = 0, receives_open = 0, sends_open = 0;
   while ((received < all || sent < all) && !failed(traffic)) {
     const std::uint64_t next_receive = received + receives_open, next_send = sent + sends_open;
-    if (receives_open < kWindow && next_receive < all && receiver_irecv(traffic, next_receive, &receives[next_receive % kWindow]))
+    if (receives_open < kWindow && next_receive < all &&
+        receiver_irecv(traffic, next_receive, &receives[next_receive % kWindow]))
       ++receives_open;
-    if (sends_open < kWindow && next_send < all && sender_isend(traffic, next_send, &sends[next_send % kWindow])) ++sends_open;
+    if (sends_open < kWindow && next_send < all &&
+        sender_isend(traffic, next_send, &sends[next_send % kWindow]))
+      ++sends_open;
     if (sends_open == kWindow || (sends_open != 0 && sent + sends_open == all)) {
       if (sender_test(traffic, sends[sent % kWindow])) ++sent, --sends_open;
     }
@@ -83,7 +90,8 @@ void run_rolling(Traffic& traffic) {
 [[gnu::noinline]] bool receiver_irecv(Traffic& traffic, std::uint64_t message, void** request) {
   const End& end = traffic.channels.receiver(channel_of(traffic.work, message));
   *request = traffic.work.completion == Completion::Optional ? kOptional : nullptr;
-  const int result = traffic.channels.api().irecv(end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, request);
+  const int result = traffic.channels.api().irecv(
+      end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, request);
   if (result != kNetSuccess) return refuse(traffic, "irecv", result);
   return *request != nullptr || idle(traffic);
 }
@@ -91,7 +99,8 @@ void run_rolling(Traffic& traffic) {
 [[gnu::noinline]] bool sender_isend(Traffic& traffic, std::uint64_t message, void** request) {
   const End& end = traffic.channels.sender(channel_of(traffic.work, message));
   *request = nullptr;
-  const int result = traffic.channels.api().isend(end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, request);
+  const int result = traffic.channels.api().isend(
+      end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, request);
   if (result != kNetSuccess) return refuse(traffic, "isend", result);
   return *request != nullptr || idle(traffic);
 }
@@ -103,7 +112,8 @@ void run_rolling(Traffic& traffic) {
   if (done == 0) return idle(traffic);
   traffic.idle = 0;
   const bool whole = static_cast<std::size_t>(bytes) == traffic.work.bytes;
-  if (!whole && traffic.work.completion == Completion::Wanted) traffic.error = "a receive of another size than the send";
+  if (!whole && traffic.work.completion == Completion::Wanted)
+    traffic.error = "a receive of another size than the send";
   return true;
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// How messages follow each other, as NCCL's proxy would make them, in one thread that plays both ends. Every call into the plugin
-// goes through one of four functions that are never inlined: by their names callgrind's figures are put to a side.
-// Thread: one owner. Bound: kIdleMax rounds without an end to any request count as stuck.
+// How messages follow each other, as NCCL's proxy would make them, in one thread that plays both
+// ends. Every call into the plugin goes through one of four functions that are never inlined: by
+// their names callgrind's figures are put to a side. Thread: one owner. Bound: kIdleMax rounds
+// without an end to any request count as stuck.
 
 #include "perf/instructions/channels.h"
 
@@ -13,10 +14,14 @@ namespace mesh::instructions {
 enum class Pattern {
   One,       // a receive, a send, both tested until done, then the next
   Burst8,    // eight receives, eight sends on one channel, all tested in order until done
-  Rolling8,  // eight of each kept open, the oldest tested, the next posted as soon as there is a place
+  Rolling8,  // eight of each kept open, the oldest tested, the next posted as soon as there is a
+             // place
 };
 
-enum class Completion { Wanted, Optional };  // Optional: the request is 0x1 on entry to irecv, as NCCL does for LL and LL128
+enum class Completion {
+  Wanted,
+  Optional
+};  // Optional: the request is 0x1 on entry to irecv, as NCCL does for LL and LL128
 
 struct Work {
   Pattern pattern = Pattern::One;
@@ -32,7 +37,8 @@ struct Traffic {
   std::uint64_t idle = 0;
   std::string error;
 };
-bool receiver_irecv(Traffic& traffic, std::uint64_t message, void** request);  // false: no place now
+bool receiver_irecv(Traffic& traffic, std::uint64_t message,
+                    void** request);  // false: no place now
 bool sender_isend(Traffic& traffic, std::uint64_t message, void** request);
 bool receiver_test(Traffic& traffic, void* request);  // true: done
 bool sender_test(Traffic& traffic, void* request);

@@ -1,4 +1,5 @@
-// mesh_fault: tells a running host of the software fabric that something of it breaks or is whole again.
+// mesh_fault: tells a running host of the software fabric that something of it breaks or is whole
+// again.
 #include "src/base/log.h"
 #include "src/soft/fault_door.h"
 
@@ -23,17 +24,23 @@ using mesh::soft::NicRef;
 
 constexpr const char* kFooter =
     "ACTION is one of\n"
-    "  down         the port falls silent and says so, at both ends of a cable (--one-end: only at this one)\n"
+    "  down         the port falls silent and says so, at both ends of a cable (--one-end: only at "
+    "this one)\n"
     "  up           the port is back, at both ends\n"
-    "  qp-error     queue pairs of the NIC fail now, as if the device could not serve them (--qp N: only the N-th)\n"
-    "  wr-error     the next work request posted to the NIC runs out of retries, and its queue pair fails\n"
+    "  qp-error     queue pairs of the NIC fail now, as if the device could not serve them (--qp "
+    "N: only the N-th)\n"
+    "  wr-error     the next work request posted to the NIC runs out of retries, and its queue "
+    "pair fails\n"
     "  post-refused the next work request posted to the NIC is refused by post_send\n"
     "  peer-lost    nothing goes to or comes from --peer any more, on this NIC\n"
     "  peer-back    it does again\n"
-    "  show         nothing changes; the port's state and what this host has posted to it are printed\n"
+    "  show         nothing changes; the port's state and what this host has posted to it are "
+    "printed\n"
     "  clear        nothing is broken any more on HOST (NIC is not looked at)\n"
-    "FILE is the very file that the host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms ends the fault by itself.\n"
-    "Exit status: 0 it has happened; 1 the host does not run, does not answer, or cannot do it; 2 wrong usage.";
+    "FILE is the very file that the host was started with (NCCL_MESH_FABRIC=soft:FILE). --for-ms "
+    "ends the fault by itself.\n"
+    "Exit status: 0 it has happened; 1 the host does not run, does not answer, or cannot do it; 2 "
+    "wrong usage.";
 
 struct Options {
   std::string fabric, host, nic, action, peer;
@@ -73,13 +80,17 @@ int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
   const std::string name = host + "/" + order.fault.nic;
   const Result<FaultAnswer> answer = mesh::soft::tell_host(fabric, host, order);
   if (answer.code() == Errc::NotFound)
-    return fail(1, "host " + host + " of " + fabric.name + " does not run here, or not for this user");
+    return fail(1,
+                "host " + host + " of " + fabric.name + " does not run here, or not for this user");
   if (!answer.ok())
-    return fail(1, "host " + host + " does not answer within " + std::to_string(mesh::soft::kFaultAnswerMs) + " ms");
+    return fail(1, "host " + host + " does not answer within " +
+                       std::to_string(mesh::soft::kFaultAnswerMs) + " ms");
   if (answer->code != Errc::Ok) return fail(1, name + ": " + mesh::errc_name(answer->code));
   if (order.verb == FaultVerb::Look)
-    std::printf("%s: port %s, %llu work requests, %llu bytes posted\n", name.c_str(), answer->port_up ? "up" : "down",
-                static_cast<unsigned long long>(answer->work_requests), static_cast<unsigned long long>(answer->bytes));
+    std::printf("%s: port %s, %llu work requests, %llu bytes posted\n", name.c_str(),
+                answer->port_up ? "up" : "down",
+                static_cast<unsigned long long>(answer->work_requests),
+                static_cast<unsigned long long>(answer->bytes));
   if (order.verb != FaultVerb::FailQueuePairs) return 0;
   std::printf("%s: %u queue pairs failed\n", name.c_str(), answer->count);
   return answer->count > 0 ? 0 : fail(1, name + " has no such connected queue pair");
@@ -93,8 +104,10 @@ int run(const Options& options) {
   if (!fabric->find_nic(options.host, options.nic, &end))
     return fail(2, options.fabric + " has no NIC " + options.host + "/" + options.nic);
   const bool about_peer = options.action == "peer-lost" || options.action == "peer-back";
-  if (about_peer != !options.peer.empty()) return fail(2, "--peer goes with peer-lost and peer-back, and only with them");
-  if (about_peer && fabric->find_host(options.peer) < 0) return fail(2, options.fabric + " has no host " + options.peer);
+  if (about_peer != !options.peer.empty())
+    return fail(2, "--peer goes with peer-lost and peer-back, and only with them");
+  if (about_peer && fabric->find_host(options.peer) < 0)
+    return fail(2, options.fabric + " has no host " + options.peer);
   const FaultOrder order = order_of(options);
   int status = tell(*fabric, end, order);
   const bool port = options.action == "down" || options.action == "up";
@@ -108,16 +121,21 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Tells a running host of the software fabric that one of its NICs breaks, or is whole again.", "mesh_fault");
+  CLI::App app(
+      "Tells a running host of the software fabric that one of its NICs breaks, or is whole again.",
+      "mesh_fault");
   app.footer(kFooter);
   app.add_option("--fabric", options.fabric, "The fabric file")->required();
   app.add_option("HOST", options.host, "The host, by its name in the file")->required();
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
   app.add_option("ACTION", options.action, "What happens")
       ->required()
-      ->check(CLI::IsMember({"down", "up", "qp-error", "wr-error", "post-refused", "peer-lost", "peer-back", "clear", "show"}));
-  app.add_flag("--one-end", options.one_end, "down, up: only this port, as with a switch or a sick adapter");
-  app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")->check(CLI::Range(0, 4095));
+      ->check(CLI::IsMember({"down", "up", "qp-error", "wr-error", "post-refused", "peer-lost",
+                             "peer-back", "clear", "show"}));
+  app.add_flag("--one-end", options.one_end,
+               "down, up: only this port, as with a switch or a sick adapter");
+  app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")
+      ->check(CLI::Range(0, 4095));
   app.add_option("--peer", options.peer, "peer-lost, peer-back: the other host");
   app.add_option("--for-ms", options.for_ms, "down, peer-lost: until so many milliseconds later")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000}));

@@ -15,13 +15,15 @@ std::vector<int> places(const soft::FabricFile& file, const std::vector<std::str
     found.push_back(file.find_host(host));
     if (found.back() < 0) return {};
   }
-  for (std::size_t i = 0; hosts.empty() && i < file.hosts.size(); ++i) found.push_back(static_cast<int>(i));
+  for (std::size_t i = 0; hosts.empty() && i < file.hosts.size(); ++i)
+    found.push_back(static_cast<int>(i));
   return found;
 }
 
 }  // namespace
 
-std::optional<double> link_ceiling(const std::string& fabric_file, const std::vector<std::string>& hosts, Kind kind) {
+std::optional<double> link_ceiling(const std::string& fabric_file,
+                                   const std::vector<std::string>& hosts, Kind kind) {
   const auto file = soft::load(fabric_file);
   if (!file.ok()) return std::nullopt;
   const std::vector<int> ranks = places(*file, hosts);
@@ -29,7 +31,8 @@ std::optional<double> link_ceiling(const std::string& fabric_file, const std::ve
   if (ranks.size() < 2 || (kind == Kind::AllToAll && ranks.size() > 2)) return std::nullopt;
   std::optional<double> least;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::optional<double> rate = soft::goodput_gbytes_per_s(*file, {ranks[rank], ranks[(rank + 1) % ranks.size()]});
+    const std::optional<double> rate =
+        soft::goodput_gbytes_per_s(*file, {ranks[rank], ranks[(rank + 1) % ranks.size()]});
     if (!rate.has_value()) return std::nullopt;
     least = least.has_value() ? std::min(*least, *rate) : *rate;
   }

@@ -1,7 +1,7 @@
 #pragma once
-// The file that ends a run of open length (--until). The ranks agree on it: the host of any rank may hold the file, and all of
-// them end after the same round.
-// Thread: one owner. Every call is bounded by the bootstrap's timeout, the run as a whole by --timeout.
+// The file that ends a run of open length (--until). The ranks agree on it: the host of any rank
+// may hold the file, and all of them end after the same round. Thread: one owner. Every call is
+// bounded by the bootstrap's timeout, the run as a whole by --timeout.
 
 #include "perf/driver/bootstrap.h"
 
@@ -13,11 +13,13 @@ namespace mesh::perf {
 
 class EndMark {
  public:
-  // An empty name means that the run has a fixed length: then nothing is looked for and nothing is exchanged.
-  EndMark(std::string file, driver::Bootstrap& bootstrap) : file_(std::move(file)), bootstrap_(bootstrap) {}
+  // An empty name means that the run has a fixed length: then nothing is looked for and nothing is
+  // exchanged.
+  EndMark(std::string file, driver::Bootstrap& bootstrap)
+      : file_(std::move(file)), bootstrap_(bootstrap) {}
 
-  // Whether some rank's host has the file. Every rank asks after the same round, and all get the same answer.
-  // An error: a rank was lost.
+  // Whether some rank's host has the file. Every rank asks after the same round, and all get the
+  // same answer. An error: a rank was lost.
   Result<bool> seen();
 
  private:

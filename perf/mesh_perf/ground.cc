@@ -12,8 +12,8 @@ constexpr char kSoftRoce = 's';
 constexpr char kOtherRdma = 'r';
 constexpr char kEmulated = 'e';
 
-// Every rail carries a share of the data, whichever device the connections are opened on. A device that cannot be asked about
-// counts by its empty name.
+// Every rail carries a share of the data, whichever device the connections are opened on. A device
+// that cannot be asked about counts by its empty name.
 std::vector<std::string> device_names(driver::Communicator& communicator) {
   std::vector<std::string> names;
   for (int device = 0; device < communicator.device_count(); ++device) {
@@ -27,7 +27,8 @@ std::vector<std::string> device_names(driver::Communicator& communicator) {
 }  // namespace
 
 std::string Ground::sentence() const {
-  if (!software_fabric.empty()) return "software fabric on this host, not RDMA (" + software_fabric + ")";
+  if (!software_fabric.empty())
+    return "software fabric on this host, not RDMA (" + software_fabric + ")";
   std::string kind;
   if (soft_roce) kind = other_rdma ? "some rails soft-RoCE" : "soft-RoCE";
   if (emulated) kind += kind.empty() ? "emulated" : ", emulated";
@@ -44,7 +45,8 @@ bool is_soft_roce(const std::string& device, const std::string& class_directory)
 
 std::string kinds_of(const std::vector<std::string>& devices, const std::string& class_directory) {
   std::string kinds;
-  for (const std::string& device : devices) kinds += is_soft_roce(device, class_directory) ? kSoftRoce : kOtherRdma;
+  for (const std::string& device : devices)
+    kinds += is_soft_roce(device, class_directory) ? kSoftRoce : kOtherRdma;
   return kinds;
 }
 

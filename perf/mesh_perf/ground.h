@@ -1,6 +1,6 @@
 #pragma once
-// On what the figures of a run were taken: the table and the JSON must never let one kind pass for another.
-// Thread: any (values).
+// On what the figures of a run were taken: the table and the JSON must never let one kind pass for
+// another. Thread: any (values).
 
 #include "perf/collectives/collective.h"
 #include "perf/mesh_perf/options.h"
@@ -18,19 +18,24 @@ struct Ground {
   bool other_rdma = false;      // some rail of some rank is none
   bool emulated = false;        // in a lab of emulated machines (MESH_LAB)
 
-  // "rdma", "rdma (soft-RoCE, emulated)", "rdma (some rails soft-RoCE)", "software fabric on this host, not RDMA (pair.json)"
+  // "rdma", "rdma (soft-RoCE, emulated)", "rdma (some rails soft-RoCE)", "software fabric on this
+  // host, not RDMA (pair.json)"
   std::string sentence() const;
 };
 
-// All ranks together, for figures are only as real as the least real of their devices. False: a rank was lost.
+// All ranks together, for figures are only as real as the least real of their devices. False: a
+// rank was lost.
 bool find_ground(const Options& options, const Team& team, Ground& ground);
 
 // What find_ground() tells of one rank, a letter each, and what the ranks' letters say together.
-std::string kinds_of(const std::vector<std::string>& devices, const std::string& class_directory = "/sys/class/infiniband");
+std::string kinds_of(const std::vector<std::string>& devices,
+                     const std::string& class_directory = "/sys/class/infiniband");
 void add_kinds(const std::vector<std::string>& of_ranks, Ground& ground);
 
-// Whether an RDMA device (its name without the port) is the kernel's soft-RoCE. That driver alone shows, as `parent`, the net
-// device it was laid over; a kernel without that file still has no bus device behind it, and then the usual name decides.
-bool is_soft_roce(const std::string& device, const std::string& class_directory = "/sys/class/infiniband");
+// Whether an RDMA device (its name without the port) is the kernel's soft-RoCE. That driver alone
+// shows, as `parent`, the net device it was laid over; a kernel without that file still has no bus
+// device behind it, and then the usual name decides.
+bool is_soft_roce(const std::string& device,
+                  const std::string& class_directory = "/sys/class/infiniband");
 
 }  // namespace mesh::perf

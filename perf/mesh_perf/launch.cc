@@ -33,7 +33,8 @@ int report_end(const driver::Launcher& launcher, const std::vector<std::string>&
     // Wrong data is told apart from failure only if no rank failed otherwise.
     const int code = end.exited && end.code == 2 ? 2 : 1;
     worst = worst == 1 ? 1 : code;
-    std::fprintf(stderr, "mesh_perf: rank %zu (host %s) ended with %s\n", rank, hosts[rank].c_str(), end.text().c_str());
+    std::fprintf(stderr, "mesh_perf: rank %zu (host %s) ended with %s\n", rank, hosts[rank].c_str(),
+                 end.text().c_str());
   }
   return worst;
 }
@@ -51,11 +52,13 @@ int launch_ranks(const Options& options, int argc, char** argv) {
     driver::ProcessSpec spec;
     spec.arguments = {driver::own_program()};
     spec.arguments.insert(spec.arguments.end(), argv + 1, argv + argc);
-    spec.arguments.insert(spec.arguments.end(), {"--rank", std::to_string(rank), "--world-size", std::to_string(hosts.size()),
-                                                 "--rendezvous", rendezvous->address, "--launched"});
+    spec.arguments.insert(spec.arguments.end(), {"--rank", std::to_string(rank), "--world-size",
+                                                 std::to_string(hosts.size()), "--rendezvous",
+                                                 rendezvous->address, "--launched"});
     if (rank == 0) {
       spec.inherited_fd = rendezvous->socket.get();
-      spec.arguments.insert(spec.arguments.end(), {"--rendezvous-fd", std::to_string(spec.inherited_fd)});
+      spec.arguments.insert(spec.arguments.end(),
+                            {"--rendezvous-fd", std::to_string(spec.inherited_fd)});
     }
     spec.environment = fabric->environment(rank);
     if (!launcher.start(spec).ok()) {
@@ -64,12 +67,15 @@ int launch_ranks(const Options& options, int argc, char** argv) {
     }
   }
   rendezvous->socket.reset();
-  const driver::WaitEnd end =
-      launcher.wait({.timeout = std::chrono::seconds(options.timeout_s), .stop_at_failure = true, .signal_fd = signals.get()});
-  if (end == driver::WaitEnd::TimedOut) std::fprintf(stderr, "mesh_perf: not done within %d s (--timeout)\n", options.timeout_s);
+  const driver::WaitEnd end = launcher.wait({.timeout = std::chrono::seconds(options.timeout_s),
+                                             .stop_at_failure = true,
+                                             .signal_fd = signals.get()});
+  if (end == driver::WaitEnd::TimedOut)
+    std::fprintf(stderr, "mesh_perf: not done within %d s (--timeout)\n", options.timeout_s);
   if (end == driver::WaitEnd::Signaled) std::fprintf(stderr, "mesh_perf: interrupted\n");
   // The others see the loss by themselves and say so; then everything goes.
-  if (end == driver::WaitEnd::OneFailed) launcher.wait({.timeout = kLastWords, .signal_fd = signals.get()});
+  if (end == driver::WaitEnd::OneFailed)
+    launcher.wait({.timeout = kLastWords, .signal_fd = signals.get()});
   const int worst = report_end(launcher, hosts);
   return worst != 0 || end == driver::WaitEnd::AllEnded ? worst : 1;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The launching side of mesh_perf: one process per host of the fabric file, all of them taken down again whatever happens.
-// Thread: main.
+// The launching side of mesh_perf: one process per host of the fabric file, all of them taken down
+// again whatever happens. Thread: main.
 
 #include "perf/mesh_perf/options.h"
 

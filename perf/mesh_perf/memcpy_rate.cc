@@ -28,7 +28,10 @@ double measure_memcpy(std::size_t block_bytes) {
     const auto start = SteadyClock::now();
     for (std::size_t i = 0; i < copies; ++i) {
       std::memcpy(to.data() + i % slots * block, from.data() + i % slots * block, block);
-      __asm__ volatile("" : : "r"(to.data()) : "memory");  // the copy is wanted though nobody reads it
+      __asm__ volatile(""
+                       :
+                       : "r"(to.data())
+                       : "memory");  // the copy is wanted though nobody reads it
     }
     const double seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
     best = std::max(best, static_cast<double>(copies * block) / seconds / 1e9);

@@ -9,17 +9,24 @@
 namespace mesh::perf {
 namespace {
 
-const std::map<std::string, Kind> kKinds{
-    {"all_reduce", Kind::AllReduce}, {"sendrecv", Kind::SendRecv}, {"alltoall", Kind::AllToAll}, {"latency", Kind::Latency}};
-const std::map<std::string, DataType> kTypes{{"uint8", DataType::Uint8}, {"int32", DataType::Int32}, {"int", DataType::Int32},
-                                             {"int64", DataType::Int64}, {"float", DataType::Float}, {"double", DataType::Double}};
+const std::map<std::string, Kind> kKinds{{"all_reduce", Kind::AllReduce},
+                                         {"sendrecv", Kind::SendRecv},
+                                         {"alltoall", Kind::AllToAll},
+                                         {"latency", Kind::Latency}};
+const std::map<std::string, DataType> kTypes{
+    {"uint8", DataType::Uint8}, {"int32", DataType::Int32}, {"int", DataType::Int32},
+    {"int64", DataType::Int64}, {"float", DataType::Float}, {"double", DataType::Double}};
 
 constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
 constexpr const char* kFooter =
-    "Without --fabric the run goes over perf/fabrics/triangle.json: software fabric on this host, not RDMA.\n"
-    "With a rendezvous this process is one rank of a run between hosts, over RDMA unless NCCL_MESH_FABRIC says otherwise; then\n"
-    "RANK and WORLD_SIZE, mpirun or srun say which one: MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_perf all_reduce\n"
-    "latency is a ping-pong between 2 ranks, one message at a time, from 8 bytes on; one way is half a round trip, each timed.\n"
+    "Without --fabric the run goes over perf/fabrics/triangle.json: software fabric on this host, "
+    "not RDMA.\n"
+    "With a rendezvous this process is one rank of a run between hosts, over RDMA unless "
+    "NCCL_MESH_FABRIC says otherwise; then\n"
+    "RANK and WORLD_SIZE, mpirun or srun say which one: MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
+    "WORLD_SIZE=2 mesh_perf all_reduce\n"
+    "latency is a ping-pong between 2 ranks, one message at a time, from 8 bytes on; one way is "
+    "half a round trip, each timed.\n"
     "Settings of the plugin (NCCL_MESH_*) are taken from the environment.\n"
     "Exit status: 0 all right; 1 error; 2 wrong data.";
 
@@ -32,7 +39,8 @@ void add_sizes(CLI::App& app, Options& options) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::size_t{0}, kBytesLimit))
       ->option_text("SIZE");
-  app.add_option("-f,--stepfactor", options.step_factor, "Multiply by this from size to size (1: add --stepbytes)")
+  app.add_option("-f,--stepfactor", options.step_factor,
+                 "Multiply by this from size to size (1: add --stepbytes)")
       ->check(CLI::Range(1, 1024));
   app.add_option("-i,--stepbytes", options.step_bytes, "Add this from size to size")
       ->transform(CLI::AsSizeValue(false))
@@ -41,50 +49,72 @@ void add_sizes(CLI::App& app, Options& options) {
 }
 
 void add_run(CLI::App& app, Options& options) {
-  app.add_option("-n,--iters", options.iterations, "Timed iterations per size")->check(CLI::Range(1, 1000000));
-  app.add_option("-w,--warmup_iters", options.warmup, "Iterations before, not timed")->check(CLI::Range(0, 1000000));
-  app.add_option("--min-time", options.min_time_ms, "Milliseconds: raise --iters size by size until one takes about that long")
-      ->check(CLI::Range(0, 600000));
-  app.add_option("-c,--check", options.checks, "Verified runs per size, every byte against its place")
+  app.add_option("-n,--iters", options.iterations, "Timed iterations per size")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("-w,--warmup_iters", options.warmup, "Iterations before, not timed")
       ->check(CLI::Range(0, 1000000));
-  app.add_option("--until", options.until_file,
-                 "Verified runs go on, beyond --check, until this file is there on the host of any rank")
-      ->check(CLI::Validator([](const std::string& name) { return std::string(name.empty() ? "needs a file name" : ""); }, "FILE"));
+  app.add_option("--min-time", options.min_time_ms,
+                 "Milliseconds: raise --iters size by size until one takes about that long")
+      ->check(CLI::Range(0, 600000));
+  app.add_option("-c,--check", options.checks,
+                 "Verified runs per size, every byte against its place")
+      ->check(CLI::Range(0, 1000000));
+  app.add_option(
+         "--until", options.until_file,
+         "Verified runs go on, beyond --check, until this file is there on the host of any rank")
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            return std::string(name.empty() ? "needs a file name" : "");
+          },
+          "FILE"));
   app.add_option("-d,--datatype", options.type, "uint8, int32, int64, float, double")
       ->transform(CLI::CheckedTransformer(kTypes))
       ->option_text("NAME");
   static std::string operation = "sum";
   app.add_option("-o,--op", operation, "Reduction")->check(CLI::IsMember({"sum"}));
-  app.add_option("--channels", options.channels, "Connections per pair of ranks, the data spread over them")
+  app.add_option("--channels", options.channels,
+                 "Connections per pair of ranks, the data spread over them")
       ->check(CLI::Range(1, 64));
-  app.add_option("--outstanding", options.outstanding, "Messages in flight per connection (sendrecv and alltoall)")
+  app.add_option("--outstanding", options.outstanding,
+                 "Messages in flight per connection (sendrecv and alltoall)")
       ->check(CLI::Range(1, 32));
   app.add_flag("--one-way", options.one_way, "sendrecv of 2 ranks: only rank 0 sends");
-  app.add_flag("--memcpy", options.measure_memcpy, "Measure this host's one-thread memcpy of the same sizes in the same run");
-  app.add_option("--timeout", options.timeout_s, "Seconds for the whole run, from the start of its first rank")
+  app.add_flag("--memcpy", options.measure_memcpy,
+               "Measure this host's one-thread memcpy of the same sizes in the same run");
+  app.add_option("--timeout", options.timeout_s,
+                 "Seconds for the whole run, from the start of its first rank")
       ->check(CLI::Range(1, 1000000));
-  app.add_option("--json", options.json_file, "Write the results to this file as well (format: perf/results/README.md)");
+  app.add_option("--json", options.json_file,
+                 "Write the results to this file as well (format: perf/results/README.md)");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's INFO lines (to stderr)");
 }
 
 void add_place(CLI::App& app, Options& options) {
-  app.add_option("--fabric", options.fabric, "Fabric file of the software fabric, or rdma for real devices");
-  app.add_option("--hosts", options.hosts, "Hosts of the file to run on, by rank (default: every host)")->delimiter(',');
+  app.add_option("--fabric", options.fabric,
+                 "Fabric file of the software fabric, or rdma for real devices");
+  app.add_option("--hosts", options.hosts,
+                 "Hosts of the file to run on, by rank (default: every host)")
+      ->delimiter(',');
   app.add_option("--plugin", options.plugin, "The plugin's library");
-  app.add_option("--net-version", options.net_version, "ncclNet version to drive it with")->check(CLI::Range(5, 12));
-  app.add_option("--rank", options.world.rank, "This process's rank (Env: RANK, or what mpirun or srun say)")
+  app.add_option("--net-version", options.net_version, "ncclNet version to drive it with")
+      ->check(CLI::Range(5, 12));
+  app.add_option("--rank", options.world.rank,
+                 "This process's rank (Env: RANK, or what mpirun or srun say)")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--world-size", options.world.size, "Number of ranks (Env: WORLD_SIZE, or what mpirun or srun say)")
+  app.add_option("--world-size", options.world.size,
+                 "Number of ranks (Env: WORLD_SIZE, or what mpirun or srun say)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--rendezvous", options.world.rendezvous,
-                 "host:port or [v6]:port where rank 0 listens: one process per host (Env: MESH_RENDEZVOUS)");
+  app.add_option(
+      "--rendezvous", options.world.rendezvous,
+      "host:port or [v6]:port where rank 0 listens: one process per host (Env: MESH_RENDEZVOUS)");
   app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
   app.add_flag("--launched", options.launched, "")->group("");
 }
 
 constexpr std::string_view kSoft = "soft:";
 
-// A rank that our launcher did not start runs over what its environment names; --fabric may only say the same.
+// A rank that our launcher did not start runs over what its environment names; --fabric may only
+// say the same.
 std::string choose_fabric(const Environment& environment, Options& options) {
   const std::string setting = driver::variable(environment, "NCCL_MESH_FABRIC");
   const std::string chosen = setting.starts_with(kSoft) ? setting.substr(kSoft.size()) : "rdma";
@@ -97,7 +127,8 @@ std::string choose_fabric(const Environment& environment, Options& options) {
   }
   if (options.fabric.empty()) options.fabric = MESH_FABRIC_DIR "/triangle.json";
   if (options.is_rank() || options.soft()) return {};
-  return "ranks on RDMA devices are started one per host: MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_perf ..., or by "
+  return "ranks on RDMA devices are started one per host: MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
+         "WORLD_SIZE=2 mesh_perf ..., or by "
          "mpirun or srun";
 }
 
@@ -129,7 +160,8 @@ void set_defaults(const CLI::App& app, Options& options) {
 std::vector<std::string> own_arguments(int argc, char** argv, const Options& options) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto last = std::find(arguments.rbegin(), arguments.rend(), "--rank");
-  if (options.launched && last != arguments.rend()) arguments.erase(last.base() - 1, arguments.end());
+  if (options.launched && last != arguments.rend())
+    arguments.erase(last.base() - 1, arguments.end());
   return arguments;
 }
 
@@ -146,7 +178,10 @@ const char* kind_name(Kind kind) noexcept {
 }
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
-  CLI::App app("Drives the nccl-mesh plugin as NCCL does, one process per host, and prints nccl-tests' table.", "mesh_perf");
+  CLI::App app(
+      "Drives the nccl-mesh plugin as NCCL does, one process per host, and prints nccl-tests' "
+      "table.",
+      "mesh_perf");
   app.footer(kFooter);
   app.add_option("collective", options.kind, "all_reduce, sendrecv, alltoall or latency")
       ->required()

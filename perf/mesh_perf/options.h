@@ -1,6 +1,6 @@
 #pragma once
-// The command line of mesh_perf: nccl-tests' flags where they exist, ours for what they have no word for.
-// Thread: any (values).
+// The command line of mesh_perf: nccl-tests' flags where they exist, ours for what they have no
+// word for. Thread: any (values).
 
 #include "perf/collectives/collective.h"
 #include "perf/driver/world.h"
@@ -28,9 +28,10 @@ struct Options {
   bool one_way = false;
   bool measure_memcpy = false;
   bool verbose = false;
-  int timeout_s = 600;             // of the whole run
-  std::string until_file;          // verified runs go on until some rank's host has it; empty: not asked for
-  std::string fabric;              // file of the software fabric, or "rdma"
+  int timeout_s = 600;  // of the whole run
+  std::string
+      until_file;      // verified runs go on until some rank's host has it; empty: not asked for
+  std::string fabric;  // file of the software fabric, or "rdma"
   std::vector<std::string> hosts;  // empty: every host of the file
   std::string plugin;
   std::string json_file;

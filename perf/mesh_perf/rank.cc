@@ -65,14 +65,16 @@ class Session {
   std::vector<Row> rows_;
 };
 
-// As many as were asked for; with a least time as many more as it needs, by what those took on the slowest rank.
+// As many as were asked for; with a least time as many more as it needs, by what those took on the
+// slowest rank.
 int Session::choose_iterations(std::size_t count, int& iterations) {
   iterations = options_.iterations;
   if (options_.min_time_ms == 0) return driver::kNetSuccess;
   const auto start = SteadyClock::now();
   const int result = collective_.run(count, iterations);
   if (result != driver::kNetSuccess) return result;
-  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock::now() - start).count();
+  const auto spent =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock::now() - start).count();
   const auto all = team_.bootstrap->all_gather(std::to_string(spent));
   if (!all.ok()) return driver::kDriverTimeout;
   double slowest = 1;
@@ -135,15 +137,17 @@ int Session::share(const Measure& own, Row& row) {
   row.time_us_max = slowest * 1e6;
   row.algbw_gbps = seconds > 0 ? static_cast<double>(row.bytes) / seconds / 1e9 : 0;
   row.busbw_gbps = row.algbw_gbps * collective_.bus_factor();
-  const double sent =
-      collective_.bus_factor() * static_cast<double>(row.bytes) * row.iterations * (options_.one_way ? 1 : team_.world());
+  const double sent = collective_.bus_factor() * static_cast<double>(row.bytes) * row.iterations *
+                      (options_.one_way ? 1 : team_.world());
   row.cpu_seconds_per_gb = sent > 0 ? cpu_seconds / sent * 1e9 : 0;
-  if (collective_.samples_us() != nullptr) row.latency_us = results::latency_of(*collective_.samples_us());
+  if (collective_.samples_us() != nullptr)
+    row.latency_us = results::latency_of(*collective_.samples_us());
   return driver::kNetSuccess;
 }
 
 void Session::show_progress(std::size_t bytes) const {
-  if (reports() && ::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r# running %zu bytes ...\033[K\r", bytes);
+  if (reports() && ::isatty(STDERR_FILENO) != 0)
+    std::fprintf(stderr, "\r# running %zu bytes ...\033[K\r", bytes);
 }
 
 int Session::one_size(std::size_t bytes) {
@@ -156,7 +160,8 @@ int Session::one_size(std::size_t bytes) {
   if (result == driver::kNetSuccess) result = verify(row, own);
   if (result == driver::kNetSuccess) result = measure(row, own);
   if (result == driver::kNetSuccess) result = share(own, row);
-  if (result != driver::kNetSuccess) return fail(limit_, "run failed", driver::net_result_name(result));
+  if (result != driver::kNetSuccess)
+    return fail(limit_, "run failed", driver::net_result_name(result));
   // The others wait in the next exchange, asleep, while rank 0 has the memory for itself.
   if (options_.measure_memcpy && reports()) row.memcpy_gbps = measure_memcpy(row.bytes);
   if (reports()) print_row(options_, row);
@@ -170,8 +175,9 @@ int Session::run(const Ground& ground) {
   for (;;) {
     const int failed = one_size(bytes);
     if (failed != 0) return failed;
-    const std::size_t next =
-        options_.step_factor > 1 ? std::max(bytes * options_.step_factor, bytes + 1) : bytes + options_.step_bytes;
+    const std::size_t next = options_.step_factor > 1
+                                 ? std::max(bytes * options_.step_factor, bytes + 1)
+                                 : bytes + options_.step_bytes;
     if (next > options_.bytes_max) break;
     bytes = next;
   }
@@ -180,7 +186,8 @@ int Session::run(const Ground& ground) {
     print_footer(options_, rows_);
     if (!options_.json_file.empty()) written = write_json(options_, ground, rows_);
   }
-  if (!team_.bootstrap->barrier().ok()) return fail(limit_, "run failed", "a rank was lost at the end");
+  if (!team_.bootstrap->barrier().ok())
+    return fail(limit_, "run failed", "a rank was lost at the end");
   if (total_wrong(rows_) != 0) return kWrongData;
   return written ? 0 : 1;
 }
@@ -205,7 +212,8 @@ int run_collective(const Options& options, const Team& team, RunLimit& limit) {
 bool agree_on_end(driver::Bootstrap& bootstrap, RunLimit& limit) {
   const auto all = bootstrap.all_gather(std::to_string(limit.left().count()));
   if (!all.ok()) return false;
-  for (const std::string& left : all.value()) limit.shorten_to(std::chrono::milliseconds(std::atoll(left.c_str())));
+  for (const std::string& left : all.value())
+    limit.shorten_to(std::chrono::milliseconds(std::atoll(left.c_str())));
   return true;
 }
 
@@ -217,24 +225,29 @@ int run_rank(const Options& options) {
   // Our launcher ends its ranks itself.
   if (!options.launched) limit.enforce();
   limit.enter("rendezvous");
-  driver::PluginLog::instance().set_echo(options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
-                                         "mesh_perf: rank " + std::to_string(options.world.rank) + ": ");
+  driver::PluginLog::instance().set_echo(
+      options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
+      "mesh_perf: rank " + std::to_string(options.world.rank) + ": ");
   auto bootstrap =
-      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous, options.rendezvous_fd, patience});
+      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous,
+                               options.rendezvous_fd, patience});
   if (!bootstrap.ok()) return fail(limit, "rendezvous failed", errc_name(bootstrap.code()));
   if (!agree_on_end(*bootstrap, limit)) return fail(limit, "rendezvous failed", "a rank was lost");
   limit.enter("plugin start");
   std::string error;
-  const std::unique_ptr<driver::NetApi> api = driver::NetApi::load(options.plugin, options.net_version, error);
+  const std::unique_ptr<driver::NetApi> api =
+      driver::NetApi::load(options.plugin, options.net_version, error);
   if (api == nullptr) return fail(limit, "no plugin", error);
   driver::Communicator communicator(*api, {.id = 1});
   int result = communicator.open();
-  if (result != driver::kNetSuccess) return fail(limit, "init failed", driver::net_result_name(result));
+  if (result != driver::kNetSuccess)
+    return fail(limit, "init failed", driver::net_result_name(result));
   const Team team{&communicator, &*bootstrap, options.channels, patience};
   const int code = run_collective(options, team, limit);
   limit.enter("closing");
   result = communicator.close();
-  if (result != driver::kNetSuccess) return fail(limit, "finalize failed", driver::net_result_name(result));
+  if (result != driver::kNetSuccess)
+    return fail(limit, "finalize failed", driver::net_result_name(result));
   return code;
 }
 

@@ -25,15 +25,16 @@ void say(const std::string& text) {
 
 void print_latency_header() {
   say("# one way: half of each round trip, one message at a time\n");
-  say(fmt::format("# {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n", "size", "samples", "min", "median", "mean", "p99",
-                  "p99.9", "#wrong"));
-  say(fmt::format("# {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", ""));
+  say(fmt::format("# {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n", "size", "samples", "min",
+                  "median", "mean", "p99", "p99.9", "#wrong"));
+  say(fmt::format("# {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n", "(B)", "", "(us)",
+                  "(us)", "(us)", "(us)", "(us)", ""));
 }
 
 void print_cpu(const std::vector<Row>& rows) {
   if (rows.empty() || rows.back().cpu_seconds_per_gb == 0) return;
-  say(fmt::format("# CPU of all ranks      : {:.3g} s per 10^9 bytes sent, messages of {} B\n", rows.back().cpu_seconds_per_gb,
-                  rows.back().bytes));
+  say(fmt::format("# CPU of all ranks      : {:.3g} s per 10^9 bytes sent, messages of {} B\n",
+                  rows.back().cpu_seconds_per_gb, rows.back().bytes));
 }
 
 }  // namespace
@@ -43,27 +44,32 @@ void print_header(const Options& options, const Ground& ground) {
       "# mesh_perf {}: {} ranks, 1 process each, {} channel(s), over {}\n"
       "# minBytes {} maxBytes {} step: {} warmup iters: {} iters: {} checks: {}\n"
       "# plugin {} driven as ncclNet v{}, first device {}; host memory, reduced by the CPU\n#\n",
-      kind_name(options.kind), ground.world, options.channels, ground.sentence(), options.bytes_min, options.bytes_max,
-      options.step_factor > 1 ? fmt::format("{}(factor)", options.step_factor) : fmt::format("{}(bytes)", options.step_bytes),
-      options.warmup, options.iterations, options.checks, options.plugin.substr(options.plugin.rfind('/') + 1), options.net_version,
-      ground.device));
+      kind_name(options.kind), ground.world, options.channels, ground.sentence(), options.bytes_min,
+      options.bytes_max,
+      options.step_factor > 1 ? fmt::format("{}(factor)", options.step_factor)
+                              : fmt::format("{}(bytes)", options.step_bytes),
+      options.warmup, options.iterations, options.checks,
+      options.plugin.substr(options.plugin.rfind('/') + 1), options.net_version, ground.device));
   if (options.kind == Kind::Latency) return print_latency_header();
-  say(fmt::format("# {:>61}\n# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n", "out-of-place", "size", "count", "type",
-                  "redop", "root", "time", "algbw", "busbw", "#wrong"));
-  say(fmt::format("# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)",
-                  "(GB/s)", ""));
+  say(fmt::format("# {:>61}\n# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n",
+                  "out-of-place", "size", "count", "type", "redop", "root", "time", "algbw",
+                  "busbw", "#wrong"));
+  say(fmt::format("# {:>10} {:>13} {:>9} {:>7} {:>7} {:>9} {:>7} {:>7} {:>6}\n", "(B)",
+                  "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", ""));
 }
 
 void print_row(const Options& options, const Row& row) {
   const std::string wrong = row.checks > 0 ? std::to_string(row.wrong) : "N/A";
   if (row.latency_us.has_value()) {
     const results::Latency& latency = *row.latency_us;
-    say(fmt::format("  {:>10} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>6}\n", row.bytes, latency.samples, latency.min,
-                    latency.median, row.time_us / 2, latency.p99, latency.p999, wrong));
+    say(fmt::format("  {:>10} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>6}\n",
+                    row.bytes, latency.samples, latency.min, latency.median, row.time_us / 2,
+                    latency.p99, latency.p999, wrong));
     return;
   }
-  say(fmt::format("  {:>10} {:>13} {:>9} {:>7} {:>7} {:>9.2f} {:>7.3f} {:>7.3f} {:>6}\n", row.bytes, row.count,
-                  info(options.type).name, operation_name(options.kind), -1, row.time_us, row.algbw_gbps, row.busbw_gbps, wrong));
+  say(fmt::format("  {:>10} {:>13} {:>9} {:>7} {:>7} {:>9.2f} {:>7.3f} {:>7.3f} {:>6}\n", row.bytes,
+                  row.count, info(options.type).name, operation_name(options.kind), -1, row.time_us,
+                  row.algbw_gbps, row.busbw_gbps, wrong));
 }
 
 void print_footer(const Options& options, const std::vector<Row>& rows) {
@@ -71,16 +77,18 @@ void print_footer(const Options& options, const std::vector<Row>& rows) {
   say(fmt::format("# Out of bounds values : {} {}\n", wrong, wrong == 0 ? "OK" : "FAILED"));
   if (!options.until_file.empty()) {
     const auto add = [](int sum, const Row& row) { return sum + row.checks; };
-    say(fmt::format("# Verified runs        : {}, until {} was there\n", std::accumulate(rows.begin(), rows.end(), 0, add),
-                    options.until_file));
+    say(fmt::format("# Verified runs        : {}, until {} was there\n",
+                    std::accumulate(rows.begin(), rows.end(), 0, add), options.until_file));
   }
   if (!rows.empty() && rows.back().latency_us.has_value()) return;
   say(fmt::format("# Avg bus bandwidth    : {:g}\n", mean_busbw(rows)));
   print_cpu(rows);
   if (rows.empty() || rows.back().memcpy_gbps == 0) return;
   const Row& last = rows.back();
-  say(fmt::format("# One-thread memcpy of {} bytes in this run: {:.3f} GB/s; busbw of that size is {:.0f} % of it\n", last.bytes,
-                  last.memcpy_gbps, 100 * last.busbw_gbps / last.memcpy_gbps));
+  say(
+      fmt::format("# One-thread memcpy of {} bytes in this run: {:.3f} GB/s; busbw of that size is "
+                  "{:.0f} % of it\n",
+                  last.bytes, last.memcpy_gbps, 100 * last.busbw_gbps / last.memcpy_gbps));
 }
 
 bool write_json(const Options& options, const Ground& ground, const std::vector<Row>& rows) {

@@ -45,8 +45,9 @@ results::Point point_of(const Row& row) {
   point.latency_us = row.latency_us;
   point.extra["time_us"] = row.time_us;
   if (row.latency_us.has_value()) return point;
-  point.bandwidth =
-      results::Bandwidth{.gbytes_per_s = row.algbw_gbps, .bus_gbytes_per_s = row.busbw_gbps, .ceiling_gbytes_per_s = std::nullopt};
+  point.bandwidth = results::Bandwidth{.gbytes_per_s = row.algbw_gbps,
+                                       .bus_gbytes_per_s = row.busbw_gbps,
+                                       .ceiling_gbytes_per_s = std::nullopt};
   if (row.cpu_seconds_per_gb > 0) point.cpu_seconds_per_gb = row.cpu_seconds_per_gb;
   point.extra["time_max_us"] = row.time_us_max;
   if (row.memcpy_gbps > 0) point.extra["memcpy_gbytes_per_s"] = row.memcpy_gbps;
@@ -54,7 +55,8 @@ results::Point point_of(const Row& row) {
 }
 
 std::string topology_of(const Options& options, const Ground& ground) {
-  return options.soft() ? ground.software_fabric : driver::variable(process_environment(), "MESH_TOPOLOGY");
+  return options.soft() ? ground.software_fabric
+                        : driver::variable(process_environment(), "MESH_TOPOLOGY");
 }
 
 }  // namespace
@@ -65,7 +67,8 @@ std::size_t total_wrong(const std::vector<Row>& rows) noexcept {
   return wrong;
 }
 
-results::File result_file(const Options& options, const Ground& ground, const std::vector<Row>& rows) {
+results::File result_file(const Options& options, const Ground& ground,
+                          const std::vector<Row>& rows) {
   results::File file;
   file.kind = options.soft() ? results::Kind::Soft : results::Kind::Rdma;
   file.label = ground.sentence();
@@ -76,7 +79,8 @@ results::File result_file(const Options& options, const Ground& ground, const st
   file.place.ranks = static_cast<std::uint64_t>(ground.world);
   // Where the ranks sit is known only of ranks that our launcher placed.
   std::optional<double> ceiling;
-  if (options.soft() && options.launched) ceiling = link_ceiling(options.fabric, options.hosts, options.kind);
+  if (options.soft() && options.launched)
+    ceiling = link_ceiling(options.fabric, options.hosts, options.kind);
   results::Series series;
   series.operation = std::string(kind_name(options.kind)) + (options.one_way ? " one way" : "");
   series.settings = settings_of(options);

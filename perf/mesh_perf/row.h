@@ -16,7 +16,8 @@ struct Row {
   double time_us = 0;                     // of one iteration, mean over the ranks
   double time_us_max = 0;                 // of the slowest rank
   double algbw_gbps = 0, busbw_gbps = 0;  // 10^9 bytes a second
-  double cpu_seconds_per_gb = 0;          // of all ranks, per 10^9 bytes that they sent; 0: nothing was sent
+  double cpu_seconds_per_gb =
+      0;  // of all ranks, per 10^9 bytes that they sent; 0: nothing was sent
   std::size_t wrong = 0;
   int checks = 0;                              // 0: nothing was verified
   double memcpy_gbps = 0;                      // 0: not measured
@@ -26,6 +27,7 @@ struct Row {
 std::size_t total_wrong(const std::vector<Row>& rows) noexcept;
 
 // Everything about the run, for --json.
-results::File result_file(const Options& options, const Ground& ground, const std::vector<Row>& rows);
+results::File result_file(const Options& options, const Ground& ground,
+                          const std::vector<Row>& rows);
 
 }  // namespace mesh::perf

@@ -12,14 +12,16 @@ namespace {
 
 // The ranks' deadlines differ by the way of one message on busy hosts.
 constexpr std::chrono::milliseconds kSkew{250};
-// How long a rank stays after it has said that its time is over: on busy hosts another one notices its own deadline later, and
-// before that it would tell of a lost peer.
+// How long a rank stays after it has said that its time is over: on busy hosts another one notices
+// its own deadline later, and before that it would tell of a lost peer.
 constexpr std::chrono::milliseconds kLinger{2500};
 
 }  // namespace
 
 RunLimit::RunLimit(int rank, std::chrono::seconds limit)
-    : who_("mesh_perf: rank " + std::to_string(rank) + ": "), limit_(limit), deadline_(Clock::now() + limit) {}
+    : who_("mesh_perf: rank " + std::to_string(rank) + ": "),
+      limit_(limit),
+      deadline_(Clock::now() + limit) {}
 
 RunLimit::~RunLimit() {
   {

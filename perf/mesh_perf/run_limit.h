@@ -1,7 +1,7 @@
 #pragma once
-// The one deadline of a whole run in a rank that no launcher of ours watches: then the process says so in one line and ends
-// with status 1, whatever it waits for. Its failures are told here too, so that what the end of the run breaks is not blamed.
-// Thread: one owner; its own thread only sleeps.
+// The one deadline of a whole run in a rank that no launcher of ours watches: then the process says
+// so in one line and ends with status 1, whatever it waits for. Its failures are told here too, so
+// that what the end of the run breaks is not blamed. Thread: one owner; its own thread only sleeps.
 
 #include <chrono>
 #include <condition_variable>

@@ -1,4 +1,5 @@
-// mesh_rails: loads the plugin as NCCL does and prints the rails NCCL would be offered on this host.
+// mesh_rails: loads the plugin as NCCL does and prints the rails NCCL would be offered on this
+// host.
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
 
@@ -20,9 +21,12 @@ struct Options {
 };
 
 constexpr const char* kFooter =
-    "Settings of the plugin are taken from the environment, as in a job: NCCL_IB_HCA and NCCL_IB_GID_INDEX choose ports and\n"
-    "GIDs; NCCL_MESH_FABRIC=soft:FILE with NCCL_MESH_HOST=NAME shows a host of the software fabric.\n"
-    "Exit status: 0 there is a rail; 1 there is none, or the plugin cannot be loaded; 2 wrong usage.";
+    "Settings of the plugin are taken from the environment, as in a job: NCCL_IB_HCA and "
+    "NCCL_IB_GID_INDEX choose ports and\n"
+    "GIDs; NCCL_MESH_FABRIC=soft:FILE with NCCL_MESH_HOST=NAME shows a host of the software "
+    "fabric.\n"
+    "Exit status: 0 there is a rail; 1 there is none, or the plugin cannot be loaded; 2 wrong "
+    "usage.";
 
 int fail(const char* what, const std::string& why) {
   std::fprintf(stderr, "mesh_rails: %s: %s\n", what, why.c_str());
@@ -46,7 +50,8 @@ int fill(NetApi& api, mesh::rails::Report& report) {
 
 int run(const Options& options) {
   PluginLog& log = PluginLog::instance();
-  log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings, "mesh_rails: ");
+  log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings,
+               "mesh_rails: ");
   std::string error;
   const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, options.net_version, error);
   if (api == nullptr) return fail("no plugin", error);
@@ -59,9 +64,11 @@ int run(const Options& options) {
   for (const std::string& line : lines) {
     std::optional<mesh::rails::RailLine> parsed = mesh::rails::parse_rail_line(line);
     const auto at = static_cast<std::size_t>(parsed ? parsed->index : -1);
-    if (at < report.rails.size() && parsed->name == report.rails[at].properties.name) report.rails[at].line = std::move(parsed);
+    if (at < report.rails.size() && parsed->name == report.rails[at].properties.name)
+      report.rails[at].line = std::move(parsed);
   }
-  std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(), stdout);
+  std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(),
+             stdout);
   if (!report.rails.empty()) return 0;
   // Other reasons (no libibverbs) are among the plugin's few lines; its warnings are out already.
   if (report.notes.empty() && log.warnings() == 0 && !options.verbose)
@@ -73,8 +80,10 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Shows the RDMA ports (rails) that nccl-mesh offers NCCL on this host, and why the others are not used.",
-               "mesh_rails");
+  CLI::App app(
+      "Shows the RDMA ports (rails) that nccl-mesh offers NCCL on this host, and why the others "
+      "are not used.",
+      "mesh_rails");
   app.footer(kFooter);
   app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");

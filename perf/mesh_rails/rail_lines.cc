@@ -6,7 +6,8 @@
 namespace mesh::rails {
 namespace {
 
-// Takes a line apart from its front. After the first thing that is not there, good() is false for ever.
+// Takes a line apart from its front. After the first thing that is not there, good() is false for
+// ever.
 class Words {
  public:
   explicit Words(std::string_view text) : left_(text) {}
@@ -91,7 +92,8 @@ std::optional<RailLine> parse_rail_line(const std::string& line) {
 std::vector<std::string> port_notes(const std::vector<std::string>& lines) {
   std::vector<std::string> notes;
   for (const std::string& line : lines) {
-    if (line.starts_with("ports not used: ") || line.starts_with("no usable rail on ") || line.starts_with("rails "))
+    if (line.starts_with("ports not used: ") || line.starts_with("no usable rail on ") ||
+        line.starts_with("rails "))
       notes.push_back(line);
   }
   return notes;

@@ -28,7 +28,14 @@ std::string guid_text(std::uint64_t guid) {
 
 // The first row of a rail tells everything, further ones its further addresses.
 std::vector<Cells> rows_of(const Rail& rail) {
-  Cells first{std::to_string(rail.index),     rail.properties.name, "?", "?", speed_text(rail.properties.speed_mbps), "?", "?", "?",
+  Cells first{std::to_string(rail.index),
+              rail.properties.name,
+              "?",
+              "?",
+              speed_text(rail.properties.speed_mbps),
+              "?",
+              "?",
+              "?",
               guid_text(rail.properties.guid)};
   if (!rail.line) return {first};
   first[5] = std::to_string(rail.line->mtu);
@@ -38,7 +45,8 @@ std::vector<Cells> rows_of(const Rail& rail) {
   for (std::size_t i = 0; i < rail.line->addresses.size(); ++i) {
     if (i > 0) rows.emplace_back();
     rows.back()[2] = rail.line->addresses[i].address;
-    rows.back()[3] = rail.line->gid_type + " at " + std::to_string(rail.line->addresses[i].gid_index);
+    rows.back()[3] =
+        rail.line->gid_type + " at " + std::to_string(rail.line->addresses[i].gid_index);
   }
   return rows;
 }
@@ -58,7 +66,8 @@ std::string table(const Report& report) {
   if (report.rails.empty()) rows.clear();
   for (const Cells& cells : rows) {
     std::string line;
-    for (std::size_t i = 0; i < kColumns; ++i) line += cells[i] + std::string(widths[i] + 2 - cells[i].size(), ' ');
+    for (std::size_t i = 0; i < kColumns; ++i)
+      line += cells[i] + std::string(widths[i] + 2 - cells[i].size(), ' ');
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   for (const std::string& note : report.notes) text += note + "\n";

@@ -16,7 +16,8 @@ class Bench {
   virtual ~Bench() = default;
 
   // One round of one set of settings: microseconds a message, by point. Empty: `why` says why.
-  virtual std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) = 0;
+  virtual std::vector<double> measure(const tuning::KnobValues& settings,
+                                      std::span<const Point> points, std::string& why) = 0;
   // On what: everything of a profile's head but when and how.
   virtual const tuning::Measured& ground() const = 0;
   // Whether measuring again can give other times.

@@ -10,7 +10,8 @@ double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   const double last = static_cast<double>(values.size() - 1);
   const auto index = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * last));
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(index), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(index),
+                   values.end());
   return values[index];
 }
 

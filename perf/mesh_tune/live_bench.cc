@@ -19,13 +19,15 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kStreamBytes = 32u << 20, kOneWayBytes = 16u << 20;  // about a hundredth of a second each, in memory
+constexpr std::uint64_t kStreamBytes = 32u << 20,
+                        kOneWayBytes = 16u << 20;  // about a hundredth of a second each, in memory
 constexpr std::uint64_t kStreamMax = 2000, kOneWayMax = 500, kTimesMin = 10;
 constexpr const char* kEnd = "end";
 
 int times_of(const Point& point) {
   const bool stream = point.figure == Figure::Stream;
-  const std::uint64_t wanted = (stream ? kStreamBytes : kOneWayBytes) / std::max<std::uint64_t>(point.bytes, 1);
+  const std::uint64_t wanted =
+      (stream ? kStreamBytes : kOneWayBytes) / std::max<std::uint64_t>(point.bytes, 1);
   return static_cast<int>(std::clamp(wanted, kTimesMin, stream ? kStreamMax : kOneWayMax));
 }
 
@@ -34,7 +36,8 @@ std::string order_text(const tuning::KnobValues& settings, std::span<const Point
   for (const tuning::KnobInfo& each : tuning::knob_table()) {
     if (settings[each.knob]) order["settings"][each.setting] = std::to_string(*settings[each.knob]);
   }
-  for (const Point& point : points) order["points"].push_back({point.bytes, point.figure == Figure::Stream});
+  for (const Point& point : points)
+    order["points"].push_back({point.bytes, point.figure == Figure::Stream});
   return order.dump();
 }
 
@@ -67,19 +70,22 @@ class Traffic {
     const bool stream = point.figure == Figure::Stream;
     std::unique_ptr<perf::Collective>& flow = flows_[stream];
     if (flow == nullptr) {
-      const perf::CollectiveOptions wanted{.kind = stream ? perf::Kind::SendRecv : perf::Kind::Latency,
-                                           .type = perf::DataType::Uint8,
-                                           .direction = stream ? perf::Direction::OneWay : perf::Direction::Both,
-                                           .bytes_max = bytes_max};
+      const perf::CollectiveOptions wanted{
+          .kind = stream ? perf::Kind::SendRecv : perf::Kind::Latency,
+          .type = perf::DataType::Uint8,
+          .direction = stream ? perf::Direction::OneWay : perf::Direction::Both,
+          .bytes_max = bytes_max};
       flow = perf::Collective::create(team_, wanted, why);
       if (flow == nullptr) return -1;
     }
     const int times = times_of(point);
     const std::size_t count = flow->count_for(point.bytes);
-    if (!went_well(flow->run(count, times / 4 + 1), why) || !team_.bootstrap->barrier().ok()) return -1;
+    if (!went_well(flow->run(count, times / 4 + 1), why) || !team_.bootstrap->barrier().ok())
+      return -1;
     const Clock::time_point start = Clock::now();
     if (!went_well(flow->run(count, times), why)) return -1;
-    const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count() / times;
+    const double us =
+        std::chrono::duration<double, std::micro>(Clock::now() - start).count() / times;
     if (stream) return us;
     const std::vector<double>* const samples = flow->samples_us();
     return samples != nullptr && !samples->empty() ? median(*samples) : us / 2;
@@ -87,7 +93,8 @@ class Traffic {
 
  private:
   static bool went_well(int result, std::string& why) {
-    if (result != driver::kNetSuccess) why = std::string("a run failed: ") + driver::net_result_name(result);
+    if (result != driver::kNetSuccess)
+      why = std::string("a run failed: ") + driver::net_result_name(result);
     return result == driver::kNetSuccess;
   }
 
@@ -103,14 +110,16 @@ std::uint64_t largest(const json& points) {
 
 }  // namespace
 
-std::unique_ptr<LiveBench> LiveBench::open(const LiveOptions& options, driver::Bootstrap& bootstrap, std::string& why) {
+std::unique_ptr<LiveBench> LiveBench::open(const LiveOptions& options, driver::Bootstrap& bootstrap,
+                                           std::string& why) {
   std::unique_ptr<LiveBench> bench(new LiveBench(options, bootstrap));
   if (!bench->find_ground(why)) return nullptr;
   bench->api_ = driver::NetApi::load(options.plugin, driver::kNetVersionMax, why);
   return bench->api_ == nullptr ? nullptr : std::move(bench);
 }
 
-// The rails of both hosts: all names, the lesser of the numbers. Looked at before the plugin has them.
+// The rails of both hosts: all names, the lesser of the numbers. Looked at before the plugin has
+// them.
 bool LiveBench::find_ground(std::string& why) {
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) why = "a setting is not usable";
@@ -118,7 +127,10 @@ bool LiveBench::find_ground(std::string& why) {
   json own = json::object();
   if (auto provider = plugin::open_provider(*settings); provider.ok()) {
     if (const auto traits = traits_of_rails(**provider, *settings)) {
-      own = {{"devices", traits->devices}, {"rails", traits->rails}, {"speed", traits->speed_mbps}, {"mtu", traits->mtu}};
+      own = {{"devices", traits->devices},
+             {"rails", traits->rails},
+             {"speed", traits->speed_mbps},
+             {"mtu", traits->mtu}};
       ground_ = measured_on(*traits);
     }
   }
@@ -132,14 +144,16 @@ bool LiveBench::find_ground(std::string& why) {
     const json other = json::parse(text);
     if (!other.contains("rails")) why = "a rank has no usable rail; mesh_rails there says why";
     if (!other.contains("rails")) return false;
-    for (const json& device : other["devices"]) ground_.devices.push_back(device.get<std::string>());
+    for (const json& device : other["devices"])
+      ground_.devices.push_back(device.get<std::string>());
     ground_.rails = std::min(ground_.rails, other["rails"].get<std::uint32_t>());
     ground_.speed_mbps = std::min(ground_.speed_mbps, other["speed"].get<std::uint32_t>());
     ground_.mtu = std::min(ground_.mtu, other["mtu"].get<std::uint32_t>());
     of_ranks.push_back(other["kinds"].get<std::string>());
   }
   std::sort(ground_.devices.begin(), ground_.devices.end());
-  ground_.devices.erase(std::unique(ground_.devices.begin(), ground_.devices.end()), ground_.devices.end());
+  ground_.devices.erase(std::unique(ground_.devices.begin(), ground_.devices.end()),
+                        ground_.devices.end());
   perf::Ground ground{.world = 2, .device = {}, .software_fabric = options_.fabric_name};
   perf::add_kinds(of_ranks, ground);
   ground_.label = ground.sentence();
@@ -157,7 +171,8 @@ std::vector<double> LiveBench::run(const std::string& order, std::string& why) {
     Traffic traffic(team);
     for (const json& point : wanted["points"]) {
       const Figure figure = point[1].get<bool>() ? Figure::Stream : Figure::OneWay;
-      const double us = traffic.time({point[0].get<std::uint64_t>(), figure}, largest(wanted["points"]), why);
+      const double us =
+          traffic.time({point[0].get<std::uint64_t>(), figure}, largest(wanted["points"]), why);
       if (us < 0) break;
       times.push_back(us);
     }
@@ -167,7 +182,8 @@ std::vector<double> LiveBench::run(const std::string& order, std::string& why) {
   return why.empty() ? times : std::vector<double>();
 }
 
-std::vector<double> LiveBench::measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) {
+std::vector<double> LiveBench::measure(const tuning::KnobValues& settings,
+                                       std::span<const Point> points, std::string& why) {
   const std::string order = order_text(settings, points);
   if (!bootstrap_.all_gather(order).ok()) why = "the other rank was lost";
   if (!why.empty()) return {};

@@ -1,7 +1,7 @@
 #pragma once
-// mesh_tune on two ranks with the plugin between them: rank 0 says what is measured, both do it. Every round starts the plugin
-// anew, because it reads its settings once.
-// Thread: one owner. Every wait is bounded by the patience given.
+// mesh_tune on two ranks with the plugin between them: rank 0 says what is measured, both do it.
+// Every round starts the plugin anew, because it reads its settings once. Thread: one owner. Every
+// wait is bounded by the patience given.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/net_api.h"
@@ -21,9 +21,11 @@ struct LiveOptions {
 class LiveBench final : public Bench {
  public:
   // Null: `why`. Both ranks call it at the same time.
-  static std::unique_ptr<LiveBench> open(const LiveOptions& options, driver::Bootstrap& bootstrap, std::string& why);
+  static std::unique_ptr<LiveBench> open(const LiveOptions& options, driver::Bootstrap& bootstrap,
+                                         std::string& why);
 
-  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) override;
+  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points,
+                              std::string& why) override;
   const tuning::Measured& ground() const override { return ground_; }
   bool wavers() const override { return true; }
 
@@ -31,7 +33,8 @@ class LiveBench final : public Bench {
   bool follow(std::string& why);  // rank 1: until rank 0 finishes; false: it failed
 
  private:
-  LiveBench(const LiveOptions& options, driver::Bootstrap& bootstrap) : options_(options), bootstrap_(bootstrap) {}
+  LiveBench(const LiveOptions& options, driver::Bootstrap& bootstrap)
+      : options_(options), bootstrap_(bootstrap) {}
   bool find_ground(std::string& why);
   std::vector<double> run(const std::string& order, std::string& why);
 

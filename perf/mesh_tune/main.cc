@@ -1,4 +1,5 @@
-// mesh_tune: on the model, as the launcher of two ranks over the software fabric, or as one of two ranks.
+// mesh_tune: on the model, as the launcher of two ranks over the software fabric, or as one of two
+// ranks.
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
 #include "perf/driver/own_environment.h"
@@ -33,8 +34,11 @@ void show_progress(const std::string& line) {
 
 int tune_and_tell(const Options& options, Bench& bench) {
   std::string why;
-  std::optional<Report> report =
-      tune(bench, {.plan = options.plan(), .limit = std::chrono::seconds(options.limit_s), .progress = show_progress}, why);
+  std::optional<Report> report = tune(bench,
+                                      {.plan = options.plan(),
+                                       .limit = std::chrono::seconds(options.limit_s),
+                                       .progress = show_progress},
+                                      why);
   if (!report) return fail(why);
   print_report(options, *report);
   return write_files(options, *report) ? 0 : 1;
@@ -48,15 +52,22 @@ int run_model(const Options& options) {
 
 int run_rank(const Options& options) {
   const Environment environment = process_environment();
-  // Profiles that are there must not colour what is measured, nor may the plugin's lines stand in the table.
+  // Profiles that are there must not colour what is measured, nor may the plugin's lines stand in
+  // the table.
   driver::set_variable("NCCL_MESH_PROFILE", "none");
   driver::PluginLog::instance().set_echo(driver::Echo::Warnings, "mesh_tune: ");
   auto bootstrap =
-      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous, options.rendezvous_fd, kPatience});
-  if (!bootstrap.ok()) return fail(std::string("rendezvous failed: ") + errc_name(bootstrap.code()));
-  LiveOptions live{.plugin = options.plugin, .fabric_name = {}, .emulated = driver::switched_on(environment, "MESH_LAB")};
+      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous,
+                               options.rendezvous_fd, kPatience});
+  if (!bootstrap.ok())
+    return fail(std::string("rendezvous failed: ") + errc_name(bootstrap.code()));
+  LiveOptions live{.plugin = options.plugin,
+                   .fabric_name = {},
+                   .emulated = driver::switched_on(environment, "MESH_LAB")};
   if (driver::variable(environment, "NCCL_MESH_FABRIC").starts_with("soft:")) {
-    const std::string file = options.launched ? options.fabric_file : driver::variable(environment, "NCCL_MESH_FABRIC").substr(5);
+    const std::string file = options.launched
+                                 ? options.fabric_file
+                                 : driver::variable(environment, "NCCL_MESH_FABRIC").substr(5);
     live.fabric_name = file.substr(file.rfind('/') + 1);
   }
   std::string why;
@@ -79,10 +90,12 @@ int launch(const Options& options, int argc, char** argv) {
     spec.arguments = {driver::own_program()};
     spec.arguments.insert(spec.arguments.end(), argv + 1, argv + argc);
     spec.arguments.insert(spec.arguments.end(),
-                          {"--rank", std::to_string(rank), "--world-size", "2", "--rendezvous", rendezvous->address, "--launched"});
+                          {"--rank", std::to_string(rank), "--world-size", "2", "--rendezvous",
+                           rendezvous->address, "--launched"});
     if (rank == 0) {
       spec.inherited_fd = rendezvous->socket.get();
-      spec.arguments.insert(spec.arguments.end(), {"--rendezvous-fd", std::to_string(spec.inherited_fd)});
+      spec.arguments.insert(spec.arguments.end(),
+                            {"--rendezvous-fd", std::to_string(spec.inherited_fd)});
     }
     spec.environment = fabric->environment(rank);
     if (!launcher.start(spec).ok()) return fail("a rank cannot be started");
@@ -90,8 +103,11 @@ int launch(const Options& options, int argc, char** argv) {
   rendezvous->socket.reset();
   const std::chrono::seconds patience = std::chrono::seconds(options.limit_s) + 2 * kPatience;
   const driver::WaitEnd end = launcher.wait({.timeout = patience, .stop_at_failure = true});
-  if (end == driver::WaitEnd::TimedOut) return fail("not done within " + std::to_string(patience.count()) + " s");
-  return end == driver::WaitEnd::AllEnded && launcher.end(0).success() && launcher.end(1).success() ? 0 : 1;
+  if (end == driver::WaitEnd::TimedOut)
+    return fail("not done within " + std::to_string(patience.count()) + " s");
+  return end == driver::WaitEnd::AllEnded && launcher.end(0).success() && launcher.end(1).success()
+             ? 0
+             : 1;
 }
 
 }  // namespace
@@ -104,5 +120,6 @@ int main(int argc, char** argv) {
   mesh::set_log_level(mesh::LogLevel::Warn);
   if (options.dry_run) return mesh::tune::print_plan(options), 0;
   if (!options.model_file.empty()) return mesh::tune::run_model(options);
-  return options.is_rank() ? mesh::tune::run_rank(options) : mesh::tune::launch(options, argc, argv);
+  return options.is_rank() ? mesh::tune::run_rank(options)
+                           : mesh::tune::launch(options, argc, argv);
 }

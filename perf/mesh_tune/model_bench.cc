@@ -11,7 +11,8 @@
 namespace mesh::tune {
 namespace {
 
-// The reply to a change of settings settles within a few hundred messages; the model's own bars take as many.
+// The reply to a change of settings settles within a few hundred messages; the model's own bars
+// take as many.
 constexpr std::uint64_t kMessages = 600, kLargeMessages = 200;
 constexpr std::uint64_t kLarge = std::uint64_t{1} << 20;
 
@@ -20,12 +21,14 @@ class ModelBench final : public Bench {
   ModelBench(soft::FabricFile fabric, FabricTraits traits, tuning::Measured ground)
       : fabric_(std::move(fabric)), traits_(std::move(traits)), ground_(std::move(ground)) {}
 
-  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points, std::string& why) override {
+  std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points,
+                              std::string& why) override {
     Settings wanted;
     for (const tuning::KnobInfo& each : tuning::knob_table()) {
       if (settings[each.knob]) tuning::set_value(wanted, each.knob, *settings[each.knob]);
     }
-    const model::Experiment experiment{.fabric = fabric_, .policy = tuning::derive_policy(traits_, wanted), .calls = {}};
+    const model::Experiment experiment{
+        .fabric = fabric_, .policy = tuning::derive_policy(traits_, wanted), .calls = {}};
     std::vector<double> times;
     for (const Point& point : points) {
       model::Load load{.bytes = point.bytes, .outstanding = 8};
@@ -60,8 +63,10 @@ std::unique_ptr<Bench> open_model_bench(const std::string& file, std::string& wh
   if (fabric.ok() && fabric->hosts.size() < 2) why = file + " has one host, not 2";
   if (!why.empty()) return nullptr;
   const std::atomic<std::uint64_t> clock{1'000'000};
-  auto provider = soft::SoftProvider::open(
-      {.fabric = *fabric, .host = fabric->hosts[0].name, .agent = soft::Agent::None, .clock = Clock(&clock)});
+  auto provider = soft::SoftProvider::open({.fabric = *fabric,
+                                            .host = fabric->hosts[0].name,
+                                            .agent = soft::Agent::None,
+                                            .clock = Clock(&clock)});
   if (!provider.ok()) why = std::string("no model: ") + errc_name(provider.code());
   if (!provider.ok()) return nullptr;
   const std::optional<FabricTraits> traits = traits_of_rails(**provider, Settings{});

@@ -14,27 +14,37 @@ namespace mesh::tune {
 namespace {
 
 constexpr const char* kFooter =
-    "Without a rendezvous both ranks are started here, over the software fabric. Between two hosts, one process on each:\n"
-    "  MESH_RENDEZVOUS=HOST0:29500 WORLD_SIZE=2 RANK=0 mesh_tune    (and RANK=1 on the other; or mpirun, or srun)\n"
+    "Without a rendezvous both ranks are started here, over the software fabric. Between two "
+    "hosts, one process on each:\n"
+    "  MESH_RENDEZVOUS=HOST0:29500 WORLD_SIZE=2 RANK=0 mesh_tune    (and RANK=1 on the other; or "
+    "mpirun, or srun)\n"
     "A setting that the environment names (NCCL_MESH_QPS=...) is kept as it is and not swept.\n"
-    "A setting is chosen only if it is faster somewhere by more than the same setting measured twice differs, and slower nowhere.\n"
-    "The plugin reads the profile with NCCL_MESH_PROFILE=FILE, or from ~/.config/nccl-mesh/ or /etc/nccl-mesh/profile.json.\n"
+    "A setting is chosen only if it is faster somewhere by more than the same setting measured "
+    "twice differs, and slower nowhere.\n"
+    "The plugin reads the profile with NCCL_MESH_PROFILE=FILE, or from ~/.config/nccl-mesh/ or "
+    "/etc/nccl-mesh/profile.json.\n"
     "Exit status: 0 a profile was written (which may say that the defaults hold); 1 error.";
 
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--quick", options.quick, "Fewer settings, sizes and rounds");
-  app.add_flag("--dry-run", options.dry_run, "Say what would be measured, measure nothing and write nothing");
+  app.add_flag("--dry-run", options.dry_run,
+               "Say what would be measured, measure nothing and write nothing");
   app.add_option("--time-limit", options.limit_s, "Seconds after which no further stage begins")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
-  app.add_option("--model", options.model_file, "Measure on the model of this fabric file (perf/fabrics/model-*.json)");
-  app.add_option("--fabric", options.fabric_file, "Fabric file of the software fabric (default: perf/fabrics/pair.json)");
+  app.add_option("--model", options.model_file,
+                 "Measure on the model of this fabric file (perf/fabrics/model-*.json)");
+  app.add_option("--fabric", options.fabric_file,
+                 "Fabric file of the software fabric (default: perf/fabrics/pair.json)");
   app.add_option("-o,--output", options.output, "Write the profile here")->capture_default_str();
   app.add_option("--json", options.json_file, "Write all that was measured and decided here");
   app.add_option("--plugin", options.plugin, "The plugin's library");
-  app.add_option("--rank", options.world.rank, "This process's rank (Env: RANK, or what mpirun or srun say)");
-  app.add_option("--world-size", options.world.size, "Number of ranks, 2 (Env: WORLD_SIZE, or what mpirun or srun say)");
-  app.add_option("--rendezvous", options.world.rendezvous, "host:port where rank 0 listens (Env: MESH_RENDEZVOUS)");
+  app.add_option("--rank", options.world.rank,
+                 "This process's rank (Env: RANK, or what mpirun or srun say)");
+  app.add_option("--world-size", options.world.size,
+                 "Number of ranks, 2 (Env: WORLD_SIZE, or what mpirun or srun say)");
+  app.add_option("--rendezvous", options.world.rendezvous,
+                 "host:port where rank 0 listens (Env: MESH_RENDEZVOUS)");
   app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
   app.add_flag("--launched", options.launched, "")->group("");
 }
@@ -42,7 +52,8 @@ void add_options(CLI::App& app, Options& options) {
 bool can_hold(const std::string& file) {
   const std::filesystem::path path(file);
   const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
-  return ::access(folder.c_str(), W_OK | X_OK) == 0 && (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), W_OK) == 0);
+  return ::access(folder.c_str(), W_OK | X_OK) == 0 &&
+         (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), W_OK) == 0);
 }
 
 // Empty: all is well.
@@ -53,7 +64,8 @@ std::string settle(Options& options) {
   options.fixed = settings->given;
   if (options.plugin.empty()) options.plugin = MESH_PLUGIN_FILE;
   for (const std::string& file : {options.output, options.json_file}) {
-    if (!options.dry_run && !file.empty() && !can_hold(file)) return file + " cannot be written";  // better now than in ten minutes
+    if (!options.dry_run && !file.empty() && !can_hold(file))
+      return file + " cannot be written";  // better now than in ten minutes
   }
   if (!options.model_file.empty()) {
     options.world = {};
@@ -80,7 +92,10 @@ Plan Options::plan() const {
 }
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
-  CLI::App app("Measures a pair of hosts under many settings and writes those that win as a profile for the plugin.", "mesh_tune");
+  CLI::App app(
+      "Measures a pair of hosts under many settings and writes those that win as a profile for the "
+      "plugin.",
+      "mesh_tune");
   app.footer(kFooter);
   add_options(app, options);
   try {
@@ -91,7 +106,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   }
   options.arguments.assign(argv + 1, argv + argc);
   const auto last = std::find(options.arguments.rbegin(), options.arguments.rend(), "--rank");
-  if (options.launched && last != options.arguments.rend()) options.arguments.erase(last.base() - 1, options.arguments.end());
+  if (options.launched && last != options.arguments.rend())
+    options.arguments.erase(last.base() - 1, options.arguments.end());
   const std::string mistake = settle(options);
   if (mistake.empty()) return true;
   std::fprintf(stderr, "mesh_tune: %s\n", mistake.c_str());

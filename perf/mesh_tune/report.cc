@@ -30,7 +30,8 @@ std::string points_text(const std::vector<Point>& points) {
 }
 
 std::string verdict_text(const PointVerdict& each) {
-  return fmt::format("{} {:.3f} {}", point_name(each.point), each.comparison.ratio, verdict_name(each.verdict));
+  return fmt::format("{} {:.3f} {}", point_name(each.point), each.comparison.ratio,
+                     verdict_name(each.verdict));
 }
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
@@ -38,7 +39,8 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void print_stage(const StageReport& report) {
   const char* const key = tuning::info(report.stage.knob).key;
   const auto& winner = report.choice.winner;
-  const std::string chosen = winner ? std::to_string(report.choice.candidates[*winner].value) : "stays";
+  const std::string chosen =
+      winner ? std::to_string(report.choice.candidates[*winner].value) : "stays";
   print(fmt::format("{}: {} ({})\n", key, chosen, report.choice.why));
   for (const Candidate& candidate : report.choice.candidates) {
     std::string line = fmt::format("  {:>9}", candidate.value);
@@ -58,8 +60,12 @@ ordered_json json_of(const PointVerdict& each) {
 }
 
 ordered_json json_of(const StageReport& report) {
-  ordered_json stage{{"setting", tuning::info(report.stage.knob).key}, {"rounds", report.rounds}, {"why", report.choice.why}};
-  stage["chosen"] = report.choice.winner ? ordered_json(report.choice.candidates[*report.choice.winner].value) : nullptr;
+  ordered_json stage{{"setting", tuning::info(report.stage.knob).key},
+                     {"rounds", report.rounds},
+                     {"why", report.choice.why}};
+  stage["chosen"] = report.choice.winner
+                        ? ordered_json(report.choice.candidates[*report.choice.winner].value)
+                        : nullptr;
   stage["candidates"] = ordered_json::array();
   for (const Candidate& candidate : report.choice.candidates) {
     ordered_json entry{{"value", candidate.value}, {"points", ordered_json::array()}};
@@ -89,22 +95,30 @@ bool write_text(const std::string& path, const std::string& text) {
 
 void print_plan(const Options& options) {
   const Plan plan = options.plan();
-  print(fmt::format("# mesh_tune would measure {} stages of {} rounds each, for at most {} s and one comparison at the end\n",
-                    plan.stages.size(), options.model_file.empty() ? plan.rounds : 1, options.limit_s));
+  print(fmt::format(
+      "# mesh_tune would measure {} stages of {} rounds each, for at most {} s and one comparison "
+      "at the end\n",
+      plan.stages.size(), options.model_file.empty() ? plan.rounds : 1, options.limit_s));
   for (const Stage& stage : plan.stages)
-    print(
-        fmt::format("{}: {}\n    at {}\n", tuning::info(stage.knob).key, fmt::join(stage.values, ", "), points_text(stage.points)));
-  print(fmt::format("the whole choice against the defaults at {}\n", points_text(plan.final_points)));
-  if (!options.fixed.empty()) print(fmt::format("# as the environment says, and not swept: {}\n", fmt::join(options.fixed, ", ")));
+    print(fmt::format("{}: {}\n    at {}\n", tuning::info(stage.knob).key,
+                      fmt::join(stage.values, ", "), points_text(stage.points)));
+  print(
+      fmt::format("the whole choice against the defaults at {}\n", points_text(plan.final_points)));
+  if (!options.fixed.empty())
+    print(fmt::format("# as the environment says, and not swept: {}\n",
+                      fmt::join(options.fixed, ", ")));
   print(fmt::format("# the profile would go to {}\n", options.output));
 }
 
 void print_report(const Options& options, const Report& report) {
   print(fmt::format("# mesh_tune, measured on: {}\n", report.profile.measured.label));
-  print("# time of a message as a share of its time with the setting that was there; below 1 is faster\n");
+  print(
+      "# time of a message as a share of its time with the setting that was there; below 1 is "
+      "faster\n");
   for (const StageReport& stage : report.stages) print_stage(stage);
   if (!report.whole.empty()) print("the whole choice against the defaults:\n");
-  for (const PointVerdict& each : report.whole) print(fmt::format("  {}, noise {:.3f}\n", verdict_text(each), each.noise));
+  for (const PointVerdict& each : report.whole)
+    print(fmt::format("  {}, noise {:.3f}\n", verdict_text(each), each.noise));
   print(fmt::format("# {}\n# profile: {}\n", report.verdict, options.output));
 }
 

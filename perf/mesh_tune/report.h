@@ -10,7 +10,8 @@ namespace mesh::tune {
 
 void print_plan(const Options& options);
 void print_report(const Options& options, const Report& report);
-// The profile, and with --json all of it. False: a line on stderr said which file could not be written.
+// The profile, and with --json all of it. False: a line on stderr said which file could not be
+// written.
 bool write_files(const Options& options, Report& report);
 
 }  // namespace mesh::tune

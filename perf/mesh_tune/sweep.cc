@@ -12,21 +12,25 @@ namespace {
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
 
-// What two measurements of one setting differ by: the quartile of the rounds that is farther off, and at least kNoiseMin.
+// What two measurements of one setting differ by: the quartile of the rounds that is farther off,
+// and at least kNoiseMin.
 double noise_of(std::span<const double> there, std::span<const double> again) {
   const Comparison same = compare(again, there);
   return std::max({kNoiseMin, same.high - 1, 1 - same.low, std::abs(same.ratio - 1)});
 }
 
-Candidate judge_candidate(const Stage& stage, const Trial& there, const Trial& again, const Trial& other) {
-  Candidate candidate{.value = other.value.value_or(0), .points = judge_points(stage.points, there, again, other)};
+Candidate judge_candidate(const Stage& stage, const Trial& there, const Trial& again,
+                          const Trial& other) {
+  Candidate candidate{.value = other.value.value_or(0),
+                      .points = judge_points(stage.points, there, again, other)};
   double logs = 0;
   for (const PointVerdict& each : candidate.points) {
     candidate.better_somewhere |= each.verdict == Verdict::Better;
     candidate.worse_somewhere |= each.verdict == Verdict::Worse;
     logs += std::log(each.comparison.ratio);
   }
-  if (!candidate.points.empty()) candidate.score = std::exp(logs / static_cast<double>(candidate.points.size()));
+  if (!candidate.points.empty())
+    candidate.score = std::exp(logs / static_cast<double>(candidate.points.size()));
   return candidate;
 }
 
@@ -38,8 +42,9 @@ std::string reason(const Candidate& winner) {
     if (best == nullptr || each.comparison.ratio < best->comparison.ratio) best = &each;
   }
   if (best == nullptr) return {};
-  return fmt::format("{:.1f} % faster at {} (noise {:.1f} %), slower nowhere", 100 * (1 - best->comparison.ratio),
-                     point_name(best->point), 100 * best->noise);
+  return fmt::format("{:.1f} % faster at {} (noise {:.1f} %), slower nowhere",
+                     100 * (1 - best->comparison.ratio), point_name(best->point),
+                     100 * best->noise);
 }
 
 }  // namespace
@@ -67,7 +72,9 @@ Plan plan_sweep(Effort effort) {
   Plan plan;
   plan.rounds = 9;
   plan.stages = {
-      {tuning::Knob::Qps, {1, 2, 4, 8}, {{256 * kKiB, kStream}, {kMiB, kStream}, {4 * kMiB, kStream}, {kMiB, kOneWay}}},
+      {tuning::Knob::Qps,
+       {1, 2, 4, 8},
+       {{256 * kKiB, kStream}, {kMiB, kStream}, {4 * kMiB, kStream}, {kMiB, kOneWay}}},
       {tuning::Knob::StripeBytes,
        {32 * kKiB, 64 * kKiB, 128 * kKiB, 256 * kKiB},
        {{128 * kKiB, kOneWay}, {512 * kKiB, kOneWay}, {256 * kKiB, kStream}, {kMiB, kStream}}},
@@ -76,13 +83,24 @@ Plan plan_sweep(Effort effort) {
        {{kMiB, kStream}, {4 * kMiB, kStream}, {4 * kMiB, kOneWay}}},
       {tuning::Knob::ExpressBytes,
        {1 * kKiB, 4 * kKiB, 8 * kKiB, 32 * kKiB},
-       {{2 * kKiB, kOneWay}, {8 * kKiB, kOneWay}, {32 * kKiB, kOneWay}, {8 * kKiB, kStream}, {32 * kKiB, kStream}}},
-      {tuning::Knob::InlineBytes, {0, 64, 220, 512}, {{8, kOneWay}, {128, kOneWay}, {384, kOneWay}, {128, kStream}}},
-      {tuning::Knob::SignalInterval, {1, 4, 16, 64}, {{8, kStream}, {4 * kKiB, kStream}, {64 * kKiB, kStream}}},
-      {tuning::Knob::InflightBytes, {kMiB, 4 * kMiB, 16 * kMiB}, {{256 * kKiB, kStream}, {4 * kMiB, kStream}}},
+       {{2 * kKiB, kOneWay},
+        {8 * kKiB, kOneWay},
+        {32 * kKiB, kOneWay},
+        {8 * kKiB, kStream},
+        {32 * kKiB, kStream}}},
+      {tuning::Knob::InlineBytes,
+       {0, 64, 220, 512},
+       {{8, kOneWay}, {128, kOneWay}, {384, kOneWay}, {128, kStream}}},
+      {tuning::Knob::SignalInterval,
+       {1, 4, 16, 64},
+       {{8, kStream}, {4 * kKiB, kStream}, {64 * kKiB, kStream}}},
+      {tuning::Knob::InflightBytes,
+       {kMiB, 4 * kMiB, 16 * kMiB},
+       {{256 * kKiB, kStream}, {4 * kMiB, kStream}}},
   };
-  plan.final_points = {{8, kOneWay},        {8 * kKiB, kOneWay},  {64 * kKiB, kOneWay}, {kMiB, kOneWay},    {8, kStream},
-                       {8 * kKiB, kStream}, {64 * kKiB, kStream}, {kMiB, kStream},      {4 * kMiB, kStream}};
+  plan.final_points = {{8, kOneWay},         {8 * kKiB, kOneWay}, {64 * kKiB, kOneWay},
+                       {kMiB, kOneWay},      {8, kStream},        {8 * kKiB, kStream},
+                       {64 * kKiB, kStream}, {kMiB, kStream},     {4 * kMiB, kStream}};
   if (effort == Effort::Full) return plan;
   plan.rounds = 5;
   plan.stages.resize(3);
@@ -93,7 +111,8 @@ Plan plan_sweep(Effort effort) {
   return plan;
 }
 
-std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there, const Trial& again, const Trial& other) {
+std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there,
+                                       const Trial& again, const Trial& other) {
   std::vector<PointVerdict> verdicts;
   for (std::size_t i = 0; i < points.size(); ++i) {
     PointVerdict& each = verdicts.emplace_back();
@@ -105,19 +124,23 @@ std::vector<PointVerdict> judge_points(std::span<const Point> points, const Tria
   return verdicts;
 }
 
-Choice choose(const Stage& stage, const Trial& there, const Trial& again, std::span<const Trial> others) {
+Choice choose(const Stage& stage, const Trial& there, const Trial& again,
+              std::span<const Trial> others) {
   Choice choice;
   bool some_better = false;
   for (const Trial& other : others) {
-    const Candidate& candidate = choice.candidates.emplace_back(judge_candidate(stage, there, again, other));
+    const Candidate& candidate =
+        choice.candidates.emplace_back(judge_candidate(stage, there, again, other));
     some_better |= candidate.better_somewhere;
     if (!candidate.better_somewhere || candidate.worse_somewhere) continue;
-    if (!choice.winner || candidate.score < choice.candidates[*choice.winner].score) choice.winner = choice.candidates.size() - 1;
+    if (!choice.winner || candidate.score < choice.candidates[*choice.winner].score)
+      choice.winner = choice.candidates.size() - 1;
   }
   if (choice.winner) {
     choice.why = reason(choice.candidates[*choice.winner]);
   } else {
-    choice.why = some_better ? "each that is faster somewhere is slower elsewhere" : "none is faster by more than the noise";
+    choice.why = some_better ? "each that is faster somewhere is slower elsewhere"
+                             : "none is faster by more than the noise";
   }
   return choice;
 }

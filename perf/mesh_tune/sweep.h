@@ -1,7 +1,7 @@
 #pragma once
-// Which settings are tried on which messages, and which of them win. One setting after the other, the winner of each stage
-// being the ground of the next; the setting that is there is measured twice in every round, which is what noise is.
-// Thread: any (pure). Bound: the stages of the plan.
+// Which settings are tried on which messages, and which of them win. One setting after the other,
+// the winner of each stage being the ground of the next; the setting that is there is measured
+// twice in every round, which is what noise is. Thread: any (pure). Bound: the stages of the plan.
 
 #include "perf/mesh_tune/compare.h"
 #include "tuning/knob.h"
@@ -65,8 +65,10 @@ struct Choice {
 // A gain below this is none, however still the machine.
 inline constexpr double kNoiseMin = 0.02;
 
-std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there, const Trial& again, const Trial& other);
+std::vector<PointVerdict> judge_points(std::span<const Point> points, const Trial& there,
+                                       const Trial& again, const Trial& other);
 // Wins who is better on some point and worse on none; among those the best on the whole.
-Choice choose(const Stage& stage, const Trial& there, const Trial& again, std::span<const Trial> others);
+Choice choose(const Stage& stage, const Trial& there, const Trial& again,
+              std::span<const Trial> others);
 
 }  // namespace mesh::tune

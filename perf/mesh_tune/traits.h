@@ -1,5 +1,6 @@
 #pragma once
-// What a profile says of the rails on which it was taken. Thread: any, while no engine holds the provider's host.
+// What a profile says of the rails on which it was taken. Thread: any, while no engine holds the
+// provider's host.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>

@@ -13,7 +13,8 @@ constexpr int kRoundsMin = 3;  // fewer have no spread worth the name
 
 class Tuner {
  public:
-  Tuner(Bench& bench, const TunerOptions& options) : bench_(bench), options_(options), end_(Clock::now() + options.limit) {}
+  Tuner(Bench& bench, const TunerOptions& options)
+      : bench_(bench), options_(options), end_(Clock::now() + options.limit) {}
 
   bool run(std::string& why) {
     report_.profile.measured = bench_.ground();
@@ -35,7 +36,8 @@ class Tuner {
   int rounds() const { return bench_.wavers() ? options_.plan.rounds : 1; }
 
   // Everybody once a round, in another order each time. The number of whole rounds; below 0: `why`.
-  int run_rounds(std::vector<Contender>& contenders, std::span<const Point> points, const std::string& what, std::string& why) {
+  int run_rounds(std::vector<Contender>& contenders, std::span<const Point> points,
+                 const std::string& what, std::string& why) {
     for (Contender& each : contenders) each.trial.times.resize(points.size());
     for (int round = 0; round < rounds(); ++round) {
       if (over()) return round;
@@ -44,7 +46,8 @@ class Tuner {
         Contender& turn = contenders[(i + static_cast<std::size_t>(round)) % contenders.size()];
         const std::vector<double> times = bench_.measure(turn.settings, points, why);
         if (times.size() != points.size()) return -1;
-        for (std::size_t point = 0; point < points.size(); ++point) turn.trial.times[point].push_back(times[point]);
+        for (std::size_t point = 0; point < points.size(); ++point)
+          turn.trial.times[point].push_back(times[point]);
       }
     }
     return rounds();
@@ -67,9 +70,11 @@ class Tuner {
     }
     report.rounds = done;
     std::vector<Trial> others;
-    for (std::size_t i = 2; i < contenders.size(); ++i) others.push_back(std::move(contenders[i].trial));
+    for (std::size_t i = 2; i < contenders.size(); ++i)
+      others.push_back(std::move(contenders[i].trial));
     report.choice = choose(stage, contenders[0].trial, contenders[1].trial, others);
-    if (report.choice.winner) chosen_[stage.knob] = report.choice.candidates[*report.choice.winner].value;
+    if (report.choice.winner)
+      chosen_[stage.knob] = report.choice.candidates[*report.choice.winner].value;
     return true;
   }
 
@@ -86,8 +91,8 @@ class Tuner {
     return points;
   }
 
-  // The stages looked at a few sizes each; whether all of it together is no loss is a question of its own. The time limit does
-  // not cut it short: without it nothing may be chosen.
+  // The stages looked at a few sizes each; whether all of it together is no loss is a question of
+  // its own. The time limit does not cut it short: without it nothing may be chosen.
   bool compare_whole(std::string& why) {
     if (chosen_ == tuning::KnobValues()) {
       report_.verdict = "the defaults hold: nothing was faster by more than the noise";
@@ -98,7 +103,8 @@ class Tuner {
     std::vector<Contender> contenders(3);
     contenders[2].settings = chosen_;
     if (run_rounds(contenders, points, "the whole choice", why) < 0) return false;
-    report_.whole = judge_points(points, contenders[0].trial, contenders[1].trial, contenders[2].trial);
+    report_.whole =
+        judge_points(points, contenders[0].trial, contenders[1].trial, contenders[2].trial);
     for (std::size_t i = 0; i < points.size(); ++i) {
       report_.profile.sizes.push_back({.bytes = points[i].bytes,
                                        .figure = figure_name(points[i].figure),
@@ -112,8 +118,9 @@ class Tuner {
     };
     const auto worse = some(Verdict::Worse);
     if (worse != report_.whole.end()) {
-      report_.verdict = fmt::format("the defaults hold: all of it together is {:.1f} % slower at {}",
-                                    100 * (worse->comparison.ratio - 1), point_name(worse->point));
+      report_.verdict =
+          fmt::format("the defaults hold: all of it together is {:.1f} % slower at {}",
+                      100 * (worse->comparison.ratio - 1), point_name(worse->point));
       return true;
     }
     if (some(Verdict::Better) == report_.whole.end()) {

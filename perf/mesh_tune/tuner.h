@@ -1,6 +1,6 @@
 #pragma once
-// Walks the stages of a sweep on a bench, compares the whole choice with the defaults at the end, and makes the profile.
-// Thread: one owner. Bound: the time limit, and one round more.
+// Walks the stages of a sweep on a bench, compares the whole choice with the defaults at the end,
+// and makes the profile. Thread: one owner. Bound: the time limit, and one round more.
 
 #include "perf/mesh_tune/bench.h"
 

@@ -13,7 +13,8 @@ namespace mesh::micro {
 namespace {
 
 constexpr const char* kFabric =
-    R"({"name": "micro", "null": {}, "hosts": [{"name": "a", "nics": [{"name": "null0", "address": "10.0.99.1/24"}]}]})";
+    R"({"name": "micro", "null": {}, "hosts": [{"name": "a", "nics": [{"name": "null0", )"
+    R"("address": "10.0.99.1/24"}]}]})";
 constexpr std::uint64_t kConnectLimitNs = 60'000'000'000;
 constexpr std::size_t kPage = 4096;
 
@@ -87,17 +88,21 @@ void LinkPair::connect(std::size_t index) {
 
 End LinkPair::register_end(Channel* channel, std::size_t place) {
   std::byte* const data = memory_.data() + place * stride_;
-  return {channel, value_of(register_memory(*channel, data, stride_, MemoryType::Host), "register_memory"), data};
+  return {channel,
+          value_of(register_memory(*channel, data, stride_, MemoryType::Host), "register_memory"),
+          data};
 }
 
 Request* LinkPair::receive(std::size_t channel, std::size_t bytes) {
   const End& end = receivers_[channel];
-  return started("irecv", irecv(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}));
+  return started("irecv",
+                 irecv(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}));
 }
 
 Request* LinkPair::send(std::size_t channel, std::size_t bytes) {
   const End& end = senders_[channel];
-  return started("isend", isend(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}));
+  return started("isend",
+                 isend(*end.channel, {.data = end.data, .bytes = bytes, .region = end.region}));
 }
 
 bool LinkPair::done(Request& request) {

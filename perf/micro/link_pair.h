@@ -1,7 +1,8 @@
 #pragma once
-// Both ends of some channels over the null fabric: an engine with a sending and a receiving context in this process, whose loops
-// the callers turn, as the plugin with NCCL_MESH_THREADS=0.
-// Thread: one owner, beside the engine's control thread. A failure to set up ends the program with one line.
+// Both ends of some channels over the null fabric: an engine with a sending and a receiving context
+// in this process, whose loops the callers turn, as the plugin with NCCL_MESH_THREADS=0. Thread:
+// one owner, beside the engine's control thread. A failure to set up ends the program with one
+// line.
 
 #include <mesh/engine.h>
 

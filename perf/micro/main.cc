@@ -1,4 +1,5 @@
-// mesh_micro: times of the parts of a message's way, on this machine. For counts that repeat see perf/instructions.
+// mesh_micro: times of the parts of a message's way, on this machine. For counts that repeat see
+// perf/instructions.
 #include "src/base/log.h"
 
 #include <benchmark/benchmark.h>

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kEight = 8;
 
 LinkPairOptions options_of(const benchmark::State& state) {
-  return {.channels = static_cast<std::size_t>(state.range(1)), .bytes = static_cast<std::size_t>(state.range(0))};
+  return {.channels = static_cast<std::size_t>(state.range(1)),
+          .bytes = static_cast<std::size_t>(state.range(0))};
 }
 
 // Until both are done.

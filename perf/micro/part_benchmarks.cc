@@ -1,6 +1,6 @@
 // The pure parts of a message's way: how it is cut, its credit row, its work requests.
-#include "engine/stripe.h"
-#include "engine/wire.h"
+#include "engine/message/stripe.h"
+#include "engine/message/wire.h"
 #include "src/verbs/wr_chain.h"
 
 #include <benchmark/benchmark.h>
@@ -22,7 +22,11 @@ void stripe_plan(benchmark::State& state) {
 BENCHMARK(stripe_plan)->ArgName("bytes")->Arg(8)->Arg(65536)->Arg(1 << 20)->Arg(1 << 30);
 
 engine::Credit some_credit() {
-  return {.address = 0x7f0012345000, .bytes = 1 << 20, .tag = 7, .generation = 3, .rkeys = {11, 12, 13, 14, 15, 16, 17, 18}};
+  return {.address = 0x7f0012345000,
+          .bytes = 1 << 20,
+          .tag = 7,
+          .generation = 3,
+          .rkeys = {11, 12, 13, 14, 15, 16, 17, 18}};
 }
 
 using Row = std::array<std::uint64_t, engine::kCreditBytesMax / sizeof(std::uint64_t)>;
@@ -33,7 +37,9 @@ Row some_row(std::uint32_t paths) {
   return row;
 }
 
-std::uint32_t paths_of(const benchmark::State& state) { return static_cast<std::uint32_t>(state.range(0)); }
+std::uint32_t paths_of(const benchmark::State& state) {
+  return static_cast<std::uint32_t>(state.range(0));
+}
 
 void credit_row_encode(benchmark::State& state) {
   engine::Credit credit = some_credit();
@@ -51,7 +57,8 @@ void credit_row_read(benchmark::State& state) {
   engine::Credit credit;
   for (auto _ : state) {
     benchmark::DoNotOptimize(row);
-    if (!engine::read_credit(row.data(), paths_of(state), 3, &credit)) state.SkipWithError("the row does not hold its credit");
+    if (!engine::read_credit(row.data(), paths_of(state), 3, &credit))
+      state.SkipWithError("the row does not hold its credit");
     benchmark::DoNotOptimize(credit);
   }
 }
@@ -63,7 +70,8 @@ void credit_row_not_there(benchmark::State& state) {
   engine::NearCredit credit;
   for (auto _ : state) {
     benchmark::DoNotOptimize(row);
-    if (engine::read_near(row.data(), 4, &credit)) state.SkipWithError("a row of an older generation was believed");
+    if (engine::read_near(row.data(), 4, &credit))
+      state.SkipWithError("a row of an older generation was believed");
   }
 }
 BENCHMARK(credit_row_not_there);
@@ -72,7 +80,8 @@ void chain_stage_row(benchmark::State& state) {
   verbs::WrChain chain;
   for (auto _ : state) {
     if (chain.full()) chain.clear();
-    benchmark::DoNotOptimize(chain.write_row(engine::kCreditHalfBytes, {.address = 0x1000, .rkey = 1}));
+    benchmark::DoNotOptimize(
+        chain.write_row(engine::kCreditHalfBytes, {.address = 0x1000, .rkey = 1}));
   }
 }
 BENCHMARK(chain_stage_row);
@@ -81,7 +90,8 @@ void chain_stage_data(benchmark::State& state) {
   verbs::WrChain chain;
   for (auto _ : state) {
     if (chain.full()) chain.clear();
-    ibv_send_wr& wr = chain.write({.address = 0x2000, .bytes = 65536, .lkey = 1}, {.address = 0x1000, .rkey = 1}, 220);
+    ibv_send_wr& wr = chain.write({.address = 0x2000, .bytes = 65536, .lkey = 1},
+                                  {.address = 0x1000, .rkey = 1}, 220);
     verbs::WrChain::announce(wr, 0x1234);
     benchmark::DoNotOptimize(wr);
   }

@@ -14,7 +14,8 @@ ordered_json host(const std::string& name, std::size_t nics, const FabricSpec& s
   ordered_json list = ordered_json::array();
   for (std::size_t i = 0; i < nics; ++i) {
     const std::string last = name == "a" ? ".1/24" : ".2/24";
-    ordered_json nic{{"name", "mesh" + std::to_string(i)}, {"address", "10.0." + std::to_string(12 + i) + last}};
+    ordered_json nic{{"name", "mesh" + std::to_string(i)},
+                     {"address", "10.0." + std::to_string(12 + i) + last}};
     if (spec.half > 0) nic["gbps"] = spec.half, nic["guid"] = name == "a" ? "a0" : "b0";
     list.push_back(nic);
   }
@@ -42,8 +43,10 @@ std::string fabric_text(const FabricSpec& spec) {
                            {"post_ns", spec.post_ns},
                            {"doorbell_ns", spec.doorbell_ns},
                            {"completion_ns", spec.completion_ns}};
-  return ordered_json{
-      {"name", "model"}, {"hosts", {host("a", nics, spec), host("b", nics, spec)}}, {"links", links}, {"nic_costs", costs}}
+  return ordered_json{{"name", "model"},
+                      {"hosts", {host("a", nics, spec), host("b", nics, spec)}},
+                      {"links", links},
+                      {"nic_costs", costs}}
       .dump();
 }
 
@@ -53,7 +56,9 @@ FabricTraits traits_of(const soft::FabricFile& fabric) {
   traits.fabric = "soft";
   traits.rails = static_cast<std::uint32_t>(nics.size());
   for (const soft::NicSpec& nic : nics) {
-    const auto same = std::count_if(nics.begin(), nics.end(), [&](const soft::NicSpec& other) { return nic.guid == other.guid; });
+    const auto same = std::count_if(nics.begin(), nics.end(), [&](const soft::NicSpec& other) {
+      return nic.guid == other.guid;
+    });
     traits.rails_per_cable = std::max(traits.rails_per_cable, static_cast<std::uint32_t>(same));
   }
   return traits;

@@ -1,6 +1,6 @@
 #pragma once
-// Two hosts and what joins them, as numbers: from it a fabric file's text, and the goodput its wires allow.
-// Thread: any (values). Rates in Gb/s.
+// Two hosts and what joins them, as numbers: from it a fabric file's text, and the goodput its
+// wires allow. Thread: any (values). Rates in Gb/s.
 
 #include <mesh/policy.h>
 
@@ -13,11 +13,13 @@
 namespace mesh::model {
 
 // The defaults are a modern NIC's, each from a published source:
-//   headers   82 bytes a packet, 16 on the first, 4 with immediate data: RoCE v2 over IPv4, RC WRITE (src/soft/wire_model.h)
-//   costs     UCX's model of mlx5: post 75 ns through libibverbs, doorbell 40 ns, completion 20 ns, work-request fetch 350 ns
-//   half      109 Gb/s: what a PCIe Gen5 x4 function moves at 128-byte payloads, as NVIDIA's DGX Spark shows each port twice
-//   delay     600 ns: with the costs above an 8-byte message takes 0.8 us, the lower end of what is measured (0.8 to 1.5)
-//   quantum   16 KiB: how long one queue pair keeps the wire. Not documented by any vendor, therefore a parameter of every run
+//   headers   82 bytes a packet, 16 on the first, 4 with immediate data: RoCE v2 over IPv4, RC
+//   WRITE (src/soft/wire_model.h) costs     UCX's model of mlx5: post 75 ns through libibverbs,
+//   doorbell 40 ns, completion 20 ns, work-request fetch 350 ns half      109 Gb/s: what a PCIe
+//   Gen5 x4 function moves at 128-byte payloads, as NVIDIA's DGX Spark shows each port twice delay
+//   600 ns: with the costs above an 8-byte message takes 0.8 us, the lower end of what is measured
+//   (0.8 to 1.5) quantum   16 KiB: how long one queue pair keeps the wire. Not documented by any
+//   vendor, therefore a parameter of every run
 struct FabricSpec {
   std::vector<double> paths = {100};  // a cable each; one cable's rate with halves
   double half = 0;                    // above 0: the one cable is two NICs of this rate

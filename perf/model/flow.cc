@@ -21,8 +21,9 @@ Flow::Called Flow::End::call_start(std::uint64_t now_ns) {
   const bool wanted = started < flow->load.messages && started - done < width() && !flow->stopped_;
   if (!wanted) return Called::Nothing;
   const std::size_t bytes = flow->load.bytes;
-  const Result<Request*> request = sends ? isend(*channel, {.data = data, .bytes = bytes, .tag = 0, .region = region})
-                                         : irecv(*channel, {.data = data, .bytes = bytes, .tag = 0, .region = region});
+  const Result<Request*> request =
+      sends ? isend(*channel, {.data = data, .bytes = bytes, .tag = 0, .region = region})
+            : irecv(*channel, {.data = data, .bytes = bytes, .tag = 0, .region = region});
   if (request.code() == Errc::WouldBlock) return Called::Waiting;
   if (!request.ok()) return Called::Failed;
   open[started++ % width()] = *request;
@@ -42,22 +43,25 @@ Flow::Called Flow::End::call_test() {
 
 std::vector<std::uint64_t> Flow::latencies_ns() const {
   std::vector<std::uint64_t> latencies;
-  for (std::size_t i = load.warmup; i < received_ns_.size(); ++i) latencies.push_back(received_ns_[i] - started_ns_[i]);
+  for (std::size_t i = load.warmup; i < received_ns_.size(); ++i)
+    latencies.push_back(received_ns_[i] - started_ns_[i]);
   return latencies;
 }
 
-// Messages in flight together may complete in bunches, so each end of the measured stretch is the mean of as many completions as
-// can be in flight.
+// Messages in flight together may complete in bunches, so each end of the measured stretch is the
+// mean of as many completions as can be in flight.
 double Flow::bytes_per_ns() const {
   const std::uint64_t bunch = load.outstanding;
   if (load.warmup < bunch || received_ns_.size() <= 2 * load.warmup) return 0;
   const auto mean_before = [&](std::uint64_t end) {
     double sum = 0;
-    for (std::uint64_t i = end - bunch; i < end; ++i) sum += static_cast<double>(received_ns_[i] - received_ns_.front());
+    for (std::uint64_t i = end - bunch; i < end; ++i)
+      sum += static_cast<double>(received_ns_[i] - received_ns_.front());
     return sum / static_cast<double>(bunch);
   };
   const std::uint64_t last = received_ns_.size() - load.warmup;
-  return static_cast<double>((last - load.warmup) * load.bytes) / (mean_before(last) - mean_before(load.warmup));
+  return static_cast<double>((last - load.warmup) * load.bytes) /
+         (mean_before(last) - mean_before(load.warmup));
 }
 
 }  // namespace mesh::model

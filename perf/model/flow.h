@@ -1,6 +1,6 @@
 #pragma once
-// One channel's traffic in the model, both ends of it, as NCCL's proxy drives them: so many messages in flight, the oldest
-// tested, the next posted when it is done. Times are the model's.
+// One channel's traffic in the model, both ends of it, as NCCL's proxy drives them: so many
+// messages in flight, the oldest tested, the next posted when it is done. Times are the model's.
 // Thread: the world's. Bound: the messages asked for.
 
 #include <mesh/channel.h>
@@ -14,8 +14,8 @@ namespace mesh::model {
 struct Load {
   std::size_t bytes = 8;  // above 0
   std::uint64_t messages = 1000;
-  std::uint64_t warmup = 0;       // messages not looked at, at the beginning and, for the rate, at the end: at least
-                                  // `outstanding`, and fewer than half
+  std::uint64_t warmup = 0;  // messages not looked at, at the beginning and, for the rate, at the
+                             // end: at least `outstanding`, and fewer than half
   std::uint32_t outstanding = 1;  // sends in flight
   std::uint32_t receives = 8;     // receives posted ahead; NCCL's NCCL_STEPS
 };
@@ -47,7 +47,8 @@ class Flow {
   void stop() noexcept { stopped_ = true; }  // no new sends
   bool finished() const noexcept { return send.over() && receive.over(); }
 
-  // Of the messages after the warm-up. The rate leaves out as many at the end, where fewer and fewer are in flight.
+  // Of the messages after the warm-up. The rate leaves out as many at the end, where fewer and
+  // fewer are in flight.
   std::vector<std::uint64_t> latencies_ns() const;  // from isend to the receiver's test
   double bytes_per_ns() const;                      // from completion to completion at the receiver
   double messages_per_us() const { return bytes_per_ns() * 1000 / static_cast<double>(load.bytes); }

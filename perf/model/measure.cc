@@ -9,7 +9,8 @@ namespace {
 constexpr std::uint64_t kBesideWarmup = 20;
 
 std::unique_ptr<World> open_world(const Experiment& experiment, std::string& why) {
-  return World::open({.fabric = experiment.fabric, .policy = experiment.policy, .calls = experiment.calls}, why);
+  return World::open(
+      {.fabric = experiment.fabric, .policy = experiment.policy, .calls = experiment.calls}, why);
 }
 
 struct Counts {
@@ -27,7 +28,8 @@ Counts counts_of(const World& world) {
 
 }  // namespace
 
-std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load, std::string& why) {
+std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load,
+                                             std::string& why) {
   const std::unique_ptr<World> world = open_world(experiment, why);
   if (world == nullptr) return std::nullopt;
   std::vector<Flow*> there;
@@ -48,13 +50,15 @@ std::optional<Throughput> measure_throughput(const Experiment& experiment, const
   Throughput result;
   for (const Flow* flow : there) result.gbytes_per_s += flow->bytes_per_ns();
   for (const Flow* flow : there) result.messages_per_us += flow->messages_per_us();
-  result.doorbells_per_message = static_cast<double>(after.doorbells - before.doorbells) / static_cast<double>(messages);
-  result.completions_per_message = static_cast<double>(after.completions - before.completions) / static_cast<double>(messages);
+  result.doorbells_per_message =
+      static_cast<double>(after.doorbells - before.doorbells) / static_cast<double>(messages);
+  result.completions_per_message =
+      static_cast<double>(after.completions - before.completions) / static_cast<double>(messages);
   return result;
 }
 
-std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load, std::size_t beside_bytes,
-                                              std::string& why) {
+std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load,
+                                              std::size_t beside_bytes, std::string& why) {
   const std::unique_ptr<World> world = open_world(experiment, why);
   if (world == nullptr) return std::nullopt;
   Load single = load;
@@ -70,7 +74,8 @@ std::optional<LatencyFigures> measure_latency(const Experiment& experiment, cons
   if (flow == nullptr) return std::nullopt;
   const auto done = [&] { return big != nullptr && big->finished(); };
   if (!world->run(done, why)) return std::nullopt;
-  if (flow->completed() <= single.warmup) return why = "the large message was over before there was a latency", std::nullopt;
+  if (flow->completed() <= single.warmup)
+    return why = "the large message was over before there was a latency", std::nullopt;
   return figures_of(flow->latencies_ns());
 }
 

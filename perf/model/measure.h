@@ -1,7 +1,7 @@
 #pragma once
-// What a pair of hosts achieves in the model: throughput with messages in flight, latency one message at a time, alone or beside a
-// large message on another channel.
-// Thread: any, one world each. Bounds: those of Load.
+// What a pair of hosts achieves in the model: throughput with messages in flight, latency one
+// message at a time, alone or beside a large message on another channel. Thread: any, one world
+// each. Bounds: those of Load.
 
 #include "perf/model/world.h"
 
@@ -35,10 +35,12 @@ struct LatencyFigures {
 };
 
 // Nothing: `why`.
-std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load, std::string& why);
-// One at a time whatever the load says; beside_bytes above 0: while another channel sends one message of that size, until it ends.
-std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load, std::size_t beside_bytes,
-                                              std::string& why);
+std::optional<Throughput> measure_throughput(const Experiment& experiment, const Load& load,
+                                             std::string& why);
+// One at a time whatever the load says; beside_bytes above 0: while another channel sends one
+// message of that size, until it ends.
+std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load,
+                                              std::size_t beside_bytes, std::string& why);
 
 LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns);
 

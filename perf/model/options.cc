@@ -9,13 +9,16 @@ namespace {
 
 constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
 constexpr const char* kFooter =
-    "Every figure is the model's: the plugin's engine as it is, on computed wires, NICs and call times, with a clock of its own. "
+    "Every figure is the model's: the plugin's engine as it is, on computed wires, NICs and call "
+    "times, with a clock of its own. "
     "The\n"
     "same arguments give the same figures on any machine; none of them is a measurement.\n"
-    "Sources of the defaults: perf/model/fabric_spec.h. --fabric takes what perf/fabrics/model-*.json show.\n"
+    "Sources of the defaults: perf/model/fabric_spec.h. --fabric takes what "
+    "perf/fabrics/model-*.json show.\n"
     "Exit status: 0 all right; 1 error.";
 
-CLI::Option* add_size(CLI::App& app, const std::string& name, std::size_t& to, const std::string& text) {
+CLI::Option* add_size(CLI::App& app, const std::string& name, std::size_t& to,
+                      const std::string& text) {
   return app.add_option(name, to, text)
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::size_t{1}, kBytesLimit))
@@ -24,21 +27,25 @@ CLI::Option* add_size(CLI::App& app, const std::string& name, std::size_t& to, c
 }
 
 void add_load(CLI::App& app, Options& options) {
-  add_size(app, "-b,--minbytes", options.bytes_min, "Smallest size; K, M, G are powers of 1024 (default 8)");
+  add_size(app, "-b,--minbytes", options.bytes_min,
+           "Smallest size; K, M, G are powers of 1024 (default 8)");
   add_size(app, "-e,--maxbytes", options.bytes_max, "Largest size (default 1M)");
   app.add_option("-f,--stepfactor", options.step_factor, "Multiply by this from size to size")
       ->check(CLI::Range(2, 1024))
       ->capture_default_str()
       ->group("Sizes");
   const std::string group = "Load";
-  app.add_option("-n,--iters", options.iterations, "Messages per size and channel (default: by size, 100 to 2000)")
+  app.add_option("-n,--iters", options.iterations,
+                 "Messages per size and channel (default: by size, 100 to 2000)")
       ->check(CLI::Range(2, 1000000))
       ->group(group);
-  app.add_option("--outstanding", options.outstanding, "Messages in flight per channel, for the bandwidth")
+  app.add_option("--outstanding", options.outstanding,
+                 "Messages in flight per channel, for the bandwidth")
       ->check(CLI::Range(1, 32))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--receives", options.receives, "Receives posted ahead per channel, as NCCL's 8 steps")
+  app.add_option("--receives", options.receives,
+                 "Receives posted ahead per channel, as NCCL's 8 steps")
       ->check(CLI::Range(1, 32))
       ->capture_default_str()
       ->group(group);
@@ -47,13 +54,16 @@ void add_load(CLI::App& app, Options& options) {
       ->capture_default_str()
       ->group(group);
   app.add_flag("--one-way", options.one_way, "Only the first host sends")->group(group);
-  add_size(app, "--beside", options.beside_bytes, "Latency while another channel sends one message of this size")->group(group);
+  add_size(app, "--beside", options.beside_bytes,
+           "Latency while another channel sends one message of this size")
+      ->group(group);
 }
 
 void add_fabric(CLI::App& app, Options& options) {
   const std::string group = "Fabric";
   FabricSpec& spec = options.spec;
-  app.add_option("--gbps", spec.paths, "The cable's rate, Gb/s (default 100); several: a path each, as --paths")
+  app.add_option("--gbps", spec.paths,
+                 "The cable's rate, Gb/s (default 100); several: a path each, as --paths")
       ->delimiter(',')
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
@@ -61,32 +71,45 @@ void add_fabric(CLI::App& app, Options& options) {
       ->delimiter(',')
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  app.add_option("--mtu", spec.mtu, "Path MTU in bytes")->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))->group(group);
+  app.add_option("--mtu", spec.mtu, "Path MTU in bytes")
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+      ->group(group);
   app.add_option("--delay-ns", spec.delay_ns, "One way, NICs and cable")
       ->check(CLI::Range(0, 100000000))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--qp-cap", spec.qp_cap, "What one queue pair can use: Gb/s, or up to 1 as a part of the first path's rate")
+  app.add_option("--qp-cap", spec.qp_cap,
+                 "What one queue pair can use: Gb/s, or up to 1 as a part of the first path's rate")
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  app.add_option("--halves", spec.half, "The cable is two NICs of this rate, Gb/s, each below the cable's; 109 is PCIe Gen5 x4")
+  app.add_option(
+         "--halves", spec.half,
+         "The cable is two NICs of this rate, Gb/s, each below the cable's; 109 is PCIe Gen5 x4")
       ->expected(0, 1)
       ->default_str("109")
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  app.add_option("--port", spec.port, "What every port says it is, Gb/s, whatever it carries (default: the truth)")
+  app.add_option("--port", spec.port,
+                 "What every port says it is, Gb/s, whatever it carries (default: the truth)")
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
-  add_size(app, "--quantum", spec.quantum_bytes, "One queue pair's turn on the wire (default 16K)")->group(group);
-  app.add_option("--fabric", options.fabric_file, "Fabric file instead of all the above; its first two hosts")->group(group);
+  add_size(app, "--quantum", spec.quantum_bytes, "One queue pair's turn on the wire (default 16K)")
+      ->group(group);
+  app.add_option("--fabric", options.fabric_file,
+                 "Fabric file instead of all the above; its first two hosts")
+      ->group(group);
 }
 
 void add_costs(CLI::App& app, Options& options) {
   const std::string group = "Costs";
   const auto add = [&](const char* name, std::uint64_t& to, const char* text) {
-    app.add_option(name, to, text)->check(CLI::Range(0, 1000000))->capture_default_str()->group(group);
+    app.add_option(name, to, text)
+        ->check(CLI::Range(0, 1000000))
+        ->capture_default_str()
+        ->group(group);
   };
-  add("--fetch-ns", options.spec.fetch_ns, "Until the NIC has read a work request that is not inline");
+  add("--fetch-ns", options.spec.fetch_ns,
+      "Until the NIC has read a work request that is not inline");
   add("--post-ns", options.spec.post_ns, "Of the CPU, per work request posted");
   add("--doorbell-ns", options.spec.doorbell_ns, "Of the CPU, per doorbell");
   add("--completion-ns", options.spec.completion_ns, "Of the CPU, per completion polled");
@@ -96,14 +119,17 @@ void add_costs(CLI::App& app, Options& options) {
 
 void add_settings(CLI::App& app, Options& options) {
   const std::string group = "Settings of the plugin (its environment is not read)";
-  app.add_option("--qps", options.settings.qps, "Bulk queue pairs per path (default: 4, of halves 2)")
+  app.add_option("--qps", options.settings.qps,
+                 "Bulk queue pairs per path (default: 4, of halves 2)")
       ->check(CLI::Range(1, 32))
       ->group(group);
-  app.add_option("--signal-interval", options.settings.signal_interval, "Every n-th work request is signaled")
+  app.add_option("--signal-interval", options.settings.signal_interval,
+                 "Every n-th work request is signaled")
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--inline", options.settings.inline_bytes, "Largest message written inline (default: 220)")
+  app.add_option("--inline", options.settings.inline_bytes,
+                 "Largest message written inline (default: 220)")
       ->check(CLI::Range(0, 512))
       ->group(group);
   app.add_option("--stripe-bytes", options.settings.stripe_bytes, "Smallest stripe")
@@ -117,27 +143,34 @@ void add_settings(CLI::App& app, Options& options) {
 std::string settle(Options& options) {
   FabricSpec& spec = options.spec;
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
-  if (spec.paths.size() > 8) return "--paths: " + std::to_string(spec.paths.size()) + " paths are not in 1..8";
-  if (spec.half > 0 && spec.paths.size() != 1) return "--halves: the two halves share one cable, --paths names several";
+  if (spec.paths.size() > 8)
+    return "--paths: " + std::to_string(spec.paths.size()) + " paths are not in 1..8";
+  if (spec.half > 0 && spec.paths.size() != 1)
+    return "--halves: the two halves share one cable, --paths names several";
   if (spec.half > 0 && spec.half >= spec.paths[0])
-    return "--halves: " + std::to_string(spec.half) + " Gb/s is not below the cable's " + std::to_string(spec.paths[0]);
+    return "--halves: " + std::to_string(spec.half) + " Gb/s is not below the cable's " +
+           std::to_string(spec.paths[0]);
   if (spec.qp_cap > 0 && spec.qp_cap <= 1) spec.qp_cap *= spec.paths[0];
   if (options.settings.stripe_bytes % 128 != 0)
-    return "--stripe-bytes: " + std::to_string(options.settings.stripe_bytes) + " is not a multiple of 128";
+    return "--stripe-bytes: " + std::to_string(options.settings.stripe_bytes) +
+           " is not a multiple of 128";
   return {};
 }
 
 }  // namespace
 
 bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
-  CLI::App app("Runs the plugin's engine on modelled links and prints mesh_perf's sendrecv figures: bandwidth and latency by size.",
-               "mesh_model");
+  CLI::App app(
+      "Runs the plugin's engine on modelled links and prints mesh_perf's sendrecv figures: "
+      "bandwidth and latency by size.",
+      "mesh_model");
   app.footer(kFooter);
   add_load(app, options);
   add_fabric(app, options);
   add_costs(app, options);
   add_settings(app, options);
-  app.add_option("--json", options.json_file, "Write the results to this file as well (perf/results/README.md)");
+  app.add_option("--json", options.json_file,
+                 "Write the results to this file as well (perf/results/README.md)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -12,9 +12,11 @@ namespace mesh::model {
 namespace {
 
 std::string topology_of(const Options& options) {
-  if (!options.fabric_file.empty()) return options.fabric_file.substr(options.fabric_file.rfind('/') + 1);
+  if (!options.fabric_file.empty())
+    return options.fabric_file.substr(options.fabric_file.rfind('/') + 1);
   const FabricSpec& spec = options.spec;
-  std::string text = fmt::format("two hosts, {} Gb/s, MTU {}", fmt::join(spec.paths, " + "), spec.mtu);
+  std::string text =
+      fmt::format("two hosts, {} Gb/s, MTU {}", fmt::join(spec.paths, " + "), spec.mtu);
   if (spec.half > 0) text += fmt::format(", two halves of {} Gb/s", spec.half);
   if (spec.qp_cap > 0) text += fmt::format(", {} Gb/s a queue pair", spec.qp_cap);
   return text + fmt::format(", {} ns, quantum {}", spec.delay_ns, spec.quantum_bytes);
@@ -27,7 +29,8 @@ void say(const std::string& text) {
 
 }  // namespace
 
-Report::Report(const Options& options, const Experiment& experiment, const std::vector<std::string>& arguments)
+Report::Report(const Options& options, const Experiment& experiment,
+               const std::vector<std::string>& arguments)
     : options_(options),
       arguments_(arguments),
       topology_(topology_of(options)),
@@ -36,27 +39,36 @@ Report::Report(const Options& options, const Experiment& experiment, const std::
 
 void Report::print_header() const {
   const Settings& settings = options_.settings;
-  say(fmt::format("# mesh_model sendrecv{}: {} channel(s), {} outstanding, MODEL, not measured: {}\n",
-                  options_.one_way ? " one way" : "", options_.channels, options_.outstanding, topology_));
-  say(fmt::format("# queue pairs a path {}, signal interval {}, inline {}; CPU ns: start {}, test {}\n", qps_,
-                  settings.signal_interval, settings.inline_bytes == kAuto ? "auto" : std::to_string(settings.inline_bytes),
-                  options_.calls.start_ns, options_.calls.test_ns));
+  say(fmt::format(
+      "# mesh_model sendrecv{}: {} channel(s), {} outstanding, MODEL, not measured: {}\n",
+      options_.one_way ? " one way" : "", options_.channels, options_.outstanding, topology_));
+  say(fmt::format(
+      "# queue pairs a path {}, signal interval {}, inline {}; CPU ns: start {}, test {}\n", qps_,
+      settings.signal_interval,
+      settings.inline_bytes == kAuto ? "auto" : std::to_string(settings.inline_bytes),
+      options_.calls.start_ns, options_.calls.test_ns));
   if (ceiling_ > 0) say(fmt::format("# the wire's goodput is {:.3f} GB/s one way\n", ceiling_));
-  const std::string beside = options_.beside_bytes == 0 ? "one at a time" : fmt::format("beside {} bytes", options_.beside_bytes);
+  const std::string beside = options_.beside_bytes == 0
+                                 ? "one at a time"
+                                 : fmt::format("beside {} bytes", options_.beside_bytes);
   say(fmt::format("#\n# {:>54}   {:>40}\n", "", "latency one way, " + beside + " (us)"));
-  say(fmt::format("# {:>10} {:>9} {:>9} {:>8} {:>9} {:>8}   {:>9} {:>9} {:>9} {:>9}\n", "size", "messages", "algbw", "of wire",
-                  "rate", "doorb.", "min", "median", "p99", "p99.9"));
-  say(fmt::format("# {:>10} {:>9} {:>9} {:>8} {:>9} {:>8}\n", "(B)", "", "(GB/s)", "(%)", "(msg/us)", "(/msg)"));
+  say(fmt::format("# {:>10} {:>9} {:>9} {:>8} {:>9} {:>8}   {:>9} {:>9} {:>9} {:>9}\n", "size",
+                  "messages", "algbw", "of wire", "rate", "doorb.", "min", "median", "p99",
+                  "p99.9"));
+  say(fmt::format("# {:>10} {:>9} {:>9} {:>8} {:>9} {:>8}\n", "(B)", "", "(GB/s)", "(%)",
+                  "(msg/us)", "(/msg)"));
 }
 
 void Report::add(const Row& row) {
   rows_.push_back(row);
   const Throughput& t = row.throughput;
   const LatencyFigures& l = row.latency;
-  const std::string share = ceiling_ > 0 ? fmt::format("{:.1f}", 100 * t.gbytes_per_s / ceiling_) : "-";
-  say(fmt::format("  {:>10} {:>9} {:>9.3f} {:>8} {:>9.3f} {:>8.2f}   {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n", row.bytes,
-                  row.load.messages, t.gbytes_per_s, share, t.messages_per_us, t.doorbells_per_message, l.min_us, l.median_us,
-                  l.p99_us, l.p999_us));
+  const std::string share =
+      ceiling_ > 0 ? fmt::format("{:.1f}", 100 * t.gbytes_per_s / ceiling_) : "-";
+  say(fmt::format(
+      "  {:>10} {:>9} {:>9.3f} {:>8} {:>9.3f} {:>8.2f}   {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}\n",
+      row.bytes, row.load.messages, t.gbytes_per_s, share, t.messages_per_us,
+      t.doorbells_per_message, l.min_us, l.median_us, l.p99_us, l.p999_us));
 }
 
 results::Series Report::series(const std::string& operation, std::uint32_t outstanding) const {
@@ -67,7 +79,8 @@ results::Series Report::series(const std::string& operation, std::uint32_t outst
   if (settings.qps != defaults.qps) to.qps = static_cast<std::uint64_t>(settings.qps);
   if (settings.signal_interval != defaults.signal_interval)
     to.signal_interval = static_cast<std::uint64_t>(settings.signal_interval);
-  if (settings.inline_bytes != kAuto) to.inline_bytes = static_cast<std::uint64_t>(settings.inline_bytes);
+  if (settings.inline_bytes != kAuto)
+    to.inline_bytes = static_cast<std::uint64_t>(settings.inline_bytes);
   to.channels = options_.channels;
   to.outstanding = outstanding;
   return series;
@@ -81,15 +94,18 @@ results::File Report::file() const {
   file.arguments = arguments_;
   file.place.topology = topology_;
   file.place.ranks = 2;
-  results::Series bandwidth = series(options_.one_way ? "sendrecv one way" : "sendrecv", options_.outstanding);
+  results::Series bandwidth =
+      series(options_.one_way ? "sendrecv one way" : "sendrecv", options_.outstanding);
   results::Series latency = series("latency", 1);
   latency.settings.channels = 1;
-  if (options_.beside_bytes != 0) latency.operation += fmt::format(" beside {} bytes", options_.beside_bytes);
+  if (options_.beside_bytes != 0)
+    latency.operation += fmt::format(" beside {} bytes", options_.beside_bytes);
   for (const Row& row : rows_) {
     results::Point point;
     point.bytes = row.bytes;
     point.iterations = row.load.messages;
-    point.bandwidth = results::Bandwidth{row.throughput.gbytes_per_s, row.throughput.gbytes_per_s, std::nullopt};
+    point.bandwidth =
+        results::Bandwidth{row.throughput.gbytes_per_s, row.throughput.gbytes_per_s, std::nullopt};
     if (ceiling_ > 0) point.bandwidth->ceiling_gbytes_per_s = ceiling_;
     point.extra["doorbells_per_message"] = row.throughput.doorbells_per_message;
     point.extra["send_completions_per_message"] = row.throughput.completions_per_message;
@@ -97,8 +113,8 @@ results::File Report::file() const {
     results::Point one;
     one.bytes = row.bytes;
     one.iterations = row.latency.samples;
-    one.latency_us =
-        results::Latency{row.latency.min_us, row.latency.median_us, row.latency.p99_us, row.latency.p999_us, row.latency.samples};
+    one.latency_us = results::Latency{row.latency.min_us, row.latency.median_us, row.latency.p99_us,
+                                      row.latency.p999_us, row.latency.samples};
     latency.points.push_back(one);
   }
   file.series = {bandwidth, latency};

@@ -18,7 +18,8 @@ struct Row {
 
 class Report {
  public:
-  Report(const Options& options, const Experiment& experiment, const std::vector<std::string>& arguments);
+  Report(const Options& options, const Experiment& experiment,
+         const std::vector<std::string>& arguments);
   void print_header() const;
   void add(const Row& row);
   bool finish() const;  // the footer and, if asked for, the file; false: it could not be written

@@ -14,13 +14,16 @@ SpanMemory::SpanMemory(std::size_t bytes) {
   const std::size_t chunks = std::max<std::size_t>(1, (bytes + kChunkBytes - 1) / kChunkBytes);
   const UniqueFd memory(::memfd_create("mesh-model", MFD_CLOEXEC));
   if (!memory.valid() || ::ftruncate(memory.get(), static_cast<off_t>(kChunkBytes)) != 0) return;
-  void* const range = ::mmap(nullptr, chunks * kChunkBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const range =
+      ::mmap(nullptr, chunks * kChunkBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (range == MAP_FAILED) return;
   data_ = static_cast<std::byte*>(range);
   bytes_ = chunks * kChunkBytes;
   for (std::size_t i = 0; i < chunks; ++i) {
     void* const at = data_ + i * kChunkBytes;
-    if (::mmap(at, kChunkBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory.get(), 0) == at) continue;
+    if (::mmap(at, kChunkBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory.get(), 0) ==
+        at)
+      continue;
     *this = SpanMemory();
     return;
   }

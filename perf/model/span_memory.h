@@ -1,7 +1,8 @@
 #pragma once
-// A large range of addresses over little memory: the same pages again and again, so that a message of 1 GiB costs no gigabyte and
-// copies run within the cache. What is written at one place shows at others; a model looks at times, not at bytes.
-// Thread: any (value, moved). Bound: kChunkBytes of memory.
+// A large range of addresses over little memory: the same pages again and again, so that a message
+// of 1 GiB costs no gigabyte and copies run within the cache. What is written at one place shows at
+// others; a model looks at times, not at bytes. Thread: any (value, moved). Bound: kChunkBytes of
+// memory.
 
 #include <cstddef>
 

@@ -11,8 +11,9 @@ namespace mesh::model {
 namespace {
 constexpr int kHandshakeSteps = 2'000'000;
 constexpr std::uint64_t kHandshakeStepNs = 100;
-constexpr std::uint64_t kStartNs = 1'000'000'000;  // later than any handshake's end: 2 million steps of 100 ns
-constexpr int kStuckSteps = 10'000'000;            // calls without progress while no NIC has anything to do
+constexpr std::uint64_t kStartNs =
+    1'000'000'000;  // later than any handshake's end: 2 million steps of 100 ns
+constexpr int kStuckSteps = 10'000'000;  // calls without progress while no NIC has anything to do
 }  // namespace
 
 std::unique_ptr<World> World::open(const WorldOptions& options, std::string& why) {
@@ -26,8 +27,10 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
   for (const soft::HostSpec& spec : options.fabric.hosts) {
     Host host;
     for (const soft::NicSpec& nic : spec.nics) host.nics.push_back(nic.name);
-    auto provider = soft::SoftProvider::open(
-        {.fabric = options.fabric, .host = spec.name, .agent = soft::Agent::None, .clock = Clock(&clock_)});
+    auto provider = soft::SoftProvider::open({.fabric = options.fabric,
+                                              .host = spec.name,
+                                              .agent = soft::Agent::None,
+                                              .clock = Clock(&clock_)});
     if (!provider.ok()) return why = "host " + spec.name + " does not open", false;
     host.provider = std::move(*provider);
     EngineOptions wanted;
@@ -64,9 +67,12 @@ void World::handshake_step() {
   }
 }
 
-Flow* World::add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why) {
+Flow* World::add_flow(const Load& load, std::size_t sender, std::size_t receiver,
+                      std::string& why) {
   auto flow = std::make_unique<Flow>(load, sender, receiver);
-  if (!connect(*flow, why) || !register_memory(flow->send, why) || !register_memory(flow->receive, why)) return nullptr;
+  if (!connect(*flow, why) || !register_memory(flow->send, why) ||
+      !register_memory(flow->receive, why))
+    return nullptr;
   hosts_[sender].ends.push_back(&flow->send);
   hosts_[receiver].ends.push_back(&flow->receive);
   flows_.push_back(std::move(flow));
@@ -82,29 +88,35 @@ bool World::connect(Flow& flow, std::string& why) {
   for (int step = 0; step < kHandshakeSteps; ++step) {
     if (flow.send.channel == nullptr) {
       const Result<Channel*> sent = from.engine->connect(*from.context, 0, handle);
-      if (!sent.ok() && sent.code() != Errc::WouldBlock) return why = "the hosts do not reach each other", false;
+      if (!sent.ok() && sent.code() != Errc::WouldBlock)
+        return why = "the hosts do not reach each other", false;
       flow.send.channel = sent.value();
     }
-    if (flow.receive.channel == nullptr) flow.receive.channel = to.engine->accept(**listener).value();
+    if (flow.receive.channel == nullptr)
+      flow.receive.channel = to.engine->accept(**listener).value();
     if (flow.send.channel != nullptr && flow.receive.channel != nullptr) break;
     handshake_step();
   }
   to.engine->close_listener(*listener);
-  if (flow.send.channel == nullptr || flow.receive.channel == nullptr) return why = "the handshake does not end", false;
+  if (flow.send.channel == nullptr || flow.receive.channel == nullptr)
+    return why = "the handshake does not end", false;
   return true;
 }
 
 bool World::register_memory(Flow::End& end, std::string& why) {
   memory_.emplace_back(std::max<std::size_t>(end.flow->load.bytes, 1));
   end.data = memory_.back().data();
-  if (end.data == nullptr) return why = fmt::format("no {} bytes of address space", end.flow->load.bytes), false;
-  const Result<Registration*> region = mesh::register_memory(*end.channel, end.data, memory_.back().bytes(), MemoryType::Host);
+  if (end.data == nullptr)
+    return why = fmt::format("no {} bytes of address space", end.flow->load.bytes), false;
+  const Result<Registration*> region =
+      mesh::register_memory(*end.channel, end.data, memory_.back().bytes(), MemoryType::Host);
   if (!region.ok()) return why = "the memory cannot be registered", false;
   end.region = *region;
   return true;
 }
 
-// However many steps the kernel's sockets took, what follows begins at the same moment, with nothing left over.
+// However many steps the kernel's sockets took, what follows begins at the same moment, with
+// nothing left over.
 void World::start_clock() {
   settle();
   const std::uint64_t start_ns = (now_ns() / kStartNs + 1) * kStartNs;
@@ -127,7 +139,8 @@ void World::settle() {
     for (const Host& host : hosts_) moved |= host.provider->turn();
   }
   if (!any) return;
-  // There may be news for every proxy: it looks at all of its ends once before its rounds count as idle again.
+  // There may be news for every proxy: it looks at all of its ends once before its rounds count as
+  // idle again.
   for (Host& host : hosts_) {
     host.idle_round_ns = 0;
     host.round_idle = false;
@@ -151,8 +164,8 @@ World::Host* World::next_host() {
   return next;
 }
 
-// While nobody's round achieves anything, nothing can change before the next NIC event: whole rounds go by unseen, and every
-// proxy is where it would have been.
+// While nobody's round achieves anything, nothing can change before the next NIC event: whole
+// rounds go by unseen, and every proxy is where it would have been.
 void World::skip_idle(std::uint64_t due_ns) {
   if (due_ns == UINT64_MAX) return;
   for (const Host& host : hosts_)
@@ -179,7 +192,8 @@ bool World::run(const std::function<bool()>& done, std::string& why) {
     clock_.store(std::max(now_ns(), host->free_at_ns), std::memory_order_relaxed);
     if (!act(*host)) return why = fmt::format("a request failed at {} ns", now_ns()), false;
     stuck = due_ns == UINT64_MAX && host->round_idle ? stuck + 1 : 0;
-    if (stuck > kStuckSteps) return why = fmt::format("nothing moves any more at {} ns", now_ns()), false;
+    if (stuck > kStuckSteps)
+      return why = fmt::format("nothing moves any more at {} ns", now_ns()), false;
   }
   return true;
 }
@@ -195,7 +209,8 @@ bool World::act(Host& host) {
   std::uint64_t spent_ns = host.provider->take_cpu_ns();
   if (called == Flow::Called::Nothing) spent_ns = 0;
   host.free_at_ns = from_ns + spent_ns;
-  if (testing && called == Flow::Called::Progress && !end.sends) end.flow->note_received(host.free_at_ns);
+  if (testing && called == Flow::Called::Progress && !end.sends)
+    end.flow->note_received(host.free_at_ns);
 
   host.round_ns += spent_ns;
   const bool idle = called != Flow::Called::Progress && spent_ns <= own_ns;

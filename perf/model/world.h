@@ -1,9 +1,10 @@
 #pragma once
-// The real engine on modelled links and NICs: one thread, a manual clock, no time of this machine's anywhere. Every host has one
-// CPU, its proxy, whose calls cost modelled time; a host calls when its CPU is free, and time jumps to the next thing that
-// happens. The same fabric, policy and traffic give the same figures on any machine.
-// The handshake alone goes through the kernel's loopback; the clock is set anew behind it.
-// Thread: one. Bounds: two hosts or more, kIdleStepsMax steps without anything moving.
+// The real engine on modelled links and NICs: one thread, a manual clock, no time of this machine's
+// anywhere. Every host has one CPU, its proxy, whose calls cost modelled time; a host calls when
+// its CPU is free, and time jumps to the next thing that happens. The same fabric, policy and
+// traffic give the same figures on any machine. The handshake alone goes through the kernel's
+// loopback; the clock is set anew behind it. Thread: one. Bounds: two hosts or more, kIdleStepsMax
+// steps without anything moving.
 
 #include <mesh/engine.h>
 #include <mesh/policy.h>
@@ -21,8 +22,9 @@
 
 namespace mesh::model {
 
-// What our own code costs the caller per call, beside the NIC's post, doorbell and completion: the 540 instructions a message that
-// it may take (perf/instructions/run --bars) in its four calls, at three a nanosecond.
+// What our own code costs the caller per call, beside the NIC's post, doorbell and completion: the
+// 540 instructions a message that it may take (perf/instructions/run --bars) in its four calls, at
+// three a nanosecond.
 struct CallCosts {
   std::uint64_t start_ns = 45;  // isend, irecv
   std::uint64_t test_ns = 45;   // test, with the turn it takes while the request is open
@@ -45,7 +47,8 @@ class World {
   // A connected channel with this load. Null: `why`.
   Flow* add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why);
 
-  // Until every flow has finished, or `done` says so (asked after every call). False: `why`: a request failed, or nothing moves.
+  // Until every flow has finished, or `done` says so (asked after every call). False: `why`: a
+  // request failed, or nothing moves.
   bool run(const std::function<bool()>& done, std::string& why);
 
   std::uint64_t now_ns() const noexcept { return clock_.load(std::memory_order_relaxed); }
@@ -63,9 +66,10 @@ class World {
     std::size_t at = 0;            // the end whose turn it is
     bool tests = false;            // and whether it starts or tests
     std::uint64_t free_at_ns = 0;
-    std::uint64_t round_ns = 0;       // of the round under way
-    bool round_idle = true;           // it has achieved nothing so far
-    std::uint64_t idle_round_ns = 0;  // above 0: the last round achieved nothing and took this; it can be repeated unseen
+    std::uint64_t round_ns = 0;  // of the round under way
+    bool round_idle = true;      // it has achieved nothing so far
+    std::uint64_t idle_round_ns =
+        0;  // above 0: the last round achieved nothing and took this; it can be repeated unseen
     bool over() const noexcept;
   };
 

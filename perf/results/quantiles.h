@@ -7,7 +7,8 @@
 
 namespace mesh::results {
 
-// Nearest rank: the smallest sample that at least `share` of all do not exceed. Samples rising, at least one; share 0..1.
+// Nearest rank: the smallest sample that at least `share` of all do not exceed. Samples rising, at
+// least one; share 0..1.
 double quantile(const std::vector<double>& rising, double share);
 
 // Nothing without samples. With fewer than 1000, p99.9 is the largest.

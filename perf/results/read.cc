@@ -14,7 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kCountMax = std::uint64_t{1} << 53;  // what every reader of JSON can hold exactly
+constexpr std::uint64_t kCountMax = std::uint64_t{1}
+                                    << 53;  // what every reader of JSON can hold exactly
 
 template <typename... Arguments>
 [[noreturn]] void fail(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
@@ -24,7 +25,8 @@ template <typename... Arguments>
 // One object of the file and where it stands in it, for what is said about it.
 class Object {
  public:
-  Object(const json& value, std::string where, const std::set<std::string>& known) : value_(value), where_(std::move(where)) {
+  Object(const json& value, std::string where, const std::set<std::string>& known)
+      : value_(value), where_(std::move(where)) {
     if (!value.is_object()) fail("{}: an object is expected, not {}", where_, value.type_name());
     for (const auto& [key, _] : value.items()) {
       if (!known.contains(key)) fail("{}: unknown key \"{}\"", where_, key);
@@ -32,7 +34,9 @@ class Object {
   }
 
   std::string at(const std::string& key) const { return where_ + "." + key; }
-  bool has(const std::string& key) const { return value_.contains(key) && !value_.at(key).is_null(); }
+  bool has(const std::string& key) const {
+    return value_.contains(key) && !value_.at(key).is_null();
+  }
 
   const json& need(const std::string& key) const {
     if (!value_.contains(key)) fail("{}: \"{}\" is missing", where_, key);
@@ -47,7 +51,8 @@ class Object {
 
   std::uint64_t count(const std::string& key, std::uint64_t least) const {
     const json& found = need(key);
-    const bool fits = found.is_number_integer() && (found.is_number_unsigned() || found.get<std::int64_t>() >= 0);
+    const bool fits =
+        found.is_number_integer() && (found.is_number_unsigned() || found.get<std::int64_t>() >= 0);
     const std::uint64_t number = fits ? found.get<std::uint64_t>() : 0;
     if (!fits || number < least || number > kCountMax) {
       fail("{}: {} is not a whole number of {}..2^53", at(key), found.dump(), least);
@@ -57,7 +62,9 @@ class Object {
 
   double number(const std::string& key) const { return number_of(need(key), at(key)); }
 
-  std::optional<double> maybe_number(const std::string& key) const { return has(key) ? std::optional(number(key)) : std::nullopt; }
+  std::optional<double> maybe_number(const std::string& key) const {
+    return has(key) ? std::optional(number(key)) : std::nullopt;
+  }
   std::optional<std::uint64_t> maybe_count(const std::string& key, std::uint64_t least) const {
     return has(key) ? std::optional(count(key, least)) : std::nullopt;
   }
@@ -81,7 +88,8 @@ class Object {
   static double number_of(const json& found, const std::string& where) {
     if (!found.is_number()) fail("{}: a number is expected, not {}", where, found.dump());
     const double number = found.get<double>();
-    if (!std::isfinite(number) || number < 0) fail("{}: {} is not a number of 0 or more", where, found.dump());
+    if (!std::isfinite(number) || number < 0)
+      fail("{}: {} is not a number of 0 or more", where, found.dump());
     return number;
   }
 
@@ -119,29 +127,38 @@ Latency latency_of(const json& value, const std::string& where) {
 }
 
 Point point_of(const json& value, const std::string& where) {
-  const Object object(value, where, {"bytes", "iterations", "verified", "bandwidth", "latency_us", "cpu_seconds_per_gb", "extra"});
+  const Object object(value, where,
+                      {"bytes", "iterations", "verified", "bandwidth", "latency_us",
+                       "cpu_seconds_per_gb", "extra"});
   Point point;
   point.bytes = object.count("bytes", 0);
   point.iterations = object.count("iterations", 1);
   if (object.has("verified")) {
     const json& verified = object.need("verified");
-    if (!verified.is_boolean()) fail("{}: {} is not true, false or null", object.at("verified"), verified.dump());
+    if (!verified.is_boolean())
+      fail("{}: {} is not true, false or null", object.at("verified"), verified.dump());
     point.verified = verified.get<bool>();
   }
-  if (object.has("bandwidth")) point.bandwidth = bandwidth_of(object.need("bandwidth"), object.at("bandwidth"));
-  if (object.has("latency_us")) point.latency_us = latency_of(object.need("latency_us"), object.at("latency_us"));
+  if (object.has("bandwidth"))
+    point.bandwidth = bandwidth_of(object.need("bandwidth"), object.at("bandwidth"));
+  if (object.has("latency_us"))
+    point.latency_us = latency_of(object.need("latency_us"), object.at("latency_us"));
   if (!point.bandwidth && !point.latency_us) fail("{}: neither bandwidth nor latency_us", where);
   point.cpu_seconds_per_gb = object.maybe_number("cpu_seconds_per_gb");
   if (object.has("extra")) {
     const json& extra = object.need("extra");
-    if (!extra.is_object()) fail("{}: an object is expected, not {}", object.at("extra"), extra.type_name());
-    for (const auto& [key, number] : extra.items()) point.extra[key] = Object::number_of(number, object.at("extra") + "." + key);
+    if (!extra.is_object())
+      fail("{}: an object is expected, not {}", object.at("extra"), extra.type_name());
+    for (const auto& [key, number] : extra.items())
+      point.extra[key] = Object::number_of(number, object.at("extra") + "." + key);
   }
   return point;
 }
 
 Series series_of(const json& value, const std::string& where) {
-  const Object object(value, where, {"operation", "qps", "signal_interval", "inline_bytes", "channels", "outstanding", "points"});
+  const Object object(
+      value, where,
+      {"operation", "qps", "signal_interval", "inline_bytes", "channels", "outstanding", "points"});
   Series series;
   series.operation = object.text("operation");
   if (series.operation.empty()) fail("{}: must not be empty", object.at("operation"));
@@ -154,7 +171,8 @@ Series series_of(const json& value, const std::string& where) {
     const std::string place = fmt::format("{}[{}]", object.at("points"), series.points.size());
     const Point point = point_of(one, place);
     if (!series.points.empty() && point.bytes <= series.points.back().bytes) {
-      fail("{}.bytes: {} does not rise above the {} before it", place, point.bytes, series.points.back().bytes);
+      fail("{}.bytes: {} does not rise above the {} before it", place, point.bytes,
+           series.points.back().bytes);
     }
     series.points.push_back(point);
   }
@@ -172,10 +190,14 @@ Place place_of(const json& value) {
 }
 
 File file_of(const json& value) {
-  const Object root(value, "file", {"format", "version", "kind", "label", "tool", "arguments", "place", "notes", "series"});
-  if (root.text("format") != kFormat) fail("file.format: \"{}\" is not \"{}\"", root.text("format"), kFormat);
+  const Object root(
+      value, "file",
+      {"format", "version", "kind", "label", "tool", "arguments", "place", "notes", "series"});
+  if (root.text("format") != kFormat)
+    fail("file.format: \"{}\" is not \"{}\"", root.text("format"), kFormat);
   if (root.count("version", 1) != kVersion) {
-    fail("file.version: {} is not the version this program reads ({})", root.count("version", 1), kVersion);
+    fail("file.version: {} is not the version this program reads ({})", root.count("version", 1),
+         kVersion);
   }
   File file;
   file.kind = kind_of(root);

@@ -1,7 +1,8 @@
 #pragma once
-// What a performance tool found out: series of points, with all that is needed to read them right. A value that read_file()
-// returned is always consistent. Every rate is in 10^9 bytes of payload a second, every latency in microseconds one way.
-// Thread: any (values). Bounds: kSeriesMax series of kPointsMax points.
+// What a performance tool found out: series of points, with all that is needed to read them right.
+// A value that read_file() returned is always consistent. Every rate is in 10^9 bytes of payload a
+// second, every latency in microseconds one way. Thread: any (values). Bounds: kSeriesMax series of
+// kPointsMax points.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +23,11 @@ enum class Kind : std::uint8_t { Model, Soft, Rdma };
 const char* kind_name(Kind kind) noexcept;  // "model", "soft", "rdma"
 
 struct Bandwidth {
-  double gbytes_per_s = 0;                     // size over time
-  double bus_gbytes_per_s = 0;                 // on the busiest wire, as nccl-tests defines it; the same for point to point
-  std::optional<double> ceiling_gbytes_per_s;  // the link's goodput, where it is known; to be compared with the bus bandwidth
+  double gbytes_per_s = 0;  // size over time
+  double bus_gbytes_per_s =
+      0;  // on the busiest wire, as nccl-tests defines it; the same for point to point
+  std::optional<double> ceiling_gbytes_per_s;  // the link's goodput, where it is known; to be
+                                               // compared with the bus bandwidth
 };
 
 struct Latency {
@@ -38,8 +41,10 @@ struct Point {
   std::optional<bool> verified;  // true: every byte looked at and right; nothing: not looked at
   std::optional<Bandwidth> bandwidth;
   std::optional<Latency> latency_us;
-  std::optional<double> cpu_seconds_per_gb;  // of all ranks together, user and system, per 10^9 bytes of payload
-  std::map<std::string, double> extra;       // whatever else the tool counts, unit last: "memcpy_gbytes_per_s"
+  std::optional<double>
+      cpu_seconds_per_gb;  // of all ranks together, user and system, per 10^9 bytes of payload
+  std::map<std::string, double>
+      extra;  // whatever else the tool counts, unit last: "memcpy_gbytes_per_s"
 };
 
 // The settings a series was taken with. Nothing: the default, as the plugin chose it.
@@ -50,7 +55,8 @@ struct Settings {
 };
 
 struct Series {
-  std::string operation;  // "all_reduce", "sendrecv", "sendrecv one way", "latency", "ib_write_bw", ...
+  std::string
+      operation;  // "all_reduce", "sendrecv", "sendrecv one way", "latency", "ib_write_bw", ...
   Settings settings;
   std::vector<Point> points;  // by rising size, each size once
 };

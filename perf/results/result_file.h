@@ -1,6 +1,6 @@
 #pragma once
-// Result files: JSON, versioned, checked as a whole when read. README.md in this folder has the format.
-// Thread: any.
+// Result files: JSON, versioned, checked as a whole when read. README.md in this folder has the
+// format. Thread: any.
 
 #include "perf/results/result.h"
 

@@ -29,7 +29,9 @@ Json json_of(const Latency& latency) {
 }
 
 Json json_of(const Point& point) {
-  Json json{{"bytes", point.bytes}, {"iterations", point.iterations}, {"verified", value_or_null(point.verified)}};
+  Json json{{"bytes", point.bytes},
+            {"iterations", point.iterations},
+            {"verified", value_or_null(point.verified)}};
   if (point.bandwidth.has_value()) json["bandwidth"] = json_of(*point.bandwidth);
   if (point.latency_us.has_value()) json["latency_us"] = json_of(*point.latency_us);
   if (point.cpu_seconds_per_gb.has_value()) json["cpu_seconds_per_gb"] = *point.cpu_seconds_per_gb;
@@ -67,8 +69,14 @@ const char* kind_name(Kind kind) noexcept {
 }
 
 std::string to_json(const File& file) {
-  Json json{{"format", kFormat},      {"version", kVersion},         {"kind", kind_name(file.kind)}, {"label", file.label},
-            {"tool", file.tool},      {"arguments", file.arguments}, {"place", json_of(file.place)}, {"notes", file.notes},
+  Json json{{"format", kFormat},
+            {"version", kVersion},
+            {"kind", kind_name(file.kind)},
+            {"label", file.label},
+            {"tool", file.tool},
+            {"arguments", file.arguments},
+            {"place", json_of(file.place)},
+            {"notes", file.notes},
             {"series", Json::array()}};
   for (const Series& series : file.series) json["series"].push_back(json_of(series));
   return json.dump(1) + "\n";

@@ -14,8 +14,8 @@ static_assert(sizeof(ncclNetCommConfig_v10_t) == 4);
 
 namespace mesh::nccl {
 using InitV10 = ncclResult_t (*)(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler);
-using ConnectV10 = ncclResult_t (*)(int device, ncclNetCommConfig_v10_t* config, void* handle, void** send_comm,
-                                    ncclNetDeviceHandle_t** offload);
+using ConnectV10 = ncclResult_t (*)(int device, ncclNetCommConfig_v10_t* config, void* handle,
+                                    void** send_comm, ncclNetDeviceHandle_t** offload);
 }  // namespace mesh::nccl
 
 struct ncclNet_v10_t {

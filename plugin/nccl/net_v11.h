@@ -1,6 +1,6 @@
 #pragma once
-// ncclNet version 11, NCCL 2.28.3 and later: one context per communicator, finalize, network attributes.
-// Thread: as plugin/nccl/functions.h.
+// ncclNet version 11, NCCL 2.28.3 and later: one context per communicator, finalize, network
+// attributes. Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/net_v10.h"
 
@@ -48,7 +48,8 @@ struct ncclNetAttr_v11_t {
 static_assert(sizeof(ncclNetAttr_v11_t) == 44 && offsetof(ncclNetAttr_v11_t, op) == 32);
 
 namespace mesh::nccl {
-using InitV11 = ncclResult_t (*)(void** context, std::uint64_t comm_id, ncclNetCommConfig_v11_t* config, ncclDebugLogger_t logger,
+using InitV11 = ncclResult_t (*)(void** context, std::uint64_t comm_id,
+                                 ncclNetCommConfig_v11_t* config, ncclDebugLogger_t logger,
                                  ncclProfilerCallback_t profiler);
 using SetNetAttr = ncclResult_t (*)(void* context, ncclNetAttr_v11_t* attributes);
 }  // namespace mesh::nccl

@@ -36,8 +36,10 @@ struct ncclNetProperties_v12_t {
   std::int16_t planeId;
 };
 static_assert(sizeof(ncclNetProperties_v12_t) == 128);
-static_assert(offsetof(ncclNetProperties_v12_t, vProps) == 64 && offsetof(ncclNetProperties_v12_t, maxP2pBytes) == 104);
-static_assert(offsetof(ncclNetProperties_v12_t, railId) == 124 && offsetof(ncclNetProperties_v12_t, planeId) == 126);
+static_assert(offsetof(ncclNetProperties_v12_t, vProps) == 64 &&
+              offsetof(ncclNetProperties_v12_t, maxP2pBytes) == 104);
+static_assert(offsetof(ncclNetProperties_v12_t, railId) == 124 &&
+              offsetof(ncclNetProperties_v12_t, planeId) == 126);
 
 namespace mesh::nccl {
 using MakeVDeviceV12 = ncclResult_t (*)(int* device, ncclNetVDeviceProps_v12_t* members);

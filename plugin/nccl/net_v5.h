@@ -16,7 +16,8 @@ struct ncclNetProperties_v5_t {
   int maxRecvs;
 };
 static_assert(sizeof(ncclNetProperties_v5_t) == 48);
-static_assert(offsetof(ncclNetProperties_v5_t, ptrSupport) == 24 && offsetof(ncclNetProperties_v5_t, latency) == 36);
+static_assert(offsetof(ncclNetProperties_v5_t, ptrSupport) == 24 &&
+              offsetof(ncclNetProperties_v5_t, latency) == 36);
 
 struct ncclNet_v5_t {
   const char* name;

@@ -1,6 +1,6 @@
 #pragma once
-// ncclNet version 7, NCCL 2.19 and later: device offload (a handle in connect and accept, two calls at the end).
-// Thread: as plugin/nccl/functions.h.
+// ncclNet version 7, NCCL 2.19 and later: device offload (a handle in connect and accept, two calls
+// at the end). Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/functions.h"
 

@@ -1,6 +1,6 @@
 #pragma once
-// ncclNet version 8, NCCL 2.20.3 and later: regIsGlobal (in the middle of the properties), wide registration sizes.
-// Thread: as plugin/nccl/functions.h.
+// ncclNet version 8, NCCL 2.20.3 and later: regIsGlobal (in the middle of the properties), wide
+// registration sizes. Thread: as plugin/nccl/functions.h.
 
 #include "plugin/nccl/functions.h"
 
@@ -19,7 +19,8 @@ struct ncclNetProperties_v8_t {
   int netDeviceVersion;
 };
 static_assert(sizeof(ncclNetProperties_v8_t) == 64);
-static_assert(offsetof(ncclNetProperties_v8_t, regIsGlobal) == 28 && offsetof(ncclNetProperties_v8_t, netDeviceType) == 52);
+static_assert(offsetof(ncclNetProperties_v8_t, regIsGlobal) == 28 &&
+              offsetof(ncclNetProperties_v8_t, netDeviceType) == 52);
 
 struct ncclNet_v8_t {
   const char* name;

@@ -30,7 +30,8 @@ struct ncclNetProperties_v9_t {
   std::size_t maxCollBytes;
 };
 static_assert(sizeof(ncclNetProperties_v9_t) == 104);
-static_assert(offsetof(ncclNetProperties_v9_t, forceFlush) == 32 && offsetof(ncclNetProperties_v9_t, vProps) == 64);
+static_assert(offsetof(ncclNetProperties_v9_t, forceFlush) == 32 &&
+              offsetof(ncclNetProperties_v9_t, vProps) == 64);
 static_assert(offsetof(ncclNetProperties_v9_t, maxP2pBytes) == 88);
 
 namespace mesh::nccl {

@@ -1,7 +1,8 @@
 #pragma once
-// Little-endian fields in and out of byte buffers of control messages: every access is bounded, the first one out of bounds
-// makes the object fail for good, and failing reads answer zero, so that callers check ok() once at the end.
-// Thread: one owner. Bound: the span given at construction; strings carry a 16-bit length.
+// Little-endian fields in and out of byte buffers of control messages: every access is bounded, the
+// first one out of bounds makes the object fail for good, and failing reads answer zero, so that
+// callers check ok() once at the end. Thread: one owner. Bound: the span given at construction;
+// strings carry a 16-bit length.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +46,8 @@ class ByteWriter {
   }
   void put_integer(std::uint64_t value, std::size_t bytes) noexcept {
     if (!take(bytes)) return;
-    for (std::size_t i = 0; i < bytes; ++i) buffer_[used_ - bytes + i] = static_cast<std::byte>((value >> (8 * i)) & 0xffu);
+    for (std::size_t i = 0; i < bytes; ++i)
+      buffer_[used_ - bytes + i] = static_cast<std::byte>((value >> (8 * i)) & 0xffu);
   }
 
   std::span<std::byte> buffer_;
@@ -87,7 +89,8 @@ class ByteReader {
   std::uint64_t get_integer(std::size_t bytes) noexcept {
     if (!take(bytes)) return 0;
     std::uint64_t value = 0;
-    for (std::size_t i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(buffer_[used_ - bytes + i]) << (8 * i);
+    for (std::size_t i = 0; i < bytes; ++i)
+      value |= std::to_integer<std::uint64_t>(buffer_[used_ - bytes + i]) << (8 * i);
     return value;
   }
 

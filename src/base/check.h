@@ -1,12 +1,13 @@
 #pragma once
-// CHECK: a mistake of ours that would corrupt memory or data, always on. DCHECK: other mistakes of ours, debug builds.
-// External input is validated, never checked. Thread: any.
+// CHECK: a mistake of ours that would corrupt memory or data, always on. DCHECK: other mistakes of
+// ours, debug builds. External input is validated, never checked. Thread: any.
 
 namespace mesh {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition) noexcept;
 }
 
-#define CHECK(condition) ((condition) ? static_cast<void>(0) : ::mesh::check_failed(__FILE__, __LINE__, #condition))
+#define CHECK(condition) \
+  ((condition) ? static_cast<void>(0) : ::mesh::check_failed(__FILE__, __LINE__, #condition))
 #ifdef NDEBUG
 #define DCHECK(condition) static_cast<void>(sizeof((condition) ? 1 : 0))
 #else

@@ -1,6 +1,6 @@
 #pragma once
-// Time in nanoseconds: the wall's monotonic clock, or a word that a simulator moves by hand. A value, copied freely.
-// Thread: any. No system call (clock_gettime is answered by the vDSO).
+// Time in nanoseconds: the wall's monotonic clock, or a word that a simulator moves by hand. A
+// value, copied freely. Thread: any. No system call (clock_gettime is answered by the vDSO).
 
 #include <atomic>
 #include <cstdint>
@@ -14,13 +14,15 @@ inline constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 class Clock {
  public:
   constexpr Clock() noexcept = default;
-  constexpr explicit Clock(const std::atomic<std::uint64_t>* manual_ns) noexcept : manual_ns_(manual_ns) {}
+  constexpr explicit Clock(const std::atomic<std::uint64_t>* manual_ns) noexcept
+      : manual_ns_(manual_ns) {}
 
   std::uint64_t now_ns() const noexcept {
     if (manual_ns_ != nullptr) return manual_ns_->load(std::memory_order_relaxed);
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<std::uint64_t>(now.tv_nsec);
+    return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond +
+           static_cast<std::uint64_t>(now.tv_nsec);
   }
   bool manual() const noexcept { return manual_ns_ != nullptr; }
 

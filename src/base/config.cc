@@ -77,24 +77,30 @@ const char* extra_text(Extra extra) {
 }
 
 std::string range_text(const Setting& setting) {
-  return std::visit(
-      Overloaded{[](const IntField& field) { return fmt::format("{}..{}{}", field.min, field.max, extra_text(field.extra)); },
-                 [](const BytesField& field) {
-                   return fmt::format("{}..{}{}", bytes_text(field.min), bytes_text(field.max), extra_text(field.extra));
-                 },
-                 [](const TextField& field) { return std::string(field.range); }},
-      setting.field);
+  return std::visit(Overloaded{[](const IntField& field) {
+                                 return fmt::format("{}..{}{}", field.min, field.max,
+                                                    extra_text(field.extra));
+                               },
+                               [](const BytesField& field) {
+                                 return fmt::format("{}..{}{}", bytes_text(field.min),
+                                                    bytes_text(field.max), extra_text(field.extra));
+                               },
+                               [](const TextField& field) { return std::string(field.range); }},
+                    setting.field);
 }
 
 std::string value_text(const Setting& setting, const Settings& settings) {
   return std::visit(Overloaded{[&](const IntField& field) {
                                  const int value = settings.*field.member;
-                                 return field.extra == Extra::Auto && value == kAuto ? std::string("auto")
-                                                                                     : fmt::format("{}", value);
+                                 return field.extra == Extra::Auto && value == kAuto
+                                            ? std::string("auto")
+                                            : fmt::format("{}", value);
                                },
                                [&](const BytesField& field) {
                                  const std::int64_t value = settings.*field.member;
-                                 return field.extra == Extra::Auto && value == kAuto ? std::string("auto") : bytes_text(value);
+                                 return field.extra == Extra::Auto && value == kAuto
+                                            ? std::string("auto")
+                                            : bytes_text(value);
                                },
                                [&](const TextField& field) {
                                  const std::string& value = settings.*field.member;
@@ -117,32 +123,33 @@ bool in_range(const Field& field, std::int64_t value) {
 
 // False: unusable, settings untouched.
 bool assign(const Setting& setting, const std::string& text, Settings& settings) {
-  return std::visit(Overloaded{[&](const IntField& field) {
-                                 if (field.extra == Extra::Auto && (text == "auto" || text == "-1")) {
-                                   settings.*field.member = kAuto;
-                                   return true;
-                                 }
-                                 const std::optional<std::int64_t> value = parse_integer(text);
-                                 if (!value || !in_range(field, *value)) return false;
-                                 settings.*field.member = static_cast<int>(*value);
-                                 return true;
-                               },
-                               [&](const BytesField& field) {
-                                 if (field.extra == Extra::Auto && (text == "auto" || text == "-1")) {
-                                   settings.*field.member = kAuto;
-                                   return true;
-                                 }
-                                 const std::optional<std::int64_t> value = parse_bytes(text);
-                                 if (!value || !in_range(field, *value)) return false;
-                                 settings.*field.member = *value;
-                                 return true;
-                               },
-                               [&](const TextField& field) {
-                                 if (!field.accepts(text)) return false;
-                                 settings.*field.member = text;
-                                 return true;
-                               }},
-                    setting.field);
+  return std::visit(
+      Overloaded{[&](const IntField& field) {
+                   if (field.extra == Extra::Auto && (text == "auto" || text == "-1")) {
+                     settings.*field.member = kAuto;
+                     return true;
+                   }
+                   const std::optional<std::int64_t> value = parse_integer(text);
+                   if (!value || !in_range(field, *value)) return false;
+                   settings.*field.member = static_cast<int>(*value);
+                   return true;
+                 },
+                 [&](const BytesField& field) {
+                   if (field.extra == Extra::Auto && (text == "auto" || text == "-1")) {
+                     settings.*field.member = kAuto;
+                     return true;
+                   }
+                   const std::optional<std::int64_t> value = parse_bytes(text);
+                   if (!value || !in_range(field, *value)) return false;
+                   settings.*field.member = *value;
+                   return true;
+                 },
+                 [&](const TextField& field) {
+                   if (!field.accepts(text)) return false;
+                   settings.*field.member = text;
+                   return true;
+                 }},
+      setting.field);
 }
 
 // The variable that decides a setting, or null when none is set.
@@ -175,20 +182,25 @@ void warn_of_unknown(const Environment& environment) {
   for (auto entry = environment.lower_bound("NCCL_MESH_"); entry != environment.end(); ++entry) {
     const std::string& name = entry->first;
     if (!name.starts_with("NCCL_MESH_")) break;
-    if (std::any_of(table.begin(), table.end(), [&](const Setting& setting) { return name == setting.name; })) continue;
-    const auto nearest = std::min_element(table.begin(), table.end(), [&](const Setting& a, const Setting& b) {
-      return edit_distance(name, a.name) < edit_distance(name, b.name);
-    });
+    if (std::any_of(table.begin(), table.end(),
+                    [&](const Setting& setting) { return name == setting.name; }))
+      continue;
+    const auto nearest =
+        std::min_element(table.begin(), table.end(), [&](const Setting& a, const Setting& b) {
+          return edit_distance(name, a.name) < edit_distance(name, b.name);
+        });
     LOG_WARN("{} is not a setting and has no effect; the nearest is {}", name, nearest->name);
   }
 }
 
-// A person's own profile goes before the host's. XDG's rules: a relative path there counts as unset.
+// A person's own profile goes before the host's. XDG's rules: a relative path there counts as
+// unset.
 std::vector<std::string> profile_places(const Environment& environment) {
   constexpr const char* kName = "/nccl-mesh/profile.json";
   const auto path_in = [&](const char* variable) {
     const auto entry = environment.find(variable);
-    return entry != environment.end() && entry->second.starts_with('/') ? entry->second : std::string();
+    return entry != environment.end() && entry->second.starts_with('/') ? entry->second
+                                                                        : std::string();
   };
   std::string own = path_in("XDG_CONFIG_HOME");
   if (own.empty() && !path_in("HOME").empty()) own = path_in("HOME") + "/.config";
@@ -199,9 +211,12 @@ std::vector<std::string> profile_places(const Environment& environment) {
 }
 
 bool contradictory(const Settings& settings) {
-  if (settings.inflight_bytes == kAuto || settings.inflight_bytes >= settings.wr_bytes) return false;
-  LOG_WARN("NCCL_MESH_INFLIGHT_BYTES {} is below NCCL_MESH_WR_BYTES {}: nothing could be sent; lower the second or raise the first",
-           settings.inflight_bytes, settings.wr_bytes);
+  if (settings.inflight_bytes == kAuto || settings.inflight_bytes >= settings.wr_bytes)
+    return false;
+  LOG_WARN(
+      "NCCL_MESH_INFLIGHT_BYTES {} is below NCCL_MESH_WR_BYTES {}: nothing could be sent; lower "
+      "the second or raise the first",
+      settings.inflight_bytes, settings.wr_bytes);
   return true;
 }
 
@@ -213,7 +228,8 @@ Environment process_environment() {
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    if (equals != std::string_view::npos)
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
 }
@@ -229,7 +245,8 @@ Result<Settings> load_settings(const Environment& environment) {
     settings.given.emplace_back(setting.name);
     if (assign(setting, variable->second, settings)) continue;
     usable = false;
-    LOG_WARN("{}: '{}' is not usable; wanted: {}", variable->first, variable->second, range_text(setting));
+    LOG_WARN("{}: '{}' is not usable; wanted: {}", variable->first, variable->second,
+             range_text(setting));
   }
   settings.profile_places = profile_places(environment);
   warn_of_unknown(environment);
@@ -237,7 +254,9 @@ Result<Settings> load_settings(const Environment& environment) {
   return settings;
 }
 
-std::string describe_settings(const Settings& settings) { return describe_settings(settings, process_environment()); }
+std::string describe_settings(const Settings& settings) {
+  return describe_settings(settings, process_environment());
+}
 
 std::string describe_settings(const Settings& settings, const Environment& environment) {
   const Settings defaults;
@@ -250,8 +269,10 @@ std::string describe_settings(const Settings& settings, const Environment& envir
     if (setting.unit[0] != '\0' && value != "auto") text += fmt::format(" {}", setting.unit);
     if (value == usual) continue;
     const Environment::value_type* variable = deciding(setting, environment);
-    text += fmt::format(" (default {}, {})", usual,
-                        variable != nullptr ? fmt::format("from {} in the environment", variable->first) : "set by the program");
+    text +=
+        fmt::format(" (default {}, {})", usual,
+                    variable != nullptr ? fmt::format("from {} in the environment", variable->first)
+                                        : "set by the program");
   }
   return text;
 }
@@ -270,9 +291,11 @@ std::string settings_markdown() {
   std::string text = "| variable | default | range | meaning |\n|---|---|---|---|\n";
   for (const Setting& setting : settings_table()) {
     const std::string unit = setting.unit[0] == '\0' ? "" : fmt::format(" ({})", setting.unit);
-    const std::string fallback = setting.fallback == nullptr ? "" : fmt::format(" Unset: `{}`.", setting.fallback);
-    text += fmt::format("| `{}` | {} | {}{} | {}{} |\n", setting.name, value_text(setting, defaults), range_text(setting), unit,
-                        setting.doc, fallback);
+    const std::string fallback =
+        setting.fallback == nullptr ? "" : fmt::format(" Unset: `{}`.", setting.fallback);
+    text +=
+        fmt::format("| `{}` | {} | {}{} | {}{} |\n", setting.name, value_text(setting, defaults),
+                    range_text(setting), unit, setting.doc, fallback);
   }
   return text;
 }

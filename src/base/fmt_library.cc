@@ -1,13 +1,15 @@
-// The formatting library's compiled half, once for the whole project: Debian ships it as a shared library, which the plugin must
-// not need, or header-only, which made every file that logs compile three to ten times longer under the sanitizers.
-// The instantiations are those that the header declares and the linker asked for.
+// The formatting library's compiled half, once for the whole project: Debian ships it as a shared
+// library, which the plugin must not need, or header-only, which made every file that logs compile
+// three to ten times longer under the sanitizers. The instantiations are those that the header
+// declares and the linker asked for.
 #include <fmt/format-inl.h>
 
 namespace fmt {
 inline namespace v9 {
 namespace detail {
 
-template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
+                         locale_ref);
 template auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
 template auto decimal_point_impl(locale_ref) -> char;
 template void buffer<char>::append(const char*, const char*);

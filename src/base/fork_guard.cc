@@ -30,7 +30,9 @@ void in_child() {
   }
 }
 
-std::atomic<std::uint64_t>& word_of(int fd) { return g_fds[static_cast<std::size_t>(fd) / kWordBits]; }
+std::atomic<std::uint64_t>& word_of(int fd) {
+  return g_fds[static_cast<std::size_t>(fd) / kWordBits];
+}
 std::uint64_t bit_of(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
 }  // namespace
 

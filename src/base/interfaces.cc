@@ -27,7 +27,9 @@ bool family_matches(const SocketAddress& address, std::string_view family) {
 }
 
 // Bridges of container and virtual machine hosts: up everywhere, leading nowhere.
-bool virtual_bridge(std::string_view name) { return name.starts_with("docker") || name.starts_with("virbr"); }
+bool virtual_bridge(std::string_view name) {
+  return name.starts_with("docker") || name.starts_with("virbr");
+}
 
 }  // namespace
 
@@ -37,7 +39,9 @@ std::vector<InterfaceAddress> all_interfaces() {
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(raw, ::freeifaddrs);
   std::vector<InterfaceAddress> result;
   for (const ifaddrs* entry = list.get(); entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_RUNNING) == 0) continue;
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0 ||
+        (entry->ifa_flags & IFF_RUNNING) == 0)
+      continue;
     const SocketAddress address = SocketAddress::from_sockaddr(entry->ifa_addr);
     if (address.family == AF_UNSPEC) continue;
     result.push_back({entry->ifa_name, address, prefix_of(entry->ifa_netmask)});
@@ -45,9 +49,11 @@ std::vector<InterfaceAddress> all_interfaces() {
   return result;
 }
 
-std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates, const InterfaceRule& rule) {
+std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates,
+                                                const InterfaceRule& rule) {
   const NameRule names(rule.names);
-  // Naming an interface is asking for it, whatever it is; an excluding rule asks for nothing in particular.
+  // Naming an interface is asking for it, whatever it is; an excluding rule asks for nothing in
+  // particular.
   const bool named = !names.empty() && !names.excludes();
   std::vector<InterfaceAddress> chosen;
   std::vector<InterfaceAddress> loopback;
@@ -62,10 +68,13 @@ std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddre
     }
   }
   if (chosen.empty()) chosen = loopback;
-  std::stable_partition(chosen.begin(), chosen.end(), [](const InterfaceAddress& entry) { return !entry.address.link_local(); });
+  std::stable_partition(chosen.begin(), chosen.end(),
+                        [](const InterfaceAddress& entry) { return !entry.address.link_local(); });
   return chosen;
 }
 
-std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule) { return choose_interfaces(all_interfaces(), rule); }
+std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule) {
+  return choose_interfaces(all_interfaces(), rule);
+}
 
 }  // namespace mesh

@@ -1,7 +1,8 @@
 #pragma once
-// Finds a key that occurs twice in one JSON object. The parser keeps one of the two values without a word, so a person who
-// reads the file and a program that reads it may see different settings.
-// Thread: one owner, for one document. Bound: the keys of the open objects, kLevels deep; deeper ones are not looked at.
+// Finds a key that occurs twice in one JSON object. The parser keeps one of the two values without
+// a word, so a person who reads the file and a program that reads it may see different settings.
+// Thread: one owner, for one document. Bound: the keys of the open objects, kLevels deep; deeper
+// ones are not looked at.
 
 #include <cstddef>
 #include <set>
@@ -18,13 +19,14 @@ class JsonKeys {
   template <typename Event, typename Json>
   void see(int depth, Event event, const Json& parsed) {
     if (depth >= kLevels) return;
-    // An object's keys lie one level deeper than its beginning. Levels are entered by number, because the parser does not
-    // report the end of what its caller has thrown away.
+    // An object's keys lie one level deeper than its beginning. Levels are entered by number,
+    // because the parser does not report the end of what its caller has thrown away.
     if (event == Event::object_start) level(depth + 1) = {};
     if (event == Event::key) note(depth, parsed.template get_ref<const std::string&>());
   }
 
-  // The first key that was there twice, and the keys that lead to its object: "hosts.nics", empty at the top.
+  // The first key that was there twice, and the keys that lead to its object: "hosts.nics", empty
+  // at the top.
   bool twice() const noexcept { return twice_; }
   const std::string& key() const noexcept { return key_; }
   const std::string& where() const noexcept { return where_; }

@@ -23,10 +23,13 @@ const char* level_name(LogLevel level) {
 
 void set_log_sink(LogSink sink) noexcept { g_sink.store(sink, std::memory_order_release); }
 
-void set_log_level(LogLevel level) noexcept { g_level.store(static_cast<int>(level), std::memory_order_relaxed); }
+void set_log_level(LogLevel level) noexcept {
+  g_level.store(static_cast<int>(level), std::memory_order_relaxed);
+}
 
 bool log_enabled(LogLevel level) noexcept {
-  return g_sink.load(std::memory_order_acquire) != nullptr || static_cast<int>(level) <= g_level.load(std::memory_order_relaxed);
+  return g_sink.load(std::memory_order_acquire) != nullptr ||
+         static_cast<int>(level) <= g_level.load(std::memory_order_relaxed);
 }
 
 void log_line(LogLevel level, const char* file, int line, const char* text) noexcept {
@@ -40,7 +43,8 @@ void log_line(LogLevel level, const char* file, int line, const char* text) noex
 void log_without_values(LogLevel level, const char* file, int line, const char* format) noexcept {
   constexpr std::size_t kLineMax = 512;
   std::array<char, kLineMax> text{};
-  std::snprintf(text.data(), text.size(), "%s (there is no memory for the values of this line)", format);
+  std::snprintf(text.data(), text.size(), "%s (there is no memory for the values of this line)",
+                format);
   log_line(level, file, line, text.data());
 }
 

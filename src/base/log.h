@@ -1,7 +1,7 @@
 #pragma once
-// One line per event worth a line, to NCCL's logger when there is one, else to stderr. Control path only.
-// Thread: any; a line is formatted by its caller and handed over whole. Nothing throws: where there is no memory to format a line
-// it comes without its values.
+// One line per event worth a line, to NCCL's logger when there is one, else to stderr. Control path
+// only. Thread: any; a line is formatted by its caller and handed over whole. Nothing throws: where
+// there is no memory to format a line it comes without its values.
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #pragma once
-// So many lines in a time, so that whoever can cause them at will cannot fill the log. What was not said is counted and told
-// with the next line that is.
-// Thread: as each class says.
+// So many lines in a time, so that whoever can cause them at will cannot fill the log. What was not
+// said is counted and told with the next line that is. Thread: as each class says.
 
 #include <cstdint>
 #include <mutex>
@@ -31,7 +30,8 @@ class LogBudget {
     ++said_;
     return true;
   }
-  // Behind a line that may be said: empty, or " (and 12 more that were not shown)". Starts counting anew.
+  // Behind a line that may be said: empty, or " (and 12 more that were not shown)". Starts counting
+  // anew.
   std::string rest() {
     const std::uint64_t unsaid = unsaid_;
     unsaid_ = 0;

@@ -7,14 +7,16 @@
 namespace mesh {
 
 namespace {
-// "mlx5_0:2" is port 2 of mlx5_0; what follows a colon and is no number is part of the name ("eth0:1" aliases aside).
+// "mlx5_0:2" is port 2 of mlx5_0; what follows a colon and is no number is part of the name
+// ("eth0:1" aliases aside).
 int split_port(std::string_view& name) {
   const std::size_t colon = name.rfind(':');
   if (colon == std::string_view::npos) return NameRule::kAnyPort;
   const std::string_view digits = name.substr(colon + 1);
   int port = NameRule::kAnyPort;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc{} || end != digits.data() + digits.size() || port < 0) return NameRule::kAnyPort;
+  if (error != std::errc{} || end != digits.data() + digits.size() || port < 0)
+    return NameRule::kAnyPort;
   name = name.substr(0, colon);
   return port;
 }
@@ -48,8 +50,9 @@ bool NameRule::matches(std::string_view name, int port) const {
 
 bool NameRule::may_match(std::string_view name) const {
   if (!exclude_) return matches(name);
-  return std::none_of(entries_.begin(), entries_.end(),
-                      [&](const Entry& entry) { return entry.port == kAnyPort && names(entry, name); });
+  return std::none_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.port == kAnyPort && names(entry, name);
+  });
 }
 
 }  // namespace mesh

@@ -1,5 +1,6 @@
 #pragma once
-// NCCL's grammar for choosing interfaces and adapters by name: a comma list of prefixes, a leading '^' excludes, a leading
+// NCCL's grammar for choosing interfaces and adapters by name: a comma list of prefixes, a leading
+// '^' excludes, a leading
 // '=' (after '^' if both) compares whole names, and an optional ":port" ties an entry to one port.
 // Thread: any (values).
 
@@ -27,7 +28,9 @@ class NameRule {
     int port = kAnyPort;
   };
 
-  bool names(const Entry& entry, std::string_view name) const { return exact_ ? name == entry.name : name.starts_with(entry.name); }
+  bool names(const Entry& entry, std::string_view name) const {
+    return exact_ ? name == entry.name : name.starts_with(entry.name);
+  }
 
   bool exclude_ = false;
   bool exact_ = false;

@@ -1,6 +1,7 @@
 #pragma once
-// How the library starts a thread of its own: with every signal blocked, because signals belong to the application's threads.
-// Thread: any; start_own_thread may run on a thread of NCCL's, whose signal mask is afterwards what it was.
+// How the library starts a thread of its own: with every signal blocked, because signals belong to
+// the application's threads. Thread: any; start_own_thread may run on a thread of NCCL's, whose
+// signal mask is afterwards what it was.
 
 #include <pthread.h>
 #include <csignal>
@@ -14,7 +15,8 @@
 
 namespace mesh {
 
-// Blocks every signal for the calling thread while it lives; a thread that is made meanwhile inherits that.
+// Blocks every signal for the calling thread while it lives; a thread that is made meanwhile
+// inherits that.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
@@ -30,7 +32,8 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// Errc::System: no thread is to be had, one INFO line says why, and `thread` is what it was. The name has at most 15 characters.
+// Errc::System: no thread is to be had, one INFO line says why, and `thread` is what it was. The
+// name has at most 15 characters.
 template <typename Body>
 Status start_own_thread(std::thread& thread, const char* name, Body body) {
   const SignalsBlocked blocked;
@@ -40,7 +43,8 @@ Status start_own_thread(std::thread& thread, const char* name, Body body) {
       body();
     });
     return {};
-  } catch (const std::exception& error) {  // system_error: the system has no thread left; bad_alloc: no memory for it
+  } catch (const std::exception&
+               error) {  // system_error: the system has no thread left; bad_alloc: no memory for it
     LOG_INFO("no thread {} is to be had: {}", name, error.what());
     return Errc::System;
   }

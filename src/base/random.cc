@@ -27,7 +27,8 @@ std::array<std::uint8_t, 16> random_id() {
   do {
     got = ::getrandom(id.data(), id.size(), 0);
   } while (got < 0 && errno == EINTR);
-  // Up to 256 bytes come whole or not at all (random(7)). Equal ids would join strangers' memory: without any nothing is made.
+  // Up to 256 bytes come whole or not at all (random(7)). Equal ids would join strangers' memory:
+  // without any nothing is made.
   if (got != static_cast<ssize_t>(id.size()) && !read_urandom(id.data(), id.size())) {
     throw std::runtime_error("the system has no random numbers");
   }

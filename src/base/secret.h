@@ -1,6 +1,6 @@
 #pragma once
-// Compares what somebody claims to know with what we know, in a time that does not tell how much of it was right.
-// Thread: any (pure). Bound: 16 bytes.
+// Compares what somebody claims to know with what we know, in a time that does not tell how much of
+// it was right. Thread: any (pure). Bound: 16 bytes.
 
 #include <array>
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace mesh {
 
-inline bool same_secret(const std::array<std::uint8_t, 16>& a, const std::array<std::uint8_t, 16>& b) noexcept {
+inline bool same_secret(const std::array<std::uint8_t, 16>& a,
+                        const std::array<std::uint8_t, 16>& b) noexcept {
   std::array<std::uint64_t, 2> left{}, right{};
   std::memcpy(left.data(), a.data(), a.size());
   std::memcpy(right.data(), b.data(), b.size());

@@ -1,4 +1,5 @@
-// mesh_settings: shows the settings as this environment gives them, or the table in plugin/README.md.
+// mesh_settings: shows the settings as this environment gives them, or the table in
+// plugin/README.md.
 
 #include "src/base/config.h"
 

@@ -13,82 +13,113 @@ namespace {
 constexpr std::size_t kTextMax = 1024;
 
 bool any_text(std::string_view text) { return text.size() <= kTextMax; }
-bool host_text(std::string_view text) { return text.size() <= 255 && text.find_first_of(" \t\n/") == std::string_view::npos; }
+bool host_text(std::string_view text) {
+  return text.size() <= 255 && text.find_first_of(" \t\n/") == std::string_view::npos;
+}
 bool fabric_text(std::string_view text) {
-  return text == "rdma" || (text.starts_with("soft:") && text.size() > 5 && text.size() <= kTextMax);
+  return text == "rdma" ||
+         (text.starts_with("soft:") && text.size() > 5 && text.size() <= kTextMax);
 }
 bool copy_text(std::string_view text) { return text == "auto" || text == "cma" || text == "cells"; }
 bool family_text(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
 bool cpus_text(std::string_view text) { return read_cpu_list(text).has_value(); }
 bool stats_text(std::string_view text) { return read_stats_target(text).has_value(); }
-bool level_text(std::string_view text) { return text == "none" || text == "warn" || text == "info" || text == "trace"; }
+bool level_text(std::string_view text) {
+  return text == "none" || text == "warn" || text == "info" || text == "trace";
+}
 
 // The one table. Defaults are those of Settings.
 constexpr std::array kTable{
-    Setting{
-        "NCCL_MESH_QPS", "queue pairs", IntField{&Settings::qps, 1, 32, Extra::Auto},
-        "Bulk queue pairs per path; one more carries small messages. auto: 4, or 2 on each PCIe half of a cable; 1 suits a clean "
-        "direct cable, more help on LAG and ECMP.",
-        "NCCL_IB_QPS_PER_CONNECTION"},
-    Setting{"NCCL_MESH_SIGNAL_INTERVAL", "work requests", IntField{&Settings::signal_interval, 1, 64},
+    Setting{"NCCL_MESH_QPS", "queue pairs", IntField{&Settings::qps, 1, 32, Extra::Auto},
+            "Bulk queue pairs per path; one more carries small messages. auto: 4, or 2 on each "
+            "PCIe half of a cable; 1 suits a clean "
+            "direct cable, more help on LAG and ECMP.",
+            "NCCL_IB_QPS_PER_CONNECTION"},
+    Setting{"NCCL_MESH_SIGNAL_INTERVAL", "work requests",
+            IntField{&Settings::signal_interval, 1, 64},
             "Within a doorbell chain every n-th work request asks for a completion."},
     Setting{"NCCL_MESH_THREADS", "threads per NIC", IntField{&Settings::threads, 0, 8, Extra::Auto},
-            "Pinned poller threads; 0: NCCL's own threads turn the loops; auto: 1 from 8 usable cores on or with NCCL_MESH_CPUS, "
+            "Pinned poller threads; 0: NCCL's own threads turn the loops; auto: 1 from 8 usable "
+            "cores on or with NCCL_MESH_CPUS, "
             "else 0."},
     Setting{"NCCL_MESH_INLINE", "bytes", IntField{&Settings::inline_bytes, 0, 512, Extra::Auto},
             "Largest message written inline; auto: what the device grants, up to 220."},
     Setting{"NCCL_MESH_SLOTS", "requests", IntField{&Settings::slots, 32, 256, Extra::PowerOfTwo},
             "Requests in flight per channel."},
-    Setting{"NCCL_MESH_RQ_DEPTH", "announcements", IntField{&Settings::rq_depth, 16, 4096, Extra::PowerOfTwo},
+    Setting{"NCCL_MESH_RQ_DEPTH", "announcements",
+            IntField{&Settings::rq_depth, 16, 4096, Extra::PowerOfTwo},
             "Announcements outstanding per queue pair."},
-    Setting{"NCCL_MESH_SQ_DEPTH", "work requests", IntField{&Settings::sq_depth, 64, 4096, Extra::PowerOfTwo},
+    Setting{"NCCL_MESH_SQ_DEPTH", "work requests",
+            IntField{&Settings::sq_depth, 64, 4096, Extra::PowerOfTwo},
             "Work requests outstanding per queue pair."},
     Setting{"NCCL_MESH_EXPRESS_BYTES", "bytes", BytesField{&Settings::express_bytes, 0, kMiB},
             "Largest message that takes the small-message queue pair."},
-    Setting{"NCCL_MESH_STRIPE_BYTES", "bytes", BytesField{&Settings::stripe_bytes, 128, kGiB, Extra::Multiple128},
+    Setting{"NCCL_MESH_STRIPE_BYTES", "bytes",
+            BytesField{&Settings::stripe_bytes, 128, kGiB, Extra::Multiple128},
             "Smallest stripe; a message up to this size stays on one queue pair."},
-    Setting{"NCCL_MESH_WR_BYTES", "bytes", BytesField{&Settings::wr_bytes, 4 * kKiB, kGiB, Extra::Multiple128},
+    Setting{"NCCL_MESH_WR_BYTES", "bytes",
+            BytesField{&Settings::wr_bytes, 4 * kKiB, kGiB, Extra::Multiple128},
             "Largest work request; larger stripes are cut."},
-    Setting{"NCCL_MESH_INFLIGHT_BYTES", "bytes", BytesField{&Settings::inflight_bytes, 64 * kKiB, 64 * kGiB, Extra::Auto},
-            "Bytes in flight per path, at least NCCL_MESH_WR_BYTES; auto: what the port carries in 4 ms, 8M at most."},
-    Setting{"NCCL_MESH_PROFILE", "", TextField{&Settings::profile, any_text, "a file, or none"},
-            "Measured settings, written by mesh_tune; what is set here goes before them. Unset: the first that is there of "
-            "$XDG_CONFIG_HOME (or ~/.config) /nccl-mesh/profile.json and /etc/nccl-mesh/profile.json."},
-    Setting{"NCCL_MESH_CPUS", "", TextField{&Settings::cpus, cpus_text, "a list of CPUs such as 2,4-7, each below 8192"},
+    Setting{"NCCL_MESH_INFLIGHT_BYTES", "bytes",
+            BytesField{&Settings::inflight_bytes, 64 * kKiB, 64 * kGiB, Extra::Auto},
+            "Bytes in flight per path, at least NCCL_MESH_WR_BYTES; auto: what the port carries in "
+            "4 ms, 8M at most."},
+    Setting{
+        "NCCL_MESH_PROFILE", "", TextField{&Settings::profile, any_text, "a file, or none"},
+        "Measured settings, written by mesh_tune; what is set here goes before them. Unset: the "
+        "first that is there of "
+        "$XDG_CONFIG_HOME (or ~/.config) /nccl-mesh/profile.json and /etc/nccl-mesh/profile.json."},
+    Setting{"NCCL_MESH_CPUS", "",
+            TextField{&Settings::cpus, cpus_text, "a list of CPUs such as 2,4-7, each below 8192"},
             "CPUs where poller threads may run; unset: any that this process may use."},
     Setting{"NCCL_MESH_FABRIC", "", TextField{&Settings::fabric, fabric_text, "rdma or soft:FILE"},
             "What lies below: RDMA devices, or the software fabric described by FILE."},
     Setting{"NCCL_MESH_HOST", "", TextField{&Settings::host, host_text, "a host name"},
-            "Our name in the fabric file; unset: NCCL_HOSTID if the file knows it, else the first host nobody has claimed."},
-    Setting{"NCCL_HOSTID", "", TextField{&Settings::host_id, any_text, "up to 1024 characters"}, "NCCL's name for this host."},
-    Setting{"NCCL_MESH_SOFT_COPY", "", TextField{&Settings::soft_copy, copy_text, "auto, cma or cells"},
-            "How the software fabric copies between processes: by the kernel, or twice through shared cells; auto: whichever is "
+            "Our name in the fabric file; unset: NCCL_HOSTID if the file knows it, else the first "
+            "host nobody has claimed."},
+    Setting{"NCCL_HOSTID", "", TextField{&Settings::host_id, any_text, "up to 1024 characters"},
+            "NCCL's name for this host."},
+    Setting{"NCCL_MESH_SOFT_COPY", "",
+            TextField{&Settings::soft_copy, copy_text, "auto, cma or cells"},
+            "How the software fabric copies between processes: by the kernel, or twice through "
+            "shared cells; auto: whichever is "
             "cheaper here."},
-    Setting{"NCCL_MESH_PREFIX_LEN", "bits", IntField{&Settings::prefix_len, 1, 128, Extra::Auto},
-            "Subnet prefix of rails whose net device is not visible; auto: 24 for IPv4, 64 for IPv6."},
     Setting{
-        "NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "up to 1024 characters"},
-        "RDMA devices to use: comma list of name prefixes, each with an optional :port; leading ^ excludes, = compares exactly."},
+        "NCCL_MESH_PREFIX_LEN", "bits", IntField{&Settings::prefix_len, 1, 128, Extra::Auto},
+        "Subnet prefix of rails whose net device is not visible; auto: 24 for IPv4, 64 for IPv6."},
+    Setting{"NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "up to 1024 characters"},
+            "RDMA devices to use: comma list of name prefixes, each with an optional :port; "
+            "leading ^ excludes, = compares exactly."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto},
             "GID table index; auto: the RoCE v2 entry with the best address."},
-    Setting{"NCCL_SOCKET_IFNAME", "", TextField{&Settings::socket_ifname, any_text, "up to 1024 characters"},
-            "Interfaces for the handshake: comma list of name prefixes; leading ^ excludes, = compares exactly."},
-    Setting{"NCCL_SOCKET_FAMILY", "", TextField{&Settings::socket_family, family_text, "AF_INET or AF_INET6"},
+    Setting{"NCCL_SOCKET_IFNAME", "",
+            TextField{&Settings::socket_ifname, any_text, "up to 1024 characters"},
+            "Interfaces for the handshake: comma list of name prefixes; leading ^ excludes, = "
+            "compares exactly."},
+    Setting{"NCCL_SOCKET_FAMILY", "",
+            TextField{&Settings::socket_family, family_text, "AF_INET or AF_INET6"},
             "Address family of the handshake; unset: both."},
-    Setting{"NCCL_IB_TC", "", IntField{&Settings::traffic_class, 0, 255}, "Traffic class of our packets (DSCP and ECN bits)."},
-    Setting{"NCCL_IB_SL", "", IntField{&Settings::service_level, 0, 15}, "Service level of our queue pairs."},
+    Setting{"NCCL_IB_TC", "", IntField{&Settings::traffic_class, 0, 255},
+            "Traffic class of our packets (DSCP and ECN bits)."},
+    Setting{"NCCL_IB_SL", "", IntField{&Settings::service_level, 0, 15},
+            "Service level of our queue pairs."},
     Setting{"NCCL_IB_TIMEOUT", "", IntField{&Settings::timeout, 1, 31},
-            "Acknowledge timer, 4.096 us * 2^n a try; 16 is 0.27 s (NCCL's own transport uses 20, 4.3 s)."},
+            "Acknowledge timer, 4.096 us * 2^n a try; 16 is 0.27 s (NCCL's own transport uses 20, "
+            "4.3 s)."},
     Setting{"NCCL_IB_RETRY_CNT", "tries", IntField{&Settings::retry_count, 0, 7},
             "Tries before a path counts as dead; some devices take 7 as for ever."},
     Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
             "How long to wait for a peer none of whose paths answers; then its requests fail."},
     Setting{"NCCL_MESH_STATS", "",
-            TextField{&Settings::stats, stats_text, "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
-            "Where metrics are written in Prometheus' text format, every 10 seconds or as told and at the end; unset: nowhere."},
+            TextField{&Settings::stats, stats_text,
+                      "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
+            "Where metrics are written in Prometheus' text format, every 10 seconds or as told and "
+            "at the end; unset: nowhere."},
     Setting{"NCCL_MESH_STALL_SECONDS", "seconds", IntField{&Settings::stall_seconds, 0, 86400},
-            "A request that is open for so long gets a line that says what it waits for; 0: none does."},
-    Setting{"NCCL_MESH_LOG", "", TextField{&Settings::log_level, level_text, "none, warn, info or trace"},
+            "A request that is open for so long gets a line that says what it waits for; 0: none "
+            "does."},
+    Setting{"NCCL_MESH_LOG", "",
+            TextField{&Settings::log_level, level_text, "none, warn, info or trace"},
             "What goes to standard error when NCCL gives no logger."},
 };
 

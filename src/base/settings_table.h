@@ -1,7 +1,6 @@
 #pragma once
-// The table of all settings: name, field, range, unit and text of each, in the order of the documentation. What reads and
-// prints them is config.cc.
-// Thread: any (constant).
+// The table of all settings: name, field, range, unit and text of each, in the order of the
+// documentation. What reads and prints them is config.cc. Thread: any (constant).
 
 #include <mesh/config.h>
 

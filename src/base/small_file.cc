@@ -67,9 +67,11 @@ int write_all(int fd, std::string_view text) {
 int replace_file(const std::string& path, std::string_view text) {
   struct stat about {};
   // To rename over a device or pipe would be its end.
-  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) return S_ISDIR(about.st_mode) ? EISDIR : EOPNOTSUPP;
+  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
+    return S_ISDIR(about.st_mode) ? EISDIR : EOPNOTSUPP;
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
-  // Made anew, so that what somebody has put there is not written through. Readable as far as the user's mask lets.
+  // Made anew, so that what somebody has put there is not written through. Readable as far as the
+  // user's mask lets.
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) return errno;
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid()) return errno;

@@ -19,11 +19,13 @@
 namespace mesh {
 
 namespace {
-constexpr int kListenBacklog = 4096;  // the kernel's own usual bound; what does not fit waits a second for its next SYN
+constexpr int kListenBacklog =
+    4096;  // the kernel's own usual bound; what does not fit waits a second for its next SYN
 constexpr int kKeepAliveIdleS = 5;
 constexpr int kKeepAliveIntervalS = 5;
 constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 = 20 s
-static_assert((kKeepAliveIdleS + kKeepAliveIntervalS * kKeepAliveProbes) * 1000 == kDeadHostTimeoutMs);
+static_assert((kKeepAliveIdleS + kKeepAliveIntervalS * kKeepAliveProbes) * 1000 ==
+              kDeadHostTimeoutMs);
 
 // Strangers make us open sockets, as many as they like.
 constinit SharedLogBudget g_lines;
@@ -31,7 +33,9 @@ constinit SharedLogBudget g_lines;
 UniqueFd adopt(int fd) {
   if (fd < 0 || fork_close_fd(fd)) return UniqueFd(fd);
   if (const std::optional<std::string> rest = g_lines.take(Clock().now_ns())) {
-    LOG_WARN("socket {} is above {}: a forked child keeps it open and hides our death from the peer{}", fd, kForkFdsMax - 1, *rest);
+    LOG_WARN(
+        "socket {} is above {}: a forked child keeps it open and hides our death from the peer{}",
+        fd, kForkFdsMax - 1, *rest);
   }
   return UniqueFd(fd);
 }
@@ -40,7 +44,8 @@ void set_option(int fd, int level, int name, int value) {
   if (::setsockopt(fd, level, name, &value, sizeof value) == 0) return;
   const int error = errno;
   if (const std::optional<std::string> rest = g_lines.take(Clock().now_ns())) {
-    LOG_INFO("socket {}: option {} of level {} refused ({}){}", fd, name, level, std::strerror(error), *rest);
+    LOG_INFO("socket {}: option {} of level {} refused ({}){}", fd, name, level,
+             std::strerror(error), *rest);
   }
 }
 
@@ -78,7 +83,8 @@ Errc connect_errc(int error) {
 std::uint16_t port_of(const sockaddr_storage& storage) {
   std::uint16_t port = 0;
   if (storage.ss_family == AF_INET) port = reinterpret_cast<const sockaddr_in&>(storage).sin_port;
-  if (storage.ss_family == AF_INET6) port = reinterpret_cast<const sockaddr_in6&>(storage).sin6_port;
+  if (storage.ss_family == AF_INET6)
+    port = reinterpret_cast<const sockaddr_in6&>(storage).sin6_port;
   return ntohs(port);
 }
 }  // namespace
@@ -119,7 +125,8 @@ Result<SocketAddress> SocketAddress::from_text(std::string_view text) {
   const std::size_t percent = text.find('%');
   const std::string host(text.substr(0, percent));
   SocketAddress result;
-  if (::inet_pton(AF_INET, host.c_str(), result.bytes.data()) == 1 && percent == std::string_view::npos) {
+  if (::inet_pton(AF_INET, host.c_str(), result.bytes.data()) == 1 &&
+      percent == std::string_view::npos) {
     result.family = AF_INET;
     return result;
   }
@@ -134,7 +141,8 @@ Result<SocketAddress> SocketAddress::from_text(std::string_view text) {
 
 std::string SocketAddress::text() const {
   char buffer[INET6_ADDRSTRLEN] = {};
-  if ((family != AF_INET && family != AF_INET6) || ::inet_ntop(family, bytes.data(), buffer, sizeof buffer) == nullptr)
+  if ((family != AF_INET && family != AF_INET6) ||
+      ::inet_ntop(family, bytes.data(), buffer, sizeof buffer) == nullptr)
     return "none";
   if (scope_id == 0) return buffer;
   char name[IF_NAMESIZE] = {};
@@ -143,7 +151,8 @@ std::string SocketAddress::text() const {
 }
 
 std::string SocketAddress::text_with_port(std::uint16_t port) const {
-  return family == AF_INET6 ? fmt::format("[{}]:{}", text(), port) : fmt::format("{}:{}", text(), port);
+  return family == AF_INET6 ? fmt::format("[{}]:{}", text(), port)
+                            : fmt::format("{}:{}", text(), port);
 }
 
 socklen_t SocketAddress::to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept {
@@ -169,7 +178,9 @@ bool SocketAddress::link_local() const noexcept {
   return family == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
 }
 
-bool SocketAddress::same_host(const SocketAddress& other) const noexcept { return family == other.family && bytes == other.bytes; }
+bool SocketAddress::same_host(const SocketAddress& other) const noexcept {
+  return family == other.family && bytes == other.bytes;
+}
 
 bool SocketAddress::loopback() const noexcept {
   if (family == AF_INET) return bytes[0] == 127;
@@ -186,7 +197,8 @@ Result<UniqueFd> tcp_listen(const SocketAddress& address, std::uint16_t port) {
   Result<UniqueFd> fd = tcp_socket(address.family);
   if (!fd.ok()) return fd;
   if (port != 0) set_option(fd->get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0) return Errc::System;
+  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&storage), size) != 0)
+    return Errc::System;
   if (::listen(fd->get(), kListenBacklog) != 0) return Errc::System;
   return fd;
 }
@@ -206,7 +218,8 @@ Result<UniqueFd> tcp_connect_start(const SocketAddress& address, std::uint16_t p
   if (!fd.ok()) return fd;
   set_stream_options(fd->get());
   // Interrupted is the same as under way (connect(2)).
-  if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&storage), size) == 0 || errno == EINPROGRESS || errno == EINTR)
+  if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&storage), size) == 0 ||
+      errno == EINPROGRESS || errno == EINTR)
     return fd;
   const int error = errno;
   fd->reset();
@@ -233,11 +246,12 @@ Result<AcceptedSocket> tcp_accept(int listener) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
   AcceptedSocket accepted;
-  accepted.fd = adopt(::accept4(listener, reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  accepted.fd = adopt(::accept4(listener, reinterpret_cast<sockaddr*>(&storage), &size,
+                                SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!accepted.fd.valid()) {
     // accept(2): pending network errors of the new socket are to be treated like EAGAIN.
-    const bool later =
-        errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO || connect_errc(errno) == Errc::Unreachable;
+    const bool later = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ||
+                       errno == EPROTO || connect_errc(errno) == Errc::Unreachable;
     return later ? Errc::WouldBlock : Errc::System;
   }
   set_stream_options(accepted.fd.get());

@@ -1,7 +1,7 @@
 #pragma once
-// TCP for the control path: addresses as values, and sockets that never block, close on exec and in forked children, send at
-// once, and notice a dead host in about 20 s.
-// Thread: any. On an error errno is left as the kernel set it, for the caller's one line.
+// TCP for the control path: addresses as values, and sockets that never block, close on exec and in
+// forked children, send at once, and notice a dead host in about 20 s. Thread: any. On an error
+// errno is left as the kernel set it, for the caller's one line.
 
 #include <mesh/status.h>
 
@@ -22,20 +22,23 @@ inline constexpr int kDeadHostTimeoutMs = 20'000;
 struct SocketAddress {
   std::uint16_t family = AF_UNSPEC;      // AF_INET, AF_INET6, or AF_UNSPEC for none
   std::array<std::uint8_t, 16> bytes{};  // network order; IPv4 in the first four
-  std::uint32_t scope_id = 0;            // interface of a link-local IPv6 address, ours, so meaningless to the peer
+  std::uint32_t scope_id =
+      0;  // interface of a link-local IPv6 address, ours, so meaningless to the peer
 
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 
   static SocketAddress any(std::uint16_t family) noexcept;
-  static SocketAddress from_gid(const std::array<std::uint8_t, 16>& gid) noexcept;  // IPv4-mapped becomes IPv4
-  static SocketAddress from_sockaddr(const sockaddr* address) noexcept;             // another family: none
-  static Result<SocketAddress> from_text(std::string_view text);                    // "10.0.0.1", "fe80::1%eth0"
+  static SocketAddress from_gid(
+      const std::array<std::uint8_t, 16>& gid) noexcept;                 // IPv4-mapped becomes IPv4
+  static SocketAddress from_sockaddr(const sockaddr* address) noexcept;  // another family: none
+  static Result<SocketAddress> from_text(std::string_view text);  // "10.0.0.1", "fe80::1%eth0"
 
-  std::string text() const;                                                         // "10.0.0.1", "fe80::1%eth0", "none"
-  std::string text_with_port(std::uint16_t port) const;                             // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
+  std::string text() const;                              // "10.0.0.1", "fe80::1%eth0", "none"
+  std::string text_with_port(std::uint16_t port) const;  // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
   socklen_t to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept;  // 0: none
   bool link_local() const noexcept;
-  bool same_host(const SocketAddress& other) const noexcept;  // whatever interface either is reached by
+  bool same_host(
+      const SocketAddress& other) const noexcept;  // whatever interface either is reached by
   bool loopback() const noexcept;
 };
 
@@ -62,7 +65,8 @@ struct InterfaceAddress {
   int prefix_len = -1;
 };
 struct InterfaceRule {
-  std::string_view names = {};   // NCCL_SOCKET_IFNAME; empty: everything but lo, docker* and virbr*, lo when nothing else is up
+  std::string_view names = {};  // NCCL_SOCKET_IFNAME; empty: everything but lo, docker* and virbr*,
+                                // lo when nothing else is up
   std::string_view family = {};  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6 or empty for both
 };
 // Every address of every interface that is up and running.
@@ -70,7 +74,9 @@ std::vector<InterfaceAddress> all_interfaces();
 // Those the rule chooses, in the kernel's order but link-local ones last. Empty: none.
 std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule);
 
-// The same choice among given candidates (pure, for tests and for callers that already have a list).
-std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates, const InterfaceRule& rule);
+// The same choice among given candidates (pure, for tests and for callers that already have a
+// list).
+std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates,
+                                                const InterfaceRule& rule);
 
 }  // namespace mesh

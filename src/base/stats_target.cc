@@ -9,13 +9,17 @@ namespace {
 std::optional<int> read_seconds(std::string_view text) {
   int seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || seconds < 1 || seconds > kStatsSecondsMax) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || seconds < 1 ||
+      seconds > kStatsSecondsMax)
+    return std::nullopt;
   return seconds;
 }
 
 bool only_known_marks(std::string_view file) {
   for (std::size_t at = file.find('%'); at != std::string_view::npos; at = file.find('%', at + 2)) {
-    if (at + 1 == file.size() || std::string_view("hp%").find(file[at + 1]) == std::string_view::npos) return false;
+    if (at + 1 == file.size() ||
+        std::string_view("hp%").find(file[at + 1]) == std::string_view::npos)
+      return false;
   }
   return true;
 }
@@ -31,7 +35,8 @@ std::optional<StatsTarget> read_stats_target(std::string_view text) {
     target.file = text.substr(0, colon);
     target.seconds = *seconds;
   }
-  if (target.file.empty() || target.file.back() == '/' || !only_known_marks(target.file)) return std::nullopt;
+  if (target.file.empty() || target.file.back() == '/' || !only_known_marks(target.file))
+    return std::nullopt;
   return target;
 }
 

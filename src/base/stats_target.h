@@ -1,6 +1,6 @@
 #pragma once
-// Where NCCL_MESH_STATS wants the metrics and how often: FILE[:SECONDS], with %h and %p in FILE for host and process.
-// Thread: any (values).
+// Where NCCL_MESH_STATS wants the metrics and how often: FILE[:SECONDS], with %h and %p in FILE for
+// host and process. Thread: any (values).
 
 #include <optional>
 #include <string>
@@ -15,7 +15,8 @@ struct StatsTarget {
   int seconds = kStatsSecondsUsual;
 };
 
-// None: not of that form. What follows the last colon behind the last slash is the seconds, so a name with a colon needs them.
+// None: not of that form. What follows the last colon behind the last slash is the seconds, so a
+// name with a colon needs them.
 std::optional<StatsTarget> read_stats_target(std::string_view text);
 
 // The file's name with the process's own host and number in it.

@@ -24,11 +24,14 @@ std::string fault_of(const std::string& place) {
   struct stat about {};
   if (!fd.valid() || ::fstat(fd.get(), &about) != 0) {
     const int error = errno;
-    if (::lstat(place.c_str(), &about) != 0 || about.st_uid == ::geteuid()) return std::strerror(error);
+    if (::lstat(place.c_str(), &about) != 0 || about.st_uid == ::geteuid())
+      return std::strerror(error);
   }
-  if (about.st_uid != ::geteuid()) return fmt::format("it belongs to user {}, not {}", about.st_uid, ::geteuid());
+  if (about.st_uid != ::geteuid())
+    return fmt::format("it belongs to user {}, not {}", about.st_uid, ::geteuid());
   const unsigned open_to_others = about.st_mode & 077u;
-  return open_to_others == 0 ? "" : fmt::format("its mode {:o} lets others in", about.st_mode & 0777u);
+  return open_to_others == 0 ? ""
+                             : fmt::format("its mode {:o} lets others in", about.st_mode & 0777u);
 }
 
 void warn_once(const std::string& line) {

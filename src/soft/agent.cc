@@ -1,11 +1,12 @@
-// The host's one thread: it meets hosts of other processes, and turns the NICs when nobody else does.
+// The host's one thread: it meets hosts of other processes, and turns the NICs when nobody else
+// does.
 
 #include "src/soft/soft_host.h"
 
 namespace mesh::soft {
 
 namespace {
-constexpr int kLookMs = 1;                       // a NIC that nobody has turned for this long is turned by us
+constexpr int kLookMs = 1;  // a NIC that nobody has turned for this long is turned by us
 constexpr std::uint64_t kAwakeNs = 100'000'000;  // idle for this long: sleep until somebody rings
 constexpr int kTurnsPerLook = 64;                // then look after the sockets again
 constexpr int kForEver = -1;
@@ -21,8 +22,8 @@ void SoftHost::run() {
   }
 }
 
-// Answers how long to wait before the next look. Asleep, a doorbell wakes us: it is rung after the work is visible, and we
-// look for work after we have said that we sleep.
+// Answers how long to wait before the next look. Asleep, a doorbell wakes us: it is rung after the
+// work is visible, and we look for work after we have said that we sleep.
 int SoftHost::tend() {
   const Clock clock;
   std::atomic<std::uint32_t>& asleep = board_->host().agent_asleep;

@@ -6,9 +6,12 @@
 
 namespace mesh::soft {
 
-// The memory is zeroed and only ever touched through its atomics, so that a cast is all the construction it needs.
+// The memory is zeroed and only ever touched through its atomics, so that a cast is all the
+// construction it needs.
 Board::Board(Segment memory, UniqueFd wake_fd)
-    : memory_(std::move(memory)), wake_fd_(std::move(wake_fd)), host_(reinterpret_cast<HostBoard*>(memory_.data())) {
+    : memory_(std::move(memory)),
+      wake_fd_(std::move(wake_fd)),
+      host_(reinterpret_cast<HostBoard*>(memory_.data())) {
   CHECK(memory_.bytes() >= sizeof(HostBoard));
 }
 
@@ -22,7 +25,8 @@ void Board::ring_response(int nic_index, std::uint32_t index) noexcept {
   wake_if_asleep();
 }
 
-// Pairs with the agent: it sets the word and then looks at the bells, we ring and then look at the word.
+// Pairs with the agent: it sets the word and then looks at the bells, we ring and then look at the
+// word.
 void Board::wake_if_asleep() noexcept {
   if (host_->agent_asleep.load(std::memory_order_seq_cst) == 0) return;
   if (host_->agent_asleep.exchange(0, std::memory_order_seq_cst) == 1) wake();

@@ -1,7 +1,7 @@
 #pragma once
-// Where a host of the fabric is told that there is work: one set of bells per NIC for requests (as target) and one for
-// responses (as initiator). Shared with every peer; carries no data. Peer is how we see another host.
-// Thread: any. Bound: kNicsMax NICs.
+// Where a host of the fabric is told that there is work: one set of bells per NIC for requests (as
+// target) and one for responses (as initiator). Shared with every peer; carries no data. Peer is
+// how we see another host. Thread: any. Bound: kNicsMax NICs.
 
 #include "src/base/unique_fd.h"
 #include "src/soft/fabric_file.h"
@@ -46,8 +46,8 @@ class Board {
   HostBoard* host_;
 };
 
-// Another host, or ourselves. `board` is set once, when it is known; until then nobody can be told and nobody needs to be:
-// whoever attaches later looks for himself.
+// Another host, or ourselves. `board` is set once, when it is known; until then nobody can be told
+// and nobody needs to be: whoever attaches later looks for himself.
 class Peer {
  public:
   explicit Peer(std::string host) : host_(std::move(host)) {}

@@ -21,7 +21,9 @@ void CompletionQueue::push(const CompletionEntry& entry) noexcept {
   const std::uint64_t in = in_.load(std::memory_order_relaxed);
   if (in - out_.load(std::memory_order_acquire) >= limit_) {
     if (!dead_.exchange(true, std::memory_order_release))
-      LOG_WARN("soft fabric: a completion queue of {} entries has overflowed and is dead; queue pair {}", limit_, entry.wc.qp_num);
+      LOG_WARN(
+          "soft fabric: a completion queue of {} entries has overflowed and is dead; queue pair {}",
+          limit_, entry.wc.qp_num);
     return;
   }
   entries_[in & mask_] = entry;
@@ -29,7 +31,8 @@ void CompletionQueue::push(const CompletionEntry& entry) noexcept {
 }
 
 int CompletionQueue::pop(int count, ibv_wc* wc) noexcept {
-  if (in_.load(std::memory_order_relaxed) == out_.load(std::memory_order_relaxed) && !dead_.load(std::memory_order_relaxed))
+  if (in_.load(std::memory_order_relaxed) == out_.load(std::memory_order_relaxed) &&
+      !dead_.load(std::memory_order_relaxed))
     return 0;
   if (!pop_lock_.try_lock()) return 0;
   std::lock_guard lock(pop_lock_, std::adopt_lock);

@@ -1,7 +1,7 @@
 #pragma once
-// A completion queue: pushed by the holder of the NIC's turn, popped by one poller at a time. Overflow kills it, loudly: whoever
-// posts more than the queue can report has a mistake. Thread: push under the turn lock; pop from any (a second poller gets none).
-// Bound: the entries asked for.
+// A completion queue: pushed by the holder of the NIC's turn, popped by one poller at a time.
+// Overflow kills it, loudly: whoever posts more than the queue can report has a mistake. Thread:
+// push under the turn lock; pop from any (a second poller gets none). Bound: the entries asked for.
 
 #include <infiniband/verbs.h>
 
@@ -20,7 +20,8 @@ struct QueuePair;
 struct CompletionEntry {
   ibv_wc wc{};
   QueuePair* qp = nullptr;  // null: its queue pair was destroyed, the entry is skipped
-  std::uint64_t end = 0;    // send: slots of the send queue that polling this frees, as a running count
+  std::uint64_t end =
+      0;  // send: slots of the send queue that polling this frees, as a running count
   bool is_receive = false;
 };
 

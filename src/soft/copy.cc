@@ -19,11 +19,14 @@ void store_words(std::byte* to, const std::byte* from, std::size_t words) {
   for (std::size_t i = 0; i < words; ++i) {
     std::uint64_t value;
     std::memcpy(&value, from + i * kWord, kWord);
-    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(to + i * kWord)).store(value, std::memory_order_release);
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(to + i * kWord))
+        .store(value, std::memory_order_release);
   }
 }
 
-std::byte* pointer(std::uint64_t address) { return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address)); }
+std::byte* pointer(std::uint64_t address) {
+  return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+}
 
 // Calls use(address, bytes) for each contiguous piece of the range.
 template <typename Use>
@@ -48,7 +51,8 @@ bool read_process(pid_t pid, const SgeRange& range, const std::array<iovec, 2>& 
   std::size_t count = 0;
   for_pieces(range, [&](std::byte* from, std::size_t bytes) { remote[count++] = {from, bytes}; });
   const std::size_t locals = local[1].iov_len == 0 ? 1 : 2;
-  return ::process_vm_readv(pid, local.data(), locals, remote.data(), count, 0) == static_cast<ssize_t>(range.bytes);
+  return ::process_vm_readv(pid, local.data(), locals, remote.data(), count, 0) ==
+         static_cast<ssize_t>(range.bytes);
 }
 
 }  // namespace
@@ -75,7 +79,8 @@ void dma_load(std::byte* to, const std::byte* from, std::size_t bytes) noexcept 
   if (aligned(from) && bytes <= kAtomicBytes) {
     for (; done + kWord <= bytes; done += kWord) {
       auto* word = reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(from + done));
-      const std::uint64_t value = std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
+      const std::uint64_t value =
+          std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
       std::memcpy(to + done, &value, kWord);
     }
   }
@@ -91,7 +96,8 @@ bool gather(std::byte* to, const SgeRange& range, pid_t pid) noexcept {
       return true;
     }
     const std::size_t last = aligned(to) && range.bytes % kWord == 0 ? kWord : 0;
-    if (!read_process(pid, range, {iovec{to, range.bytes - last}, iovec{small.data(), last}})) return false;
+    if (!read_process(pid, range, {iovec{to, range.bytes - last}, iovec{small.data(), last}}))
+      return false;
     dma_store(to + range.bytes - last, small.data(), last);
     return true;
   }
@@ -118,14 +124,16 @@ void scatter(const SgeRange& range, const std::byte* from) noexcept {
   });
 }
 
-void stream_put(std::byte* stream, std::uint64_t position, const std::byte* from, std::size_t bytes) noexcept {
+void stream_put(std::byte* stream, std::uint64_t position, const std::byte* from,
+                std::size_t bytes) noexcept {
   const std::size_t at = position % kStreamBytes;
   const std::size_t first = std::min<std::size_t>(bytes, kStreamBytes - at);
   std::memcpy(stream + at, from, first);
   std::memcpy(stream, from + first, bytes - first);
 }
 
-void stream_get(std::byte* to, const std::byte* stream, std::uint64_t position, std::size_t bytes) noexcept {
+void stream_get(std::byte* to, const std::byte* stream, std::uint64_t position,
+                std::size_t bytes) noexcept {
   const std::size_t at = position % kStreamBytes;
   const std::size_t first = std::min<std::size_t>(bytes, kStreamBytes - at);
   std::memcpy(to, stream + at, first);
@@ -136,7 +144,8 @@ bool can_read_process(pid_t pid, std::uint64_t address, std::uint64_t expected) 
   std::uint64_t value = 0;
   const iovec local{&value, sizeof value};
   const iovec remote{pointer(address), sizeof value};
-  return ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof value) && value == expected;
+  return ::process_vm_readv(pid, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof value) &&
+         value == expected;
 }
 
 }  // namespace mesh::soft

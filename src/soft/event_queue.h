@@ -1,6 +1,7 @@
 #pragma once
-// What one open device context has to tell: events with a descriptor that is readable while there are any.
-// Thread: any. Bound: kEventsMax; what comes on top is dropped, as the states behind events can be asked for.
+// What one open device context has to tell: events with a descriptor that is readable while there
+// are any. Thread: any. Bound: kEventsMax; what comes on top is dropped, as the states behind
+// events can be asked for.
 
 #include "src/base/unique_fd.h"
 #include "src/verbs/provider.h"

@@ -1,7 +1,7 @@
 #pragma once
-// A fabric file: which hosts exist, which NICs they have and which cables or switches join them. JSON, validated whole;
-// a value of this type is always consistent. Thread: any (values).
-// Bounds: kHostsMax hosts, kNicsMax NICs a host, kFileBytesMax of text.
+// A fabric file: which hosts exist, which NICs they have and which cables or switches join them.
+// JSON, validated whole; a value of this type is always consistent. Thread: any (values). Bounds:
+// kHostsMax hosts, kNicsMax NICs a host, kFileBytesMax of text.
 
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
@@ -30,8 +30,9 @@ struct NicSpec {
   std::uint64_t guid = 0;  // equal for the halves of one cable
   std::string pci;         // sysfs path, empty: none
   int numa = -1;
-  int link = -1;    // index into FabricFile::links; -1: nothing is plugged in
-  double gbps = 0;  // what its bus carries, as a PCIe half may less than its cable does; 0: all of the link
+  int link = -1;  // index into FabricFile::links; -1: nothing is plugged in
+  double gbps =
+      0;  // what its bus carries, as a PCIe half may less than its cable does; 0: all of the link
 };
 
 struct HostSpec {
@@ -50,26 +51,31 @@ struct LinkSpec {
   std::uint32_t mtu = 4096;
   double qp_gbps = 0;    // what one queue pair can use; 0: all
   double port_gbps = 0;  // what its ports say they are; 0: gbps
-  std::string cable;     // links of one name are the halves of one cable and share its gbps; empty: a cable of its own
+  std::string cable;  // links of one name are the halves of one cable and share its gbps; empty: a
+                      // cable of its own
 };
 
-// What a work request costs beside the wire. 0: nothing. Only a manual clock can make the host's own three cost time.
+// What a work request costs beside the wire. 0: nothing. Only a manual clock can make the host's
+// own three cost time.
 struct NicCosts {
   std::uint64_t quantum_bytes = 16384;  // one queue pair's turn on the wire
-  std::uint64_t fetch_ns = 0;           // until the NIC has read a work request that is not inline; others overtake meanwhile
-  std::uint64_t post_ns = 0;            // the host's, per work request
-  std::uint64_t doorbell_ns = 0;        // the host's, per call of post_send
-  std::uint64_t completion_ns = 0;      // the host's, per completion polled
+  std::uint64_t fetch_ns =
+      0;  // until the NIC has read a work request that is not inline; others overtake meanwhile
+  std::uint64_t post_ns = 0;        // the host's, per work request
+  std::uint64_t doorbell_ns = 0;    // the host's, per call of post_send
+  std::uint64_t completion_ns = 0;  // the host's, per completion polled
 };
 
 // A fabric that counts instead of moving: one host, no links, no faults (src/soft/null_fabric.h).
 struct NullSpec {
-  std::uint32_t delivery_polls = 1;  // what is posted is delivered by the n-th poll after it; 0: while posting, polls tell
+  std::uint32_t delivery_polls =
+      1;  // what is posted is delivered by the n-th poll after it; 0: while posting, polls tell
 };
 
 struct FabricFile {
   std::string name;
-  std::string identity;  // hosts meet under this: of a file its path and text, of parsed text also the process that parsed it
+  std::string identity;  // hosts meet under this: of a file its path and text, of parsed text also
+                         // the process that parsed it
   std::vector<HostSpec> hosts;
   std::vector<LinkSpec> links;
   std::vector<Fault> faults;  // each armed on its host when that is opened
@@ -78,7 +84,9 @@ struct FabricFile {
 
   int find_host(const std::string& host) const;  // index or -1
   bool find_gid(const ibv_gid& gid, NicRef* out) const;
-  const NicSpec& nic(NicRef ref) const { return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)]; }
+  const NicSpec& nic(NicRef ref) const {
+    return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)];
+  }
   bool find_nic(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
   // False: no such NIC, or it is not at a cable of two ends.
   bool other_end(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
@@ -86,7 +94,8 @@ struct FabricFile {
 
 // InvalidArgument: not JSON, or contradictory; one line says what, where and what would be right.
 Result<FabricFile> parse(const std::string& text);
-// NotFound: no such file, or it cannot be read. InvalidArgument: also of what is no regular file or is too long. Never blocks.
+// NotFound: no such file, or it cannot be read. InvalidArgument: also of what is no regular file or
+// is too long. Never blocks.
 Result<FabricFile> load(const std::string& path);
 
 }  // namespace mesh::soft

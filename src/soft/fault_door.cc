@@ -50,7 +50,8 @@ bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
   std::memcpy(&message, bytes.data(), sizeof message);
   message.nic[kNameRoom - 1] = message.peer_host[kNameRoom - 1] = '\0';
   const bool known = message.verb <= static_cast<std::uint32_t>(FaultVerb::Look) &&
-                     message.kind <= static_cast<std::uint32_t>(FaultKind::PostRefused) && message.status <= IBV_WC_GENERAL_ERR;
+                     message.kind <= static_cast<std::uint32_t>(FaultKind::PostRefused) &&
+                     message.status <= IBV_WC_GENERAL_ERR;
   if (!known) return false;
   order->verb = static_cast<FaultVerb>(message.verb);
   order->queue_pair = message.queue_pair;
@@ -68,18 +69,23 @@ bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
   return true;
 }
 
-Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host, const FaultOrder& order) {
+Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host,
+                              const FaultOrder& order) {
   const UniqueFd fd = connect_abstract(rendezvous_name(fabric.identity, host));
   if (!fd.valid()) return errno == ECONNREFUSED ? Errc::NotFound : Errc::System;
   if (credentials_of(fd.get()).uid != ::geteuid()) return Errc::System;
-  const bool asked = wait_for(fd.get(), POLLOUT) && send_message(fd.get(), bytes_of(encode(order)), {}) == Io::Done;
+  const bool asked = wait_for(fd.get(), POLLOUT) &&
+                     send_message(fd.get(), bytes_of(encode(order)), {}) == Io::Done;
   std::array<std::byte, kMessageBytesMax> buffer{};
   Received received;
-  if (!asked || !wait_for(fd.get(), POLLIN) || receive_message(fd.get(), buffer, &received) != Io::Done) return Errc::System;
+  if (!asked || !wait_for(fd.get(), POLLIN) ||
+      receive_message(fd.get(), buffer, &received) != Io::Done)
+    return Errc::System;
   FaultAnswerMessage message;
   if (received.bytes != sizeof message) return Errc::System;
   std::memcpy(&message, buffer.data(), sizeof message);
-  if (message.prefix.magic != kRendezvousMagic || message.prefix.type != kFaultAnswer) return Errc::System;
+  if (message.prefix.magic != kRendezvousMagic || message.prefix.type != kFaultAnswer)
+    return Errc::System;
   return FaultAnswer{.code = static_cast<Errc>(message.code),
                      .count = message.count,
                      .port_up = message.port_up != 0,

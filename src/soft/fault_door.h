@@ -1,7 +1,7 @@
 #pragma once
-// Faults while a host runs, told from another process of the same user: one message to the host's rendezvous, one answer when
-// the fault has happened. What perf/mesh_fault calls.
-// Thread: any; tell_host waits for the answer.
+// Faults while a host runs, told from another process of the same user: one message to the host's
+// rendezvous, one answer when the fault has happened. What perf/mesh_fault calls. Thread: any;
+// tell_host waits for the answer.
 
 #include <mesh/status.h>
 
@@ -37,8 +37,10 @@ struct FaultAnswer {
   std::uint64_t work_requests = 0, bytes = 0;  // posted by this host
 };
 
-// NotFound: no process is that host. System: it does not answer, as when it is stopped, or is of another version.
-Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host, const FaultOrder& order);
+// NotFound: no process is that host. System: it does not answer, as when it is stopped, or is of
+// another version.
+Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host,
+                              const FaultOrder& order);
 inline constexpr int kFaultAnswerMs = 5000;
 
 // The messages, for the rendezvous. False: not well-formed.

@@ -48,7 +48,8 @@ void FaultPlan::lift(const Fault& fault) {
   {
     std::lock_guard lock(mutex_);
     std::erase_if(faults_, [&](const Armed& armed) {
-      return armed.fault.kind == fault.kind && armed.fault.nic == fault.nic && armed.fault.peer_host == fault.peer_host;
+      return armed.fault.kind == fault.kind && armed.fault.nic == fault.nic &&
+             armed.fault.peer_host == fault.peer_host;
     });
     armed_.store(!faults_.empty(), std::memory_order_release);
   }
@@ -63,7 +64,8 @@ bool FaultPlan::in_time(Armed& armed, std::uint64_t now_ns) {
   return fault.duration_ns == 0 || age_ns - fault.after_ns < fault.duration_ns;
 }
 
-FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t qp_num, std::uint64_t now_ns) {
+FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t qp_num,
+                                          std::uint64_t now_ns) {
   PostVerdict verdict;
   std::lock_guard lock(mutex_);
   for (Armed& armed : faults_) {
@@ -73,12 +75,15 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
     const std::uint64_t number = armed.seen++;
     if (number < fault.after_work_requests) continue;
     const bool one = fault.kind == FaultKind::QpError || fault.kind == FaultKind::PostRefused;
-    const std::uint64_t bound = one ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
+    const std::uint64_t bound =
+        one ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
     if (bound != 0 && number - fault.after_work_requests >= bound) continue;
     switch (fault.kind) {
       case FaultKind::QpError: verdict.status = fault.status; break;
       case FaultKind::WriteDelay: verdict.delay_ns += fault.delay_ns; break;
-      case FaultKind::Reorder: verdict.delay_ns += mix(fault.seed ^ mix(qp_num ^ (number << 24))) % (fault.delay_ns + 1); break;
+      case FaultKind::Reorder:
+        verdict.delay_ns += mix(fault.seed ^ mix(qp_num ^ (number << 24))) % (fault.delay_ns + 1);
+        break;
       case FaultKind::PostRefused: verdict.refused = true; break;
       case FaultKind::PeerLost:
       case FaultKind::PortDown: break;
@@ -95,7 +100,8 @@ bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now
   return in_time(armed, now_ns) && armed.seen >= fault.after_work_requests;
 }
 
-bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns) {
+bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
+                        std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
   return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
     if (armed.fault.kind == FaultKind::PeerLost && armed.fault.peer_host != peer_host) return false;
@@ -105,8 +111,9 @@ bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host, st
 
 bool FaultPlan::port_down(const std::string& nic, std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
-  return std::any_of(faults_.begin(), faults_.end(),
-                     [&](Armed& armed) { return armed.fault.kind == FaultKind::PortDown && silences(armed, nic, now_ns); });
+  return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
+    return armed.fault.kind == FaultKind::PortDown && silences(armed, nic, now_ns);
+  });
 }
 
 std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64_t now_ns) {

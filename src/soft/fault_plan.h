@@ -1,8 +1,7 @@
 #pragma once
-// Faults to come on one host of the software fabric. Armed by tests, by the fabric file's "faults" for other processes, and from
-// another process while the host runs (fault_door.h).
-// Thread: any. A plan with nothing armed costs the data path one relaxed load.
-// Bound: kFaultsMax armed at once.
+// Faults to come on one host of the software fabric. Armed by tests, by the fabric file's "faults"
+// for other processes, and from another process while the host runs (fault_door.h). Thread: any. A
+// plan with nothing armed costs the data path one relaxed load. Bound: kFaultsMax armed at once.
 
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
@@ -25,31 +24,39 @@ enum class FaultKind : std::uint8_t {
   QpError,      // a queue pair fails: its work request completes with `status`, the rest is flushed
   PeerLost,     // nothing goes to or comes from peer_host any more; senders run into their retries
   WriteDelay,   // work requests take delay_ns longer
-  Reorder,      // each takes a random time up to delay_ns longer: queue pairs overtake one another, none overtakes itself
-  PortDown,     // the port is silent and says so (an event, query_port); senders run into their retries if it lasts
+  Reorder,      // each takes a random time up to delay_ns longer: queue pairs overtake one another,
+                // none overtakes itself
+  PortDown,     // the port is silent and says so (an event, query_port); senders run into their
+                // retries if it lasts
   PostRefused,  // post_send does not take a work request
 };
 
 struct Fault {
   FaultKind kind = FaultKind::QpError;
-  std::string host{};                           // in a file: the host on which it is armed, empty: every host. Ignored by arm()
-  std::string nic{};                            // empty: every NIC of the host
-  std::string peer_host{};                      // PeerLost: who is lost
-  bool both_ends = false;                       // PortDown, in a file: a pulled cable, whose other end goes down too. As host
-  std::uint64_t after_work_requests = 0;        // leaves that many posted work requests of the chosen NICs alone
-  std::uint64_t work_requests = 0;              // then strikes that many; 0: all (QpError, PostRefused: 1)
-  std::uint64_t after_ns = 0;                   // not before this long after it was armed
-  std::uint64_t duration_ns = 0;                // and no longer than this; 0: for ever
-  std::uint64_t delay_ns = 0;                   // WriteDelay, Reorder: up to kFaultDelayMaxNs
-  std::uint64_t seed = 1;                       // Reorder
+  std::string
+      host{};  // in a file: the host on which it is armed, empty: every host. Ignored by arm()
+  std::string nic{};        // empty: every NIC of the host
+  std::string peer_host{};  // PeerLost: who is lost
+  bool both_ends =
+      false;  // PortDown, in a file: a pulled cable, whose other end goes down too. As host
+  std::uint64_t after_work_requests =
+      0;  // leaves that many posted work requests of the chosen NICs alone
+  std::uint64_t work_requests = 0;  // then strikes that many; 0: all (QpError, PostRefused: 1)
+  std::uint64_t after_ns = 0;       // not before this long after it was armed
+  std::uint64_t duration_ns = 0;    // and no longer than this; 0: for ever
+  std::uint64_t delay_ns = 0;       // WriteDelay, Reorder: up to kFaultDelayMaxNs
+  std::uint64_t seed = 1;           // Reorder
   ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;  // QpError
 };
 
 class FaultPlan {
  public:
-  // InvalidArgument: a delay over kFaultDelayMaxNs, or PeerLost without peer_host. Exhausted: kFaultsMax are armed.
+  // InvalidArgument: a delay over kFaultDelayMaxNs, or PeerLost without peer_host. Exhausted:
+  // kFaultsMax are armed.
   Status arm(const Fault& fault, std::uint64_t now_ns);
-  Status arm(const Fault& fault) { return arm(fault, kAtFirstUse); }  // its time starts when a NIC first looks at it
+  Status arm(const Fault& fault) {
+    return arm(fault, kAtFirstUse);
+  }  // its time starts when a NIC first looks at it
   void disarm_all();
   // Those of the same kind, NIC and peer host end now.
   void lift(const Fault& fault);

@@ -20,7 +20,8 @@ Ends ends_at(const FabricFile& fabric, const LinkSpec& link, int host) {
   Ends ends;
   for (const NicRef& end : link.ends) {
     if (end.host != host) continue;
-    const double own = fabric.hosts[static_cast<std::size_t>(host)].nics[static_cast<std::size_t>(end.nic)].gbps;
+    const double own =
+        fabric.hosts[static_cast<std::size_t>(host)].nics[static_cast<std::size_t>(end.nic)].gbps;
     ++ends.count;
     ends.gbps += own == 0 || link.gbps == 0 ? std::max(own, link.gbps) : std::min(own, link.gbps);
   }
@@ -45,7 +46,8 @@ std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostP
     cable.share = link.mtu / static_cast<double>(link.mtu + kPacketOverheadBytes);
   }
   double sum = 0;
-  for (const auto& [name, cable] : cables) sum += std::min(cable.gbps, cable.limit_gbps) / 8 * cable.share;
+  for (const auto& [name, cable] : cables)
+    sum += std::min(cable.gbps, cable.limit_gbps) / 8 * cable.share;
   return sum > 0 ? std::optional(sum) : std::nullopt;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
-// What a host's verbs calls have cost its CPU, on a manual clock, where calls themselves take no time. Whoever moves the clock
-// takes the sum after each call and lets the host act again only when it has gone by; what is posted meanwhile is posted that much
-// later. With the wall's clock nothing is ever counted.
-// Thread: any. Bound: none; who does not take it sees posts later and later.
+// What a host's verbs calls have cost its CPU, on a manual clock, where calls themselves take no
+// time. Whoever moves the clock takes the sum after each call and lets the host act again only when
+// it has gone by; what is posted meanwhile is posted that much later. With the wall's clock nothing
+// is ever counted. Thread: any. Bound: none; who does not take it sees posts later and later.
 
 #include "src/base/clock.h"
 
@@ -20,7 +20,9 @@ class HostCpu {
   }
   std::uint64_t take() noexcept { return spent_ns_.exchange(0, std::memory_order_relaxed); }
   // The clock as the host sees it in the middle of its calls.
-  std::uint64_t now_ns() const noexcept { return clock_.now_ns() + spent_ns_.load(std::memory_order_relaxed); }
+  std::uint64_t now_ns() const noexcept {
+    return clock_.now_ns() + spent_ns_.load(std::memory_order_relaxed);
+  }
 
  private:
   const Clock clock_;

@@ -1,7 +1,7 @@
 #pragma once
 // Sets of queue pair indices, two levels of bits, so that an idle look costs one word.
-// Thread: IndexSet is one thread's; Bells is rung by any thread of any process and emptied by the NIC's turn.
-// Bound: kQpsMax indices.
+// Thread: IndexSet is one thread's; Bells is rung by any thread of any process and emptied by the
+// NIC's turn. Bound: kQpsMax indices.
 
 #include <array>
 #include <atomic>
@@ -11,13 +11,16 @@
 
 namespace mesh::soft {
 
-inline constexpr std::uint32_t kQpsMax = 4096;  // queue pairs of one NIC: 64 words under one summary word
+inline constexpr std::uint32_t kQpsMax =
+    4096;  // queue pairs of one NIC: 64 words under one summary word
 inline constexpr std::uint32_t kBellWords = kQpsMax / 64;
 
 class IndexSet {
  public:
   bool empty() const noexcept { return summary_ == 0; }
-  bool has(std::uint32_t index) const noexcept { return (words_[index / 64] >> (index % 64) & 1) != 0; }
+  bool has(std::uint32_t index) const noexcept {
+    return (words_[index / 64] >> (index % 64) & 1) != 0;
+  }
   void insert(std::uint32_t index) noexcept { merge(index / 64, std::uint64_t{1} << (index % 64)); }
   void merge(std::uint32_t word, std::uint64_t bits) noexcept {
     words_[word] |= bits;
@@ -47,10 +50,12 @@ class IndexSet {
 
 class Bells {
  public:
-  // The summary is set only by who finds the word empty: until the turn takes the word that bit stays pending.
+  // The summary is set only by who finds the word empty: until the turn takes the word that bit
+  // stays pending.
   void ring(std::uint32_t index) noexcept {
     const std::uint32_t word = index / 64;
-    const std::uint64_t old = words_[word].fetch_or(std::uint64_t{1} << (index % 64), std::memory_order_seq_cst);
+    const std::uint64_t old =
+        words_[word].fetch_or(std::uint64_t{1} << (index % 64), std::memory_order_seq_cst);
     if (old == 0) summary_.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
   }
   bool any() const noexcept { return summary_.load(std::memory_order_seq_cst) != 0; }

@@ -21,7 +21,8 @@ json parse_document(const std::string& text, std::size_t bytes_max) {
   };
   json root = json::parse(text, see);
   if (!keys.twice()) return root;
-  fail("the field \"{}\" is there twice in {}", keys.key(), keys.where().empty() ? "the file" : "one of " + keys.where());
+  fail("the field \"{}\" is there twice in {}", keys.key(),
+       keys.where().empty() ? "the file" : "one of " + keys.where());
 }
 
 void Document::take_apart(json& value) noexcept {
@@ -30,10 +31,12 @@ void Document::take_apart(json& value) noexcept {
   value.clear();  // of what is empty by now
 }
 
-void check_keys(const json& object, const std::string& what, std::initializer_list<const char*> known) {
+void check_keys(const json& object, const std::string& what,
+                std::initializer_list<const char*> known) {
   if (!object.is_object()) fail("{} is {}, not an object", what, object.type_name());
   for (const auto& item : object.items()) {
-    const bool ok = std::any_of(known.begin(), known.end(), [&](const char* key) { return item.key() == key; });
+    const bool ok =
+        std::any_of(known.begin(), known.end(), [&](const char* key) { return item.key() == key; });
     if (!ok) fail("{} has an unknown field \"{}\"", what, item.key());
   }
 }
@@ -47,7 +50,9 @@ std::string text_of(const json& object, const std::string& what, const char* key
 
 std::string name_of(const json& object, const std::string& what) {
   std::string name = text_of(object, what, "name");
-  const auto good = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.'; };
+  const auto good = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+  };
   if (name.empty() || name.size() > 32 || !std::all_of(name.begin(), name.end(), good))
     fail("{}: name \"{}\" is not 1 to 32 letters, digits, '_', '-' or '.'", what, name);
   return name;
@@ -58,12 +63,15 @@ double number_of(const json& object, const std::string& what, const char* key, R
   if (it == object.end()) return range.fallback;
   if (!it->is_number()) fail("{}: {} is {}, not a number", what, key, it->type_name());
   const double value = it->get<double>();
-  if (!(value >= range.low && value <= range.high)) fail("{}: {} {} is not in {}..{}", what, key, value, range.low, range.high);
+  if (!(value >= range.low && value <= range.high))
+    fail("{}: {} {} is not in {}..{}", what, key, value, range.low, range.high);
   return value;
 }
 
-std::uint64_t count_of(const json& object, const std::string& what, const char* key, std::uint64_t fallback) {
-  return static_cast<std::uint64_t>(number_of(object, what, key, {0, 1e15, static_cast<double>(fallback)}));
+std::uint64_t count_of(const json& object, const std::string& what, const char* key,
+                       std::uint64_t fallback) {
+  return static_cast<std::uint64_t>(
+      number_of(object, what, key, {0, 1e15, static_cast<double>(fallback)}));
 }
 
 bool flag_of(const json& object, const std::string& what, const char* key) {

@@ -19,7 +19,8 @@ std::uint32_t MemoryTable::add(const Region& region) {
     if (made_ >= kRegionsMax) return 0;
     index = made_++;
     std::atomic<Slot*>& chunk = chunks_[index / kChunk];
-    if (chunk.load(std::memory_order_relaxed) == nullptr) chunk.store(new Slot[kChunk], std::memory_order_release);
+    if (chunk.load(std::memory_order_relaxed) == nullptr)
+      chunk.store(new Slot[kChunk], std::memory_order_release);
   }
   Slot& entry = *slot(index);
   entry.generation = (entry.generation + 1) & 0xffff;
@@ -45,10 +46,12 @@ void MemoryTable::remove(std::uint32_t key) {
 
 bool MemoryTable::allows(const Use& use) const noexcept {
   const Slot* entry = slot(use.key & 0xffff);
-  if (entry == nullptr || use.key == 0 || entry->key.load(std::memory_order_acquire) != use.key) return false;
+  if (entry == nullptr || use.key == 0 || entry->key.load(std::memory_order_acquire) != use.key)
+    return false;
   const std::uint64_t address = entry->address.load(std::memory_order_acquire);
   const std::uint64_t bytes = entry->bytes.load(std::memory_order_acquire);
-  const bool fits = use.address >= address && use.bytes <= bytes && use.address - address <= bytes - use.bytes;
+  const bool fits =
+      use.address >= address && use.bytes <= bytes && use.address - address <= bytes - use.bytes;
   const bool may = (entry->access.load(std::memory_order_acquire) & use.access) == use.access;
   const bool ours = entry->pd.load(std::memory_order_acquire) == use.pd;
   return fits && may && ours && entry->key.load(std::memory_order_relaxed) == use.key;

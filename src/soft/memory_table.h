@@ -1,7 +1,7 @@
 #pragma once
-// The registered regions of one NIC: what a key allows. Private memory of the process, grown in chunks, never moved.
-// Thread: add and remove under the NIC's turn lock; check from any thread (a stale key is simply not found).
-// Bound: kRegionsMax regions.
+// The registered regions of one NIC: what a key allows. Private memory of the process, grown in
+// chunks, never moved. Thread: add and remove under the NIC's turn lock; check from any thread (a
+// stale key is simply not found). Bound: kRegionsMax regions.
 
 #include <array>
 #include <atomic>
@@ -25,7 +25,8 @@ class MemoryTable {
   std::uint32_t add(const Region& region);  // the key; 0: full
   void remove(std::uint32_t key);
 
-  // What is asked of a key: all of [address, address+bytes), with every flag of access, within the protection domain.
+  // What is asked of a key: all of [address, address+bytes), with every flag of access, within the
+  // protection domain.
   struct Use {
     std::uint32_t key;
     std::uint64_t address, bytes;
@@ -36,9 +37,11 @@ class MemoryTable {
   std::uint32_t size() const noexcept { return used_; }
 
  private:
-  // Atomic fields: a poster may look at a slot with a stale key while another thread gives the slot to a new region.
+  // Atomic fields: a poster may look at a slot with a stale key while another thread gives the slot
+  // to a new region.
   struct Slot {
-    std::atomic<std::uint32_t> key{0};  // 0: free. Released last when set, checked again after the fields were read
+    std::atomic<std::uint32_t> key{
+        0};  // 0: free. Released last when set, checked again after the fields were read
     std::atomic<std::uint64_t> address{0}, bytes{0};
     std::atomic<const void*> pd{nullptr};
     std::atomic<int> access{0};

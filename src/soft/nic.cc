@@ -34,7 +34,8 @@ Nic::~Nic() {
   for (QueuePair* qp : std::vector<QueuePair*>(qps_))
     if (qp != nullptr) destroy_qp(qp);
   const Totals all = totals();
-  if (all.rnr_events > 0) LOG_WARN("soft fabric: {} receiver-not-ready events on {}", all.rnr_events, spec_.name);
+  if (all.rnr_events > 0)
+    LOG_WARN("soft fabric: {} receiver-not-ready events on {}", all.rnr_events, spec_.name);
 }
 
 bool Nic::try_turn() noexcept {
@@ -44,7 +45,8 @@ bool Nic::try_turn() noexcept {
   return moved;
 }
 
-// Answers first, as they make room; then our own requests onto the wire; then what peers want of us.
+// Answers first, as they make room; then our own requests onto the wire; then what peers want of
+// us.
 bool Nic::turn_locked() noexcept {
   posts_.acquire();
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -83,7 +85,9 @@ bool Nic::turn_locked() noexcept {
   return moved;
 }
 
-QueuePair* Nic::find(std::uint32_t index) const noexcept { return index < qps_.size() ? qps_[index] : nullptr; }
+QueuePair* Nic::find(std::uint32_t index) const noexcept {
+  return index < qps_.size() ? qps_[index] : nullptr;
+}
 
 QueuePair* Nic::find_num(std::uint32_t qp_num) const noexcept {
   QueuePair* qp = find(qp_num % kQpsMax);
@@ -93,7 +97,8 @@ QueuePair* Nic::find_num(std::uint32_t qp_num) const noexcept {
 bool Nic::has_work() {
   std::lock_guard lock(turn_lock_);
   if (faults_.armed() || port_down_) return true;
-  return bells_.requests.any() || bells_.responses.any() || !serving_.empty() || !completing_.empty() || !backlog_.empty();
+  return bells_.requests.any() || bells_.responses.any() || !serving_.empty() ||
+         !completing_.empty() || !backlog_.empty();
 }
 
 std::uint64_t Nic::next_due_ns() {
@@ -114,7 +119,9 @@ std::uint64_t Nic::next_due_ns() {
   }
   for (std::uint32_t i = backlog_.next(0); i < kQpsMax; i = backlog_.next(i + 1)) {
     const std::uint64_t ticks = sends_at(i, time);
-    if (ticks != UINT64_MAX) due_ns = std::min(due_ns, (std::max(ticks, wire_.free_at_ticks()) + kTicksPerNs - 1) / kTicksPerNs);
+    if (ticks != UINT64_MAX)
+      due_ns = std::min(due_ns,
+                        (std::max(ticks, wire_.free_at_ticks()) + kTicksPerNs - 1) / kTicksPerNs);
   }
   return due_ns;
 }
@@ -125,12 +132,15 @@ std::uint64_t Nic::serve_due_ns(QueuePair& qp, TurnTime& time) noexcept {
   if (in.next == tail || in.ring->closed()) return 0;
   if (in.ring->state() == TargetState::Stalled) return time.now_ns() + kStalledLookNs;
   const RingRequest& request = in.ring->request(in.next);
-  if (in.retry_at_ns != 0 && qp.receives.posted.load(std::memory_order_acquire) == qp.receives.taken) return in.retry_at_ns;
+  if (in.retry_at_ns != 0 &&
+      qp.receives.posted.load(std::memory_order_acquire) == qp.receives.taken)
+    return in.retry_at_ns;
   if (in.waits_for_stream) {
     const RingHeader& header = in.ring->header();
-    const bool there = header.data_in.load(std::memory_order_acquire) != header.data_out.load(std::memory_order_relaxed);
-    const bool room =
-        header.read_in.load(std::memory_order_relaxed) != header.read_out.load(std::memory_order_acquire) + kStreamBytes;
+    const bool there = header.data_in.load(std::memory_order_acquire) !=
+                       header.data_out.load(std::memory_order_relaxed);
+    const bool room = header.read_in.load(std::memory_order_relaxed) !=
+                      header.read_out.load(std::memory_order_acquire) + kStreamBytes;
     const bool read = request.opcode == IBV_WR_RDMA_READ;
     return (read ? room : there) ? 0 : UINT64_MAX;
   }

@@ -1,9 +1,10 @@
 #pragma once
-// One NIC of the software fabric. turn() does everything hardware would do by itself: puts posted requests on the modelled wire,
-// executes what peers' rings hold, and completes what peers have answered. Only its own turn touches its tables, its receive
-// queues and the memory registered with it.
-// Thread: try_turn, post and poll from any; the rest takes the turn lock and may wait for one turn.
-// Bounds: kQpsMax queue pairs; a turn executes at most kTurnRequests requests and about kTurnBytes bytes.
+// One NIC of the software fabric. turn() does everything hardware would do by itself: puts posted
+// requests on the modelled wire, executes what peers' rings hold, and completes what peers have
+// answered. Only its own turn touches its tables, its receive queues and the memory registered with
+// it. Thread: try_turn, post and poll from any; the rest takes the turn lock and may wait for one
+// turn. Bounds: kQpsMax queue pairs; a turn executes at most kTurnRequests requests and about
+// kTurnBytes bytes.
 
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
@@ -26,13 +27,15 @@
 
 namespace mesh::soft {
 
-inline constexpr std::uint64_t kWorkRequestBytesMax = std::uint64_t{8} << 20;  // of one work request, as soft-RoCE's ports say
+inline constexpr std::uint64_t kWorkRequestBytesMax =
+    std::uint64_t{8} << 20;  // of one work request, as soft-RoCE's ports say
 
 inline constexpr std::uint8_t kPort = 1;  // a NIC has one
 
 inline constexpr std::uint32_t kTurnRequests = 256;
 inline constexpr std::uint64_t kTurnBytes = 1 << 20;
-inline constexpr std::uint64_t kStalledLookNs = 1'000'000;  // how often a manual clock looks at a path that a fault has cut
+inline constexpr std::uint64_t kStalledLookNs =
+    1'000'000;  // how often a manual clock looks at a path that a fault has cut
 
 // A ring on offer: "these are the requests of my queue pair for yours".
 struct Offer {
@@ -87,7 +90,9 @@ class Nic {
   bool try_turn() noexcept;  // false: nothing moved, or another thread is turning
   int post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
   int post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept;
-  void count_completions(std::uint64_t count) noexcept { cpu_.spend(count * fabric_.costs.completion_ns); }  // they were polled
+  void count_completions(std::uint64_t count) noexcept {
+    cpu_.spend(count * fabric_.costs.completion_ns);
+  }  // they were polled
 
   // Control path.
   std::uint32_t add_region(const MemoryTable::Region& region);
@@ -102,12 +107,14 @@ class Nic {
   void fail(QueuePair& qp);
   void reset(QueuePair& qp);
   void take_offer(const Offer& offer);
-  void peer_changed(const Peer& peer);  // its board is known, or it is lost: look at everything that has to do with it
+  void peer_changed(const Peer& peer);  // its board is known, or it is lost: look at everything
+                                        // that has to do with it
 
   // Events. The queue stays open until close_events().
   void open_events(EventQueue& queue);
   void close_events(EventQueue& queue);
-  // Faults of this very moment: a connected queue pair (the n-th, counted from 0) or all of them; how many it were.
+  // Faults of this very moment: a connected queue pair (the n-th, counted from 0) or all of them;
+  // how many it were.
   std::size_t fail_queue_pairs(int only);
   static constexpr int kAllQueuePairs = -1;
 
@@ -154,8 +161,10 @@ class Nic {
   // nic_target.cc: as target of a peer's requests.
   bool serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
   Outcome execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
-  Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time, Budget& budget) noexcept;
-  Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time, Budget& budget) noexcept;
+  Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
+                        Budget& budget) noexcept;
+  Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
+                       Budget& budget) noexcept;
   Outcome execute_read(QueuePair& qp, RingRequest& request, Budget& budget) noexcept;
   Outcome receiver_ready(QueuePair& qp, TurnTime& time) noexcept;
   Outcome pull(QueuePair& qp, RingRequest& request, std::byte* to, std::size_t* bytes) noexcept;

@@ -1,5 +1,5 @@
-// The control path of a NIC: regions, queue pairs, state changes, offers of rings. Everything here holds the turn lock, so that
-// when a call returns no turn still acts on what it took away.
+// The control path of a NIC: regions, queue pairs, state changes, offers of rings. Everything here
+// holds the turn lock, so that when a call returns no turn still acts on what it took away.
 
 #include "src/soft/nic.h"
 
@@ -12,7 +12,8 @@
 namespace mesh::soft {
 
 namespace {
-constexpr std::uint32_t kGenerations = 4096;  // 24-bit queue pair numbers: 12 bits of generation over 12 of index
+constexpr std::uint32_t kGenerations =
+    4096;  // 24-bit queue pair numbers: 12 bits of generation over 12 of index
 static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << 24);
 }  // namespace
 
@@ -21,20 +22,22 @@ std::uint32_t Nic::add_region(const MemoryTable::Region& region) {
   return regions_.add(region);
 }
 
-// A region that a posted request still reads is a mistake of the user's; the queue pair fails, as with hardware, and nothing
-// reads it afterwards.
+// A region that a posted request still reads is a mistake of the user's; the queue pair fails, as
+// with hardware, and nothing reads it afterwards.
 void Nic::remove_region(std::uint32_t key) {
   std::lock_guard lock(turn_lock_);
   regions_.remove(key);
   TurnTime time(clock_);
   for (QueuePair* qp : qps_)
-    if (qp != nullptr && qp->out.ring != nullptr && uses(*qp, key)) to_error(*qp, IBV_WC_LOC_PROT_ERR);
+    if (qp != nullptr && qp->out.ring != nullptr && uses(*qp, key))
+      to_error(*qp, IBV_WC_LOC_PROT_ERR);
 }
 
 bool Nic::uses(QueuePair& qp, std::uint32_t key) noexcept {
   std::lock_guard lock(qp.sends.lock);
   const std::uint64_t posted = qp.sends.posted.load(std::memory_order_acquire);
-  const std::uint64_t executed = std::max(qp.sends.completed, qp.out.ring->header().responded.load(std::memory_order_acquire));
+  const std::uint64_t executed =
+      std::max(qp.sends.completed, qp.out.ring->header().responded.load(std::memory_order_acquire));
   for (std::uint64_t number = qp.sends.completed; number < posted; ++number) {
     const SendSlot& slot = qp.sends.slot(number);
     if (slot.is_inline || (number < executed && slot.opcode != IBV_WR_RDMA_READ)) continue;
@@ -109,7 +112,9 @@ void Nic::take_down(QueuePair& qp) noexcept {
   completing_.erase(qp.index);
   qp.send_cq->forget(&qp);
   qp.receive_cq->forget(&qp);
-  std::erase_if(offers_, [&](const Offer& offer) { return offer.to_qp_num == qp.verbs.qp_num || offer.ring->closed(); });
+  std::erase_if(offers_, [&](const Offer& offer) {
+    return offer.to_qp_num == qp.verbs.qp_num || offer.ring->closed();
+  });
 }
 
 bool Nic::in_use(const CompletionQueue& cq) {
@@ -161,7 +166,8 @@ void Nic::start(QueuePair& qp, const Attributes& attributes) {
 void Nic::fail(QueuePair& qp) {
   std::lock_guard lock(turn_lock_);
   TurnTime time(clock_);
-  if (qp.out.ring != nullptr && qp.state.load(std::memory_order_relaxed) == IBV_QPS_RTS) take_responses(qp, time);
+  if (qp.out.ring != nullptr && qp.state.load(std::memory_order_relaxed) == IBV_QPS_RTS)
+    take_responses(qp, time);
   if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_ERR) to_error(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
@@ -187,11 +193,13 @@ void Nic::reset(QueuePair& qp) {
 
 void Nic::take_offer(const Offer& offer) {
   std::lock_guard lock(turn_lock_);
-  std::erase_if(offers_, [](const Offer& held) { return held.ring->closed() || held.peer->lost(); });
+  std::erase_if(offers_,
+                [](const Offer& held) { return held.ring->closed() || held.peer->lost(); });
   QueuePair* qp = find_num(offer.to_qp_num);
   const int state = qp == nullptr ? IBV_QPS_ERR : qp->state.load(std::memory_order_relaxed);
   const bool connected = state == IBV_QPS_RTR || state == IBV_QPS_RTS;
-  const bool vacant = connected && (qp->in.ring == nullptr || qp->in.ring->closed()) && fits(*qp, offer);
+  const bool vacant =
+      connected && (qp->in.ring == nullptr || qp->in.ring->closed()) && fits(*qp, offer);
   if (vacant) {
     attach(*qp, offer);
     return;
@@ -199,7 +207,8 @@ void Nic::take_offer(const Offer& offer) {
   const bool later = state == IBV_QPS_RESET || state == IBV_QPS_INIT;
   if (later) offers_.push_back(offer);
   offer.ring->set_state(later ? TargetState::Held : TargetState::Dead);
-  if (Board* board = offer.peer->board(); board != nullptr) board->ring_response(offer.from_nic, offer.from_qp_num % kQpsMax);
+  if (Board* board = offer.peer->board(); board != nullptr)
+    board->ring_response(offer.from_nic, offer.from_qp_num % kQpsMax);
 }
 
 void Nic::peer_changed(const Peer& peer) {
@@ -208,7 +217,8 @@ void Nic::peer_changed(const Peer& peer) {
     if (qp == nullptr) continue;
     if (qp->out.peer.get() == &peer) {
       completing_.insert(qp->index);
-      if (Board* board = peer.board(); board != nullptr) board->ring_request(qp->out.peer_nic, qp->out.peer_index);
+      if (Board* board = peer.board(); board != nullptr)
+        board->ring_request(qp->out.peer_nic, qp->out.peer_index);
     }
     if (qp->in.peer.get() == &peer) serving_.insert(qp->index);
   }

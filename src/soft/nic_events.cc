@@ -37,7 +37,8 @@ std::uint64_t Nic::port_due_ns(TurnTime& time) noexcept {
   return down == port_down_ ? faults_.next_port_change_ns(spec_.name, time.now_ns()) : 0;
 }
 
-// As a device does whose queue pair it can no longer serve: everything is flushed, and its owner is told.
+// As a device does whose queue pair it can no longer serve: everything is flushed, and its owner is
+// told.
 std::size_t Nic::fail_queue_pairs(int only) {
   std::lock_guard lock(turn_lock_);
   int connected = 0;

@@ -1,4 +1,5 @@
-// The NIC as initiator: takes what targets have answered, completes, watches over paths that do not answer, and flushes.
+// The NIC as initiator: takes what targets have answered, completes, watches over paths that do not
+// answer, and flushes.
 
 #include "src/base/check.h"
 #include "src/soft/copy.h"
@@ -86,20 +87,25 @@ bool Nic::drain_read(QueuePair& qp) noexcept {
   while (qp.sends.read_done < slot.bytes) {
     const std::uint64_t out = header.read_out.load(std::memory_order_relaxed);
     const std::uint64_t there = header.read_in.load(std::memory_order_acquire) - out;
-    const std::size_t piece = std::min<std::size_t>({there, slot.bytes - qp.sends.read_done, kStreamBytes - out % kStreamBytes});
+    const std::size_t piece = std::min<std::size_t>(
+        {there, slot.bytes - qp.sends.read_done, kStreamBytes - out % kStreamBytes});
     if (piece == 0) break;
     for (std::size_t i = 0; i < slot.sges; ++i) {
       const RingSge& sge = slot.sge[i];
-      if (sge.bytes == 0 || regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE})) continue;
+      if (sge.bytes == 0 ||
+          regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE}))
+        continue;
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
     }
-    scatter({slot.sge.data(), slot.sges, qp.sends.read_done, piece}, qp.out.ring->read_stream() + out % kStreamBytes);
+    scatter({slot.sge.data(), slot.sges, qp.sends.read_done, piece},
+            qp.out.ring->read_stream() + out % kStreamBytes);
     header.read_out.store(out + piece, std::memory_order_release);
     qp.sends.read_done += piece;
     moved = true;
   }
-  if (Board* board = qp.out.peer->board(); moved && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
+  if (Board* board = qp.out.peer->board(); moved && board != nullptr)
+    board->ring_request(qp.out.peer_nic, qp.out.peer_index);
   return moved;
 }
 
@@ -119,30 +125,36 @@ bool Nic::stream(QueuePair& qp) noexcept {
     }
     const std::uint64_t in = header.data_in.load(std::memory_order_relaxed);
     const std::uint64_t used = in - header.data_out.load(std::memory_order_acquire);
-    const std::size_t room = used >= kStreamBytes ? 0 : static_cast<std::size_t>(kStreamBytes - used);
-    const std::size_t piece = std::min<std::size_t>({total - queue.streamed_bytes, room, kStreamBytes - in % kStreamBytes});
+    const std::size_t room =
+        used >= kStreamBytes ? 0 : static_cast<std::size_t>(kStreamBytes - used);
+    const std::size_t piece = std::min<std::size_t>(
+        {total - queue.streamed_bytes, room, kStreamBytes - in % kStreamBytes});
     if (piece == 0) break;
     for (std::size_t i = 0; i < slot.sges; ++i) {
       const RingSge& sge = slot.sge[i];
-      if (sge.bytes == 0 || regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, 0})) continue;
+      if (sge.bytes == 0 || regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, 0}))
+        continue;
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
     }
-    gather(qp.out.ring->data_stream() + in % kStreamBytes, {slot.sge.data(), slot.sges, queue.streamed_bytes, piece}, 0);
+    gather(qp.out.ring->data_stream() + in % kStreamBytes,
+           {slot.sge.data(), slot.sges, queue.streamed_bytes, piece}, 0);
     header.data_in.store(in + piece, std::memory_order_release);
     queue.streamed_bytes += piece;
     moved = true;
   }
-  if (Board* board = qp.out.peer->board(); moved && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
+  if (Board* board = qp.out.peer->board(); moved && board != nullptr)
+    board->ring_request(qp.out.peer_nic, qp.out.peer_index);
   return moved;
 }
 
-// A target that does not answer: after timeout x tries the oldest work request fails. A peer that is alive and attached is
-// waited for without end, as its process may just be stopped.
+// A target that does not answer: after timeout x tries the oldest work request fails. A peer that
+// is alive and attached is waited for without end, as its process may just be stopped.
 bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
   const TargetState state = qp.out.ring->state();
   const bool answers = state == TargetState::Attached || state == TargetState::Unseen;
-  const bool stuck = qp.outstanding() != 0 && (!answers || qp.out.peer->lost() || cut_off(qp, time));
+  const bool stuck =
+      qp.outstanding() != 0 && (!answers || qp.out.peer->lost() || cut_off(qp, time));
   if (!stuck || qp.attributes.timeout == 0) {
     qp.retry_deadline_ns = 0;
     return false;
@@ -172,8 +184,8 @@ void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
   qp.send_cq->push(entry);
 }
 
-// The oldest outstanding work request completes with `first`, the others and all receives are flushed, what the peer has sent
-// is dropped. Afterwards no source of ours is read any more.
+// The oldest outstanding work request completes with `first`, the others and all receives are
+// flushed, what the peer has sent is dropped. Afterwards no source of ours is read any more.
 void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   {
     std::lock_guard lock(qp.sends.lock);

@@ -1,4 +1,5 @@
-// What the user's thread does when it posts: check, remember, publish, ring. Nothing completes here.
+// What the user's thread does when it posts: check, remember, publish, ring. Nothing completes
+// here.
 
 #include "src/soft/nic.h"
 
@@ -12,14 +13,15 @@ namespace mesh::soft {
 namespace {
 
 bool is_supported(ibv_wr_opcode opcode) {
-  return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND ||
-         opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_READ;
+  return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+         opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_READ;
 }
 
 void copy_inline(const ibv_send_wr& wr, std::byte* to) {
   for (int i = 0; i < wr.num_sge; ++i) {
     if (wr.sg_list[i].length == 0) continue;
-    std::memcpy(to, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(wr.sg_list[i].addr)), wr.sg_list[i].length);
+    std::memcpy(to, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(wr.sg_list[i].addr)),
+                wr.sg_list[i].length);
     to += wr.sg_list[i].length;
   }
 }
@@ -46,8 +48,9 @@ void fill_request(const ibv_send_wr& wr, const SendSlot& slot, RingRequest& requ
 struct Nic::Posting {
   std::uint64_t posted = 0;     // running count, stored at the end
   std::uint64_t published = 0;  // the ring's tail to be
-  bool direct = false;          // requests go straight to the target; else the turn puts them on the modelled wire
-  bool dead = false;            // the queue pair is in ERR: the turn flushes
+  bool direct =
+      false;  // requests go straight to the target; else the turn puts them on the modelled wire
+  bool dead = false;  // the queue pair is in ERR: the turn flushes
   std::uint64_t bytes = 0;
 };
 
@@ -87,13 +90,17 @@ void Nic::spend_on(const ibv_send_wr* wr) noexcept {
 }
 
 int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept {
-  if (!is_supported(wr.opcode) || wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.max_sge) return EINVAL;
+  if (!is_supported(wr.opcode) || wr.num_sge < 0 ||
+      static_cast<std::uint32_t>(wr.num_sge) > qp.max_sge)
+    return EINVAL;
   SendQueue& queue = qp.sends;
   if (posting.posted - queue.freed.load(std::memory_order_acquire) >= queue.depth) return ENOMEM;
   std::uint64_t bytes = 0;
   for (int i = 0; i < wr.num_sge; ++i) bytes += wr.sg_list[i].length;
   const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-  if (bytes > kWorkRequestBytesMax || (is_inline && (bytes > qp.max_inline || wr.opcode == IBV_WR_RDMA_READ))) return EINVAL;
+  if (bytes > kWorkRequestBytesMax ||
+      (is_inline && (bytes > qp.max_inline || wr.opcode == IBV_WR_RDMA_READ)))
+    return EINVAL;
 
   SendSlot& slot = queue.slot(posting.posted);
   slot.wr_id = wr.wr_id;
@@ -113,7 +120,8 @@ int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept 
     slot.posted_at_ns = cpu_.now_ns();
     slot.fault_delay_ns = 0;
     if (faults_.armed()) {
-      const FaultPlan::PostVerdict verdict = faults_.on_post(spec_.name, qp.verbs.qp_num, slot.posted_at_ns);
+      const FaultPlan::PostVerdict verdict =
+          faults_.on_post(spec_.name, qp.verbs.qp_num, slot.posted_at_ns);
       if (verdict.refused) return EIO;
       if (verdict.status != IBV_WC_SUCCESS) slot.local_error = verdict.status;
       slot.fault_delay_ns = verdict.delay_ns;
@@ -142,13 +150,16 @@ void Nic::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) no
   }
 }
 
-// The tail before `posted`: a turn that sees more posted than published would put it on the modelled wire itself.
+// The tail before `posted`: a turn that sees more posted than published would put it on the
+// modelled wire itself.
 void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
   SendQueue& queue = qp.sends;
   const std::uint64_t before = queue.posted.load(std::memory_order_relaxed);
   if (posting.posted == before) return;
-  qp.work_requests.store(qp.work_requests.load(std::memory_order_relaxed) + posting.posted - before, std::memory_order_relaxed);
-  qp.bytes.store(qp.bytes.load(std::memory_order_relaxed) + posting.bytes, std::memory_order_relaxed);
+  qp.work_requests.store(qp.work_requests.load(std::memory_order_relaxed) + posting.posted - before,
+                         std::memory_order_relaxed);
+  qp.bytes.store(qp.bytes.load(std::memory_order_relaxed) + posting.bytes,
+                 std::memory_order_relaxed);
   qp.doorbells.store(qp.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   bool look = true;  // our own turn has something to do about it
   if (!posting.dead) {
@@ -158,12 +169,14 @@ void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
     queue.posted.store(posting.posted, std::memory_order_release);
     Board* board = qp.out.peer->board();
     if (published && board == nullptr) {
-      // Our own bell is a full fence: if the board is still not known after it, who makes it known will see the new tail.
+      // Our own bell is a full fence: if the board is still not known after it, who makes it known
+      // will see the new tail.
       board_.ring_response(self_.nic, qp.index);
       board = qp.out.peer->board();
     }
     if (published && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
-    // After the bell, which is a full fence: a target that left before it was rung has said so by now.
+    // After the bell, which is a full fence: a target that left before it was rung has said so by
+    // now.
     look = posting.published != posting.posted || qp.out.ring->state() != TargetState::Attached ||
            header.streams.load(std::memory_order_relaxed) != 0 || qp.out.peer->lost();
   } else {
@@ -188,12 +201,15 @@ int Nic::post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcep
     ReceiveSlot& slot = queue.slot(posted++);
     slot.wr_id = wr->wr_id;
     slot.sges = static_cast<std::uint32_t>(wr->num_sge);
-    for (std::size_t i = 0; i < slot.sges; ++i) slot.sge[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
+    for (std::size_t i = 0; i < slot.sges; ++i)
+      slot.sge[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
   }
   if (error != 0) *bad = wr;
-  // Pairs with to_error(): it sets the state and then looks at what is posted, we post and then look at the state.
+  // Pairs with to_error(): it sets the state and then looks at what is posted, we post and then
+  // look at the state.
   queue.posted.store(posted, std::memory_order_seq_cst);
-  if (qp.state.load(std::memory_order_seq_cst) == IBV_QPS_ERR) board_.ring_response(self_.nic, qp.index);
+  if (qp.state.load(std::memory_order_seq_cst) == IBV_QPS_ERR)
+    board_.ring_response(self_.nic, qp.index);
   return error;
 }
 

@@ -1,4 +1,5 @@
-// The NIC as target: pulls requests from peers' rings, checks them against its own tables, copies, completes and answers.
+// The NIC as target: pulls requests from peers' rings, checks them against its own tables, copies,
+// completes and answers.
 
 #include "src/base/check.h"
 #include "src/soft/copy.h"
@@ -14,13 +15,15 @@ namespace {
 
 static_assert(verbs::WrChain::kRowBytesMax <= kAtomicBytes);
 
-constexpr std::size_t kChunkBytes = 256 * 1024;  // between two looks at whether the source was closed
+constexpr std::size_t kChunkBytes =
+    256 * 1024;  // between two looks at whether the source was closed
 constexpr std::uint8_t kRnrRetryForEver = 7;
 
 // InfiniBand specification, encoding of the RNR NAK timer, in units of 10 us.
-constexpr std::array<std::uint32_t, 32> kRnrTimer10Us = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
-                                                         48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
-                                                         2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+constexpr std::array<std::uint32_t, 32> kRnrTimer10Us = {
+    65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+    48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+    2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 bool with_imm(const RingRequest& request) {
   return request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM || request.opcode == IBV_WR_SEND_WITH_IMM;
@@ -31,7 +34,8 @@ bool with_imm(const RingRequest& request) {
 bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
   Incoming& in = qp.in;
   if (in.ring != nullptr && in.peer->lost()) detach(qp);
-  const std::uint64_t tail = in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
+  const std::uint64_t tail =
+      in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
   posts_.acquire();  // the peer may have seen a post of this very moment, after our turn began
   if (in.next == tail || in.ring->closed()) {
     serving_.erase(qp.index);
@@ -45,7 +49,8 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
   Ring& ring = *in.ring;
   const std::uint64_t next_before = in.next, bytes_before = in.done_bytes;
   Outcome outcome;
-  // Pairs with Ring::close(): it sets closed and then waits for busy, we set busy and then look at closed.
+  // Pairs with Ring::close(): it sets closed and then waits for busy, we set busy and then look at
+  // closed.
   ring.header().busy.store(1, std::memory_order_seq_cst);
   while (in.next != tail && budget.requests > 0 && budget.bytes > 0 && !ring.closed()) {
     outcome = execute(qp, time, budget);
@@ -57,7 +62,8 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
   // An error is acted on after busy is taken back: to_error() waits for others' busy.
   if (outcome.step == Step::Fail || outcome.step == Step::FailBoth) respond(qp, outcome.status);
   const bool moved = in.next != next_before || in.done_bytes != bytes_before;
-  if (Board* board = in.peer->board(); moved && board != nullptr) board->ring_response(in.peer_nic, in.peer_index);
+  if (Board* board = in.peer->board(); moved && board != nullptr)
+    board->ring_response(in.peer_nic, in.peer_index);
   if (outcome.step == Step::FailBoth) to_error(qp, IBV_WC_WR_FLUSH_ERR);
   if (outcome.step == Step::Fail || outcome.step == Step::Drop) detach(qp);
   return moved;
@@ -69,7 +75,8 @@ bool Nic::stalled(QueuePair& qp, TurnTime& time) noexcept {
   const bool cut = faults_.armed() && faults_.cut_off(spec_.name, in.peer->host(), time.now_ns());
   if (cut == (state == TargetState::Stalled)) return cut;
   in.ring->set_state(cut ? TargetState::Stalled : TargetState::Attached);
-  if (Board* board = in.peer->board(); board != nullptr) board->ring_response(in.peer_nic, in.peer_index);
+  if (Board* board = in.peer->board(); board != nullptr)
+    board->ring_response(in.peer_nic, in.peer_index);
   return cut;
 }
 
@@ -77,8 +84,10 @@ Nic::Outcome Nic::execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcep
   Incoming& in = qp.in;
   RingRequest& request = in.ring->request(in.next);
   if (request.ready_at_ns != 0 && request.ready_at_ns > time.now_ns()) return {Step::Later};
-  // Packets with another number than expected are dropped, as a NIC does with those of an earlier connection.
-  if (request.psn != ((qp.attributes.rq_psn + static_cast<std::uint32_t>(in.next)) & 0xffffff)) return {Step::Drop};
+  // Packets with another number than expected are dropped, as a NIC does with those of an earlier
+  // connection.
+  if (request.psn != ((qp.attributes.rq_psn + static_cast<std::uint32_t>(in.next)) & 0xffffff))
+    return {Step::Drop};
   switch (request.opcode) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM: return execute_write(qp, request, time, budget);
@@ -89,8 +98,10 @@ Nic::Outcome Nic::execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcep
   }
 }
 
-// A request of zero bytes names no memory: its key is not looked at (InfiniBand specification, RDMA WRITE of length 0).
-Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time, Budget& budget) noexcept {
+// A request of zero bytes names no memory: its key is not looked at (InfiniBand specification, RDMA
+// WRITE of length 0).
+Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
+                                Budget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
   if (with_imm(request) && done == 0) {
     const Outcome ready = receiver_ready(qp, time);
@@ -98,11 +109,13 @@ Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& t
   }
   while (done < request.bytes) {
     const bool may = (qp.attributes.access & IBV_ACCESS_REMOTE_WRITE) != 0 &&
-                     regions_.allows({request.rkey, request.remote_address, request.bytes, qp.verbs.pd, IBV_ACCESS_REMOTE_WRITE});
+                     regions_.allows({request.rkey, request.remote_address, request.bytes,
+                                      qp.verbs.pd, IBV_ACCESS_REMOTE_WRITE});
     if (!may) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
     if (budget.bytes == 0 || qp.in.ring->closed()) return {Step::Later};
     std::size_t bytes = std::min<std::size_t>({request.bytes - done, budget.bytes, kChunkBytes});
-    auto* to = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(request.remote_address + done));
+    auto* to =
+        reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(request.remote_address + done));
     const Outcome pulled = pull(qp, request, to, &bytes);
     if (pulled.step != Step::Done) return pulled;
     done += bytes;
@@ -113,7 +126,8 @@ Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& t
   return {};
 }
 
-Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& time, Budget& budget) noexcept {
+Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
+                               Budget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
   const Outcome ready = receiver_ready(qp, time);
   if (ready.step != Step::Done) return ready;
@@ -122,7 +136,9 @@ Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& ti
   for (std::size_t i = 0; i < slot.sges; ++i) {
     const RingSge& sge = slot.sge[i];
     room += sge.bytes;
-    if (sge.bytes == 0 || regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE})) continue;
+    if (sge.bytes == 0 ||
+        regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE}))
+      continue;
     complete_receive(qp, request, IBV_WC_LOC_PROT_ERR);
     return {Step::FailBoth, IBV_WC_REM_OP_ERR};
   }
@@ -135,9 +151,12 @@ Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& ti
     std::uint64_t skip = done;
     std::size_t i = 0;
     for (; skip >= slot.sge[i].bytes; ++i) skip -= slot.sge[i].bytes;
-    std::size_t bytes = std::min<std::size_t>({request.bytes - done, slot.sge[i].bytes - skip, budget.bytes, kChunkBytes});
+    std::size_t bytes = std::min<std::size_t>(
+        {request.bytes - done, slot.sge[i].bytes - skip, budget.bytes, kChunkBytes});
     const Outcome pulled =
-        pull(qp, request, reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(slot.sge[i].address + skip)), &bytes);
+        pull(qp, request,
+             reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(slot.sge[i].address + skip)),
+             &bytes);
     if (pulled.step != Step::Done) return pulled;
     done += bytes;
     budget.bytes -= bytes;
@@ -147,21 +166,26 @@ Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& ti
   return {};
 }
 
-// The answer's bytes go back through the ring; the initiator's own NIC puts them where its own tables allow.
+// The answer's bytes go back through the ring; the initiator's own NIC puts them where its own
+// tables allow.
 Nic::Outcome Nic::execute_read(QueuePair& qp, RingRequest& request, Budget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
   RingHeader& header = qp.in.ring->header();
   while (done < request.bytes) {
     const bool may = (qp.attributes.access & IBV_ACCESS_REMOTE_READ) != 0 &&
-                     regions_.allows({request.rkey, request.remote_address, request.bytes, qp.verbs.pd, IBV_ACCESS_REMOTE_READ});
+                     regions_.allows({request.rkey, request.remote_address, request.bytes,
+                                      qp.verbs.pd, IBV_ACCESS_REMOTE_READ});
     if (!may) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
     const std::uint64_t in = header.read_in.load(std::memory_order_relaxed);
     const std::uint64_t used = in - header.read_out.load(std::memory_order_acquire);
-    const std::size_t room = used >= kStreamBytes ? 0 : static_cast<std::size_t>(kStreamBytes - used);
-    const std::size_t bytes = std::min<std::size_t>({request.bytes - done, room, kStreamBytes - in % kStreamBytes, budget.bytes});
+    const std::size_t room =
+        used >= kStreamBytes ? 0 : static_cast<std::size_t>(kStreamBytes - used);
+    const std::size_t bytes = std::min<std::size_t>(
+        {request.bytes - done, room, kStreamBytes - in % kStreamBytes, budget.bytes});
     qp.in.waits_for_stream = room == 0;
     if (bytes == 0) return {Step::Later};
-    const auto* from = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(request.remote_address + done));
+    const auto* from = reinterpret_cast<const std::byte*>(
+        static_cast<std::uintptr_t>(request.remote_address + done));
     dma_load(qp.in.ring->read_stream() + in % kStreamBytes, from, bytes);
     header.read_in.store(in + bytes, std::memory_order_release);
     done += bytes;
@@ -181,22 +205,28 @@ Nic::Outcome Nic::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
   if (in.retry_at_ns > time.now_ns()) return {Step::Later};
   qp.rnr_events.store(qp.rnr_events.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   const std::uint32_t retries = in.ring->header().rnr_retry.load(std::memory_order_relaxed);
-  if (retries != kRnrRetryForEver && in.rnr_tries++ >= retries) return {Step::Fail, IBV_WC_RNR_RETRY_EXC_ERR};
-  in.retry_at_ns = time.now_ns() + std::uint64_t{kRnrTimer10Us[qp.attributes.min_rnr_timer & 31u]} * 10'000;
+  if (retries != kRnrRetryForEver && in.rnr_tries++ >= retries)
+    return {Step::Fail, IBV_WC_RNR_RETRY_EXC_ERR};
+  in.retry_at_ns =
+      time.now_ns() + std::uint64_t{kRnrTimer10Us[qp.attributes.min_rnr_timer & 31u]} * 10'000;
   return {Step::Later};
 }
 
-// At most *bytes of the request's source, from where it stands, into `to`; *bytes: how many it were.
-Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to, std::size_t* bytes) noexcept {
+// At most *bytes of the request's source, from where it stands, into `to`; *bytes: how many it
+// were.
+Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
+                       std::size_t* bytes) noexcept {
   Incoming& in = qp.in;
   if (request.is_inline != 0) {
-    if (request.bytes > sizeof request.inline_bytes) return {Step::FailBoth, IBV_WC_REM_INV_REQ_ERR};
+    if (request.bytes > sizeof request.inline_bytes)
+      return {Step::FailBoth, IBV_WC_REM_INV_REQ_ERR};
     dma_store(to, request.inline_bytes + in.done_bytes, *bytes);
     return {};
   }
   RingHeader& header = in.ring->header();
   if (header.streams.load(std::memory_order_relaxed) == 0) {
-    const SgeRange range{request.sge, std::min<std::uint32_t>(request.sges, kSgesMax), in.done_bytes, *bytes};
+    const SgeRange range{request.sge, std::min<std::uint32_t>(request.sges, kSgesMax),
+                         in.done_bytes, *bytes};
     if (gather(to, range, in.pid)) return {};
     return {Step::Fail, IBV_WC_LOC_PROT_ERR};
   }
@@ -215,7 +245,8 @@ Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to, std::
   return {};
 }
 
-void Nic::complete_receive(QueuePair& qp, const RingRequest& request, ibv_wc_status status) noexcept {
+void Nic::complete_receive(QueuePair& qp, const RingRequest& request,
+                           ibv_wc_status status) noexcept {
   ReceiveQueue& queue = qp.receives;
   const bool is_write = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   CompletionEntry entry;
@@ -265,14 +296,16 @@ void Nic::attach(QueuePair& qp, const Offer& offer) {
   offer.ring->header().streams.store(offer.streams ? 1 : 0, std::memory_order_relaxed);
   offer.ring->set_state(TargetState::Attached);
   serving_.insert(qp.index);
-  if (Board* board = offer.peer->board(); board != nullptr) board->ring_response(offer.from_nic, qp.in.peer_index);
+  if (Board* board = offer.peer->board(); board != nullptr)
+    board->ring_response(offer.from_nic, qp.in.peer_index);
 }
 
 void Nic::detach(QueuePair& qp) noexcept {
   serving_.erase(qp.index);
   if (qp.in.ring == nullptr) return;
   qp.in.ring->set_state(TargetState::Dead);
-  if (Board* board = qp.in.peer->board(); board != nullptr) board->ring_response(qp.in.peer_nic, qp.in.peer_index);
+  if (Board* board = qp.in.peer->board(); board != nullptr)
+    board->ring_response(qp.in.peer_nic, qp.in.peer_index);
   qp.in = Incoming{};
 }
 

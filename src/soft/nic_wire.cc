@@ -1,5 +1,6 @@
-// The modelled wire: queue pairs take turns by quanta, each within its cap, and a request becomes visible to its target with the
-// time at which its last byte arrives. Times are computed from the link's virtual time, so a late turn costs no bandwidth.
+// The modelled wire: queue pairs take turns by quanta, each within its cap, and a request becomes
+// visible to its target with the time at which its last byte arrives. Times are computed from the
+// link's virtual time, so a late turn costs no bandwidth.
 
 #include "src/soft/nic.h"
 
@@ -12,13 +13,16 @@ namespace {
 constexpr std::uint32_t kScheduleSteps = 256;  // quanta per turn
 constexpr std::uint64_t kNever = UINT64_MAX;
 
-bool carries_imm(ibv_wr_opcode opcode) { return opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND_WITH_IMM; }
+bool carries_imm(ibv_wr_opcode opcode) {
+  return opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_SEND_WITH_IMM;
+}
 }  // namespace
 
 bool Nic::schedule(TurnTime& time) noexcept {
   const std::uint64_t now_ticks = time.now_ns() * kTicksPerNs;
   bool moved = false;
-  for (std::uint32_t step = 0; step < kScheduleSteps && !backlog_.empty() && wire_.free_at_ticks() <= now_ticks; ++step) {
+  for (std::uint32_t step = 0;
+       step < kScheduleSteps && !backlog_.empty() && wire_.free_at_ticks() <= now_ticks; ++step) {
     std::uint64_t at_ticks = kNever;
     const std::uint32_t index = next_sender(time, &at_ticks);
     if (index == kQpsMax || at_ticks > now_ticks) break;
@@ -36,7 +40,8 @@ std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept
   };
   std::uint32_t best = kQpsMax;
   for (const Span span : std::array<Span, 2>{{{schedule_from_, kQpsMax}, {0, schedule_from_}}}) {
-    for (std::uint32_t index = backlog_.next(span.from); index < span.to; index = backlog_.next(index + 1)) {
+    for (std::uint32_t index = backlog_.next(span.from); index < span.to;
+         index = backlog_.next(index + 1)) {
       const std::uint64_t ticks = sends_at(index, time);
       if (ticks < *at_ticks) {
         best = index;
@@ -48,13 +53,14 @@ std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept
   return best;
 }
 
-// A NIC reads the work requests of a doorbell side by side, so that reading takes time but no bandwidth; an inline one came
-// with the doorbell.
+// A NIC reads the work requests of a doorbell side by side, so that reading takes time but no
+// bandwidth; an inline one came with the doorbell.
 std::uint64_t Nic::may_start(const SendSlot& slot) const noexcept {
   return slot.posted_at_ns * kTicksPerNs + (slot.is_inline ? 0 : wire_.fetch_ticks());
 }
 
-// When the queue pair's first unpublished request may start; kNever: there is none, and it leaves the backlog.
+// When the queue pair's first unpublished request may start; kNever: there is none, and it leaves
+// the backlog.
 std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
   QueuePair* qp = find(index);
   bool sends = qp != nullptr && qp->state.load(std::memory_order_acquire) == IBV_QPS_RTS;
@@ -66,7 +72,8 @@ std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
     const std::uint64_t tail = qp->out.ring->header().tail.load(std::memory_order_relaxed);
     const bool any = tail < qp->sends.posted.load(std::memory_order_acquire);
     const SendSlot& slot = qp->sends.slot(tail);
-    if (any && slot.local_error == IBV_WC_SUCCESS) return std::max(may_start(slot), qp->pace.free_at_ticks);
+    if (any && slot.local_error == IBV_WC_SUCCESS)
+      return std::max(may_start(slot), qp->pace.free_at_ticks);
   }
   backlog_.erase(index);
   return kNever;
@@ -77,7 +84,8 @@ void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
   const std::uint64_t tail = ring.header().tail.load(std::memory_order_relaxed);
   const SendSlot& slot = qp.sends.slot(tail);
   const std::uint64_t payload = slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
-  const std::uint64_t total = WireModel::wire_bytes(payload, qp.attributes.mtu, carries_imm(slot.opcode));
+  const std::uint64_t total =
+      WireModel::wire_bytes(payload, qp.attributes.mtu, carries_imm(slot.opcode));
   const std::uint64_t quantum = std::min(total - qp.pace.sent_bytes, wire_.quantum_bytes());
   const std::uint64_t end_ticks = wire_.send(at_ticks, quantum);
   qp.pace.free_at_ticks = std::max(qp.pace.free_at_ticks, at_ticks) + wire_.qp_ticks(quantum);
@@ -85,11 +93,13 @@ void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
   if (qp.pace.sent_bytes < total) return;
 
   qp.pace.sent_bytes = 0;
-  const std::uint64_t arrival_ns = (end_ticks + kTicksPerNs - 1) / kTicksPerNs + wire_.delay_ns() + slot.fault_delay_ns;
+  const std::uint64_t arrival_ns =
+      (end_ticks + kTicksPerNs - 1) / kTicksPerNs + wire_.delay_ns() + slot.fault_delay_ns;
   qp.pace.last_ready_ns = std::max(qp.pace.last_ready_ns, arrival_ns);
   ring.request(tail).ready_at_ns = qp.pace.last_ready_ns;
   ring.header().tail.store(tail + 1, std::memory_order_release);
-  if (Board* board = qp.out.peer->board(); board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
+  if (Board* board = qp.out.peer->board(); board != nullptr)
+    board->ring_request(qp.out.peer_nic, qp.out.peer_index);
   if (ring.header().streams.load(std::memory_order_relaxed) != 0) completing_.insert(qp.index);
 }
 

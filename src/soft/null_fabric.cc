@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint32_t kNumberBits = 24;  // of a queue pair number
 constexpr std::uint32_t kIndexMask = kNullQpsMax - 1;
 
-// So that a queue pair of another process, which this fabric cannot reach, is not taken for one of ours.
+// So that a queue pair of another process, which this fabric cannot reach, is not taken for one of
+// ours.
 std::uint32_t number_base() {
   const std::uint32_t mixed = static_cast<std::uint32_t>(::getpid()) * 0x9e3779b1u;
   return mixed & ((1u << kNumberBits) - 1) & ~kIndexMask;
@@ -25,7 +26,8 @@ std::uint32_t number_base() {
 
 }  // namespace
 
-NullFabric::NullFabric(std::uint32_t delivery_polls) : delivery_polls_(delivery_polls), base_(number_base()) {}
+NullFabric::NullFabric(std::uint32_t delivery_polls)
+    : delivery_polls_(delivery_polls), base_(number_base()) {}
 
 int NullFabric::post_send(NullQp& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   const std::lock_guard lock(lock_);
@@ -63,7 +65,8 @@ int NullFabric::stage(NullQp& qp, const ibv_send_wr& wr) noexcept {
   request.is_row = is_inline && !announces && bytes <= kNullRowBytes;
   std::byte* to = request.row.data();
   for (int i = 0; request.is_row && i < wr.num_sge; ++i) {
-    std::memcpy(to, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(wr.sg_list[i].addr)), wr.sg_list[i].length);
+    std::memcpy(to, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(wr.sg_list[i].addr)),
+                wr.sg_list[i].length);
     to += wr.sg_list[i].length;
   }
   ++qp.posted;
@@ -75,7 +78,8 @@ int NullFabric::post_receive(NullQp& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noe
   const std::lock_guard lock(lock_);
   int error = qp.state == IBV_QPS_RESET ? EINVAL : 0;
   for (; wr != nullptr && error == 0; wr = wr->next) {
-    if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > qp.max_receive_sge) error = EINVAL;
+    if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > qp.max_receive_sge)
+      error = EINVAL;
     if (qp.receives_posted - qp.receives_freed >= qp.receives.size()) error = ENOMEM;
     if (error != 0) break;
     qp.receives[qp.receives_posted++ & (qp.receives.size() - 1)] = wr->wr_id;
@@ -157,12 +161,14 @@ bool NullFabric::deliver_one(NullQp& qp, NullRequest& request) noexcept {
     return false;
   }
   if (request.is_row && request.bytes != 0) {
-    if (!regions_.allows({request.rkey, request.address, request.bytes, peer->verbs.pd, IBV_ACCESS_REMOTE_WRITE})) {
+    if (!regions_.allows({request.rkey, request.address, request.bytes, peer->verbs.pd,
+                          IBV_ACCESS_REMOTE_WRITE})) {
       to_error(*peer);
       finish(qp, request, IBV_WC_REM_ACCESS_ERR);
       return true;
     }
-    dma_store(reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(request.address)), request.row.data(), request.bytes);
+    dma_store(reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(request.address)),
+              request.row.data(), request.bytes);
   }
   if (request.announces) take_receive(*peer, &request, IBV_WC_SUCCESS);
   qp.rnr_seen = false;
@@ -185,7 +191,8 @@ void NullFabric::finish(NullQp& qp, const NullRequest& request, ibv_wc_status st
   if (status != IBV_WC_SUCCESS) to_error(qp);
 }
 
-void NullFabric::take_receive(NullQp& qp, const NullRequest* request, ibv_wc_status status) noexcept {
+void NullFabric::take_receive(NullQp& qp, const NullRequest* request,
+                              ibv_wc_status status) noexcept {
   NullCompletion completion;
   completion.wc.wr_id = qp.receives[qp.receives_taken++ & (qp.receives.size() - 1)];
   completion.wc.status = status;

@@ -1,10 +1,11 @@
 #pragma once
-// The null fabric's inside: queue pairs of one process that keep the rules which users of reliable connected ones rely on (order,
-// a receive consumed per immediate, completions only where signaled and then cumulative, room in every queue) and move almost
-// nothing: plain inline writes of up to kNullRowBytes. Payload is not copied. For counting the instructions around verbs calls.
-// Polls deliver what is due; with a delay of 0 the memory of the peer changes while posting, as it does by itself under a real NIC
-// between two calls. Only polls tell. Thread: any; one lock, held for one call.
-// Bounds: kNullQpsMax queue pairs, the depths they were created with.
+// The null fabric's inside: queue pairs of one process that keep the rules which users of reliable
+// connected ones rely on (order, a receive consumed per immediate, completions only where signaled
+// and then cumulative, room in every queue) and move almost nothing: plain inline writes of up to
+// kNullRowBytes. Payload is not copied. For counting the instructions around verbs calls. Polls
+// deliver what is due; with a delay of 0 the memory of the peer changes while posting, as it does
+// by itself under a real NIC between two calls. Only polls tell. Thread: any; one lock, held for
+// one call. Bounds: kNullQpsMax queue pairs, the depths they were created with.
 
 #include <infiniband/verbs.h>
 
@@ -34,8 +35,9 @@ struct NullCounters {
 
 struct NullCompletion {
   ibv_wc wc{};
-  NullQp* qp = nullptr;   // null: destroyed, skipped
-  std::uint64_t end = 0;  // send: how many of the send queue's entries, counted from the start, polling this frees
+  NullQp* qp = nullptr;  // null: destroyed, skipped
+  std::uint64_t end =
+      0;  // send: how many of the send queue's entries, counted from the start, polling this frees
   bool is_receive = false;
 };
 
@@ -43,7 +45,9 @@ struct NullCq {
   ibv_cq verbs{};  // first, so that the pointer the user holds is ours
   NullFabric* fabric = nullptr;
   std::vector<NullCompletion> entries;
-  std::uint32_t in = 0, out = 0;  // both 0 again when empty, so that a shallow queue stays in the near cache
+  std::uint32_t in = 0,
+                out =
+                    0;  // both 0 again when empty, so that a shallow queue stays in the near cache
   bool overflown = false;
   int users = 0;
 };
@@ -69,7 +73,8 @@ struct NullQp {
   std::uint32_t dest_qp_num = 0;
   NullQp* next_pending = nullptr;
 
-  std::vector<NullRequest> sends;             // posted and not delivered; places are used again from 0 when there are none
+  std::vector<NullRequest>
+      sends;  // posted and not delivered; places are used again from 0 when there are none
   std::uint32_t sends_in = 0, sends_out = 0;  // in `sends`
   std::uint64_t posted = 0, delivered = 0, freed = 0;
   std::vector<std::uint64_t> receives;  // wr_id by count
@@ -117,7 +122,8 @@ class NullFabric {
   std::uint64_t qp_count_ = 0, registered_ = 0;
 };
 
-// The data path's entries in ibv_context_ops. Callers outside are counted, these and all below them are not (perf/instructions).
+// The data path's entries in ibv_context_ops. Callers outside are counted, these and all below them
+// are not (perf/instructions).
 int null_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int null_post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 int null_poll_cq(ibv_cq* cq, int count, ibv_wc* wc);

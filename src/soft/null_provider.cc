@@ -35,7 +35,8 @@ NullQp& of(ibv_qp* qp) { return *reinterpret_cast<NullQp*>(qp); }
 
 class NullProvider final : public verbs::Provider {
  public:
-  explicit NullProvider(FabricFile file) : file_(std::move(file)), fabric_(file_.null->delivery_polls) {}
+  explicit NullProvider(FabricFile file)
+      : file_(std::move(file)), fabric_(file_.null->delivery_polls) {}
   ~NullProvider() override;
 
   const char* fabric() const noexcept override { return "null"; }
@@ -69,15 +70,17 @@ class NullProvider final : public verbs::Provider {
 NullProvider::~NullProvider() {
   const NullCounters c = fabric_.counters();
   LOG_INFO(
-      "null fabric: doorbells={} work_requests={} announcements={} receives_posted={} send_completions={} receive_completions={} "
+      "null fabric: doorbells={} work_requests={} announcements={} receives_posted={} "
+      "send_completions={} receive_completions={} "
       "rnr_events={} polls={} queue_pairs={} registered_bytes={}",
-      c.doorbells, c.work_requests, c.announcements, c.receives_posted, c.send_completions, c.receive_completions, c.rnr_events,
-      c.polls, c.queue_pairs, c.registered_bytes);
+      c.doorbells, c.work_requests, c.announcements, c.receives_posted, c.send_completions,
+      c.receive_completions, c.rnr_events, c.polls, c.queue_pairs, c.registered_bytes);
 }
 
 std::vector<verbs::DeviceEntry> NullProvider::devices() {
   std::vector<verbs::DeviceEntry> list;
-  for (const NicSpec& nic : file_.hosts.front().nics) list.push_back({nic.name, nic.pci, nic.guid, nic.numa});
+  for (const NicSpec& nic : file_.hosts.front().nics)
+    list.push_back({nic.name, nic.pci, nic.guid, nic.numa});
   return list;
 }
 
@@ -163,7 +166,8 @@ ibv_mr* NullProvider::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int a
     return nullptr;
   }
   auto mr = std::make_unique<ibv_mr>();
-  const std::uint32_t key = fabric_.add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
+  const std::uint32_t key =
+      fabric_.add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
   if (key == 0) {
     errno = ENOMEM;
     return nullptr;
@@ -200,8 +204,9 @@ int NullProvider::destroy_cq(ibv_cq* cq) {
 
 ibv_qp* NullProvider::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   ibv_qp_cap& cap = attr->cap;
-  const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr && attr->recv_cq != nullptr &&
-                  cap.max_send_wr <= kDepthMax && cap.max_recv_wr <= kDepthMax && cap.max_send_sge <= kSgesMax &&
+  const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr &&
+                  attr->recv_cq != nullptr && cap.max_send_wr <= kDepthMax &&
+                  cap.max_recv_wr <= kDepthMax && cap.max_send_sge <= kSgesMax &&
                   cap.max_recv_sge <= kSgesMax && cap.max_inline_data <= kNullInlineMax;
   if (!ok) {
     errno = EINVAL;
@@ -256,8 +261,10 @@ int NullProvider::to_rtr(NullQp& qp, const ibv_qp_attr& attr) {
   NicRef to;
   if (!file_.find_gid(attr.ah_attr.grh.dgid, &to)) return ETIMEDOUT;
   if (!fabric_.has(attr.dest_qp_num)) {
-    LOG_WARN("null fabric {}: queue pair {:#x} is not of this process; a null fabric joins only contexts of one process",
-             file_.name, attr.dest_qp_num);
+    LOG_WARN(
+        "null fabric {}: queue pair {:#x} is not of this process; a null fabric joins only "
+        "contexts of one process",
+        file_.name, attr.dest_qp_num);
     return EHOSTUNREACH;
   }
   qp.dest_qp_num = attr.dest_qp_num;

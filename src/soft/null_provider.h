@@ -1,7 +1,7 @@
 #pragma once
-// The null fabric as a verbs provider: the one host of a fabric file with "null", whose NICs reach themselves and each other, so
-// that the contexts of one process meet. Nothing outside the process is reached, and a queue pair of another one is refused.
-// Thread: any, as Provider.
+// The null fabric as a verbs provider: the one host of a fabric file with "null", whose NICs reach
+// themselves and each other, so that the contexts of one process meet. Nothing outside the process
+// is reached, and a queue pair of another one is refused. Thread: any, as Provider.
 
 #include <mesh/status.h>
 
@@ -12,7 +12,8 @@
 
 namespace mesh::soft {
 
-// InvalidArgument: the file is of no null fabric. What happened on the fabric is said in one INFO line when it goes.
+// InvalidArgument: the file is of no null fabric. What happened on the fabric is said in one INFO
+// line when it goes.
 Result<std::unique_ptr<verbs::Provider>> open_null(const FabricFile& fabric);
 
 }  // namespace mesh::soft

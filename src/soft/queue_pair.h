@@ -1,7 +1,7 @@
 #pragma once
-// One reliable connected queue pair: its send queue with the ring that its target pulls from, its receive queue, and the ring
-// of its peer that it pulls from. Owned by its NIC.
-// Thread: marked per part; "turn" is whoever holds the NIC's turn lock, "poster" whoever holds the part's own lock.
+// One reliable connected queue pair: its send queue with the ring that its target pulls from, its
+// receive queue, and the ring of its peer that it pulls from. Owned by its NIC. Thread: marked per
+// part; "turn" is whoever holds the NIC's turn lock, "poster" whoever holds the part's own lock.
 // Bound: the depths it was created with.
 
 #include <infiniband/verbs.h>
@@ -24,7 +24,8 @@ namespace mesh::soft {
 
 class Nic;
 
-// What post_send keeps of a work request for its completion. Written by the poster, read by the turn once posted.
+// What post_send keeps of a work request for its completion. Written by the poster, read by the
+// turn once posted.
 struct SendSlot {
   std::uint64_t wr_id = 0;
   std::uint64_t posted_at_ns = 0;  // with a wire model or faults only
@@ -42,7 +43,7 @@ struct SendQueue {
   SpinLock lock;
   std::vector<SendSlot> slots;  // a power of two
   std::uint32_t depth = 0;
-  bool poisoned = false;                 // poster: a work request failed locally, nothing after it is published
+  bool poisoned = false;  // poster: a work request failed locally, nothing after it is published
   std::atomic<std::uint64_t> posted{0};  // released by the poster after the ring's tail
   std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
   // Turn.
@@ -88,7 +89,8 @@ struct Incoming {
   std::uint64_t done_bytes = 0;   // of that one
   std::uint64_t retry_at_ns = 0;  // receiver not ready until then
   std::uint32_t rnr_tries = 0;
-  bool waits_for_stream = false;  // its source has not come through the stream yet, or its answer has no room
+  bool waits_for_stream =
+      false;  // its source has not come through the stream yet, or its answer has no room
 };
 
 // What modify_qp was told. Changed under turn lock and send lock.
@@ -131,7 +133,9 @@ struct QueuePair {
   std::atomic<std::uint64_t> work_requests{0}, bytes{0}, doorbells{0};
   std::atomic<std::uint64_t> rnr_events{0};  // turn, as target
 
-  std::uint64_t outstanding() const noexcept { return sends.posted.load(std::memory_order_acquire) - sends.completed; }
+  std::uint64_t outstanding() const noexcept {
+    return sends.posted.load(std::memory_order_acquire) - sends.completed;
+  }
 };
 
 inline QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }

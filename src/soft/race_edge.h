@@ -1,7 +1,7 @@
 #pragma once
-// What a peer in another process puts in order (it saw our post before it wrote to us), a race detector in this process cannot
-// see. Posting releases this edge and every turn acquires it; without a race detector it is nothing.
-// Thread: any.
+// What a peer in another process puts in order (it saw our post before it wrote to us), a race
+// detector in this process cannot see. Posting releases this edge and every turn acquires it;
+// without a race detector it is nothing. Thread: any.
 
 #include <atomic>
 

@@ -3,7 +3,8 @@
 namespace mesh::soft {
 
 Registry& Registry::instance() {
-  // Never destroyed: a host may be closed by an exit handler that runs after the static destructors.
+  // Never destroyed: a host may be closed by an exit handler that runs after the static
+  // destructors.
   static auto* const registry = new Registry;
   return *registry;
 }
@@ -18,7 +19,8 @@ void Registry::release(const std::string& universe, const std::string& host) {
   hosts_.erase({universe, host});
 }
 
-bool Registry::visit(const std::string& universe, const std::string& host, const std::function<void(LocalHost&)>& use) {
+bool Registry::visit(const std::string& universe, const std::string& host,
+                     const std::function<void(LocalHost&)>& use) {
   std::lock_guard lock(mutex_);
   const auto it = hosts_.find({universe, host});
   if (it == hosts_.end()) return false;

@@ -1,6 +1,7 @@
 #pragma once
-// The hosts of software fabrics that live in this process. Two of them meet here and are joined by memory.
-// Thread: any; calls hold one mutex, under which a visitor may take turn locks (never the other way round).
+// The hosts of software fabrics that live in this process. Two of them meet here and are joined by
+// memory. Thread: any; calls hold one mutex, under which a visitor may take turn locks (never the
+// other way round).
 
 #include "src/soft/board.h"
 #include "src/soft/nic.h"
@@ -28,11 +29,13 @@ class Registry {
  public:
   static Registry& instance();
 
-  // False: the name is taken. The universe keeps apart what must not meet: another file, another manual clock.
+  // False: the name is taken. The universe keeps apart what must not meet: another file, another
+  // manual clock.
   bool claim(const std::string& universe, const std::string& host, LocalHost* owner);
   void release(const std::string& universe, const std::string& host);
   // Calls use with the host while it cannot go away. False: it is not in this process.
-  bool visit(const std::string& universe, const std::string& host, const std::function<void(LocalHost&)>& use);
+  bool visit(const std::string& universe, const std::string& host,
+             const std::function<void(LocalHost&)>& use);
 
  private:
   std::mutex mutex_;

@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::uint64_t kListenerId = 0, kWakeId = 1;
 constexpr int kAcceptsMax = 64;                           // in a row; then others get the mutex
-constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;  // after which a descriptor may be free again
-constexpr std::uint64_t kDialNs = 5 * kNsPerSecond;       // how long a full queue of connections is waited for
+constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;  // a descriptor may be free again then
+constexpr std::uint64_t kDialNs = 5 * kNsPerSecond;  // the wait for a full queue of connections
 constexpr int kDialPauseMs = 1;
 
 std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
@@ -34,22 +34,26 @@ std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
   return hash;
 }
 
-// Any user may take any name of this name space, so a name that is taken says nothing until its holder is known.
+// Any user may take any name of this name space, so a name that is taken says nothing until its
+// holder is known.
 void say_who_is(const std::string& host, const std::string& name) {
   const UniqueFd fd = connect_abstract(name);
   if (!fd.valid()) {
-    LOG_INFO("soft fabric: the name of host {} is held by a process that does not answer: {}", host, std::strerror(errno));
+    LOG_INFO("soft fabric: the name of host {} is held by a process that does not answer: {}", host,
+             std::strerror(errno));
     return;
   }
   const Credentials who = credentials_of(fd.get());
   if (who.uid == ::geteuid()) {
     LOG_INFO("soft fabric: process {} is host {}", who.pid, host);
   } else {
-    LOG_WARN("soft fabric: host {} cannot be claimed: process {} of user {} holds its name", host, who.pid, who.uid);
+    LOG_WARN("soft fabric: host {} cannot be claimed: process {} of user {} holds its name", host,
+             who.pid, who.uid);
   }
 }
 
-// Whoever does not accept at once may be busy with strangers. Holds no lock, since that process may be waiting for us.
+// Whoever does not accept at once may be busy with strangers. Holds no lock, since that process may
+// be waiting for us.
 UniqueFd dial(const std::string& host, const std::string& name) {
   const Clock clock;
   const std::uint64_t give_up_ns = clock.now_ns() + kDialNs;
@@ -69,7 +73,8 @@ UniqueFd dial(const std::string& host, const std::string& name) {
   }
   const Credentials who = credentials_of(fd.get());
   if (who.uid == ::geteuid()) return fd;
-  LOG_WARN("soft fabric: process {} of user {} holds the name of host {}, which is lost", who.pid, who.uid, host);
+  LOG_WARN("soft fabric: process {} of user {} holds the name of host {}, which is lost", who.pid,
+           who.uid, host);
   return {};
 }
 
@@ -77,7 +82,8 @@ UniqueFd dial(const std::string& host, const std::string& name) {
 
 std::string rendezvous_name(const std::string& universe, const std::string& host) {
   const std::string text = fmt::format("{}\n{}\n{}", universe, ::geteuid(), host);
-  return fmt::format("mesh-soft-{}-{:016x}{:016x}", ::geteuid(), hash_text(text, 0), hash_text(text, 0x9e3779b97f4a7c15u));
+  return fmt::format("mesh-soft-{}-{:016x}{:016x}", ::geteuid(), hash_text(text, 0),
+                     hash_text(text, 0x9e3779b97f4a7c15u));
 }
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::open(const RendezvousOptions& options) {
@@ -95,7 +101,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::open(const RendezvousOptions& op
   meeting->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   if (meeting->epoll_.valid()) fork_close_fd(meeting->epoll_.get());
   meeting->probe_ = hash_text(options.host, static_cast<std::uint64_t>(::getpid()) << 32);
-  const bool ok = meeting->epoll_.valid() && meeting->watch(meeting->listener_.get(), kListenerId, EPOLLIN, EPOLL_CTL_ADD) &&
+  const bool ok = meeting->epoll_.valid() &&
+                  meeting->watch(meeting->listener_.get(), kListenerId, EPOLLIN, EPOLL_CTL_ADD) &&
                   meeting->watch(options.board->wake_fd(), kWakeId, EPOLLIN, EPOLL_CTL_ADD);
   if (!ok) {
     LOG_WARN("soft fabric: no epoll for host {}: {}", options.host, std::strerror(errno));
@@ -118,7 +125,9 @@ bool Rendezvous::watch(int fd, std::uint64_t id, std::uint32_t events, int how) 
 
 Rendezvous::Connection* Rendezvous::add(UniqueFd fd, std::uint64_t* id) {
   *id = next_id_++;
-  if (connections_.size() >= kConnectionsMax || !watch(fd.get(), *id, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD)) return nullptr;
+  if (connections_.size() >= kConnectionsMax ||
+      !watch(fd.get(), *id, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD))
+    return nullptr;
   Connection& connection = connections_[*id];
   connection.fd = std::move(fd);
   return &connection;
@@ -126,7 +135,8 @@ Rendezvous::Connection* Rendezvous::add(UniqueFd fd, std::uint64_t* id) {
 
 std::shared_ptr<Peer> Rendezvous::met(const std::string& host) const {
   for (const auto& [id, connection] : connections_)
-    if (!connection.accepted && connection.peer->host() == host && !connection.peer->lost()) return connection.peer;
+    if (!connection.accepted && connection.peer->host() == host && !connection.peer->lost())
+      return connection.peer;
   return nullptr;
 }
 
@@ -203,7 +213,8 @@ void Rendezvous::flush(std::uint64_t id, Connection& connection) {
 void Rendezvous::poll_once(int timeout_ms) {
   std::array<epoll_event, 32> events{};
   const int wait_ms = resume_accepting(timeout_ms);
-  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms);
+  const int count =
+      ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), wait_ms);
   if (count <= 0) return;
   const std::lock_guard lock(mutex_);
   for (int i = 0; i < count; ++i) {
@@ -256,10 +267,12 @@ void Rendezvous::accept_some() {
   }
 }
 
-// Without a descriptor for it a connection stays in the queue, and epoll would name the listener without end.
+// Without a descriptor for it a connection stays in the queue, and epoll would name the listener
+// without end.
 void Rendezvous::pause_accepting(int error) {
   if (!std::exchange(accept_failed_, true))
-    warn(fmt::format("host {} cannot accept connections for now: {}", options_.host, std::strerror(error)));
+    warn(fmt::format("host {} cannot accept connections for now: {}", options_.host,
+                     std::strerror(error)));
   accept_again_ns_ = Clock().now_ns() + kAcceptPauseNs;
   watch(listener_.get(), kListenerId, 0, EPOLL_CTL_MOD);
 }
@@ -285,13 +298,16 @@ void Rendezvous::receive_all(std::uint64_t id) {
     const Io result = receive_message(connection.fd.get(), buffer, &received);
     if (result == Io::Again) return;
     if (received.fds_lost)
-      warn(fmt::format("host {} cannot take what process {} shares with it: too many open files", options_.host, connection.pid));
+      warn(fmt::format("host {} cannot take what process {} shares with it: too many open files",
+                       options_.host, connection.pid));
     const bool good = result == Io::Done && !received.fds_lost;
-    if (!good || !handle(connection, std::span(buffer).first(received.bytes), received)) return drop(id);
+    if (!good || !handle(connection, std::span(buffer).first(received.bytes), received))
+      return drop(id);
   }
 }
 
-bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes, Received& received) {
+bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes,
+                        Received& received) {
   Prefix prefix;
   if (bytes.size() < sizeof prefix) return false;
   std::memcpy(&prefix, bytes.data(), sizeof prefix);
@@ -299,12 +315,15 @@ bool Rendezvous::handle(Connection& connection, std::span<const std::byte> bytes
     warn(fmt::format("a peer speaks version {}, not {}", prefix.version, kRendezvousVersion));
     return false;
   }
-  if (prefix.type == (connection.accepted ? kHello : kWelcome)) return handle_hello(connection, bytes, received);
+  if (prefix.type == (connection.accepted ? kHello : kWelcome))
+    return handle_hello(connection, bytes, received);
   if (prefix.type == kFault && connection.accepted) return handle_fault(connection, bytes);
-  return prefix.type == kOffer && connection.accepted && connection.peer != nullptr && handle_offer(connection, bytes, received);
+  return prefix.type == kOffer && connection.accepted && connection.peer != nullptr &&
+         handle_offer(connection, bytes, received);
 }
 
-bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte> bytes, Received& received) {
+bool Rendezvous::handle_hello(Connection& connection, std::span<const std::byte> bytes,
+                              Received& received) {
   HelloMessage hello;
   if (bytes.size() != sizeof hello || !received.fds[0].valid()) return false;
   // A second board would free the first, which the NICs' threads use without a lock.
@@ -332,17 +351,19 @@ bool Rendezvous::by_cells(const Connection& connection) const {
   return !connection.readable || cells_are_cheaper();
 }
 
-bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte> bytes, Received& received) {
+bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte> bytes,
+                              Received& received) {
   OfferMessage body;
   if (bytes.size() != sizeof body || !received.fds[0].valid()) return false;
   std::memcpy(&body, bytes.data(), sizeof body);
   Result<std::shared_ptr<Ring>> ring = Ring::map(std::move(received.fds[0]), body.slots);
   if (!ring.ok()) return false;
-  Offer offer{*ring,          connection.peer, body.gid,         body.from_nic, body.to_nic, body.from_qp_num,
+  Offer offer{*ring,          connection.peer, body.gid,
+              body.from_nic,  body.to_nic,     body.from_qp_num,
               body.to_qp_num, connection.pid,  body.streams != 0};
   if (by_cells(connection)) offer.streams = true;
   if (options_.copy == CopyMode::Cma && !offer.streams && !connection.readable) {
-    LOG_WARN("soft fabric: the memory of host {} (process {}) cannot be read, and copying by cells is switched off",
+    LOG_WARN("soft fabric: host {} (process {}): cannot read its memory; copying by cells is off",
              connection.peer->host(), connection.pid);
     offer.ring->set_state(TargetState::Dead);
     return true;

@@ -1,13 +1,14 @@
 #pragma once
-// Where hosts of one fabric in different processes meet: an abstract unix socket per host, whose bind is the claim of its name.
-// Who wants to send to a host connects to it, shows its board, and offers rings as memfds; end of file means the host is lost.
-// Who wants to see it fail connects, says how, and is answered (fault_door.h).
-// Only processes of the same user are let in; others are told apart before anything is read. They can still take a host's
-// name before it does (a line says who has), and keep its thread busy with connections. Hosts meet in one network
-// namespace: in two of them a name can be claimed twice, and each is then a fabric of its own.
-// Thread: peer() and offer() from any; poll_once() from one thread. poll_once waits for its timeout, peer() up to 5 s for a
-// host whose queue of connections is full.
-// Bounds: kConnectionsMax; 64 connections are accepted in a row; LogBudget's lines.
+// Where hosts of one fabric in different processes meet: an abstract unix socket per host, whose
+// bind is the claim of its name. Who wants to send to a host connects to it, shows its board, and
+// offers rings as memfds; end of file means the host is lost. Who wants to see it fail connects,
+// says how, and is answered (fault_door.h). Only processes of the same user are let in; others are
+// told apart before anything is read. They can still take a host's name before it does (a line says
+// who has), and keep its thread busy with connections. Hosts meet in one network namespace: in two
+// of them a name can be claimed twice, and each is then a fabric of its own. Thread: peer() and
+// offer() from any; poll_once() from one thread. poll_once waits for its timeout, peer() up to 5 s
+// for a host whose queue of connections is full. Bounds: kConnectionsMax; 64 connections are
+// accepted in a row; LogBudget's lines.
 
 #include <mesh/status.h>
 
@@ -62,7 +63,8 @@ class Rendezvous {
   std::shared_ptr<Peer> peer(const std::string& host);
   void offer(const Peer& peer, const Offer& offer);
 
-  // Handles what has arrived; waits for it at most that long, -1: without end, or until our board is woken.
+  // Handles what has arrived; waits for it at most that long, -1: without end, or until our board
+  // is woken.
   void poll_once(int timeout_ms);
 
  private:
@@ -83,7 +85,8 @@ class Rendezvous {
   explicit Rendezvous(const RendezvousOptions& options) : options_(options) {}
   bool watch(int fd, std::uint64_t id, std::uint32_t events, int how);
   Connection* add(UniqueFd fd, std::uint64_t* id);
-  std::shared_ptr<Peer> met(const std::string& host) const;  // by a connection of ours that is not lost; or null
+  std::shared_ptr<Peer> met(
+      const std::string& host) const;  // by a connection of ours that is not lost; or null
   void look_at(const epoll_event& event);
   void warn(const std::string& what);
   void accept_some();

@@ -1,7 +1,7 @@
 #pragma once
-// The messages of the rendezvous' sockets: how hosts greet, offer rings, and are told of faults. Between processes of one
-// machine, so in its byte order.
-// Thread: any (values). Bound: kMessageBytesMax.
+// The messages of the rendezvous' sockets: how hosts greet, offer rings, and are told of faults.
+// Between processes of one machine, so in its byte order. Thread: any (values). Bound:
+// kMessageBytesMax.
 
 #include <infiniband/verbs.h>
 
@@ -20,7 +20,8 @@ inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 
 struct Prefix {
   std::uint32_t magic = kRendezvousMagic, version = kRendezvousVersion, type = 0, reserved = 0;
 };
-struct HelloMessage {  // with board and, if there is an agent, its wake descriptor; WELCOME is the same
+struct HelloMessage {  // with board and, if there is an agent, its wake descriptor; WELCOME is the
+                       // same
   Prefix prefix;
   char host[kNameRoom] = {};
   std::uint64_t probe_address = 0, probe_value = 0;
@@ -36,7 +37,8 @@ struct FaultMessage {  // from whoever says what breaks; no HELLO before
   char nic[kNameRoom] = {}, peer_host[kNameRoom] = {};
   std::uint32_t verb = 0, kind = 0, status = 0;
   std::int32_t queue_pair = 0;
-  std::uint64_t after_work_requests = 0, work_requests = 0, after_ns = 0, duration_ns = 0, delay_ns = 0, seed = 0;
+  std::uint64_t after_work_requests = 0, work_requests = 0, after_ns = 0, duration_ns = 0,
+                delay_ns = 0, seed = 0;
 };
 struct FaultAnswerMessage {
   Prefix prefix;
@@ -46,7 +48,8 @@ struct FaultAnswerMessage {
 };
 inline constexpr std::size_t kMessageBytesMax = 256;
 static_assert(sizeof(HelloMessage) <= kMessageBytesMax && sizeof(OfferMessage) <= kMessageBytesMax);
-static_assert(sizeof(FaultMessage) <= kMessageBytesMax && sizeof(FaultAnswerMessage) <= kMessageBytesMax);
+static_assert(sizeof(FaultMessage) <= kMessageBytesMax &&
+              sizeof(FaultAnswerMessage) <= kMessageBytesMax);
 
 template <typename T>
 std::vector<std::byte> bytes_of(const T& value) {

@@ -15,11 +15,13 @@ static_assert(sizeof(RingHeader) <= kHeaderBytes);
 }  // namespace
 
 std::size_t Ring::bytes_for(std::uint32_t slots) {
-  return kHeaderBytes + std::size_t{slots} * (kRequestStride + sizeof(RingResponse)) + 2 * std::size_t{kStreamBytes};
+  return kHeaderBytes + std::size_t{slots} * (kRequestStride + sizeof(RingResponse)) +
+         2 * std::size_t{kStreamBytes};
 }
 
 // The memory is zeroed and its atomics are trivially so: a cast is all the construction they need.
-Ring::Ring(Segment memory, std::uint32_t slots, Sharing sharing) : memory_(std::move(memory)), sharing_(sharing), mask_(slots - 1) {
+Ring::Ring(Segment memory, std::uint32_t slots, Sharing sharing)
+    : memory_(std::move(memory)), sharing_(sharing), mask_(slots - 1) {
   std::byte* at = memory_.data();
   header_ = reinterpret_cast<RingHeader*>(at);
   requests_ = at += kHeaderBytes;

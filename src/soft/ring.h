@@ -1,8 +1,8 @@
 #pragma once
-// The send side of one queue pair as its target sees it: requests one way, responses back, and two byte streams for what
-// cannot be copied directly. Each counter has one writer and only grows; slot = counter & mask.
-// Thread: the initiator's poster and turn on its side, the target's turn on the other; they may be different processes.
-// Bound: the send queue's depth.
+// The send side of one queue pair as its target sees it: requests one way, responses back, and two
+// byte streams for what cannot be copied directly. Each counter has one writer and only grows; slot
+// = counter & mask. Thread: the initiator's poster and turn on its side, the target's turn on the
+// other; they may be different processes. Bound: the send queue's depth.
 
 #include <mesh/status.h>
 
@@ -17,8 +17,9 @@ namespace mesh::soft {
 
 inline constexpr std::uint32_t kRingMagic = 0x6d736674;
 inline constexpr std::uint32_t kSgesMax = 4;
-inline constexpr std::uint32_t kInlineMax = 220;          // granted inline bytes
-inline constexpr std::uint32_t kStreamBytes = 4 * 65536;  // four cells of 64 KiB each way; pages appear when touched
+inline constexpr std::uint32_t kInlineMax = 220;  // granted inline bytes
+inline constexpr std::uint32_t kStreamBytes =
+    4 * 65536;  // four cells of 64 KiB each way; pages appear when touched
 inline constexpr std::uint32_t kRingSlotsMax = 16384;
 
 struct RingSge {
@@ -44,7 +45,8 @@ struct RingRequest {
   };
 };
 static_assert(sizeof(RingRequest) == 264);
-inline constexpr std::size_t kRequestStride = 320;  // five cache lines; a request without inline bytes touches two
+inline constexpr std::size_t kRequestStride =
+    320;  // five cache lines; a request without inline bytes touches two
 
 struct RingResponse {
   std::uint64_t ready_at_ns;
@@ -75,7 +77,7 @@ struct RingHeader {
   alignas(64) std::atomic<std::uint64_t> read_in;    // bytes of READs streamed to the initiator
   alignas(64) std::atomic<std::uint32_t> busy;       // 1: reading sources now; pairs with closed
   alignas(64) std::atomic<std::uint32_t> state;      // TargetState
-  std::atomic<std::uint32_t> streams;                // 1: sources come through the stream; set before Attached
+  std::atomic<std::uint32_t> streams;  // 1: sources come through the stream; set before Attached
 };
 
 class Ring {
@@ -94,11 +96,16 @@ class Ring {
   std::uint32_t slots() const noexcept { return mask_ + 1; }
   Segment& memory() noexcept { return memory_; }
 
-  TargetState state() const noexcept { return static_cast<TargetState>(header_->state.load(std::memory_order_seq_cst)); }
-  void set_state(TargetState state) noexcept { header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst); }
+  TargetState state() const noexcept {
+    return static_cast<TargetState>(header_->state.load(std::memory_order_seq_cst));
+  }
+  void set_state(TargetState state) noexcept {
+    header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
+  }
 
-  // Initiator: afterwards the target reads no source any more. Waits for a copy it is in; of another process at most
-  // kCloseWaitNs, as that may be stopped, and what it then still reads changes nothing here.
+  // Initiator: afterwards the target reads no source any more. Waits for a copy it is in; of
+  // another process at most kCloseWaitNs, as that may be stopped, and what it then still reads
+  // changes nothing here.
   void close() noexcept;
   bool closed() const noexcept { return header_->closed.load(std::memory_order_seq_cst) != 0; }
 

@@ -16,7 +16,9 @@
 namespace mesh::soft {
 
 Segment::Segment(Segment&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), fd_(std::move(other.fd_)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      fd_(std::move(other.fd_)) {}
 
 Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(data_, other.data_);
@@ -31,7 +33,8 @@ Segment::~Segment() {
 
 namespace {
 
-// Who has our memory can only write into it: a mapping of a file that shrinks kills its process at the next access.
+// Who has our memory can only write into it: a mapping of a file that shrinks kills its process at
+// the next access.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // Invalid, and a line said why.
@@ -39,7 +42,10 @@ UniqueFd make_memfd(std::size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
     // The kernel would answer with a signal that ends the process.
-    LOG_WARN("soft fabric: no memfd of {} bytes: this process may make no file of more than {} (ulimit -f)", bytes, limit.rlim_cur);
+    LOG_WARN(
+        "soft fabric: no memfd of {} bytes: this process may make no file of more than {} (ulimit "
+        "-f)",
+        bytes, limit.rlim_cur);
     return {};
   }
   UniqueFd fd(::memfd_create("mesh-soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -83,9 +89,11 @@ Result<Segment> Segment::map(UniqueFd fd, std::size_t bytes) {
     LOG_WARN("soft fabric: a peer's memory has {} bytes, not {}", info.st_size, bytes);
     return Errc::Protocol;
   }
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  void* data =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (data == MAP_FAILED) {
-    LOG_WARN("soft fabric: {} bytes of a peer's memory cannot be mapped: {}", bytes, std::strerror(errno));
+    LOG_WARN("soft fabric: {} bytes of a peer's memory cannot be mapped: {}", bytes,
+             std::strerror(errno));
     return Errc::System;
   }
   Segment segment;

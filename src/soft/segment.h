@@ -1,6 +1,6 @@
 #pragma once
-// A piece of zeroed memory that two hosts of the fabric share: plain memory within a process, a memfd between processes.
-// Thread: control; the memory itself is used by the data path.
+// A piece of zeroed memory that two hosts of the fabric share: plain memory within a process, a
+// memfd between processes. Thread: control; the memory itself is used by the data path.
 
 #include <mesh/status.h>
 
@@ -10,7 +10,10 @@
 
 namespace mesh::soft {
 
-enum class Sharing : unsigned char { Process, Host };  // with whom: threads only, or other processes too
+enum class Sharing : unsigned char {
+  Process,
+  Host
+};  // with whom: threads only, or other processes too
 
 class Segment {
  public:
@@ -27,7 +30,8 @@ class Segment {
 
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  // The memfd to give away, once; invalid for plain memory. Nothing keeps it afterwards: the mapping holds the memory.
+  // The memfd to give away, once; invalid for plain memory. Nothing keeps it afterwards: the
+  // mapping holds the memory.
   UniqueFd take_fd() noexcept { return std::move(fd_); }
   int fd() const noexcept { return fd_.get(); }
 

@@ -16,8 +16,12 @@ namespace {
 
 constexpr double kDefaultGbps = 100;  // what a link without a rate says it is
 
-int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) { return soft(qp).nic->post_send(soft(qp), wr, bad); }
-int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) { return soft(qp).nic->post_receive(soft(qp), wr, bad); }
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  return soft(qp).nic->post_send(soft(qp), wr, bad);
+}
+int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return soft(qp).nic->post_receive(soft(qp), wr, bad);
+}
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
   auto& queue = *reinterpret_cast<CompletionQueue*>(cq);
   queue.nic->try_turn();
@@ -30,7 +34,8 @@ struct Rate {
   std::uint8_t code;
   double value;  // Gb/s of a lane, or lanes
 };
-constexpr std::array<Rate, 8> kSpeeds = {{{1, 2.5}, {2, 5}, {4, 10}, {16, 14}, {32, 25}, {64, 50}, {128, 100}, {8, 10}}};
+constexpr std::array<Rate, 8> kSpeeds = {
+    {{1, 2.5}, {2, 5}, {4, 10}, {16, 14}, {32, 25}, {64, 50}, {128, 100}, {8, 10}}};
 constexpr std::array<Rate, 5> kWidths = {{{1, 1}, {16, 2}, {2, 4}, {4, 8}, {8, 12}}};
 
 // The pair whose product is nearest to the link's rate, as a port can only name such products.
@@ -145,8 +150,8 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   return 0;
 }
 
-// The table begins with link-local entries and has holes, and the address' place differs from NIC to NIC, so that nobody gets
-// away with a fixed index.
+// The table begins with link-local entries and has holes, and the address' place differs from NIC
+// to NIC, so that nobody gets away with a fixed index.
 std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t port) {
   if (port != kPort) return {};
   const Nic& nic = nic_of(context);

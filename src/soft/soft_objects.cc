@@ -1,4 +1,5 @@
-// The provider's objects: protection domains, regions, completion queues, queue pairs and their states.
+// The provider's objects: protection domains, regions, completion queues, queue pairs and their
+// states.
 
 #include "src/soft/soft_host.h"
 
@@ -18,18 +19,21 @@ SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>
 SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
 CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 
-// What a step of a reliable connected queue pair needs, from the InfiniBand specification's table of modify attributes. With less,
-// or with an attribute of another step, the kernel refuses too; the few optional ones we do not have.
+// What a step of a reliable connected queue pair needs, from the InfiniBand specification's table
+// of modify attributes. With less, or with an attribute of another step, the kernel refuses too;
+// the few optional ones we do not have.
 constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-constexpr int kToReceive =
-    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-constexpr int kToSend =
-    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr int kToReceive = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                        IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
-// As get_user_pages finds it; pages that are there but protected are not noticed. In one call, whatever the size.
+// As get_user_pages finds it; pages that are there but protected are not noticed. In one call,
+// whatever the size.
 bool is_mapped(void* address, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address), first = begin & ~(page - 1);
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address),
+                       first = begin & ~(page - 1);
   if (begin + bytes < begin) return false;
   return ::msync(reinterpret_cast<void*>(first), begin + bytes - first, MS_ASYNC) == 0;
 }
@@ -49,8 +53,10 @@ int SoftHost::dealloc_pd(ibv_pd* pd) {
 }
 
 ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) {
-  const bool writes_remotely_only = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) == IBV_ACCESS_REMOTE_WRITE;
-  if (address == nullptr || bytes == 0 || writes_remotely_only) {  // the specification's rule, as the kernel checks it
+  const bool writes_remotely_only =
+      (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) == IBV_ACCESS_REMOTE_WRITE;
+  if (address == nullptr || bytes == 0 ||
+      writes_remotely_only) {  // the specification's rule, as the kernel checks it
     errno = EINVAL;
     return nullptr;
   }
@@ -58,7 +64,9 @@ ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int acces
     errno = EFAULT;
     return nullptr;
   }
-  const std::uint32_t key = soft(pd->context).nic->add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
+  const std::uint32_t key =
+      soft(pd->context)
+          .nic->add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
   if (key == 0) {
     errno = ENOMEM;
     return nullptr;
@@ -90,8 +98,9 @@ int SoftHost::destroy_cq(ibv_cq* cq) {
 
 ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   ibv_qp_cap& cap = attr->cap;
-  const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr && attr->recv_cq != nullptr &&
-                  cap.max_send_wr <= kQpWrMax && cap.max_recv_wr <= kQpWrMax && cap.max_send_sge <= kSgesMax &&
+  const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr &&
+                  attr->recv_cq != nullptr && cap.max_send_wr <= kQpWrMax &&
+                  cap.max_recv_wr <= kQpWrMax && cap.max_send_sge <= kSgesMax &&
                   cap.max_recv_sge <= kSgesMax && cap.max_inline_data <= kInlineMax;
   if (!ok) {
     errno = EINVAL;
@@ -124,7 +133,8 @@ int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
       if (from == IBV_QPS_RESET) return EINVAL;
       qp.nic->fail(qp);
       return 0;
-    case IBV_QPS_INIT: return from == IBV_QPS_RESET || from == IBV_QPS_INIT ? to_init(qp, *attr, mask) : EINVAL;
+    case IBV_QPS_INIT:
+      return from == IBV_QPS_RESET || from == IBV_QPS_INIT ? to_init(qp, *attr, mask) : EINVAL;
     case IBV_QPS_RTR: return from == IBV_QPS_INIT ? to_rtr(qp, *attr, mask) : EINVAL;
     case IBV_QPS_RTS: return from == IBV_QPS_RTR ? to_rts(qp, *attr, mask) : EINVAL;
     default: return EINVAL;
@@ -151,10 +161,15 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (attr.max_dest_rd_atomic > kReadsMax || attr.min_rnr_timer > kRnrTimerMax) return EINVAL;
   Nic& nic = *qp.nic;
   const std::vector<verbs::GidEntry> table = gids(qp.verbs.context, kPort);
-  const auto known = [&](const verbs::GidEntry& entry) { return entry.index == attr.ah_attr.grh.sgid_index; };
+  const auto known = [&](const verbs::GidEntry& entry) {
+    return entry.index == attr.ah_attr.grh.sgid_index;
+  };
   const std::uint32_t link_mtu = nic.link() != nullptr ? nic.link()->mtu : 4096;
-  const std::uint32_t mtu = attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096 ? 128u << attr.path_mtu : 0;
-  if (attr.ah_attr.is_global == 0 || std::none_of(table.begin(), table.end(), known) || mtu == 0 || mtu > link_mtu) return EINVAL;
+  const std::uint32_t mtu =
+      attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096 ? 128u << attr.path_mtu : 0;
+  if (attr.ah_attr.is_global == 0 || std::none_of(table.begin(), table.end(), known) || mtu == 0 ||
+      mtu > link_mtu)
+    return EINVAL;
   NicRef to;
   if (const int error = route(nic, attr.ah_attr.grh.dgid, &to); error != 0) return error;
 
@@ -170,16 +185,17 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, sharing);
   if (!ring.ok()) return ENOMEM;
   nic.connect(qp, attributes, {*ring, peer, to.nic, attr.dest_qp_num % kQpsMax});
-  send_offer(
-      *peer, host,
-      {*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num, 0, options_.copy == CopyMode::Cells});
+  send_offer(*peer, host,
+             {*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num,
+              0, options_.copy == CopyMode::Cells});
   return 0;
 }
 
 // In this process, or in another, or nowhere: then it is lost and posting runs into the retries.
 std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* sharing) {
   std::shared_ptr<Peer> peer;
-  if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { peer = local.self(); })) return peer;
+  if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { peer = local.self(); }))
+    return peer;
   if (rendezvous_ != nullptr) {
     *sharing = Sharing::Host;
     return rendezvous_->peer(host);
@@ -190,7 +206,9 @@ std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* shar
 }
 
 void SoftHost::send_offer(const Peer& peer, const std::string& host, const Offer& offer) {
-  if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { local.take_offer(offer); })) return;
+  if (Registry::instance().visit(universe_, host,
+                                 [&](LocalHost& local) { local.take_offer(offer); }))
+    return;
   if (rendezvous_ != nullptr) rendezvous_->offer(peer, offer);
 }
 

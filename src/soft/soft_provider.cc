@@ -22,7 +22,8 @@ Result<std::unique_ptr<SoftProvider>> SoftProvider::open(SoftOptions options) {
     return Errc::InvalidArgument;
   }
   if (!options.host.empty() && options.fabric.find_host(options.host) < 0) {
-    LOG_WARN("soft fabric {}: host {} is not one of its {} hosts", options.fabric.name, options.host, hosts.size());
+    LOG_WARN("soft fabric {}: host {} is not one of its {} hosts", options.fabric.name,
+             options.host, hosts.size());
     return Errc::NotFound;
   }
   for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -40,7 +41,8 @@ Result<std::unique_ptr<SoftProvider>> SoftProvider::open(SoftOptions options) {
 SoftHost::SoftHost(SoftOptions options) : options_(std::move(options)), cpu_(options_.clock) {}
 
 Transmitter& SoftHost::transmitter_of(const NicSpec& nic) {
-  const std::string cable = nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
+  const std::string cable =
+      nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
   return cable.empty() ? own_transmitters_.emplace_back() : cables_[cable];
 }
 
@@ -50,9 +52,11 @@ Status SoftHost::start(int host_index) {
   options_.host = spec.name;
   universe_ = options_.fabric.identity;
   // A clock is a pointer to its word: hosts on different manual clocks never meet.
-  if (options_.clock.manual()) universe_ += fmt::format("@{:x}", std::bit_cast<std::uintptr_t>(options_.clock));
+  if (options_.clock.manual())
+    universe_ += fmt::format("@{:x}", std::bit_cast<std::uintptr_t>(options_.clock));
   const bool alone = options_.clock.manual();
-  Result<Segment> memory = Segment::create(sizeof(HostBoard), alone ? Sharing::Process : Sharing::Host);
+  Result<Segment> memory =
+      Segment::create(sizeof(HostBoard), alone ? Sharing::Process : Sharing::Host);
   if (!memory.ok()) return memory.status();
   UniqueFd wake_fd(alone ? -1 : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!alone && !wake_fd.valid()) {
@@ -66,19 +70,22 @@ Status SoftHost::start(int host_index) {
   arm_faults_of_file();
   for (std::size_t i = 0; i < spec.nics.size(); ++i) {
     const NicRef ref{host_index, static_cast<int>(i)};
-    nics_.push_back(std::make_unique<Nic>(
-        NicOptions{&options_.fabric, &faults_, board_.get(), &transmitter_of(spec.nics[i]), &cpu_, options_.clock, ref}));
+    nics_.push_back(std::make_unique<Nic>(NicOptions{&options_.fabric, &faults_, board_.get(),
+                                                     &transmitter_of(spec.nics[i]), &cpu_,
+                                                     options_.clock, ref}));
   }
   faults_.when_changed([this] { look_at_ports(); });
   claimed_ = Registry::instance().claim(universe_, options_.host, this);
   if (!claimed_) return Errc::Exhausted;
   if (alone) return Errc::Ok;
-  Result<std::unique_ptr<Rendezvous>> meeting = Rendezvous::open({universe_, options_.host, options_.copy, board_.get(), this});
+  Result<std::unique_ptr<Rendezvous>> meeting =
+      Rendezvous::open({universe_, options_.host, options_.copy, board_.get(), this});
   if (!meeting.ok()) return meeting.status();
   rendezvous_ = std::move(*meeting);
   owner_pid_ = ::getpid();
   const Status started = start_own_thread(thread_, "mesh-soft", [this] { run(); });
-  if (!started.ok()) LOG_WARN("soft fabric {}: host {} gets no thread", options_.fabric.name, options_.host);
+  if (!started.ok())
+    LOG_WARN("soft fabric {}: host {} gets no thread", options_.fabric.name, options_.host);
   return started;
 }
 
@@ -87,14 +94,16 @@ void SoftHost::arm_faults_of_file() {
     NicRef end;
     if (fault.host.empty() || fault.host == options_.host) {
       static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
-    } else if (fault.both_ends && options_.fabric.other_end(fault.host, fault.nic, &end) && end.host == host_index_) {
+    } else if (fault.both_ends && options_.fabric.other_end(fault.host, fault.nic, &end) &&
+               end.host == host_index_) {
       fault.nic = options_.fabric.nic(end).name;
       static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
     }
   }
 }
 
-// A port says at once that it has changed, whether or not anybody turns its NIC; faults to come keep the agent awake.
+// A port says at once that it has changed, whether or not anybody turns its NIC; faults to come
+// keep the agent awake.
 void SoftHost::look_at_ports() {
   for (const std::unique_ptr<Nic>& nic : nics_) static_cast<void>(nic->port_up());
   board_->wake();
@@ -151,14 +160,19 @@ void SoftHost::take_offer(const Offer& offer) {
 
 FaultAnswer SoftHost::take_fault(const FaultOrder& order) {
   const std::string& name = order.fault.nic;
-  const auto named = std::find_if(nics_.begin(), nics_.end(), [&](const auto& nic) { return nic->spec().name == name; });
+  const auto named = std::find_if(nics_.begin(), nics_.end(),
+                                  [&](const auto& nic) { return nic->spec().name == name; });
   if (!name.empty() && named == nics_.end()) return {.code = Errc::NotFound};
   FaultAnswer answer;
   switch (order.verb) {
-    case FaultVerb::Arm: answer.code = faults_.arm(order.fault, options_.clock.now_ns()).code(); break;
+    case FaultVerb::Arm:
+      answer.code = faults_.arm(order.fault, options_.clock.now_ns()).code();
+      break;
     case FaultVerb::Lift: faults_.lift(order.fault); break;
     case FaultVerb::LiftAll: faults_.disarm_all(); break;
-    case FaultVerb::FailQueuePairs: answer.count = static_cast<std::uint32_t>(fail_queue_pairs(name, order.queue_pair)); break;
+    case FaultVerb::FailQueuePairs:
+      answer.count = static_cast<std::uint32_t>(fail_queue_pairs(name, order.queue_pair));
+      break;
     case FaultVerb::Look: break;
   }
   if (name.empty()) return answer;

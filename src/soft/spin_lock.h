@@ -1,7 +1,7 @@
 #pragma once
-// The two small locks of the fabric. SpinLock: held for a few instructions, practically never contended. TurnLock: the right to
-// turn a NIC; turns only try, the control path takes it and is then preferred.
-// Thread: any. Bound: a turn's budget.
+// The two small locks of the fabric. SpinLock: held for a few instructions, practically never
+// contended. TurnLock: the right to turn a NIC; turns only try, the control path takes it and is
+// then preferred. Thread: any. Bound: a turn's budget.
 
 #include <sched.h>
 
@@ -25,7 +25,8 @@ class TurnLock {
  public:
   bool try_lock() noexcept {
     if (waiting_.load(std::memory_order_relaxed) != 0) return false;
-    return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire);
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
   }
   void lock() noexcept {
     waiting_.fetch_add(1, std::memory_order_relaxed);

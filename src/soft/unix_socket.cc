@@ -41,7 +41,8 @@ UniqueFd listen_abstract(const std::string& name) {
   UniqueFd fd = make_socket();
   sockaddr_un address;
   const socklen_t bytes = fill_address(name, &address);
-  if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+  if (!fd.valid() || ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0) {
     const int error = errno;
     fd.reset();
     errno = error;
@@ -87,7 +88,8 @@ Io send_message(int fd, std::span<const std::byte> bytes, std::span<const int> f
     sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return Io::Done;
-  // Too many descriptors in flight to a process that does not take them is a matter of waiting, too.
+  // Too many descriptors in flight to a process that does not take them is a matter of waiting,
+  // too.
   return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS ? Io::Again : Io::Closed;
 }
 
@@ -106,7 +108,8 @@ Io receive_message(int fd, std::span<std::byte> buffer, Received* out) {
   if (got < 0) return errno == EAGAIN ? Io::Again : Io::Closed;
   *out = Received{};
   std::size_t found = 0;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {

@@ -3,11 +3,16 @@
 namespace mesh::soft {
 
 namespace {
-double ticks_per_byte(double gbps) { return gbps > 0 ? 8.0 / gbps * static_cast<double>(kTicksPerNs) : 0; }
+double ticks_per_byte(double gbps) {
+  return gbps > 0 ? 8.0 / gbps * static_cast<double>(kTicksPerNs) : 0;
+}
 }  // namespace
 
-WireModel::WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs, Transmitter& transmitter)
-    : transmitter_(transmitter), quantum_bytes_(costs.quantum_bytes), fetch_ticks_(costs.fetch_ns * kTicksPerNs) {
+WireModel::WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs,
+                     Transmitter& transmitter)
+    : transmitter_(transmitter),
+      quantum_bytes_(costs.quantum_bytes),
+      fetch_ticks_(costs.fetch_ns * kTicksPerNs) {
   nic_ticks_per_byte_ = ticks_per_byte(nic.gbps);
   if (link == nullptr) return;
   link_ticks_per_byte_ = ticks_per_byte(link->gbps);
@@ -15,7 +20,8 @@ WireModel::WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& c
   delay_ns_ = link->delay_ns;
 }
 
-std::uint64_t WireModel::wire_bytes(std::uint64_t payload, std::uint32_t mtu, bool with_imm) noexcept {
+std::uint64_t WireModel::wire_bytes(std::uint64_t payload, std::uint32_t mtu,
+                                    bool with_imm) noexcept {
   const std::uint64_t packets = std::max<std::uint64_t>(1, (payload + mtu - 1) / mtu);
   return payload + packets * kPacketOverheadBytes + kFirstPacketBytes + (with_imm ? kImmBytes : 0);
 }

@@ -1,7 +1,8 @@
 #pragma once
-// The arithmetic of the modelled wire: what a request costs on a link, in ticks of 1/256 ns (so that 56 bits of nanoseconds and
-// the fraction of a byte time at 400 Gb/s both fit in a word). State: when this NIC and its end of the cable are free.
-// Thread: the NIC's turn; a Transmitter belongs to both halves of a cable.
+// The arithmetic of the modelled wire: what a request costs on a link, in ticks of 1/256 ns (so
+// that 56 bits of nanoseconds and the fraction of a byte time at 400 Gb/s both fit in a word).
+// State: when this NIC and its end of the cable are free. Thread: the NIC's turn; a Transmitter
+// belongs to both halves of a cable.
 
 #include "src/soft/fabric_file.h"
 
@@ -13,29 +14,34 @@
 namespace mesh::soft {
 
 inline constexpr std::uint64_t kTicksPerNs = 256;
-// RoCE v2 over IPv4 beside the payload: preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, gap 12.
+// RoCE v2 over IPv4 beside the payload: preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4,
+// FCS 4, gap 12.
 inline constexpr std::uint64_t kPacketOverheadBytes = 82;
 inline constexpr std::uint64_t kFirstPacketBytes = 16;  // RETH
 inline constexpr std::uint64_t kImmBytes = 4;
 
-// One direction of a cable. Two halves turned by two threads at once may book the same moment, an error of one quantum; on a
-// manual clock one thread turns both.
+// One direction of a cable. Two halves turned by two threads at once may book the same moment, an
+// error of one quantum; on a manual clock one thread turns both.
 struct Transmitter {
   std::atomic<std::uint64_t> free_at_ticks{0};
 };
 
 class WireModel {
  public:
-  WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs, Transmitter& transmitter);
+  WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& costs,
+            Transmitter& transmitter);
 
   bool modelled() const noexcept {
-    return link_ticks_per_byte_ > 0 || nic_ticks_per_byte_ > 0 || qp_ticks_per_byte_ > 0 || delay_ns_ > 0 || fetch_ticks_ > 0;
+    return link_ticks_per_byte_ > 0 || nic_ticks_per_byte_ > 0 || qp_ticks_per_byte_ > 0 ||
+           delay_ns_ > 0 || fetch_ticks_ > 0;
   }
   std::uint64_t delay_ns() const noexcept { return delay_ns_; }
   std::uint64_t quantum_bytes() const noexcept { return quantum_bytes_; }
   std::uint64_t fetch_ticks() const noexcept { return fetch_ticks_; }
   static std::uint64_t wire_bytes(std::uint64_t payload, std::uint32_t mtu, bool with_imm) noexcept;
-  std::uint64_t qp_ticks(std::uint64_t bytes) const noexcept { return scaled(bytes, qp_ticks_per_byte_); }
+  std::uint64_t qp_ticks(std::uint64_t bytes) const noexcept {
+    return scaled(bytes, qp_ticks_per_byte_);
+  }
 
   // When this NIC can put its next quantum on the cable.
   std::uint64_t free_at_ticks() const noexcept {

@@ -19,7 +19,8 @@ namespace {
 
 // The main thread's mask: NCCL narrows the calling thread's for the time of an init.
 std::vector<int> affinity_of_process() {
-  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax), [](cpu_set_t* raw) { CPU_FREE(raw); });
+  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax),
+                                                             [](cpu_set_t* raw) { CPU_FREE(raw); });
   const std::size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
   std::vector<int> cpus;
   if (!set || ::sched_getaffinity(::getpid(), bytes, set.get()) != 0) return cpus;
@@ -30,8 +31,8 @@ std::vector<int> affinity_of_process() {
 }
 
 Cpu* find_cpu(HostTopology& host, int index) {
-  const auto found =
-      std::lower_bound(host.cpus.begin(), host.cpus.end(), index, [](const Cpu& cpu, int i) { return cpu.index < i; });
+  const auto found = std::lower_bound(host.cpus.begin(), host.cpus.end(), index,
+                                      [](const Cpu& cpu, int i) { return cpu.index < i; });
   return found != host.cpus.end() && found->index == index ? &*found : nullptr;
 }
 
@@ -43,7 +44,8 @@ class Hwloc {
     if (!api.ok() || api->topology_init(&topology) != 0) return std::nullopt;
     Hwloc hwloc(*api, topology);
     if (api->topology_load(topology) != 0) {
-      LOG_INFO("{} reads no topology here: cores and NUMA nodes are read from sysfs instead", library);
+      LOG_INFO("{} reads no topology here: cores and NUMA nodes are read from sysfs instead",
+               library);
       return std::nullopt;
     }
     return hwloc;
@@ -58,14 +60,16 @@ class Hwloc {
     for (unsigned i = 0; i < count; ++i) {
       const hwloc_obj_t object = api_.get_obj_by_depth(topology_.get(), depth, i);
       if (object == nullptr || object->cpuset == nullptr) continue;
-      for (int cpu = api_.bitmap_next(object->cpuset, -1); cpu >= 0; cpu = api_.bitmap_next(object->cpuset, cpu))
+      for (int cpu = api_.bitmap_next(object->cpuset, -1); cpu >= 0;
+           cpu = api_.bitmap_next(object->cpuset, cpu))
         visit(*object, cpu);
     }
   }
   int first_cpu(const hwloc_obj& object) const { return api_.bitmap_next(object.cpuset, -1); }
 
  private:
-  Hwloc(const HwlocApi& api, hwloc_topology_t topology) : api_(api), topology_(topology, api.topology_destroy) {}
+  Hwloc(const HwlocApi& api, hwloc_topology_t topology)
+      : api_(api), topology_(topology, api.topology_destroy) {}
 
   HwlocApi api_;
   std::unique_ptr<hwloc_topology, decltype(&::hwloc_topology_destroy)> topology_;
@@ -82,11 +86,14 @@ void fill_from_hwloc(HostTopology& host, const Hwloc& hwloc) {
 
 void fill_from_sysfs(HostTopology& host, const std::string& root) {
   for (Cpu& cpu : host.cpus) {
-    const std::string topology = root + "/devices/system/cpu/cpu" + std::to_string(cpu.index) + "/topology/";
-    const std::vector<int> siblings = parse_cpu_list(read_first_line(topology + "thread_siblings_list").value_or(""));
+    const std::string topology =
+        root + "/devices/system/cpu/cpu" + std::to_string(cpu.index) + "/topology/";
+    const std::vector<int> siblings =
+        parse_cpu_list(read_first_line(topology + "thread_siblings_list").value_or(""));
     if (!siblings.empty()) cpu.core = siblings.front();
   }
-  for (const int node : parse_cpu_list(read_first_line(root + "/devices/system/node/online").value_or(""))) {
+  for (const int node :
+       parse_cpu_list(read_first_line(root + "/devices/system/node/online").value_or(""))) {
     const std::string path = root + "/devices/system/node/node" + std::to_string(node) + "/cpulist";
     for (const int index : parse_cpu_list(read_first_line(path).value_or(""))) {
       if (Cpu* cpu = find_cpu(host, index)) cpu->numa_node = node;
@@ -101,7 +108,9 @@ int read_quota(const std::string& root) {
   std::int64_t period = 0;
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, quota);
-  if (error != std::errc{} || end == last || std::from_chars(end + 1, last, period).ec != std::errc{} || period <= 0) return 0;
+  if (error != std::errc{} || end == last ||
+      std::from_chars(end + 1, last, period).ec != std::errc{} || period <= 0)
+    return 0;
   return static_cast<int>(std::clamp<std::int64_t>(quota / period, 1, kCpusMax));
 }
 
@@ -129,13 +138,16 @@ std::vector<int> HostTopology::allowed_on(int numa_node) const {
 
 HostTopology read_host_topology(const TopologySources& sources) {
   HostTopology host;
-  const std::vector<int> allowed = sources.allowed.empty() ? affinity_of_process() : sources.allowed;
-  std::vector<int> online = parse_cpu_list(read_first_line(sources.sysfs_root + "/devices/system/cpu/online").value_or(""));
+  const std::vector<int> allowed =
+      sources.allowed.empty() ? affinity_of_process() : sources.allowed;
+  std::vector<int> online = parse_cpu_list(
+      read_first_line(sources.sysfs_root + "/devices/system/cpu/online").value_or(""));
   if (online.empty()) online = allowed;
   for (const int index : online) {
     Cpu cpu{.index = index, .core = index};
     cpu.allowed = std::binary_search(allowed.begin(), allowed.end(), index);
-    const std::string folder = sources.sysfs_root + "/devices/system/cpu/cpu" + std::to_string(index);
+    const std::string folder =
+        sources.sysfs_root + "/devices/system/cpu/cpu" + std::to_string(index);
     cpu.max_khz = read_number(folder + "/cpufreq/cpuinfo_max_freq").value_or(0);
     host.cpus.push_back(cpu);
   }
@@ -159,7 +171,8 @@ std::vector<int> parse_cpu_list(std::string_view text) {
     const auto [dash, error] = std::from_chars(item.data(), last, from);
     int to = from;
     if (error != std::errc{} || from < 0) continue;
-    if (dash != last && (*dash != '-' || std::from_chars(dash + 1, last, to).ec != std::errc{})) continue;
+    if (dash != last && (*dash != '-' || std::from_chars(dash + 1, last, to).ec != std::errc{}))
+      continue;
     for (int cpu = from; cpu <= std::min(to, kCpusMax - 1); ++cpu) cpus.insert(cpu);
   }
   return {cpus.begin(), cpus.end()};

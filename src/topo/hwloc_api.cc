@@ -21,16 +21,20 @@ Result<HwlocApi> load_hwloc_api(const char* library) {
     return Errc::NotFound;
   }
   HwlocApi api;
-  const bool whole =
-      bind(opened, api.topology_init, "hwloc_topology_init") && bind(opened, api.topology_load, "hwloc_topology_load") &&
-      bind(opened, api.topology_destroy, "hwloc_topology_destroy") && bind(opened, api.get_type_depth, "hwloc_get_type_depth") &&
-      bind(opened, api.get_nbobjs_by_depth, "hwloc_get_nbobjs_by_depth") &&
-      bind(opened, api.get_obj_by_depth, "hwloc_get_obj_by_depth") && bind(opened, api.bitmap_next, "hwloc_bitmap_next");
+  const bool whole = bind(opened, api.topology_init, "hwloc_topology_init") &&
+                     bind(opened, api.topology_load, "hwloc_topology_load") &&
+                     bind(opened, api.topology_destroy, "hwloc_topology_destroy") &&
+                     bind(opened, api.get_type_depth, "hwloc_get_type_depth") &&
+                     bind(opened, api.get_nbobjs_by_depth, "hwloc_get_nbobjs_by_depth") &&
+                     bind(opened, api.get_obj_by_depth, "hwloc_get_obj_by_depth") &&
+                     bind(opened, api.bitmap_next, "hwloc_bitmap_next");
   decltype(&::hwloc_get_api_version) version = nullptr;
   // Objects' layout is part of the ABI and changes with the major number.
-  if (!whole || !bind(opened, version, "hwloc_get_api_version") || version() >> 16 != HWLOC_API_VERSION >> 16) {
-    LOG_INFO("{} is of another version than hwloc {}: cores and NUMA nodes are read from sysfs instead", library,
-             HWLOC_API_VERSION >> 16);
+  if (!whole || !bind(opened, version, "hwloc_get_api_version") ||
+      version() >> 16 != HWLOC_API_VERSION >> 16) {
+    LOG_INFO(
+        "{} is of another version than hwloc {}: cores and NUMA nodes are read from sysfs instead",
+        library, HWLOC_API_VERSION >> 16);
     return Errc::NotFound;
   }
   return api;

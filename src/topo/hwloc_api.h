@@ -1,6 +1,6 @@
 #pragma once
-// The part of hwloc that we use, found at run time. Only src/topo sees hwloc's header, nothing links its library.
-// Thread: start-up. The library stays loaded.
+// The part of hwloc that we use, found at run time. Only src/topo sees hwloc's header, nothing
+// links its library. Thread: start-up. The library stays loaded.
 
 #include <mesh/status.h>
 

@@ -20,12 +20,15 @@ struct Rule {
   bool equal_addresses = false;  // may meet: they do where a host connects to itself
 };
 
-SubnetMember member_of(const RailAddress& address) { return {SocketAddress::from_gid(address.gid), address.prefix_len}; }
+SubnetMember member_of(const RailAddress& address) {
+  return {SocketAddress::from_gid(address.gid), address.prefix_len};
+}
 
 bool meet(const RailAddress& a, const RailAddress& b, const Rule& rule) {
   const SubnetMember member = member_of(a);
   if (a.gid == b.gid && !rule.equal_addresses) return false;
-  return member.address.link_local() == (rule.scope == Scope::LinkLocal) && same_subnet(member, member_of(b));
+  return member.address.link_local() == (rule.scope == Scope::LinkLocal) &&
+         same_subnet(member, member_of(b));
 }
 
 struct Meeting {
@@ -39,22 +42,24 @@ std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule&
   if (a.ethernet != b.ethernet) return meetings;
   if (!a.ethernet) {
     const auto& prefix = a.addresses.front().gid;
-    const bool equal = std::equal(prefix.begin(), prefix.begin() + kIbPrefixBytes, b.addresses.front().gid.begin());
+    const bool equal = std::equal(prefix.begin(), prefix.begin() + kIbPrefixBytes,
+                                  b.addresses.front().gid.begin());
     if (equal && rule.scope == Scope::Subnet) meetings.emplace_back();
     return meetings;
   }
   for (std::size_t local = 0; local < a.addresses.size(); ++local) {
     for (std::size_t peer = 0; peer < b.addresses.size(); ++peer) {
       if (!meet(a.addresses[local], b.addresses[peer], rule)) continue;
-      meetings.push_back(
-          {.pair = {.local_address = local, .peer_address = peer}, .subnet = subnet_text(member_of(a.addresses[local]))});
+      meetings.push_back({.pair = {.local_address = local, .peer_address = peer},
+                          .subnet = subnet_text(member_of(a.addresses[local]))});
     }
   }
   return meetings;
 }
 
 // Which rails reach each other, by the subnet that fewest others are in, the first of equals.
-std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers, const Rule& rule) {
+std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
+                                     std::span<const RailEnd> peers, const Rule& rule) {
   std::vector<std::vector<Meeting>> all;
   std::map<std::string, std::size_t> company;
   for (std::size_t local = 0; local < locals.size(); ++local) {
@@ -74,8 +79,9 @@ std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals, std::span<
   std::vector<Meeting> reachable;
   for (std::vector<Meeting>& meetings : all) {
     for (Meeting& meeting : meetings) meeting.company = company[meeting.subnet];
-    reachable.push_back(*std::min_element(meetings.begin(), meetings.end(),
-                                          [](const Meeting& a, const Meeting& b) { return a.company < b.company; }));
+    reachable.push_back(*std::min_element(
+        meetings.begin(), meetings.end(),
+        [](const Meeting& a, const Meeting& b) { return a.company < b.company; }));
   }
   return reachable;
 }
@@ -89,13 +95,17 @@ class Pairing {
     // Those with a cable of their own first, so that it is not lent to others.
     std::vector<std::size_t> locals(local_uses_.size());
     std::iota(locals.begin(), locals.end(), std::size_t{0});
-    std::stable_sort(locals.begin(), locals.end(), [this](std::size_t a, std::size_t b) { return company_of(a) < company_of(b); });
-    // In order the least used peer rail is the k-th for the k-th local one, and the first again once all are taken.
+    std::stable_sort(locals.begin(), locals.end(), [this](std::size_t a, std::size_t b) {
+      return company_of(a) < company_of(b);
+    });
+    // In order the least used peer rail is the k-th for the k-th local one, and the first again
+    // once all are taken.
     for (const std::size_t local : locals)
       take(
           scope, [&](const RailPair& pair) { return pair.local == local; },
           [&](const RailPair& pair) { return peer_uses_[pair.peer]; });
-    std::sort(pairs_.begin(), pairs_.end(), [](const RailPair& a, const RailPair& b) { return a.local < b.local; });
+    std::sort(pairs_.begin(), pairs_.end(),
+              [](const RailPair& a, const RailPair& b) { return a.local < b.local; });
     for (std::size_t peer = 0; peer < peer_uses_.size(); ++peer) {
       if (peer_uses_[peer] != 0) continue;
       take(
@@ -114,11 +124,14 @@ class Pairing {
     return least;
   }
 
-  // Of those that concern a rail the one in least company, then the one whose other end is used least so far, then the first.
+  // Of those that concern a rail the one in least company, then the one whose other end is used
+  // least so far, then the first.
   template <typename Concerns, typename Uses>
   void take(Scope scope, const Concerns& concerns, const Uses& uses_of) {
     const Meeting* best = nullptr;
-    const auto rank = [&](const Meeting& each) { return std::pair(each.company, uses_of(each.pair)); };
+    const auto rank = [&](const Meeting& each) {
+      return std::pair(each.company, uses_of(each.pair));
+    };
     for (const Meeting& each : reachable_) {
       if (concerns(each.pair) && (best == nullptr || rank(each) < rank(*best))) best = &each;
     }
@@ -135,22 +148,27 @@ class Pairing {
 
 // Every rail of one side is also the other's; its processes may have been given different ones.
 bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
-  const auto same_address = [](const RailAddress& a, const RailAddress& b) { return a.gid == b.gid; };
+  const auto same_address = [](const RailAddress& a, const RailAddress& b) {
+    return a.gid == b.gid;
+  };
   const auto same_rail = [&](const RailEnd& a, const RailEnd& b) {
-    return std::equal(a.addresses.begin(), a.addresses.end(), b.addresses.begin(), b.addresses.end(), same_address);
+    return std::equal(a.addresses.begin(), a.addresses.end(), b.addresses.begin(),
+                      b.addresses.end(), same_address);
   };
   const bool fewer = locals.size() < peers.size();
   const std::span<const RailEnd> few = fewer ? locals : peers;
   const std::span<const RailEnd> all = fewer ? peers : locals;
   return std::all_of(few.begin(), few.end(), [&](const RailEnd& rail) {
-    return std::any_of(all.begin(), all.end(), [&](const RailEnd& other) { return same_rail(rail, other); });
+    return std::any_of(all.begin(), all.end(),
+                       [&](const RailEnd& other) { return same_rail(rail, other); });
   });
 }
 
 std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
   for (const bool equal_addresses : {same_host(locals, peers), true}) {
     for (const Scope scope : {Scope::Subnet, Scope::LinkLocal}) {
-      Pairing pairing(locals.size(), peers.size(), reachable_pairs(locals, peers, {scope, equal_addresses}));
+      Pairing pairing(locals.size(), peers.size(),
+                      reachable_pairs(locals, peers, {scope, equal_addresses}));
       if (std::vector<RailPair> pairs = pairing.pairs(scope); !pairs.empty()) return pairs;
     }
   }
@@ -162,7 +180,8 @@ std::string subnets_text(std::span<const RailEnd> rails) {
   for (const RailEnd& rail : rails) {
     for (const RailAddress& address : rail.addresses) {
       const std::string text =
-          rail.ethernet ? subnet_text(member_of(address)) : "InfiniBand " + subnet_text({SocketAddress::from_gid(address.gid), 64});
+          rail.ethernet ? subnet_text(member_of(address))
+                        : "InfiniBand " + subnet_text({SocketAddress::from_gid(address.gid), 64});
       if (std::find(seen.begin(), seen.end(), text) == seen.end()) seen.push_back(text);
     }
   }
@@ -173,13 +192,16 @@ std::string subnets_text(std::span<const RailEnd> rails) {
 }
 }  // namespace
 
-std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers, const PairingWish& wish) {
+std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
+                                 const PairingWish& wish) {
   std::vector<RailPair> pairs = all_pairs(locals, peers);
   std::stable_sort(pairs.begin(), pairs.end(), [&](const RailPair& a, const RailPair& b) {
     const bool a_preferred = a.local == wish.preferred_local;
     const bool b_preferred = b.local == wish.preferred_local;
     if (a_preferred != b_preferred) return a_preferred;
-    const auto speed = [&](const RailPair& pair) { return std::min(locals[pair.local].speed_mbps, peers[pair.peer].speed_mbps); };
+    const auto speed = [&](const RailPair& pair) {
+      return std::min(locals[pair.local].speed_mbps, peers[pair.peer].speed_mbps);
+    };
     return speed(a) > speed(b);
   });
   if (pairs.size() > wish.path_count_max) pairs.resize(wish.path_count_max);

@@ -38,16 +38,20 @@ struct PairingWish {
   std::size_t path_count_max = kPathsMax;
 };
 
-// Ethernet rails pair within a subnet that any of their addresses share; InfiniBand rails under one subnet prefix; the two kinds
-// never. Where there is a choice the subnet that fewest pairs of rails share comes first (a cable's own before a wider one), then
-// the order of the lists. Link-local addresses are on every wire and so tell nothing: rails meet by them only where no other
-// address of the two hosts does, the k-th with the k-th, none of them twice. The same address on both sides counts only where a
-// host meets itself or nothing else meets: elsewhere it is a copied setting. Where several rails of both sides share a subnet
-// the k-th local one takes the k-th of the peer; where one side has more of them, the other's are used again so that each rail
-// works. Pairs of the preferred rail come first, then the faster ones. Empty: no common subnet.
-std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers, const PairingWish& wish = {});
+// Ethernet rails pair within a subnet that any of their addresses share; InfiniBand rails under one
+// subnet prefix; the two kinds never. Where there is a choice the subnet that fewest pairs of rails
+// share comes first (a cable's own before a wider one), then the order of the lists. Link-local
+// addresses are on every wire and so tell nothing: rails meet by them only where no other address
+// of the two hosts does, the k-th with the k-th, none of them twice. The same address on both sides
+// counts only where a host meets itself or nothing else meets: elsewhere it is a copied setting.
+// Where several rails of both sides share a subnet the k-th local one takes the k-th of the peer;
+// where one side has more of them, the other's are used again so that each rail works. Pairs of the
+// preferred rail come first, then the faster ones. Empty: no common subnet.
+std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
+                                 const PairingWish& wish = {});
 
-// For the line that refuses a connection: "our subnets 10.0.12.0/24, 10.0.13.0/24; the peer's 10.0.23.0/24".
+// For the line that refuses a connection: "our subnets 10.0.12.0/24, 10.0.13.0/24; the
+// peer's 10.0.23.0/24".
 std::string no_common_subnet_text(std::span<const RailEnd> locals, std::span<const RailEnd> peers);
 
 }  // namespace mesh::topo

@@ -19,15 +19,17 @@
 namespace mesh::topo {
 
 namespace {
-// A lock on a file of the CPU's. The files stay, one for each CPU that was ever claimed: a file that is removed could be
-// locked by one process and made anew by the next. Whoever cleans up around us must not make two holders either.
+// A lock on a file of the CPU's. The files stay, one for each CPU that was ever claimed: a file
+// that is removed could be locked by one process and made anew by the next. Whoever cleans up
+// around us must not make two holders either.
 Result<UniqueFd> take_lock(const std::string& path) {
   constexpr int kTries = 16;
   for (int i = 0; i < kTries; ++i) {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!fd.valid()) return Errc::System;
     fork_close_fd(fd.get());
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK ? Errc::Exhausted : Errc::System;
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0)
+      return errno == EWOULDBLOCK ? Errc::Exhausted : Errc::System;
     struct stat locked {
     }, there{};
     if (::fstat(fd.get(), &locked) != 0 || ::lstat(path.c_str(), &there) != 0) continue;
@@ -45,7 +47,8 @@ std::vector<int> poller_cpus(const HostTopology& host, int numa_node) {
     int from_last;
     int cpu;
     bool operator<(const Candidate& other) const {
-      return std::tie(far, slowness, sibling, from_last) < std::tie(other.far, other.slowness, other.sibling, other.from_last);
+      return std::tie(far, slowness, sibling, from_last) <
+             std::tie(other.far, other.slowness, other.sibling, other.from_last);
     }
   };
   std::map<int, int> threads_of_core;
@@ -76,21 +79,25 @@ Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node) {
     Result<UniqueFd> lock = take_lock(path);
     if (lock.ok()) return CpuClaim{cpu, std::move(*lock)};
     if (lock.code() == Errc::Exhausted) continue;
-    LOG_WARN("CPU {} cannot be claimed for a poller, since {} cannot be locked: {}", cpu, path, std::strerror(errno));
+    LOG_WARN("CPU {} cannot be claimed for a poller, since {} cannot be locked: {}", cpu, path,
+             std::strerror(errno));
     return Errc::System;
   }
   return Errc::Exhausted;
 }
 
 Status restrict_cpus(HostTopology& host, std::span<const int> cpus) {
-  const auto stays = [&](const Cpu& cpu) { return cpu.allowed && std::find(cpus.begin(), cpus.end(), cpu.index) != cpus.end(); };
+  const auto stays = [&](const Cpu& cpu) {
+    return cpu.allowed && std::find(cpus.begin(), cpus.end(), cpu.index) != cpus.end();
+  };
   if (std::none_of(host.cpus.begin(), host.cpus.end(), stays)) return Errc::NotFound;
   for (Cpu& cpu : host.cpus) cpu.allowed = stays(cpu);
   return {};
 }
 
 Status pin_this_thread(std::span<const int> cpus) {
-  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax), [](cpu_set_t* raw) { CPU_FREE(raw); });
+  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax),
+                                                             [](cpu_set_t* raw) { CPU_FREE(raw); });
   if (!set) return Errc::System;
   const std::size_t bytes = CPU_ALLOC_SIZE(kCpusMax);
   CPU_ZERO_S(bytes, set.get());
@@ -99,7 +106,8 @@ Status pin_this_thread(std::span<const int> cpus) {
     CPU_SET_S(static_cast<std::size_t>(cpu), bytes, set.get());
   }
   if (::sched_setaffinity(0, bytes, set.get()) == 0) return {};
-  LOG_INFO("a thread could not be pinned to CPU {} ({})", fmt::join(cpus, ","), std::strerror(errno));
+  LOG_INFO("a thread could not be pinned to CPU {} ({})", fmt::join(cpus, ","),
+           std::strerror(errno));
   return Errc::System;
 }
 

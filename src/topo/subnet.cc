@@ -15,7 +15,8 @@ std::uint8_t prefix_mask(int prefix_len, std::size_t index) noexcept {
 
 bool holds(const SubnetMember& member, const SocketAddress& other) noexcept {
   for (std::size_t i = 0; i < other.bytes.size(); ++i) {
-    if (((member.address.bytes[i] ^ other.bytes[i]) & prefix_mask(member.prefix_len, i)) != 0) return false;
+    if (((member.address.bytes[i] ^ other.bytes[i]) & prefix_mask(member.prefix_len, i)) != 0)
+      return false;
   }
   return true;
 }
@@ -29,7 +30,8 @@ bool same_subnet(const SubnetMember& a, const SubnetMember& b) noexcept {
 std::string subnet_text(const SubnetMember& member) {
   SocketAddress network = member.address;
   network.scope_id = 0;
-  for (std::size_t i = 0; i < network.bytes.size(); ++i) network.bytes[i] &= prefix_mask(member.prefix_len, i);
+  for (std::size_t i = 0; i < network.bytes.size(); ++i)
+    network.bytes[i] &= prefix_mask(member.prefix_len, i);
   return network.text() + "/" + std::to_string(member.prefix_len);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// An address with the length of its network's prefix, and the question whether two of them share a wire. Pure.
-// Thread: any (values).
+// An address with the length of its network's prefix, and the question whether two of them share a
+// wire. Pure. Thread: any (values).
 
 #include "src/base/socket.h"
 
@@ -13,10 +13,13 @@ struct SubnetMember {
   int prefix_len = 0;     // bits of the address's family
 
   int bits() const noexcept { return address.family == AF_INET ? 32 : 128; }
-  bool valid() const noexcept { return address.family != AF_UNSPEC && prefix_len >= 0 && prefix_len <= bits(); }
+  bool valid() const noexcept {
+    return address.family != AF_UNSPEC && prefix_len >= 0 && prefix_len <= bits();
+  }
 };
 
-// Each must hold the other for a neighbour: with different prefix lengths one side would send to a gateway.
+// Each must hold the other for a neighbour: with different prefix lengths one side would send to a
+// gateway.
 bool same_subnet(const SubnetMember& a, const SubnetMember& b) noexcept;
 
 std::string subnet_text(const SubnetMember& member);  // "10.0.12.0/24"

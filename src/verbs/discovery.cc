@@ -38,23 +38,28 @@ const char* state_name(ibv_port_state state) noexcept {
   return "in an unknown state";
 }
 
-std::string address_text(const GidEntry& gid) { return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len); }
+std::string address_text(const GidEntry& gid) {
+  return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len);
+}
 
 // One walk over the provider's devices: the rails found, and a reason for each port that is none.
 class Discovery {
  public:
-  Discovery(Provider& provider, const Settings& settings) : provider_(provider), settings_(settings), rule_(settings.hca) {}
+  Discovery(Provider& provider, const Settings& settings)
+      : provider_(provider), settings_(settings), rule_(settings.hca) {}
 
   void look_at(const DeviceEntry& device) {
     if (!rule_.may_match(device.name)) return refuse(device.name, "left out by NCCL_IB_HCA");
     ContextHandle context(provider_, provider_.open_device(device.name));
-    if (!context) return refuse(device.name, fmt::format("does not open ({})", std::strerror(errno)));
+    if (!context)
+      return refuse(device.name, fmt::format("does not open ({})", std::strerror(errno)));
     ibv_device_attr attr{};
     if (const int error = provider_.query_device(context.get(), &attr); error != 0)
       return refuse(device.name, fmt::format("answers no query ({})", std::strerror(error)));
     for (int port = 1; port <= attr.phys_port_cnt; ++port) {
       if (!context) context = ContextHandle(provider_, provider_.open_device(device.name));
-      if (!context) return refuse(device.name, fmt::format("does not open again ({})", std::strerror(errno)));
+      if (!context)
+        return refuse(device.name, fmt::format("does not open again ({})", std::strerror(errno)));
       look_at_port({device, static_cast<std::uint8_t>(port), attr}, context);
     }
   }
@@ -82,15 +87,18 @@ class Discovery {
 
   // Takes the context when the port becomes a rail.
   void look_at_port(const Port& port, ContextHandle& context) {
-    if (!rule_.matches(port.device.name, port.number)) return refuse(port.name(), "left out by NCCL_IB_HCA");
+    if (!rule_.matches(port.device.name, port.number))
+      return refuse(port.name(), "left out by NCCL_IB_HCA");
     ibv_port_attr attr{};
     if (const int error = provider_.query_port(context.get(), port.number, &attr); error != 0)
       return refuse(port.name(), fmt::format("answers no query ({})", std::strerror(error)));
-    if (attr.state != IBV_PORT_ACTIVE) return refuse(port.name(), fmt::format("is {}", state_name(attr.state)));
+    if (attr.state != IBV_PORT_ACTIVE)
+      return refuse(port.name(), fmt::format("is {}", state_name(attr.state)));
     // Unspecified, as drivers older than RoCE leave it, means InfiniBand.
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
-    std::vector<GidEntry> gids = choose_gids(table, {.ethernet = ethernet, .index = settings_.gid_index});
+    std::vector<GidEntry> gids =
+        choose_gids(table, {.ethernet = ethernet, .index = settings_.gid_index});
     if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
     Rail rail = make_rail(port, attr, std::move(gids));
     rail.context = std::move(context);
@@ -98,8 +106,12 @@ class Discovery {
   }
 
   std::string no_gid_reason(bool ethernet, std::size_t count) const {
-    if (settings_.gid_index >= 0) return fmt::format("has no GID at NCCL_IB_GID_INDEX {} ({} in use)", settings_.gid_index, count);
-    return ethernet ? fmt::format("has no RoCE v2 GID among {}: give its net device an address", count) : "has no GID at index 0";
+    if (settings_.gid_index >= 0)
+      return fmt::format("has no GID at NCCL_IB_GID_INDEX {} ({} in use)", settings_.gid_index,
+                         count);
+    return ethernet
+               ? fmt::format("has no RoCE v2 GID among {}: give its net device an address", count)
+               : "has no GID at index 0";
   }
 
   Rail make_rail(const Port& port, const ibv_port_attr& attr, std::vector<GidEntry> gids) const {
@@ -126,14 +138,17 @@ class Discovery {
   }
 
   int prefix_len(const Port& port, const Rail& rail, const GidEntry& gid) const {
-    if (!rail.ethernet) return kIpv6PrefixUsual;  // the upper half of an InfiniBand GID is the subnet prefix
+    if (!rail.ethernet)
+      return kIpv6PrefixUsual;  // the upper half of an InfiniBand GID is the subnet prefix
     const bool v4 = address_of(gid.gid).family == AF_INET;
     const int bits = v4 ? 32 : 128;
     if (gid.prefix_len >= 0) return std::min(gid.prefix_len, bits);
     if (settings_.prefix_len != kAuto) return std::min(settings_.prefix_len, bits);
     const int usual = v4 ? kIpv4PrefixUsual : kIpv6PrefixUsual;
-    LOG_INFO("rail {}: no interface here carries {}, its subnet is taken as /{}; NCCL_MESH_PREFIX_LEN says otherwise", port.name(),
-             address_of(gid.gid).text(), usual);
+    LOG_INFO(
+        "rail {}: no interface here carries {}, its subnet is taken as /{}; NCCL_MESH_PREFIX_LEN "
+        "says otherwise",
+        port.name(), address_of(gid.gid).text(), usual);
     return usual;
   }
 
@@ -150,10 +165,11 @@ void log_rail(std::size_t index, const Rail& rail) {
   const std::string pci = slash == std::string::npos ? "none" : info.pci_path.substr(slash + 1);
   std::string others;
   for (std::size_t i = 1; i < rail.gids.size(); ++i)
-    others += fmt::format("{} {} (GID index {})", i == 1 ? ", also" : ",", address_text(rail.gids[i]), rail.gids[i].index);
-  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}{}", index, info.name, info.address,
-           gid_type_name(rail.gids.front().type), rail.gids.front().index, info.speed_mbps / 1000, info.mtu, info.numa_node, pci,
-           others);
+    others += fmt::format("{} {} (GID index {})", i == 1 ? ", also" : ",",
+                          address_text(rail.gids[i]), rail.gids[i].index);
+  LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}{}", index,
+           info.name, info.address, gid_type_name(rail.gids.front().type), rail.gids.front().index,
+           info.speed_mbps / 1000, info.mtu, info.numa_node, pci, others);
 }
 
 }  // namespace
@@ -169,8 +185,10 @@ Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings)
   }
   if (!discovery.refusals().empty()) LOG_INFO("ports not used: {}", discovery.refusals());
   if (rails.size() > kRailsMax) {
-    LOG_WARN("{} usable rails, {} can be used; left out: {} and those behind it; NCCL_IB_HCA chooses others", rails.size(),
-             kRailsMax, rails[kRailsMax].info.name);
+    LOG_WARN(
+        "{} usable rails, {} can be used; left out: {} and those behind it; NCCL_IB_HCA chooses "
+        "others",
+        rails.size(), kRailsMax, rails[kRailsMax].info.name);
     rails.erase(rails.begin() + kRailsMax, rails.end());
   }
   for (std::size_t index = 0; index < rails.size(); ++index) log_rail(index, rails[index]);

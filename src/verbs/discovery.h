@@ -1,7 +1,6 @@
 #pragma once
-// Finds the usable rails of this host: devices filtered by NCCL_IB_HCA, active ports, their GIDs chosen by type and
-// address (never by a fixed index), subnets and MTU.
-// Thread: any, at start-up.
+// Finds the usable rails of this host: devices filtered by NCCL_IB_HCA, active ports, their GIDs
+// chosen by type and address (never by a fixed index), subnets and MTU. Thread: any, at start-up.
 
 #include <mesh/config.h>
 #include <mesh/engine.h>
@@ -16,13 +15,14 @@
 
 namespace mesh::verbs {
 
-inline constexpr std::size_t kRailsMax = 64;  // of a host: as many as a peer hears of (engine/messages.h)
+inline constexpr std::size_t kRailsMax =
+    64;  // of a host: as many as a peer hears of (engine/control/frames.h)
 
 struct Rail {
   RailInfo info;
   ContextHandle context;  // one open device context per rail, so that rails share nothing
-  // At least one, the preferred first; which one speaks to a peer is the pairing's choice. prefix_len is filled, from the net
-  // device or NCCL_MESH_PREFIX_LEN.
+  // At least one, the preferred first; which one speaks to a peer is the pairing's choice.
+  // prefix_len is filled, from the net device or NCCL_MESH_PREFIX_LEN.
   std::vector<GidEntry> gids;
   std::uint16_t lid = 0;
   bool ethernet = true;  // link layer
@@ -32,8 +32,8 @@ struct Rail {
   std::uint32_t message_bytes_max = 0;  // of one work request
 };
 
-// At most kRailsMax rails, sorted by device name and port. NotFound: none usable; one INFO line says what was looked at and why
-// each fell out.
+// At most kRailsMax rails, sorted by device name and port. NotFound: none usable; one INFO line
+// says what was looked at and why each fell out.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
 
 }  // namespace mesh::verbs

@@ -26,12 +26,14 @@ std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWi
     std::erase_if(chosen, [index](const GidEntry& entry) { return entry.index != index; });
     return chosen;
   }
-  const bool any_global =
-      std::any_of(entries.begin(), entries.end(), [](const GidEntry& entry) { return rank(entry) < Rank::LocalIpv4; });
+  const bool any_global = std::any_of(entries.begin(), entries.end(), [](const GidEntry& entry) {
+    return rank(entry) < Rank::LocalIpv4;
+  });
   const Rank limit = any_global ? Rank::LocalIpv4 : Rank::Unfit;
   std::erase_if(chosen, [limit](const GidEntry& entry) { return rank(entry) >= limit; });
-  std::sort(chosen.begin(), chosen.end(),
-            [](const GidEntry& a, const GidEntry& b) { return std::pair(rank(a), a.index) < std::pair(rank(b), b.index); });
+  std::sort(chosen.begin(), chosen.end(), [](const GidEntry& a, const GidEntry& b) {
+    return std::pair(rank(a), a.index) < std::pair(rank(b), b.index);
+  });
   if (chosen.size() > kRailGidsMax) chosen.resize(kRailGidsMax);
   return chosen;
 }
@@ -39,7 +41,8 @@ std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWi
 const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish) {
   const std::vector<GidEntry> chosen = choose_gids(entries, wish);
   if (chosen.empty()) return nullptr;
-  return &*std::find_if(entries.begin(), entries.end(), [&](const GidEntry& entry) { return entry.index == chosen.front().index; });
+  return &*std::find_if(entries.begin(), entries.end(),
+                        [&](const GidEntry& entry) { return entry.index == chosen.front().index; });
 }
 
 SocketAddress address_of(const ibv_gid& gid) noexcept {
@@ -82,13 +85,16 @@ std::uint32_t link_speed_mbps(std::uint32_t active_speed, std::uint32_t active_w
   return lane_mbps * lanes;
 }
 
-std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept { return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0; }
+std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept {
+  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
 
 std::uint64_t cable_guid(std::uint64_t adapter_guid, const std::string& pci_path) noexcept {
   const std::size_t dot = pci_path.rfind('.');
   if (dot == std::string::npos || dot + 2 != pci_path.size()) return adapter_guid;
   const char digit = pci_path[dot + 1];
-  const std::uint64_t function = digit >= '0' && digit <= '7' ? static_cast<std::uint64_t>(digit - '0') : 0;
+  const std::uint64_t function =
+      digit >= '0' && digit <= '7' ? static_cast<std::uint64_t>(digit - '0') : 0;
   constexpr int kFillerShift = 24;
   return adapter_guid ^ (function << kFillerShift);
 }

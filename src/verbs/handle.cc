@@ -7,8 +7,9 @@
 namespace mesh::verbs {
 
 void report_destroy_failure(const Provider& provider, const char* object, int error) noexcept {
-  LOG_WARN("a {} of fabric {} on host {} could not be destroyed ({}); it is lost until the process ends", object, provider.fabric(),
-           provider.host_name(), std::strerror(error > 0 ? error : -error));
+  LOG_WARN(
+      "a {} of fabric {} on host {} could not be destroyed ({}); it is lost until the process ends",
+      object, provider.fabric(), provider.host_name(), std::strerror(error > 0 ? error : -error));
 }
 
 }  // namespace mesh::verbs

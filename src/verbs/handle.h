@@ -1,6 +1,7 @@
 #pragma once
-// Owning handles for what a provider makes. Declare them in the order of creation: children die before their parents.
-// Thread: one owner. A destroy that fails is our mistake or a dead device; it is logged and the object is given up.
+// Owning handles for what a provider makes. Declare them in the order of creation: children die
+// before their parents. Thread: one owner. A destroy that fails is our mistake or a dead device; it
+// is logged and the object is given up.
 
 #include "src/verbs/provider.h"
 
@@ -21,8 +22,10 @@ template <typename T, int (Provider::*Destroy)(T*)>
 class Handle {
  public:
   constexpr Handle() noexcept = default;
-  Handle(Provider& provider, T* object) noexcept : provider_(&provider), object_(object) {}  // null: an empty handle
-  Handle(Handle&& other) noexcept : provider_(other.provider_), object_(std::exchange(other.object_, nullptr)) {}
+  Handle(Provider& provider, T* object) noexcept
+      : provider_(&provider), object_(object) {}  // null: an empty handle
+  Handle(Handle&& other) noexcept
+      : provider_(other.provider_), object_(std::exchange(other.object_, nullptr)) {}
   Handle& operator=(Handle&& other) noexcept {
     if (this != &other) {
       reset();
@@ -43,7 +46,8 @@ class Handle {
   void reset() noexcept {
     T* object = std::exchange(object_, nullptr);
     if (object == nullptr) return;
-    if (const int error = (provider_->*Destroy)(object); error != 0) report_destroy_failure(*provider_, object_name(object), error);
+    if (const int error = (provider_->*Destroy)(object); error != 0)
+      report_destroy_failure(*provider_, object_name(object), error);
   }
 
  private:

@@ -8,7 +8,8 @@ namespace mesh::verbs {
 
 namespace {
 
-// The largest setting, the largest that keeps a mlx5 work request at four blocks, and what other devices are known to take.
+// The largest setting, the largest that keeps a mlx5 work request at four blocks, and what other
+// devices are known to take.
 constexpr std::array<std::uint32_t, 5> kInlineTried{512, 220, 128, 96, 64};
 
 // 0 as an answer means "not told", and the engine finds out for itself.
@@ -25,14 +26,20 @@ std::uint32_t inline_bytes_of(Provider& provider, const Rail& rail) {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = cq.get();
     attr.qp_type = IBV_QPT_RC;
-    attr.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = tried};
+    attr.cap = {.max_send_wr = 4,
+                .max_recv_wr = 4,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = tried};
     const QpHandle qp(provider, provider.create_qp(pd.get(), &attr));
     if (qp && attr.cap.max_inline_data > 0) return attr.cap.max_inline_data;
   }
   return 0;
 }
 
-bool same_port(const Rail& a, const Rail& b) { return a.info.guid == b.info.guid && a.info.port == b.info.port; }
+bool same_port(const Rail& a, const Rail& b) {
+  return a.info.guid == b.info.guid && a.info.port == b.info.port;
+}
 
 }  // namespace
 
@@ -42,16 +49,19 @@ FabricTraits traits_of(Provider& provider, std::span<const Rail> rails) {
   traits.rails = static_cast<std::uint32_t>(rails.size());
   for (const Rail& rail : rails) {
     traits.devices.push_back(rail.info.device);
-    const auto halves = std::count_if(rails.begin(), rails.end(), [&](const Rail& other) { return same_port(rail, other); });
+    const auto halves = std::count_if(rails.begin(), rails.end(),
+                                      [&](const Rail& other) { return same_port(rail, other); });
     traits.rails_per_cable = std::max(traits.rails_per_cable, static_cast<std::uint32_t>(halves));
     traits.speed_mbps = lower_known(traits.speed_mbps, rail.info.speed_mbps);
     traits.mtu = lower_known(traits.mtu, rail.info.mtu);
     traits.inline_bytes_max = lower_known(traits.inline_bytes_max, inline_bytes_of(provider, rail));
-    traits.qp_wr_max = lower_known(traits.qp_wr_max, static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0)));
+    traits.qp_wr_max =
+        lower_known(traits.qp_wr_max, static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0)));
     traits.message_bytes_max = lower_known(traits.message_bytes_max, rail.message_bytes_max);
   }
   std::sort(traits.devices.begin(), traits.devices.end());
-  traits.devices.erase(std::unique(traits.devices.begin(), traits.devices.end()), traits.devices.end());
+  traits.devices.erase(std::unique(traits.devices.begin(), traits.devices.end()),
+                       traits.devices.end());
   return traits;
 }
 

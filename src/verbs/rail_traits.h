@@ -1,6 +1,7 @@
 #pragma once
 // What the rails of this host can do, in the few numbers from which a policy is derived.
-// Thread: any, at start-up: one queue pair is made and destroyed per rail to see how much it takes inline, for no query tells.
+// Thread: any, at start-up: one queue pair is made and destroyed per rail to see how much it takes
+// inline, for no query tells.
 
 #include <mesh/policy.h>
 

@@ -7,7 +7,8 @@
 namespace mesh::verbs {
 
 namespace {
-// Names are bound to the version whose signature we compiled against: the default one may differ some day.
+// Names are bound to the version whose signature we compiled against: the default one may differ
+// some day.
 class Binder {
  public:
   explicit Binder(void* library) : library_(library) {}
@@ -61,7 +62,8 @@ Result<VerbsApi> load_verbs_api(const char* library) {
   void* const opened = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) {
     const char* const reason = ::dlerror();
-    LOG_INFO("no RDMA: {} does not load ({}); install rdma-core", library, reason != nullptr ? reason : "no reason given");
+    LOG_INFO("no RDMA: {} does not load ({}); install rdma-core", library,
+             reason != nullptr ? reason : "no reason given");
     return Errc::NotFound;
   }
   VerbsApi api;
@@ -69,7 +71,8 @@ Result<VerbsApi> load_verbs_api(const char* library) {
   bind_devices(binder, api);
   bind_objects(binder, api);
   if (binder.missing() != nullptr) {
-    LOG_INFO("no RDMA: {} has no function {}; a newer rdma-core is needed", library, binder.missing());
+    LOG_INFO("no RDMA: {} has no function {}; a newer rdma-core is needed", library,
+             binder.missing());
     return Errc::NotFound;
   }
   return api;

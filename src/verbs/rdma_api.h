@@ -1,7 +1,7 @@
 #pragma once
-// The functions of libibverbs that we call, as pointers: found by name at run time so that our library loads where rdma-core
-// is not installed, and filled with fakes by tests.
-// Thread: any (immutable after loading). The library stays loaded for ever: its drivers leave state behind.
+// The functions of libibverbs that we call, as pointers: found by name at run time so that our
+// library loads where rdma-core is not installed, and filled with fakes by tests. Thread: any
+// (immutable after loading). The library stays loaded for ever: its drivers leave state behind.
 
 #include <mesh/status.h>
 
@@ -22,7 +22,8 @@ struct VerbsApi {
   ibv_context* (*open_device)(ibv_device*) = nullptr;
   int (*close_device)(ibv_context*) = nullptr;
   int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
-  int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = nullptr;  // exported form: without the newest fields
+  int (*query_port)(ibv_context*, std::uint8_t,
+                    _compat_ibv_port_attr*) = nullptr;  // exported form: without the newest fields
   int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = nullptr;
   int (*get_async_event)(ibv_context*, ibv_async_event*) = nullptr;
   void (*ack_async_event)(ibv_async_event*) = nullptr;
@@ -38,7 +39,8 @@ struct VerbsApi {
 
   // Null in rdma-core before 28 and 32.
   ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, std::size_t, std::uint64_t, unsigned int) = nullptr;
-  ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t, std::size_t) = nullptr;
+  ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t,
+                             std::size_t) = nullptr;
 };
 
 // NotFound: library missing or too old; one INFO line said so.

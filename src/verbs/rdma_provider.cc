@@ -22,17 +22,19 @@ namespace {
 // Some calls answer an errno value, some -1 and errno; ours always answer the value.
 int as_errno(int result) noexcept { return result == -1 ? (errno != 0 ? errno : EIO) : result; }
 
-// The device's own extended call fills fields the exported function does not know (newest speeds). What ibv_query_port in
-// verbs.h does inline, without its reference to the library's symbol.
+// The device's own extended call fills fields the exported function does not know (newest speeds).
+// What ibv_query_port in verbs.h does inline, without its reference to the library's symbol.
 verbs_context* with_query_port(ibv_context* context) noexcept {
   if (context->abi_compat != __VERBS_ABI_IS_EXTENDED) return nullptr;
-  auto* extended = reinterpret_cast<verbs_context*>(reinterpret_cast<std::uint8_t*>(context) - offsetof(verbs_context, context));
+  auto* extended = reinterpret_cast<verbs_context*>(reinterpret_cast<std::uint8_t*>(context) -
+                                                    offsetof(verbs_context, context));
   const std::size_t size_with_call = sizeof(verbs_context) - offsetof(verbs_context, query_port);
   return extended->sz >= size_with_call && extended->query_port != nullptr ? extended : nullptr;
 }
 
 bool zero(const ibv_gid& gid) noexcept {
-  return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](std::uint8_t byte) { return byte == 0; });
+  return std::all_of(std::begin(gid.raw), std::end(gid.raw),
+                     [](std::uint8_t byte) { return byte == 0; });
 }
 
 GidType from_verbs(std::uint32_t type) noexcept {
@@ -55,7 +57,8 @@ DeviceEvent translate(const ibv_async_event& raw) noexcept {
     case IBV_EVENT_GID_CHANGE: return {.kind = DeviceEventKind::GidChange, .port = port};
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR: return {.kind = DeviceEventKind::QpFatal, .qp_num = raw.element.qp->qp_num};
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return {.kind = DeviceEventKind::QpFatal, .qp_num = raw.element.qp->qp_num};
     case IBV_EVENT_DEVICE_FATAL: return {.kind = DeviceEventKind::DeviceFatal};
     default: return {};  // a kind that we have no use for, or that is newer than our headers
   }
@@ -63,12 +66,15 @@ DeviceEvent translate(const ibv_async_event& raw) noexcept {
 
 class RdmaProvider final : public Provider {
  public:
-  explicit RdmaProvider(RdmaOptions options) : options_(std::move(options)), sysfs_(options_.sysfs_root) {
+  explicit RdmaProvider(RdmaOptions options)
+      : options_(std::move(options)), sysfs_(options_.sysfs_root) {
     static std::once_flag once;
     std::call_once(once, [this] {
       if (const int error = options_.api.fork_init(); error != 0)
-        LOG_INFO("ibv_fork_init refused ({}): memory registered here must not be used by forked children",
-                 std::strerror(as_errno(error)));
+        LOG_INFO(
+            "ibv_fork_init refused ({}): memory registered here must not be used by forked "
+            "children",
+            std::strerror(as_errno(error)));
     });
   }
 
@@ -96,14 +102,17 @@ class RdmaProvider final : public Provider {
       context = options_.api.open_device(device);
       return false;
     });
-    if (context == nullptr || context->async_fd < 0 || stop_blocking(context->async_fd)) return context;
+    if (context == nullptr || context->async_fd < 0 || stop_blocking(context->async_fd))
+      return context;
     const int error = errno;
     options_.api.close_device(context);
     errno = error;
     return nullptr;
   }
 
-  int close_device(ibv_context* context) override { return as_errno(options_.api.close_device(context)); }
+  int close_device(ibv_context* context) override {
+    return as_errno(options_.api.close_device(context));
+  }
   int query_device(ibv_context* context, ibv_device_attr* attr) override {
     return as_errno(options_.api.query_device(context, attr));
   }
@@ -112,7 +121,8 @@ class RdmaProvider final : public Provider {
     *attr = {};
     if (verbs_context* extended = with_query_port(context); extended != nullptr)
       return as_errno(extended->query_port(context, port, attr, sizeof *attr));
-    return as_errno(options_.api.query_port(context, port, reinterpret_cast<_compat_ibv_port_attr*>(attr)));
+    return as_errno(
+        options_.api.query_port(context, port, reinterpret_cast<_compat_ibv_port_attr*>(attr)));
   }
 
   std::vector<GidEntry> gids(ibv_context* context, std::uint8_t port) override {
@@ -122,10 +132,13 @@ class RdmaProvider final : public Provider {
     std::optional<std::vector<GidEntry>> entries = gid_table(context, port);
     if (!entries) entries = gids_one_by_one(context, port, attr.gid_tbl_len);
     const std::string device = options_.api.get_device_name(context->device);
-    const std::vector<InterfaceAddress> addresses = ethernet ? options_.addresses() : std::vector<InterfaceAddress>{};
+    const std::vector<InterfaceAddress> addresses =
+        ethernet ? options_.addresses() : std::vector<InterfaceAddress>{};
     for (GidEntry& entry : *entries) {
       if (!ethernet) entry.type = GidType::Ib;
-      if (const std::string netdev = sysfs_.gid_netdev({device, port, entry.index}); !netdev.empty()) entry.netdev = netdev;
+      if (const std::string netdev = sysfs_.gid_netdev({device, port, entry.index});
+          !netdev.empty())
+        entry.netdev = netdev;
       entry.prefix_len = prefix_of(entry, addresses);
     }
     return *std::move(entries);
@@ -147,7 +160,8 @@ class RdmaProvider final : public Provider {
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
     constexpr int kOptional = static_cast<int>(IBV_ACCESS_OPTIONAL_RANGE);
     if ((access & kOptional) != 0 && options_.api.reg_mr_iova2 != nullptr)
-      return options_.api.reg_mr_iova2(pd, address, bytes, reinterpret_cast<std::uint64_t>(address), static_cast<unsigned>(access));
+      return options_.api.reg_mr_iova2(pd, address, bytes, reinterpret_cast<std::uint64_t>(address),
+                                       static_cast<unsigned>(access));
     return options_.api.reg_mr(pd, address, bytes, access & ~kOptional);
   }
   int dereg_mr(ibv_mr* mr) override { return as_errno(options_.api.dereg_mr(mr)); }
@@ -156,12 +170,17 @@ class RdmaProvider final : public Provider {
     return options_.api.create_cq(context, entries, nullptr, nullptr, 0);
   }
   int destroy_cq(ibv_cq* cq) override { return as_errno(options_.api.destroy_cq(cq)); }
-  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override { return options_.api.create_qp(pd, attr); }
-  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override { return as_errno(options_.api.modify_qp(qp, attr, mask)); }
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
+    return options_.api.create_qp(pd, attr);
+  }
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override {
+    return as_errno(options_.api.modify_qp(qp, attr, mask));
+  }
   int destroy_qp(ibv_qp* qp) override { return as_errno(options_.api.destroy_qp(qp)); }
 
  private:
-  // Calls visit(device) until it answers false. An opened device outlives the list (verbs keeps a reference).
+  // Calls visit(device) until it answers false. An opened device outlives the list (verbs keeps a
+  // reference).
   template <typename Visit>
   void for_each_device(Visit visit) {
     int count = 0;
@@ -176,15 +195,18 @@ class RdmaProvider final : public Provider {
   // The whole device's table in one call; none: rdma-core or kernel do not have it.
   std::optional<std::vector<GidEntry>> gid_table(ibv_context* context, std::uint8_t port) {
     ibv_device_attr device{};
-    if (options_.api.query_gid_table == nullptr || query_device(context, &device) != 0) return std::nullopt;
+    if (options_.api.query_gid_table == nullptr || query_device(context, &device) != 0)
+      return std::nullopt;
     std::size_t room = 0;
     for (std::uint8_t each = 1; each <= device.phys_port_cnt; ++each) {
       ibv_port_attr attr{};
-      if (query_port(context, each, &attr) == 0) room += static_cast<std::size_t>(std::max(attr.gid_tbl_len, 0));
+      if (query_port(context, each, &attr) == 0)
+        room += static_cast<std::size_t>(std::max(attr.gid_tbl_len, 0));
     }
     if (room == 0) return std::nullopt;
     std::vector<ibv_gid_entry> table(room);
-    const ssize_t count = options_.api.query_gid_table(context, table.data(), table.size(), 0, sizeof(ibv_gid_entry));
+    const ssize_t count =
+        options_.api.query_gid_table(context, table.data(), table.size(), 0, sizeof(ibv_gid_entry));
     if (count < 0) return std::nullopt;
     table.resize(std::min(static_cast<std::size_t>(count), room));
     std::vector<GidEntry> entries;
@@ -192,7 +214,8 @@ class RdmaProvider final : public Provider {
       if (row.port_num != port || zero(row.gid)) continue;
       std::array<char, IF_NAMESIZE> name{};
       if (row.ndev_ifindex != 0) ::if_indextoname(row.ndev_ifindex, name.data());
-      entries.push_back({row.gid, from_verbs(row.gid_type), static_cast<int>(row.gid_index), -1, name.data()});
+      entries.push_back(
+          {row.gid, from_verbs(row.gid_type), static_cast<int>(row.gid_index), -1, name.data()});
     }
     return entries;
   }
@@ -203,7 +226,8 @@ class RdmaProvider final : public Provider {
     for (int index = 0; index < count; ++index) {
       GidEntry entry;
       entry.index = index;
-      if (options_.api.query_gid(context, port, index, &entry.gid) != 0 || zero(entry.gid)) continue;
+      if (options_.api.query_gid(context, port, index, &entry.gid) != 0 || zero(entry.gid))
+        continue;
       // Without the file the kernel is older than RoCE v2.
       entry.type = sysfs_.gid_type({device, port, index}).value_or(GidType::RoceV1);
       entries.push_back(entry);
@@ -218,7 +242,8 @@ class RdmaProvider final : public Provider {
     const SocketAddress wanted = SocketAddress::from_gid(raw);
     int prefix = -1;
     for (const InterfaceAddress& candidate : addresses) {
-      if (candidate.address.family != wanted.family || candidate.address.bytes != wanted.bytes) continue;
+      if (candidate.address.family != wanted.family || candidate.address.bytes != wanted.bytes)
+        continue;
       if (candidate.name == entry.netdev) return candidate.prefix_len;
       if (prefix < 0) prefix = candidate.prefix_len;
     }
@@ -231,7 +256,9 @@ class RdmaProvider final : public Provider {
 
 }  // namespace
 
-std::unique_ptr<Provider> make_rdma_provider(RdmaOptions options) { return std::make_unique<RdmaProvider>(std::move(options)); }
+std::unique_ptr<Provider> make_rdma_provider(RdmaOptions options) {
+  return std::make_unique<RdmaProvider>(std::move(options));
+}
 
 Result<std::unique_ptr<Provider>> open_rdma() {
   const Result<VerbsApi> api = load_verbs_api();

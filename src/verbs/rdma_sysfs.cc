@@ -17,13 +17,16 @@ bool looks_like_pci_function(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot + 2 != name.size() || dot < 10) return false;
   if (name[dot - 3] != ':' || name[dot - 6] != ':') return false;
-  return std::all_of(name.begin(), name.end(),
-                     [](char c) { return c == ':' || c == '.' || std::isxdigit(static_cast<unsigned char>(c)); });
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return c == ':' || c == '.' || std::isxdigit(static_cast<unsigned char>(c));
+  });
 }
 
-// The nearest PCI function at or above the device; soft-RoCE on a virtio interface hangs one below it, on a bridge nowhere.
+// The nearest PCI function at or above the device; soft-RoCE on a virtio interface hangs one below
+// it, on a bridge nowhere.
 std::string pci_ancestor(const std::string& link) {
-  const std::unique_ptr<char, decltype(&::free)> resolved(::realpath(link.c_str(), nullptr), &::free);
+  const std::unique_ptr<char, decltype(&::free)> resolved(::realpath(link.c_str(), nullptr),
+                                                          &::free);
   std::string path = resolved ? resolved.get() : "";
   while (!path.empty()) {
     const std::size_t slash = path.rfind('/');
@@ -39,16 +42,19 @@ DeviceEntry RdmaSysfs::device(const std::string& name) const {
   DeviceEntry entry;
   entry.name = name;
   entry.pci_path = pci_ancestor(device_folder(name) + "/device");
-  if (!entry.pci_path.empty()) entry.numa_node = static_cast<int>(read_number(entry.pci_path + "/numa_node").value_or(-1));
+  if (!entry.pci_path.empty())
+    entry.numa_node = static_cast<int>(read_number(entry.pci_path + "/numa_node").value_or(-1));
   for (const char* file : {"/sys_image_guid", "/node_guid"}) {
-    if (entry.guid == 0) entry.guid = parse_guid(read_first_line(device_folder(name) + file).value_or(""));
+    if (entry.guid == 0)
+      entry.guid = parse_guid(read_first_line(device_folder(name) + file).value_or(""));
   }
   entry.guid = cable_guid(entry.guid, entry.pci_path);
   return entry;
 }
 
 std::string RdmaSysfs::attribute(const GidSlot& slot, const char* kind) const {
-  const std::string path = device_folder(slot.device) + "/ports/" + std::to_string(slot.port) + "/gid_attrs/" + kind + "/";
+  const std::string path = device_folder(slot.device) + "/ports/" + std::to_string(slot.port) +
+                           "/gid_attrs/" + kind + "/";
   return read_first_line(path + std::to_string(slot.index)).value_or("");
 }
 
@@ -67,8 +73,9 @@ std::uint64_t parse_guid(const std::string& text) noexcept {
   for (const char c : text) {
     if (c == ':') continue;
     if (!std::isxdigit(static_cast<unsigned char>(c)) || ++digits > 16) return 0;
-    const int value =
-        std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : std::tolower(static_cast<unsigned char>(c)) - 'a' + 10;
+    const int value = std::isdigit(static_cast<unsigned char>(c))
+                          ? c - '0'
+                          : std::tolower(static_cast<unsigned char>(c)) - 'a' + 10;
     guid = guid << 4 | static_cast<std::uint64_t>(value);
   }
   return digits == 16 ? guid : 0;

@@ -1,6 +1,6 @@
 #pragma once
-// What the kernel says about RDMA devices beside the verbs calls. The root is a parameter so that tests lay out a tree.
-// Thread: any. Bound: a few small files per call.
+// What the kernel says about RDMA devices beside the verbs calls. The root is a parameter so that
+// tests lay out a tree. Thread: any. Bound: a few small files per call.
 
 #include "src/verbs/provider.h"
 
@@ -14,7 +14,8 @@ class RdmaSysfs {
  public:
   explicit RdmaSysfs(std::string root) : root_(std::move(root)) {}
 
-  DeviceEntry device(const std::string& name) const;  // fields stay empty where the files are missing
+  DeviceEntry device(
+      const std::string& name) const;  // fields stay empty where the files are missing
 
   struct GidSlot {
     std::string device;
@@ -25,7 +26,9 @@ class RdmaSysfs {
   std::string gid_netdev(const GidSlot& slot) const;           // empty: not visible
 
  private:
-  std::string device_folder(const std::string& name) const { return root_ + "/class/infiniband/" + name; }
+  std::string device_folder(const std::string& name) const {
+    return root_ + "/class/infiniband/" + name;
+  }
   std::string attribute(const GidSlot& slot, const char* kind) const;
 
   std::string root_;

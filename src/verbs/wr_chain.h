@@ -1,7 +1,7 @@
 #pragma once
-// Work requests staged for one queue pair and rung with one doorbell. Owns the requests, their gather entries and the bytes
-// of inline rows until post(). Nothing is allocated after construction.
-// Thread: loop. Bound: kCapacity staged requests.
+// Work requests staged for one queue pair and rung with one doorbell. Owns the requests, their
+// gather entries and the bytes of inline rows until post(). Nothing is allocated after
+// construction. Thread: loop. Bound: kCapacity staged requests.
 
 #include <infiniband/verbs.h>
 
@@ -25,8 +25,8 @@ struct LocalSource {
   std::uint32_t lkey = 0;
 };
 
-// One work request with everything that never changes filled in; what changes is set before each post(). The bytes of a row
-// live here.
+// One work request with everything that never changes filled in; what changes is set before each
+// post(). The bytes of a row live here.
 class WrSingle {
  public:
   WrSingle() noexcept {
@@ -63,22 +63,28 @@ class WrChain {
   WrChain(const WrChain&) = delete;
   WrChain& operator=(const WrChain&) = delete;
 
-  std::uint32_t staged() const noexcept { return static_cast<std::uint32_t>(next_ - elements_.data()); }
+  std::uint32_t staged() const noexcept {
+    return static_cast<std::uint32_t>(next_ - elements_.data());
+  }
   std::uint32_t left() const noexcept { return kCapacity - staged(); }
   bool full() const noexcept { return next_ == elements_.data() + kCapacity; }
 
-  // A write from registered memory (or from any memory when inlined; the bytes are read at post()). One of no bytes: take its
-  // gather element away (num_sge 0).
-  ibv_send_wr& write(const LocalSource& source, const RemoteTarget& target, std::uint32_t inline_bytes) noexcept {
+  // A write from registered memory (or from any memory when inlined; the bytes are read at post()).
+  // One of no bytes: take its gather element away (num_sge 0).
+  ibv_send_wr& write(const LocalSource& source, const RemoteTarget& target,
+                     std::uint32_t inline_bytes) noexcept {
     Element& element = next(target);
     element.gather = {.addr = source.address, .length = source.bytes, .lkey = source.lkey};
     element.wr.num_sge = 1;
-    element.wr.send_flags = source.bytes <= inline_bytes ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
+    element.wr.send_flags =
+        source.bytes <= inline_bytes ? static_cast<unsigned>(IBV_SEND_INLINE) : 0u;
     return element.wr;
   }
 
-  // The same, never inlined and announced with imm: all that changes from one to the next is written in one go.
-  void write_announced(const LocalSource& source, const RemoteTarget& target, std::uint32_t imm) noexcept {
+  // The same, never inlined and announced with imm: all that changes from one to the next is
+  // written in one go.
+  void write_announced(const LocalSource& source, const RemoteTarget& target,
+                       std::uint32_t imm) noexcept {
     Element& element = next_announced(target);
     element.gather.addr = source.address;
     write_pair(&element.gather.length, source.bytes, source.lkey);
@@ -88,10 +94,12 @@ class WrChain {
   // The last one is shorter than it was written.
   void shorten_last(std::uint32_t bytes) noexcept { next_[-1].gather.length = bytes; }
 
-  // An inline write of a small row that the chain keeps until post(); the caller fills what is returned.
+  // An inline write of a small row that the chain keeps until post(); the caller fills what is
+  // returned.
   std::uint64_t* write_row(std::uint32_t bytes, const RemoteTarget& target) noexcept {
     Element& element = next(target);
-    element.gather = {.addr = reinterpret_cast<std::uint64_t>(element.row.data()), .length = bytes, .lkey = 0};
+    element.gather = {
+        .addr = reinterpret_cast<std::uint64_t>(element.row.data()), .length = bytes, .lkey = 0};
     element.wr.num_sge = 1;
     element.wr.send_flags = IBV_SEND_INLINE;
     return element.row.data();
@@ -105,7 +113,9 @@ class WrChain {
   void signal(std::uint32_t i, std::uint64_t wr_id) noexcept { signal(elements_[i].wr, wr_id); }
   void signal_last(std::uint64_t wr_id) noexcept { signal(next_[-1].wr, wr_id); }
   // Is more staged than what one signal is for?
-  void set_interval(std::uint32_t interval) noexcept { interval_end_ = elements_.data() + std::min(interval, kCapacity); }
+  void set_interval(std::uint32_t interval) noexcept {
+    interval_end_ = elements_.data() + std::min(interval, kCapacity);
+  }
   bool exceeds_interval() const noexcept { return next_ > interval_end_; }
   // Of those that are not signaled: only a failure shows it.
   void set_silent_id(std::uint64_t wr_id) noexcept {

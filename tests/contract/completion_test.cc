@@ -59,7 +59,8 @@ TEST_P(Contract, ZeroLengthAnnouncementArrives) {
 
 TEST_P(Contract, BytesLandWhereTheyWereSent) {
   connect_pair();
-  for (std::size_t i = 0; i < left_.memory.size(); ++i) left_.memory[i] = static_cast<std::byte>(i * 7 + i / 251);
+  for (std::size_t i = 0; i < left_.memory.size(); ++i)
+    left_.memory[i] = static_cast<std::byte>(i * 7 + i / 251);
   std::uint32_t at = 0;
   for (const std::uint32_t bytes : {1u, 7u, 8u, 63u, 64u, 65u, 255u, 4096u, 70001u, 1u << 20}) {
     SendRequest request = write_request(left_, right_, bytes, bytes);
@@ -69,7 +70,8 @@ TEST_P(Contract, BytesLandWhereTheyWereSent) {
     const std::vector<ibv_wc> sent = wait(left_.send_cq, 1);
     ASSERT_EQ(sent.size(), 1u);
     ASSERT_EQ(sent[0].status, IBV_WC_SUCCESS);
-    ASSERT_EQ(std::memcmp(left_.memory.data() + at, right_.memory.data() + at, bytes), 0) << bytes << " bytes";
+    ASSERT_EQ(std::memcmp(left_.memory.data() + at, right_.memory.data() + at, bytes), 0)
+        << bytes << " bytes";
     ASSERT_EQ(right_.memory[at + bytes], std::byte{0}) << "byte after " << bytes;
     at += bytes + 1;
   }
@@ -91,7 +93,8 @@ TEST_P(Contract, ElementsAreGathered) {
   ASSERT_EQ(wait(left_.send_cq, 1).size(), 1u);
   std::size_t at = 0;
   for (std::size_t i = 0; i < sges.size(); ++i) {
-    for (std::size_t byte = 0; byte < sges[i].length; ++byte, ++at) ASSERT_EQ(right_.memory[at], static_cast<std::byte>(i + 1));
+    for (std::size_t byte = 0; byte < sges[i].length; ++byte, ++at)
+      ASSERT_EQ(right_.memory[at], static_cast<std::byte>(i + 1));
   }
   EXPECT_EQ(right_.memory[at], std::byte{0});
 }
@@ -118,7 +121,8 @@ TEST_P(Contract, SendFillsTheReceive) {
 TEST_P(Contract, ReadBringsTheRemoteBytes) {
   connect_pair();
   const std::uint32_t bytes = 1'500'001;
-  for (std::size_t i = 0; i < bytes; ++i) right_.memory[i] = static_cast<std::byte>(i * 11 + i / 253);
+  for (std::size_t i = 0; i < bytes; ++i)
+    right_.memory[i] = static_cast<std::byte>(i * 11 + i / 253);
   SendRequest request = write_request(left_, right_, 1, bytes);
   request.wr.opcode = IBV_WR_RDMA_READ;
   ASSERT_EQ(post(left_, request), 0);
@@ -161,9 +165,11 @@ TEST_P(Contract, UnsignaledRequestsAreFreedByALaterSignaledOne) {
   const std::vector<ibv_wc> sent = wait(left_.send_cq, 1);
   ASSERT_EQ(sent.size(), 1u) << "only the signaled one completes";
   EXPECT_EQ(sent[0].wr_id, 2u);
-  for (std::uint32_t i = 0; i < depth; ++i) ASSERT_EQ(post(left_, quiet), 0) << "polling it freed them all, " << i;
+  for (std::uint32_t i = 0; i < depth; ++i)
+    ASSERT_EQ(post(left_, quiet), 0) << "polling it freed them all, " << i;
   EXPECT_TRUE(settle(left_.send_cq).empty()) << "nothing signaled, nothing completed";
-  EXPECT_EQ(post(left_, quiet), traits().room_by_polling ? ENOMEM : 0) << "executed, but nobody said so";
+  EXPECT_EQ(post(left_, quiet), traits().room_by_polling ? ENOMEM : 0)
+      << "executed, but nobody said so";
 }
 
 // Nothing is answered while the peer is silent, so all of a chain stays outstanding.
@@ -188,7 +194,8 @@ TEST_P(Contract, PartOfAChainIsPostedUpToTheOneThatDoesNotFit) {
     EXPECT_EQ(bad->wr_id, depth);
   }
   ASSERT_EQ(to_error(left_), 0);
-  EXPECT_EQ(wait(left_.send_cq, bad->wr_id).size(), bad->wr_id) << "what was posted is flushed, the rest never was";
+  EXPECT_EQ(wait(left_.send_cq, bad->wr_id).size(), bad->wr_id)
+      << "what was posted is flushed, the rest never was";
   EXPECT_TRUE(settle(left_.send_cq).empty());
 }
 

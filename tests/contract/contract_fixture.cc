@@ -12,7 +12,8 @@ constexpr std::uint64_t kPatienceNs = 50'000'000'000;
 constexpr int kSettleRounds = 2000;
 }  // namespace
 
-SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id, std::uint32_t bytes) {
+SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id,
+                          std::uint32_t bytes) {
   SendRequest request;
   request.sge = {from.address(), bytes, from.mr->lkey};
   request.wr.wr_id = wr_id;

@@ -19,12 +19,16 @@ struct SendRequest {
   ibv_sge sge{};
 };
 
-SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id, std::uint32_t bytes);
+SendRequest write_request(const Endpoint& from, const Endpoint& to, std::uint64_t wr_id,
+                          std::uint32_t bytes);
 int to_error(Endpoint& endpoint);
 int post(Endpoint& from, SendRequest request);
-int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes = 0, std::size_t offset = 0);
+int post_receive(Endpoint& endpoint, std::uint64_t wr_id, std::uint32_t bytes = 0,
+                 std::size_t offset = 0);
 
-inline std::string kind_name(const ::testing::TestParamInfo<ProviderKind>& info) { return info.param.name; }
+inline std::string kind_name(const ::testing::TestParamInfo<ProviderKind>& info) {
+  return info.param.name;
+}
 
 class Contract : public ::testing::TestWithParam<ProviderKind> {
  protected:
@@ -35,7 +39,8 @@ class Contract : public ::testing::TestWithParam<ProviderKind> {
   static PairOptions pair_options() { return GetParam().pair_options(); }
   static const Traits& traits() { return GetParam().traits; }
 
-  // Polls both sides until the queue has given `count` completions or, the answer's size tells, a bound of time ran out.
+  // Polls both sides until the queue has given `count` completions or, the answer's size tells, a
+  // bound of time ran out.
   std::vector<ibv_wc> wait(ibv_cq* cq, std::size_t count);
   // Polls both sides for a while and answers what came out of the queue.
   std::vector<ibv_wc> settle(ibv_cq* cq);

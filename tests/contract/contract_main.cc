@@ -1,4 +1,5 @@
-// One program for every provider: on the software fabric, or with --rdma on this host's first RDMA device, which must be there.
+// One program for every provider: on the software fabric, or with --rdma on this host's first RDMA
+// device, which must be there.
 
 #include "tests/contract/kinds.h"
 
@@ -18,13 +19,17 @@ bool& on_rdma() {
 
 // GoogleTest asks within InitGoogleTest, when the choice has been made.
 std::vector<ProviderKind> provider_kinds() { return on_rdma() ? rdma_kinds() : soft_kinds(); }
-std::vector<ProviderKind> process_kinds() { return on_rdma() ? rdma_kinds() : soft_process_kinds(); }
+std::vector<ProviderKind> process_kinds() {
+  return on_rdma() ? rdma_kinds() : soft_process_kinds();
+}
 
 int run(int argc, char** argv) {
-  char** const end = std::remove_if(argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--rdma") == 0; });
+  char** const end = std::remove_if(
+      argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--rdma") == 0; });
   int count = static_cast<int>(end - argv);
   on_rdma() = count != argc;
-  if (on_rdma()) testing::GTEST_FLAG(filter) = "-Claims.*";  // who may be which host of a software fabric
+  if (on_rdma())
+    testing::GTEST_FLAG(filter) = "-Claims.*";  // who may be which host of a software fabric
   testing::InitGoogleTest(&count, argv);
   return RUN_ALL_TESTS();
 }

@@ -8,7 +8,8 @@ namespace mesh::contract {
 
 namespace {
 
-bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& device, const PairOptions& options) {
+bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& device,
+             const PairOptions& options) {
   endpoint.provider = &provider;
   endpoint.context = provider.open_device(device);
   EXPECT_NE(endpoint.context, nullptr);
@@ -25,7 +26,8 @@ bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& d
   endpoint.send_cq = provider.create_cq(endpoint.context, 256);
   endpoint.receive_cq = provider.create_cq(endpoint.context, 256);
   endpoint.memory.resize(kEndpointBytes);
-  endpoint.mr = provider.reg_mr(endpoint.pd, endpoint.memory.data(), endpoint.memory.size(), kAllAccess);
+  endpoint.mr =
+      provider.reg_mr(endpoint.pd, endpoint.memory.data(), endpoint.memory.size(), kAllAccess);
   ibv_qp_init_attr init{};
   init.qp_type = IBV_QPT_RC;
   init.send_cq = endpoint.send_cq;
@@ -53,13 +55,14 @@ bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOpti
   return !devices.empty() && open_on(endpoint, provider, devices.front().name, options);
 }
 
-bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num, const PairOptions& options) {
+bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num,
+                      const PairOptions& options) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
   attr.qp_access_flags = options.access;
-  const int init =
-      endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  const int init = endpoint.provider->modify_qp(
+      endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   EXPECT_EQ(init, 0);
   attr = ibv_qp_attr{};
   attr.qp_state = IBV_QPS_RTR;
@@ -73,9 +76,10 @@ bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t
   attr.ah_attr.grh.dgid = peer_gid;
   attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(endpoint.gid.index);
   attr.ah_attr.grh.hop_limit = 64;
-  const int rtr = endpoint.provider->modify_qp(endpoint.qp, &attr,
-                                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  const int rtr = endpoint.provider->modify_qp(
+      endpoint.qp, &attr,
+      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   EXPECT_EQ(rtr, 0);
   attr = ibv_qp_attr{};
   attr.qp_state = IBV_QPS_RTS;
@@ -84,9 +88,10 @@ bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t
   attr.rnr_retry = options.rnr_retry;
   attr.sq_psn = 77;
   attr.max_rd_atomic = 1;
-  const int rts = endpoint.provider->modify_qp(
-      endpoint.qp, &attr,
-      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  const int rts =
+      endpoint.provider->modify_qp(endpoint.qp, &attr,
+                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   EXPECT_EQ(rts, 0);
   return init == 0 && rtr == 0 && rts == 0;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Two connected endpoints of one provider kind, as the contract suite sees them. A provider joins the suite with a factory.
-// Thread: the test's.
+// Two connected endpoints of one provider kind, as the contract suite sees them. A provider joins
+// the suite with a factory. Thread: the test's.
 
 #include <infiniband/verbs.h>
 
@@ -15,7 +15,8 @@
 
 namespace mesh::contract {
 
-inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+inline constexpr int kAllAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 struct PairOptions {
   std::uint32_t send_depth = 16, receive_depth = 16;
@@ -48,40 +49,49 @@ struct Endpoint {
   std::vector<std::byte> memory;
   ibv_mr* mr = nullptr;
 
-  std::uint64_t address(std::size_t offset = 0) const { return reinterpret_cast<std::uintptr_t>(memory.data() + offset); }
+  std::uint64_t address(std::size_t offset = 0) const {
+    return reinterpret_cast<std::uintptr_t>(memory.data() + offset);
+  }
 };
 
 inline constexpr std::size_t kEndpointBytes = 4 << 20;
 
-// Set-up steps, also used by the suite's other process. Each fails the running test with EXPECT and answers false.
+// Set-up steps, also used by the suite's other process. Each fails the running test with EXPECT and
+// answers false.
 bool open_endpoint(Endpoint& endpoint, const Host& host, const PairOptions& options);
-bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider, const PairOptions& options);  // on its first device
-bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num, const PairOptions& options);
+bool open_endpoint(Endpoint& endpoint, verbs::Provider& provider,
+                   const PairOptions& options);  // on its first device
+bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t peer_qp_num,
+                      const PairOptions& options);
 void close_endpoint(Endpoint& endpoint);
 
-// Where providers may differ. The defaults are what an adapter does; a kind says what it does instead.
+// Where providers may differ. The defaults are what an adapter does; a kind says what it does
+// instead.
 struct Traits {
   bool exact_room = true;  // a queue is full at the depth create_qp told; else: there, or later
-  // Room comes back when a later signaled request has been polled; else: as soon as a request was executed.
+  // Room comes back when a later signaled request has been polled; else: as soon as a request was
+  // executed.
   bool room_by_polling = true;
-  bool flushes_late_receives = true;                        // one that is posted in the error state
-  bool forgets_destroyed = true;                            // takes a queue pair's completions with it
-  bool needs_its_process = false;                           // its NIC stands still while the process is stopped
-  bool checks_counts = true;                                // of retries and of reads from the peer
-  bool sees_protection = true;                              // refuses to register read-only memory for writing
+  bool flushes_late_receives = true;  // one that is posted in the error state
+  bool forgets_destroyed = true;      // takes a queue pair's completions with it
+  bool needs_its_process = false;     // its NIC stands still while the process is stopped
+  bool checks_counts = true;          // of retries and of reads from the peer
+  bool sees_protection = true;        // refuses to register read-only memory for writing
   ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // by the queue pair, as against its key
   ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;
   ibv_wc_status too_long_send = IBV_WC_REM_INV_REQ_ERR, too_long_receive = IBV_WC_LOC_LEN_ERR;
-  ibv_wc_status port_down = IBV_WC_RETRY_EXC_ERR;  // of what is posted to a port that was taken down
-  std::uint8_t timeout = 8, retry_count = 1;       // what a healthy pair never needs
-  std::uint64_t settle_ns = 0;                     // how long to look before "nothing came", at least
+  ibv_wc_status port_down =
+      IBV_WC_RETRY_EXC_ERR;                   // of what is posted to a port that was taken down
+  std::uint8_t timeout = 8, retry_count = 1;  // what a healthy pair never needs
+  std::uint64_t settle_ns = 0;                // how long to look before "nothing came", at least
 };
 
 enum class PortState : std::uint8_t { Down, Up };
 
 struct ProviderKind {
   std::string name;
-  Host (*open)(Side side);  // no provider: not to be had here, and the reason was printed; the tests fail
+  Host (*open)(
+      Side side);  // no provider: not to be had here, and the reason was printed; the tests fail
   Traits traits;
   // What breaks on purpose; null: it cannot be done here. False: it did not work.
   bool (*set_port)(const Host& host, const std::string& netdev, PortState state) = nullptr;
@@ -93,7 +103,9 @@ struct ProviderKind {
     options.retry_count = traits.retry_count;
     return options;
   }
-  friend void PrintTo(const ProviderKind& kind, std::ostream* out) { *out << kind.name; }  // how GoogleTest says it
+  friend void PrintTo(const ProviderKind& kind, std::ostream* out) {
+    *out << kind.name;
+  }  // how GoogleTest says it
 };
 
 // Of this run: both sides in one process, each side in a process of its own.

@@ -1,4 +1,5 @@
-// What happens when something is wrong: flushes, access errors, receiver not ready, memory taken back.
+// What happens when something is wrong: flushes, access errors, receiver not ready, memory taken
+// back.
 
 #include "tests/contract/contract_fixture.h"
 
@@ -105,7 +106,8 @@ TEST_P(ContractAccess, DeregisteredKeyFailsBothSides) { check(Wrong::Stale); }
 
 TEST_P(ContractAccess, ReadOnlyRegionRefusesWrites) {
   connect_pair();
-  ibv_mr* narrow = right_.provider->reg_mr(right_.pd, right_.memory.data(), 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  ibv_mr* narrow = right_.provider->reg_mr(right_.pd, right_.memory.data(), 4096,
+                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
   ASSERT_NE(narrow, nullptr);
   SendRequest request = write_request(left_, right_, 1, 8);
   request.wr.wr.rdma.rkey = narrow->rkey;
@@ -231,7 +233,8 @@ TEST_P(Contract, DestroyedQueuePairLeavesNoCompletions) {
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(post_receive(left_, i), 0);
   ASSERT_EQ(to_error(left_), 0);
   ASSERT_EQ(left_.provider->destroy_qp(std::exchange(left_.qp, nullptr)), 0);
-  // The kernel's driver flushes in a task of its own: what it had put into the queue by then stays there.
+  // The kernel's driver flushes in a task of its own: what it had put into the queue by then stays
+  // there.
   for (const ibv_wc& completion : settle(left_.receive_cq)) {
     EXPECT_FALSE(traits().forgets_destroyed);
     EXPECT_EQ(completion.status, IBV_WC_WR_FLUSH_ERR);
@@ -241,6 +244,7 @@ TEST_P(Contract, DestroyedQueuePairLeavesNoCompletions) {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Providers, Contract, ::testing::ValuesIn(provider_kinds()), kind_name);
-INSTANTIATE_TEST_SUITE_P(Providers, ContractAccess, ::testing::ValuesIn(provider_kinds()), kind_name);
+INSTANTIATE_TEST_SUITE_P(Providers, ContractAccess, ::testing::ValuesIn(provider_kinds()),
+                         kind_name);
 
 }  // namespace mesh::contract

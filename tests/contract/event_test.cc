@@ -26,8 +26,10 @@ class ContractEvents : public Contract {
     pollfd waiting{endpoint.provider->event_fd(endpoint.context), POLLIN, 0};
     return ::poll(&waiting, 1, timeout_ms) == 1;
   }
-  // Waits as the engine does: for the descriptor, then takes what is there. Other kinds may come between.
-  std::optional<verbs::DeviceEvent> wait_event(const Endpoint& endpoint, verbs::DeviceEventKind kind) {
+  // Waits as the engine does: for the descriptor, then takes what is there. Other kinds may come
+  // between.
+  std::optional<verbs::DeviceEvent> wait_event(const Endpoint& endpoint,
+                                               verbs::DeviceEventKind kind) {
     const Clock clock;
     const std::uint64_t until_ns = clock.now_ns() + kPatienceNs;
     while (clock.now_ns() < until_ns) {
@@ -52,7 +54,8 @@ class ContractEvents : public Contract {
 
 TEST_P(ContractEvents, WithoutAnEventNothingIsToBeReadAndNothingBlocks) {
   connect_pair();
-  if (left_.provider->event_fd(left_.context) < 0) GTEST_SKIP() << "this device never says anything";
+  if (left_.provider->event_fd(left_.context) < 0)
+    GTEST_SKIP() << "this device never says anything";
   verbs::DeviceEvent event;
   while (left_.provider->next_event(left_.context, &event)) continue;  // of the device's start
   EXPECT_FALSE(readable(left_, 0));
@@ -60,7 +63,8 @@ TEST_P(ContractEvents, WithoutAnEventNothingIsToBeReadAndNothingBlocks) {
 }
 
 TEST_P(ContractEvents, APortSaysThatItIsDownAndThatItIsBack) {
-  if (GetParam().set_port == nullptr) GTEST_SKIP() << "the port of this device is not ours to take down";
+  if (GetParam().set_port == nullptr)
+    GTEST_SKIP() << "the port of this device is not ours to take down";
   connect_pair();
   ibv_context* const second = left_.provider->open_device(left_host_.device);
   ASSERT_NE(second, nullptr);
@@ -84,13 +88,15 @@ TEST_P(ContractEvents, APortSaysThatItIsDownAndThatItIsBack) {
 }
 
 TEST_P(ContractEvents, WhatIsPostedToAPortThatStaysDownRunsOutOfRetries) {
-  if (GetParam().set_port == nullptr) GTEST_SKIP() << "the port of this device is not ours to take down";
+  if (GetParam().set_port == nullptr)
+    GTEST_SKIP() << "the port of this device is not ours to take down";
   connect_pair();
   ASSERT_EQ(post(left_, write_request(left_, right_, 1, 64)), 0);
   ASSERT_EQ(wait(left_.send_cq, 1).at(0).status, IBV_WC_SUCCESS);
   ASSERT_TRUE(set_port(PortState::Down));
   ASSERT_EQ(post(left_, write_request(left_, right_, 2, 64)), 0);
-  ASSERT_EQ(post(right_, write_request(right_, left_, 3, 64)), 0);  // from the side whose port is not ours
+  ASSERT_EQ(post(right_, write_request(right_, left_, 3, 64)),
+            0);  // from the side whose port is not ours
   const std::vector<ibv_wc> sends = wait(left_.send_cq, 1);
   ASSERT_EQ(sends.size(), 1u);
   EXPECT_EQ(sends[0].status, GetParam().traits.port_down);
@@ -100,8 +106,10 @@ TEST_P(ContractEvents, WhatIsPostedToAPortThatStaysDownRunsOutOfRetries) {
 }
 
 TEST_P(ContractEvents, AShortOutageIsRetriedThrough) {
-  if (GetParam().traits.port_down != IBV_WC_RETRY_EXC_ERR) GTEST_SKIP() << "a port that is down ends its queue pairs at once";
-  if (GetParam().set_port == nullptr) GTEST_SKIP() << "the port of this device is not ours to take down";
+  if (GetParam().traits.port_down != IBV_WC_RETRY_EXC_ERR)
+    GTEST_SKIP() << "a port that is down ends its queue pairs at once";
+  if (GetParam().set_port == nullptr)
+    GTEST_SKIP() << "the port of this device is not ours to take down";
   PairOptions options = pair_options();
   options.timeout = 16;  // 0.27 s a try
   options.retry_count = 7;
@@ -119,7 +127,8 @@ TEST_P(ContractEvents, AShortOutageIsRetriedThrough) {
 }
 
 TEST_P(ContractEvents, AQueuePairThatFailsIsNamedAndFlushed) {
-  if (GetParam().fail_queue_pairs == nullptr) GTEST_SKIP() << "no way to make this device fail a queue pair";
+  if (GetParam().fail_queue_pairs == nullptr)
+    GTEST_SKIP() << "no way to make this device fail a queue pair";
   connect_pair();
   ASSERT_EQ(post_receive(left_, 5), 0);
   ASSERT_TRUE(GetParam().fail_queue_pairs(left_host_));
@@ -136,7 +145,8 @@ TEST_P(ContractEvents, AQueuePairThatFailsIsNamedAndFlushed) {
 }
 
 TEST_P(ContractEvents, ADestroyedQueuePairIsNamedByNoEvent) {
-  if (GetParam().fail_queue_pairs == nullptr) GTEST_SKIP() << "no way to make this device fail a queue pair";
+  if (GetParam().fail_queue_pairs == nullptr)
+    GTEST_SKIP() << "no way to make this device fail a queue pair";
   connect_pair();
   ASSERT_TRUE(GetParam().fail_queue_pairs(left_host_));
   ASSERT_EQ(left_.provider->destroy_qp(std::exchange(left_.qp, nullptr)), 0);
@@ -147,6 +157,7 @@ TEST_P(ContractEvents, ADestroyedQueuePairIsNamedByNoEvent) {
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Providers, ContractEvents, ::testing::ValuesIn(provider_kinds()), kind_name);
+INSTANTIATE_TEST_SUITE_P(Providers, ContractEvents, ::testing::ValuesIn(provider_kinds()),
+                         kind_name);
 
 }  // namespace mesh::contract

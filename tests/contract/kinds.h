@@ -1,6 +1,6 @@
 #pragma once
-// The providers that can be put under contract, and what the software fabric's own tests need of it.
-// Thread: the test's.
+// The providers that can be put under contract, and what the software fabric's own tests need of
+// it. Thread: the test's.
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"

@@ -30,25 +30,34 @@ class OtherProcess::Server {
   ~Server() { close_endpoint(endpoint_); }
 
   Answer name() const {
-    return {good_ ? 1u : 0u, {endpoint_.gid.gid, endpoint_.qp->qp_num, endpoint_.mr->rkey, endpoint_.address()}, {}};
+    return {good_ ? 1u : 0u,
+            {endpoint_.gid.gid, endpoint_.qp->qp_num, endpoint_.mr->rkey, endpoint_.address()},
+            {}};
   }
   void idle() {
-    if (!napping_ && good_) ibv_poll_cq(endpoint_.receive_cq, 0, nullptr);  // turns a NIC that lives in our process
+    if (!napping_ && good_)
+      ibv_poll_cq(endpoint_.receive_cq, 0, nullptr);  // turns a NIC that lives in our process
   }
   Answer handle(const Command& command) {
     Answer answer;
     switch (command.verb) {
-      case Verb::Connect: answer.good = connect_endpoint(endpoint_, command.peer.gid, command.peer.qp_num, pair_); break;
+      case Verb::Connect:
+        answer.good = connect_endpoint(endpoint_, command.peer.gid, command.peer.qp_num, pair_);
+        break;
       case Verb::PostReceives: answer.good = post_receives(command.value); break;
       case Verb::Write: answer.good = write(command); break;
       case Verb::Fill: answer.good = fill(static_cast<std::uint8_t>(command.value)); break;
-      case Verb::Holds: answer.good = holds(static_cast<std::uint8_t>(command.value), command.bytes); break;
+      case Verb::Holds:
+        answer.good = holds(static_cast<std::uint8_t>(command.value), command.bytes);
+        break;
       case Verb::NextReceive: answer.good = poll_one(endpoint_.receive_cq, &answer.wc); break;
-      case Verb::Deregister: answer.good = endpoint_.provider->dereg_mr(std::exchange(endpoint_.mr, nullptr)) == 0; break;
+      case Verb::Deregister:
+        answer.good = endpoint_.provider->dereg_mr(std::exchange(endpoint_.mr, nullptr)) == 0;
+        break;
       case Verb::Nap: answer.good = napping_ = true; break;
     }
-    // The test's next step reaches us as bytes of a peer, not through our threads: a control call's lock orders it for a race
-    // detector.
+    // The test's next step reaches us as bytes of a peer, not through our threads: a control call's
+    // lock orders it for a race detector.
     ibv_cq* const cq = endpoint_.provider->create_cq(endpoint_.context, 1);
     if (cq == nullptr || endpoint_.provider->destroy_cq(cq) != 0) answer.good = 0;
     return answer;
@@ -76,10 +85,12 @@ class OtherProcess::Server {
     wr.wr.rdma = {command.peer.address, command.peer.rkey};
     ibv_send_wr* bad = nullptr;
     ibv_wc wc{};
-    return ibv_post_send(endpoint_.qp, &wr, &bad) == 0 && poll_one(endpoint_.send_cq, &wc) && wc.status == IBV_WC_SUCCESS;
+    return ibv_post_send(endpoint_.qp, &wr, &bad) == 0 && poll_one(endpoint_.send_cq, &wc) &&
+           wc.status == IBV_WC_SUCCESS;
   }
   bool fill(std::uint8_t seed) {
-    for (std::size_t i = 0; i < endpoint_.memory.size(); ++i) endpoint_.memory[i] = expected_byte(seed, i);
+    for (std::size_t i = 0; i < endpoint_.memory.size(); ++i)
+      endpoint_.memory[i] = expected_byte(seed, i);
     return true;
   }
   bool holds(std::uint8_t seed, std::uint32_t bytes) const {
@@ -92,7 +103,8 @@ class OtherProcess::Server {
     const std::uint64_t until_ns = clock.now_ns() + 50'000'000'000;
     int found = 0;
     while (found == 0 && clock.now_ns() < until_ns) {
-      if (napping_) ::poll(nullptr, 0, 1);  // the agent's turn; only the queue itself is looked at, rarely
+      if (napping_)
+        ::poll(nullptr, 0, 1);  // the agent's turn; only the queue itself is looked at, rarely
       found = ibv_poll_cq(cq, 1, wc);
     }
     return found == 1;
@@ -116,7 +128,8 @@ OtherProcess::OtherProcess(const ProviderKind& kind, Side side, const PairOption
   ::close(fds[1]);
   fd_ = fds[0];
   Answer answer;
-  if (::recv(fd_, &answer, sizeof answer, 0) == static_cast<ssize_t>(sizeof answer)) name_ = answer.name;
+  if (::recv(fd_, &answer, sizeof answer, 0) == static_cast<ssize_t>(sizeof answer))
+    name_ = answer.name;
 }
 
 OtherProcess::~OtherProcess() {
@@ -148,18 +161,25 @@ void OtherProcess::serve(int fd, Host host, const PairOptions& pair) {
 
 OtherProcess::Answer OtherProcess::ask(const Command& command) {
   Answer answer;
-  if (::send(fd_, &command, sizeof command, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof command)) return {};
+  if (::send(fd_, &command, sizeof command, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof command))
+    return {};
   if (::recv(fd_, &answer, sizeof answer, 0) != static_cast<ssize_t>(sizeof answer)) return {};
   return answer;
 }
 
-bool OtherProcess::connect(const EndpointName& peer) { return ask({Verb::Connect, peer}).good == 1; }
-bool OtherProcess::post_receives(std::uint32_t count) { return ask({Verb::PostReceives, {}, count}).good == 1; }
+bool OtherProcess::connect(const EndpointName& peer) {
+  return ask({Verb::Connect, peer}).good == 1;
+}
+bool OtherProcess::post_receives(std::uint32_t count) {
+  return ask({Verb::PostReceives, {}, count}).good == 1;
+}
 bool OtherProcess::write(const EndpointName& to, std::uint32_t bytes, std::uint32_t imm) {
   return ask({Verb::Write, to, imm, bytes}).good == 1;
 }
 bool OtherProcess::fill(std::uint8_t seed) { return ask({Verb::Fill, {}, seed}).good == 1; }
-bool OtherProcess::holds(std::uint8_t seed, std::uint32_t bytes) { return ask({Verb::Holds, {}, seed, bytes}).good == 1; }
+bool OtherProcess::holds(std::uint8_t seed, std::uint32_t bytes) {
+  return ask({Verb::Holds, {}, seed, bytes}).good == 1;
+}
 ibv_wc OtherProcess::next_receive() { return ask({Verb::NextReceive, {}}).wc; }
 bool OtherProcess::deregister() { return ask({Verb::Deregister, {}}).good == 1; }
 bool OtherProcess::nap() { return ask({Verb::Nap, {}}).good == 1; }

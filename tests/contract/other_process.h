@@ -1,7 +1,6 @@
 #pragma once
-// An endpoint in a process of its own, driven by short commands over a socket pair. Forked from the test before
-// it has any thread of ours.
-// Thread: the test's.
+// An endpoint in a process of its own, driven by short commands over a socket pair. Forked from the
+// test before it has any thread of ours. Thread: the test's.
 
 #include "tests/contract/endpoint_pair.h"
 
@@ -28,10 +27,11 @@ class OtherProcess {
   const EndpointName& name() const { return name_; }
   bool connect(const EndpointName& peer);
   bool post_receives(std::uint32_t count);
-  bool write(const EndpointName& to, std::uint32_t bytes, std::uint32_t imm);  // with announcement; waits for its completion
-  bool fill(std::uint8_t seed);                                                // every byte of its memory, by position
-  bool holds(std::uint8_t seed, std::uint32_t bytes);                          // its memory, by position
-  ibv_wc next_receive();                                                       // polls until there is one
+  bool write(const EndpointName& to, std::uint32_t bytes,
+             std::uint32_t imm);  // with announcement; waits for its completion
+  bool fill(std::uint8_t seed);   // every byte of its memory, by position
+  bool holds(std::uint8_t seed, std::uint32_t bytes);  // its memory, by position
+  ibv_wc next_receive();                               // polls until there is one
   bool deregister();
   bool nap();  // from now on it only waits for commands and polls nothing: its agent must do
 
@@ -40,7 +40,16 @@ class OtherProcess {
   void resume();
 
  private:
-  enum class Verb : std::uint32_t { Connect, PostReceives, Write, Fill, Holds, NextReceive, Deregister, Nap };
+  enum class Verb : std::uint32_t {
+    Connect,
+    PostReceives,
+    Write,
+    Fill,
+    Holds,
+    NextReceive,
+    Deregister,
+    Nap
+  };
   struct Command {
     Verb verb;
     EndpointName peer;

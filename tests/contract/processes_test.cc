@@ -18,7 +18,8 @@ class TwoProcesses : public ::testing::TestWithParam<ProviderKind> {
  protected:
   void SetUp() override {
     pair_ = GetParam().pair_options();
-    other_ = std::make_unique<OtherProcess>(GetParam(), Side::Right, pair_);  // forks: before we have a thread
+    other_ = std::make_unique<OtherProcess>(GetParam(), Side::Right,
+                                            pair_);  // forks: before we have a thread
     host_ = GetParam().open(Side::Left);
     ASSERT_NE(host_.provider, nullptr);
     ASSERT_TRUE(open_endpoint(ours_, host_, pair_));
@@ -28,7 +29,9 @@ class TwoProcesses : public ::testing::TestWithParam<ProviderKind> {
   }
   void TearDown() override { close_endpoint(ours_); }
 
-  EndpointName name() const { return {ours_.gid.gid, ours_.qp->qp_num, ours_.mr->rkey, ours_.address()}; }
+  EndpointName name() const {
+    return {ours_.gid.gid, ours_.qp->qp_num, ours_.mr->rkey, ours_.address()};
+  }
   SendRequest to_other(std::uint64_t wr_id, std::uint32_t bytes) const {
     SendRequest request = write_request(ours_, ours_, wr_id, bytes);
     request.wr.wr.rdma.remote_addr = other_->name().address;
@@ -119,7 +122,8 @@ TEST_P(TwoProcesses, StoppedPeerIsWaitedFor) {
   ASSERT_EQ(post(ours_, to_other(1, 2 << 20)), 0);
   ibv_wc wc{};
   if (GetParam().traits.needs_its_process) {
-    EXPECT_FALSE(poll_one(ours_.send_cq, &wc, 100'000'000)) << "fifty times what a dead peer would get";
+    EXPECT_FALSE(poll_one(ours_.send_cq, &wc, 100'000'000))
+        << "fifty times what a dead peer would get";
     other_->resume();
     ASSERT_TRUE(poll_one(ours_.send_cq, &wc));
   } else {
@@ -139,7 +143,8 @@ TEST_P(TwoProcesses, AgentTurnsForAProcessThatDoesNot) {
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   }
   ibv_wc wc{};
-  EXPECT_FALSE(poll_one(ours_.send_cq, &wc, 250'000'000));  // meanwhile it falls asleep; only a doorbell wakes it
+  EXPECT_FALSE(poll_one(ours_.send_cq, &wc,
+                        250'000'000));  // meanwhile it falls asleep; only a doorbell wakes it
   ASSERT_EQ(post(ours_, to_other(99, 100'000)), 0);
   ASSERT_TRUE(poll_one(ours_.send_cq, &wc));
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);

@@ -15,10 +15,10 @@ namespace mesh::contract {
 namespace {
 
 constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-constexpr int kReceiveMask =
-    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-constexpr int kSendMask =
-    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr int kReceiveMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kSendMask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                          IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
 class ContractSetUp : public Contract {
  protected:
@@ -45,16 +45,21 @@ class ContractSetUp : public Contract {
     attr.rnr_retry = 7;
     return attr;
   }
-  int modify(ibv_qp_attr attr, int mask) { return left_.provider->modify_qp(left_.qp, &attr, mask); }
+  int modify(ibv_qp_attr attr, int mask) {
+    return left_.provider->modify_qp(left_.qp, &attr, mask);
+  }
 
-  // Every attribute of the step is needed, and none that does not belong to it is taken; then the step is made.
+  // Every attribute of the step is needed, and none that does not belong to it is taken; then the
+  // step is made.
   void step(ibv_qp_state state, int mask, int foreign) {
     for (int bit = 1; bit < IBV_QP_RATE_LIMIT; bit <<= 1) {
       if (bit != IBV_QP_STATE && (mask & bit) != 0) {
-        EXPECT_EQ(modify(attributes(state), mask & ~bit), EINVAL) << "state " << state << " without " << bit;
+        EXPECT_EQ(modify(attributes(state), mask & ~bit), EINVAL)
+            << "state " << state << " without " << bit;
       }
       if ((foreign & bit) != 0) {
-        EXPECT_EQ(modify(attributes(state), mask | bit), EINVAL) << "state " << state << " with " << bit;
+        EXPECT_EQ(modify(attributes(state), mask | bit), EINVAL)
+            << "state " << state << " with " << bit;
       }
     }
     ASSERT_EQ(modify(attributes(state), mask), 0) << "state " << state;
@@ -103,14 +108,16 @@ TEST_P(ContractSetUp, StepsAreTakenInOrder) {
 TEST_P(ContractSetUp, ValuesOutOfRangeAreRefused) {
   open_pair();
   refuses(IBV_QPS_INIT, kInitMask,
-          {{"port 0", [](ibv_qp_attr& attr) { attr.port_num = 0; }}, {"port 2", [](ibv_qp_attr& attr) { attr.port_num = 2; }}});
+          {{"port 0", [](ibv_qp_attr& attr) { attr.port_num = 0; }},
+           {"port 2", [](ibv_qp_attr& attr) { attr.port_num = 2; }}});
   ASSERT_EQ(modify(attributes(IBV_QPS_INIT), kInitMask), 0);
   refuses(IBV_QPS_RTR, kReceiveMask,
           {{"GID index 255", [](ibv_qp_attr& attr) { attr.ah_attr.grh.sgid_index = 255; }},
            {"a GID index not in use", [](ibv_qp_attr& attr) { attr.ah_attr.grh.sgid_index = 14; }},
            {"no global route", [](ibv_qp_attr& attr) { attr.ah_attr.is_global = 0; }},
            {"the path's port 2", [](ibv_qp_attr& attr) { attr.ah_attr.port_num = 2; }},
-           {"an MTU above the port's", [](ibv_qp_attr& attr) { attr.path_mtu = static_cast<ibv_mtu>(attr.path_mtu + 1); }}});
+           {"an MTU above the port's",
+            [](ibv_qp_attr& attr) { attr.path_mtu = static_cast<ibv_mtu>(attr.path_mtu + 1); }}});
   ASSERT_EQ(modify(attributes(IBV_QPS_RTR), kReceiveMask), 0);
   refuses(IBV_QPS_RTS, kSendMask,
           {{"timeout 32", [](ibv_qp_attr& attr) { attr.timeout = 32; }},
@@ -141,10 +148,12 @@ TEST_P(ContractSetUp, QueuesBeyondTheDeviceAreRefused) {
   ASSERT_EQ(left_.provider->query_device(left_.context, &device), 0);
   EXPECT_EQ(left_.provider->create_cq(left_.context, 0), nullptr);
   EXPECT_EQ(left_.provider->create_cq(left_.context, device.max_cqe + 1), nullptr);
-  const auto wr_max = static_cast<std::uint32_t>(device.max_qp_wr), sge_max = static_cast<std::uint32_t>(device.max_sge);
+  const auto wr_max = static_cast<std::uint32_t>(device.max_qp_wr),
+             sge_max = static_cast<std::uint32_t>(device.max_sge);
   for (const ibv_qp_cap& cap :
-       {ibv_qp_cap{wr_max + 1, 16, 4, 4, 64}, ibv_qp_cap{16, wr_max + 1, 4, 4, 64}, ibv_qp_cap{16, 16, sge_max + 1, 4, 64},
-        ibv_qp_cap{16, 16, 4, sge_max + 1, 64}, ibv_qp_cap{16, 16, 4, 4, 100'000}}) {
+       {ibv_qp_cap{wr_max + 1, 16, 4, 4, 64}, ibv_qp_cap{16, wr_max + 1, 4, 4, 64},
+        ibv_qp_cap{16, 16, sge_max + 1, 4, 64}, ibv_qp_cap{16, 16, 4, sge_max + 1, 64},
+        ibv_qp_cap{16, 16, 4, 4, 100'000}}) {
     ibv_qp_init_attr init{};
     init.qp_type = IBV_QPT_RC;
     init.send_cq = left_.send_cq;
@@ -169,7 +178,8 @@ TEST_P(ContractSetUp, WhatIsInUseStays) {
 TEST_P(ContractSetUp, RegionsNeedMemoryThatIsThere) {
   open_pair();
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  void* const mapped = ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped =
+      ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(mapped, MAP_FAILED);
   auto* const bytes = static_cast<std::byte*>(mapped);
   ASSERT_EQ(::munmap(bytes + page, page), 0);
@@ -206,7 +216,8 @@ TEST_P(ContractSetUp, PostingChecksWhatItIsGiven) {
   receive.sg_list = sges.data();
   receive.num_sge = 5;
   ibv_recv_wr* bad_receive = nullptr;
-  EXPECT_EQ(ibv_post_recv(left_.qp, &receive, &bad_receive), EINVAL) << "four elements were granted";
+  EXPECT_EQ(ibv_post_recv(left_.qp, &receive, &bad_receive), EINVAL)
+      << "four elements were granted";
   EXPECT_EQ(bad_receive, &receive);
   std::uint32_t posted = 0;
   int error = 0;
@@ -218,7 +229,8 @@ TEST_P(ContractSetUp, PostingChecksWhatItIsGiven) {
   }
 }
 
-// What came of a send that was refused for the state must not be relied upon: soft-RoCE executes it later all the same.
+// What came of a send that was refused for the state must not be relied upon: soft-RoCE executes it
+// later all the same.
 TEST_P(ContractSetUp, SendsNeedRtsAndReceivesInit) {
   open_pair();
   EXPECT_EQ(post(left_, write_request(left_, right_, 1, 8)), EINVAL) << "in RESET";
@@ -255,6 +267,7 @@ TEST_P(ContractSetUp, APeerThatIsNotThereIsRefused) {
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Providers, ContractSetUp, ::testing::ValuesIn(provider_kinds()), kind_name);
+INSTANTIATE_TEST_SUITE_P(Providers, ContractSetUp, ::testing::ValuesIn(provider_kinds()),
+                         kind_name);
 
 }  // namespace mesh::contract

@@ -17,7 +17,8 @@ constexpr const char* kPair = R"({"name": "pair",
 constexpr const char* kShapedPair = R"({"name": "shaped",
   "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "fd00::1/64"}]},
             {"name": "b", "nics": [{"name": "mesh0", "address": "fd00::2/64"}]}],
-  "links": [{"ends": ["a/mesh0", "b/mesh0"], "gbps": 200, "delay_us": 3, "mtu": 1024, "qp_gbps": 100}]})";
+  "links": [{"ends": ["a/mesh0", "b/mesh0"], "gbps": 200, "delay_us": 3, "mtu": 1024,
+     "qp_gbps": 100}]})";
 
 // Parsed once: the text of another parse, or in another process, would be another fabric.
 const soft::FabricFile& pair_fabric() {
@@ -37,7 +38,8 @@ soft::SoftOptions options_for(const soft::FabricFile& fabric, const std::string&
 }
 
 Host open_host(soft::SoftOptions options) {
-  Result<std::unique_ptr<soft::SoftProvider>> provider = soft::SoftProvider::open(std::move(options));
+  Result<std::unique_ptr<soft::SoftProvider>> provider =
+      soft::SoftProvider::open(std::move(options));
   EXPECT_TRUE(provider.ok());
   return {provider.ok() ? std::move(*provider) : nullptr, "mesh0"};
 }
@@ -58,7 +60,9 @@ Host open_shaped(Side side) {
   return open_host(std::move(options));
 }
 
-soft::SoftProvider& soft_of(const Host& host) { return static_cast<soft::SoftProvider&>(*host.provider); }
+soft::SoftProvider& soft_of(const Host& host) {
+  return static_cast<soft::SoftProvider&>(*host.provider);
+}
 
 bool set_port(const Host& host, const std::string&, PortState state) {
   const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = host.device};
@@ -67,7 +71,9 @@ bool set_port(const Host& host, const std::string&, PortState state) {
   return true;
 }
 
-bool fail_queue_pairs(const Host& host) { return soft_of(host).fail_queue_pairs(host.device, -1) > 0; }
+bool fail_queue_pairs(const Host& host) {
+  return soft_of(host).fail_queue_pairs(host.device, -1) > 0;
+}
 
 Traits soft_traits() {
   Traits traits;
@@ -89,7 +95,8 @@ Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
 std::vector<ProviderKind> soft_kinds() {
   return {soft_kind("SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>),
           soft_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>),
-          soft_kind("SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>), soft_kind("SoftShaped", open_shaped)};
+          soft_kind("SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>),
+          soft_kind("SoftShaped", open_shaped)};
 }
 
 std::vector<ProviderKind> soft_process_kinds() {

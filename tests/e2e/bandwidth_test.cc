@@ -1,5 +1,6 @@
-// Bars on speed, measured by mesh_perf on the software fabric: model rates against the model's own link, memory speed against
-// this host's memcpy in the same run. A tenth of a machine is enough for all of them.
+// Bars on speed, measured by mesh_perf on the software fabric: model rates against the model's own
+// link, memory speed against this host's memcpy in the same run. A tenth of a machine is enough for
+// all of them.
 #include "perf/driver/launcher.h"
 #include "perf/driver/world.h"
 #include "perf/results/result_file.h"
@@ -20,7 +21,8 @@ namespace {
 
 constexpr const char* kPair = MESH_FABRIC_DIR "/pair.json";
 constexpr const char* kCapped = MESH_FABRIC_DIR "/capped.json";
-constexpr double kLinkGBps = 0.1;  // a tenth of its link's 8 Gb/s, of which one queue pair gets 64 %
+constexpr double kLinkGBps =
+    0.1;  // a tenth of its link's 8 Gb/s, of which one queue pair gets 64 %
 
 constexpr int kAttempts = 10;
 
@@ -31,13 +33,16 @@ struct Measured {
   double memcpy_gbps = 0;
 };
 
-// The best of the sizes of one mesh_perf run; its whole table is printed. A failing run fails the test.
+// The best of the sizes of one mesh_perf run; its whole table is printed. A failing run fails the
+// test.
 Measured measure(const std::string& qps, const std::vector<std::string>& arguments) {
-  const std::string json = testing::TempDir() + "mesh-bandwidth-" + std::to_string(::getpid()) + ".json";
+  const std::string json =
+      testing::TempDir() + "mesh-bandwidth-" + std::to_string(::getpid()) + ".json";
   driver::ProcessSpec spec;
   spec.arguments = {MESH_PERF_FILE, "sendrecv", "--one-way", "-b", "1M", "--json", json};
   spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
-  // All that is outstanding is in flight: it lasts the link for 80 ms, in which a process that waits for a processor loses nothing.
+  // All that is outstanding is in flight: it lasts the link for 80 ms, in which a process that
+  // waits for a processor loses nothing.
   spec.environment = {{"NCCL_MESH_QPS", qps}, {"NCCL_MESH_INFLIGHT_BYTES", "8M"}};
   spec.capture = true;
   driver::Launcher launcher;
@@ -53,7 +58,8 @@ Measured measure(const std::string& qps, const std::vector<std::string>& argumen
   for (const results::Point& point : found->series.at(0).points) {
     measured.busbw_gbps = std::max(measured.busbw_gbps, point.bandwidth->bus_gbytes_per_s);
     const auto memcpy_rate = point.extra.find("memcpy_gbytes_per_s");
-    if (memcpy_rate != point.extra.end()) measured.memcpy_gbps = std::max(measured.memcpy_gbps, memcpy_rate->second);
+    if (memcpy_rate != point.extra.end())
+      measured.memcpy_gbps = std::max(measured.memcpy_gbps, memcpy_rate->second);
     EXPECT_EQ(point.verified, true);
   }
   EXPECT_EQ(found->kind, results::Kind::Soft);
@@ -61,7 +67,9 @@ Measured measure(const std::string& qps, const std::vector<std::string>& argumen
   return measured;
 }
 
-std::vector<std::string> one_way_over(const std::string& fabric) { return {"--fabric", fabric, "-e", "1M", "-w", "5", "-n", "60"}; }
+std::vector<std::string> one_way_over(const std::string& fabric) {
+  return {"--fabric", fabric, "-e", "1M", "-w", "5", "-n", "60"};
+}
 
 // capped.json with a link a tenth as fast, of which a queue pair gets the same share, or all of it.
 std::string slow_fabric(QueuePairRate rate) {
@@ -76,11 +84,12 @@ std::string slow_fabric(QueuePairRate rate) {
   return copy;
 }
 
-// The share of the link. The modelled wire carries 82 bytes of headers beside each 4096 of payload, as RoCE v2 does; Cap
-// and link count both, mesh_perf counts payload.
+// The share of the link. The modelled wire carries 82 bytes of headers beside each 4096 of payload,
+// as RoCE v2 does; Cap and link count both, mesh_perf counts payload.
 constexpr double kWireOverPayload = (4096.0 + 82.0) / 4096.0;
 
-// A loaded machine only takes away, so the best of a few runs is the figure; `enough` ends them early.
+// A loaded machine only takes away, so the best of a few runs is the figure; `enough` ends them
+// early.
 double best_share(const std::string& qps, QueuePairRate rate, double enough) {
   const std::string fabric = slow_fabric(rate);
   double best = 0;
@@ -95,7 +104,9 @@ class Bandwidth : public testing::Test {
  protected:
   void SetUp() override {
     const bool between_hosts = !driver::variable(process_environment(), "MESH_RENDEZVOUS").empty();
-    if (between_hosts) GTEST_SKIP() << "needs the software fabric: the bars are those of modelled links and of one host's memory";
+    if (between_hosts)
+      GTEST_SKIP() << "needs the software fabric: the bars are those of modelled links and of one "
+                      "host's memory";
   }
 };
 
@@ -103,17 +114,23 @@ TEST_F(Bandwidth, OneQueuePairGivesItsCap) {
   EXPECT_NEAR(best_share("1", QueuePairRate::Capped, 0.62) * kWireOverPayload, 0.64, 0.02);
 }
 
-TEST_F(Bandwidth, FourQueuePairsFillTheLink) { EXPECT_GE(best_share("4", QueuePairRate::Capped, 0.95), 0.95); }
+TEST_F(Bandwidth, FourQueuePairsFillTheLink) {
+  EXPECT_GE(best_share("4", QueuePairRate::Capped, 0.95), 0.95);
+}
 
-TEST_F(Bandwidth, OneQueuePairFillsALinkWithoutCap) { EXPECT_GE(best_share("1", QueuePairRate::Whole, 0.95), 0.95); }
+TEST_F(Bandwidth, OneQueuePairFillsALinkWithoutCap) {
+  EXPECT_GE(best_share("1", QueuePairRate::Whole, 0.95), 0.95);
+}
 
-// One way, so that one thread copies at a time, as in the yardstick. Alone on a machine the pair reaches half of memcpy's rate
-// and more. Beside other programs a long look at the pair counts their time too, while the yardstick's best short round does not;
-// so the best of many short looks is taken, and a fifth of that half is enough.
+// One way, so that one thread copies at a time, as in the yardstick. Alone on a machine the pair
+// reaches half of memcpy's rate and more. Beside other programs a long look at the pair counts
+// their time too, while the yardstick's best short round does not; so the best of many short looks
+// is taken, and a fifth of that half is enough.
 TEST_F(Bandwidth, PairIsWithinTenTimesOfMemcpy) {
   double best = 0;
   for (int attempt = 0; attempt < kAttempts && best < 0.1; ++attempt) {
-    const Measured measured = measure("4", {"--fabric", kPair, "-e", "1084K", "-i", "4K", "-w", "32", "-n", "64", "--memcpy"});
+    const Measured measured = measure(
+        "4", {"--fabric", kPair, "-e", "1084K", "-i", "4K", "-w", "32", "-n", "64", "--memcpy"});
     if (measured.memcpy_gbps > 0) best = std::max(best, measured.busbw_gbps / measured.memcpy_gbps);
   }
   EXPECT_GE(best, 0.1);

@@ -32,7 +32,8 @@ Breaker::Breaker() {
 soft::FaultAnswer Breaker::tell(std::size_t host, const FaultOrder& order) {
   const std::string& name = fabric_.hosts[host].name;
   const Result<soft::FaultAnswer> answer = soft::tell_host(fabric_, name, order);
-  require(answer.ok() && answer->code == Errc::Ok, "host " + name + " was not told of a fault: " + errc_name(answer.code()));
+  require(answer.ok() && answer->code == Errc::Ok,
+          "host " + name + " was not told of a fault: " + errc_name(answer.code()));
   return *answer;
 }
 
@@ -40,7 +41,8 @@ void Breaker::tell_both(const std::string& nic, FaultVerb verb, FaultKind kind) 
   soft::NicRef other;
   require(fabric_.other_end(fabric_.hosts[0].name, nic, &other), nic + " is at no cable");
   tell(0, {.verb = verb, .fault = {.kind = kind, .nic = nic}});
-  tell(static_cast<std::size_t>(other.host), {.verb = verb, .fault = {.kind = kind, .nic = fabric_.nic(other).name}});
+  tell(static_cast<std::size_t>(other.host),
+       {.verb = verb, .fault = {.kind = kind, .nic = fabric_.nic(other).name}});
 }
 
 void Breaker::pull(const std::string& nic) { tell_both(nic, FaultVerb::Arm, FaultKind::PortDown); }
@@ -59,9 +61,11 @@ void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
     case Blow::RefusedWrite: fault.kind = FaultKind::PostRefused; break;
     case Blow::Adapter: tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault}); return;
     case Blow::QueuePair: {
-      // Two of the four queue pairs of each direction at least are connected at any time that a path is up.
+      // Two of the four queue pairs of each direction at least are connected at any time that a
+      // path is up.
       const int which = static_cast<int>(random % 4);
-      const soft::FaultAnswer answer = tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault, .queue_pair = which});
+      const soft::FaultAnswer answer =
+          tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault, .queue_pair = which});
       require(answer.count == 1, "no such queue pair");
       return;
     }
@@ -70,13 +74,16 @@ void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
 }
 
 void Breaker::delay_writes(const std::string& nic, std::uint64_t delay_ns) {
-  tell(0, {.verb = FaultVerb::Arm, .fault = {.kind = FaultKind::WriteDelay, .nic = nic, .delay_ns = delay_ns}});
+  tell(0, {.verb = FaultVerb::Arm,
+           .fault = {.kind = FaultKind::WriteDelay, .nic = nic, .delay_ns = delay_ns}});
 }
 
 void Breaker::delay_no_more(const std::string& nic) {
   tell(0, {.verb = FaultVerb::Lift, .fault = {.kind = FaultKind::WriteDelay, .nic = nic}});
 }
 
-std::uint64_t Breaker::bytes(const std::string& nic) { return tell(0, {.verb = FaultVerb::Look, .fault = {.nic = nic}}).bytes; }
+std::uint64_t Breaker::bytes(const std::string& nic) {
+  return tell(0, {.verb = FaultVerb::Look, .fault = {.nic = nic}}).bytes;
+}
 
 }  // namespace mesh::e2e

@@ -1,6 +1,6 @@
 #pragma once
-// Breaks the software fabric under a running job, from within one of its ranks: what perf/mesh_fault does by hand.
-// Thread: one owner at a time.
+// Breaks the software fabric under a running job, from within one of its ranks: what
+// perf/mesh_fault does by hand. Thread: one owner at a time.
 
 #include "src/soft/fault_door.h"
 
@@ -25,15 +25,17 @@ const char* name_of(Blow blow);
 
 class Breaker {
  public:
-  Breaker();  // of the fabric that this process' environment names; fails the scenario where there is none
+  Breaker();  // of the fabric that this process' environment names; fails the scenario where there
+              // is none
 
   const std::vector<soft::NicSpec>& nics() const { return fabric_.hosts.front().nics; }
   void strike(Blow blow, const std::string& nic, std::uint64_t random);
   void pull(const std::string& nic);
-  void plug(const std::string& nic);                                  // and nothing else is armed any more
-  std::uint64_t bytes(const std::string& nic);                        // posted by host a
-  void delay_writes(const std::string& nic, std::uint64_t delay_ns);  // those that host a posts from now on
-  void delay_no_more(const std::string& nic);                         // those that are posted already stay late
+  void plug(const std::string& nic);            // and nothing else is armed any more
+  std::uint64_t bytes(const std::string& nic);  // posted by host a
+  void delay_writes(const std::string& nic,
+                    std::uint64_t delay_ns);   // those that host a posts from now on
+  void delay_no_more(const std::string& nic);  // those that are posted already stay late
 
  private:
   soft::FaultAnswer tell(std::size_t host, const soft::FaultOrder& order);

@@ -26,12 +26,14 @@ constexpr std::size_t kOutputsBytesMax = std::size_t{8} << 20;
 
 std::string tail(const std::string& text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text;
-  return std::to_string(text.size() - bytes_max) + " bytes are left out here\n" + text.substr(text.size() - bytes_max);
+  return std::to_string(text.size() - bytes_max) + " bytes are left out here\n" +
+         text.substr(text.size() - bytes_max);
 }
 
 std::string pack(const RankEnd& end, std::size_t output_bytes_max) {
   std::string head;
-  for (const int value : {static_cast<int>(end.finished), static_cast<int>(end.end.exited), end.end.code}) {
+  for (const int value :
+       {static_cast<int>(end.finished), static_cast<int>(end.end.exited), end.end.code}) {
     head += std::to_string(value);
     head += ' ';
   }
@@ -59,8 +61,9 @@ std::string charter() {
   const std::string program = driver::own_program();
   const std::string filter = GTEST_FLAG_GET(filter);
   return program.substr(program.rfind('/') + 1) + " with --gtest_filter=" + filter +
-         ", MESH_TOPOLOGY=" + driver::variable(process_environment(), "MESH_TOPOLOGY") + ", MESH_LAB " +
-         (emulated() ? "on" : "off") + ", " + std::to_string(testing::UnitTest::GetInstance()->total_test_count()) + " tests";
+         ", MESH_TOPOLOGY=" + driver::variable(process_environment(), "MESH_TOPOLOGY") +
+         ", MESH_LAB " + (emulated() ? "on" : "off") + ", " +
+         std::to_string(testing::UnitTest::GetInstance()->total_test_count()) + " tests";
 }
 
 }  // namespace
@@ -68,15 +71,17 @@ std::string charter() {
 std::unique_ptr<Cluster> Cluster::join(const driver::World& world) {
   std::string why;
   const auto size = static_cast<std::size_t>(world.size);
-  auto shape = Shape::of_cluster(driver::variable(process_environment(), "MESH_TOPOLOGY"), size, why);
+  auto shape =
+      Shape::of_cluster(driver::variable(process_environment(), "MESH_TOPOLOGY"), size, why);
   if (!shape.ok()) {
     std::fprintf(stderr, "e2e: rank %d: %s\n", world.rank, why.c_str());
     return nullptr;
   }
-  auto bootstrap = driver::Bootstrap::join({world.rank, world.size, world.rendezvous, -1, kStartTime});
+  auto bootstrap =
+      driver::Bootstrap::join({world.rank, world.size, world.rendezvous, -1, kStartTime});
   if (!bootstrap.ok()) {
-    std::fprintf(stderr, "e2e: rank %d of %d: no rendezvous at %s: %s\n", world.rank, world.size, world.rendezvous.c_str(),
-                 errc_name(bootstrap.code()));
+    std::fprintf(stderr, "e2e: rank %d of %d: no rendezvous at %s: %s\n", world.rank, world.size,
+                 world.rendezvous.c_str(), errc_name(bootstrap.code()));
     return nullptr;
   }
   std::unique_ptr<Cluster> cluster(new Cluster(std::move(*bootstrap), std::move(*shape)));
@@ -88,8 +93,8 @@ bool Cluster::agree() {
   for (std::size_t other = 1; other < charters.size(); ++other) {
     if (charters[other] == charters[0]) continue;
     if (rank() == 0 || rank() == static_cast<int>(other)) {
-      std::fprintf(stderr, "e2e: rank %d: rank 0 runs %s; rank %zu runs %s\n", rank(), charters[0].c_str(), other,
-                   charters[other].c_str());
+      std::fprintf(stderr, "e2e: rank %d: rank 0 runs %s; rank %zu runs %s\n", rank(),
+                   charters[0].c_str(), other, charters[other].c_str());
     }
     return false;
   }
@@ -106,8 +111,8 @@ void Cluster::give_up(const std::string& why) {
 std::vector<std::string> Cluster::exchange(const std::string& blob, const std::string& during) {
   auto all = bootstrap_.all_gather(blob);
   if (all.ok()) return std::move(*all);
-  give_up("lost the parent on rank " + std::to_string(bootstrap_.lost()) + " during " + during + " (" + errc_name(all.code()) +
-          "); the tests end here");
+  give_up("lost the parent on rank " + std::to_string(bootstrap_.lost()) + " during " + during +
+          " (" + errc_name(all.code()) + "); the tests end here");
 }
 
 // Where the processes of the next scenario meet, told by the parent of the first of them.
@@ -119,7 +124,8 @@ Cluster::Meeting Cluster::meet(const std::string& step, bool first) {
   if (first) {
     auto socket = driver::listen_at(address.text_with_port(0));
     const auto port = socket.ok() ? local_port(socket->get()) : Result<std::uint16_t>(Errc::System);
-    if (!port.ok()) give_up("cannot listen on " + address.text() + " for the processes of a scenario");
+    if (!port.ok())
+      give_up("cannot listen on " + address.text() + " for the processes of a scenario");
     meeting.socket = std::move(*socket);
     address.scope_id = 0;  // ours means nothing elsewhere
     place = address.text() + ' ' + std::to_string(*port);
@@ -128,20 +134,23 @@ Cluster::Meeting Cluster::meet(const std::string& step, bool first) {
   const std::vector<std::string> said = exchange(step + '\n' + place, step);
   for (std::size_t other = 0; other < said.size(); ++other) {
     if (first_line(said[other]) != step)
-      give_up("is at " + step + ", rank " + std::to_string(other) + " at " + first_line(said[other]));
+      give_up("is at " + step + ", rank " + std::to_string(other) + " at " +
+              first_line(said[other]));
     if (said[other].size() > step.size() + 1) place = said[other].substr(step.size() + 1);
   }
   const std::size_t space = place.find(' ');
   auto where = SocketAddress::from_text(place.substr(0, space));
   std::uint16_t port = 0;
-  if (space != std::string::npos) std::from_chars(place.data() + space + 1, place.data() + place.size(), port);
+  if (space != std::string::npos)
+    std::from_chars(place.data() + space + 1, place.data() + place.size(), port);
   if (!where.ok() || port == 0) give_up("nobody says where " + step + " meets");
   if (where->link_local()) where->scope_id = scope;
   meeting.address = where->text_with_port(port);
   return meeting;
 }
 
-RankEnd Cluster::run_child(const std::vector<std::string>& arguments, const RunOptions& options, int listening_fd) {
+RankEnd Cluster::run_child(const std::vector<std::string>& arguments, const RunOptions& options,
+                           int listening_fd) {
   driver::ProcessSpec spec;
   spec.arguments = arguments;
   spec.environment = options.environment;
@@ -149,14 +158,17 @@ RankEnd Cluster::run_child(const std::vector<std::string>& arguments, const RunO
   spec.capture = !debugging();
   const auto watch = bootstrap_.watch();
   const auto child = launcher_->start(spec);
-  if (!watch.ok() || !child.ok()) return {{.exited = true, .code = 127}, true, "it could not be started\n"};
+  if (!watch.ok() || !child.ok())
+    return {{.exited = true, .code = 127}, true, "it could not be started\n"};
   // A lost parent ends the wait; the exchange that follows says who it was.
   launcher_->wait({.timeout = scaled(options.timeout), .signal_fd = watch->get()});
   return {launcher_->end(*child), !launcher_->running(*child), launcher_->output(*child)};
 }
 
-std::vector<RankEnd> Cluster::run(const Scenario& scenario, const RunOptions& options, const std::vector<std::size_t>& ranks) {
-  const std::string step = "step " + std::to_string(++steps_) + " (" + current_test() + ", " + scenario.name + ")";
+std::vector<RankEnd> Cluster::run(const Scenario& scenario, const RunOptions& options,
+                                  const std::vector<std::size_t>& ranks) {
+  const std::string step =
+      "step " + std::to_string(++steps_) + " (" + current_test() + ", " + scenario.name + ")";
   const auto mine = std::find(ranks.begin(), ranks.end(), static_cast<std::size_t>(rank()));
   Meeting meeting = meet(step, mine == ranks.begin());
   launcher_.emplace();
@@ -164,12 +176,13 @@ std::vector<RankEnd> Cluster::run(const Scenario& scenario, const RunOptions& op
   if (mine != ranks.end()) {
     const std::string place = std::to_string(mine - ranks.begin());
     const std::string listening = std::to_string(meeting.socket.get());
-    own = run_child({driver::own_program(), kRankFlag, scenario.name, place, std::to_string(ranks.size()), meeting.address,
-                     listening, options.argument},
+    own = run_child({driver::own_program(), kRankFlag, scenario.name, place,
+                     std::to_string(ranks.size()), meeting.address, listening, options.argument},
                     options, meeting.socket.get());
   }
   bootstrap_.set_timeout(scaled(options.timeout + kStepTime));
-  const std::size_t room = std::min(kOutputBytesMax, kOutputsBytesMax / static_cast<std::size_t>(bootstrap_.world()));
+  const std::size_t room =
+      std::min(kOutputBytesMax, kOutputsBytesMax / static_cast<std::size_t>(bootstrap_.world()));
   const std::vector<std::string> all = exchange(pack(own, room), step);
   launcher_.reset();
   std::vector<RankEnd> ends;
@@ -181,7 +194,8 @@ std::vector<RankEnd> Cluster::run(const Scenario& scenario, const RunOptions& op
 int Cluster::finish(int own) {
   bootstrap_.set_timeout(scaled(kStepTime));
   int worst = own;
-  for (const std::string& code : exchange(std::to_string(own), "the end")) worst = std::max(worst, std::atoi(code.c_str()));
+  for (const std::string& code : exchange(std::to_string(own), "the end"))
+    worst = std::max(worst, std::atoi(code.c_str()));
   return worst;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// A run between hosts: on each a parent walks through the same tests in lockstep, starts at most one process per scenario, and
-// learns how everybody's ended, so that all parents judge the same. A parent that is lost ends the others.
-// Thread: main. Every exchange has a deadline.
+// A run between hosts: on each a parent walks through the same tests in lockstep, starts at most
+// one process per scenario, and learns how everybody's ended, so that all parents judge the same. A
+// parent that is lost ends the others. Thread: main. Every exchange has a deadline.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
@@ -24,8 +24,10 @@ class Cluster {
   int rank() const noexcept { return bootstrap_.rank(); }
   const Shape& shape() const noexcept { return shape_; }
 
-  // The scenario in one process on each of these ranks; hosts that it does not need only take part in the exchanges.
-  std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options, const std::vector<std::size_t>& ranks);
+  // The scenario in one process on each of these ranks; hosts that it does not need only take part
+  // in the exchanges.
+  std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options,
+                           const std::vector<std::size_t>& ranks);
   // After the last test: the worst of all ranks' exit statuses.
   int finish(int own);
 
@@ -35,11 +37,13 @@ class Cluster {
     std::string address;  // the same for everybody
   };
 
-  Cluster(driver::Bootstrap bootstrap, Shape shape) : bootstrap_(std::move(bootstrap)), shape_(std::move(shape)) {}
+  Cluster(driver::Bootstrap bootstrap, Shape shape)
+      : bootstrap_(std::move(bootstrap)), shape_(std::move(shape)) {}
   bool agree();
   std::vector<std::string> exchange(const std::string& blob, const std::string& during);
   Meeting meet(const std::string& step, bool first);
-  RankEnd run_child(const std::vector<std::string>& arguments, const RunOptions& options, int listening_fd);
+  RankEnd run_child(const std::vector<std::string>& arguments, const RunOptions& options,
+                    int listening_fd);
   [[noreturn]] void give_up(const std::string& why);
 
   driver::Bootstrap bootstrap_;
@@ -48,7 +52,8 @@ class Cluster {
   std::size_t steps_ = 0;
 };
 
-// All tests as one rank of a world: rank 0 prints as always, the others only what failed. The exit status.
+// All tests as one rank of a world: rank 0 prints as always, the others only what failed. The exit
+// status.
 int run_cluster_tests(const driver::World& world);
 // The one this process is part of; null: every rank is a process of this machine.
 Cluster* current_cluster() noexcept;

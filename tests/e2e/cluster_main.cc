@@ -20,11 +20,14 @@ class FailuresOnly : public testing::EmptyTestEventListener {
   explicit FailuresOnly(int rank) : rank_(rank) {}
 
   // GoogleTest holds its lock while it tells of a result, so the name is kept from the start.
-  void OnTestStart(const testing::TestInfo& test) override { test_ = std::string(test.test_suite_name()) + "." + test.name(); }
+  void OnTestStart(const testing::TestInfo& test) override {
+    test_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
   void OnTestPartResult(const testing::TestPartResult& part) override {
     const std::string text = part.summary();
     if (part.failed()) {
-      std::fprintf(stderr, "e2e: rank %d: %s failed: %s\n", rank_, test_.c_str(), text.substr(0, text.find('\n')).c_str());
+      std::fprintf(stderr, "e2e: rank %d: %s failed: %s\n", rank_, test_.c_str(),
+                   text.substr(0, text.find('\n')).c_str());
     }
   }
 

@@ -1,4 +1,5 @@
-// The way a cluster runs the end-to-end tests, tried with several parents on this machine, each one host of the software fabric.
+// The way a cluster runs the end-to-end tests, tried with several parents on this machine, each one
+// host of the software fabric.
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
 #include "perf/driver/stream.h"
@@ -53,16 +54,21 @@ std::vector<Parent> start(const Start& what) {
     if (what.arguments.empty()) spec.arguments.push_back("--gtest_filter=" + what.filter);
     spec.arguments.insert(spec.arguments.end(), what.arguments.begin(), what.arguments.end());
     spec.environment = fabric.value().environment(rank);
-    spec.environment.insert(spec.environment.end(), what.environment.begin(), what.environment.end());
-    if (rank == 1) spec.environment.insert(spec.environment.end(), what.environment_of_1.begin(), what.environment_of_1.end());
-    spec.environment.insert(spec.environment.end(),
-                            {{"MESH_RENDEZVOUS", address}, {"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(world)}});
+    spec.environment.insert(spec.environment.end(), what.environment.begin(),
+                            what.environment.end());
+    if (rank == 1)
+      spec.environment.insert(spec.environment.end(), what.environment_of_1.begin(),
+                              what.environment_of_1.end());
+    spec.environment.insert(spec.environment.end(), {{"MESH_RENDEZVOUS", address},
+                                                     {"RANK", std::to_string(rank)},
+                                                     {"WORLD_SIZE", std::to_string(world)}});
     spec.capture = true;
     EXPECT_TRUE(launcher.start(spec).ok());
   }
   launcher.wait({.timeout = scaled(std::chrono::seconds(60))});
   std::vector<Parent> parents;
-  for (std::size_t i = world; i-- > 0;) parents.push_back({launcher.end(i), !launcher.running(i), launcher.output(i)});
+  for (std::size_t i = world; i-- > 0;)
+    parents.push_back({launcher.end(i), !launcher.running(i), launcher.output(i)});
   return parents;
 }
 
@@ -79,7 +85,8 @@ void expect_all_end_with(const std::vector<Parent>& parents, int code) {
 }
 
 TEST(Cluster, ThreeHostsPassTogetherAndOnlyRankZeroTells) {
-  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .filter = "Probe.*", .fabric = "triangle.json"});
+  const std::vector<Parent> parents =
+      start({.program = MESH_PROBE_FILE, .filter = "Probe.*", .fabric = "triangle.json"});
   ASSERT_EQ(parents.size(), 3u);
   expect_all_end_with(parents, 0);
   EXPECT_TRUE(parents[0].says("[  PASSED  ] 4 tests.")) << dump(parents);
@@ -89,58 +96,71 @@ TEST(Cluster, ThreeHostsPassTogetherAndOnlyRankZeroTells) {
 }
 
 TEST(Cluster, RealTestsPassOnTwoHosts) {
-  const std::vector<Parent> parents = start({.program = MESH_LIFECYCLE_FILE, .filter = "*/Version.*"});
+  const std::vector<Parent> parents =
+      start({.program = MESH_LIFECYCLE_FILE, .filter = "*/Version.*"});
   expect_all_end_with(parents, 0);
   EXPECT_TRUE(parents[0].says("[  PASSED  ] 8 tests.")) << dump(parents);
 }
 
 TEST(Cluster, AFailureFailsOnEveryRankAlsoOnAnIdleOne) {
-  const std::vector<Parent> parents =
-      start({.program = MESH_PROBE_FILE, .filter = "ProbeBad.ScenarioRankOneFails", .fabric = "triangle.json"});
+  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE,
+                                             .filter = "ProbeBad.ScenarioRankOneFails",
+                                             .fabric = "triangle.json"});
   ASSERT_EQ(parents.size(), 3u);
   expect_all_end_with(parents, 1);
   EXPECT_TRUE(parents[0].says("FAILED in rank 1: it was asked to")) << dump(parents);
-  EXPECT_TRUE(parents[2].says("e2e: rank 2: ProbeBad.ScenarioRankOneFails failed: ")) << dump(parents);
+  EXPECT_TRUE(parents[2].says("e2e: rank 2: ProbeBad.ScenarioRankOneFails failed: "))
+      << dump(parents);
 }
 
 TEST(Cluster, AScenarioOutOfTimeFailsOnEveryRank) {
-  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .filter = "ProbeBad.ScenarioRankOneSleeps"});
+  const std::vector<Parent> parents =
+      start({.program = MESH_PROBE_FILE, .filter = "ProbeBad.ScenarioRankOneSleeps"});
   expect_all_end_with(parents, 1);
   EXPECT_TRUE(parents[0].says("rank 1: not done in time")) << dump(parents);
 }
 
 TEST(Cluster, AParentKilledIsNamedByTheOthersLongBeforeTheTimeout) {
-  const std::vector<Parent> parents =
-      start({.program = MESH_PROBE_FILE, .filter = "ProbeBad.ParentOfRankOneDies", .fabric = "triangle.json"});
+  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE,
+                                             .filter = "ProbeBad.ParentOfRankOneDies",
+                                             .fabric = "triangle.json"});
   ASSERT_EQ(parents.size(), 3u);
   EXPECT_FALSE(parents[1].end.exited);
   for (const std::size_t rank : {0u, 2u}) {
-    EXPECT_TRUE(parents[rank].finished && parents[rank].end.exited && parents[rank].end.code == 1) << dump(parents);
-    EXPECT_TRUE(parents[rank].says("lost the parent on rank 1 during step 1 (ProbeBad.ParentOfRankOneDies")) << dump(parents);
+    EXPECT_TRUE(parents[rank].finished && parents[rank].end.exited && parents[rank].end.code == 1)
+        << dump(parents);
+    EXPECT_TRUE(
+        parents[rank].says("lost the parent on rank 1 during step 1 (ProbeBad.ParentOfRankOneDies"))
+        << dump(parents);
   }
 }
 
 TEST(Cluster, HostsThatDoNotRunTheSameSaySo) {
-  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .environment_of_1 = {{"MESH_TOPOLOGY", "pair2"}}});
+  const std::vector<Parent> parents =
+      start({.program = MESH_PROBE_FILE, .environment_of_1 = {{"MESH_TOPOLOGY", "pair2"}}});
   expect_all_end_with(parents, 1);
   EXPECT_TRUE(parents[0].says("MESH_TOPOLOGY=pair2")) << dump(parents);
 }
 
 TEST(Cluster, ATopologyOfAnotherSizeIsRefused) {
-  const std::vector<Parent> parents = start({.program = MESH_PROBE_FILE, .environment = {{"MESH_TOPOLOGY", "ring4"}}});
+  const std::vector<Parent> parents =
+      start({.program = MESH_PROBE_FILE, .environment = {{"MESH_TOPOLOGY", "ring4"}}});
   expect_all_end_with(parents, 1);
-  EXPECT_TRUE(parents[0].says("MESH_TOPOLOGY is ring4, but the world has 2 ranks")) << dump(parents);
+  EXPECT_TRUE(parents[0].says("MESH_TOPOLOGY is ring4, but the world has 2 ranks"))
+      << dump(parents);
 }
 
 // Two million short sizes: each is done long before any wait for it would end.
 TEST(Cluster, APerfRunOutOfTimeEndsOnEveryRankWithOneLine) {
   const std::vector<Parent> parents =
       start({.program = MESH_PERF_FILE,
-             .arguments = {"all_reduce", "-b", "8", "-e", "16M", "-i", "8", "-n", "1", "-w", "0", "-c", "0", "--timeout", "2"}});
+             .arguments = {"all_reduce", "-b", "8", "-e", "16M", "-i", "8", "-n", "1", "-w", "0",
+                           "-c", "0", "--timeout", "2"}});
   ASSERT_EQ(parents.size(), 2u);
   expect_all_end_with(parents, 1);
   for (std::size_t rank = 0; rank < parents.size(); ++rank) {
-    const std::string line = "mesh_perf: rank " + std::to_string(rank) + ": not done within 2 s (--timeout)";
+    const std::string line =
+        "mesh_perf: rank " + std::to_string(rank) + ": not done within 2 s (--timeout)";
     EXPECT_TRUE(parents[rank].says(line)) << parents[rank].output;
     const std::string& output = parents[rank].output;
     EXPECT_EQ(output.find("mesh_perf: rank"), output.rfind("mesh_perf: rank")) << output;

@@ -27,10 +27,15 @@ struct Work {
 void verify(Peer& peer, const Work& work) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  const perf::Team team{communicator.get(), &peer.bootstrap(), work.channels, scaled(std::chrono::seconds(60))};
+  const perf::Team team{communicator.get(), &peer.bootstrap(), work.channels,
+                        scaled(std::chrono::seconds(60))};
   std::string error;
-  const auto collective = perf::Collective::create(
-      team, {.kind = work.kind, .type = work.type, .bytes_max = work.sizes.back(), .outstanding = work.outstanding}, error);
+  const auto collective = perf::Collective::create(team,
+                                                   {.kind = work.kind,
+                                                    .type = work.type,
+                                                    .bytes_max = work.sizes.back(),
+                                                    .outstanding = work.outstanding},
+                                                   error);
   require(collective != nullptr, error);
   std::uint64_t round = 0;
   for (const std::size_t size : work.sizes) {
@@ -39,40 +44,57 @@ void verify(Peer& peer, const Work& work) {
       std::size_t wrong = 0;
       require_success(collective->check(collective->count_for(bytes), ++round, wrong),
                       "a run of " + std::to_string(bytes) + " bytes");
-      require(wrong == 0, std::to_string(wrong) + " wrong elements of " + std::to_string(bytes) + " bytes");
+      require(wrong == 0,
+              std::to_string(wrong) + " wrong elements of " + std::to_string(bytes) + " bytes");
     }
   }
   peer.barrier();
 }
 
-const std::vector<std::size_t> kSizes{0, 4, 40, 4096, 100004, std::size_t{1} << 20, (std::size_t{9} << 20) + 20};
+const std::vector<std::size_t> kSizes{
+    0, 4, 40, 4096, 100004, std::size_t{1} << 20, (std::size_t{9} << 20) + 20};
 
 const Scenario kAllReduce("all_reduce", [](Peer& peer) { verify(peer, {.sizes = kSizes}); });
 TEST(Collective, RingAllReduceOnTwoRanks) { expect_run(kAllReduce); }
-TEST(Collective, RingAllReduceOnThreeRanksOfATriangle) { expect_run(kAllReduce, {.fabric = "triangle.json"}); }
-TEST(Collective, RingAllReduceOnThreeRanksOfASwitch) { expect_run(kAllReduce, {.fabric = "switched3.json"}); }
-TEST(Collective, RingAllReduceOnFourRanksOfARing) { expect_run(kAllReduce, {.fabric = "ring4.json"}); }
+TEST(Collective, RingAllReduceOnThreeRanksOfATriangle) {
+  expect_run(kAllReduce, {.fabric = "triangle.json"});
+}
+TEST(Collective, RingAllReduceOnThreeRanksOfASwitch) {
+  expect_run(kAllReduce, {.fabric = "switched3.json"});
+}
+TEST(Collective, RingAllReduceOnFourRanksOfARing) {
+  expect_run(kAllReduce, {.fabric = "ring4.json"});
+}
 TEST(Collective, RingAllReduceWithoutPollerThreads) {
   expect_run(kAllReduce, {.fabric = "triangle.json", .environment = {{"NCCL_MESH_THREADS", "0"}}});
 }
 
-const Scenario kAllReduceChannels("all_reduce_channels",
-                                  [](Peer& peer) { verify(peer, {.type = DataType::Int64, .channels = 4, .sizes = kSizes}); });
-TEST(Collective, RingAllReduceOverFourChannels) { expect_run(kAllReduceChannels, {.fabric = "triangle.json"}); }
+const Scenario kAllReduceChannels("all_reduce_channels", [](Peer& peer) {
+  verify(peer, {.type = DataType::Int64, .channels = 4, .sizes = kSizes});
+});
+TEST(Collective, RingAllReduceOverFourChannels) {
+  expect_run(kAllReduceChannels, {.fabric = "triangle.json"});
+}
 
 const Scenario kAllToAll("all_to_all", [](Peer& peer) {
-  verify(peer, {.kind = Kind::AllToAll, .sizes = {0, 64, 8192, std::size_t{1} << 20, std::size_t{8} << 20}});
+  verify(peer, {.kind = Kind::AllToAll,
+                .sizes = {0, 64, 8192, std::size_t{1} << 20, std::size_t{8} << 20}});
 });
 TEST(Collective, AllToAllOfTwoRanks) { expect_run(kAllToAll); }
-TEST(Collective, AllToAllOfThreeRanksOfATriangle) { expect_run(kAllToAll, {.fabric = "triangle.json"}); }
-TEST(Collective, AllToAllOfThreeRanksOfASwitch) { expect_run(kAllToAll, {.fabric = "switched3.json"}); }
+TEST(Collective, AllToAllOfThreeRanksOfATriangle) {
+  expect_run(kAllToAll, {.fabric = "triangle.json"});
+}
+TEST(Collective, AllToAllOfThreeRanksOfASwitch) {
+  expect_run(kAllToAll, {.fabric = "switched3.json"});
+}
 TEST(Collective, AllToAllOfEightRanksWithinAMinute) {
   expect_run(kAllToAll, {.fabric = "alltoall8.json", .timeout = std::chrono::seconds(60)});
 }
 
 const std::vector<std::size_t> kSendRecvSizes{0, 64, 8192, std::size_t{1} << 20};
-const Scenario kOneInFlight("send_recv_one",
-                            [](Peer& peer) { verify(peer, {.kind = Kind::SendRecv, .outstanding = 1, .sizes = kSendRecvSizes}); });
+const Scenario kOneInFlight("send_recv_one", [](Peer& peer) {
+  verify(peer, {.kind = Kind::SendRecv, .outstanding = 1, .sizes = kSendRecvSizes});
+});
 TEST(Collective, SendRecvWithOneMessageInFlight) { expect_run(kOneInFlight); }
 
 // As many as NCCL ever has.
@@ -93,13 +115,16 @@ const Scenario kSamples("ping_pong_samples", [](Peer& peer) {
   const auto communicator = open_communicator(*api);
   const perf::Team team{communicator.get(), &peer.bootstrap(), 1, scaled(std::chrono::seconds(60))};
   std::string error;
-  const auto collective = perf::Collective::create(team, {.kind = Kind::Latency, .bytes_max = 64}, error);
+  const auto collective =
+      perf::Collective::create(team, {.kind = Kind::Latency, .bytes_max = 64}, error);
   require(collective != nullptr, error);
   for (int repeat = 0; repeat < 2; ++repeat) {
     require_success(collective->run(collective->count_for(64), kRoundTrips), "round trips");
     const std::vector<double>& samples = *collective->samples_us();
-    require(samples.size() == (team.rank() == 0 ? kRoundTrips : 0), std::to_string(samples.size()) + " samples");
-    require(std::all_of(samples.begin(), samples.end(), [](double sample) { return sample > 0; }), "a latency of nothing");
+    require(samples.size() == (team.rank() == 0 ? kRoundTrips : 0),
+            std::to_string(samples.size()) + " samples");
+    require(std::all_of(samples.begin(), samples.end(), [](double sample) { return sample > 0; }),
+            "a latency of nothing");
     peer.barrier();
   }
 });

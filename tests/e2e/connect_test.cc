@@ -22,7 +22,8 @@ namespace {
 using driver::PluginLog;
 
 // Moves one checked message over each connection of a two-rank set, in both directions of the plan.
-void move_over_all(driver::Communicator& communicator, driver::ConnectionSet& connections, int channels) {
+void move_over_all(driver::Communicator& communicator, driver::ConnectionSet& connections,
+                   int channels) {
   for (int channel = 0; channel < channels; ++channel) {
     driver::Registered from(communicator, connections.send(0, channel), 4096);
     driver::Registered to(communicator, connections.recv(0, channel), 4096);
@@ -33,7 +34,8 @@ void move_over_all(driver::Communicator& communicator, driver::ConnectionSet& co
     void* send = sender.post(from.piece(0, 4096));
     require(receiver.await(receive) == 4096, "a wrong size was reported");
     sender.await(send);
-    require(to.data()[0] == static_cast<char>(channel + 1) && to.data()[4095] == to.data()[0], "a channel got another's data");
+    require(to.data()[0] == static_cast<char>(channel + 1) && to.data()[4095] == to.data()[0],
+            "a channel got another's data");
   }
 }
 
@@ -43,8 +45,10 @@ const Scenario kBothAtOnce("both_at_once", [](Peer& peer) {
   const int other = 1 - peer.rank();
   for (int round = 0; round < 5; ++round) {
     driver::ConnectionSet connections(*communicator);
-    require_success(connections.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = patience()}),
-                    "connect");
+    require_success(
+        connections.connect(peer.bootstrap(),
+                            {.send_to = {other}, .recv_from = {other}, .timeout = patience()}),
+        "connect");
     move_over_all(*communicator, connections, 1);
     peer.barrier();
     require_success(connections.close(), "close");
@@ -66,7 +70,8 @@ const Scenario kToOneself("to_oneself", [](Peer& peer) {
   const auto end = std::chrono::steady_clock::now() + patience();
   while (send_comm == nullptr || recv_comm == nullptr) {
     require(std::chrono::steady_clock::now() < end, "connecting to oneself takes for ever");
-    if (send_comm == nullptr) require_success(api->connect(context, 0, handle.data(), &send_comm), "connect");
+    if (send_comm == nullptr)
+      require_success(api->connect(context, 0, handle.data(), &send_comm), "connect");
     if (recv_comm == nullptr) require_success(api->accept(listening, &recv_comm), "accept");
   }
   require_success(api->close_listen(listening), "closeListen");
@@ -113,15 +118,21 @@ const Scenario kSixtyFour("sixty_four", [](Peer& peer) {
   const auto communicator = open_communicator(*api);
   const int other = 1 - peer.rank();
   driver::ConnectionSet first(*communicator);
-  require_success(first.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .timeout = patience()}), "connect");
+  require_success(first.connect(peer.bootstrap(),
+                                {.send_to = {other}, .recv_from = {other}, .timeout = patience()}),
+                  "connect");
   const QueuePairs with_one = queue_pairs_said();
   driver::ConnectionSet rest(*communicator);
-  require_success(rest.connect(peer.bootstrap(), {.send_to = {other}, .recv_from = {other}, .channels = 63, .timeout = patience()}),
-                  "connect");
+  require_success(
+      rest.connect(
+          peer.bootstrap(),
+          {.send_to = {other}, .recv_from = {other}, .channels = 63, .timeout = patience()}),
+      "connect");
   const QueuePairs with_all = queue_pairs_said();
   require(with_one.newest > 0, "the plugin did not say how many queue pairs it has");
   require(with_all.newest == with_one.newest && with_all.lines == with_one.lines,
-          "queue pairs grew from " + std::to_string(with_one.newest) + " to " + std::to_string(with_all.newest));
+          "queue pairs grew from " + std::to_string(with_one.newest) + " to " +
+              std::to_string(with_all.newest));
   move_over_all(*communicator, first, 1);
   move_over_all(*communicator, rest, 63);
   peer.barrier();
@@ -141,10 +152,12 @@ const Scenario kManyChannels("many_channels", [](Peer& peer) {
   const double processor_s = processor_seconds();
   const auto begin = std::chrono::steady_clock::now();
   driver::ConnectionSet connections(*communicator);
-  driver::ConnectionPlan plan{.send_to = {}, .recv_from = {}, .channels = 512, .timeout = patience()};
+  driver::ConnectionPlan plan{
+      .send_to = {}, .recv_from = {}, .channels = 512, .timeout = patience()};
   (peer.rank() == 0 ? plan.send_to : plan.recv_from).push_back(1 - peer.rank());
   require_success(connections.connect(peer.bootstrap(), plan), "connect");
-  report_figure("seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  report_figure("seconds",
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   report_figure("processor_seconds", processor_seconds() - processor_s);
   peer.barrier();
 });
@@ -158,7 +171,8 @@ TEST(Connect, FiveHundredAndTwelveChannelsWithinTwoSeconds) {
   }
 }
 
-// A communicator goes with a connect, a listener and an accepted stage left open: nothing of them stays.
+// A communicator goes with a connect, a listener and an accepted stage left open: nothing of them
+// stays.
 const Scenario kAbandoned("abandoned", [](Peer& peer) {
   const auto api = peer.load();
   ProcessFigures before;
@@ -172,23 +186,29 @@ const Scenario kAbandoned("abandoned", [](Peer& peer) {
       handles.append(reinterpret_cast<const char*>(each.handle.data()), each.handle.size());
     }
     const std::vector<std::string> all = peer.all_gather(handles);
-    // Connects begin towards listeners that never accept; a single call each, then everybody lets go.
+    // Connects begin towards listeners that never accept; a single call each, then everybody lets
+    // go.
     driver::NetHandle remote[4];
     for (std::size_t i = 0; i < 4; ++i) {
-      std::memcpy(remote[i].data(), all[static_cast<std::size_t>(1 - peer.rank())].data() + i * remote[i].size(), remote[i].size());
+      std::memcpy(remote[i].data(),
+                  all[static_cast<std::size_t>(1 - peer.rank())].data() + i * remote[i].size(),
+                  remote[i].size());
       void* comm = nullptr;
-      const int result =
-          communicator->service().call([&] { return api->connect(communicator->context(), 0, remote[i].data(), &comm); });
+      const int result = communicator->service().call(
+          [&] { return api->connect(communicator->context(), 0, remote[i].data(), &comm); });
       require_success(result, "connect");
     }
-    if (round % 2 == 0) communicator->start_accept(listening[0].comm, driver::milliseconds(20)).get();
+    if (round % 2 == 0)
+      communicator->start_accept(listening[0].comm, driver::milliseconds(20)).get();
     peer.barrier();
     require_success(communicator->close(), "finalize");
     peer.barrier();
   }
   const ProcessFigures after = process_figures();
-  require(after.descriptors <= before.descriptors, "descriptors grew: " + text_of(before) + " to " + text_of(after));
-  require(after.threads <= before.threads, "threads grew: " + text_of(before) + " to " + text_of(after));
+  require(after.descriptors <= before.descriptors,
+          "descriptors grew: " + text_of(before) + " to " + text_of(after));
+  require(after.threads <= before.threads,
+          "threads grew: " + text_of(before) + " to " + text_of(after));
 });
 TEST(Connect, AbandonedHalfConnectedCommsAreReclaimed) { expect_run(kAbandoned); }
 
@@ -199,10 +219,12 @@ const Scenario kRandomHandle("random_handle", [](Peer& peer) {
   for (int round = 0; round < 50; ++round) {
     driver::NetHandle handle;
     for (std::byte& byte : handle) byte = static_cast<std::byte>(random());
-    // A fresh handle's last bytes are zero; with them it is judged by its head, else by the stage it pretends to be in.
+    // A fresh handle's last bytes are zero; with them it is judged by its head, else by the stage
+    // it pretends to be in.
     if (round % 2 == 0) std::fill(handle.begin() + 112, handle.end(), std::byte{0});
     const driver::CommOutcome outcome = communicator->start_connect(handle, patience()).get();
-    require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout, "random bytes passed as a handle");
+    require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
+            "random bytes passed as a handle");
     require(outcome.comm == nullptr, "a comm came out of random bytes");
   }
   require(PluginLog::instance().contains("not a handle"), "no line about the handle");
@@ -215,7 +237,8 @@ std::string handshake_address() {
   for (const std::string& line : PluginLog::instance().lines()) {
     const std::string key = "handshakes on ";
     const std::size_t at = line.find(key);
-    if (at != std::string::npos) return line.substr(at + key.size(), line.find(' ', at + key.size()) - at - key.size());
+    if (at != std::string::npos)
+      return line.substr(at + key.size(), line.find(' ', at + key.size()) - at - key.size());
   }
   throw Failure("the plugin did not say where it listens");
 }
@@ -227,11 +250,16 @@ const Scenario kStrangers("strangers", [](Peer& peer) {
   const std::string garbage(5000, '\xa7');
   const std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
   for (int i = 0; i < 32; ++i) {
-    auto socket = driver::connect_to(handshake_address(), std::chrono::steady_clock::now() + patience());
+    auto socket =
+        driver::connect_to(handshake_address(), std::chrono::steady_clock::now() + patience());
     require(socket.ok(), "no TCP connection to the listener");
     const std::string& said = i % 4 == 0 ? garbage : http;
-    const std::size_t bytes = i % 4 == 1 ? 0 : i % 4 == 2 ? 6 : said.size();  // nothing, half a header, or all
-    if (bytes > 0) require(::send(socket->get(), said.data(), bytes, MSG_NOSIGNAL) > 0, "a stranger could not speak");
+    const std::size_t bytes = i % 4 == 1   ? 0
+                              : i % 4 == 2 ? 6
+                                           : said.size();  // nothing, half a header, or all
+    if (bytes > 0)
+      require(::send(socket->get(), said.data(), bytes, MSG_NOSIGNAL) > 0,
+              "a stranger could not speak");
     open.push_back(std::move(*socket));
   }
   Line line(peer, *communicator, {.bytes = 65536});
@@ -248,10 +276,12 @@ std::string own_subnets() {
     const std::size_t rail = line.find("rail ");
     const std::size_t comma = line.find(", ");
     const std::size_t slash = line.rfind('/', comma);
-    if (rail == std::string::npos || comma == std::string::npos || slash == std::string::npos) continue;
+    if (rail == std::string::npos || comma == std::string::npos || slash == std::string::npos)
+      continue;
     const std::size_t begin = line.rfind(' ', slash) + 1;
     const auto address = SocketAddress::from_text(line.substr(begin, slash - begin));
-    if (address.ok()) subnets += topo::subnet_text({*address, std::atoi(line.c_str() + slash + 1)}) + "\n";
+    if (address.ok())
+      subnets += topo::subnet_text({*address, std::atoi(line.c_str() + slash + 1)}) + "\n";
   }
   return subnets;
 }
@@ -270,11 +300,13 @@ const Scenario kNoSubnet("no_subnet", [](Peer& peer) {
   const auto communicator = open_communicator(*api);
   driver::Listening listening;
   require_success(communicator->listen(listening), "listen");
-  const std::string own(reinterpret_cast<const char*>(listening.handle.data()), listening.handle.size());
+  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
+                        listening.handle.size());
   const std::vector<std::string> handles = peer.all_gather(own);
   const std::vector<std::string> subnets = peer.all_gather(own_subnets());
   if (peer.rank() == 0) {
-    require(!subnets[0].empty() && !subnets[1].empty(), "the plugin did not say which rails it has");
+    require(!subnets[0].empty() && !subnets[1].empty(),
+            "the plugin did not say which rails it has");
     driver::NetHandle remote;
     std::memcpy(remote.data(), handles[1].data(), remote.size());
     const driver::CommOutcome outcome = communicator->start_connect(remote, patience()).get();
@@ -283,13 +315,16 @@ const Scenario kNoSubnet("no_subnet", [](Peer& peer) {
     require(outcome.comm == nullptr, "a comm to a peer out of reach");
     const std::vector<std::string> lines = PluginLog::instance().lines();
     const bool named = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-      return line.find("share no subnet") != std::string::npos && names_all(line, subnets[0]) && names_all(line, subnets[1]);
+      return line.find("share no subnet") != std::string::npos && names_all(line, subnets[0]) &&
+             names_all(line, subnets[1]);
     });
     require(named, "no line names both sides' subnets");
   }
   peer.barrier();
 });
-TEST(BadInput, PeerWithoutCommonSubnetIsRefusedByName) { expect_run(kNoSubnet, {.fabric = "line3.json", .hosts = {"a", "c"}}); }
+TEST(BadInput, PeerWithoutCommonSubnetIsRefusedByName) {
+  expect_run(kNoSubnet, {.fabric = "line3.json", .hosts = {"a", "c"}});
+}
 
 }  // namespace
 }  // namespace mesh::e2e

@@ -18,7 +18,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::uint64_t kForEver = std::uint64_t{1} << 60;
 constexpr driver::milliseconds kDeathPatience{30000};
-constexpr const char* kPathTimeoutS = "300";  // so that only the peer's death can be what ends the flow
+constexpr const char* kPathTimeoutS =
+    "300";  // so that only the peer's death can be what ends the flow
 
 // Data flows without end from rank 0 to rank 1.
 struct Flow {
@@ -53,7 +54,8 @@ struct Flow {
   std::abort();
 }
 
-// The rank named in the argument kills itself in the middle of the flow; "fork" leaves a sleeping child behind.
+// The rank named in the argument kills itself in the middle of the flow; "fork" leaves a sleeping
+// child behind.
 const Scenario kKilled("killed", [](Peer& peer) {
   const bool with_child = peer.argument().find("fork") != std::string::npos;
   const int victim = peer.argument()[0] - '0';
@@ -74,19 +76,22 @@ const Scenario kKilled("killed", [](Peer& peer) {
   flow.line.close();
   require_success(flow.communicator->close(), "finalize");
   const std::chrono::duration<double> closed = SteadyClock::now() - closing;
-  require(closed.count() < clock_bar_s(3), "closing after a peer's death took " + std::to_string(closed.count()) + " s");
+  require(closed.count() < clock_bar_s(3),
+          "closing after a peer's death took " + std::to_string(closed.count()) + " s");
 });
 
-// Two seconds are promised; resume_test has them on a manual clock (WhereNobodyListensAnyMoreThePeerIsGoneAtOnce).
+// Two seconds are promised; resume_test has them on a manual clock
+// (WhereNobodyListensAnyMoreThePeerIsGoneAtOnce).
 void expect_error_soon(const std::string& argument) {
-  const std::vector<RankEnd> ranks =
-      run(kKilled, {.argument = argument, .environment = {{"NCCL_MESH_PATH_TIMEOUT", kPathTimeoutS}}});
+  const std::vector<RankEnd> ranks = run(
+      kKilled, {.argument = argument, .environment = {{"NCCL_MESH_PATH_TIMEOUT", kPathTimeoutS}}});
   if (testing::Test::IsSkipped()) return;
   ASSERT_EQ(ranks.size(), 2u);
   const auto victim = static_cast<std::size_t>(argument[0] - '0');
   const RankEnd& survivor = ranks[1 - victim];
   EXPECT_EQ(ranks[victim].end.code, SIGKILL) << ranks[victim].output;
-  EXPECT_TRUE(survivor.finished && survivor.end.success()) << survivor.end.text() << "\n" << survivor.output;
+  EXPECT_TRUE(survivor.finished && survivor.end.success()) << survivor.end.text() << "\n"
+                                                           << survivor.output;
   EXPECT_LT(figure(survivor, "seconds"), clock_bar_s(2)) << survivor.output;
 }
 TEST(Death, ReceiverKilledMidTransfer) { expect_error_soon("1"); }
@@ -120,7 +125,8 @@ const Scenario kStopped("stopped", [](Peer& peer) {
   } else {
     // Standing still takes real time; nothing else can show that it is not taken for death.
     const int meanwhile = flow.line.wait_result(driver::milliseconds(4000));
-    require(meanwhile == driver::kDriverTimeout, std::string("a stopped peer was given up: ") + driver::net_result_name(meanwhile));
+    require(meanwhile == driver::kDriverTimeout,
+            std::string("a stopped peer was given up: ") + driver::net_result_name(meanwhile));
   }
   flow.let_flow(50);
   peer.barrier();

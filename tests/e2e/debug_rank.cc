@@ -22,7 +22,8 @@ constexpr int kRankMax = 63;
 constexpr std::chrono::milliseconds kLookAgain{100};
 
 bool is_rank(std::string_view text) {
-  return !text.empty() && text.size() <= 2 && text.find_first_not_of("0123456789") == std::string_view::npos &&
+  return !text.empty() && text.size() <= 2 &&
+         text.find_first_not_of("0123456789") == std::string_view::npos &&
          std::atoi(std::string(text).c_str()) <= kRankMax;
 }
 
@@ -41,11 +42,13 @@ bool take_debug_rank(int& argc, char** argv) {
     if (std::string_view(argv[i]) != kFlag) continue;
     const char* const number = i + 1 < argc ? argv[i + 1] : "";
     if (!is_rank(number)) {
-      std::fprintf(stderr, "e2e: %s '%s' is not usable; wanted: a rank of 0..%d\n", kFlag, number, kRankMax);
+      std::fprintf(stderr, "e2e: %s '%s' is not usable; wanted: a rank of 0..%d\n", kFlag, number,
+                   kRankMax);
       return false;
     }
     ::setenv(kVariable, number, 1);
-    for (int rest = i + 2; rest <= argc; ++rest) argv[rest - 2] = argv[rest];  // the null behind the last one too
+    for (int rest = i + 2; rest <= argc; ++rest)
+      argv[rest - 2] = argv[rest];  // the null behind the last one too
     argc -= 2;
     return true;
   }
@@ -57,7 +60,8 @@ bool debugging() { return !driver::variable(process_environment(), kVariable).em
 void wait_for_debugger(int rank) {
   if (driver::variable(process_environment(), kVariable) != std::to_string(rank)) return;
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-  std::fprintf(stderr, "e2e: rank %d waits for a debugger: gdb -p %d\n", rank, static_cast<int>(::getpid()));
+  std::fprintf(stderr, "e2e: rank %d waits for a debugger: gdb -p %d\n", rank,
+               static_cast<int>(::getpid()));
   while (!is_traced()) std::this_thread::sleep_for(kLookAgain);
   std::fprintf(stderr, "e2e: rank %d goes on\n", rank);
 }

@@ -1,5 +1,6 @@
-// A job over two cables goes on when one of them is lost, at any moment and in any way, and uses it again when it is back.
-// FAILOVER_TIMES, FAILOVER_SEED and FAILOVER_ALL in the environment choose how often, when and how (tests/e2e/failover).
+// A job over two cables goes on when one of them is lost, at any moment and in any way, and uses it
+// again when it is back. FAILOVER_TIMES, FAILOVER_SEED and FAILOVER_ALL in the environment choose
+// how often, when and how (tests/e2e/failover).
 #include "perf/collectives/collective.h"
 #include "perf/driver/world.h"
 #include "tests/e2e/breaker.h"
@@ -25,9 +26,12 @@ using Seconds = std::chrono::duration<double>;
 
 // Slow enough for the cables, not the machine, to be what limits: so a lost path shows.
 constexpr const char* kTwoCables = R"({"name": "two_cables",
-  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}, {"name": "mesh1", "address": "10.0.13.1/24"}]},
-            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}, {"name": "mesh1", "address": "10.0.13.2/24"}]}],
-  "links": [{"ends": ["a/mesh0", "b/mesh0"], "gbps": 0.4}, {"ends": ["a/mesh1", "b/mesh1"], "gbps": 0.4}]})";
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}, {"name": "mesh1",
+     "address": "10.0.13.1/24"}]},
+            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}, {"name": "mesh1",
+               "address": "10.0.13.2/24"}]}],
+  "links": [{"ends": ["a/mesh0", "b/mesh0"], "gbps": 0.4}, {"ends": ["a/mesh1", "b/mesh1"],
+     "gbps": 0.4}]})";
 constexpr const char* kSoftwareOnly = "its ports are broken through the software fabric's own door";
 constexpr std::size_t kBytes = std::size_t{1} << 20;
 constexpr int kHealthyRounds = 5;
@@ -35,15 +39,19 @@ constexpr int kSpeedRounds = 4;
 constexpr double kShare = 0.2;  // of what a round posts: a path that is in use carries about a half
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
-// A job of two ranks that runs verified rounds in lockstep; rank 0 breaks and mends, and its word is everybody's.
+// A job of two ranks that runs verified rounds in lockstep; rank 0 breaks and mends, and its word
+// is everybody's.
 class Job {
  public:
-  Job(Peer& peer, perf::Kind kind) : peer_(peer), api_(peer.load()), communicator_(open_communicator(*api_)) {
-    const perf::Team team{communicator_.get(), &peer.bootstrap(), 1, scaled(std::chrono::seconds(60))};
+  Job(Peer& peer, perf::Kind kind)
+      : peer_(peer), api_(peer.load()), communicator_(open_communicator(*api_)) {
+    const perf::Team team{communicator_.get(), &peer.bootstrap(), 1,
+                          scaled(std::chrono::seconds(60))};
     std::string error;
     collective_ = perf::Collective::create(team, {.kind = kind, .bytes_max = kBytes}, error);
     require(collective_ != nullptr, error);
@@ -67,7 +75,8 @@ class Job {
     std::size_t wrong = 0;
     const auto begin = SteadyClock::now();
     require_success(round(wrong), "round " + std::to_string(round_));
-    require(wrong == 0, std::to_string(wrong) + " wrong elements in round " + std::to_string(round_));
+    require(wrong == 0,
+            std::to_string(wrong) + " wrong elements in round " + std::to_string(round_));
     return Seconds(SteadyClock::now() - begin).count();
   }
   double unverified_s() {
@@ -96,7 +105,8 @@ class Job {
   std::vector<double> posted(Breaker& breaker) const {
     std::vector<double> bytes;
     if (leads())
-      for (const soft::NicSpec& nic : breaker.nics()) bytes.push_back(static_cast<double>(breaker.bytes(nic.name)));
+      for (const soft::NicSpec& nic : breaker.nics())
+        bytes.push_back(static_cast<double>(breaker.bytes(nic.name)));
     return bytes;
   }
 
@@ -109,8 +119,8 @@ class Job {
   double healthy_s_ = 0;
 };
 
-// Verified rounds while rank 0 breaks the fabric on a thread of its own: so many at least, and on until it has done all of it.
-// The answer is how much longer than healthy rounds they took.
+// Verified rounds while rank 0 breaks the fabric on a thread of its own: so many at least, and on
+// until it has done all of it. The answer is how much longer than healthy rounds they took.
 template <typename Act>
 double during(Job& job, const Act& act) {
   constexpr int kRoundsMin = 5;
@@ -157,8 +167,9 @@ const Scenario kBlowsAtRandom("blows", [](Peer& peer) {
   std::mt19937_64 random(plan.seed);
   std::vector<double> lost_ms, back;
   for (int i = 0; i < plan.times; ++i) {
-    const auto blow =
-        static_cast<Blow>(plan.times <= plan.blows ? i : static_cast<int>(random() % static_cast<unsigned>(plan.blows)));
+    const auto blow = static_cast<Blow>(
+        plan.times <= plan.blows ? i
+                                 : static_cast<int>(random() % static_cast<unsigned>(plan.blows)));
     const std::string nic = breaker.nics()[random() % breaker.nics().size()].name;
     job.settle();
     const double at_s = job.healthy_s() * 2 * (static_cast<double>(random() % 1000) / 1000);
@@ -171,8 +182,8 @@ const Scenario kBlowsAtRandom("blows", [](Peer& peer) {
     lost_ms.push_back(extra_s * 1e3);
     back.push_back(before_s / after_s);
     if (job.leads())
-      std::printf("failover: %d: %s %s after %.1f ms: %.1f ms lost, bandwidth back to %.1f %%\n", i + 1, nic.c_str(), name_of(blow),
-                  at_s * 1e3, lost_ms.back(), back.back() * 100);
+      std::printf("failover: %d: %s %s after %.1f ms: %.1f ms lost, bandwidth back to %.1f %%\n",
+                  i + 1, nic.c_str(), name_of(blow), at_s * 1e3, lost_ms.back(), back.back() * 100);
   }
   if (!job.leads()) return;
   std::sort(lost_ms.begin(), lost_ms.end());
@@ -187,8 +198,12 @@ const Scenario kBothCables("both_cables", [](Peer& peer) {
   Job job(peer, perf::Kind::AllReduce);
   Breaker breaker;
   const std::string first = breaker.nics()[0].name, second = breaker.nics()[1].name;
-  during(job, [&] { breaker.pull(first), wait_s(0.15), breaker.pull(second), wait_s(0.3), breaker.plug(second); });
-  during(job, [&] { breaker.plug(first), wait_s(0.02), breaker.pull(second), wait_s(0.1), breaker.plug(second); });
+  during(job, [&] {
+    breaker.pull(first), wait_s(0.15), breaker.pull(second), wait_s(0.3), breaker.plug(second);
+  });
+  during(job, [&] {
+    breaker.plug(first), wait_s(0.02), breaker.pull(second), wait_s(0.1), breaker.plug(second);
+  });
   job.until_shared(breaker);
 });
 
@@ -223,7 +238,8 @@ const Scenario kKilledMeanwhile("killed_meanwhile", [](Peer& peer) {
   }
   const auto begin = SteadyClock::now();
   int result = driver::kNetSuccess;
-  while (result == driver::kNetSuccess && SteadyClock::now() < begin + scaled(std::chrono::seconds(60))) {
+  while (result == driver::kNetSuccess &&
+         SteadyClock::now() < begin + scaled(std::chrono::seconds(60))) {
     std::size_t wrong = 0;
     result = job.round(wrong);
   }
@@ -243,7 +259,9 @@ const Scenario kStoppedMeanwhile("stopped_meanwhile", [](Peer& peer) {
     timer_t timer{};
     itimerspec when{};
     when.it_value.tv_sec = 3;
-    require(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 && ::timer_settime(timer, 0, &when, nullptr) == 0, "no timer");
+    require(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
+                ::timer_settime(timer, 0, &when, nullptr) == 0,
+            "no timer");
     ::raise(SIGSTOP);
     ::timer_delete(timer);
   } else {
@@ -257,18 +275,20 @@ RunOptions options(const std::string& argument = "") {
   return {.fabric_text = kTwoCables,
           .argument = argument,
           .software_only = kSoftwareOnly,
-          // A silent port is an error after 50 ms instead of two seconds, so that what recovery takes can be seen.
+          // A silent port is an error after 50 ms instead of two seconds, so that what recovery
+          // takes can be seen.
           .environment = {{"NCCL_IB_TIMEOUT", "12"}, {"NCCL_IB_RETRY_CNT", "2"}},
           .timeout = std::chrono::seconds(600)};
 }
 
 std::string argument(perf::Kind kind, const Plan& plan) {
-  return std::to_string(static_cast<int>(kind)) + " " + std::to_string(plan.times) + " " + std::to_string(plan.blows) + " " +
-         std::to_string(plan.seed);
+  return std::to_string(static_cast<int>(kind)) + " " + std::to_string(plan.times) + " " +
+         std::to_string(plan.blows) + " " + std::to_string(plan.seed);
 }
 
 TEST(Failover, EveryBlowDuringAnAllReduce) {
-  expect_run(kBlowsAtRandom, options(argument(perf::Kind::AllReduce, {.times = kBlows, .seed = 1})));
+  expect_run(kBlowsAtRandom,
+             options(argument(perf::Kind::AllReduce, {.times = kBlows, .seed = 1})));
 }
 TEST(Failover, EveryBlowDuringTransfers) {
   expect_run(kBlowsAtRandom, options(argument(perf::Kind::SendRecv, {.times = kBlows, .seed = 2})));
@@ -279,12 +299,14 @@ TEST(Failover, AStoppedPeerIsWaitedFor) { expect_run(kStoppedMeanwhile, options(
 
 TEST(Failover, AKilledPeerIsAnErrorSoon) {
   RunOptions killed = options();
-  killed.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "300"});  // so that only the peer's death can be what ends the job
+  killed.environment.push_back(
+      {"NCCL_MESH_PATH_TIMEOUT", "300"});  // so that only the peer's death can be what ends the job
   const std::vector<RankEnd> ranks = run(kKilledMeanwhile, killed);
   if (testing::Test::IsSkipped()) return;
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_EQ(ranks[1].end.code, SIGKILL) << ranks[1].output;
-  EXPECT_TRUE(ranks[0].finished && ranks[0].end.success()) << ranks[0].end.text() << "\n" << ranks[0].output;
+  EXPECT_TRUE(ranks[0].finished && ranks[0].end.success()) << ranks[0].end.text() << "\n"
+                                                           << ranks[0].output;
   EXPECT_LT(figure(ranks[0], "seconds"), clock_bar_s(2)) << ranks[0].output;
 }
 
@@ -293,9 +315,11 @@ TEST(Failover, RandomMoments) {
   const Environment environment = process_environment();
   const int times = std::atoi(driver::variable(environment, "FAILOVER_TIMES").c_str());
   if (times <= 0) GTEST_SKIP() << "FAILOVER_TIMES is not set; tests/e2e/failover does";
-  const std::uint64_t seed = std::strtoull(driver::variable(environment, "FAILOVER_SEED").c_str(), nullptr, 10);
+  const std::uint64_t seed =
+      std::strtoull(driver::variable(environment, "FAILOVER_SEED").c_str(), nullptr, 10);
   const int blows = driver::switched_on(environment, "FAILOVER_ALL") ? kBlows : 1;
-  RunOptions long_run = options(argument(perf::Kind::AllReduce, {.times = times, .blows = blows, .seed = seed}));
+  RunOptions long_run =
+      options(argument(perf::Kind::AllReduce, {.times = times, .blows = blows, .seed = seed}));
   long_run.timeout = std::chrono::seconds(60 + 20 * times);
   const std::vector<RankEnd> ranks = run(kBlowsAtRandom, long_run);
   expect_success(ranks);
@@ -304,9 +328,11 @@ TEST(Failover, RandomMoments) {
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("failover: ")) std::puts(line.c_str());
   std::printf(
-      "failover: %d times with seed %llu: time lost min %.1f, median %.1f, max %.1f ms; bandwidth back to %.1f %% (median)\n",
-      times, static_cast<unsigned long long>(seed), figure(ranks[0], "lost_min_ms"), figure(ranks[0], "lost_median_ms"),
-      figure(ranks[0], "lost_max_ms"), figure(ranks[0], "back_median") * 100);
+      "failover: %d times with seed %llu: time lost min %.1f, median %.1f, max %.1f ms; bandwidth "
+      "back to %.1f %% (median)\n",
+      times, static_cast<unsigned long long>(seed), figure(ranks[0], "lost_min_ms"),
+      figure(ranks[0], "lost_median_ms"), figure(ranks[0], "lost_max_ms"),
+      figure(ranks[0], "back_median") * 100);
   EXPECT_GE(figure(ranks[0], "back_median"), 0.95);
 }
 

@@ -12,27 +12,36 @@ namespace {
 void drive_version(Peer& peer) {
   const int version = std::stoi(peer.argument());
   const auto api = peer.load(version);
-  require(api->version() == version && std::string(api->name()) == "Mesh", "another table than asked for");
+  require(api->version() == version && std::string(api->name()) == "Mesh",
+          "another table than asked for");
   const auto communicator = open_communicator(*api);
   const driver::NetProperties& properties = communicator->properties();
-  require(communicator->device_count() >= 1 && !properties.name.empty() && properties.speed_mbps > 0 && properties.max_recvs == 1 &&
-              properties.max_comms > 0 && (properties.ptr_support & 1) != 0,
+  require(communicator->device_count() >= 1 && !properties.name.empty() &&
+              properties.speed_mbps > 0 && properties.max_recvs == 1 && properties.max_comms > 0 &&
+              (properties.ptr_support & 1) != 0,
           "a property is missing");
   require(version < 7 || properties.device_type == 0, "not a host device");
-  require(version < 9 || (properties.virtual_count == 1 && properties.max_p2p_bytes > 0 && properties.max_coll_bytes > 0),
+  require(version < 9 || (properties.virtual_count == 1 && properties.max_p2p_bytes > 0 &&
+                          properties.max_coll_bytes > 0),
           "a property of v9 is missing");
   Line line(peer, *communicator, {.bytes = 8 << 20});
   std::uint64_t number = 0;
-  for (const std::size_t bytes : {0u, 1u, 64u, 5000u, 100000u, 3000000u}) transfer(line, {.bytes = bytes, .number = ++number});
+  for (const std::size_t bytes : {0u, 1u, 64u, 5000u, 100000u, 3000000u})
+    transfer(line, {.bytes = bytes, .number = ++number});
   peer.barrier();
   line.close();
   require_success(communicator->close(), "finalize");
 }
 const Scenario kAnyVersion("any_version", drive_version);
 class Version : public testing::TestWithParam<int> {};
-TEST_P(Version, DrivesATransfer) { expect_run(kAnyVersion, {.argument = std::to_string(GetParam())}); }
-INSTANTIATE_TEST_SUITE_P(NcclNet, Version, testing::Range(driver::kNetVersionMin, driver::kNetVersionMax + 1),
-                         [](const auto& version) { return std::string("v").append(std::to_string(version.param)); });
+TEST_P(Version, DrivesATransfer) {
+  expect_run(kAnyVersion, {.argument = std::to_string(GetParam())});
+}
+INSTANTIATE_TEST_SUITE_P(NcclNet, Version,
+                         testing::Range(driver::kNetVersionMin, driver::kNetVersionMax + 1),
+                         [](const auto& version) {
+                           return std::string("v").append(std::to_string(version.param));
+                         });
 
 const Scenario kCyclesScenario("cycles", [](Peer& peer) {
   constexpr int kCycles = 10;
@@ -49,15 +58,19 @@ const Scenario kCyclesScenario("cycles", [](Peer& peer) {
     }
     if (cycle == 3) third = settled_process_figures();
   }
-  if (slowness() >= 2) third.mappings = std::numeric_limits<long>::max();  // a sanitizer's allocator maps as it likes
+  if (slowness() >= 2)
+    third.mappings = std::numeric_limits<long>::max();  // a sanitizer's allocator maps as it likes
   const ProcessFigures last = process_figures_down_to(third, patience());
-  const std::string grown = "from the 3rd to the 10th cycle: " + text_of(third) + " to " + text_of(last);
+  const std::string grown =
+      "from the 3rd to the 10th cycle: " + text_of(third) + " to " + text_of(last);
   require(last.threads <= third.threads, "threads grew " + grown);
   require(last.descriptors <= third.descriptors, "descriptors grew " + grown);
   require(last.mappings <= third.mappings, "mappings grew " + grown);
 });
 TEST(Lifecycle, NothingGrowsOverLoadAndUnload) { expect_run(kCyclesScenario, {.argument = "12"}); }
-TEST(Lifecycle, NothingGrowsOverLoadAndUnloadOfAVersionWithoutFinalize) { expect_run(kCyclesScenario, {.argument = "8"}); }
+TEST(Lifecycle, NothingGrowsOverLoadAndUnloadOfAVersionWithoutFinalize) {
+  expect_run(kCyclesScenario, {.argument = "8"});
+}
 
 }  // namespace
 }  // namespace mesh::e2e

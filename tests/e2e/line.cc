@@ -9,7 +9,9 @@ namespace {
 constexpr unsigned char kUntouched = 0xc3;
 constexpr std::size_t kGuard = 256;  // looked at behind each message
 
-driver::PatternKey key_of(std::uint64_t number) { return {.seed = 3, .sender = 0, .message = number}; }
+driver::PatternKey key_of(std::uint64_t number) {
+  return {.seed = 3, .sender = 0, .message = number};
+}
 
 void require_pattern(const char* data, std::size_t bytes, std::uint64_t number) {
   const driver::PatternVerdict verdict = driver::check_pattern(key_of(number), data, bytes);
@@ -19,29 +21,36 @@ void require_pattern(const char* data, std::size_t bytes, std::uint64_t number) 
 void receive_and_check(Line& line, const Transfer& message) {
   char* data = line.memory().data() + message.offset;
   const std::size_t room = message.room == 0 ? message.bytes : message.room;
-  const std::size_t watched = std::min(line.memory().buffer().bytes() - message.offset, std::max(room, message.bytes) + kGuard);
+  const std::size_t watched = std::min(line.memory().buffer().bytes() - message.offset,
+                                       std::max(room, message.bytes) + kGuard);
   std::memset(data, kUntouched, watched);
   require(line.pipe().push(line.memory().piece(message.offset, room)), "no room in the pipe");
   line.wait();
   const std::size_t got = line.pipe().bytes_of(line.pipe().completed() - 1);
-  require(got == message.bytes, std::to_string(message.bytes) + " bytes sent, " + std::to_string(got) + " reported");
+  require(got == message.bytes,
+          std::to_string(message.bytes) + " bytes sent, " + std::to_string(got) + " reported");
   require_pattern(data, message.bytes, message.number);
   for (std::size_t i = message.bytes; i < watched; ++i) {
     require(static_cast<unsigned char>(data[i]) == kUntouched,
-            "byte " + std::to_string(i) + " behind a message of " + std::to_string(message.bytes) + " was written");
+            "byte " + std::to_string(i) + " behind a message of " + std::to_string(message.bytes) +
+                " was written");
   }
 }
 
 }  // namespace
 
 std::unique_ptr<driver::Communicator> open_communicator(driver::NetApi& api, std::uint64_t id) {
-  auto communicator = std::make_unique<driver::Communicator>(api, driver::CommunicatorOptions{.id = id});
+  auto communicator =
+      std::make_unique<driver::Communicator>(api, driver::CommunicatorOptions{.id = id});
   require_success(communicator->open(), "init");
   return communicator;
 }
 
 Line::Line(Peer& peer, driver::Communicator& communicator, const LineOptions& options)
-    : communicator_(communicator), options_(options), connections_(communicator), sends_(peer.rank() == 0) {
+    : communicator_(communicator),
+      options_(options),
+      connections_(communicator),
+      sends_(peer.rank() == 0) {
   driver::ConnectionPlan plan;
   if (sends_) plan.send_to = {1};
   if (peer.rank() == 1) plan.recv_from = {0};
@@ -50,12 +59,13 @@ Line::Line(Peer& peer, driver::Communicator& communicator, const LineOptions& op
   comm_ = sends_ ? connections_.send(0) : connections_.recv(0);
   memory_ = driver::Registered(communicator, comm_, options.bytes);
   require_success(memory_.result(), "regMr");
-  pipe_ = std::make_unique<driver::Pipe>(communicator.api(),
-                                         driver::PipeOptions{.side = sends_ ? driver::Side::Send : driver::Side::Recv,
-                                                             .comm = comm_,
-                                                             .depth = options.depth,
-                                                             .optional_marker = options.optional_marker,
-                                                             .ask_sizes = options.ask_sizes});
+  pipe_ = std::make_unique<driver::Pipe>(
+      communicator.api(),
+      driver::PipeOptions{.side = sends_ ? driver::Side::Send : driver::Side::Recv,
+                          .comm = comm_,
+                          .depth = options.depth,
+                          .optional_marker = options.optional_marker,
+                          .ask_sizes = options.ask_sizes});
   communicator.progress().attach(*pipe_);
 }
 
@@ -65,9 +75,10 @@ Line::~Line() {
 
 void Line::wait() {
   const int result = wait_result(scaled(options_.patience));
-  require(result == driver::kNetSuccess, std::string("moving data ended with ") + driver::net_result_name(result) + " after " +
-                                             std::to_string(pipe_->completed()) + " of " + std::to_string(pipe_->pushed()) +
-                                             " messages");
+  require(result == driver::kNetSuccess, std::string("moving data ended with ") +
+                                             driver::net_result_name(result) + " after " +
+                                             std::to_string(pipe_->completed()) + " of " +
+                                             std::to_string(pipe_->pushed()) + " messages");
 }
 
 void Line::close() {
@@ -81,13 +92,16 @@ void transfer(Line& line, const Transfer& message) {
     receive_and_check(line, message);
     return;
   }
-  driver::fill_pattern(key_of(message.number), line.memory().data() + message.offset, message.bytes);
-  require(line.pipe().push(line.memory().piece(message.offset, message.bytes)), "no room in the pipe");
+  driver::fill_pattern(key_of(message.number), line.memory().data() + message.offset,
+                       message.bytes);
+  require(line.pipe().push(line.memory().piece(message.offset, message.bytes)),
+          "no room in the pipe");
   line.wait();
 }
 
 void stream(Line& line, const Stream& messages) {
-  const std::size_t slots = std::min<std::size_t>(8, line.memory().buffer().bytes() / std::max<std::size_t>(messages.bytes, 1));
+  const std::size_t slots = std::min<std::size_t>(
+      8, line.memory().buffer().bytes() / std::max<std::size_t>(messages.bytes, 1));
   require(slots > 0, "the line's memory is too small for its messages");
   const auto slot_of = [&](std::uint64_t number) { return number % slots * messages.bytes; };
   const std::uint64_t begin = messages.first_number;
@@ -102,7 +116,8 @@ void stream(Line& line, const Stream& messages) {
     line.wait();
     for (std::uint64_t i = done; i < done + batch && !line.sends(); ++i) {
       require_pattern(line.memory().data() + slot_of(i), messages.bytes, begin + i);
-      require(pipe.bytes_of(pipe.completed() - batch + i - done) == messages.bytes, "a wrong size was reported");
+      require(pipe.bytes_of(pipe.completed() - batch + i - done) == messages.bytes,
+              "a wrong size was reported");
     }
     done += batch;
   }

@@ -1,7 +1,6 @@
 #pragma once
-// The smallest useful set-up of a scenario: one communicator, and connections from every even rank to the next odd one, each
-// with a pipe and registered memory.
-// Thread: main.
+// The smallest useful set-up of a scenario: one communicator, and connections from every even rank
+// to the next odd one, each with a pipe and registered memory. Thread: main.
 
 #include "perf/driver/pattern.h"
 #include "perf/driver/pipe.h"
@@ -38,7 +37,9 @@ class Line {
   driver::Registered& memory() noexcept { return memory_; }
   driver::Pipe& pipe() noexcept { return *pipe_; }
   void wait();  // until nothing is open; fails the scenario on error or when it takes too long
-  int wait_result(driver::milliseconds timeout) { return communicator_.progress().wait_idle(timeout); }
+  int wait_result(driver::milliseconds timeout) {
+    return communicator_.progress().wait_idle(timeout);
+  }
   void close();  // orderly: deregMr, then the comm
 
  private:
@@ -51,7 +52,8 @@ class Line {
   std::unique_ptr<driver::Pipe> pipe_;
 };
 
-// One message, begun and awaited on both sides, every byte and the size checked, and that nothing behind it was touched.
+// One message, begun and awaited on both sides, every byte and the size checked, and that nothing
+// behind it was touched.
 struct Transfer {
   std::size_t bytes = 0;
   std::size_t room = 0;    // of the receive; 0: as much as is sent

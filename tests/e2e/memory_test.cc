@@ -18,11 +18,13 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr char kCanary = '\x5e';
 
-// deregMr and close with requests open on one side or on both; afterwards the communicator still works.
+// deregMr and close with requests open on one side or on both; afterwards the communicator still
+// works.
 const Scenario kInFlight("in_flight", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  const bool this_side = peer.argument() == "both" || peer.argument() == (peer.rank() == 0 ? "send" : "recv");
+  const bool this_side =
+      peer.argument() == "both" || peer.argument() == (peer.rank() == 0 ? "send" : "recv");
   for (int round = 0; round < 3; ++round) {
     Line line(peer, *communicator, {.bytes = 8 * kMiB});
     stream(line, {.count = 10, .bytes = 100000});
@@ -33,7 +35,8 @@ const Scenario kInFlight("in_flight", [](Peer& peer) {
     const auto begin = SteadyClock::now();
     line.close();
     const std::chrono::duration<double> taken = SteadyClock::now() - begin;
-    require(taken.count() < clock_bar_s(2), "deregMr and close took " + std::to_string(taken.count()) + " s");
+    require(taken.count() < clock_bar_s(2),
+            "deregMr and close took " + std::to_string(taken.count()) + " s");
     peer.barrier();
   }
   require_success(communicator->close(), "finalize");
@@ -42,7 +45,8 @@ TEST(Memory, CloseAndDeregWithSendsInFlight) { expect_run(kInFlight, {.argument 
 TEST(Memory, CloseAndDeregWithReceivesInFlight) { expect_run(kInFlight, {.argument = "recv"}); }
 TEST(Memory, CloseAndDeregWithBothInFlight) { expect_run(kInFlight, {.argument = "both"}); }
 
-// The memory of one receive is taken back while the peer has the credit but has sent nothing; the other receives live on.
+// The memory of one receive is taken back while the peer has the credit but has sent nothing; the
+// other receives live on.
 const Scenario kTakeOneBack("take_one_back", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
@@ -57,7 +61,8 @@ const Scenario kTakeOneBack("take_one_back", [](Peer& peer) {
     peer.barrier();
     peer.barrier();
     const char* data = passing.data();
-    require(std::all_of(data, data + kMiB, [](char byte) { return byte == kCanary; }), "memory taken back was written");
+    require(std::all_of(data, data + kMiB, [](char byte) { return byte == kCanary; }),
+            "memory taken back was written");
     return;
   }
   peer.barrier();
@@ -91,7 +96,8 @@ void send_late(Raw& raw, const driver::NetPiece& piece) {
 }
 
 void take_back_under_delay(Peer& peer, Line& line) {
-  Raw raw(line.communicator().api(), line.comm(), line.sends() ? driver::Side::Send : driver::Side::Recv);
+  Raw raw(line.communicator().api(), line.comm(),
+          line.sends() ? driver::Side::Send : driver::Side::Recv);
   line.communicator().progress().detach(line.pipe());
   const driver::NetPiece piece = line.memory().piece(0, kMiB);
   raw.await(raw.post(piece));
@@ -117,23 +123,28 @@ const Scenario kCanaryScenario("canary", [](Peer& peer) {
   std::uint64_t moved = 0;
   for (bool enough = false; !enough; moved += 50) {
     stream(beside, {.count = 50, .bytes = 65536, .first_number = moved});
-    enough = peer.all_gather(SteadyClock::now() - begin > std::chrono::seconds(6) ? "enough" : "")[0] == "enough";
+    enough =
+        peer.all_gather(SteadyClock::now() - begin > std::chrono::seconds(6) ? "enough" : "")[0] ==
+        "enough";
   }
   if (!line.sends()) {
     const char* data = line.memory().data();
-    require(std::all_of(data, data + kMiB, [](char byte) { return byte == kCanary; }), "memory taken back was written");
+    require(std::all_of(data, data + kMiB, [](char byte) { return byte == kCanary; }),
+            "memory taken back was written");
   }
   require(other->progress().error() == driver::kNetSuccess, "the other communicator saw an error");
   peer.barrier();
 });
 constexpr const char* kWhyModelled = "no device delays a write for seconds on demand";
 TEST(Memory, DelayedWritesNeverReachMemoryTakenBack) {
-  expect_run(kCanaryScenario,
-             {.fabric_text = kDelayedPair, .software_only = kWhyModelled, .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}}});
+  expect_run(kCanaryScenario, {.fabric_text = kDelayedPair,
+                               .software_only = kWhyModelled,
+                               .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}}});
 }
 TEST(Memory, DelayedWritesNeverReachMemoryTakenBackThroughCells) {
-  expect_run(kCanaryScenario,
-             {.fabric_text = kDelayedPair, .software_only = kWhyModelled, .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}});
+  expect_run(kCanaryScenario, {.fabric_text = kDelayedPair,
+                               .software_only = kWhyModelled,
+                               .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The files that NCCL_MESH_STATS names hold what a run of mesh_perf has really sent: read as strictly as Prometheus would, and
-// compared with what the collective sends by its definition, on every rank.
+// The files that NCCL_MESH_STATS names hold what a run of mesh_perf has really sent: read as
+// strictly as Prometheus would, and compared with what the collective sends by its definition, on
+// every rank.
 #include "perf/driver/launcher.h"
 #include "perf/driver/world.h"
 #include "tests/e2e/pace.h"
@@ -27,7 +28,8 @@ constexpr std::uint64_t kBytes = 6 << 17;  // divided by 2 and by 3
 class Metrics : public testing::Test {
  protected:
   void SetUp() override {
-    if (!driver::variable(process_environment(), "MESH_RENDEZVOUS").empty()) GTEST_SKIP() << "starts the ranks of one machine";
+    if (!driver::variable(process_environment(), "MESH_RENDEZVOUS").empty())
+      GTEST_SKIP() << "starts the ranks of one machine";
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -51,16 +53,20 @@ class Metrics : public testing::Test {
     EXPECT_TRUE(launcher.end(0).success()) << launcher.output(0);
     std::map<std::string, MetricsPage> pages;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-      EXPECT_EQ(entry.path().extension(), ".prom") << "nothing half written is left: " << entry.path();
+      EXPECT_EQ(entry.path().extension(), ".prom")
+          << "nothing half written is left: " << entry.path();
       const std::string name = entry.path().filename().string();
       std::ostringstream text;
       text << std::ifstream(entry.path()).rdbuf();
-      EXPECT_TRUE(pages.emplace(name.substr(0, name.find('-')), testkit::parse_metrics(text.str())).second) << name;
+      EXPECT_TRUE(
+          pages.emplace(name.substr(0, name.find('-')), testkit::parse_metrics(text.str())).second)
+          << name;
     }
     return pages;
   }
 
-  const std::filesystem::path folder_ = testing::TempDir() + "mesh-metrics-" + std::to_string(::getpid());
+  const std::filesystem::path folder_ =
+      testing::TempDir() + "mesh-metrics-" + std::to_string(::getpid());
 };
 
 struct Ring {
@@ -81,13 +87,17 @@ void expect_ring(const std::map<std::string, MetricsPage>& pages, const Ring& ri
     const MetricsPage& theirs = pages.at(next);
     EXPECT_EQ(metric(ours, "mesh_running"), 0) << "the last page says that it is";
     EXPECT_EQ(metric(ours, "mesh_open_requests") + metric(ours, "mesh_registrations"), 0);
-    EXPECT_EQ(metric(ours, "mesh_errors_total") + metric(ours, "mesh_revokes_total") + metric(ours, "mesh_resumes_total"), 0);
+    EXPECT_EQ(metric(ours, "mesh_errors_total") + metric(ours, "mesh_revokes_total") +
+                  metric(ours, "mesh_resumes_total"),
+              0);
     const testkit::MetricLabels sends{{"peer", next}, {"direction", "send"}};
     const testkit::MetricLabels receives{{"peer", ring.hosts[rank]}, {"direction", "receive"}};
     EXPECT_EQ(metric(ours, "mesh_bytes_total", sends), sent);
     EXPECT_EQ(metric(theirs, "mesh_bytes_total", receives), sent);
-    EXPECT_EQ(metric(ours, "mesh_messages_total", sends), metric(theirs, "mesh_messages_total", receives));
-    EXPECT_EQ(metric(ours, "mesh_path_bytes_total", sends), sent) << "paths carry all of it, and once";
+    EXPECT_EQ(metric(ours, "mesh_messages_total", sends),
+              metric(theirs, "mesh_messages_total", receives));
+    EXPECT_EQ(metric(ours, "mesh_path_bytes_total", sends), sent)
+        << "paths carry all of it, and once";
     EXPECT_EQ(metric(ours, "mesh_path_failures_total", sends), 0);
     std::size_t used = 0;
     for (const testkit::MetricSample& path : ours.at("mesh_path_bytes_total").samples) {

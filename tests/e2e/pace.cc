@@ -32,7 +32,8 @@ bool emulated() {
 
 double slowness() {
   static const bool debugged = !driver::variable(process_environment(), "MESH_DEBUG_RANK").empty();
-  return sanitizer_slowness() * (emulated() ? kEmulationSlowness : 1) * (debugged ? kDebuggedSlowness : 1);
+  return sanitizer_slowness() * (emulated() ? kEmulationSlowness : 1) *
+         (debugged ? kDebuggedSlowness : 1);
 }
 
 double clock_bar_s(double promised_s) { return promised_s / kShareOfABusyMachine * slowness(); }
@@ -41,8 +42,12 @@ driver::milliseconds scaled(driver::milliseconds time) {
   return std::chrono::duration_cast<driver::milliseconds>(time * slowness());
 }
 
-std::uint64_t trimmed(std::uint64_t count) { return emulated() ? std::max(std::min(count, kTrimmedMin), count / kTrim) : count; }
+std::uint64_t trimmed(std::uint64_t count) {
+  return emulated() ? std::max(std::min(count, kTrimmedMin), count / kTrim) : count;
+}
 
-std::size_t largest(std::size_t bytes, std::size_t when_emulated) { return emulated() ? when_emulated : bytes; }
+std::size_t largest(std::size_t bytes, std::size_t when_emulated) {
+  return emulated() ? when_emulated : bytes;
+}
 
 }  // namespace mesh::e2e

@@ -1,7 +1,7 @@
 #pragma once
-// How fast the world is in which a test runs: sanitizers and emulated machines take their time. Bars on time are scaled, and
-// where data is what takes long there is less of it; what is checked stays the same.
-// Thread: any.
+// How fast the world is in which a test runs: sanitizers and emulated machines take their time.
+// Bars on time are scaled, and where data is what takes long there is less of it; what is checked
+// stays the same. Thread: any.
 
 #include "perf/driver/communicator.h"
 
@@ -19,8 +19,8 @@ double slowness();  // 1 where nothing is slow
 driver::milliseconds scaled(driver::milliseconds time);
 inline driver::milliseconds patience() { return scaled(kPatience); }
 
-// A promise about seconds, as a bar on the clock of a machine that others use too: ten times as much. That the promise itself is
-// kept is shown with manual clocks, in tests/unit.
+// A promise about seconds, as a bar on the clock of a machine that others use too: ten times as
+// much. That the promise itself is kept is shown with manual clocks, in tests/unit.
 double clock_bar_s(double promised_s);
 
 // A tenth of the repetitions between emulated machines, but not below four.

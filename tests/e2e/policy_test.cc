@@ -1,4 +1,5 @@
-// What decides the policy of a real run: settings, a profile, the default; and where pollers run. Seen in the plugin's own lines.
+// What decides the policy of a real run: settings, a profile, the default; and where pollers run.
+// Seen in the plugin's own lines.
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
 
@@ -33,10 +34,13 @@ const Scenario kNoPlugin("no_plugin", [](Peer& peer) {
 
 // Of pair.json, as its ports tell themselves.
 std::string profile_file(const std::string& settings, const std::string& speed = "100000") {
-  std::string path = testing::TempDir() + "mesh_e2e_profile_" + std::to_string(::getpid()) + ".json";
-  std::ofstream(path) << R"({"format": "nccl-mesh-profile", "version": 1, "measured": {"kind": "soft", "when": "today", )"
-                      << R"("how": "by hand", "label": "a test", "devices": ["mesh0"], "rails": 1, "mtu": 4096, "speed_mbps": )"
-                      << speed << R"(}, "settings": )" << settings << "}";
+  std::string path =
+      testing::TempDir() + "mesh_e2e_profile_" + std::to_string(::getpid()) + ".json";
+  std::ofstream(path)
+      << R"({"format": "nccl-mesh-profile", "version": 1, "measured": {"kind": "soft", )"
+      << R"("when": "today", )"
+      << R"("how": "by hand", "label": "a test", "devices": ["mesh0"], "rails": 1, )"
+      << R"("mtu": 4096, "speed_mbps": )" << speed << R"(}, "settings": )" << settings << "}";
   return path;
 }
 
@@ -45,7 +49,8 @@ RunOptions with(std::vector<std::pair<std::string, std::string>> environment) {
 }
 
 TEST(Policy, WithoutAProfileTheDefaultsHold) {
-  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", "none"}}), "per path 1 express + 4 bulk queue pairs");
+  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", "none"}}),
+                  "per path 1 express + 4 bulk queue pairs");
 }
 
 TEST(Policy, AProfileChangesWhatThePluginDoes) {
@@ -53,9 +58,12 @@ TEST(Policy, AProfileChangesWhatThePluginDoes) {
   const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}));
   expect_success(ranks);
   for (const RankEnd& rank : ranks) {
-    EXPECT_NE(rank.output.find("per path 1 express + 2 bulk queue pairs"), std::string::npos) << rank.output;
+    EXPECT_NE(rank.output.find("per path 1 express + 2 bulk queue pairs"), std::string::npos)
+        << rank.output;
     EXPECT_NE(rank.output.find("express to 2048 B"), std::string::npos) << rank.output;
-    EXPECT_NE(rank.output.find("policy: qps 2 (profile), signal_interval 16 (default)"), std::string::npos) << rank.output;
+    EXPECT_NE(rank.output.find("policy: qps 2 (profile), signal_interval 16 (default)"),
+              std::string::npos)
+        << rank.output;
   }
 }
 
@@ -64,22 +72,29 @@ TEST(Policy, AnExplicitSettingBeatsTheProfile) {
   const auto ranks = run(kOneMessage, with({{"NCCL_MESH_PROFILE", file}, {"NCCL_MESH_QPS", "3"}}));
   expect_success(ranks);
   for (const RankEnd& rank : ranks) {
-    EXPECT_NE(rank.output.find("per path 1 express + 3 bulk queue pairs"), std::string::npos) << rank.output;
-    EXPECT_NE(rank.output.find("express to 2048 B"), std::string::npos) << "the profile's others still hold\n" << rank.output;
+    EXPECT_NE(rank.output.find("per path 1 express + 3 bulk queue pairs"), std::string::npos)
+        << rank.output;
+    EXPECT_NE(rank.output.find("express to 2048 B"), std::string::npos)
+        << "the profile's others still hold\n"
+        << rank.output;
     EXPECT_NE(rank.output.find("qps 3 (set)"), std::string::npos) << rank.output;
   }
 }
 
 TEST(Policy, AProfileOfOtherRailsIsIgnoredWithALine) {
   const std::string file = profile_file(R"({"qps": 2})", "40000");
-  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}), "is ignored: it was measured at 40000 Mb/s");
-  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}), "per path 1 express + 4 bulk queue pairs");
+  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}),
+                  "is ignored: it was measured at 40000 Mb/s");
+  expect_run_says(kOneMessage, with({{"NCCL_MESH_PROFILE", file}}),
+                  "per path 1 express + 4 bulk queue pairs");
 }
 
 TEST(Policy, ABadProfileOrNoneStopsTheStartWithALine) {
   const std::string file = profile_file(R"({"qps": 64})");
-  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", file}}), file + ": settings.qps is 64; wanted: 1..32");
-  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", "/nonexistent.json"}}), "/nonexistent.json: there is no such file");
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", file}}),
+                  file + ": settings.qps is 64; wanted: 1..32");
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_PROFILE", "/nonexistent.json"}}),
+                  "/nonexistent.json: there is no such file");
 }
 
 std::string poller_line(const RankEnd& rank) {
@@ -92,8 +107,8 @@ TEST(Policy, PollersOfTwoProcessesTakeDifferentCores) {
   cpu_set_t allowed;
   ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
   if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one CPU";
-  const auto ranks =
-      run(kOneMessage, {.software_only = "it needs two processes on one host", .environment = {{"NCCL_MESH_THREADS", "1"}}});
+  const auto ranks = run(kOneMessage, {.software_only = "it needs two processes on one host",
+                                       .environment = {{"NCCL_MESH_THREADS", "1"}}});
   expect_success(ranks);
   if (testing::Test::IsSkipped()) return;
   EXPECT_NE(poller_line(ranks.at(0)).find("on CPU"), std::string::npos) << ranks[0].output;
@@ -122,8 +137,10 @@ TEST(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
 }
 
 TEST(Policy, CpusThatAreNotOursStopTheStartWithALine) {
-  expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "8191"}}), "NCCL_MESH_CPUS: this process may not run on any of '8191'");
-  expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "1-"}}), "NCCL_MESH_CPUS: '1-' is not usable");
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "8191"}}),
+                  "NCCL_MESH_CPUS: this process may not run on any of '8191'");
+  expect_run_says(kNoPlugin, with({{"NCCL_MESH_CPUS", "1-"}}),
+                  "NCCL_MESH_CPUS: '1-' is not usable");
 }
 
 }  // namespace

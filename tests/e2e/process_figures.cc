@@ -21,7 +21,8 @@ long entries_of(const char* directory) {
 
 ProcessFigures process_figures() {
   std::ifstream maps("/proc/self/maps");
-  const auto lines = std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(), '\n');
+  const auto lines =
+      std::count(std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>(), '\n');
   return {entries_of("/proc/self/task"), entries_of("/proc/self/fd"), static_cast<long>(lines)};
 }
 
@@ -37,19 +38,21 @@ ProcessFigures settled_process_figures() {
   return last;
 }
 
-ProcessFigures process_figures_down_to(const ProcessFigures& most, std::chrono::milliseconds patience) {
+ProcessFigures process_figures_down_to(const ProcessFigures& most,
+                                       std::chrono::milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
   for (;;) {
     const ProcessFigures now = process_figures();
-    const bool down = now.threads <= most.threads && now.descriptors <= most.descriptors && now.mappings <= most.mappings;
+    const bool down = now.threads <= most.threads && now.descriptors <= most.descriptors &&
+                      now.mappings <= most.mappings;
     if (down || std::chrono::steady_clock::now() > end) return now;
     std::this_thread::sleep_for(kLook);
   }
 }
 
 std::string text_of(const ProcessFigures& figures) {
-  return std::to_string(figures.threads) + " threads, " + std::to_string(figures.descriptors) + " descriptors, " +
-         std::to_string(figures.mappings) + " mappings";
+  return std::to_string(figures.threads) + " threads, " + std::to_string(figures.descriptors) +
+         " descriptors, " + std::to_string(figures.mappings) + " mappings";
 }
 
 }  // namespace mesh::e2e

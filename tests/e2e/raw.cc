@@ -26,7 +26,8 @@ Patience usual() { return Patience(patience()); }
 void* Raw::try_post(const driver::NetPiece& piece) {
   void* request = kRubbish;
   const bool sending = side_ == driver::Side::Send;
-  const int result = sending ? api_.isend(comm_, piece, &request) : api_.irecv(comm_, piece, &request);
+  const int result =
+      sending ? api_.isend(comm_, piece, &request) : api_.irecv(comm_, piece, &request);
   require_success(result, sending ? "isend" : "irecv");
   require(request != kRubbish, "the request slot was left as it was");
   return request;

@@ -1,4 +1,5 @@
-// The control connections of a running job are cut again and again: data goes on, every element is right.
+// The control connections of a running job are cut again and again: data goes on, every element is
+// right.
 #include "perf/collectives/collective.h"
 #include "tests/e2e/line.h"
 
@@ -31,7 +32,9 @@ std::set<int> connections() {
     const int fd = std::atoi(entry->d_name);
     tcp_info info{};
     socklen_t bytes = sizeof info;
-    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 && info.tcpi_state == TCP_ESTABLISHED) found.insert(fd);
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
+        info.tcpi_state == TCP_ESTABLISHED)
+      found.insert(fd);
   }
   ::closedir(directory);
   return found;
@@ -62,7 +65,8 @@ const Scenario kCut("cut", [](Peer& peer) {
     require(wrong == 0, std::to_string(wrong) + " wrong elements");
   };
   const auto everybody_has = [&](std::size_t wanted) {
-    const std::vector<std::string> all = peer.all_gather(connections().size() >= wanted ? "has" : "");
+    const std::vector<std::string> all =
+        peer.all_gather(connections().size() >= wanted ? "has" : "");
     return std::all_of(all.begin(), all.end(), [](const std::string& one) { return one == "has"; });
   };
   verify();
@@ -70,7 +74,8 @@ const Scenario kCut("cut", [](Peer& peer) {
   const std::size_t whole = connections().size();
   int ended = 0;
   for (int i = 0; i < kCuts; ++i) {
-    // Ranks in turns; in the middle of a run, and the next runs go on without a connection or with the new one.
+    // Ranks in turns; in the middle of a run, and the next runs go on without a connection or with
+    // the new one.
     std::thread cutter;
     if (i % peer.world() == peer.rank()) cutter = std::thread([&] { ended += cut(before); });
     for (int run = 0; run < 10; ++run) verify();
@@ -84,7 +89,8 @@ const Scenario kCut("cut", [](Peer& peer) {
   }
   peer.barrier();
   report_figure("ended", ended);
-  report_figure("left", static_cast<double>(connections().size()) - static_cast<double>(before.size()));
+  report_figure("left",
+                static_cast<double>(connections().size()) - static_cast<double>(before.size()));
 });
 
 TEST(Resume, ControlConnectionsOfAVerifiedAllReduceAreCutTwentyTimes) {
@@ -96,7 +102,9 @@ TEST(Resume, ControlConnectionsOfAVerifiedAllReduceAreCutTwentyTimes) {
   for (const RankEnd& rank : ranks) {
     ended += figure(rank, "ended");
     EXPECT_GE(figure(rank, "left"), 1) << "a connection is there again\n" << rank.output;
-    for (std::size_t at = 0; (at = rank.output.find("control connection is back", at)) != std::string::npos; ++at) ++back;
+    for (std::size_t at = 0;
+         (at = rank.output.find("control connection is back", at)) != std::string::npos; ++at)
+      ++back;
   }
   EXPECT_GE(ended, kCuts) << "every cut met a connection";
   EXPECT_GE(back, kCuts);

@@ -19,7 +19,8 @@
 namespace mesh::e2e {
 namespace {
 
-// What the fabric says at finalize when a receiver was not ready even once: a mistake of the plugin's protocol.
+// What the fabric says at finalize when a receiver was not ready even once: a mistake of the
+// plugin's protocol.
 constexpr const char* kNotReady = "receiver-not-ready";
 constexpr std::size_t kNowhere = std::string::npos;
 constexpr std::chrono::minutes kJoinTime{2};
@@ -42,11 +43,13 @@ std::string dump(const std::vector<RankEnd>& ranks) {
 int run_rank(char** argv) {
   const std::string name = argv[0];
   const int rank = std::atoi(argv[1]);
-  const auto found = std::find_if(scenarios().begin(), scenarios().end(), [&](const Scenario* s) { return name == s->name; });
+  const auto found = std::find_if(scenarios().begin(), scenarios().end(),
+                                  [&](const Scenario* s) { return name == s->name; });
   if (found == scenarios().end()) return 3;
   wait_for_debugger(rank);
   driver::PluginLog::instance().set_echo(driver::Echo::Everything, "");
-  auto bootstrap = driver::Bootstrap::join({rank, std::atoi(argv[2]), argv[3], std::atoi(argv[4]), scaled(kJoinTime)});
+  auto bootstrap = driver::Bootstrap::join(
+      {rank, std::atoi(argv[2]), argv[3], std::atoi(argv[4]), scaled(kJoinTime)});
   if (!bootstrap.ok()) {
     std::fprintf(stderr, "bootstrap: %s\n", errc_name(bootstrap.code()));
     return 3;
@@ -70,14 +73,17 @@ std::string fabric_text(const RunOptions& options) {
 
 void skip(const std::string& reason) { GTEST_SKIP() << reason; }
 
-std::vector<RankEnd> run_between_hosts(Cluster& cluster, const Scenario& scenario, const RunOptions& options) {
+std::vector<RankEnd> run_between_hosts(Cluster& cluster, const Scenario& scenario,
+                                       const RunOptions& options) {
   const auto wanted = Shape::of_fabric(fabric_text(options), options.hosts);
   if (!wanted.ok() || (!options.fabric_text.empty() && options.software_only.empty())) {
-    ADD_FAILURE() << "no fabric, or one of its own without a reason why only the software fabric can be it";
+    ADD_FAILURE()
+        << "no fabric, or one of its own without a reason why only the software fabric can be it";
     return {};
   }
   Placement placement = place(*wanted, cluster.shape());
-  if (!options.software_only.empty()) placement = {{}, "needs the software fabric: " + options.software_only};
+  if (!options.software_only.empty())
+    placement = {{}, "needs the software fabric: " + options.software_only};
   if (!placement.ranks.empty()) return cluster.run(scenario, options, placement.ranks);
   skip(placement.reason);
   return {};
@@ -108,14 +114,16 @@ std::unique_ptr<driver::NetApi> Peer::load(int version) const {
   return api;
 }
 
-Scenario::Scenario(const char* scenario_name, ScenarioFunction function) : name(scenario_name), run(function) {
+Scenario::Scenario(const char* scenario_name, ScenarioFunction function)
+    : name(scenario_name), run(function) {
   scenarios().push_back(this);
 }
 
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
   if (current_cluster() != nullptr) return run_between_hosts(*current_cluster(), scenario, options);
-  auto fabric = options.fabric_text.empty() ? driver::SoftFabric::open(MESH_FABRIC_DIR "/" + options.fabric, options.hosts)
-                                            : driver::SoftFabric::make(options.fabric_text, options.hosts);
+  auto fabric = options.fabric_text.empty()
+                    ? driver::SoftFabric::open(MESH_FABRIC_DIR "/" + options.fabric, options.hosts)
+                    : driver::SoftFabric::make(options.fabric_text, options.hosts);
   auto rendezvous = driver::open_loopback_rendezvous();
   if (!fabric.ok() || !rendezvous.ok()) {
     ADD_FAILURE() << "no fabric or no rendezvous";
@@ -126,8 +134,9 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
   for (std::size_t rank = 0; rank < world; ++rank) {
     driver::ProcessSpec spec;
     const int fd = rank == 0 ? rendezvous->socket.get() : -1;
-    spec.arguments = {driver::own_program(), kRankFlag,           scenario.name,      std::to_string(rank),
-                      std::to_string(world), rendezvous->address, std::to_string(fd), options.argument};
+    spec.arguments = {
+        driver::own_program(), kRankFlag,           scenario.name,      std::to_string(rank),
+        std::to_string(world), rendezvous->address, std::to_string(fd), options.argument};
     spec.inherited_fd = fd;
     spec.environment = fabric->environment(rank);
     for (const auto& addition : options.environment) spec.environment.push_back(addition);
@@ -137,34 +146,43 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
   rendezvous->socket.reset();
   launcher.wait({.timeout = scaled(options.timeout)});
   std::vector<RankEnd> ranks(launcher.count());
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = {launcher.end(i), !launcher.running(i), launcher.output(i)};
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    ranks[i] = {launcher.end(i), !launcher.running(i), launcher.output(i)};
   return ranks;
 }
 
 void expect_success(const std::vector<RankEnd>& ranks) {
   if (testing::Test::IsSkipped()) return;
   bool good = !ranks.empty();
-  for (const RankEnd& rank : ranks) good = good && rank.finished && rank.end.success() && rank.output.find(kNotReady) == kNowhere;
+  for (const RankEnd& rank : ranks)
+    good = good && rank.finished && rank.end.success() && rank.output.find(kNotReady) == kNowhere;
   EXPECT_TRUE(good) << dump(ranks);
 }
 
-void expect_run(const Scenario& scenario, const RunOptions& options) { expect_success(run(scenario, options)); }
+void expect_run(const Scenario& scenario, const RunOptions& options) {
+  expect_success(run(scenario, options));
+}
 
-void expect_run_says(const Scenario& scenario, const RunOptions& options, const std::string& sentence) {
+void expect_run_says(const Scenario& scenario, const RunOptions& options,
+                     const std::string& sentence) {
   const std::vector<RankEnd> ranks = run(scenario, options);
   expect_success(ranks);
   if (testing::Test::IsSkipped()) return;
-  const bool said =
-      std::any_of(ranks.begin(), ranks.end(), [&](const RankEnd& rank) { return rank.output.find(sentence) != std::string::npos; });
+  const bool said = std::any_of(ranks.begin(), ranks.end(), [&](const RankEnd& rank) {
+    return rank.output.find(sentence) != std::string::npos;
+  });
   EXPECT_TRUE(said) << "nobody said \"" << sentence << "\"\n" << dump(ranks);
 }
 
-void report_figure(const std::string& name, double value) { std::printf("e2e: %s=%.9g\n", name.c_str(), value); }
+void report_figure(const std::string& name, double value) {
+  std::printf("e2e: %s=%.9g\n", name.c_str(), value);
+}
 
 double figure(const RankEnd& rank, const std::string& name) {
   const std::string key = "e2e: " + name + "=";
   const std::size_t at = rank.output.find(key);
-  return at == std::string::npos ? std::nan("") : std::strtod(rank.output.c_str() + at + key.size(), nullptr);
+  return at == std::string::npos ? std::nan("")
+                                 : std::strtod(rank.output.c_str() + at + key.size(), nullptr);
 }
 
 int scenario_main(int argc, char** argv) {

@@ -1,8 +1,9 @@
 #pragma once
-// An end-to-end test: one function that every rank of a run executes in a process of its own. The test binary starts itself
-// again for each rank and judges how they ended and what they printed: all of them as hosts of a software fabric, or, started
-// with a rendezvous once per host of a cluster (perf/driver/world.h), one on each.
-// Thread: main. Every wait has a deadline, so that a hang is a failure.
+// An end-to-end test: one function that every rank of a run executes in a process of its own. The
+// test binary starts itself again for each rank and judges how they ended and what they printed:
+// all of them as hosts of a software fabric, or, started with a rendezvous once per host of a
+// cluster (perf/driver/world.h), one on each. Thread: main. Every wait has a deadline, so that a
+// hang is a failure.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"
@@ -35,7 +36,9 @@ void require_success(int result, const std::string& call);
 class Peer {
  public:
   Peer(driver::Bootstrap bootstrap, std::string plugin, std::string argument)
-      : bootstrap_(std::move(bootstrap)), plugin_(std::move(plugin)), argument_(std::move(argument)) {}
+      : bootstrap_(std::move(bootstrap)),
+        plugin_(std::move(plugin)),
+        argument_(std::move(argument)) {}
 
   int rank() const noexcept { return bootstrap_.rank(); }
   int world() const noexcept { return bootstrap_.world(); }
@@ -66,7 +69,8 @@ struct RunOptions {
   std::string fabric_text{};         // instead of a file
   std::vector<std::string> hosts{};  // empty: every host of the fabric
   std::string argument{};            // for the scenario
-  std::string software_only{};       // why it makes no sense between real hosts; needed beside a fabric_text
+  std::string
+      software_only{};  // why it makes no sense between real hosts; needed beside a fabric_text
   std::vector<std::pair<std::string, std::string>> environment{};
   std::chrono::seconds timeout{60};
 };
@@ -77,16 +81,18 @@ struct RankEnd {
   std::string output;
 };
 
-// Runs the scenario in one process per host. Where it cannot run on this cluster the test is skipped with the reason, and
-// nobody has ended.
+// Runs the scenario in one process per host. Where it cannot run on this cluster the test is
+// skipped with the reason, and nobody has ended.
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options);
 
-// Everybody ended well, no receiver was ever not ready; otherwise the outputs are shown. A skipped test stays skipped.
+// Everybody ended well, no receiver was ever not ready; otherwise the outputs are shown. A skipped
+// test stays skipped.
 void expect_success(const std::vector<RankEnd>& ranks);
 // run() and expect_success().
 void expect_run(const Scenario& scenario, const RunOptions& options = {});
 // Runs it, expects success, and this sentence in the output of some rank.
-void expect_run_says(const Scenario& scenario, const RunOptions& options, const std::string& sentence);
+void expect_run_says(const Scenario& scenario, const RunOptions& options,
+                     const std::string& sentence);
 
 // Figures out of a rank's output: lines "e2e: name=value".
 void report_figure(const std::string& name, double value);

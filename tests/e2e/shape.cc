@@ -14,7 +14,9 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kNobody = std::string::npos;
 
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
 
 std::vector<std::string> host_names(const Json& root) {
   std::vector<std::string> names;
@@ -61,7 +63,8 @@ bool fits(const Shape& wanted, const Shape& cluster, const std::vector<std::size
   return true;
 }
 
-// The first choice in the order of ranks; empty: none. Each turn moves the last host on, or takes one away, or adds one.
+// The first choice in the order of ranks; empty: none. Each turn moves the last host on, or takes
+// one away, or adds one.
 std::vector<std::size_t> choose(const Shape& wanted, const Shape& cluster) {
   std::vector<std::size_t> chosen{0};
   while (!chosen.empty()) {
@@ -82,7 +85,8 @@ std::vector<std::size_t> choose(const Shape& wanted, const Shape& cluster) {
 Shape with_single_cables(const Shape& shape) {
   Shape single(shape.hosts());
   for (std::size_t a = 0; a < shape.hosts(); ++a) {
-    for (std::size_t b = a + 1; b < shape.hosts(); ++b) single.join(a, b, std::min(shape.cables(a, b), 1));
+    for (std::size_t b = a + 1; b < shape.hosts(); ++b)
+      single.join(a, b, std::min(shape.cables(a, b), 1));
   }
   return single;
 }
@@ -90,10 +94,13 @@ Shape with_single_cables(const Shape& shape) {
 }  // namespace
 
 bool Shape::connected() const noexcept {
-  return hosts_ < 2 || std::any_of(cables_.begin(), cables_.end(), [](int cables) { return cables != 0; });
+  return hosts_ < 2 ||
+         std::any_of(cables_.begin(), cables_.end(), [](int cables) { return cables != 0; });
 }
 
-void Shape::join(std::size_t a, std::size_t b, int cables) { cables_[a * hosts_ + b] = cables_[b * hosts_ + a] = cables; }
+void Shape::join(std::size_t a, std::size_t b, int cables) {
+  cables_[a * hosts_ + b] = cables_[b * hosts_ + a] = cables;
+}
 
 Result<Shape> Shape::of_fabric(const std::string& json, const std::vector<std::string>& wanted) {
   const Json root = Json::parse(json, nullptr, false);
@@ -116,7 +123,8 @@ Result<Shape> Shape::of_cluster(const std::string& topology, std::size_t world, 
     std::size_t hosts = 0;
     std::from_chars(name.data() + word.size(), name.data() + name.size(), hosts);
     if (hosts == world) return chain(world, word == "ring");
-    why = "MESH_TOPOLOGY is " + topology + ", but the world has " + std::to_string(world) + " ranks";
+    why =
+        "MESH_TOPOLOGY is " + topology + ", but the world has " + std::to_string(world) + " ranks";
     return Errc::InvalidArgument;
   }
   const int cables = name.empty() ? INT_MAX : name == "pair2" || name == "triangle2" ? 2 : 1;
@@ -129,7 +137,9 @@ Result<Shape> Shape::of_cluster(const std::string& topology, std::size_t world, 
 
 Placement place(const Shape& wanted, const Shape& cluster) {
   if (wanted.hosts() > cluster.hosts()) {
-    return {{}, "needs " + std::to_string(wanted.hosts()) + " hosts, here are " + std::to_string(cluster.hosts())};
+    return {{},
+            "needs " + std::to_string(wanted.hosts()) + " hosts, here are " +
+                std::to_string(cluster.hosts())};
   }
   Placement placement{choose(wanted, cluster), {}};
   if (!placement.ranks.empty()) return placement;
@@ -138,7 +148,8 @@ Placement place(const Shape& wanted, const Shape& cluster) {
   } else if (!choose(with_single_cables(wanted), cluster).empty()) {
     placement.reason = "needs more than one cable between two hosts";
   } else {
-    placement.reason = "needs " + std::to_string(wanted.hosts()) + " hosts of which more reach each other";
+    placement.reason =
+        "needs " + std::to_string(wanted.hosts()) + " hosts of which more reach each other";
   }
   return placement;
 }

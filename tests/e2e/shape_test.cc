@@ -40,7 +40,8 @@ TEST(Shape, FabricFilesAreRead) {
 TEST(Shape, AClusterWithoutAWordReachesEverybodySomehow) {
   EXPECT_EQ(place(fabric("pair2.json"), cluster("", 3)).ranks, (Ranks{0, 1}));
   EXPECT_EQ(place(fabric("ring4.json"), cluster("", 4)).ranks, (Ranks{0, 1, 2, 3}));
-  EXPECT_EQ(place(fabric("line3.json", {"a", "c"}), cluster("", 3)).reason, "needs hosts that do not reach each other");
+  EXPECT_EQ(place(fabric("line3.json", {"a", "c"}), cluster("", 3)).reason,
+            "needs hosts that do not reach each other");
 }
 
 TEST(Shape, ScenariosGoWhereTheirHostsReachEachOther) {
@@ -55,8 +56,10 @@ TEST(Shape, ScenariosGoWhereTheirHostsReachEachOther) {
 
 TEST(Shape, WhatCannotRunSaysWhy) {
   EXPECT_EQ(place(fabric("triangle.json"), cluster("pair", 2)).reason, "needs 3 hosts, here are 2");
-  EXPECT_EQ(place(fabric("pair2.json"), cluster("pair", 2)).reason, "needs more than one cable between two hosts");
-  EXPECT_EQ(place(fabric("triangle.json"), cluster("ring4", 4)).reason, "needs 3 hosts of which more reach each other");
+  EXPECT_EQ(place(fabric("pair2.json"), cluster("pair", 2)).reason,
+            "needs more than one cable between two hosts");
+  EXPECT_EQ(place(fabric("triangle.json"), cluster("ring4", 4)).reason,
+            "needs 3 hosts of which more reach each other");
   std::string why;
   EXPECT_FALSE(Shape::of_cluster("ring4", 3, why).ok());
   EXPECT_EQ(why, "MESH_TOPOLOGY is ring4, but the world has 3 ranks");

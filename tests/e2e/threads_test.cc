@@ -1,4 +1,5 @@
-// Several communicators in one process, each with its own service and progress threads, all inside the plugin at once.
+// Several communicators in one process, each with its own service and progress threads, all inside
+// the plugin at once.
 #include "perf/collectives/repeat.h"
 #include "tests/e2e/line.h"
 
@@ -40,14 +41,18 @@ const Scenario kTwoCommunicators("two_communicators", [](Peer& peer) {
   require_success(first->close(), "finalize");
   require_success(second->close(), "finalize");
 });
-TEST(Threads, TwoCommunicatorsOnTheirOwnThreads) { expect_run(kTwoCommunicators, {.argument = "12"}); }
+TEST(Threads, TwoCommunicatorsOnTheirOwnThreads) {
+  expect_run(kTwoCommunicators, {.argument = "12"});
+}
 TEST(Threads, TwoCommunicatorsWithoutPollerThreads) {
   expect_run(kTwoCommunicators, {.argument = "12", .environment = {{"NCCL_MESH_THREADS", "0"}}});
 }
 TEST(Threads, TwoCommunicatorsWithPollerThreads) {
   expect_run(kTwoCommunicators, {.argument = "12", .environment = {{"NCCL_MESH_THREADS", "1"}}});
 }
-TEST(Threads, TwoCommunicatorsOfAVersionWithoutContexts) { expect_run(kTwoCommunicators, {.argument = "8"}); }
+TEST(Threads, TwoCommunicatorsOfAVersionWithoutContexts) {
+  expect_run(kTwoCommunicators, {.argument = "8"});
+}
 
 // The service thread registers and deregisters on a comm while the progress thread moves its data.
 const Scenario kRegisterMeanwhile("register_meanwhile", [](Peer& peer) {
@@ -56,7 +61,8 @@ const Scenario kRegisterMeanwhile("register_meanwhile", [](Peer& peer) {
   Line line(peer, *communicator, {.bytes = 8 * kBytes});
   perf::Repeat repeat(line.pipe());
   communicator->progress().attach(repeat);
-  repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8}, trimmed(1000));
+  repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8},
+               trimmed(1000));
   for (std::uint64_t i = 0; i < trimmed(200); ++i) {
     driver::Registered other(*communicator, line.comm(), 65536);
     require_success(other.result(), "regMr");
@@ -77,7 +83,8 @@ const Scenario kOneEnds("one_ends", [](Peer& peer) {
   perf::Repeat repeat(line.pipe());
   steady->progress().attach(repeat);
   for (int round = 0; round < 5; ++round) {
-    repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8}, trimmed(100));
+    repeat.start({.first = line.memory().piece(0, kBytes), .stride = kBytes, .slots = 8},
+                 trimmed(100));
     const auto passing = open_communicator(*api, static_cast<std::uint64_t>(round) + 2);
     Line other(peer, *passing, {.bytes = 8 * kBytes});
     stream(other, {.count = 20, .bytes = kBytes});

@@ -16,9 +16,13 @@ constexpr int kInFlight = 32;  // NCCL_NET_MAX_REQUESTS
 // One connection and its communicator.
 struct Setup {
   explicit Setup(Peer& peer, const LineOptions& options = {})
-      : api(peer.load()), communicator(open_communicator(*api)), line(std::make_unique<Line>(peer, *communicator, options)) {}
+      : api(peer.load()),
+        communicator(open_communicator(*api)),
+        line(std::make_unique<Line>(peer, *communicator, options)) {}
 
-  Raw raw() { return {*api, line->comm(), line->sends() ? driver::Side::Send : driver::Side::Recv}; }
+  Raw raw() {
+    return {*api, line->comm(), line->sends() ? driver::Side::Send : driver::Side::Recv};
+  }
   void finish(Peer& peer) {
     peer.barrier();  // nobody hangs up while the other still works
     line->close();
@@ -32,40 +36,49 @@ struct Setup {
 };
 
 const Scenario kEverySize("every_size", [](Peer& peer) {
-  const std::size_t size_max = largest(64 * kMiB, 16 * kMiB);  // both beyond what may be in flight on a path
+  const std::size_t size_max =
+      largest(64 * kMiB, 16 * kMiB);  // both beyond what may be in flight on a path
   Setup setup(peer, {.bytes = size_max + 4096});
-  std::vector<std::size_t> sizes{0, 1, 7, 8, 63, 64, 65, 255, 256, 257, 4097, 65537, 1000003, 8 * kMiB + 13};
+  std::vector<std::size_t> sizes{0,   1,   7,   8,    63,    64,      65,
+                                 255, 256, 257, 4097, 65537, 1000003, 8 * kMiB + 13};
   for (std::size_t size = 1024; size <= size_max; size *= 2) sizes.push_back(size);
   std::uint64_t number = 0;
   for (const std::size_t size : sizes) transfer(*setup.line, {.bytes = size, .number = ++number});
   for (const std::size_t offset : {1u, 3u, 64u, 127u}) {
-    for (const std::size_t size : {5u, 300u, 70001u}) transfer(*setup.line, {.bytes = size, .offset = offset, .number = ++number});
+    for (const std::size_t size : {5u, 300u, 70001u})
+      transfer(*setup.line, {.bytes = size, .offset = offset, .number = ++number});
   }
   setup.finish(peer);
 });
-TEST(Transfer, EverySizeArrivesWhole) { expect_run(kEverySize, {.timeout = std::chrono::seconds(120)}); }
+TEST(Transfer, EverySizeArrivesWhole) {
+  expect_run(kEverySize, {.timeout = std::chrono::seconds(120)});
+}
 TEST(Transfer, EverySizeArrivesWholeOverTwoCables) {
   expect_run(kEverySize, {.fabric = "pair2.json", .timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeWithoutPollerThread) {
-  expect_run(kEverySize, {.environment = {{"NCCL_MESH_THREADS", "0"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize,
+             {.environment = {{"NCCL_MESH_THREADS", "0"}}, .timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeWithPollerThread) {
-  expect_run(kEverySize, {.environment = {{"NCCL_MESH_THREADS", "1"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize,
+             {.environment = {{"NCCL_MESH_THREADS", "1"}}, .timeout = std::chrono::seconds(120)});
 }
 constexpr const char* kWaysToCopy = "cells and process_vm_readv are its ways to copy";
 TEST(Transfer, EverySizeArrivesWholeThroughCells) {
-  expect_run(
-      kEverySize,
-      {.software_only = kWaysToCopy, .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.software_only = kWaysToCopy,
+                          .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}},
+                          .timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeThroughTheKernel) {
-  expect_run(kEverySize,
-             {.software_only = kWaysToCopy, .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.software_only = kWaysToCopy,
+                          .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}},
+                          .timeout = std::chrono::seconds(120)});
 }
 
 const Scenario kOneGibibyte("one_gibibyte", [](Peer& peer) {
-  const std::size_t bytes = largest(1024 * kMiB, 64 * kMiB);  // an emulated host has no more memory to spare
+  const std::size_t bytes =
+      largest(1024 * kMiB, 64 * kMiB);  // an emulated host has no more memory to spare
   Setup setup(peer, {.bytes = bytes});
   transfer(*setup.line, {.bytes = bytes, .number = 1});
   setup.finish(peer);
@@ -93,16 +106,19 @@ const Scenario kManyMessages("many_messages", [](Peer& peer) {
   setup.finish(peer);
 });
 TEST(Transfer, ThousandsOfMessagesInOrder) { expect_run(kManyMessages); }
-TEST(Transfer, ReceiveDepthOfSixteenIsNeverOverrun) { expect_run(kManyMessages, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}}}); }
+TEST(Transfer, ReceiveDepthOfSixteenIsNeverOverrun) {
+  expect_run(kManyMessages, {.environment = {{"NCCL_MESH_RQ_DEPTH", "16"}}});
+}
 
-// Many small messages at a receiver that does not look: more announcements than its queue pair has receives posted, held
-// back by the window alone.
+// Many small messages at a receiver that does not look: more announcements than its queue pair has
+// receives posted, held back by the window alone.
 void crowd_a_sleeping_receiver(Peer& peer) {
   constexpr int kChannels = 8;
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   driver::ConnectionSet connections(*communicator);
-  driver::ConnectionPlan plan{.send_to = {}, .recv_from = {}, .channels = kChannels, .timeout = patience()};
+  driver::ConnectionPlan plan{
+      .send_to = {}, .recv_from = {}, .channels = kChannels, .timeout = patience()};
   const bool sends = peer.rank() == 0;
   (sends ? plan.send_to : plan.recv_from).push_back(1 - peer.rank());
   require_success(connections.connect(peer.bootstrap(), plan), "connect");
@@ -122,10 +138,12 @@ void crowd_a_sleeping_receiver(Peer& peer) {
     }
     if (!sends) peer.barrier();
     for (int turn = 0; turn < 200 && sends; ++turn) {
-      std::erase_if(open, [](const auto& each) { return each.first->poll(each.second).has_value(); });
+      std::erase_if(open,
+                    [](const auto& each) { return each.first->poll(each.second).has_value(); });
     }
     peer.barrier();  // only now does the receiver look
-    for (const auto& [raw, request] : open) require(raw->await(request) == 64, "a wrong size was reported");
+    for (const auto& [raw, request] : open)
+      require(raw->await(request) == 64, "a wrong size was reported");
     peer.barrier();
   }
   memory.clear();
@@ -153,7 +171,8 @@ const Scenario kThirtyTwo("thirty_two", [](Peer& peer) {
   for (int i = 0; i < kInFlight; ++i) {
     require(raw.await(requests[static_cast<std::size_t>(i)]) == 4096, "a wrong size was reported");
     const char* data = setup.line->memory().data() + static_cast<std::size_t>(i) * 4096;
-    require(data[0] == i + 1 && data[4095] == i + 1, "message " + std::to_string(i) + " met another receive");
+    require(data[0] == i + 1 && data[4095] == i + 1,
+            "message " + std::to_string(i) + " met another receive");
   }
   setup.finish(peer);
 });
@@ -170,7 +189,8 @@ const Scenario kOutOfRequests("out_of_requests", [](Peer& peer) {
       if (request == nullptr) break;
       requests.push_back(request);
     }
-    require(requests.size() >= kInFlight && requests.size() < 1024, std::to_string(requests.size()) + " sends before NULL");
+    require(requests.size() >= kInFlight && requests.size() < 1024,
+            std::to_string(requests.size()) + " sends before NULL");
   }
   const std::string sent = peer.all_gather(std::to_string(requests.size()))[0];
   const auto count = static_cast<std::size_t>(std::stoul(sent));
@@ -178,7 +198,8 @@ const Scenario kOutOfRequests("out_of_requests", [](Peer& peer) {
     for (void* request : requests) raw.await(request);
     raw.await(raw.post(setup.line->memory().piece(0, 64)));
   } else {
-    for (std::size_t i = 0; i < count + 1; ++i) raw.await(raw.post(setup.line->memory().piece(i % 1024 * 64, 64)));
+    for (std::size_t i = 0; i < count + 1; ++i)
+      raw.await(raw.post(setup.line->memory().piece(i % 1024 * 64, 64)));
   }
   setup.finish(peer);
 });
@@ -194,12 +215,14 @@ void one_side_late(Peer& peer, bool receiver_late) {
       void* request = raw.post(piece);
       for (int i = 0; i < 2000; ++i) {
         const bool early = raw.poll(request).has_value();
-        require(!early || (receiver_late && bytes == 0), "a request was done before its other half existed");
+        require(!early || (receiver_late && bytes == 0),
+                "a request was done before its other half existed");
         if (early) request = nullptr;
         if (early) break;
       }
       peer.barrier();
-      if (request != nullptr) require(raw.await(request) == static_cast<int>(bytes), "a wrong size was reported");
+      if (request != nullptr)
+        require(raw.await(request) == static_cast<int>(bytes), "a wrong size was reported");
     } else {
       peer.barrier();
       require(raw.await(raw.post(piece)) == static_cast<int>(bytes), "a wrong size was reported");
@@ -236,7 +259,8 @@ const Scenario kOptionalMarker("optional_marker", [](Peer& peer) {
 });
 TEST(Requests, OptionalCompletionMarkerIsTaken) { expect_run(kOptionalMarker); }
 
-// Pipes keep old pointers in their slots for ever, Raw starts with rubbish: the plugin may read neither.
+// Pipes keep old pointers in their slots for ever, Raw starts with rubbish: the plugin may read
+// neither.
 const Scenario kStaleSlots("stale_slots", [](Peer& peer) {
   Setup setup(peer, {.bytes = 8 * 4096});
   stream(*setup.line, {.count = trimmed(500), .bytes = 4096});
@@ -251,13 +275,15 @@ const Scenario kOversizedSend("oversized_send", [](Peer& peer) {
   const std::size_t room = setup.line->sends() ? bytes : bytes / 2;
   void* request = raw.post(setup.line->memory().piece(0, room));
   const int code = raw.await_error(request, patience());
-  require(code == driver::kNetInvalidUsage || code == driver::kNetRemoteError || code == driver::kNetInternalError,
+  require(code == driver::kNetInvalidUsage || code == driver::kNetRemoteError ||
+              code == driver::kNetInternalError,
           std::string("it failed with ") + driver::net_result_name(code));
   peer.barrier();
 });
 TEST(BadInput, SendLargerThanReceiveFailsOnBothSides) {
   for (const char* bytes : {"200", "20000", "1000000"}) {
-    expect_run_says(kOversizedSend, {.argument = bytes}, "a send of " + std::string(bytes) + " bytes met a receive of ");
+    expect_run_says(kOversizedSend, {.argument = bytes},
+                    "a send of " + std::string(bytes) + " bytes met a receive of ");
   }
 }
 

@@ -1,4 +1,5 @@
-// mesh_tune as a user runs it: on the model, on the software fabric, and as two ranks that somebody else started.
+// mesh_tune as a user runs it: on the model, on the software fabric, and as two ranks that somebody
+// else started.
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
@@ -22,18 +23,23 @@ struct Ran {
   std::string output;
 };
 
-std::string output_file(const std::string& name) { return testing::TempDir() + "mesh_tune_" + std::to_string(::getpid()) + name; }
+std::string output_file(const std::string& name) {
+  return testing::TempDir() + "mesh_tune_" + std::to_string(::getpid()) + name;
+}
 
-std::vector<Ran> run_all(const std::vector<std::string>& arguments, const std::vector<Variables>& environments) {
+std::vector<Ran> run_all(const std::vector<std::string>& arguments,
+                         const std::vector<Variables>& environments) {
   driver::Launcher launcher;
   for (const Variables& environment : environments) {
-    driver::ProcessSpec spec{.arguments = {MESH_TUNE_FILE}, .environment = environment, .capture = true};
+    driver::ProcessSpec spec{
+        .arguments = {MESH_TUNE_FILE}, .environment = environment, .capture = true};
     spec.arguments.insert(spec.arguments.end(), arguments.begin(), arguments.end());
     EXPECT_TRUE(launcher.start(spec).ok());
   }
   EXPECT_EQ(launcher.wait({.timeout = std::chrono::minutes(3)}), driver::WaitEnd::AllEnded);
   std::vector<Ran> ran;
-  for (std::size_t i = 0; i < launcher.count(); ++i) ran.push_back({launcher.end(i), launcher.output(i)});
+  for (std::size_t i = 0; i < launcher.count(); ++i)
+    ran.push_back({launcher.end(i), launcher.output(i)});
   return ran;
 }
 
@@ -56,7 +62,8 @@ TEST(Tune, OnTheModelTwiceTheSame) {
   for (int i = 0; i < 2; ++i) {
     const Ran ran = run({"--model", kModelFile, "--quick", "-o", file});
     ASSERT_TRUE(ran.end.success()) << ran.output;
-    EXPECT_NE(ran.output.find("MODEL, not measured (model-100g.json)"), std::string::npos) << ran.output;
+    EXPECT_NE(ran.output.find("MODEL, not measured (model-100g.json)"), std::string::npos)
+        << ran.output;
     const auto profile = profile_in(file);
     ASSERT_TRUE(profile);
     EXPECT_EQ(profile->measured.ground, tuning::Ground::Model);
@@ -70,7 +77,9 @@ TEST(Tune, OnTheSoftwareFabricItWritesWhatThePluginReads) {
   const std::string file = output_file("soft.json"), all = output_file("all.json");
   const Ran ran = run({"--quick", "--time-limit", "60", "-o", file, "--json", all});
   ASSERT_TRUE(ran.end.success()) << ran.output;
-  EXPECT_NE(ran.output.find("software fabric on this host, not RDMA (pair.json)"), std::string::npos) << ran.output;
+  EXPECT_NE(ran.output.find("software fabric on this host, not RDMA (pair.json)"),
+            std::string::npos)
+      << ran.output;
   const auto profile = profile_in(file);
   ASSERT_TRUE(profile);
   EXPECT_EQ(profile->measured.ground, tuning::Ground::Soft);
@@ -91,10 +100,13 @@ TEST(Tune, AsTwoRanksThatSomebodyElseStarted) {
   std::vector<Variables> ranks;
   for (std::size_t rank = 0; rank < 2; ++rank) {
     ranks.push_back(fabric->environment(rank));
-    ranks.back().insert(ranks.back().end(), {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MESH_RENDEZVOUS", address}});
+    ranks.back().insert(
+        ranks.back().end(),
+        {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MESH_RENDEZVOUS", address}});
   }
   const std::string file = output_file("ranks.json");
-  for (const Ran& ran : run_all({"--quick", "--time-limit", "1", "-o", file}, ranks)) EXPECT_TRUE(ran.end.success()) << ran.output;
+  for (const Ran& ran : run_all({"--quick", "--time-limit", "1", "-o", file}, ranks))
+    EXPECT_TRUE(ran.end.success()) << ran.output;
   EXPECT_TRUE(profile_in(file));
 }
 
@@ -114,10 +126,15 @@ TEST(Tune, MistakesAreOneLineAndStatusOne) {
     std::string said;
   };
   for (const Case& each :
-       {Case{{"--model", "/nonexistent.json"}, {}, "/nonexistent.json"}, Case{{"--time-limit", "0"}, {}, "--time-limit"},
+       {Case{{"--model", "/nonexistent.json"}, {}, "/nonexistent.json"},
+        Case{{"--time-limit", "0"}, {}, "--time-limit"},
         Case{{"--model", kModelFile, "--fabric", kModelFile}, {}, "exclude each other"},
-        Case{{}, {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "0"}, {"WORLD_SIZE", "3"}}, "WORLD_SIZE: '3'"},
-        Case{{"--model", kModelFile, "--quick", "-o", "/nonexistent/p.json"}, {}, "/nonexistent/p.json cannot"}}) {
+        Case{{},
+             {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "0"}, {"WORLD_SIZE", "3"}},
+             "WORLD_SIZE: '3'"},
+        Case{{"--model", kModelFile, "--quick", "-o", "/nonexistent/p.json"},
+             {},
+             "/nonexistent/p.json cannot"}}) {
     const Ran ran = run(each.arguments, each.environment);
     EXPECT_TRUE(ran.end.exited && ran.end.code == 1) << ran.end.text() << "\n" << ran.output;
     EXPECT_NE(ran.output.find(each.said), std::string::npos) << ran.output;

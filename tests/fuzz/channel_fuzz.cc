@@ -1,4 +1,5 @@
-// Two channels that are up, and a peer that writes what it likes: credit rows, records, window words, immediates.
+// Two channels that are up, and a peer that writes what it likes: credit rows, records, window
+// words, immediates.
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -13,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   fuzz::HostileWorld world;
   world.bring_up();
-  for (int op = 0; op < fuzz::HostileWorld::kOpsMax && !input.empty(); ++op) world.act_on_data(input);
+  for (int op = 0; op < fuzz::HostileWorld::kOpsMax && !input.empty(); ++op)
+    world.act_on_data(input);
   return 0;
 }
 

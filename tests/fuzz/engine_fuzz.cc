@@ -1,4 +1,5 @@
-// A whole engine whose peer, network and device are the input: control frames in every state of a link, and all the rest.
+// A whole engine whose peer, network and device are the input: control frames in every state of a
+// link, and all the rest.
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"
 

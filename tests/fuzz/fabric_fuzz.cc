@@ -11,22 +11,27 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const Result<soft::FabricFile> file = soft::parse(std::string(reinterpret_cast<const char*>(data), size));
+  const Result<soft::FabricFile> file =
+      soft::parse(std::string(reinterpret_cast<const char*>(data), size));
   if (!file.ok()) return 0;
   fuzz::expect(!file->hosts.empty() && file->hosts.size() <= soft::kHostsMax, "hosts out of range");
   for (std::size_t host = 0; host < file->hosts.size(); ++host) {
-    fuzz::expect(file->find_host(file->hosts[host].name) == static_cast<int>(host), "a host that is not found by its name");
+    fuzz::expect(file->find_host(file->hosts[host].name) == static_cast<int>(host),
+                 "a host that is not found by its name");
     for (const soft::NicSpec& nic : file->hosts[host].nics) {
-      fuzz::expect(nic.link == -1 || static_cast<std::size_t>(nic.link) < file->links.size(), "a NIC in no link");
+      fuzz::expect(nic.link == -1 || static_cast<std::size_t>(nic.link) < file->links.size(),
+                   "a NIC in no link");
       soft::NicRef found;
-      fuzz::expect(file->find_gid(nic.gid, &found) && found.host == static_cast<int>(host), "a NIC that is not found");
+      fuzz::expect(file->find_gid(nic.gid, &found) && found.host == static_cast<int>(host),
+                   "a NIC that is not found");
     }
   }
   for (const soft::LinkSpec& link : file->links) {
     fuzz::expect(link.ends.size() >= 2, "a link of fewer than two ends");
     for (const soft::NicRef& end : link.ends) {
       const auto host = static_cast<std::size_t>(end.host), nic = static_cast<std::size_t>(end.nic);
-      fuzz::expect(host < file->hosts.size() && nic < file->hosts[host].nics.size(), "an end that is no NIC");
+      fuzz::expect(host < file->hosts.size() && nic < file->hosts[host].nics.size(),
+                   "an end that is no NIC");
     }
   }
   fuzz::expect(file->faults.size() <= soft::kFaultsMax, "faults out of range");

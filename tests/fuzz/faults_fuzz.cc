@@ -16,9 +16,11 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::string kBefore = R"({"name":"cable",
-    "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
+    "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b",
+       "nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
     "links":[{"ends":["a/n0","b/n0"]}],"faults":)";
-  const Result<soft::FabricFile> file = soft::parse(kBefore + std::string(reinterpret_cast<const char*>(data), size) + "}");
+  const Result<soft::FabricFile> file =
+      soft::parse(kBefore + std::string(reinterpret_cast<const char*>(data), size) + "}");
   if (!file.ok()) return 0;
   soft::FaultPlan plan;
   for (const soft::Fault& fault : file->faults) {
@@ -29,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::uint64_t now_ns : kTimes) {
     for (std::uint32_t round = 0; round < 3; ++round) {
       const soft::FaultPlan::PostVerdict verdict = plan.on_post("n0", round, now_ns);
-      fuzz::expect(verdict.delay_ns <= soft::kFaultsMax * soft::kFaultDelayMaxNs, "a delay without bound");
+      fuzz::expect(verdict.delay_ns <= soft::kFaultsMax * soft::kFaultDelayMaxNs,
+                   "a delay without bound");
     }
     static_cast<void>(plan.cut_off("n0", "b", now_ns));
   }

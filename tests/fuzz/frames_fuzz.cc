@@ -1,5 +1,5 @@
 // The bytes of a control connection, in pieces of any size, as a stranger may send them.
-#include "engine/control_connection.h"
+#include "engine/control/control_connection.h"
 #include "src/base/unique_fd.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
@@ -25,19 +25,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       theirs.reset();
     } else {
       const std::span<const std::uint8_t> piece = input.bytes(1u + input.u8());
-      if (!piece.empty()) fuzz::expect(::send(theirs.get(), piece.data(), piece.size(), MSG_DONTWAIT) > 0, "the pair is full");
+      if (!piece.empty())
+        fuzz::expect(::send(theirs.get(), piece.data(), piece.size(), MSG_DONTWAIT) > 0,
+                     "the pair is full");
     }
     engine::ReadOutcome outcome = engine::ReadOutcome::Frame;
     while (outcome == engine::ReadOutcome::Frame) {
       outcome = reader.read(ours.get());
       if (outcome != engine::ReadOutcome::Frame) break;
       const engine::Bytes body = reader.take_body();
-      fuzz::expect(body.size() == reader.header().body_bytes && body.size() <= engine::kBodyBytesMax, "a body of another size");
+      fuzz::expect(
+          body.size() == reader.header().body_bytes && body.size() <= engine::kBodyBytesMax,
+          "a body of another size");
     }
     fuzz::expect(!reader.describe().empty(), "nothing to say about a reader");
     open = outcome != engine::ReadOutcome::Lost;
     fuzz::expect(open || !reader.loss().text.empty(), "a loss without a reason");
-    fuzz::expect(open || theirs.valid() || outcome == engine::ReadOutcome::Lost, "an end that is not seen");
+    fuzz::expect(open || theirs.valid() || outcome == engine::ReadOutcome::Lost,
+                 "an end that is not seen");
   }
   return 0;
 }

@@ -23,7 +23,8 @@ FuzzVerbs::FuzzVerbs() {
     verbs::testkit::FakeDevice device;
     device.entry.name = name;
     device.entry.guid = name[1] == '0' ? 1 : 2;
-    device.ports.push_back(verbs::testkit::ethernet_port({verbs::testkit::gid_of(3, name[1] == '0' ? "10.0.1.2" : "10.0.2.2")}));
+    device.ports.push_back(verbs::testkit::ethernet_port(
+        {verbs::testkit::gid_of(3, name[1] == '0' ? "10.0.1.2" : "10.0.2.2")}));
     fakes.push_back(device);
   }
   context_.ops.poll_cq = poll;
@@ -38,7 +39,8 @@ ibv_mr* FuzzVerbs::reg_mr(ibv_pd*, void* address, std::size_t bytes, int access)
   region->mr.length = bytes;
   region->mr.lkey = region->mr.rkey = ++last_key_;
   region->access = access;
-  expect((access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)) == 0, "memory that a peer may read");
+  expect((access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)) == 0,
+         "memory that a peer may read");
   return &regions_.emplace(last_key_, std::move(region)).first->second->mr;
 }
 
@@ -56,7 +58,8 @@ ibv_cq* FuzzVerbs::create_cq(ibv_context*, int) {
 }
 
 int FuzzVerbs::destroy_cq(ibv_cq* cq) {
-  for (const auto& [number, pair] : pairs_) expect(&pair->queue->cq != cq, "a completion queue in use");
+  for (const auto& [number, pair] : pairs_)
+    expect(&pair->queue->cq != cq, "a completion queue in use");
   expect(queues_.erase(cq) == 1, "a completion queue that does not exist");
   return 0;
 }
@@ -85,9 +88,11 @@ int FuzzVerbs::destroy_qp(ibv_qp* qp) {
   return 0;
 }
 
-bool FuzzVerbs::write(std::uint64_t address, std::uint32_t rkey, const void* bytes, std::size_t size) {
+bool FuzzVerbs::write(std::uint64_t address, std::uint32_t rkey, const void* bytes,
+                      std::size_t size) {
   const auto found = regions_.find(rkey);
-  if (found == regions_.end() || (found->second->access & IBV_ACCESS_REMOTE_WRITE) == 0) return false;
+  if (found == regions_.end() || (found->second->access & IBV_ACCESS_REMOTE_WRITE) == 0)
+    return false;
   const auto begin = reinterpret_cast<std::uint64_t>(found->second->mr.addr);
   const std::uint64_t length = found->second->mr.length;
   if (address < begin || size > length || address - begin > length - size) return false;
@@ -99,7 +104,8 @@ bool FuzzVerbs::write_anywhere(std::uint32_t region, std::uint64_t offset, std::
   if (regions_.empty()) return false;
   const ibv_mr& mr = std::next(regions_.begin(), region % regions_.size())->second->mr;
   if (mr.length < sizeof word) return false;
-  return write(reinterpret_cast<std::uint64_t>(mr.addr) + offset % (mr.length - sizeof word + 1), mr.rkey, &word, sizeof word);
+  return write(reinterpret_cast<std::uint64_t>(mr.addr) + offset % (mr.length - sizeof word + 1),
+               mr.rkey, &word, sizeof word);
 }
 
 FuzzVerbs::Pair* FuzzVerbs::pair_at(std::uint32_t index) {
@@ -167,7 +173,8 @@ int FuzzVerbs::poll(ibv_cq* cq, int most, ibv_wc* out) {
 }
 
 void FuzzVerbs::check_source(const ibv_send_wr& request) const {
-  expect(request.opcode == IBV_WR_RDMA_WRITE || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM, "an operation nobody asked for");
+  expect(request.opcode == IBV_WR_RDMA_WRITE || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM,
+         "an operation nobody asked for");
   for (int i = 0; i < request.num_sge; ++i) {
     const ibv_sge& source = request.sg_list[i];
     touch(source.addr, source.length);
@@ -176,7 +183,8 @@ void FuzzVerbs::check_source(const ibv_send_wr& request) const {
     expect(region != regions_.end(), "a send from memory that is not registered");
     const auto begin = reinterpret_cast<std::uint64_t>(region->second->mr.addr);
     const std::uint64_t end = begin + region->second->mr.length;
-    expect(source.addr >= begin && source.addr <= end && source.length <= end - source.addr, "a send beyond its region");
+    expect(source.addr >= begin && source.addr <= end && source.length <= end - source.addr,
+           "a send beyond its region");
   }
 }
 
@@ -192,9 +200,11 @@ int FuzzVerbs::post_send(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** bad) {
       pair.queue->ready.push_back(completion);
       continue;
     }
-    // Room is free again only when a completion says so; the engine must never need to be told that it is full.
+    // Room is free again only when a completion says so; the engine must never need to be told that
+    // it is full.
     expect(pair.sent.size() < pair.send_max, "more sends than the queue holds");
-    pair.sent.push_back({.id = chain->wr_id, .signaled = (chain->send_flags & IBV_SEND_SIGNALED) != 0});
+    pair.sent.push_back(
+        {.id = chain->wr_id, .signaled = (chain->send_flags & IBV_SEND_SIGNALED) != 0});
   }
   *bad = nullptr;
   return 0;

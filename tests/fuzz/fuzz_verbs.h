@@ -1,7 +1,7 @@
 #pragma once
-// A device that checks what it is told to do, and completes when the fuzzer says so. The peer's writes come in by write(),
-// which allows what a device would: inside a region that was registered for it.
-// Thread: one. Bound: what the engine creates.
+// A device that checks what it is told to do, and completes when the fuzzer says so. The peer's
+// writes come in by write(), which allows what a device would: inside a region that was registered
+// for it. Thread: one. Bound: what the engine creates.
 
 #include "tests/unit/verbs/fake_provider.h"
 
@@ -28,7 +28,8 @@ class FuzzVerbs final : public verbs::testkit::FakeProvider {
 
   // The peer's side. False: the device would have refused.
   bool write(std::uint64_t address, std::uint32_t rkey, const void* bytes, std::size_t size);
-  bool write_anywhere(std::uint32_t region, std::uint64_t offset, std::uint64_t word);  // in any region that it may write
+  bool write_anywhere(std::uint32_t region, std::uint64_t offset,
+                      std::uint64_t word);  // in any region that it may write
   bool announce(std::uint32_t queue_pair, std::uint32_t imm, std::uint32_t bytes);
   void complete(std::uint32_t queue_pair, std::uint32_t count, ibv_wc_status status);
   bool empty() const { return regions_.empty() && queues_.empty() && pairs_.empty(); }
@@ -46,7 +47,8 @@ class FuzzVerbs final : public verbs::testkit::FakeProvider {
     ibv_qp qp{};
     Queue* queue = nullptr;
     bool failed = false;
-    std::uint32_t send_max = 0, receive_max = 0, taken = 0;  // taken: posted sends whose room is not free yet
+    std::uint32_t send_max = 0, receive_max = 0,
+                  taken = 0;  // taken: posted sends whose room is not free yet
     struct Sent {
       std::uint64_t id = 0;
       bool signaled = false;

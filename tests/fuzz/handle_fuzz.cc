@@ -1,5 +1,5 @@
 // The 128 bytes of a handle. What reads as one is written again as something that reads the same.
-#include "engine/handle.h"
+#include "engine/control/handle.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -26,11 +26,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   engine::write_handle(*handle, again);
   const Result<engine::Handle> second = engine::read_handle(again);
   fuzz::expect(second.ok(), "a handle that we read, and do not once we have written it");
-  fuzz::expect(second->nonce == handle->nonce && second->context == handle->context && second->port == handle->port,
+  fuzz::expect(second->nonce == handle->nonce && second->context == handle->context &&
+                   second->port == handle->port,
                "a handle that changes on its way");
   for (const SocketAddress& address : second->addresses) {
     const auto& all = handle->addresses;
-    fuzz::expect(std::find(all.begin(), all.end(), address) != all.end(), "an address that was not in the handle");
+    fuzz::expect(std::find(all.begin(), all.end(), address) != all.end(),
+                 "an address that was not in the handle");
     fuzz::expect(!address.text_with_port(handle->port).empty(), "an address without a text");
   }
   return 0;

@@ -1,6 +1,7 @@
-// What the peer of a hostile world says: frames in and out of order, with and without what they ought to hold.
-#include "engine/half_open.h"
-#include "engine/handle.h"
+// What the peer of a hostile world says: frames in and out of order, with and without what they
+// ought to hold.
+#include "engine/control/handle.h"
+#include "engine/link/half_open.h"
 #include "tests/fuzz/hostile_world.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -18,14 +19,17 @@ void HostileWorld::turn_some(Input& input) {
 }
 
 void HostileWorld::advance(Input& input) {
-  constexpr std::array<std::uint64_t, 5> kSteps{1'000, 1'000'000, 500'000'000, 1'000'000'000, engine::kHandshakeStepNs};
+  constexpr std::array<std::uint64_t, 5> kSteps{1'000, 1'000'000, 500'000'000, 1'000'000'000,
+                                                engine::kHandshakeStepNs};
   clock_ns_.fetch_add(kSteps[input.below(kSteps.size())], std::memory_order_relaxed);
   turn();
 }
 
 ConnectionId HostileWorld::some_line(Input& input) const {
   if (plane_->lines.empty()) return 0;
-  return std::next(plane_->lines.begin(), input.below(static_cast<std::uint32_t>(plane_->lines.size())))->first;
+  return std::next(plane_->lines.begin(),
+                   input.below(static_cast<std::uint32_t>(plane_->lines.size())))
+      ->first;
 }
 
 void HostileWorld::arrive(Input& input) {
@@ -63,7 +67,8 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
     engine::WireRail& rail = rails[i];
     rail.addresses.resize(1);
     rail.addresses[0].gid[10] = rail.addresses[0].gid[11] = 0xff;
-    const std::array<std::uint8_t, 4> address{10, 0, static_cast<std::uint8_t>(1 + (subnet + i) % 3), 1};
+    const std::array<std::uint8_t, 4> address{10, 0,
+                                              static_cast<std::uint8_t>(1 + (subnet + i) % 3), 1};
     std::copy(address.begin(), address.end(), rail.addresses[0].gid.begin() + 12);
     rail.addresses[0].prefix_len = 24;
     rail.mtu = 3;
@@ -83,7 +88,8 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
                                     .control_addresses = {*SocketAddress::from_text("127.0.0.2")},
                                     .listeners = {nonce_}});
   }
-  engine::Welcome welcome{.host = "peer", .qps = qps, .rq_depth = 16, .slots = 32, .rails = rails, .paths = {}};
+  engine::Welcome welcome{
+      .host = "peer", .qps = qps, .rq_depth = 16, .slots = 32, .rails = rails, .paths = {}};
   for (std::uint32_t i = 1 + input.below(3); i != 0; --i) {
     engine::WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(input.below(3));
@@ -97,19 +103,27 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
 
 Bytes HostileWorld::channel_frame(Input& input, std::uint32_t kind) const {
   const std::uint32_t channel = input.below(5) * (input.below(16) == 15 ? 2047u : 1u);
-  const std::vector<std::uint32_t> rkeys(input.below(16) == 15 ? input.below(9) : std::max<std::size_t>(said_.paths.size(), 1), 1);
+  const std::vector<std::uint32_t> rkeys(
+      input.below(16) == 15 ? input.below(9) : std::max<std::size_t>(said_.paths.size(), 1), 1);
   const std::uint64_t count = input.below(8) == 7 ? UINT64_MAX : input.u8();
   switch (kind) {
     case 0:
-      return encode(
-          {}, engine::Open{.listener = nonce_, .channel = channel, .life = 1, .credits_address = count, .credits_rkey = rkeys});
+      return encode({}, engine::Open{.listener = nonce_,
+                                     .channel = channel,
+                                     .life = 1,
+                                     .credits_address = count,
+                                     .credits_rkey = rkeys});
     case 1:
       return encode({}, engine::Opened{.channel = channel,
                                        .result = input.below(8) == 7 ? Errc::PeerClosed : Errc::Ok,
                                        .records_address = count,
                                        .records_rkey = rkeys});
-    case 2: return encode({}, engine::Revoke{.channel = channel, .first_credit = 0, .credit_count = count});
-    case 3: return encode({}, engine::Revoked{.channel = channel, .first_credit = 0, .credit_count = count});
+    case 2:
+      return encode({},
+                    engine::Revoke{.channel = channel, .first_credit = 0, .credit_count = count});
+    case 3:
+      return encode({},
+                    engine::Revoked{.channel = channel, .first_credit = 0, .credit_count = count});
     default: return encode({}, engine::Close{.channel = channel, .messages = count});
   }
 }
@@ -126,12 +140,19 @@ Bytes HostileWorld::path_frame(Input& input, std::uint32_t kind) const {
       return encode({}, engine::Fence{.path = path,
                                       .epoch = epoch,
                                       .cause = "so",
-                                      .taken = std::vector<std::uint64_t>(takes ? 1 + said_.qps : 0, input.u8())});
+                                      .taken = std::vector<std::uint64_t>(takes ? 1 + said_.qps : 0,
+                                                                          input.u8())});
     case 1: return encode({}, engine::Reopen{.path = path, .epoch = epoch, .ends = ends});
     case 2:
       if (takes)
-        return encode({}, engine::Reopened{.path = path, .epoch = epoch, .result = Errc::Unreachable, .text = "no", .ends = {}});
-      return encode({}, engine::Reopened{.path = path, .epoch = epoch, .result = Errc::Ok, .text = "", .ends = {ends}});
+        return encode({}, engine::Reopened{.path = path,
+                                           .epoch = epoch,
+                                           .result = Errc::Unreachable,
+                                           .text = "no",
+                                           .ends = {}});
+      return encode(
+          {}, engine::Reopened{
+                  .path = path, .epoch = epoch, .result = Errc::Ok, .text = "", .ends = {ends}});
     default: return encode({}, engine::PathUp{.path = path, .epoch = epoch});
   }
 }
@@ -158,7 +179,8 @@ void HostileWorld::number(MemoryPlane::Event& event, MemoryPlane::Line& line) {
   plane_->numbers[line.link] = line.sequence;
 }
 
-// Of a link that the peer has, or has had: as its connector, as its acceptor, or as what is answered to our own claim.
+// Of a link that the peer has, or has had: as its connector, as its acceptor, or as what is
+// answered to our own claim.
 void HostileWorld::claim(ConnectionId id, Input& input) {
   MemoryPlane::Line& line = plane_->lines.at(id);
   MemoryPlane::Event event{.id = id};
@@ -166,14 +188,20 @@ void HostileWorld::claim(ConnectionId id, Input& input) {
   const std::uint32_t attempt = input.below(16);
   Bytes frame = encode({}, engine::Resumed{});
   if (kind == 0)
-    frame = encode({}, engine::Resume{{.connector_context = {3}, .acceptor_context = context_id_, .attempt = attempt}});
+    frame = encode(
+        {}, engine::Resume{
+                {.connector_context = {3}, .acceptor_context = context_id_, .attempt = attempt}});
   if (kind == 1)
-    frame = encode({}, engine::Summon{{.connector_context = context_id_, .acceptor_context = {2}, .attempt = attempt}});
+    frame = encode(
+        {}, engine::Summon{
+                {.connector_context = context_id_, .acceptor_context = {2}, .attempt = attempt}});
   if (kind == 2) frame = encode({}, engine::Acknowledge{});
   std::uint16_t version = 0;
   event.header = *engine::decode_header(frame.data(), frame.size(), &version);
   if (kind == 1 && !line.dialed && !plane_->numbers.empty()) {
-    line.link = std::next(plane_->numbers.begin(), input.below(static_cast<std::uint32_t>(plane_->numbers.size())))->first;
+    line.link = std::next(plane_->numbers.begin(),
+                          input.below(static_cast<std::uint32_t>(plane_->numbers.size())))
+                    ->first;
   }
   line.sequence = plane_->numbers[line.link];
   event.header.link = line.link;
@@ -189,14 +217,18 @@ void HostileWorld::say_well(Input& input) {
   if (line == plane_->lines.end()) return;
   const Bytes frame = well_formed(input);
   std::uint16_t version = 0;
-  const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), &version);
+  const Result<engine::FrameHeader> header =
+      engine::decode_header(frame.data(), frame.size(), &version);
   expect(header.ok(), "a frame that we do not read");
-  MemoryPlane::Event event{.id = id, .header = *header, .body = Bytes(frame.begin() + engine::kFrameHeaderBytes, frame.end())};
+  MemoryPlane::Event event{.id = id,
+                           .header = *header,
+                           .body = Bytes(frame.begin() + engine::kFrameHeaderBytes, frame.end())};
   const std::uint8_t odd = input.u8();
   if (odd > 18 && odd < 40) return claim(id, input);
   number(event, line->second);
   if (odd < 16 && !event.body.empty()) {
-    event.body[input.take<std::uint16_t>() % event.body.size()] = static_cast<std::byte>(input.u8());
+    event.body[input.take<std::uint16_t>() % event.body.size()] =
+        static_cast<std::byte>(input.u8());
   } else if (odd == 16) {
     event.header.link[0] = 99;
   } else if (odd == 17) {
@@ -213,7 +245,8 @@ void HostileWorld::say_anything(Input& input) {
   const auto line = plane_->lines.find(id);
   if (line == plane_->lines.end()) return;
   MemoryPlane::Event event{.id = id};
-  event.header.type = static_cast<MessageType>(1 + input.below(static_cast<std::uint32_t>(engine::kMessageTypeLast)));
+  event.header.type = static_cast<MessageType>(
+      1 + input.below(static_cast<std::uint32_t>(engine::kMessageTypeLast)));
   number(event, line->second);
   const std::span<const std::byte> body = std::as_bytes(input.bytes(input.u8()));
   event.body.assign(body.begin(), body.end());
@@ -227,7 +260,8 @@ void HostileWorld::bring_up() {
   const auto hand_over = [this](ConnectionId id, const Bytes& frame) {
     MemoryPlane::Line& line = plane_->lines.at(id);
     std::uint16_t version = 0;
-    MemoryPlane::Event event{.id = id, .header = *engine::decode_header(frame.data(), frame.size(), &version)};
+    MemoryPlane::Event event{
+        .id = id, .header = *engine::decode_header(frame.data(), frame.size(), &version)};
     event.body.assign(frame.begin() + engine::kFrameHeaderBytes, frame.end());
     number(event, line);
     plane_->push(std::move(event));

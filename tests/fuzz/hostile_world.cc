@@ -1,7 +1,7 @@
 #include "tests/fuzz/hostile_world.h"
 
-#include "engine/handle.h"
-#include "engine/wire.h"
+#include "engine/control/handle.h"
+#include "engine/message/wire.h"
 #include "tests/fuzz/quiet_log.h"
 
 #include <algorithm>
@@ -41,7 +41,10 @@ HostileWorld::HostileWorld() {
   engine_ = std::move(*engine);
   context_ = engine_->open_context({}).value();
   expect(context_ != nullptr, "no context");
-  engine::write_handle({.nonce = {1}, .context = {2}, .port = 4712, .addresses = {*SocketAddress::from_text("127.0.0.2")}},
+  engine::write_handle({.nonce = {1},
+                        .context = {2},
+                        .port = 4712,
+                        .addresses = {*SocketAddress::from_text("127.0.0.2")}},
                        peer_handle_);
   Input none(nullptr, 0);
   listen(none);
@@ -73,20 +76,23 @@ void HostileWorld::turn() {
 
 void HostileWorld::act(Input& input) {
   static constexpr std::array<Op, 24> kOps{
-      &HostileWorld::turn_some,     &HostileWorld::advance,      &HostileWorld::say_well,      &HostileWorld::say_well,
-      &HostileWorld::say_well,      &HostileWorld::say_anything, &HostileWorld::lose,          &HostileWorld::arrive,
-      &HostileWorld::answer_dial,   &HostileWorld::announce,     &HostileWorld::write_row,     &HostileWorld::write_record,
-      &HostileWorld::write_window,  &HostileWorld::complete,     &HostileWorld::listen,        &HostileWorld::connect,
-      &HostileWorld::accept,        &HostileWorld::start_send,   &HostileWorld::start_receive, &HostileWorld::test_all,
-      &HostileWorld::register_some, &HostileWorld::close_some,   &HostileWorld::close_context, &HostileWorld::write_anywhere};
+      &HostileWorld::turn_some,     &HostileWorld::advance,       &HostileWorld::say_well,
+      &HostileWorld::say_well,      &HostileWorld::say_well,      &HostileWorld::say_anything,
+      &HostileWorld::lose,          &HostileWorld::arrive,        &HostileWorld::answer_dial,
+      &HostileWorld::announce,      &HostileWorld::write_row,     &HostileWorld::write_record,
+      &HostileWorld::write_window,  &HostileWorld::complete,      &HostileWorld::listen,
+      &HostileWorld::connect,       &HostileWorld::accept,        &HostileWorld::start_send,
+      &HostileWorld::start_receive, &HostileWorld::test_all,      &HostileWorld::register_some,
+      &HostileWorld::close_some,    &HostileWorld::close_context, &HostileWorld::write_anywhere};
   (this->*kOps[input.below(kOps.size())])(input);
 }
 
 void HostileWorld::act_on_data(Input& input) {
-  static constexpr std::array<Op, 12> kOps{&HostileWorld::turn_some,     &HostileWorld::announce,       &HostileWorld::announce,
-                                           &HostileWorld::write_row,     &HostileWorld::write_row,      &HostileWorld::write_record,
-                                           &HostileWorld::write_window,  &HostileWorld::complete,       &HostileWorld::start_send,
-                                           &HostileWorld::start_receive, &HostileWorld::write_anywhere, &HostileWorld::test_all};
+  static constexpr std::array<Op, 12> kOps{
+      &HostileWorld::turn_some,     &HostileWorld::announce,       &HostileWorld::announce,
+      &HostileWorld::write_row,     &HostileWorld::write_row,      &HostileWorld::write_record,
+      &HostileWorld::write_window,  &HostileWorld::complete,       &HostileWorld::start_send,
+      &HostileWorld::start_receive, &HostileWorld::write_anywhere, &HostileWorld::test_all};
   (this->*kOps[input.below(kOps.size())])(input);
 }
 
@@ -100,10 +106,11 @@ void HostileWorld::announce(Input& input) {
     return;
   }
   const std::uint32_t life = how >> 6;
-  const std::uint32_t imm = engine::pack({.stripes = (how & 1) != 0 ? input.below(16) : 1,
-                                          .channel = (how >> 1) & 3u,
-                                          .slot = input.below(64),
-                                          .generation = engine::generation_base(life) + ((how >> 3) & 1u)});
+  const std::uint32_t imm =
+      engine::pack({.stripes = (how & 1) != 0 ? input.below(16) : 1,
+                    .channel = (how >> 1) & 3u,
+                    .slot = input.below(64),
+                    .generation = engine::generation_base(life) + ((how >> 3) & 1u)});
   verbs_.announce(queue_pair, imm, input.take<std::uint16_t>());
 }
 
@@ -130,7 +137,8 @@ void HostileWorld::write_record(Input& input) {
   const std::uint32_t stripes = input.u8();
   std::uint64_t bytes = input.take<std::uint16_t>();
   if (input.below(8) == 7) bytes = input.take<std::uint64_t>();
-  const engine::Record record = engine::encode_record(bytes, stripes, engine::generation_base(ring.life) + round);
+  const engine::Record record =
+      engine::encode_record(bytes, stripes, engine::generation_base(ring.life) + round);
   verbs_.write(ring.address + slot * sizeof record, ring.rkey, &record, sizeof record);
 }
 
@@ -150,7 +158,8 @@ void HostileWorld::complete(Input& input) {
   const std::uint32_t queue_pair = input.u8();
   const std::uint8_t how = input.u8();
   const bool fails = how >= 250;
-  verbs_.complete(queue_pair, fails ? 1u : how, fails ? static_cast<ibv_wc_status>(1 + how - 250) : IBV_WC_SUCCESS);
+  verbs_.complete(queue_pair, fails ? 1u : how,
+                  fails ? static_cast<ibv_wc_status>(1 + how - 250) : IBV_WC_SUCCESS);
 }
 
 // ---- The application.
@@ -175,7 +184,8 @@ void HostileWorld::adopt(Channel* channel) {
   AppChannel& added = channels_.emplace_back();
   added.channel = channel;
   for (std::size_t i = 0; i < kBuffers / 2; ++i) {
-    added.regions[i] = register_memory(*channel, buffers_[i].data(), kBufferBytes, MemoryType::Host).value();
+    added.regions[i] =
+        register_memory(*channel, buffers_[i].data(), kBufferBytes, MemoryType::Host).value();
   }
 }
 
@@ -194,7 +204,8 @@ void HostileWorld::accept(Input&) {
 }
 
 HostileWorld::AppChannel* HostileWorld::some_channel(Input& input) {
-  return channels_.empty() ? nullptr : &channels_[input.below(static_cast<std::uint32_t>(channels_.size()))];
+  return channels_.empty() ? nullptr
+                           : &channels_[input.below(static_cast<std::uint32_t>(channels_.size()))];
 }
 
 void HostileWorld::start_send(Input& input) { start(input, true); }
@@ -209,8 +220,11 @@ void HostileWorld::start(Input& input, bool sends) {
   if (region == nullptr) return;
   const std::uint32_t tag = input.below(3);
   const Result<Request*> request =
-      sends ? isend(*of->channel, {.data = buffers_[buffer].data(), .bytes = bytes, .tag = tag, .region = region})
-            : irecv(*of->channel, {.data = buffers_[buffer].data(), .bytes = bytes, .tag = tag, .region = region});
+      sends
+          ? isend(*of->channel,
+                  {.data = buffers_[buffer].data(), .bytes = bytes, .tag = tag, .region = region})
+          : irecv(*of->channel,
+                  {.data = buffers_[buffer].data(), .bytes = bytes, .tag = tag, .region = region});
   if (request.ok()) of->open.emplace_back(*request, bytes);
 }
 
@@ -219,7 +233,8 @@ void HostileWorld::test_all(Input&) {
     std::erase_if(of.open, [](const auto& open) {
       std::size_t bytes = 0;
       const Status status = test(*open.first, &bytes);
-      if (status.ok()) expect(bytes <= open.second, "a message of more bytes than there was room for");
+      if (status.ok())
+        expect(bytes <= open.second, "a message of more bytes than there was room for");
       return status.code() != Errc::WouldBlock;
     });
   }
@@ -230,7 +245,9 @@ void HostileWorld::register_some(Input& input) {
   if (of == nullptr) return;
   const std::size_t buffer = input.below(kBuffers);
   if (of->regions[buffer] == nullptr) {
-    of->regions[buffer] = register_memory(*of->channel, buffers_[buffer].data(), kBufferBytes, MemoryType::Host).value();
+    of->regions[buffer] =
+        register_memory(*of->channel, buffers_[buffer].data(), kBufferBytes, MemoryType::Host)
+            .value();
     return;
   }
   deregister_memory(*of->channel, of->regions[buffer]);

@@ -1,7 +1,7 @@
 #pragma once
-// One engine, an application that uses it, and a peer, a network and a device that the fuzzer's input plays. The peer knows
-// all that a peer is told, and keeps to nothing.
-// Thread: one. Bounds: kOpsMax operations of an input, kChannelsMax channels and kBuffers buffers of the application.
+// One engine, an application that uses it, and a peer, a network and a device that the fuzzer's
+// input plays. The peer knows all that a peer is told, and keeps to nothing. Thread: one. Bounds:
+// kOpsMax operations of an input, kChannelsMax channels and kBuffers buffers of the application.
 
 #include <mesh/engine.h>
 
@@ -26,7 +26,8 @@ class HostileWorld final : engine::ControlNetwork {
   ~HostileWorld();  // findings: whatever is left when the engine has gone
 
   void act(Input& input);          // one operation, anything
-  void act_on_data(Input& input);  // one of those that channels see: the application's, the device's, the peer's writes
+  void act_on_data(Input& input);  // one of those that channels see: the application's, the
+                                   // device's, the peer's writes
   // Both directions up, one channel each.
   void bring_up();
 
@@ -41,7 +42,8 @@ class HostileWorld final : engine::ControlNetwork {
     std::vector<std::byte> bytes;
   };
 
-  Result<std::unique_ptr<engine::ControlPlane>> open(const engine::ControlPlaneOptions&, engine::ControlEvents& events) override;
+  Result<std::unique_ptr<engine::ControlPlane>> open(const engine::ControlPlaneOptions&,
+                                                     engine::ControlEvents& events) override;
   void turn();
   void wait_a_little();
 

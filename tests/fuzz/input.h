@@ -24,7 +24,8 @@ class Input {
   std::uint8_t u8() noexcept { return take<std::uint8_t>(); }
   std::uint32_t below(std::uint32_t bound) noexcept { return bound == 0 ? 0 : u8() % bound; }
   std::span<const std::uint8_t> bytes(std::size_t most) noexcept {
-    const std::span<const std::uint8_t> taken = bytes_.first(most < bytes_.size() ? most : bytes_.size());
+    const std::span<const std::uint8_t> taken =
+        bytes_.first(most < bytes_.size() ? most : bytes_.size());
     bytes_ = bytes_.subspan(taken.size());
     return taken;
   }

@@ -24,7 +24,8 @@ ConnectionId MemoryPlane::dial(const engine::DialOrder&) {
 bool MemoryPlane::send(ConnectionId id, engine::Bytes frame) {
   const auto found = lines.find(id);
   if (found == lines.end()) return false;
-  if (const auto type = said_.take(frame); type == engine::MessageType::Hello || type == engine::MessageType::Resume) {
+  if (const auto type = said_.take(frame);
+      type == engine::MessageType::Hello || type == engine::MessageType::Resume) {
     found->second.link = said_.link;
     found->second.sequence = type == engine::MessageType::Hello ? 0 : numbers[said_.link];
   }
@@ -47,7 +48,8 @@ bool MemoryPlane::poll_once() {
         events_.on_dialed(event.id);
         break;
       case Event::Kind::Frame:
-        if (line->second.up && !events_.on_frame(event.id, event.header, event.body)) close(event.id);
+        if (line->second.up && !events_.on_frame(event.id, event.header, event.body))
+          close(event.id);
         break;
       case Event::Kind::Lost:
         lines.erase(line);

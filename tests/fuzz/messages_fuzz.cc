@@ -1,5 +1,6 @@
-// Bodies of control messages, the first byte chooses the type. What decodes is encoded again to the same bytes.
-#include "engine/messages.h"
+// Bodies of control messages, the first byte chooses the type. What decodes is encoded again to the
+// same bytes.
+#include "engine/control/frames.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -20,17 +21,20 @@ void round_trip(std::span<const std::byte> bytes) {
   if (!engine::decode(bytes.data(), bytes.size(), &body).ok()) return;
   const engine::Bytes frame = engine::encode(engine::FrameHeader{}, body);
   const std::span<const std::byte> again = std::span(frame).subspan(engine::kFrameHeaderBytes);
-  fuzz::expect(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()), "a body that is not encoded as it was decoded");
+  fuzz::expect(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()),
+               "a body that is not encoded as it was decoded");
 }
 
 void header_round_trip(std::span<const std::byte> bytes) {
   std::uint16_t version = 0;
-  const Result<engine::FrameHeader> header = engine::decode_header(bytes.data(), bytes.size(), &version);
+  const Result<engine::FrameHeader> header =
+      engine::decode_header(bytes.data(), bytes.size(), &version);
   if (!header.ok()) return;
   const engine::Bytes frame = engine::encode(*header, engine::Bye{});
-  const Result<engine::FrameHeader> again = engine::decode_header(frame.data(), frame.size(), &version);
-  fuzz::expect(again.ok() && again->link == header->link && again->sequence == header->sequence && again->epoch == header->epoch &&
-                   again->acknowledged == header->acknowledged,
+  const Result<engine::FrameHeader> again =
+      engine::decode_header(frame.data(), frame.size(), &version);
+  fuzz::expect(again.ok() && again->link == header->link && again->sequence == header->sequence &&
+                   again->epoch == header->epoch && again->acknowledged == header->acknowledged,
                "a header that changes on its way");
 }
 

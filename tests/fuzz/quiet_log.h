@@ -1,6 +1,6 @@
 #pragma once
-// What every fuzzer expects of the log: one line at a time, of characters that a terminal only prints. Nothing is shown.
-// Thread: one.
+// What every fuzzer expects of the log: one line at a time, of characters that a terminal only
+// prints. Nothing is shown. Thread: one.
 
 #include <cstdio>
 #include <cstdlib>

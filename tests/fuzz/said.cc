@@ -27,8 +27,10 @@ void note(std::vector<Place>& places, const Place& place) {
 
 MessageType Said::take(const engine::Bytes& frame) {
   std::uint16_t version = 0;
-  const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), &version);
-  expect(header.ok() && frame.size() == engine::kFrameHeaderBytes + header->body_bytes, "we say what is no frame");
+  const Result<engine::FrameHeader> header =
+      engine::decode_header(frame.data(), frame.size(), &version);
+  expect(header.ok() && frame.size() == engine::kFrameHeaderBytes + header->body_bytes,
+         "we say what is no frame");
   const std::span<const std::byte> body = std::span(frame).subspan(engine::kFrameHeaderBytes);
   if (header->type == MessageType::Hello) {
     link = header->link;
@@ -56,7 +58,10 @@ MessageType Said::take(const engine::Bytes& frame) {
   } else if (header->type == MessageType::Opened) {
     const engine::Opened opened = read<engine::Opened>(body);
     if (opened.records_rkey.empty()) return header->type;
-    note(records, {.address = opened.records_address, .rkey = opened.records_rkey[0], .channel = opened.channel, .life = 1});
+    note(records, {.address = opened.records_address,
+                   .rkey = opened.records_rkey[0],
+                   .channel = opened.channel,
+                   .life = 1});
   }
   return header->type;
 }

@@ -1,8 +1,8 @@
 #pragma once
-// What the engine under test has told its peer, as far as a peer can use it: which memory it may write, under which names.
-// Thread: one. Bound: the last kSaidMax of each kind.
+// What the engine under test has told its peer, as far as a peer can use it: which memory it may
+// write, under which names. Thread: one. Bound: the last kSaidMax of each kind.
 
-#include "engine/messages.h"
+#include "engine/control/frames.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Values of the environment: "NAME=value" lines. What is accepted is described, and described again the same.
+// Values of the environment: "NAME=value" lines. What is accepted is described, and described again
+// the same.
 #include "src/base/config.h"
 #include "src/base/cpu_list.h"
 #include "src/base/name_rule.h"
@@ -23,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) continue;
-    environment.insert_or_assign(std::string(line.substr(0, equals)), std::string(line.substr(equals + 1)));
+    environment.insert_or_assign(std::string(line.substr(0, equals)),
+                                 std::string(line.substr(equals + 1)));
   }
   for (const auto& [name, value] : environment) {
     static_cast<void>(read_cpu_list(value));
@@ -31,11 +33,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const Result<Settings> settings = load_settings(environment);
   if (!settings.ok()) return 0;
-  fuzz::expect(describe_settings(*settings, environment) == describe_settings(*settings, environment), "two descriptions");
-  fuzz::expect(settings->qps == kAuto || (settings->qps >= 1 && settings->qps <= 32), "queue pairs out of range");
-  fuzz::expect(settings->wr_bytes >= 4096 && settings->wr_bytes % 128 == 0, "work requests out of range");
-  fuzz::expect(settings->inflight_bytes == kAuto || settings->inflight_bytes >= settings->wr_bytes, "nothing may be in flight");
-  fuzz::expect(settings->slots >= 32 && settings->slots <= 256 && (settings->slots & (settings->slots - 1)) == 0, "slots");
+  fuzz::expect(
+      describe_settings(*settings, environment) == describe_settings(*settings, environment),
+      "two descriptions");
+  fuzz::expect(settings->qps == kAuto || (settings->qps >= 1 && settings->qps <= 32),
+               "queue pairs out of range");
+  fuzz::expect(settings->wr_bytes >= 4096 && settings->wr_bytes % 128 == 0,
+               "work requests out of range");
+  fuzz::expect(settings->inflight_bytes == kAuto || settings->inflight_bytes >= settings->wr_bytes,
+               "nothing may be in flight");
+  fuzz::expect(settings->slots >= 32 && settings->slots <= 256 &&
+                   (settings->slots & (settings->slots - 1)) == 0,
+               "slots");
   static_cast<void>(log_level_of(*settings));
   return 0;
 }

@@ -21,9 +21,11 @@ namespace mesh::testkit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kSettleTime{3};  // for what ends beside us: a thread's last instructions
+constexpr std::chrono::seconds kSettleTime{
+    3};  // for what ends beside us: a thread's last instructions
 constexpr int kRunsAfterHang = 4;
-constexpr double kSecondsMax = 15;  // a scenario with a fault: every stated time-out fits in, none of 300 s does
+constexpr double kSecondsMax =
+    15;  // a scenario with a fault: every stated time-out fits in, none of 300 s does
 
 std::string words(const End& end) {
   if (end.succeeded()) return "all succeeded";
@@ -68,10 +70,13 @@ void copy(const RunReport& report, Shared& shared) {
 
 RunReport run_here(const ncclNet_v12_t& net, const RunOrder& order) {
   RunReport report;
-  const auto complain = [&report](const std::string& what) { report.complaint += (report.complaint.empty() ? "" : "; ") + what; };
+  const auto complain = [&report](const std::string& what) {
+    report.complaint += (report.complaint.empty() ? "" : "; ") + what;
+  };
   door::arm({});
   void* const bystander = order.company == Company::Beside ? open_bystander(net) : nullptr;
-  if (const End warm = run_scenario(net); !warm.succeeded()) complain("without a fault " + words(warm));
+  if (const End warm = run_scenario(net); !warm.succeeded())
+    complain("without a fault " + words(warm));
   const ProcessState before = ProcessState::now();
   door::set_mark();
   take_log();
@@ -82,19 +87,25 @@ RunReport run_here(const ncclNet_v12_t& net, const RunOrder& order) {
   report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   door::disarm();
   door::let_go();
-  for (std::size_t i = 0; i < door::kKinds; ++i) report.counts[i] = door::counted(static_cast<door::Kind>(i));
+  for (std::size_t i = 0; i < door::kKinds; ++i)
+    report.counts[i] = door::counted(static_cast<door::Kind>(i));
   report.end = words(end);
   report.log = take_log();
   if (end.stuck) complain(words(end));
-  if (report.seconds > kSecondsMax) complain(fmt::format("the scenario took {:.1f} s", report.seconds));
-  if (!end.succeeded() && report.log.find("WARN") == std::string::npos) complain(words(end) + " without a word");
+  if (report.seconds > kSecondsMax)
+    complain(fmt::format("the scenario took {:.1f} s", report.seconds));
+  if (!end.succeeded() && report.log.find("WARN") == std::string::npos)
+    complain(words(end) + " without a word");
   const auto compare = [&] {
-    if (const std::string difference = difference_that_stays(before); !difference.empty()) complain(difference);
+    if (const std::string difference = difference_that_stays(before); !difference.empty())
+      complain(difference);
   };
-  // A file system that hung leaves one thread and its page behind, which the next init finds ended and takes away.
+  // A file system that hung leaves one thread and its page behind, which the next init finds ended
+  // and takes away.
   const bool hung = order.fault.mode == door::Mode::Hang;
   if (!hung && !difference_that_stays(before).empty()) {
-    // What is made once, such as the memory of a line that is said once, is no leak: the same fault again must add nothing.
+    // What is made once, such as the memory of a line that is said once, is no leak: the same fault
+    // again must add nothing.
     const ProcessState after_first = ProcessState::now();
     const std::string first = before.difference(after_first);
     door::set_mark();
@@ -116,7 +127,8 @@ RunReport run_here(const ncclNet_v12_t& net, const RunOrder& order) {
 }
 
 RunReport run_in_child(const ncclNet_v12_t& net, const RunOrder& order) {
-  void* const page = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const page =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) throw std::runtime_error("no shared page");
   auto* const shared = new (page) Shared{};
   std::fflush(nullptr);
@@ -138,9 +150,10 @@ RunReport run_in_child(const ncclNet_v12_t& net, const RunOrder& order) {
                    .seconds = shared->seconds,
                    .log = shared->log.data()};
   if (WIFSIGNALED(status)) {
-    report.complaint = WTERMSIG(status) == SIGALRM
-                           ? fmt::format("hung for {} s", kChildSeconds)
-                           : fmt::format("killed by {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+    report.complaint =
+        WTERMSIG(status) == SIGALRM
+            ? fmt::format("hung for {} s", kChildSeconds)
+            : fmt::format("killed by {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
   }
   ::munmap(page, sizeof(Shared));
   return report;

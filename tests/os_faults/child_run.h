@@ -1,7 +1,7 @@
 #pragma once
-// One fault, in a process of its own: a healthy scenario, the scenario with the fault, a comparison of the process with what it was
-// before, and a healthy scenario again.
-// Thread: one. Bound: kChildSeconds, then the child is killed and that is the finding.
+// One fault, in a process of its own: a healthy scenario, the scenario with the fault, a comparison
+// of the process with what it was before, and a healthy scenario again. Thread: one. Bound:
+// kChildSeconds, then the child is killed and that is the finding.
 
 #include "tests/os_faults/door.h"
 #include "tests/os_faults/scenario.h"
@@ -13,7 +13,8 @@ namespace mesh::testkit {
 
 inline constexpr unsigned kChildSeconds = 100;
 
-// Alone, the engine ends with the scenario; beside another communicator it goes on, and what is left in it shows.
+// Alone, the engine ends with the scenario; beside another communicator it goes on, and what is
+// left in it shows.
 enum class Company : std::uint8_t { Alone, Beside };
 
 struct RunOrder {
@@ -23,11 +24,11 @@ struct RunOrder {
 
 struct RunReport {
   std::array<std::uint64_t, door::kKinds> counts{};  // calls of the scenario with the fault
-  std::string symbol;                                // of the call that failed; "": it was never reached
-  std::string end;                                   // how the scenario ended, in words
-  std::string complaint;                             // "": nothing is wrong
-  double seconds = 0;                                // the scenario with the fault
-  std::string log;                                   // the plugin's lines
+  std::string symbol;     // of the call that failed; "": it was never reached
+  std::string end;        // how the scenario ended, in words
+  std::string complaint;  // "": nothing is wrong
+  double seconds = 0;     // the scenario with the fault
+  std::string log;        // the plugin's lines
 };
 
 RunReport run_in_child(const ncclNet_v12_t& net, const RunOrder& order);

@@ -22,12 +22,14 @@ std::atomic<const char*> g_own_record{nullptr};
 std::atomic<const char*>* g_record = &g_own_record;
 std::atomic<bool> g_let_go{false}, g_trap{false};
 
-// The loader answers a failure of its own allocations with abort(), and hwloc's are not ours to test.
+// The loader answers a failure of its own allocations with abort(), and hwloc's are not ours to
+// test.
 bool is_foreign(const void* caller) noexcept {
   dl_find_object object{};
   if (::_dl_find_object(const_cast<void*>(caller), &object) != 0) return true;
   const std::string_view name(object.dlfo_link_map->l_name);
-  return name.find("/ld-linux") != std::string_view::npos || name.find("hwloc") != std::string_view::npos ||
+  return name.find("/ld-linux") != std::string_view::npos ||
+         name.find("hwloc") != std::string_view::npos ||
          name.find("libibverbs") != std::string_view::npos;
 }
 
@@ -46,7 +48,9 @@ void arm(const Fault& fault) noexcept {
 void disarm() noexcept { g_n.store(0); }
 void let_go() noexcept { g_let_go.store(true); }
 void stop_at_fault() noexcept { g_trap.store(true); }
-std::uint64_t counted(Kind kind) noexcept { return g_counts[static_cast<std::size_t>(kind)].load(); }
+std::uint64_t counted(Kind kind) noexcept {
+  return g_counts[static_cast<std::size_t>(kind)].load();
+}
 void record_symbol_in(std::atomic<const char*>& record) noexcept { g_record = &record; }
 bool empty_answer() noexcept { return g_mode.load() == Mode::Empty; }
 bool is_inside() noexcept { return t_inside; }
@@ -58,7 +62,8 @@ bool fails(Kind kind, const char* symbol, const void* caller) noexcept {
   if (mode == Mode::Hang && !t_writes_metrics) return false;
   const std::uint64_t number = g_counts[static_cast<std::size_t>(kind)].fetch_add(1) + 1;
   const std::uint64_t n = g_n.load();
-  const bool hit = n != 0 && kind == g_kind.load() && (number == n || (mode == Mode::FromThere && number > n));
+  const bool hit =
+      n != 0 && kind == g_kind.load() && (number == n || (mode == Mode::FromThere && number > n));
   if (!hit) return false;
   if (number == n) {
     g_record->store(symbol);
@@ -99,7 +104,9 @@ class BlocksLock {
   BlocksLock& operator=(const BlocksLock&) = delete;
 };
 
-std::size_t place_of(std::uintptr_t address) noexcept { return (address >> 4) * 0x9e3779b97f4a7c15u >> 40 & (kBlocksMax - 1); }
+std::size_t place_of(std::uintptr_t address) noexcept {
+  return (address >> 4) * 0x9e3779b97f4a7c15u >> 40 & (kBlocksMax - 1);
+}
 
 }  // namespace
 

@@ -1,8 +1,9 @@
 #pragma once
-// The fault door of the operating system. A program that holds door_calls.cc answers the calls of libc itself that the plugin
-// makes, whether the plugin is linked in or loaded: it counts them by kind, and the n-th of a kind, or every one from there on,
-// fails as the system would let it fail. Only calls of the plugin count: those of a thread while it holds an Inside, and those
-// of threads that were made there. Calls that the loader makes, or a foreign library, always go through.
+// The fault door of the operating system. A program that holds door_calls.cc answers the calls of
+// libc itself that the plugin makes, whether the plugin is linked in or loaded: it counts them by
+// kind, and the n-th of a kind, or every one from there on, fails as the system would let it fail.
+// Only calls of the plugin count: those of a thread while it holds an Inside, and those of threads
+// that were made there. Calls that the loader makes, or a foreign library, always go through.
 // Thread: any.
 
 #include <array>
@@ -22,12 +23,14 @@ enum class Kind : std::uint8_t {
   Other,       // random numbers, affinity
 };
 inline constexpr std::size_t kKinds = 7;
-inline constexpr std::array<const char*, kKinds> kKindNames{"thread", "descriptor", "socket", "memory", "file", "address", "other"};
+inline constexpr std::array<const char*, kKinds> kKindNames{
+    "thread", "descriptor", "socket", "memory", "file", "address", "other"};
 
 enum class Mode : std::uint8_t {
   Once,
   FromThere,  // a process at its limits
-  Hang,       // the call does not come back before let_go(); only calls of the thread that writes metrics count
+  Hang,       // the call does not come back before let_go(); only calls of the thread that writes
+              // metrics count
   Empty,      // the call succeeds and has nothing to say
 };
 
@@ -41,8 +44,8 @@ void arm(const Fault& fault) noexcept;  // counts begin anew
 void disarm() noexcept;                 // nothing fails any more; the counts stay
 void let_go() noexcept;                 // what hangs comes back
 std::uint64_t counted(Kind kind) noexcept;
-// Where the name of the first call that fails is put, a literal of this program; null: none has. For a process that may not live
-// to tell.
+// Where the name of the first call that fails is put, a literal of this program; null: none has.
+// For a process that may not live to tell.
 void record_symbol_in(std::atomic<const char*>& record) noexcept;
 void stop_at_fault() noexcept;  // for a debugger: the call that is to fail raises SIGTRAP first
 

@@ -1,4 +1,5 @@
-// libc's calls as the door answers them. Each asks whether it is the one to fail, and else hands on to libc.
+// libc's calls as the door answers them. Each asks whether it is the one to fail, and else hands on
+// to libc.
 
 #include "tests/os_faults/door.h"
 
@@ -58,7 +59,8 @@ void* run_inside(void* raw) {
 
 }  // namespace
 
-#define REPLACES extern "C" [[gnu::visibility("default")]]  // seen by the loaded library and by libc
+#define REPLACES \
+  extern "C" [[gnu::visibility("default")]]  // seen by the loaded library and by libc
 #define CALLER __builtin_return_address(0)
 // The call by its name, failing with an errno and an answer. The last arguments are the call's own.
 #define DOOR(kind, error, answer, name, ...)                    \
@@ -71,7 +73,8 @@ void* run_inside(void* raw) {
 
 // ---- Threads.
 
-REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*), void* argument) noexcept {
+REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                            void* (*body)(void*), void* argument) noexcept {
   if (door::fails(Kind::Thread, "pthread_create", CALLER)) return EAGAIN;
   static auto* const real = next<decltype(pthread_create)>("pthread_create");
   if (!door::is_inside()) return real(thread, attributes, body, argument);
@@ -83,13 +86,21 @@ REPLACES int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
 
 // ---- Descriptors.
 
-REPLACES int socket(int domain, int type, int protocol) noexcept { DOOR(Descriptor, EMFILE, -1, socket, domain, type, protocol); }
+REPLACES int socket(int domain, int type, int protocol) noexcept {
+  DOOR(Descriptor, EMFILE, -1, socket, domain, type, protocol);
+}
 REPLACES int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
   DOOR(Descriptor, EMFILE, -1, accept4, fd, address, bytes, flags);
 }
-REPLACES int epoll_create1(int flags) noexcept { DOOR(Descriptor, EMFILE, -1, epoll_create1, flags); }
-REPLACES int eventfd(unsigned count, int flags) noexcept { DOOR(Descriptor, EMFILE, -1, eventfd, count, flags); }
-REPLACES int memfd_create(const char* name, unsigned flags) noexcept { DOOR(Descriptor, EMFILE, -1, memfd_create, name, flags); }
+REPLACES int epoll_create1(int flags) noexcept {
+  DOOR(Descriptor, EMFILE, -1, epoll_create1, flags);
+}
+REPLACES int eventfd(unsigned count, int flags) noexcept {
+  DOOR(Descriptor, EMFILE, -1, eventfd, count, flags);
+}
+REPLACES int memfd_create(const char* name, unsigned flags) noexcept {
+  DOOR(Descriptor, EMFILE, -1, memfd_create, name, flags);
+}
 REPLACES int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
@@ -109,8 +120,12 @@ REPLACES FILE* fopen64(const char* path, const char* mode) {
 REPLACES int bind(int fd, const sockaddr* address, socklen_t bytes) noexcept {
   DOOR(Socket, ENOBUFS, -1, bind, fd, address, bytes);
 }
-REPLACES int listen(int fd, int backlog) noexcept { DOOR(Socket, ENOBUFS, -1, listen, fd, backlog); }
-REPLACES int connect(int fd, const sockaddr* address, socklen_t bytes) { DOOR(Socket, ENOBUFS, -1, connect, fd, address, bytes); }
+REPLACES int listen(int fd, int backlog) noexcept {
+  DOOR(Socket, ENOBUFS, -1, listen, fd, backlog);
+}
+REPLACES int connect(int fd, const sockaddr* address, socklen_t bytes) {
+  DOOR(Socket, ENOBUFS, -1, connect, fd, address, bytes);
+}
 REPLACES int getsockname(int fd, sockaddr* address, socklen_t* bytes) noexcept {
   DOOR(Socket, ENOBUFS, -1, getsockname, fd, address, bytes);
 }
@@ -132,8 +147,12 @@ REPLACES ssize_t send(int fd, const void* data, std::size_t bytes, int flags) {
 REPLACES ssize_t recv(int fd, void* data, std::size_t bytes, int flags) {
   DOOR(Socket, ECONNRESET, -1, recv, fd, data, bytes, flags);
 }
-REPLACES ssize_t sendmsg(int fd, const msghdr* message, int flags) { DOOR(Socket, ENOBUFS, -1, sendmsg, fd, message, flags); }
-REPLACES ssize_t recvmsg(int fd, msghdr* message, int flags) { DOOR(Socket, ENOMEM, -1, recvmsg, fd, message, flags); }
+REPLACES ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  DOOR(Socket, ENOBUFS, -1, sendmsg, fd, message, flags);
+}
+REPLACES ssize_t recvmsg(int fd, msghdr* message, int flags) {
+  DOOR(Socket, ENOMEM, -1, recvmsg, fd, message, flags);
+}
 REPLACES int shutdown(int fd, int how) noexcept { DOOR(Socket, ENOTCONN, -1, shutdown, fd, how); }
 REPLACES int fcntl(int fd, int command, ...) {
   va_list arguments;
@@ -145,13 +164,23 @@ REPLACES int fcntl(int fd, int command, ...) {
 
 // ---- Files.
 
-REPLACES ssize_t read(int fd, void* data, std::size_t bytes) { DOOR(File, EIO, -1, read, fd, data, bytes); }
-REPLACES ssize_t write(int fd, const void* data, std::size_t bytes) { DOOR(File, ENOSPC, -1, write, fd, data, bytes); }
-REPLACES int rename(const char* from, const char* to) noexcept { DOOR(File, EIO, -1, rename, from, to); }
+REPLACES ssize_t read(int fd, void* data, std::size_t bytes) {
+  DOOR(File, EIO, -1, read, fd, data, bytes);
+}
+REPLACES ssize_t write(int fd, const void* data, std::size_t bytes) {
+  DOOR(File, ENOSPC, -1, write, fd, data, bytes);
+}
+REPLACES int rename(const char* from, const char* to) noexcept {
+  DOOR(File, EIO, -1, rename, from, to);
+}
 REPLACES int unlink(const char* path) noexcept { DOOR(File, EIO, -1, unlink, path); }
-REPLACES int stat(const char* path, struct stat* about) noexcept { DOOR(File, EIO, -1, stat, path, about); }
+REPLACES int stat(const char* path, struct stat* about) noexcept {
+  DOOR(File, EIO, -1, stat, path, about);
+}
 REPLACES int fstat(int fd, struct stat* about) noexcept { DOOR(File, EIO, -1, fstat, fd, about); }
-REPLACES char* realpath(const char* path, char* resolved) noexcept { DOOR(File, EIO, nullptr, realpath, path, resolved); }
+REPLACES char* realpath(const char* path, char* resolved) noexcept {
+  DOOR(File, EIO, nullptr, realpath, path, resolved);
+}
 
 // ---- Addresses and names.
 
@@ -164,9 +193,15 @@ REPLACES int getifaddrs(ifaddrs** list) noexcept {
   static auto* const real = next<decltype(getifaddrs)>("getifaddrs");
   return real(list);
 }
-REPLACES unsigned if_nametoindex(const char* name) noexcept { DOOR(Address, ENODEV, 0, if_nametoindex, name); }
-REPLACES char* if_indextoname(unsigned index, char* name) noexcept { DOOR(Address, ENXIO, nullptr, if_indextoname, index, name); }
-REPLACES int gethostname(char* name, std::size_t bytes) noexcept { DOOR(Address, EPERM, -1, gethostname, name, bytes); }
+REPLACES unsigned if_nametoindex(const char* name) noexcept {
+  DOOR(Address, ENODEV, 0, if_nametoindex, name);
+}
+REPLACES char* if_indextoname(unsigned index, char* name) noexcept {
+  DOOR(Address, ENXIO, nullptr, if_indextoname, index, name);
+}
+REPLACES int gethostname(char* name, std::size_t bytes) noexcept {
+  DOOR(Address, EPERM, -1, gethostname, name, bytes);
+}
 
 // ---- What else the system may refuse.
 
@@ -186,7 +221,8 @@ REPLACES int pthread_setname_np(pthread_t thread, const char* name) noexcept {
   return real(thread, name);
 }
 
-// ---- Libraries. hwloc is left out: what it does without memory is not ours, and without it the plugin asks the kernel itself.
+// ---- Libraries. hwloc is left out: what it does without memory is not ours, and without it the
+// plugin asks the kernel itself.
 
 REPLACES void* dlopen(const char* name, int flags) noexcept {
   static auto* const real = next<decltype(dlopen)>("dlopen");
@@ -236,7 +272,10 @@ REPLACES void free(void* memory) noexcept {
   door::forget_block(memory);
   real_free(memory);
 }
-REPLACES void* mmap(void* address, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+REPLACES void* mmap(void* address, std::size_t bytes, int protection, int flags, int fd,
+                    off_t offset) noexcept {
   DOOR(Memory, ENOMEM, MAP_FAILED, mmap, address, bytes, protection, flags, fd, offset);
 }
-REPLACES int ftruncate(int fd, off_t bytes) noexcept { DOOR(Memory, ENOSPC, -1, ftruncate, fd, bytes); }
+REPLACES int ftruncate(int fd, off_t bytes) noexcept {
+  DOOR(Memory, ENOSPC, -1, ftruncate, fd, bytes);
+}

@@ -1,5 +1,6 @@
-// os_faults: every call of the operating system that the plugin makes in a short life fails once, each in a process of its own.
-// Prints how many calls there are of each kind, and a line for every fault that leaves the process other than it was.
+// os_faults: every call of the operating system that the plugin makes in a short life fails once,
+// each in a process of its own. Prints how many calls there are of each kind, and a line for every
+// fault that leaves the process other than it was.
 
 #include "tests/os_faults/child_run.h"
 
@@ -42,7 +43,8 @@ struct Options {
 
 template <std::size_t kCount>
 std::size_t index_of(const std::array<const char*, kCount>& names, const std::string& name) {
-  return static_cast<std::size_t>(std::distance(names.begin(), std::find(names.begin(), names.end(), name)));
+  return static_cast<std::size_t>(
+      std::distance(names.begin(), std::find(names.begin(), names.end(), name)));
 }
 
 const char* name_of(Kind kind) { return door::kKindNames[static_cast<std::size_t>(kind)]; }
@@ -59,9 +61,11 @@ const char* name_of(Company company) { return kCompanyNames[static_cast<std::siz
 
 std::string text_of(const RunOrder& order, const RunReport& report) {
   const door::Fault& fault = order.fault;
-  return fmt::format("--kind {} --mode {} --company {} --n {}: {}: {}; {:.2f} s; {}", name_of(fault.kind), name_of(fault.mode),
-                     name_of(order.company), fault.n, report.symbol.empty() ? "not reached" : report.symbol, report.end,
-                     report.seconds, report.complaint.empty() ? "well" : "WRONG: " + report.complaint);
+  return fmt::format("--kind {} --mode {} --company {} --n {}: {}: {}; {:.2f} s; {}",
+                     name_of(fault.kind), name_of(fault.mode), name_of(order.company), fault.n,
+                     report.symbol.empty() ? "not reached" : report.symbol, report.end,
+                     report.seconds,
+                     report.complaint.empty() ? "well" : "WRONG: " + report.complaint);
 }
 
 class Runner {
@@ -74,7 +78,8 @@ class Runner {
         const auto which = static_cast<Kind>(index_of(door::kKindNames, kind));
         const auto how = static_cast<Mode>(index_of(kModeNames, mode));
         for (const std::string& company : options_.companies) {
-          if (fits(which, how)) run_kind(which, how, static_cast<Company>(index_of(kCompanyNames, company)));
+          if (fits(which, how))
+            run_kind(which, how, static_cast<Company>(index_of(kCompanyNames, company)));
         }
       }
     }
@@ -93,12 +98,16 @@ class Runner {
   void run_kind(Kind kind, Mode mode, Company company) {
     std::uint64_t calls = 0;
     for (int i = 0; i < kCountingRuns; ++i) {
-      const RunReport report = run_in_child(net_, {.fault = {.kind = kind, .mode = mode}, .company = company});
+      const RunReport report =
+          run_in_child(net_, {.fault = {.kind = kind, .mode = mode}, .company = company});
       calls = std::max(calls, report.counts[static_cast<std::size_t>(kind)]);
-      if (!report.complaint.empty()) complain(fmt::format("--kind {}, nothing failing: {}", name_of(kind), report.complaint));
+      if (!report.complaint.empty())
+        complain(fmt::format("--kind {}, nothing failing: {}", name_of(kind), report.complaint));
     }
     std::vector<std::uint64_t> chosen;
-    for (std::uint64_t n = 1 + options_.offset % options_.every; n <= calls + kSpareCalls; n += options_.every) chosen.push_back(n);
+    for (std::uint64_t n = 1 + options_.offset % options_.every; n <= calls + kSpareCalls;
+         n += options_.every)
+      chosen.push_back(n);
     const int wrong_before = wrong_;
     double slowest = 0;
     std::uint64_t reached = 0;
@@ -107,7 +116,8 @@ class Runner {
     for (unsigned i = 0; i < options_.jobs; ++i) {
       workers.emplace_back([&] {
         for (std::size_t at = next++; at < chosen.size(); at = next++) {
-          const RunOrder order{.fault = {.kind = kind, .mode = mode, .n = chosen[at]}, .company = company};
+          const RunOrder order{.fault = {.kind = kind, .mode = mode, .n = chosen[at]},
+                               .company = company};
           const RunReport report = run_in_child(net_, order);
           const std::lock_guard lock(mutex_);
           ++faults_;
@@ -118,8 +128,9 @@ class Runner {
       });
     }
     for (std::thread& worker : workers) worker.join();
-    fmt::print("{} {} {}: n = {}, tried {} ({} reached), {} wrong, the slowest took {:.2f} s\n", name_of(kind), name_of(mode),
-               name_of(company), calls, chosen.size(), reached, wrong_ - wrong_before, slowest);
+    fmt::print("{} {} {}: n = {}, tried {} ({} reached), {} wrong, the slowest took {:.2f} s\n",
+               name_of(kind), name_of(mode), name_of(company), calls, chosen.size(), reached,
+               wrong_ - wrong_before, slowest);
     std::fflush(stdout);
   }
 
@@ -150,13 +161,16 @@ int run(int argc, char** argv) {
   Options options;
   app.add_option("--kind", options.kinds, "which kinds")->check(CLI::IsMember(options.kinds));
   app.add_option("--mode", options.modes, "how they fail")->check(CLI::IsMember(options.modes));
-  app.add_option("--company", options.companies, "alone, or beside a communicator that keeps the engine")
+  app.add_option("--company", options.companies,
+                 "alone, or beside a communicator that keeps the engine")
       ->check(CLI::IsMember(options.companies));
   app.add_option("--library", options.library, "the plugin");
   app.add_option("--fabric", options.fabric, "the null fabric");
   app.add_option("--stats", options.stats, "folder for the page of metrics");
-  app.add_option("--n", options.n, "only the n-th call, with the plugin's lines; needs --kind and --mode");
-  app.add_flag("--here", options.here, "with --n: in this process, which stops at the fault, for a debugger");
+  app.add_option("--n", options.n,
+                 "only the n-th call, with the plugin's lines; needs --kind and --mode");
+  app.add_flag("--here", options.here,
+               "with --n: in this process, which stops at the fault, for a debugger");
   app.add_option("--every", options.every, "only every k-th call")->check(CLI::PositiveNumber);
   app.add_option("--offset", options.offset, "beginning behind so many");
   app.add_option("--jobs", options.jobs, "processes at a time")->check(CLI::PositiveNumber);
@@ -172,10 +186,11 @@ int run(int argc, char** argv) {
   if (net == nullptr) return 2;
   Runner runner(options, *net);
   if (options.n == 0) return runner.run_all();
-  return runner.run_one({.fault = {.kind = static_cast<Kind>(index_of(door::kKindNames, options.kinds.front())),
-                                   .mode = static_cast<Mode>(index_of(kModeNames, options.modes.front())),
-                                   .n = options.n},
-                         .company = static_cast<Company>(index_of(kCompanyNames, options.companies.front()))});
+  return runner.run_one(
+      {.fault = {.kind = static_cast<Kind>(index_of(door::kKindNames, options.kinds.front())),
+                 .mode = static_cast<Mode>(index_of(kModeNames, options.modes.front())),
+                 .n = options.n},
+       .company = static_cast<Company>(index_of(kCompanyNames, options.companies.front()))});
 }
 
 }  // namespace

@@ -31,24 +31,28 @@ std::set<std::string> open_descriptors() {
   std::set<std::string> found;
   for (const std::string& name : entries_of("/proc/self/fd")) {
     std::array<char, 256> target{};
-    if (::readlink(("/proc/self/fd/" + name).c_str(), target.data(), target.size() - 1) < 0) continue;
+    if (::readlink(("/proc/self/fd/" + name).c_str(), target.data(), target.size() - 1) < 0)
+      continue;
     const std::string text(target.data());
-    if (text.find("/proc/") == std::string::npos) found.insert(name + " -> " + text);  // but for the folder being read
+    if (text.find("/proc/") == std::string::npos)
+      found.insert(name + " -> " + text);  // but for the folder being read
   }
   return found;
 }
 
 std::string callers_of_new_blocks() {
   std::array<door::Block, 8> blocks;
-  const std::size_t count = std::min(door::blocks_since_mark(blocks.data(), blocks.size()), blocks.size());
+  const std::size_t count =
+      std::min(door::blocks_since_mark(blocks.data(), blocks.size()), blocks.size());
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
     Dl_info info{};
     if (::dladdr(blocks[i].caller, &info) == 0) continue;
-    const auto offset = reinterpret_cast<std::uintptr_t>(blocks[i].caller) - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+    const auto offset = reinterpret_cast<std::uintptr_t>(blocks[i].caller) -
+                        reinterpret_cast<std::uintptr_t>(info.dli_fbase);
     const std::string file(info.dli_fname);
-    text += fmt::format("{}{} bytes taken at {}+{:#x}", i == 0 ? " (" : ", ", blocks[i].bytes, file.substr(file.rfind('/') + 1),
-                        offset);
+    text += fmt::format("{}{} bytes taken at {}+{:#x}", i == 0 ? " (" : ", ", blocks[i].bytes,
+                        file.substr(file.rfind('/') + 1), offset);
   }
   return text.empty() ? text : text + ")";
 }
@@ -56,7 +60,8 @@ std::string callers_of_new_blocks() {
 }  // namespace
 
 ProcessState ProcessState::now() {
-  for (int i = 0; i < 2; ++i) ::dlerror();  // glibc keeps this thread's last error until it has been asked for
+  for (int i = 0; i < 2; ++i)
+    ::dlerror();  // glibc keeps this thread's last error until it has been asked for
   ProcessState state;
   state.blocks_ = door::live_blocks();
   sigset_t blocked;
@@ -70,20 +75,24 @@ ProcessState ProcessState::now() {
 }
 
 bool ProcessState::differs_in_memory_alone(const ProcessState& later) const {
-  return signals_ == later.signals_ && descriptors_ == later.descriptors_ && threads_ == later.threads_;
+  return signals_ == later.signals_ && descriptors_ == later.descriptors_ &&
+         threads_ == later.threads_;
 }
 
 std::string ProcessState::difference(const ProcessState& later) const {
   std::string text;
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
-  if (signals_ != later.signals_) add(fmt::format("{} signals were blocked, {} are", signals_.size(), later.signals_.size()));
-  if (threads_ != later.threads_) add(fmt::format("there were {} threads, there are {}", threads_, later.threads_));
+  if (signals_ != later.signals_)
+    add(fmt::format("{} signals were blocked, {} are", signals_.size(), later.signals_.size()));
+  if (threads_ != later.threads_)
+    add(fmt::format("there were {} threads, there are {}", threads_, later.threads_));
   std::vector<std::string> more;
-  std::set_difference(later.descriptors_.begin(), later.descriptors_.end(), descriptors_.begin(), descriptors_.end(),
-                      std::back_inserter(more));
+  std::set_difference(later.descriptors_.begin(), later.descriptors_.end(), descriptors_.begin(),
+                      descriptors_.end(), std::back_inserter(more));
   for (const std::string& each : more) add("descriptor " + each + " is left");
   if (later.blocks_ > blocks_) {
-    add(fmt::format("there were {} blocks of memory, there are {}{}", blocks_, later.blocks_, callers_of_new_blocks()));
+    add(fmt::format("there were {} blocks of memory, there are {}{}", blocks_, later.blocks_,
+                    callers_of_new_blocks()));
   }
   return text;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What a library must leave in its host process as it was: the calling thread's signal mask, descriptors, threads, memory.
-// Thread: one.
+// What a library must leave in its host process as it was: the calling thread's signal mask,
+// descriptors, threads, memory. Thread: one.
 
 #include <csignal>
 #include <cstddef>

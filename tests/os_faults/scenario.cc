@@ -32,7 +32,8 @@ void log(ncclDebugLogLevel level, unsigned long, const char*, int, const char* f
   std::vsnprintf(line.data(), line.size(), format, arguments);
   va_end(arguments);
   const std::lock_guard lock(g_log_mutex);
-  if (g_log.size() < kLogMax) g_log += std::string(level == NCCL_LOG_WARN ? "WARN " : "INFO ") + line.data() + "\n";
+  if (g_log.size() < kLogMax)
+    g_log += std::string(level == NCCL_LOG_WARN ? "WARN " : "INFO ") + line.data() + "\n";
 }
 
 constexpr std::array<std::size_t, 4> kMessageBytes{8, 0, 4096, 300'000};
@@ -79,24 +80,29 @@ class Life {
   bool begin() {
     for (Communicator* each : {&sender_, &receiver_}) {
       ncclNetCommConfig_v12_t config{NCCL_NET_TRAFFIC_CLASS_UNDEF};
-      if (!step("init", [&] { return net_.init(&each->context, 1, &config, log, nullptr); })) return false;
+      if (!step("init", [&] { return net_.init(&each->context, 1, &config, log, nullptr); }))
+        return false;
     }
     int devices = 0;
     ncclNetProperties_v12_t properties{};
     return step("devices", [&] { return net_.devices(&devices); }) &&
            step("getProperties", [&] { return net_.getProperties(0, &properties); }) &&
-           step("listen", [&] { return net_.listen(receiver_.context, 0, handle_.data(), &receiver_.listen); });
+           step("listen", [&] {
+             return net_.listen(receiver_.context, 0, handle_.data(), &receiver_.listen);
+           });
   }
 
   bool connect() {
     const auto deadline = Clock::now() + std::chrono::seconds(kWaitSeconds);
     while (sender_.send == nullptr || receiver_.receive == nullptr) {
       ncclNetDeviceHandle_t* offload = nullptr;
-      if (sender_.send == nullptr &&
-          !step("connect", [&] { return net_.connect(sender_.context, 0, handle_.data(), &sender_.send, &offload); }))
+      if (sender_.send == nullptr && !step("connect", [&] {
+            return net_.connect(sender_.context, 0, handle_.data(), &sender_.send, &offload);
+          }))
         return false;
-      if (receiver_.receive == nullptr &&
-          !step("accept", [&] { return net_.accept(receiver_.listen, &receiver_.receive, &offload); }))
+      if (receiver_.receive == nullptr && !step("accept", [&] {
+            return net_.accept(receiver_.listen, &receiver_.receive, &offload);
+          }))
         return false;
       if (Clock::now() > deadline) return give_up(sender_.send == nullptr ? "connect" : "accept");
       ::sched_yield();
@@ -106,9 +112,13 @@ class Life {
 
   bool register_both() {
     return step("regMr",
-                [&] { return net_.regMr(sender_.send, sender_.buffer.data(), kBufferBytes, NCCL_PTR_HOST, &sender_.region); }) &&
+                [&] {
+                  return net_.regMr(sender_.send, sender_.buffer.data(), kBufferBytes,
+                                    NCCL_PTR_HOST, &sender_.region);
+                }) &&
            step("regMr", [&] {
-             return net_.regMr(receiver_.receive, receiver_.buffer.data(), kBufferBytes, NCCL_PTR_HOST, &receiver_.region);
+             return net_.regMr(receiver_.receive, receiver_.buffer.data(), kBufferBytes,
+                               NCCL_PTR_HOST, &receiver_.region);
            });
   }
 
@@ -128,16 +138,19 @@ class Life {
     std::array<int, 2> done{};
     while (done[0] == 0 || done[1] == 0) {
       if (requests[0] == nullptr && !step("isend", [&] {
-            return net_.isend(sender_.send, sender_.buffer.data(), bytes, tag, sender_.region, nullptr, &requests[0]);
+            return net_.isend(sender_.send, sender_.buffer.data(), bytes, tag, sender_.region,
+                              nullptr, &requests[0]);
           }))
         return false;
       if (requests[1] == nullptr && !step("irecv", [&] {
-            return net_.irecv(receiver_.receive, 1, &data, &room, &tag, &receiver_.region, nullptr, &requests[1]);
+            return net_.irecv(receiver_.receive, 1, &data, &room, &tag, &receiver_.region, nullptr,
+                              &requests[1]);
           }))
         return false;
       for (std::size_t i = 0; i < requests.size(); ++i) {
         int moved = 0;
-        if (requests[i] != nullptr && done[i] == 0 && !step("test", [&] { return net_.test(requests[i], &done[i], &moved); }))
+        if (requests[i] != nullptr && done[i] == 0 &&
+            !step("test", [&] { return net_.test(requests[i], &done[i], &moved); }))
           return false;
       }
       if (Clock::now() > deadline) return give_up("test");

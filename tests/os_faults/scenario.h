@@ -1,7 +1,8 @@
 #pragma once
-// What NCCL does with a plugin in a short life: init, listen, connect, accept, messages, close, finalize, between two
-// communicators. Whatever fails, all that exists is closed afterwards, as NCCL does. Only the plugin's own calls are made inside
-// the door. Thread: one. Bound: kWaitSeconds for each of connect and messages.
+// What NCCL does with a plugin in a short life: init, listen, connect, accept, messages, close,
+// finalize, between two communicators. Whatever fails, all that exists is closed afterwards, as
+// NCCL does. Only the plugin's own calls are made inside the door. Thread: one. Bound: kWaitSeconds
+// for each of connect and messages.
 
 #include "plugin/nccl/net_v12.h"
 

@@ -1,4 +1,5 @@
-// The end of a channel, planned or not: memory taken back, sides closed, and what must still be true afterwards.
+// The end of a channel, planned or not: memory taken back, sides closed, and what must still be
+// true afterwards.
 
 #include "tests/sim/channel_run.h"
 #include "tests/sim/memory.h"
@@ -29,8 +30,10 @@ void ChannelRun::finish(Side& side) {
 bool ChannelRun::end_early(Side& side) {
   const bool sends = &side == &send_;
   const bool closes = plan_.ending == (sends ? Ending::SenderCloses : Ending::ReceiverCloses);
-  const bool takes_back = plan_.ending == (sends ? Ending::SenderTakesBack : Ending::ReceiverTakesBack);
-  const bool due = plan_.ends_when_struck ? struck_ && side.started != 0 : side.started >= plan_.ends_at;
+  const bool takes_back =
+      plan_.ending == (sends ? Ending::SenderTakesBack : Ending::ReceiverTakesBack);
+  const bool due =
+      plan_.ends_when_struck ? struck_ && side.started != 0 : side.started >= plan_.ends_at;
   if ((!closes && !takes_back) || !due || world_.nested()) return false;
   if (closes) {
     close_side(side);
@@ -39,7 +42,8 @@ bool ChannelRun::end_early(Side& side) {
   const std::size_t region = plan_.ends_at % side.regions.size();
   if (side.regions[region] == nullptr || side.open.empty()) return false;
   take_back(side, region);
-  // Whether a request was still under way is the engine's to know; new ones of this memory there will be none.
+  // Whether a request was still under way is the engine's to know; new ones of this memory there
+  // will be none.
   side.excuses |= excuse(Errc::Revoked);
   side.state = SideState::Draining;
   other(side).excuses |= kPeerEnded;
@@ -79,19 +83,22 @@ void ChannelRun::take_back(Side& side, std::size_t region) {
   world_.progress();
 }
 
-// No two sides receive into the same memory, and a region that outlives it would lead to whatever pages lie there next.
+// No two sides receive into the same memory, and a region that outlives it would lead to whatever
+// pages lie there next.
 void ChannelRun::check_given_back(std::size_t region) {
   if (world_.registers(receive_.context, target_[region]))
     wrong(fmt::format("region {} is still registered after it was given back", region));
 }
 
-// Memory that no request names is given back and taken again; what comes next uses the new registration.
+// Memory that no request names is given back and taken again; what comes next uses the new
+// registration.
 void ChannelRun::reregister(Side& side) {
   if (world_.nested()) return;
   const std::size_t region = world_.random().below(side.regions.size());
   if (side.regions[region] == nullptr) return;
-  const bool used = std::any_of(side.open.begin(), side.open.end(),
-                                [&](const OpenRequest& open) { return &side == &send_ || slots_[open.number].region == region; });
+  const bool used = std::any_of(side.open.begin(), side.open.end(), [&](const OpenRequest& open) {
+    return &side == &send_ || slots_[open.number].region == region;
+  });
   if (used) return;
   world_.wait_begins(side.context);
   deregister_memory(*side.channel, side.regions[region]);
@@ -117,10 +124,12 @@ bool ChannelRun::check_room(std::size_t number) {
   const std::size_t message = plan_.receives[number].message;
   const std::span<std::byte> room = room_of(number);
   const std::span<const std::byte> sent = sent_bytes(message);
-  const std::size_t bytes = is_truncated(message) || state == SlotState::Untouched ? 0 : sent.size();
+  const std::size_t bytes =
+      is_truncated(message) || state == SlotState::Untouched ? 0 : sent.size();
   for (std::size_t i = 0; i < bytes; ++i) {
     if (room[i] == sent[i] || (state != SlotState::Full && room[i] == kUntouched)) continue;
-    return wrong(fmt::format("receive {}: byte {} of {} is not what was sent", number, i, bytes)), false;
+    return wrong(fmt::format("receive {}: byte {} of {} is not what was sent", number, i, bytes)),
+           false;
   }
   if (all_are(room.subspan(bytes), kUntouched)) return true;
   return wrong(fmt::format("receive {}: bytes behind its {}", number, bytes)), false;

@@ -1,6 +1,6 @@
 // Opening a channel: listen, connect, accept, registrations.
 
-#include "engine/peer_link.h"
+#include "engine/data/peer_link.h"
 #include "tests/sim/channel_run.h"
 #include "tests/sim/memory.h"
 #include "tests/sim/world.h"
@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kGuard = 64;
 }
 
-ChannelRun::ChannelRun(World& world, std::size_t number, const ChannelPlan& plan) : world_(world), number_(number), plan_(plan) {
+ChannelRun::ChannelRun(World& world, std::size_t number, const ChannelPlan& plan)
+    : world_(world), number_(number), plan_(plan) {
   send_.context = plan_.from;
   receive_.context = plan_.to;
   receive_of_.resize(plan_.sends.size());
@@ -31,7 +32,8 @@ ChannelRun::ChannelRun(World& world, std::size_t number, const ChannelPlan& plan
   }
   for (const std::size_t bytes : used) target_.push_back(world_.target().take(bytes));
   for (const std::span<std::byte> piece : target_)
-    if (piece.empty()) throw std::runtime_error("the scenario needs more target memory than there is");
+    if (piece.empty())
+      throw std::runtime_error("the scenario needs more target memory than there is");
 }
 
 void ChannelRun::open(Side& side) {
@@ -48,8 +50,8 @@ void ChannelRun::listen_and_accept() {
   if (!listened_) {
     listened_ = true;
     const auto rails = engine.rails().size();
-    const Result<Listener*> made =
-        engine.listen(world_.context(receive_.context), static_cast<int>(world_.random().below(rails)), handle_);
+    const Result<Listener*> made = engine.listen(
+        world_.context(receive_.context), static_cast<int>(world_.random().below(rails)), handle_);
     if (!made.ok()) return wrong(fmt::format("listen: {}", errc_name(made.code())));
     listener_ = *made;
     world_.trace().note("listen", {number_});
@@ -89,15 +91,16 @@ void ChannelRun::dial() {
   const auto rails = engine.rails().size();
   if (!dialing_) world_.trace().note("connect", {number_});
   dialing_ = true;
-  const Result<Channel*> connected =
-      engine.connect(world_.context(send_.context), static_cast<int>(world_.random().below(rails)), handle_);
+  const Result<Channel*> connected = engine.connect(
+      world_.context(send_.context), static_cast<int>(world_.random().below(rails)), handle_);
   if (connected.code() == Errc::WouldBlock) return;
   if (connected.ok()) {
     send_.channel = *connected;
     return on_open(send_);
   }
   world_.trace().note("connect failed", {number_, static_cast<std::uint64_t>(connected.code())});
-  if ((send_.excuses & excuse(connected.code())) == 0) wrong(fmt::format("connect: {}", errc_name(connected.code())));
+  if ((send_.excuses & excuse(connected.code())) == 0)
+    wrong(fmt::format("connect: {}", errc_name(connected.code())));
   send_.state = SideState::Over;
   // The acceptor's end of it may have come up; it learns by itself.
   receive_.excuses |= kPeerAborted;
@@ -109,7 +112,8 @@ void ChannelRun::on_open(Side& side) {
   side.link = side.channel->link.identity().id;
   side.index = side.channel->index;
   side.regions.resize(&side == &send_ ? 1 : plan_.regions);
-  for (std::size_t region = 0; region < side.regions.size(); ++region) register_region(side, region);
+  for (std::size_t region = 0; region < side.regions.size(); ++region)
+    register_region(side, region);
   world_.trace().note("open", {number_, &side == &send_ ? 0u : 1u});
   world_.progress();
 }
@@ -121,7 +125,8 @@ std::span<std::byte> ChannelRun::memory_of(const Side& side, std::size_t region)
 
 bool ChannelRun::register_region(Side& side, std::size_t region) {
   const std::span<std::byte> memory = memory_of(side, region);
-  const Result<Registration*> made = register_memory(*side.channel, memory.data(), memory.size(), MemoryType::Host);
+  const Result<Registration*> made =
+      register_memory(*side.channel, memory.data(), memory.size(), MemoryType::Host);
   if (!made.ok()) wrong(fmt::format("register_memory: {}", errc_name(made.code())));
   side.regions[region] = made.ok() ? *made : nullptr;
   return made.ok();

@@ -25,14 +25,17 @@ const char* state_name(SideState state) {
 }
 }  // namespace
 
-void ChannelRun::wrong(const std::string& what) const { world_.trace().violate(describe() + ": " + what); }
+void ChannelRun::wrong(const std::string& what) const {
+  world_.trace().violate(describe() + ": " + what);
+}
 
 std::string ChannelRun::describe() const {
   const auto side = [](const Side& of) {
     return fmt::format("{} ended, {} open, {}", of.ended, of.open.size(), state_name(of.state));
   };
-  return fmt::format("channel {} from context {} to {}, {} messages (sender: {}; receiver: {})", number_, plan_.from, plan_.to,
-                     plan_.sends.size(), side(send_), side(receive_));
+  return fmt::format("channel {} from context {} to {}, {} messages (sender: {}; receiver: {})",
+                     number_, plan_.from, plan_.to, plan_.sends.size(), side(send_),
+                     side(receive_));
 }
 
 bool ChannelRun::is_truncated(std::size_t message) const {
@@ -40,11 +43,13 @@ bool ChannelRun::is_truncated(std::size_t message) const {
 }
 
 std::span<std::byte> ChannelRun::room_of(std::size_t receive) {
-  return target_[slots_[receive].region].subspan(slots_[receive].offset, plan_.receives[receive].room);
+  return target_[slots_[receive].region].subspan(slots_[receive].offset,
+                                                 plan_.receives[receive].room);
 }
 
 std::span<const std::byte> ChannelRun::sent_bytes(std::size_t message) const {
-  return source_memory().subspan(plan_.source + plan_.sends[message].source, plan_.sends[message].bytes);
+  return source_memory().subspan(plan_.source + plan_.sends[message].source,
+                                 plan_.sends[message].bytes);
 }
 
 bool ChannelRun::finished(const Side& side) const { return side.ended == plan_.sends.size(); }
@@ -67,7 +72,9 @@ void ChannelRun::run(Side& side) {
   const bool sends = &side == &send_;
   const std::uint64_t bound = sends ? plan_.sends_open : plan_.receives_open;
   const bool may_start = side.started < plan_.sends.size() && side.open.size() < bound;
-  if (plan_.reregister_every != 0 && side.started % plan_.reregister_every == plan_.reregister_every - 1) reregister(side);
+  if (plan_.reregister_every != 0 &&
+      side.started % plan_.reregister_every == plan_.reregister_every - 1)
+    reregister(side);
   if (side.state != SideState::Running) return;
   if (may_start && world_.random().one_in(2)) {
     sends ? start_send() : start_receive();
@@ -79,10 +86,12 @@ void ChannelRun::run(Side& side) {
 void ChannelRun::start_send() {
   const Message& message = plan_.sends[send_.started];
   const bool empty = message.bytes == 0 && world_.random().one_in(2);
-  started(send_, isend(*send_.channel, {.data = empty ? nullptr : source_memory().data() + plan_.source + message.source,
-                                        .bytes = message.bytes,
-                                        .tag = message.tag,
-                                        .region = empty ? nullptr : send_.regions[0]}));
+  started(send_,
+          isend(*send_.channel,
+                {.data = empty ? nullptr : source_memory().data() + plan_.source + message.source,
+                 .bytes = message.bytes,
+                 .tag = message.tag,
+                 .region = empty ? nullptr : send_.regions[0]}));
 }
 
 void ChannelRun::start_receive() {
@@ -90,10 +99,11 @@ void ChannelRun::start_receive() {
   const Wanted& wanted = plan_.receives[number];
   const std::span<std::byte> room = room_of(number);
   const bool empty = wanted.room == 0;
-  const Result<Request*> request = irecv(*receive_.channel, {.data = empty ? nullptr : room.data(),
-                                                             .bytes = wanted.room,
-                                                             .tag = wanted.tag,
-                                                             .region = empty ? nullptr : receive_.regions[slots_[number].region]});
+  const Result<Request*> request = irecv(
+      *receive_.channel, {.data = empty ? nullptr : room.data(),
+                          .bytes = wanted.room,
+                          .tag = wanted.tag,
+                          .region = empty ? nullptr : receive_.regions[slots_[number].region]});
   if (request.ok()) slots_[number].state = SlotState::Open;
   started(receive_, request);
 }
@@ -102,8 +112,10 @@ void ChannelRun::started(Side& side, Result<Request*> request) {
   if (request.code() == Errc::WouldBlock) return;
   const std::uint64_t which = &side == &send_ ? 0 : 1;
   if (!request.ok()) {
-    world_.trace().note("refused", {number_, which, side.started, static_cast<std::uint64_t>(request.code())});
-    if ((side.excuses & excuse(request.code())) == 0) wrong(fmt::format("a new request: {}", errc_name(request.code())));
+    world_.trace().note("refused",
+                        {number_, which, side.started, static_cast<std::uint64_t>(request.code())});
+    if ((side.excuses & excuse(request.code())) == 0)
+      wrong(fmt::format("a new request: {}", errc_name(request.code())));
     side.state = SideState::Draining;
     return world_.progress();
   }
@@ -126,7 +138,8 @@ void ChannelRun::ask(Side& side) {
 
 void ChannelRun::answered(Side& side, const OpenRequest& open, Status status, std::size_t bytes) {
   const bool sends = &side == &send_;
-  world_.trace().note(sends ? "sent" : "received", {number_, open.number, static_cast<std::uint64_t>(status.code())});
+  world_.trace().note(sends ? "sent" : "received",
+                      {number_, open.number, static_cast<std::uint64_t>(status.code())});
   ++side.ended;
   world_.progress();
   if (!status.ok()) return failed(side, open, status.code());
@@ -137,15 +150,20 @@ void ChannelRun::answered(Side& side, const OpenRequest& open, Status status, st
 void ChannelRun::on_sent(std::size_t number, std::size_t bytes) {
   const std::size_t receive = receive_of_[number];
   sent_[number] = true;
-  if (bytes != 0) known_announced_[number] = true;  // an empty one also ends well when the receiver closes
-  if (is_truncated(number)) return wrong(fmt::format("send {} is larger than its receive and has not failed", number));
+  if (bytes != 0)
+    known_announced_[number] = true;  // an empty one also ends well when the receiver closes
+  if (is_truncated(number))
+    return wrong(fmt::format("send {} is larger than its receive and has not failed", number));
   if (bytes != plan_.sends[number].bytes) {
-    return wrong(fmt::format("send {} of {} bytes says {}", number, plan_.sends[number].bytes, bytes));
+    return wrong(
+        fmt::format("send {} of {} bytes says {}", number, plan_.sends[number].bytes, bytes));
   }
-  const bool there = !receive_.gone && receive_.channel != nullptr && !taken_back_[slots_[receive].region];
+  const bool there =
+      !receive_.gone && receive_.channel != nullptr && !taken_back_[slots_[receive].region];
   // A closing receiver leaves empty sends without a partner.
   if (!there || bytes == 0 || slots_[receive].state == SlotState::Consumed) return;
-  if (receive >= receive_.started) return wrong(fmt::format("send {} is done before its receive was posted", number));
+  if (receive >= receive_.started)
+    return wrong(fmt::format("send {} is done before its receive was posted", number));
   if (std::memcmp(room_of(receive).data(), sent_bytes(number).data(), bytes) != 0) {
     wrong(fmt::format("send {} is done, but its bytes are not in the receiver's memory", number));
   }
@@ -156,11 +174,14 @@ void ChannelRun::on_received(std::size_t number, std::size_t bytes) {
   world_.count_received();
   slots_[number].state = SlotState::Full;
   known_announced_[message] = true;
-  if (is_truncated(message)) return wrong(fmt::format("receive {} is smaller than its send and has not failed", number));
+  if (is_truncated(message))
+    return wrong(fmt::format("receive {} is smaller than its send and has not failed", number));
   if (bytes != plan_.sends[message].bytes) {
-    return wrong(fmt::format("receive {} got {} bytes, sent were {}", number, bytes, plan_.sends[message].bytes));
+    return wrong(fmt::format("receive {} got {} bytes, sent were {}", number, bytes,
+                             plan_.sends[message].bytes));
   }
-  if (message >= send_.started && !send_.gone) return wrong(fmt::format("receive {} is done before it was sent", number));
+  if (message >= send_.started && !send_.gone)
+    return wrong(fmt::format("receive {} is done before it was sent", number));
   if (taken_back_[slots_[number].region]) return;
   check_slot(number);
   // The user goes on with its bytes: who writes them once more is found out.
@@ -180,7 +201,8 @@ void ChannelRun::failed(Side& side, const OpenRequest& open, Errc code) {
     if (!sends && !taken_back_[slots_[open.number].region]) check_slot(open.number);
     return;
   }
-  if ((side.excuses & excuse(code)) == 0) wrong(fmt::format("{} {}: {}", sends ? "send" : "receive", open.number, errc_name(code)));
+  if ((side.excuses & excuse(code)) == 0)
+    wrong(fmt::format("{} {}: {}", sends ? "send" : "receive", open.number, errc_name(code)));
   // What a peer has sent before it closed in good order is not lost.
   if (!sends && side.excuses == kPeerEnded && sent_[message])
     wrong(fmt::format("receive {} fails although it was sent", open.number));
@@ -189,8 +211,10 @@ void ChannelRun::failed(Side& side, const OpenRequest& open, Errc code) {
 
 // The channel is broken: whatever is open must end by itself.
 void ChannelRun::drain(Side& side) {
-  // Where it was not broken but given up here, what is open may wait for what will never be sent: then it dies with its channel.
-  const bool gives_up = (side.excuses & excuse(Errc::Revoked)) != 0 && world_.random().one_in(kPatience);
+  // Where it was not broken but given up here, what is open may wait for what will never be sent:
+  // then it dies with its channel.
+  const bool gives_up =
+      (side.excuses & excuse(Errc::Revoked)) != 0 && world_.random().one_in(kPatience);
   if (!side.open.empty() && !gives_up) return ask(side);
   finish(side);
 }

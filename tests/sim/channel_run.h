@@ -1,6 +1,6 @@
 #pragma once
-// One channel of the world, both sides: opens it, starts and asks about requests as NCCL's proxies would, ends it as planned, and
-// compares everything that comes out with what must.
+// One channel of the world, both sides: opens it, starts and asks about requests as NCCL's proxies
+// would, ends it as planned, and compares everything that comes out with what must.
 
 #include "tests/sim/channel_side.h"
 
@@ -18,9 +18,12 @@ class ChannelRun {
  public:
   ChannelRun(World& world, std::size_t number, const ChannelPlan& plan);
 
-  // One thing that the side's user might do now. In the midst of another call that waits only what never waits.
+  // One thing that the side's user might do now. In the midst of another call that waits only what
+  // never waits.
   void act(Side& side);
-  bool over() const noexcept { return send_.state == SideState::Over && receive_.state == SideState::Over; }
+  bool over() const noexcept {
+    return send_.state == SideState::Over && receive_.state == SideState::Over;
+  }
   bool connected() const noexcept { return send_.state > SideState::Opening; }
   Side& sender() noexcept { return send_; }
   Side& receiver() noexcept { return receive_; }
@@ -28,7 +31,9 @@ class ChannelRun {
   const ChannelPlan& plan() const noexcept { return plan_; }
   std::uint64_t truncated() const noexcept { return truncated_; }
 
-  void excuse_both(Excuses excuses) noexcept { send_.excuses |= excuses, receive_.excuses |= excuses; }
+  void excuse_both(Excuses excuses) noexcept {
+    send_.excuses |= excuses, receive_.excuses |= excuses;
+  }
   void lose_side(Side& side);                 // its context is gone
   void strike() noexcept { struck_ = true; }  // a fault has struck a path of either host
   Side* closing_side(const CloseSaid& said);  // null: the CLOSE is another channel's

@@ -1,6 +1,6 @@
 #pragma once
-// One side of one channel as a user drives it, and what is known to be right: which send meets which receive, where each byte
-// comes from, which errors have an excuse.
+// One side of one channel as a user drives it, and what is known to be right: which send meets
+// which receive, where each byte comes from, which errors have an excuse.
 
 #include <mesh/channel.h>
 #include <mesh/engine.h>
@@ -20,8 +20,8 @@ namespace mesh::sim {
 using Excuses = std::uint32_t;
 constexpr Excuses excuse(Errc code) noexcept { return 1u << static_cast<unsigned>(code); }
 inline constexpr Excuses kPeerEnded = excuse(Errc::PeerClosed);
-inline constexpr Excuses kPeerAborted =
-    excuse(Errc::PeerClosed) | excuse(Errc::PeerGone) | excuse(Errc::Transport) | excuse(Errc::Timeout);
+inline constexpr Excuses kPeerAborted = excuse(Errc::PeerClosed) | excuse(Errc::PeerGone) |
+                                        excuse(Errc::Transport) | excuse(Errc::Timeout);
 inline constexpr Excuses kPathFailed = kPeerAborted | excuse(Errc::Unreachable);
 
 enum class SideState : std::uint8_t {

@@ -1,8 +1,8 @@
 // What the engine says of a channel, against what its users know: the number of messages in CLOSE,
 // and what a request waits for.
 
-#include "engine/channel_waits.h"
-#include "engine/peer_link.h"
+#include "engine/data/channel_waits.h"
+#include "engine/data/peer_link.h"
 #include "tests/sim/channel_run.h"
 
 #include <fmt/format.h>
@@ -19,21 +19,26 @@ constexpr std::uint32_t kIdleLooksMax = 32;
 
 bool is_up(const engine::Path& path) { return path.health.state == engine::PathState::Up; }
 
-std::uint64_t received(const Channel& channel) { return static_cast<const engine::RecvChannel&>(channel).received(); }
+std::uint64_t received(const Channel& channel) {
+  return static_cast<const engine::RecvChannel&>(channel).received();
+}
 
 engine::Waiting waiting_of(Channel& channel, std::uint64_t sequence) {
-  return channel.side == engine::Side::Send ? static_cast<engine::SendChannel&>(channel).waiting(sequence)
-                                            : static_cast<engine::RecvChannel&>(channel).waiting(sequence);
+  return channel.side == engine::Side::Send
+             ? static_cast<engine::SendChannel&>(channel).waiting(sequence)
+             : static_cast<engine::RecvChannel&>(channel).waiting(sequence);
 }
 
 bool is_for_room(WaitReason reason) {
-  return reason == WaitReason::Queue || reason == WaitReason::Window || reason == WaitReason::Inflight;
+  return reason == WaitReason::Queue || reason == WaitReason::Window ||
+         reason == WaitReason::Inflight;
 }
 }  // namespace
 
 Side* ChannelRun::closing_side(const CloseSaid& said) {
   Side& side = said.by_connector ? send_ : receive_;
-  return side.link == said.link && side.index == said.close.channel && !side.close_said ? &side : nullptr;
+  return side.link == said.link && side.index == said.close.channel && !side.close_said ? &side
+                                                                                        : nullptr;
 }
 
 // The receiver gets what was announced and nothing else: no less than what either user has seen end
@@ -41,14 +46,17 @@ Side* ChannelRun::closing_side(const CloseSaid& said) {
 void ChannelRun::on_close_said(Side& side, std::uint64_t messages) {
   side.close_said = messages;
   if (&side == &send_) {
-    const auto known = static_cast<std::uint64_t>(std::count(known_announced_.begin(), known_announced_.end(), true));
+    const auto known = static_cast<std::uint64_t>(
+        std::count(known_announced_.begin(), known_announced_.end(), true));
     if (messages > send_.started || messages < known) {
-      wrong(fmt::format("CLOSE counts {} messages; {} were started, {} are known to have been announced", messages, send_.started,
-                        known));
+      wrong(fmt::format(
+          "CLOSE counts {} messages; {} were started, {} are known to have been announced",
+          messages, send_.started, known));
     }
   }
   if (send_.close_said && receive_.close_said && *receive_.close_said > *send_.close_said) {
-    wrong(fmt::format("CLOSE of the receiver counts {} messages, that of the sender {}", *receive_.close_said, *send_.close_said));
+    wrong(fmt::format("CLOSE of the receiver counts {} messages, that of the sender {}",
+                      *receive_.close_said, *send_.close_said));
   }
 }
 
@@ -59,7 +67,8 @@ void ChannelRun::check_received() {
   const std::uint64_t here = received(*receive_.channel);
   const bool acted = receive_.channel->life.closed_there;
   if (here > *send_.close_said || (acted && here < *send_.close_said)) {
-    wrong(fmt::format("the sender's CLOSE counts {} messages, the receiver has seen {}", *send_.close_said, here));
+    wrong(fmt::format("the sender's CLOSE counts {} messages, the receiver has seen {}",
+                      *send_.close_said, here));
   }
 }
 
@@ -72,18 +81,21 @@ void ChannelRun::check_waits(Side& side) {
   const bool failed = channel.failure.load(std::memory_order_relaxed) != Errc::Ok;
   bool ready = false;
   for (const std::uint64_t sequence : {oldest, accepted}) {
-    if (failed || channel.link.stalled() || sequence >= channel.submitted.load(std::memory_order_relaxed)) continue;
+    if (failed || channel.link.stalled() ||
+        sequence >= channel.submitted.load(std::memory_order_relaxed))
+      continue;
     const engine::Waiting waiting = waiting_of(channel, sequence);
     ready |= waiting.reason == WaitReason::Turn;
     if (waiting.path == nullptr || is_up(*waiting.path) || !is_for_room(waiting.reason)) continue;
-    wrong(fmt::format("request {} waits for {}, which is not up, while {} other paths are", sequence, waiting_text(waiting),
-                      channel.link.usable_count()));
+    wrong(fmt::format("request {} waits for {}, which is not up, while {} other paths are",
+                      sequence, waiting_text(waiting), channel.link.usable_count()));
   }
   const std::array<std::uint64_t, 3> now{oldest, accepted, channel.outstanding};
   side.idle_looks = ready && now == side.seen ? side.idle_looks + 1 : 0;
   side.seen = now;
   if (side.idle_looks < kIdleLooksMax) return;
-  wrong(fmt::format("request {} or {} could go, and {} turns of its channel have not moved it", oldest, accepted, kIdleLooksMax));
+  wrong(fmt::format("request {} or {} could go, and {} turns of its channel have not moved it",
+                    oldest, accepted, kIdleLooksMax));
 }
 
 }  // namespace mesh::sim

@@ -10,7 +10,7 @@ namespace mesh::sim {
 
 namespace {
 constexpr std::uint64_t kSilenceNs = 20'000'000'000;  // kDeadHostTimeoutMs of real sockets
-constexpr std::uint64_t kSlowFrames = 16;             // one in so many takes ControlTiming::pause_ns longer
+constexpr std::uint64_t kSlowFrames = 16;  // one in so many takes ControlTiming::pause_ns longer
 constexpr int kEventsPerPass = 64;
 
 struct LossText {
@@ -34,8 +34,8 @@ ControlNetwork::ControlNetwork(const Clock& clock, const Random& random, Trace& 
     : clock_(clock), random_(random), trace_(trace) {}
 ControlNetwork::~ControlNetwork() = default;
 
-Result<std::unique_ptr<engine::ControlPlane>> ControlNetwork::open(const engine::ControlPlaneOptions&,
-                                                                   engine::ControlEvents& events) {
+Result<std::unique_ptr<engine::ControlPlane>> ControlNetwork::open(
+    const engine::ControlPlaneOptions&, engine::ControlEvents& events) {
   auto plane = std::make_unique<SimPlane>(*this, next_host_, events);
   planes_[next_host_] = plane.get();
   return std::unique_ptr<engine::ControlPlane>(std::move(plane));
@@ -50,8 +50,10 @@ SimPlane* ControlNetwork::plane_of(std::size_t host) const {
 
 // Nothing overtakes on one connection.
 std::uint64_t ControlNetwork::arrival_ns(const ControlEnd& to) {
-  std::uint64_t at_ns = clock_.now_ns() + random_.between(timing_.delay_min_ns, timing_.delay_max_ns);
-  if (timing_.pause_ns != 0 && random_.one_in(kSlowFrames)) at_ns += random_.below(timing_.pause_ns);
+  std::uint64_t at_ns =
+      clock_.now_ns() + random_.between(timing_.delay_min_ns, timing_.delay_max_ns);
+  if (timing_.pause_ns != 0 && random_.one_in(kSlowFrames))
+    at_ns += random_.below(timing_.pause_ns);
   return to.news.empty() ? at_ns : std::max(at_ns, to.news.back().due_ns);
 }
 
@@ -62,12 +64,14 @@ void ControlNetwork::tell(ControlEnd& end, ControlEnd::News news, engine::Bytes 
 
 // What is said again after a loss has an old number.
 void ControlNetwork::see(const ControlEnd& from, const engine::Bytes& frame) {
-  const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), nullptr);
+  const Result<engine::FrameHeader> header =
+      engine::decode_header(frame.data(), frame.size(), nullptr);
   std::uint64_t& last = seen_[{header->link, from.dials}];
   if (header->sequence <= last) return;
   last = header->sequence;
   CloseSaid said{.link = header->link, .by_connector = from.dials, .close = {}};
-  if (engine::decode_into(std::span(frame).subspan(engine::kFrameHeaderBytes), &said.close)) on_close_(said);
+  if (engine::decode_into(std::span(frame).subspan(engine::kFrameHeaderBytes), &said.close))
+    on_close_(said);
 }
 
 // In the place of whatever was still to come.
@@ -96,7 +100,8 @@ std::uint32_t ControlNetwork::reset(std::size_t host, std::size_t other) {
     ControlEnd* const peer = end->peer;
     cut(*end);
     tell_later(*end, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
-    if (peer != nullptr) tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
+    if (peer != nullptr)
+      tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
     ++hit;
     young += end->settled ? 0 : 1;
   }
@@ -115,7 +120,8 @@ std::uint32_t ControlNetwork::half_open(std::size_t host, std::size_t other) {
     tell_later(*end, ControlEnd::News::TimedOut, kSilenceNs);
     end->broken = false;  // it still believes in the connection
     end->silent = true;
-    if (peer != nullptr) tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
+    if (peer != nullptr)
+      tell_later(*peer, ControlEnd::News::Reset, random_.below(2 * timing_.delay_max_ns));
     ++hit;
     young += end->settled ? 0 : 1;
   }
@@ -148,7 +154,8 @@ std::uint64_t ControlNetwork::next_due_ns() const {
   for (const auto& [host, plane] : planes_) {
     if (lost_.contains(host)) continue;
     for (const auto& [id, end] : plane->ends_)
-      due_ns = std::min(due_ns, end->news.empty() ? end->stranger_until_ns : end->news.front().due_ns);
+      due_ns =
+          std::min(due_ns, end->news.empty() ? end->stranger_until_ns : end->news.front().due_ns);
   }
   return due_ns;
 }
@@ -171,7 +178,8 @@ SimPlane::~SimPlane() {
 SocketAddress SimPlane::address_of(std::size_t host) {
   SocketAddress address;
   address.family = AF_INET;
-  address.bytes = {10, 255, static_cast<std::uint8_t>(host >> 8), static_cast<std::uint8_t>(host & 0xff)};
+  address.bytes = {10, 255, static_cast<std::uint8_t>(host >> 8),
+                   static_cast<std::uint8_t>(host & 0xff)};
   return address;
 }
 
@@ -201,11 +209,13 @@ engine::ConnectionId SimPlane::dial(const engine::DialOrder& order) {
   end.peer_host = static_cast<std::size_t>(to.bytes[2]) << 8 | to.bytes[3];
   SimPlane* const plane = network_.plane_of(end.peer_host);
   const auto lost = network_.lost_.find(end.peer_host);
-  const bool silent = lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged;
+  const bool silent =
+      lost != network_.lost_.end() && lost->second == ControlNetwork::End::Unplugged;
   if (silent) {
     network_.tell_later(end, ControlEnd::News::TimedOut, order.timeout_ns);
   } else if (plane == nullptr || lost != network_.lost_.end() || order.port != kPort) {
-    network_.tell_later(end, ControlEnd::News::Refused, network_.random_.below(network_.timing_.delay_max_ns));
+    network_.tell_later(end, ControlEnd::News::Refused,
+                        network_.random_.below(network_.timing_.delay_max_ns));
   } else {
     network_.tell(end, ControlEnd::News::Dialed, {});
   }
@@ -218,7 +228,8 @@ bool SimPlane::send(engine::ConnectionId id, engine::Bytes frame) {
   if (end == nullptr || end->broken) return false;
   const engine::MessageType type = engine::decode_header(frame.data(), frame.size(), nullptr)->type;
   if (type == engine::MessageType::Close) network_.see(*end, frame);
-  if (type == engine::MessageType::Resume || type == engine::MessageType::Summon) network_.settle(*end);
+  if (type == engine::MessageType::Resume || type == engine::MessageType::Summon)
+    network_.settle(*end);
   if (end->peer != nullptr) network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
   return true;
 }
@@ -239,7 +250,8 @@ void SimPlane::close(engine::ConnectionId id) {
 
 std::string SimPlane::peer_name(engine::ConnectionId id) const {
   const ControlEnd* const end = find(id);
-  return end == nullptr ? "unknown" : fmt::format("{}:{}", address_of(end->peer_host).text(), kPort);
+  return end == nullptr ? "unknown"
+                        : fmt::format("{}:{}", address_of(end->peer_host).text(), kPort);
 }
 
 SocketAddress SimPlane::peer_address(engine::ConnectionId id) const {
@@ -249,15 +261,19 @@ SocketAddress SimPlane::peer_address(engine::ConnectionId id) const {
 
 void SimPlane::on_frame(engine::ConnectionId id, const engine::Bytes& frame) {
   std::uint16_t version = 0;
-  const Result<engine::FrameHeader> header = engine::decode_header(frame.data(), frame.size(), &version);
+  const Result<engine::FrameHeader> header =
+      engine::decode_header(frame.data(), frame.size(), &version);
   if (!header.ok()) {
-    network_.trace_.violate(fmt::format("host {} was sent a malformed frame of {} bytes", host_, frame.size()));
+    network_.trace_.violate(
+        fmt::format("host {} was sent a malformed frame of {} bytes", host_, frame.size()));
     return;
   }
-  network_.trace_.note("control frame", {host_, id, static_cast<std::uint64_t>(header->type), frame.size()});
+  network_.trace_.note("control frame",
+                       {host_, id, static_cast<std::uint64_t>(header->type), frame.size()});
   find(id)->known = true;
   if (header->type == engine::MessageType::Ready) network_.settle(*find(id));
-  if (!events_.on_frame(id, *header, std::span(frame).subspan(engine::kFrameHeaderBytes))) close(id);
+  if (!events_.on_frame(id, *header, std::span(frame).subspan(engine::kFrameHeaderBytes)))
+    close(id);
 }
 
 // The end's next news. The engine may close any connection meanwhile.
@@ -298,8 +314,10 @@ bool SimPlane::poll_once() {
   const std::uint64_t now_ns = network_.clock_.now_ns();
   std::vector<engine::ConnectionId> ready;
   for (const auto& [id, end] : ends_) {
-    if (!end->news.empty() && end->news.front().due_ns <= now_ns && ready.size() < kEventsPerPass) ready.push_back(id);
-    if (end->stranger_until_ns <= now_ns && end->news.empty()) network_.tell_later(*end, ControlEnd::News::TimedOut, 0);
+    if (!end->news.empty() && end->news.front().due_ns <= now_ns && ready.size() < kEventsPerPass)
+      ready.push_back(id);
+    if (end->stranger_until_ns <= now_ns && end->news.empty())
+      network_.tell_later(*end, ControlEnd::News::TimedOut, 0);
   }
   bool active = false;
   for (const int fd : watched_) events_.on_readable(fd);

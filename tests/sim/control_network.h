@@ -1,9 +1,10 @@
 #pragma once
-// The control path without sockets: connections between the engines of one world, on its clock and by its seed. As TCP does it:
-// frames keep their order and take their time, a closed connection says so behind what was sent, a reset loses what was under
-// way, a silent one is noticed when something was sent and nobody has answered for 20 s.
+// The control path without sockets: connections between the engines of one world, on its clock and
+// by its seed. As TCP does it: frames keep their order and take their time, a closed connection
+// says so behind what was sent, a reset loses what was under way, a silent one is noticed when
+// something was sent and nobody has answered for 20 s.
 
-#include "engine/control_plane.h"
+#include "engine/control/control_plane.h"
 #include "src/base/clock.h"
 #include "tests/sim/random.h"
 #include "tests/sim/trace.h"
@@ -22,7 +23,7 @@ namespace mesh::sim {
 
 struct ControlTiming {
   std::uint64_t delay_min_ns = 5'000, delay_max_ns = 60'000;  // of a frame, a SYN, a FIN
-  std::uint64_t pause_ns = 0;                                 // one frame in 16 takes so much longer
+  std::uint64_t pause_ns = 0;  // one frame in 16 takes so much longer
 };
 
 class SimPlane;
@@ -68,11 +69,16 @@ class ControlNetwork final : public engine::ControlNetwork {
   void set_timing(const ControlTiming& timing) { timing_ = timing; }
   void on_close(std::function<void(const CloseSaid&)> call) { on_close_ = std::move(call); }
 
-  // Faults. Both: every connection between the two hosts, either direction; how many of them were of links not up yet.
+  // Faults. Both: every connection between the two hosts, either direction; how many of them were
+  // of links not up yet.
   std::uint32_t reset(std::size_t host, std::size_t other);
-  // The first host's word no longer reaches the other, which learns of a reset; the first one notices only after 20 s.
+  // The first host's word no longer reaches the other, which learns of a reset; the first one
+  // notices only after 20 s.
   std::uint32_t half_open(std::size_t host, std::size_t other);
-  enum class End : std::uint8_t { Killed, Unplugged };  // the kernel still says goodbye, or nothing does
+  enum class End : std::uint8_t {
+    Killed,
+    Unplugged
+  };  // the kernel still says goodbye, or nothing does
   void lose_host(std::size_t host, End end);
   std::uint64_t next_due_ns() const;  // UINT64_MAX: nothing is under way
   std::size_t connections(std::size_t host) const;
@@ -96,7 +102,8 @@ class ControlNetwork final : public engine::ControlNetwork {
   std::map<std::size_t, SimPlane*> planes_;
   std::map<std::size_t, End> lost_;
   std::function<void(const CloseSaid&)> on_close_;
-  std::map<std::pair<engine::Id128, bool>, std::uint64_t> seen_;  // by link and whether the connector said it: the last number
+  std::map<std::pair<engine::Id128, bool>, std::uint64_t>
+      seen_;  // by link and whether the connector said it: the last number
 };
 
 // One host's end of everything.

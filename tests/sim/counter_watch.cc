@@ -68,7 +68,8 @@ std::string CounterWatch::see(const EngineSnapshot& shot) {
   for (const PeerSnapshot& peer : shot.peers) {
     PeerSeen& before = peers_[{peer.peer, peer.sends}];
     compare(peer.peer, before.seen, figures_of(peer));
-    for (const PathSnapshot& path : peer.paths) compare(path.name, before.paths[path.name], figures_of(path));
+    for (const PathSnapshot& path : peer.paths)
+      compare(path.name, before.paths[path.name], figures_of(path));
   }
   return fallen.empty() ? vanished() : fallen;
 }

@@ -45,15 +45,17 @@ Report report_of(std::uint64_t seed, const Verdict& verdict) {
   report.simulated_ns = verdict.simulated_ns;
   report.tally = verdict.tally;
   report.failed = !verdict.violation.empty();
-  report.violation[verdict.violation.copy(report.violation, sizeof report.violation - 1)] = 0;  // its beginning says what it is
+  report.violation[verdict.violation.copy(report.violation, sizeof report.violation - 1)] =
+      0;  // its beginning says what it is
   copy_text(verdict.last_events, report.last_events, sizeof report.last_events);
   return report;
 }
 
-// Of the processor's, so that a busy machine condemns no seed, and ten times as much of the wall clock's for what sleeps. 0: for
-// ever.
+// Of the processor's, so that a busy machine condemns no seed, and ten times as much of the wall
+// clock's for what sleeps. 0: for ever.
 void give_time(unsigned seconds) {
-  const itimerval processor{.it_interval = {}, .it_value = {.tv_sec = static_cast<time_t>(seconds), .tv_usec = 0}};
+  const itimerval processor{.it_interval = {},
+                            .it_value = {.tv_sec = static_cast<time_t>(seconds), .tv_usec = 0}};
   ::setitimer(ITIMER_PROF, &processor, nullptr);
   ::alarm(10 * seconds);
 }
@@ -77,21 +79,24 @@ Report bury(Worker& worker) {
   report.seed = worker.seed;
   report.failed = true;
   const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  const std::string how = number == SIGALRM || number == SIGPROF ? "it takes too long: some call does not return"
-                          : number != 0                          ? fmt::format("it crashed: {}", strsignal(number))
-                                        : fmt::format("its process ended with status {}", WEXITSTATUS(status));
+  const std::string how =
+      number == SIGALRM || number == SIGPROF ? "it takes too long: some call does not return"
+      : number != 0                          ? fmt::format("it crashed: {}", strsignal(number))
+                    : fmt::format("its process ended with status {}", WEXITSTATUS(status));
   copy_text(how, report.violation, sizeof report.violation);
   return report;
 }
 
 class Crew {
  public:
-  Crew(const Batch& batch, const std::function<void(const Report&)>& told) : batch_(batch), told_(told) {}
+  Crew(const Batch& batch, const std::function<void(const Report&)>& told)
+      : batch_(batch), told_(told) {}
 
   std::uint64_t run() {
     static_cast<void>(source_memory());  // once, for all processes
     std::signal(SIGPIPE, SIG_IGN);
-    workers_.resize(std::max(1u, std::min<unsigned>(batch_.jobs, static_cast<unsigned>(batch_.seeds.size()))));
+    workers_.resize(
+        std::max(1u, std::min<unsigned>(batch_.jobs, static_cast<unsigned>(batch_.seeds.size()))));
     for (Worker& worker : workers_) {
       start(worker);
       give(worker);
@@ -107,7 +112,8 @@ class Crew {
  private:
   void start(Worker& worker) {
     int orders[2], reports[2];
-    if (::pipe(orders) != 0 || ::pipe(reports) != 0) throw std::runtime_error("no pipe is to be had");
+    if (::pipe(orders) != 0 || ::pipe(reports) != 0)
+      throw std::runtime_error("no pipe is to be had");
     worker.pid = ::fork();
     if (worker.pid == 0) {
       ::close(orders[1]);
@@ -126,13 +132,15 @@ class Crew {
     if (next_ == batch_.seeds.size() || failures_ >= batch_.failures_max) return;
     worker.seed = batch_.seeds[next_++];
     ++busy_;
-    if (::write(worker.orders.get(), &worker.seed, sizeof worker.seed) < 0) return;  // its death is read below
+    if (::write(worker.orders.get(), &worker.seed, sizeof worker.seed) < 0)
+      return;  // its death is read below
   }
 
   void wait() {
     std::vector<pollfd> waits;
     for (const Worker& worker : workers_)
-      waits.push_back({.fd = worker.seed == 0 ? -1 : worker.reports.get(), .events = POLLIN, .revents = 0});
+      waits.push_back(
+          {.fd = worker.seed == 0 ? -1 : worker.reports.get(), .events = POLLIN, .revents = 0});
     if (::poll(waits.data(), waits.size(), -1) < 0) return;
     for (std::size_t i = 0; i < waits.size(); ++i) {
       if (waits[i].revents != 0) take(workers_[i]);
@@ -141,7 +149,8 @@ class Crew {
 
   void take(Worker& worker) {
     Report report;
-    const bool whole = ::read(worker.reports.get(), &report, sizeof report) == static_cast<ssize_t>(sizeof report);
+    const bool whole =
+        ::read(worker.reports.get(), &report, sizeof report) == static_cast<ssize_t>(sizeof report);
     if (!whole) {
       report = bury(worker);
       start(worker);

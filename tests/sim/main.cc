@@ -34,7 +34,8 @@ const std::map<std::string, Level> kLevels{
     {"none", Level::None}, {"slow", Level::Slow}, {"ends", Level::Ends}, {"all", Level::Faults}};
 
 std::string level_name(Level level) {
-  const auto found = std::find_if(kLevels.begin(), kLevels.end(), [&](const auto& each) { return each.second == level; });
+  const auto found = std::find_if(kLevels.begin(), kLevels.end(),
+                                  [&](const auto& each) { return each.second == level; });
   return found->first;
 }
 
@@ -48,7 +49,9 @@ std::string replay(std::uint64_t seed, const Options& options) {
 bool read_range(const std::string& text, std::vector<std::uint64_t>& seeds) {
   unsigned long long first = 0, count = 0;
   char rest = 0;
-  if (std::sscanf(text.c_str(), "%llu:%llu%c", &first, &count, &rest) != 2 || count == 0 || count > 100'000'000) return false;
+  if (std::sscanf(text.c_str(), "%llu:%llu%c", &first, &count, &rest) != 2 || count == 0 ||
+      count > 100'000'000)
+    return false;
   seeds.resize(count);
   std::iota(seeds.begin(), seeds.end(), first);
   return true;
@@ -67,7 +70,8 @@ bool read_regressions(const std::string& path, std::vector<std::uint64_t>& seeds
 }
 
 void show(const Report& report, const Options& options) {
-  std::printf("\nseed %llu: %s\n%s", static_cast<unsigned long long>(report.seed), report.violation, report.last_events);
+  std::printf("\nseed %llu: %s\n%s", static_cast<unsigned long long>(report.seed), report.violation,
+              report.last_events);
   std::printf("again: %s\n", replay(report.seed, options).c_str());
   std::fflush(stdout);
 }
@@ -76,16 +80,21 @@ int run_one(const Arguments& arguments) {
   const Verdict verdict = run_seed(arguments.seed, arguments.options, arguments.verbose);
   const Tally& tally = verdict.tally;
   std::printf(
-      "seed %llu: %llu hosts, %llu channels, %llu messages, %llu faults, %llu aborts, %llu requests failed, %.3f s simulated, "
+      "seed %llu: %llu hosts, %llu channels, %llu messages, %llu faults, %llu aborts, %llu "
+      "requests failed, %.3f s simulated, "
       "%llu steps, %llu events, hash %016llx\n",
-      static_cast<unsigned long long>(arguments.seed), static_cast<unsigned long long>(verdict.hosts),
-      static_cast<unsigned long long>(verdict.channels), static_cast<unsigned long long>(tally.received),
+      static_cast<unsigned long long>(arguments.seed),
+      static_cast<unsigned long long>(verdict.hosts),
+      static_cast<unsigned long long>(verdict.channels),
+      static_cast<unsigned long long>(tally.received),
       static_cast<unsigned long long>(tally.faults), static_cast<unsigned long long>(tally.aborts),
-      static_cast<unsigned long long>(tally.failed), static_cast<double>(verdict.simulated_ns) / 1e9,
-      static_cast<unsigned long long>(tally.steps), static_cast<unsigned long long>(verdict.events),
+      static_cast<unsigned long long>(tally.failed),
+      static_cast<double>(verdict.simulated_ns) / 1e9, static_cast<unsigned long long>(tally.steps),
+      static_cast<unsigned long long>(verdict.events),
       static_cast<unsigned long long>(verdict.hash));
   if (verdict.violation.empty()) return 0;
-  std::printf("%s\n%sagain: %s\n", verdict.violation.c_str(), arguments.verbose ? "" : verdict.last_events.c_str(),
+  std::printf("%s\n%sagain: %s\n", verdict.violation.c_str(),
+              arguments.verbose ? "" : verdict.last_events.c_str(),
               replay(arguments.seed, arguments.options).c_str());
   return 1;
 }
@@ -112,7 +121,8 @@ std::uint64_t run_all(const Batch& batch, Sum& sum) {
     sum.add(report);
     if (report.failed) show(report, batch.options);
     if (shown && sum.seeds % 16 == 0)
-      std::fprintf(stderr, "\r%llu of %zu seeds\033[K", static_cast<unsigned long long>(sum.seeds), batch.seeds.size());
+      std::fprintf(stderr, "\r%llu of %zu seeds\033[K", static_cast<unsigned long long>(sum.seeds),
+                   batch.seeds.size());
   });
   if (shown) std::fprintf(stderr, "\r\033[K");
   return failures;
@@ -120,14 +130,17 @@ std::uint64_t run_all(const Batch& batch, Sum& sum) {
 
 int run_many(const Arguments& arguments, std::vector<std::uint64_t> seeds) {
   const auto begin = std::chrono::steady_clock::now();
-  const Batch batch{
-      .seeds = std::move(seeds), .options = arguments.options, .jobs = arguments.jobs, .failures_max = arguments.failures_max};
+  const Batch batch{.seeds = std::move(seeds),
+                    .options = arguments.options,
+                    .jobs = arguments.jobs,
+                    .failures_max = arguments.failures_max};
   Sum sum, again;
   std::uint64_t failures = run_all(batch, sum);
   if (arguments.twice && failures == 0) {
     failures += run_all(batch, again);
     if (again.hash != sum.hash) {
-      std::printf("the same seeds gave another run: hash %016llx, then %016llx\n", static_cast<unsigned long long>(sum.hash),
+      std::printf("the same seeds gave another run: hash %016llx, then %016llx\n",
+                  static_cast<unsigned long long>(sum.hash),
                   static_cast<unsigned long long>(again.hash));
       ++failures;
     }
@@ -135,12 +148,14 @@ int run_many(const Arguments& arguments, std::vector<std::uint64_t> seeds) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const Tally& tally = sum.tally;
   std::printf(
-      "sim: %llu seeds, %llu failed; %llu messages, %llu faults, %llu aborts, %llu requests failed with a reason, %llu links cut, "
+      "sim: %llu seeds, %llu failed; %llu messages, %llu faults, %llu aborts, %llu requests failed "
+      "with a reason, %llu links cut, "
       "%.1f s simulated in %.1f s, hash %016llx\n",
       static_cast<unsigned long long>(sum.seeds), static_cast<unsigned long long>(failures),
-      static_cast<unsigned long long>(tally.received), static_cast<unsigned long long>(tally.faults),
-      static_cast<unsigned long long>(tally.aborts), static_cast<unsigned long long>(tally.failed),
-      static_cast<unsigned long long>(tally.fences), static_cast<double>(sum.simulated_ns) / 1e9, took.count(),
+      static_cast<unsigned long long>(tally.received),
+      static_cast<unsigned long long>(tally.faults), static_cast<unsigned long long>(tally.aborts),
+      static_cast<unsigned long long>(tally.failed), static_cast<unsigned long long>(tally.fences),
+      static_cast<double>(sum.simulated_ns) / 1e9, took.count(),
       static_cast<unsigned long long>(sum.hash));
   return failures == 0 ? 0 : 1;
 }
@@ -154,7 +169,8 @@ int run(const Arguments& arguments) {
   }
   std::vector<std::uint64_t> range;
   if (!arguments.seeds.empty() && !read_range(arguments.seeds, range)) {
-    std::fprintf(stderr, "sim: --seeds %s: wanted FIRST:COUNT, COUNT from 1 to 100000000\n", arguments.seeds.c_str());
+    std::fprintf(stderr, "sim: --seeds %s: wanted FIRST:COUNT, COUNT from 1 to 100000000\n",
+                 arguments.seeds.c_str());
     return 2;
   }
   seeds.insert(seeds.end(), range.begin(), range.end());
@@ -166,17 +182,24 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   mesh::sim::Arguments arguments;
-  CLI::App app("The deterministic simulator: engines on the software fabric, one thread, one clock, one seed.");
+  CLI::App app(
+      "The deterministic simulator: engines on the software fabric, one thread, one clock, one "
+      "seed.");
   app.add_option("--seed", arguments.seed, "Run this seed, here")->check(CLI::PositiveNumber);
   app.add_option("--seeds", arguments.seeds, "FIRST:COUNT: run these, in processes of their own");
   app.add_option("--regressions", arguments.regressions, "And those of this file, a seed a line");
-  app.add_option("--jobs", arguments.jobs, "Processes (default: as many as there are cores)")->check(CLI::Range(1, 256));
-  app.add_option("--faults", arguments.options.level, "none, slow, ends or all (default): each includes those before")
+  app.add_option("--jobs", arguments.jobs, "Processes (default: as many as there are cores)")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--faults", arguments.options.level,
+                 "none, slow, ends or all (default): each includes those before")
       ->transform(CLI::CheckedTransformer(mesh::sim::kLevels));
   app.add_option("--hosts", arguments.options.hosts, "So many hosts (default: the seed's choice)")
       ->check(CLI::Range(std::size_t{2}, mesh::sim::kHostsLimit));
-  app.add_flag("--all-to-all", arguments.options.all_to_all, "A channel from every context to every other");
-  app.add_option("--failures", arguments.failures_max, "Stop after so many failed seeds (default 5)")->check(CLI::PositiveNumber);
+  app.add_flag("--all-to-all", arguments.options.all_to_all,
+               "A channel from every context to every other");
+  app.add_option("--failures", arguments.failures_max,
+                 "Stop after so many failed seeds (default 5)")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--twice", arguments.twice, "Run all twice: both must be the same");
   app.add_flag("--verbose", arguments.verbose, "With --seed: every event");
   CLI11_PARSE(app, argc, argv);

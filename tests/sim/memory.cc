@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kPage = 4096;
 
 std::byte* reserve(std::size_t bytes) {
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return static_cast<std::byte*>(memory);
 }
@@ -52,7 +53,8 @@ std::span<std::byte> Target::take(std::size_t bytes) {
 
 bool all_are(std::span<const std::byte> bytes, std::byte value) noexcept {
   if (bytes.empty()) return true;
-  return bytes.front() == value && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+  return bytes.front() == value &&
+         std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
 }
 
 }  // namespace mesh::sim

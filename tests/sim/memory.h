@@ -1,6 +1,7 @@
 #pragma once
-// The memory of one world: a source that is written once and never again, random at every offset, so that a byte tells where it
-// came from; and a target whose pieces are handed out one after the other, at the same relative places in every run.
+// The memory of one world: a source that is written once and never again, random at every offset,
+// so that a byte tells where it came from; and a target whose pieces are handed out one after the
+// other, at the same relative places in every run.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,12 +10,14 @@
 namespace mesh::sim {
 
 inline constexpr std::size_t kSourceBytes = std::size_t{16} << 20;
-inline constexpr std::size_t kTargetBytes = std::size_t{256} << 20;  // address space; used up piece by piece
-inline constexpr std::byte kUntouched{0xee};                         // nobody has written here
-inline constexpr std::byte kConsumed{0xbb};                          // received, and used up by whoever asked for it
-inline constexpr std::byte kTakenBack{0xcc};                         // nobody may any more
+inline constexpr std::size_t kTargetBytes = std::size_t{256}
+                                            << 20;  // address space; used up piece by piece
+inline constexpr std::byte kUntouched{0xee};        // nobody has written here
+inline constexpr std::byte kConsumed{0xbb};         // received, and used up by whoever asked for it
+inline constexpr std::byte kTakenBack{0xcc};        // nobody may any more
 
-// The process' own, filled at first use and write-protected: a world that writes into what is sent crashes.
+// The process' own, filled at first use and write-protected: a world that writes into what is sent
+// crashes.
 std::span<std::byte> source_memory();
 
 class Target {

@@ -7,7 +7,8 @@ namespace mesh::sim {
 
 class Random {
  public:
-  Random(std::uint64_t seed, std::uint64_t stream) : state_(seed * 0x9e3779b97f4a7c15u + stream * 0xd1342543de82ef95u) {}
+  Random(std::uint64_t seed, std::uint64_t stream)
+      : state_(seed * 0x9e3779b97f4a7c15u + stream * 0xd1342543de82ef95u) {}
 
   // splitmix64
   std::uint64_t next() noexcept {
@@ -17,7 +18,9 @@ class Random {
     return x ^ (x >> 31);
   }
   std::uint64_t below(std::uint64_t bound) noexcept { return bound == 0 ? 0 : next() % bound; }
-  std::uint64_t between(std::uint64_t low, std::uint64_t high) noexcept { return low + below(high - low + 1); }  // both included
+  std::uint64_t between(std::uint64_t low, std::uint64_t high) noexcept {
+    return low + below(high - low + 1);
+  }  // both included
   bool one_in(std::uint64_t n) noexcept { return below(n) == 0; }
 
  private:

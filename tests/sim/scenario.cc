@@ -12,7 +12,8 @@ constexpr std::uint64_t kManyOneIn = 400;  // seeds with many hosts take long
 
 std::size_t draw_hosts(Random& random, const Options& options) {
   const bool many = random.one_in(kManyOneIn);
-  const std::size_t drawn = random.one_in(4) ? random.between(2, kHostsSome) : random.between(2, kHostsUsual);
+  const std::size_t drawn =
+      random.one_in(4) ? random.between(2, kHostsSome) : random.between(2, kHostsUsual);
   if (options.hosts != 0) return options.hosts;
   return many ? random.between(kHostsSome + 1, kHostsMany) : drawn;
 }
@@ -44,7 +45,8 @@ std::uint64_t Scenario::messages() const {
 
 bool Scenario::healthy() const {
   return faults.empty() && control.pause_ns == 0 &&
-         std::all_of(hosts.begin(), hosts.end(), [](const HostPlan& host) { return host.slowness == 1; });
+         std::all_of(hosts.begin(), hosts.end(),
+                     [](const HostPlan& host) { return host.slowness == 1; });
 }
 
 Scenario draw_scenario(std::uint64_t seed, const Options& options) {

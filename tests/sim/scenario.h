@@ -1,6 +1,6 @@
 #pragma once
-// What a seed decides before anything moves: hosts, cables, policy, channels with every message, endings, and the faults to come.
-// A value; the world only carries it out.
+// What a seed decides before anything moves: hosts, cables, policy, channels with every message,
+// endings, and the faults to come. A value; the world only carries it out.
 
 #include <mesh/policy.h>
 
@@ -13,7 +13,8 @@
 
 namespace mesh::sim {
 
-// What the engine outlives: a fault of this kind is no excuse for an error while it lasts no longer than the engine waits.
+// What the engine outlives: a fault of this kind is no excuse for an error while it lasts no longer
+// than the engine waits.
 inline constexpr bool kPathsRecover = true;
 inline constexpr bool kControlResumes = true;
 
@@ -40,7 +41,8 @@ struct HostPlan {
 
 struct ContextPlan {
   std::size_t host = 0;
-  std::uint64_t abort_at = UINT64_MAX;  // messages that the world has received: then the context is closed, whatever is open
+  std::uint64_t abort_at = UINT64_MAX;  // messages that the world has received: then the context is
+                                        // closed, whatever is open
 };
 
 struct Message {
@@ -78,7 +80,15 @@ struct ChannelPlan {
 };
 
 struct FaultPlan {
-  enum class Kind : std::uint8_t { QueuePairError, PortDown, HostLost, HostUnplugged, HostPauses, ControlReset, ControlHalfOpen };
+  enum class Kind : std::uint8_t {
+    QueuePairError,
+    PortDown,
+    HostLost,
+    HostUnplugged,
+    HostPauses,
+    ControlReset,
+    ControlHalfOpen
+  };
   Kind kind = Kind::QueuePairError;
   std::uint64_t at = 0;      // messages received in the whole world
   std::uint64_t gap_ns = 0;  // and not before so long after the fault before

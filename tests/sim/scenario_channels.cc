@@ -12,17 +12,21 @@ namespace {
 
 constexpr std::uint64_t kLargeMax = 40'000;
 constexpr std::uint64_t kTagsMax = 4;
-constexpr std::uint64_t kBlockMax = 12;  // sends and receives of different tags change places within so many
-constexpr std::size_t kCrowd = 16;       // hosts from which on channels carry little
+constexpr std::uint64_t kBlockMax =
+    12;  // sends and receives of different tags change places within so many
+constexpr std::size_t kCrowd = 16;  // hosts from which on channels carry little
 
 std::uint64_t draw_bytes(const TransferPolicy& policy, Random& random, std::uint64_t most) {
-  const std::array<std::uint64_t, 5> edges{128, policy.express_bytes, policy.stripe_bytes, policy.wr_bytes, policy.inline_bytes};
+  const std::array<std::uint64_t, 5> edges{128, policy.express_bytes, policy.stripe_bytes,
+                                           policy.wr_bytes, policy.inline_bytes};
   std::uint64_t bytes = 0;
   switch (random.below(8)) {
     case 0: return 0;
     case 1: bytes = 1; break;
     case 2:
-    case 3: bytes = edges[random.below(edges.size())] + random.between(0, 2); break;  // one below, at, one above
+    case 3:
+      bytes = edges[random.below(edges.size())] + random.between(0, 2);
+      break;  // one below, at, one above
     case 4: bytes = random.below(20 * policy.wr_bytes); break;
     default: bytes = random.below(3000); break;
   }
@@ -38,8 +42,10 @@ void order_receives(ChannelPlan& channel, Random& random, std::uint64_t block) {
     for (std::size_t i = from; i < end; ++i) left.push_back(i);
     while (!left.empty()) {
       const std::uint32_t tag = channel.sends[left[random.below(left.size())]].tag;
-      const auto first = std::find_if(left.begin(), left.end(), [&](std::size_t i) { return channel.sends[i].tag == tag; });
-      channel.receives.push_back({.message = *first, .room = channel.sends[*first].bytes, .tag = tag});
+      const auto first = std::find_if(left.begin(), left.end(),
+                                      [&](std::size_t i) { return channel.sends[i].tag == tag; });
+      channel.receives.push_back(
+          {.message = *first, .room = channel.sends[*first].bytes, .tag = tag});
       left.erase(first);
     }
   }
@@ -63,7 +69,9 @@ ChannelPlan draw_channel(const Scenario& scenario, Random& random) {
   ChannelPlan channel;
   const bool crowd = scenario.hosts.size() >= kCrowd;
   const std::uint64_t most = crowd ? 600 : kLargeMax;
-  const std::uint64_t count = crowd ? random.between(1, 4) : random.one_in(6) ? random.between(40, 120) : random.between(1, 40);
+  const std::uint64_t count = crowd              ? random.between(1, 4)
+                              : random.one_in(6) ? random.between(40, 120)
+                                                 : random.between(1, 40);
   const std::uint64_t tags = random.one_in(2) ? 1 : random.between(2, kTagsMax);
   const std::uint64_t block = tags == 1 ? 1 : random.between(2, kBlockMax);
   channel.source_bytes = 2 * most;
@@ -95,7 +103,8 @@ void add_channel(Scenario& scenario, Random& random, std::size_t from, std::size
     channel.source = other.source;
     channel.source_bytes = other.source_bytes;
   }
-  if (!scenario.channels.empty() && random.one_in(4)) channel.after = random.below(scenario.channels.size());
+  if (!scenario.channels.empty() && random.one_in(4))
+    channel.after = random.below(scenario.channels.size());
   scenario.channels.push_back(std::move(channel));
 }
 
@@ -106,7 +115,8 @@ void draw_channels(Scenario& scenario, Random& random) {
   if (scenario.options.all_to_all || scenario.hosts.size() >= kCrowd) {
     const std::uint64_t reach = scenario.options.all_to_all ? contexts - 1 : random.between(2, 6);
     for (std::size_t from = 0; from < contexts; ++from) {
-      for (std::uint64_t i = 1; i <= reach; ++i) add_channel(scenario, random, from, (from + i) % contexts);
+      for (std::uint64_t i = 1; i <= reach; ++i)
+        add_channel(scenario, random, from, (from + i) % contexts);
     }
     return;
   }

@@ -30,17 +30,21 @@ Speed draw_speed(Random& random) {
 }
 
 // What is posted stays in flight for a while.
-Speed draw_low_speed(Random& random) { return {.gbps = random.between(1, 4), .delay_ns = random.between(1, 10) * 500}; }
+Speed draw_low_speed(Random& random) {
+  return {.gbps = random.between(1, 4), .delay_ns = random.between(1, 10) * 500};
+}
 
 std::string describe(const Speed& speed) {
-  const std::string delay = fmt::format(R"(,"delay_us":{})", static_cast<double>(speed.delay_ns) / 1000);
+  const std::string delay =
+      fmt::format(R"(,"delay_us":{})", static_cast<double>(speed.delay_ns) / 1000);
   return speed.gbps == 0 ? delay : fmt::format(R"(,"gbps":{}{})", speed.gbps, delay);
 }
 
 std::string add_nic(Scenario& scenario, Text& text, std::size_t host, const std::string& address) {
   std::vector<std::string>& names = scenario.hosts[host].nics;
   names.push_back(fmt::format("n{}", names.size()));
-  text.nics[host] += fmt::format(R"({}{{"name":"{}","address":"{}"}})", text.nics[host].empty() ? "" : ",", names.back(), address);
+  text.nics[host] += fmt::format(R"({}{{"name":"{}","address":"{}"}})",
+                                 text.nics[host].empty() ? "" : ",", names.back(), address);
   return host_name(host) + "/" + names.back();
 }
 
@@ -50,12 +54,17 @@ void cable(Scenario& scenario, Random& random, Text& text) {
   for (std::size_t a = 0; a < scenario.hosts.size(); ++a) {
     for (std::size_t b = a + 1; b < scenario.hosts.size(); ++b) {
       const std::uint64_t cables = scenario.hard ? kHardCables : random.between(1, cables_max);
-      for (std::uint64_t i = 0; i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15; ++i) {
+      for (std::uint64_t i = 0;
+           i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15;
+           ++i) {
         ++subnet;
-        const std::string left = add_nic(scenario, text, a, fmt::format("10.{}.{}.1/24", subnet / 250, subnet % 250));
-        const std::string right = add_nic(scenario, text, b, fmt::format("10.{}.{}.2/24", subnet / 250, subnet % 250));
-        text.links += fmt::format(R"({}{{"ends":["{}","{}"]{}}})", text.links.empty() ? "" : ",", left, right,
-                                  describe(scenario.hard ? draw_low_speed(random) : draw_speed(random)));
+        const std::string left =
+            add_nic(scenario, text, a, fmt::format("10.{}.{}.1/24", subnet / 250, subnet % 250));
+        const std::string right =
+            add_nic(scenario, text, b, fmt::format("10.{}.{}.2/24", subnet / 250, subnet % 250));
+        text.links +=
+            fmt::format(R"({}{{"ends":["{}","{}"]{}}})", text.links.empty() ? "" : ",", left, right,
+                        describe(scenario.hard ? draw_low_speed(random) : draw_speed(random)));
       }
     }
   }
@@ -66,10 +75,12 @@ void add_switch(Scenario& scenario, Random& random, Text& text) {
   for (std::uint64_t plane = 0; plane < planes; ++plane) {
     std::string ends;
     for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
-      ends += fmt::format(R"({}"{}")", ends.empty() ? "" : ",",
-                          add_nic(scenario, text, host, fmt::format("10.200.{}.{}/24", plane, host + 1)));
+      ends += fmt::format(
+          R"({}"{}")", ends.empty() ? "" : ",",
+          add_nic(scenario, text, host, fmt::format("10.200.{}.{}/24", plane, host + 1)));
     }
-    text.links += fmt::format(R"({}{{"switch":[{}]{}}})", text.links.empty() ? "" : ",", ends, describe(draw_speed(random)));
+    text.links += fmt::format(R"({}{{"switch":[{}]{}}})", text.links.empty() ? "" : ",", ends,
+                              describe(draw_speed(random)));
   }
 }
 
@@ -78,14 +89,16 @@ void add_switch(Scenario& scenario, Random& random, Text& text) {
 void draw_fabric(Scenario& scenario, Random& random) {
   Text text;
   text.nics.resize(scenario.hosts.size());
-  const bool switched = scenario.hosts.size() > kCableHostsMax || (!scenario.hard && random.one_in(3));
+  const bool switched =
+      scenario.hosts.size() > kCableHostsMax || (!scenario.hard && random.one_in(3));
   switched ? add_switch(scenario, random, text) : cable(scenario, random, text);
   std::string hosts;
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
-    hosts += fmt::format(R"({}{{"name":"{}","nics":[{}]}})", host == 0 ? "" : ",", host_name(host), text.nics[host]);
+    hosts += fmt::format(R"({}{{"name":"{}","nics":[{}]}})", host == 0 ? "" : ",", host_name(host),
+                         text.nics[host]);
   }
-  Result<soft::FabricFile> file =
-      soft::parse(fmt::format(R"({{"name":"sim{}","hosts":[{}],"links":[{}]}})", scenario.seed, hosts, text.links));
+  Result<soft::FabricFile> file = soft::parse(fmt::format(
+      R"({{"name":"sim{}","hosts":[{}],"links":[{}]}})", scenario.seed, hosts, text.links));
   if (!file.ok()) throw std::runtime_error("the simulator's fabric does not parse");
   scenario.fabric = std::move(*file);
 }

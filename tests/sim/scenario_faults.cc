@@ -29,8 +29,9 @@ void draw_aborts(Scenario& scenario, Random& random) {
 
 FaultPlan draw_fault(const Scenario& scenario, Random& random) {
   using Kind = FaultPlan::Kind;
-  constexpr Kind kKinds[] = {Kind::QueuePairError, Kind::QueuePairError, Kind::PortDown,       Kind::PortDown,
-                             Kind::HostPauses,     Kind::ControlReset,   Kind::ControlHalfOpen};
+  constexpr Kind kKinds[] = {Kind::QueuePairError, Kind::QueuePairError, Kind::PortDown,
+                             Kind::PortDown,       Kind::HostPauses,     Kind::ControlReset,
+                             Kind::ControlHalfOpen};
   FaultPlan fault;
   fault.kind = kKinds[random.below(std::size(kKinds))];
   if (random.one_in(12)) fault.kind = random.one_in(2) ? Kind::HostLost : Kind::HostUnplugged;
@@ -41,7 +42,8 @@ FaultPlan draw_fault(const Scenario& scenario, Random& random) {
   if (!random.one_in(8)) fault.nic = nics[random.below(nics.size())];  // else all of them
   fault.after_work_requests = random.one_in(2) ? random.below(12) : 0;
   fault.work_requests = random.one_in(4) ? random.between(2, 30) : 1;
-  fault.duration_ns = random.one_in(3) ? random.between(1 * kMs, 3 * kSecond) : random.between(10 * kUs, 20 * kMs);
+  fault.duration_ns =
+      random.one_in(3) ? random.between(1 * kMs, 3 * kSecond) : random.between(10 * kUs, 20 * kMs);
   return fault;
 }
 
@@ -55,7 +57,8 @@ void draw_faults(Scenario& scenario, Random& random) {
   if (level < Level::Faults || random.one_in(4)) return;
   const std::uint64_t count = random.between(1, kFaultsMax);
   for (std::uint64_t i = 0; i < count; ++i) scenario.faults.push_back(draw_fault(scenario, random));
-  std::sort(scenario.faults.begin(), scenario.faults.end(), [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
+  std::sort(scenario.faults.begin(), scenario.faults.end(),
+            [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
   // Some come together, some one into the other's aftermath.
   for (std::size_t i = 1; i < scenario.faults.size(); ++i) {
     if (random.one_in(2)) continue;

@@ -17,7 +17,8 @@ void mix(std::uint64_t& hash, std::uint64_t value) {
 }
 }  // namespace
 
-Trace::Trace(const std::atomic<std::uint64_t>& clock_ns, bool verbose) : clock_ns_(clock_ns), verbose_(verbose) {
+Trace::Trace(const std::atomic<std::uint64_t>& clock_ns, bool verbose)
+    : clock_ns_(clock_ns), verbose_(verbose) {
   g_listener = this;
   set_log_sink(take_log_line);
 }
@@ -61,7 +62,8 @@ void Trace::violate(const std::string& what) {
 }
 
 std::string Trace::text_of(const Event& event) {
-  std::string text = fmt::format("{:>14.3f} us  {:<18}", static_cast<double>(event.at_ns) / 1000, event.what);
+  std::string text =
+      fmt::format("{:>14.3f} us  {:<18}", static_cast<double>(event.at_ns) / 1000, event.what);
   for (std::size_t i = 0; i < event.count; ++i) text += fmt::format(" {}", event.values[i]);
   return event.line.empty() ? text : text + " " + event.line;
 }

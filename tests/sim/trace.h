@@ -1,6 +1,7 @@
 #pragma once
-// What happened in one run: a hash over every event, the last of them for whoever must understand a failure, and the first thing
-// that was wrong. Two runs of one seed have the same hash on any machine, so nothing that is noted may be an address or a nonce.
+// What happened in one run: a hash over every event, the last of them for whoever must understand a
+// failure, and the first thing that was wrong. Two runs of one seed have the same hash on any
+// machine, so nothing that is noted may be an address or a nonce.
 
 #include "src/base/log.h"
 
@@ -32,7 +33,9 @@ class Trace {
   std::uint64_t hash() const noexcept { return hash_; }
   std::uint64_t events() const noexcept { return events_; }
   std::uint64_t warnings() const noexcept { return warnings_; }
-  std::uint64_t cuts() const noexcept { return cuts_; }  // links that were fenced because a peer did not answer in time
+  std::uint64_t cuts() const noexcept {
+    return cuts_;
+  }  // links that were fenced because a peer did not answer in time
   std::string last_events() const;
 
  private:

@@ -10,7 +10,8 @@ namespace mesh::sim {
 namespace {
 constexpr std::uint64_t kStepNsMax = 2'000;
 constexpr std::uint64_t kLeapFirstNs = 1'000, kLeapMaxNs = 20'000'000;
-// Longer than every bound of the engine together: 20 s until a silent host is noticed, 10 s a dial, NCCL_MESH_PATH_TIMEOUT.
+// Longer than every bound of the engine together: 20 s until a silent host is noticed, 10 s a dial,
+// NCCL_MESH_PATH_TIMEOUT.
 constexpr std::uint64_t kStuckNs = 200'000'000'000;
 constexpr std::uint64_t kStuckStepsMin = 20'000;
 }  // namespace
@@ -83,7 +84,8 @@ void World::run() {
 }
 
 bool World::traffic_over() const {
-  return std::all_of(channels_.begin(), channels_.end(), [](const auto& channel) { return channel->over(); });
+  return std::all_of(channels_.begin(), channels_.end(),
+                     [](const auto& channel) { return channel->over(); });
 }
 
 void World::progress() noexcept {
@@ -93,7 +95,8 @@ void World::progress() noexcept {
 }
 
 bool World::runs(const Host& host) const {
-  return host.alive && host.engine != nullptr && clock_ns_.load(std::memory_order_relaxed) >= host.paused_until_ns;
+  return host.alive && host.engine != nullptr &&
+         clock_ns_.load(std::memory_order_relaxed) >= host.paused_until_ns;
 }
 
 void World::step() {
@@ -117,7 +120,8 @@ void World::turn(std::size_t number) {
     watch_counters(host);
   } else if (what == 3) {
     ContextState& context = contexts_[random_.below(contexts_.size())];
-    if (context.context != nullptr && &hosts_[context.host] == &host) moved_ |= host.engine->poll_loop(*context.context);
+    if (context.context != nullptr && &hosts_[context.host] == &host)
+      moved_ |= host.engine->poll_loop(*context.context);
   } else {
     user_acts(host);
   }
@@ -149,15 +153,16 @@ bool World::sweep() {
     if (!runs(host)) continue;
     moved_ |= host.engine->poll_control();
     for (ContextState& context : contexts_) {
-      if (context.context != nullptr && &hosts_[context.host] == &host) moved_ |= host.engine->poll_loop(*context.context);
+      if (context.context != nullptr && &hosts_[context.host] == &host)
+        moved_ |= host.engine->poll_loop(*context.context);
     }
     user_acts(host);
   }
   return moved_;
 }
 
-// Nobody has anything to do now: to the next thing that is known to come, or a little further each time, as the engine's own
-// deadlines are not known here.
+// Nobody has anything to do now: to the next thing that is known to come, or a little further each
+// time, as the engine's own deadlines are not known here.
 void World::jump() {
   const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
   std::uint64_t to_ns = std::min(now_ns + leap_ns_, std::max(control_.next_due_ns(), now_ns + 1));
@@ -188,7 +193,8 @@ void World::watch_for_stillness() {
   }
 }
 
-// A snapshot costs as much as its host has links, so in a large world not every pass is followed by one.
+// A snapshot costs as much as its host has links, so in a large world not every pass is followed by
+// one.
 void World::watch_counters(Host& host) {
   constexpr std::size_t kSmallWorld = 8;
   if (hosts_.size() > kSmallWorld && ++host.passes % hosts_.size() != 0) return;
@@ -200,16 +206,19 @@ void World::watch_counters(Host& host) {
 // One whose user never had it has carried nothing.
 void World::on_close(const CloseSaid& said) {
   for (const auto& channel : channels_) {
-    if (Side* const side = channel->closing_side(said); side != nullptr) return channel->on_close_said(*side, said.close.messages);
+    if (Side* const side = channel->closing_side(said); side != nullptr)
+      return channel->on_close_said(*side, said.close.messages);
   }
   if (said.close.messages != 0)
-    trace_.violate(fmt::format("CLOSE of a channel that nobody has counts {} messages", said.close.messages));
+    trace_.violate(
+        fmt::format("CLOSE of a channel that nobody has counts {} messages", said.close.messages));
 }
 
 // A call of some host waits in real time; the others go on.
 void World::while_waiting() {
   constexpr std::uint64_t kWaitStepNs = 30'000;  // 20,000 rounds of the engine are 600 ms
-  clock_ns_.fetch_add(over_ ? 1'000'000 : random_.below(2 * kWaitStepNs), std::memory_order_relaxed);
+  clock_ns_.fetch_add(over_ ? 1'000'000 : random_.below(2 * kWaitStepNs),
+                      std::memory_order_relaxed);
   if (over_) return;
   for (std::size_t i = 0; i < 4 * hosts_.size(); ++i) {
     ++tally_.steps;
@@ -225,8 +234,10 @@ void World::abort_contexts() {
     ++tally_.aborts;
     trace_.note("abort", {i});
     for (const auto& channel : channels_) {
-      if (channel->plan().from == i) channel->lose_side(channel->sender()), channel->receiver().excuses |= kPeerAborted;
-      if (channel->plan().to == i) channel->lose_side(channel->receiver()), channel->sender().excuses |= kPeerAborted;
+      if (channel->plan().from == i)
+        channel->lose_side(channel->sender()), channel->receiver().excuses |= kPeerAborted;
+      if (channel->plan().to == i)
+        channel->lose_side(channel->receiver()), channel->sender().excuses |= kPeerAborted;
     }
     close_one(i);
   }
@@ -243,9 +254,11 @@ void World::close_one(std::size_t number) {
 
 void World::on_fenced(const ChannelRun& cause) {
   ++tally_.fences;
-  if (scenario_.healthy()) trace_.violate(cause.describe() + ": a link was cut although everybody answers");
+  if (scenario_.healthy())
+    trace_.violate(cause.describe() + ": a link was cut although everybody answers");
   for (const auto& channel : channels_) {
-    if (channel->plan().from == cause.plan().from && channel->plan().to == cause.plan().to) channel->excuse_both(kPathFailed);
+    if (channel->plan().from == cause.plan().from && channel->plan().to == cause.plan().to)
+      channel->excuse_both(kPathFailed);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// One seed's world on one thread: hosts with the engine as it is, the software fabric, a control network, one clock moved by
-// hand. Which host turns next, what its user does and what fails is the seed's decision, so a seed is a run.
+// One seed's world on one thread: hosts with the engine as it is, the software fabric, a control
+// network, one clock moved by hand. Which host turns next, what its user does and what fails is the
+// seed's decision, so a seed is a run.
 
 #include <mesh/engine.h>
 
@@ -22,7 +23,8 @@
 namespace mesh::sim {
 
 struct Tally {
-  std::uint64_t steps = 0, received = 0, faults = 0, path_faults = 0, aborts = 0, failed = 0, fences = 0;
+  std::uint64_t steps = 0, received = 0, faults = 0, path_faults = 0, aborts = 0, failed = 0,
+                fences = 0;
 };
 
 class World {
@@ -43,11 +45,14 @@ class World {
   Engine& engine_of(std::size_t context) { return *hosts_[contexts_[context].host].engine; }
   Context& context(std::size_t context) { return *contexts_[context].context; }
   ChannelRun& channel(std::size_t number) { return *channels_[number]; }
-  bool nested() const noexcept { return waiting_host_ != SIZE_MAX; }  // some call waits: nothing else that waits may begin
+  bool nested() const noexcept {
+    return waiting_host_ != SIZE_MAX;
+  }  // some call waits: nothing else that waits may begin
   void wait_begins(std::size_t context) { waiting_host_ = contexts_[context].host; }
   void wait_ends(std::size_t) { waiting_host_ = SIZE_MAX; }
-  void progress() noexcept;                                                       // a user has come a step further
-  bool registers(std::size_t context, std::span<const std::byte> memory) const {  // does the context's host?
+  void progress() noexcept;  // a user has come a step further
+  bool registers(std::size_t context,
+                 std::span<const std::byte> memory) const {  // does the context's host?
     return hosts_[contexts_[context].host].provider->registers(memory);
   }
   void count_received() noexcept { ++tally_.received; }

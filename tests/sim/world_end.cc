@@ -1,5 +1,5 @@
-// The end of a world: contexts are closed in some order, everything must be gone, and nothing may have been written that nobody
-// asked for.
+// The end of a world: contexts are closed in some order, everything must be gone, and nothing may
+// have been written that nobody asked for.
 
 #include "tests/sim/world.h"
 
@@ -21,7 +21,8 @@ void World::end() {
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
   for (const std::size_t number : order) {
     if (contexts_[number].context == nullptr) continue;
-    while (!runs(hosts_[contexts_[number].host])) clock_ns_.fetch_add(kLeapNs, std::memory_order_relaxed);
+    while (!runs(hosts_[contexts_[number].host]))
+      clock_ns_.fetch_add(kLeapNs, std::memory_order_relaxed);
     close_one(number);
   }
   const std::uint64_t until_ns = clock_ns_.load(std::memory_order_relaxed) + kGoneNs;
@@ -59,31 +60,37 @@ void World::check_counters() {
     late += stats.late_announcements;
   }
   if (scenario_.options.level >= Level::Ends) return;
-  if (late != 0) trace_.violate(fmt::format("{} announcements came late in a world without failures", late));
-  if (errors != truncated) trace_.violate(fmt::format("{} errors counted, {} requests were truncated", errors, truncated));
+  if (late != 0)
+    trace_.violate(fmt::format("{} announcements came late in a world without failures", late));
+  if (errors != truncated)
+    trace_.violate(fmt::format("{} errors counted, {} requests were truncated", errors, truncated));
 }
 
 std::string World::what_is_left(const Host& host) const {
   const EngineStats stats = host.engine->stats();
   const CountingProvider::Alive& alive = host.provider->alive();
-  if (stats.contexts + stats.links + stats.channels + stats.queue_pairs + stats.registrations == 0 && alive.mrs == 0 &&
-      alive.qps == 0 && alive.cqs == 0 && alive.pds == 0) {
+  if (stats.contexts + stats.links + stats.channels + stats.queue_pairs + stats.registrations ==
+          0 &&
+      alive.mrs == 0 && alive.qps == 0 && alive.cqs == 0 && alive.pds == 0) {
     return "";
   }
   return fmt::format(
-      "{} contexts, {} links, {} channels, {} queue pairs, {} registrations; of verbs objects {} mr, {} qp, {} cq, {} pd",
-      stats.contexts, stats.links, stats.channels, stats.queue_pairs, stats.registrations, alive.mrs, alive.qps, alive.cqs,
-      alive.pds);
+      "{} contexts, {} links, {} channels, {} queue pairs, {} registrations; of verbs objects {} "
+      "mr, {} qp, {} cq, {} pd",
+      stats.contexts, stats.links, stats.channels, stats.queue_pairs, stats.registrations,
+      alive.mrs, alive.qps, alive.cqs, alive.pds);
 }
 
 void World::check_nothing_left() {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     const Host& host = hosts_[i];
     std::uint64_t rnr = 0;
-    for (const std::string& nic : scenario_.hosts[i].nics) rnr += host.soft->counters(nic).rnr_events;
+    for (const std::string& nic : scenario_.hosts[i].nics)
+      rnr += host.soft->counters(nic).rnr_events;
     if (rnr != 0) trace_.violate(fmt::format("host {}: {} receiver-not-ready events", i, rnr));
     if (!host.alive) continue;
-    if (const std::string left = what_is_left(host); !left.empty()) trace_.violate(fmt::format("host {} leaks: {}", i, left));
+    if (const std::string left = what_is_left(host); !left.empty())
+      trace_.violate(fmt::format("host {} leaks: {}", i, left));
     if (const std::size_t open = control_.connections(i); open != 0) {
       trace_.violate(fmt::format("host {} leaves {} control connections", i, open));
     }

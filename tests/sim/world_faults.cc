@@ -29,7 +29,8 @@ void World::apply_faults() {
   const FaultPlan& fault = scenario_.faults[next_fault_];
   const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
   if (tally_.received < fault.at || now_ns < fault_at_ns_ + fault.gap_ns) return;
-  const bool loses = fault.kind == FaultPlan::Kind::HostLost || fault.kind == FaultPlan::Kind::HostUnplugged;
+  const bool loses =
+      fault.kind == FaultPlan::Kind::HostLost || fault.kind == FaultPlan::Kind::HostUnplugged;
   if (loses && waiting_host_ == fault.host) return;  // a dead host's call does not return
   ++next_fault_;
   fault_at_ns_ = now_ns;
@@ -41,20 +42,27 @@ void World::apply_faults() {
 void World::apply(const FaultPlan& fault) {
   using Kind = FaultPlan::Kind;
   const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
-  trace_.note("fault", {static_cast<std::uint64_t>(fault.kind), fault.host, fault.other, fault.duration_ns});
+  trace_.note("fault",
+              {static_cast<std::uint64_t>(fault.kind), fault.host, fault.other, fault.duration_ns});
   moved_ = true;
   switch (fault.kind) {
-    case Kind::QueuePairError: return fail_nics(fault, {.kind = soft::FaultKind::QpError, .work_requests = fault.work_requests});
-    case Kind::PortDown: return fail_nics(fault, {.kind = soft::FaultKind::PortDown, .duration_ns = fault.duration_ns});
+    case Kind::QueuePairError:
+      return fail_nics(fault,
+                       {.kind = soft::FaultKind::QpError, .work_requests = fault.work_requests});
+    case Kind::PortDown:
+      return fail_nics(fault,
+                       {.kind = soft::FaultKind::PortDown, .duration_ns = fault.duration_ns});
     case Kind::HostLost:
     case Kind::HostUnplugged: return lose_host(fault);
     case Kind::HostPauses:
       hosts_[fault.host].paused_until_ns = now_ns + fault.duration_ns;
-      // By itself that is no error of anybody's, but a lost path comes back no sooner than both ends can talk about it.
+      // By itself that is no error of anybody's, but a lost path comes back no sooner than both
+      // ends can talk about it.
       if (!outlived(fault.duration_ns) && tally_.path_faults != 0) excuse_everybody(fault.host);
       return;
     case Kind::ControlReset: return lose_control(fault, control_.reset(fault.host, fault.other));
-    case Kind::ControlHalfOpen: return lose_control(fault, control_.half_open(fault.host, fault.other));
+    case Kind::ControlHalfOpen:
+      return lose_control(fault, control_.half_open(fault.host, fault.other));
   }
 }
 
@@ -62,27 +70,35 @@ void World::fail_nics(const FaultPlan& fault, const soft::Fault& what) {
   ++tally_.path_faults;
   soft::Fault armed = what;
   armed.nic = fault.nic;
-  if (!hosts_[fault.host].soft->faults().arm(armed, clock_ns_.load(std::memory_order_relaxed)).ok()) {
+  if (!hosts_[fault.host]
+           .soft->faults()
+           .arm(armed, clock_ns_.load(std::memory_order_relaxed))
+           .ok()) {
     trace_.violate("a fault cannot be armed");
   }
   for (const auto& channel : channels_) {
     const ChannelPlan& plan = channel->plan();
-    if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host) channel->strike();
+    if (contexts_[plan.from].host == fault.host || contexts_[plan.to].host == fault.host)
+      channel->strike();
   }
-  // The next work requests may each be the first after a pause of the path that the one before has cost.
+  // The next work requests may each be the first after a pause of the path that the one before has
+  // cost.
   constexpr std::uint64_t kPauseNs = 400'000'000;
   const std::uint64_t strikes = std::max<std::uint64_t>(what.work_requests, 1);
-  if (!kPathsRecover || !outlived(what.duration_ns + (strikes - 1) * kPauseNs)) excuse_everybody(fault.host);
+  if (!kPathsRecover || !outlived(what.duration_ns + (strikes - 1) * kPauseNs))
+    excuse_everybody(fault.host);
 }
 
-// A link that is up outlives its connection; one that is not ends with it, and so does every channel that was to be its.
+// A link that is up outlives its connection; one that is not ends with it, and so does every
+// channel that was to be its.
 void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
   constexpr std::uint64_t kBackNs = 200'000'000;  // the acceptor alone asks for it after 100 ms
   if (!kControlResumes) return excuse_hosts(fault.host, fault.other, kPathFailed);
   if (!outlived(kBackNs) && tally_.path_faults != 0) excuse_everybody(fault.host);
   if (young == 0) return;
   for (const auto& channel : channels_) {
-    if (joins(*channel, fault.host, fault.other) && !channel->connected()) channel->excuse_both(kPathFailed);
+    if (joins(*channel, fault.host, fault.other) && !channel->connected())
+      channel->excuse_both(kPathFailed);
   }
 }
 
@@ -90,24 +106,28 @@ void World::lose_control(const FaultPlan& fault, std::uint32_t young) {
 bool World::outlived(std::uint64_t trouble_ns) {
   constexpr std::uint64_t kMargin = 8;
   trouble_ns_ += trouble_ns;
-  return trouble_ns_ < static_cast<std::uint64_t>(scenario_.path_timeout_s) * 1'000'000'000 / kMargin;
+  return trouble_ns_ <
+         static_cast<std::uint64_t>(scenario_.path_timeout_s) * 1'000'000'000 / kMargin;
 }
 
 void World::excuse_everybody(std::size_t host) {
-  for (std::size_t other = 0; other < hosts_.size(); ++other) excuse_hosts(host, other, kPathFailed);
+  for (std::size_t other = 0; other < hosts_.size(); ++other)
+    excuse_hosts(host, other, kPathFailed);
 }
 
 void World::lose_host(const FaultPlan& fault) {
   Host& lost = hosts_[fault.host];
   lost.alive = false;
-  control_.lose_host(fault.host,
-                     fault.kind == FaultPlan::Kind::HostLost ? ControlNetwork::End::Killed : ControlNetwork::End::Unplugged);
+  control_.lose_host(fault.host, fault.kind == FaultPlan::Kind::HostLost
+                                     ? ControlNetwork::End::Killed
+                                     : ControlNetwork::End::Unplugged);
   for (Host& host : hosts_) {
     if (&host == &lost) continue;
     soft::Fault gone;
     gone.kind = soft::FaultKind::PeerLost;
     gone.peer_host = scenario_.fabric.hosts[fault.host].name;
-    if (!host.soft->faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok()) trace_.violate("a fault cannot be armed");
+    if (!host.soft->faults().arm(gone, clock_ns_.load(std::memory_order_relaxed)).ok())
+      trace_.violate("a fault cannot be armed");
   }
   excuse_everybody(fault.host);
   for (const auto& channel : channels_) {
@@ -126,7 +146,8 @@ void World::excuse_hosts(std::size_t host, std::size_t other, Excuses excuses) {
 }
 
 bool World::joins(const ChannelRun& channel, std::size_t host, std::size_t other) const {
-  const std::size_t from = contexts_[channel.plan().from].host, to = contexts_[channel.plan().to].host;
+  const std::size_t from = contexts_[channel.plan().from].host,
+                    to = contexts_[channel.plan().to].host;
   return (from == host && to == other) || (from == other && to == host);
 }
 

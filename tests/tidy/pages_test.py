@@ -9,8 +9,8 @@ sys.dont_write_bytecode = True
 import pages  # noqa: E402
 import tree  # noqa: E402
 
-FILES = ["README.md", "engine/README.md", "engine/turn.h", "engine/wire.h", "perf/run", "perf/mesh_perf/main.cc",
-         "tests/unit/engine/wire_test.cc"]
+FILES = ["README.md", "engine/README.md", "engine/data/turn.h", "engine/message/wire.h", "perf/run", "perf/mesh_perf/main.cc",
+         "tests/unit/engine/message/wire_test.cc"]
 
 
 RULES = (lambda page: pages.links(page, lambda _: "# One page\n## What `it` is, and why\n"), pages.paths, pages.bounds)
@@ -40,8 +40,8 @@ class Pages(unittest.TestCase):
         self.red("[a](../README.md#two-pages)\n", "page-link")
 
     def test_paths_in_prose(self):
-        self.green("`engine/turn.h`, `turn.h`, `engine/*.h`, `engine/{turn,wire}.h`, `engine/turn`\n")
-        self.green("`unit/engine/wire_test`, `perf/run --model`, `~/.config/x.json`, `10.0.0.1/24`, `/etc/x.json`\n")
+        self.green("`engine/data/turn.h`, `turn.h`, `engine/*.h`, `engine/{turn,wire}.h`, `engine/turn`\n")
+        self.green("`unit/engine/message/wire_test`, `perf/run --model`, `~/.config/x.json`, `10.0.0.1/24`, `/etc/x.json`\n")
         self.red("`engine/gone.h`\n", "page-path")
         self.red("`gone.h`\n", "page-path")
         self.red("`perf/walk --model`\n", "page-path")

@@ -167,8 +167,9 @@ def line_shape(file):
             continue
         if "\t" in line:
             yield file.path, number, "tab", "tabs are not for sources"
-        if len(line) > tables.LINE_COLUMNS_MAX:
-            yield file.path, number, "line-width", "%d columns, at most %d" % (len(line), tables.LINE_COLUMNS_MAX)
+        most = tables.LINE_COLUMNS_MAX if file.is_cpp else tables.SCRIPT_COLUMNS_MAX
+        if len(line) > most:
+            yield file.path, number, "line-width", "%d columns, at most %d" % (len(line), most)
         if re.search(tables.UNFILED_TODO, line):
             yield file.path, number, "todo", "work left over names its issue: TODO(issue)"
 

@@ -18,7 +18,8 @@ TEST(ByteOrder, IntegersAreLittleEndianOnTheWire) {
   writer.put_u64(0x0f0e0d0c0b0a0908);
   EXPECT_TRUE(writer.ok());
   EXPECT_EQ(writer.remaining(), 0u);
-  for (std::size_t i = 0; i < buffer.size(); ++i) EXPECT_EQ(std::to_integer<std::size_t>(buffer[i]), i + 1);
+  for (std::size_t i = 0; i < buffer.size(); ++i)
+    EXPECT_EQ(std::to_integer<std::size_t>(buffer[i]), i + 1);
 }
 
 TEST(ByteOrder, WhatIsWrittenIsRead) {

@@ -1,6 +1,6 @@
 #pragma once
-// A part of a test in a process of its own: as another user, in a network of its own, or beside the test itself.
-// Thread: the test's. The child ends without the test's destructors.
+// A part of a test in a process of its own: as another user, in a network of its own, or beside the
+// test itself. Thread: the test's. The child ends without the test's destructors.
 
 #include <fcntl.h>
 #include <grp.h>
@@ -20,12 +20,14 @@ inline constexpr uid_t kNobody = 65534;
 
 // False: we may not.
 inline bool become_nobody() {
-  return ::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 && ::setresuid(kNobody, kNobody, kNobody) == 0;
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 &&
+         ::setresuid(kNobody, kNobody, kNobody) == 0;
 }
 
 inline bool write_text(const char* path, const std::string& text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
-  const bool good = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool good =
+      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (fd >= 0) ::close(fd);
   return good;
 }
@@ -38,8 +40,8 @@ inline bool leave_network() {
   return write_text("/proc/self/uid_map", user + " " + user + " 1");
 }
 
-// Runs body(fd) in a forked process, whose exit status is what it answers; fd is one end of a pair of sockets, the other is
-// ours. The child dies with the test.
+// Runs body(fd) in a forked process, whose exit status is what it answers; fd is one end of a pair
+// of sockets, the other is ours. The child dies with the test.
 class Child {
  public:
   explicit Child(const std::function<int(int fd)>& body) {
@@ -71,13 +73,16 @@ class Child {
     fd_ = -1;
     if (pid_ <= 0) return status_;
     int status = 0;
-    if (::waitpid(pid_, &status, 0) == pid_) status_ = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    if (::waitpid(pid_, &status, 0) == pid_)
+      status_ = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
     pid_ = 0;
     return status_;
   }
 
   // For the child: the same conversation from its end.
-  static bool tell(int fd, int value) { return ::send(fd, &value, sizeof value, MSG_NOSIGNAL) == sizeof value; }
+  static bool tell(int fd, int value) {
+    return ::send(fd, &value, sizeof value, MSG_NOSIGNAL) == sizeof value;
+  }
   static int hear(int fd) {
     int value = 0;
     return ::recv(fd, &value, sizeof value, 0) == static_cast<ssize_t>(sizeof value) ? value : -1;

@@ -98,33 +98,49 @@ TEST_P(ConfigBadValue, FailsWithOneLineNamingValueAndRange) {
 INSTANTIATE_TEST_SUITE_P(
     EachKind, ConfigBadValue,
     testing::Values(
-        BadValue{"NCCL_MESH_QPS", "0", "1..32"}, BadValue{"NCCL_MESH_QPS", "33", "1..32"}, BadValue{"NCCL_MESH_QPS", "4x", "1..32"},
-        BadValue{"NCCL_MESH_QPS", " 4", "1..32"}, BadValue{"NCCL_MESH_QPS", "many", "1..32 or auto"},
-        BadValue{"NCCL_MESH_QPS", "99999999999999999999", "1..32"}, BadValue{"NCCL_MESH_QPS", "4294967300", "1..32"},
-        BadValue{"NCCL_MESH_SLOTS", "33", "32..256, a power of two"}, BadValue{"NCCL_MESH_SLOTS", "16", "a power of two"},
-        BadValue{"NCCL_MESH_THREADS", "-2", "0..8 or auto"}, BadValue{"NCCL_MESH_INLINE", "513", "0..512 or auto"},
-        BadValue{"NCCL_MESH_WR_BYTES", "1T", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "2G", "4K..1G"},
-        BadValue{"NCCL_MESH_WR_BYTES", "-4K", "4K..1G"}, BadValue{"NCCL_MESH_WR_BYTES", "K", "4K..1G"},
+        BadValue{"NCCL_MESH_QPS", "0", "1..32"}, BadValue{"NCCL_MESH_QPS", "33", "1..32"},
+        BadValue{"NCCL_MESH_QPS", "4x", "1..32"}, BadValue{"NCCL_MESH_QPS", " 4", "1..32"},
+        BadValue{"NCCL_MESH_QPS", "many", "1..32 or auto"},
+        BadValue{"NCCL_MESH_QPS", "99999999999999999999", "1..32"},
+        BadValue{"NCCL_MESH_QPS", "4294967300", "1..32"},
+        BadValue{"NCCL_MESH_SLOTS", "33", "32..256, a power of two"},
+        BadValue{"NCCL_MESH_SLOTS", "16", "a power of two"},
+        BadValue{"NCCL_MESH_THREADS", "-2", "0..8 or auto"},
+        BadValue{"NCCL_MESH_INLINE", "513", "0..512 or auto"},
+        BadValue{"NCCL_MESH_WR_BYTES", "1T", "4K..1G"},
+        BadValue{"NCCL_MESH_WR_BYTES", "2G", "4K..1G"},
+        BadValue{"NCCL_MESH_WR_BYTES", "-4K", "4K..1G"},
+        BadValue{"NCCL_MESH_WR_BYTES", "K", "4K..1G"},
         BadValue{"NCCL_MESH_WR_BYTES", "18014398509481988K", "4K..1G"},
-        BadValue{"NCCL_MESH_STRIPE_BYTES", "1000", "a multiple of 128"}, BadValue{"NCCL_MESH_FABRIC", "tcp", "rdma or soft:FILE"},
-        BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"}, BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"},
-        BadValue{"NCCL_MESH_HOST", "a b", "a host name"}, BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
-        BadValue{"NCCL_MESH_CPUS", "1,x", "a list of CPUs"}, BadValue{"NCCL_MESH_CPUS", "3-1", "a list of CPUs"},
+        BadValue{"NCCL_MESH_STRIPE_BYTES", "1000", "a multiple of 128"},
+        BadValue{"NCCL_MESH_FABRIC", "tcp", "rdma or soft:FILE"},
+        BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"},
+        BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"},
+        BadValue{"NCCL_MESH_HOST", "a b", "a host name"},
+        BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
+        BadValue{"NCCL_MESH_CPUS", "1,x", "a list of CPUs"},
+        BadValue{"NCCL_MESH_CPUS", "3-1", "a list of CPUs"},
         BadValue{"NCCL_MESH_STATS", "f:0", "FILE[:SECONDS], seconds 1..3600"},
-        BadValue{"NCCL_MESH_STALL_SECONDS", "86401", "0..86400"}, BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info or trace"},
-        BadValue{"NCCL_SOCKET_FAMILY", "inet", "AF_INET or AF_INET6"}, BadValue{"NCCL_IB_TIMEOUT", "0", "1..31"},
-        BadValue{"NCCL_IB_TC", "0x100", "0..255"}, BadValue{"NCCL_IB_QPS_PER_CONNECTION", "64", "1..32"}));
+        BadValue{"NCCL_MESH_STALL_SECONDS", "86401", "0..86400"},
+        BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info or trace"},
+        BadValue{"NCCL_SOCKET_FAMILY", "inet", "AF_INET or AF_INET6"},
+        BadValue{"NCCL_IB_TIMEOUT", "0", "1..31"}, BadValue{"NCCL_IB_TC", "0x100", "0..255"},
+        BadValue{"NCCL_IB_QPS_PER_CONNECTION", "64", "1..32"}));
 
 TEST(Config, EveryBadValueIsNamed) {
   const LogCapture log;
-  EXPECT_FALSE(load_settings({{"NCCL_MESH_QPS", "0"}, {"NCCL_IB_SL", "16"}, {"NCCL_MESH_LOG", "x"}}).ok());
+  EXPECT_FALSE(
+      load_settings({{"NCCL_MESH_QPS", "0"}, {"NCCL_IB_SL", "16"}, {"NCCL_MESH_LOG", "x"}}).ok());
   EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_QPS"), 1);
   EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_IB_SL"), 1);
   EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_LOG"), 1);
 }
 
 TEST(Config, EmptyMeansUnset) {
-  EXPECT_EQ(loaded({{"NCCL_MESH_QPS", ""}, {"NCCL_IB_QPS_PER_CONNECTION", "2"}, {"NCCL_MESH_FABRIC", ""}}).qps, 2);
+  EXPECT_EQ(
+      loaded({{"NCCL_MESH_QPS", ""}, {"NCCL_IB_QPS_PER_CONNECTION", "2"}, {"NCCL_MESH_FABRIC", ""}})
+          .qps,
+      2);
 }
 
 TEST(Config, OwnNameGoesBeforeNcclsQpsPerConnection) {
@@ -150,7 +166,8 @@ TEST(Config, FewerBytesInFlightThanOneWorkRequestIsRefused) {
   const LogCapture log;
   EXPECT_EQ(load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}}).code(), Errc::InvalidArgument);
   EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_WR_BYTES"), 1);
-  EXPECT_TRUE(load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}, {"NCCL_MESH_WR_BYTES", "256K"}}).ok());
+  EXPECT_TRUE(
+      load_settings({{"NCCL_MESH_INFLIGHT_BYTES", "256K"}, {"NCCL_MESH_WR_BYTES", "256K"}}).ok());
 }
 
 TEST(Config, DescriptionSaysWhatDiffersAndFromWhere) {
@@ -158,16 +175,20 @@ TEST(Config, DescriptionSaysWhatDiffersAndFromWhere) {
   Settings settings = loaded(environment);
   settings.slots = 128;
   const std::string text = describe_settings(settings, environment);
-  EXPECT_NE(text.find("NCCL_MESH_QPS 2 queue pairs (default auto, from NCCL_IB_QPS_PER_CONNECTION in the environment)"),
+  EXPECT_NE(text.find("NCCL_MESH_QPS 2 queue pairs (default auto, from NCCL_IB_QPS_PER_CONNECTION "
+                      "in the environment)"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("NCCL_MESH_SLOTS 128 requests (default 32, set by the program)"), std::string::npos) << text;
+  EXPECT_NE(text.find("NCCL_MESH_SLOTS 128 requests (default 32, set by the program)"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("NCCL_MESH_WR_BYTES 512K bytes\n"), std::string::npos) << text;
 }
 
 TEST(Config, SettingsKnowWhichOfThemWereGiven) {
   EXPECT_TRUE(loaded({}).given.empty());
-  const Settings settings = loaded({{"NCCL_IB_QPS_PER_CONNECTION", "2"}, {"NCCL_MESH_INLINE", "auto"}, {"NCCL_MESH_SLOTS", ""}});
+  const Settings settings = loaded(
+      {{"NCCL_IB_QPS_PER_CONNECTION", "2"}, {"NCCL_MESH_INLINE", "auto"}, {"NCCL_MESH_SLOTS", ""}});
   EXPECT_EQ(settings.given, (std::vector<std::string>{"NCCL_MESH_QPS", "NCCL_MESH_INLINE"}));
 }
 
@@ -175,7 +196,8 @@ TEST(Config, AProfileIsLookedForAtHomeThenInEtc) {
   const std::string etc = "/etc/nccl-mesh/profile.json";
   using Places = std::vector<std::string>;
   EXPECT_EQ(loaded({}).profile_places, Places{etc});
-  EXPECT_EQ(loaded({{"HOME", "/home/x"}}).profile_places, (Places{"/home/x/.config/nccl-mesh/profile.json", etc}));
+  EXPECT_EQ(loaded({{"HOME", "/home/x"}}).profile_places,
+            (Places{"/home/x/.config/nccl-mesh/profile.json", etc}));
   EXPECT_EQ(loaded({{"HOME", "/home/x"}, {"XDG_CONFIG_HOME", "/cfg"}}).profile_places,
             (Places{"/cfg/nccl-mesh/profile.json", etc}));
   EXPECT_EQ(loaded({{"HOME", ""}, {"XDG_CONFIG_HOME", "cfg"}}).profile_places, Places{etc});
@@ -189,10 +211,14 @@ TEST(Config, LogHasOneLinePerSetting) {
 
 TEST(Config, MarkdownNamesEverySettingWithItsRange) {
   const std::string text = settings_markdown();
-  EXPECT_NE(text.find("| `NCCL_MESH_SLOTS` | 32 | 32..256, a power of two (requests) |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| `NCCL_MESH_SLOTS` | 32 | 32..256, a power of two (requests) |"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("Unset: `NCCL_IB_QPS_PER_CONNECTION`."), std::string::npos) << text;
   std::size_t rows = 0;
-  for (std::size_t at = text.find("\n| `"); at != std::string::npos; at = text.find("\n| `", at + 1)) ++rows;
+  for (std::size_t at = text.find("\n| `"); at != std::string::npos;
+       at = text.find("\n| `", at + 1))
+    ++rows;
   EXPECT_EQ(rows, 30u);
 }
 

@@ -15,7 +15,8 @@ TEST(CpuList, IsSortedAndHoldsEachOnce) {
 }
 
 TEST(CpuList, AnythingElseIsNone) {
-  for (const char* text : {"", ",", "1,", ",1", "1-", "-1", "3-1", "1 ", " 1", "0x1", "8192", "1-8192", "1--2", "1-2-3", "+1", "a"})
+  for (const char* text : {"", ",", "1,", ",1", "1-", "-1", "3-1", "1 ", " 1", "0x1", "8192",
+                           "1-8192", "1--2", "1-2-3", "+1", "a"})
     EXPECT_EQ(read_cpu_list(text), std::nullopt) << text;
 }
 

@@ -10,7 +10,9 @@ namespace {
 
 std::vector<InterfaceAddress> machine() {
   std::vector<InterfaceAddress> all;
-  const auto add = [&](const char* name, const char* text) { all.push_back({name, *SocketAddress::from_text(text), 24}); };
+  const auto add = [&](const char* name, const char* text) {
+    all.push_back({name, *SocketAddress::from_text(text), 24});
+  };
   add("lo", "127.0.0.1");
   add("lo", "::1");
   add("docker0", "172.17.0.1");
@@ -22,7 +24,8 @@ std::vector<InterfaceAddress> machine() {
   return all;
 }
 
-std::vector<std::string> chosen(const std::vector<InterfaceAddress>& candidates, const InterfaceRule& rule) {
+std::vector<std::string> chosen(const std::vector<InterfaceAddress>& candidates,
+                                const InterfaceRule& rule) {
   std::vector<std::string> texts;
   for (const InterfaceAddress& entry : choose_interfaces(candidates, rule))
     texts.push_back(entry.name + " " + entry.address.text());
@@ -32,12 +35,15 @@ std::vector<std::string> chosen(const std::vector<InterfaceAddress>& candidates,
 using Texts = std::vector<std::string>;
 
 TEST(Interfaces, UnsetLeavesOutLoopbackAndBridgesAndPutsLinkLocalLast) {
-  EXPECT_EQ(chosen(machine(), {}), (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5", "eth1 2001:db8::5", "eth0 fe80::5"}));
+  EXPECT_EQ(chosen(machine(), {}),
+            (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5", "eth1 2001:db8::5", "eth0 fe80::5"}));
 }
 
 TEST(Interfaces, FamilyIsASieve) {
-  EXPECT_EQ(chosen(machine(), {.names = "", .family = "AF_INET"}), (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5"}));
-  EXPECT_EQ(chosen(machine(), {.names = "", .family = "AF_INET6"}), (Texts{"eth1 2001:db8::5", "eth0 fe80::5"}));
+  EXPECT_EQ(chosen(machine(), {.names = "", .family = "AF_INET"}),
+            (Texts{"eth0 10.0.0.5", "eth1 10.1.0.5"}));
+  EXPECT_EQ(chosen(machine(), {.names = "", .family = "AF_INET6"}),
+            (Texts{"eth1 2001:db8::5", "eth0 fe80::5"}));
 }
 
 TEST(Interfaces, NamedOnesAreTakenWhateverTheyAre) {

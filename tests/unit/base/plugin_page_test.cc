@@ -13,7 +13,8 @@ TEST(PluginPage, HoldsTheSettingsTableAsGenerated) {
   std::stringstream text;
   text << file.rdbuf();
   ASSERT_FALSE(text.str().empty()) << MESH_PLUGIN_PAGE_FILE;
-  EXPECT_NE(text.str().find(settings_markdown()), std::string::npos) << "paste the output of mesh_settings --markdown";
+  EXPECT_NE(text.str().find(settings_markdown()), std::string::npos)
+      << "paste the output of mesh_settings --markdown";
 }
 
 }  // namespace

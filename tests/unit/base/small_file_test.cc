@@ -38,7 +38,8 @@ TEST(SmallFile, NumberIsTheWholeLine) {
 TEST(SmallFile, ShortFileComesWholeOrNotAtAll) {
   EXPECT_EQ(*read_short_file(file_with("a\nb\n"), 4), "a\nb\n");
   EXPECT_EQ(*read_short_file(file_with(""), 4), "");
-  EXPECT_EQ(*read_short_file(file_with(std::string(100'000, 'x')), 100'000), std::string(100'000, 'x'));
+  EXPECT_EQ(*read_short_file(file_with(std::string(100'000, 'x')), 100'000),
+            std::string(100'000, 'x'));
   EXPECT_EQ(read_short_file(file_with("abcde"), 4).code(), Errc::Exhausted);
   EXPECT_EQ(read_short_file("/nonexistent/file", 4).code(), Errc::NotFound);
   EXPECT_EQ(read_short_file("/dev/null/file", 4).code(), Errc::NotFound);
@@ -51,7 +52,9 @@ TEST(Random, IdsDiffer) {
   EXPECT_EQ(seen.size(), 1000u);
 }
 
-std::string temporary_of(const std::string& path) { return path + "." + std::to_string(::getpid()) + ".tmp"; }
+std::string temporary_of(const std::string& path) {
+  return path + "." + std::to_string(::getpid()) + ".tmp";
+}
 
 TEST(ReplaceFile, TextIsReplacedAsAWhole) {
   const std::string path = file_with("old and longer");
@@ -62,12 +65,14 @@ TEST(ReplaceFile, TextIsReplacedAsAWhole) {
   EXPECT_EQ(read_short_file(temporary_of(path), 100).code(), Errc::NotFound);
 }
 
-// Ranks of one host may share a file: a reader finds some page of theirs, whole, and none of them fails.
+// Ranks of one host may share a file: a reader finds some page of theirs, whole, and none of them
+// fails.
 TEST(ReplaceFile, TwoProcessesDoNotBreakEachOther) {
   const std::string path = file_with("old");
   const auto failures = [&path](char letter) {
     int failed = 0;
-    for (int i = 0; i < 1000; ++i) failed += replace_file(path, std::string(1000, letter)) == 0 ? 0 : 1;
+    for (int i = 0; i < 1000; ++i)
+      failed += replace_file(path, std::string(1000, letter)) == 0 ? 0 : 1;
     return failed;
   };
   const pid_t child = ::fork();

@@ -118,7 +118,8 @@ TEST(Socket, ConnectionIsNonBlockingPromptAndWatchful) {
     EXPECT_EQ(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
     EXPECT_EQ(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), kDeadHostTimeoutMs);
     const int seconds =
-        option(fd, IPPROTO_TCP, TCP_KEEPIDLE) + option(fd, IPPROTO_TCP, TCP_KEEPINTVL) * option(fd, IPPROTO_TCP, TCP_KEEPCNT);
+        option(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+        option(fd, IPPROTO_TCP, TCP_KEEPINTVL) * option(fd, IPPROTO_TCP, TCP_KEEPCNT);
     EXPECT_LE(seconds, 20);
   }
   EXPECT_TRUE(::fcntl(all.listener.get(), F_GETFL) & O_NONBLOCK);
@@ -128,7 +129,8 @@ TEST(Socket, ConnectionIsNonBlockingPromptAndWatchful) {
 // Whoever connects decides how many sockets we open.
 TEST(Socket, LinesAboutOptionsHaveABudget) {
   const std::string path = testing::TempDir() + "socket_test." + std::to_string(::getpid());
-  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));  // which has no TCP options
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                                   0));  // which has no TCP options
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
@@ -136,12 +138,14 @@ TEST(Socket, LinesAboutOptionsHaveABudget) {
   const testkit::LogCapture log;
   for (int i = 0; i < 50; ++i) {
     const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
     EXPECT_TRUE(tcp_accept(listener.get()).ok());
   }
   ::unlink(path.c_str());
   EXPECT_GE(log.count(LogLevel::Info, "refused"), 1);
-  EXPECT_LE(log.count(LogLevel::Info, "refused"), 2 * 16) << "were the clock to pass a window's end";
+  EXPECT_LE(log.count(LogLevel::Info, "refused"), 2 * 16)
+      << "were the clock to pass a window's end";
 }
 
 TEST(Socket, NobodyWaitingIsWouldBlock) {
@@ -177,7 +181,8 @@ TEST(Socket, PortInUseIsASystemError) {
   EXPECT_EQ(errno, EADDRINUSE);
 }
 
-// The child only looks at its own descriptors and leaves: the peer must see the parent's close although the child lives.
+// The child only looks at its own descriptors and leaves: the peer must see the parent's close
+// although the child lives.
 TEST(Socket, ForkedChildHoldsNoConnection) {
   Connected all = connect_on_loopback();
   int pipe_fds[2];
@@ -186,7 +191,8 @@ TEST(Socket, ForkedChildHoldsNoConnection) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     ::close(pipe_fds[1]);
-    const bool closed = ::fcntl(all.client.get(), F_GETFD) < 0 && ::fcntl(all.listener.get(), F_GETFD) < 0;
+    const bool closed =
+        ::fcntl(all.client.get(), F_GETFD) < 0 && ::fcntl(all.listener.get(), F_GETFD) < 0;
     char byte = 0;
     (void)!::read(pipe_fds[0], &byte, 1);
     ::_exit(closed ? 0 : 1);

@@ -55,14 +55,16 @@ TEST_F(UserDirectory, SomebodyElsesPlaceIsNamedAndPassedOver) {
   EXPECT_EQ(*user_directory(places_), places_[1]);
   EXPECT_EQ(*user_directory(places_), places_[1]) << "and says no more";
   const std::string said =
-      fmt::format("{} is used, since {} cannot be: it belongs to user {}, not 0", places_[1], places_[0], testkit::kNobody);
+      fmt::format("{} is used, since {} cannot be: it belongs to user {}, not 0", places_[1],
+                  places_[0], testkit::kNobody);
   EXPECT_EQ(log.joined(), said + "\n");
 }
 
 TEST(UserPlaces, NameTheUser) {
   const std::vector<std::string> places = user_places();
   ASSERT_EQ(places.size(), 3u);
-  for (const std::string& place : places) EXPECT_NE(place.find(std::to_string(::geteuid())), std::string::npos) << place;
+  for (const std::string& place : places)
+    EXPECT_NE(place.find(std::to_string(::geteuid())), std::string::npos) << place;
 }
 
 }  // namespace

@@ -16,20 +16,25 @@ const char* const kCable = R"({"name":"cable",
   "links":[{"ends":["a/n0","b/n0"]}]})";
 
 const char* const kHalves = R"({"name":"halves",
-  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},{"name":"n1","address":"10.0.2.1/24"}]},
-           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1","address":"10.0.2.2/24"}]}],
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},{"name":"n1",
+     "address":"10.0.2.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1",
+              "address":"10.0.2.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]}]})";
 
 const char* const kThreeCables = R"({"name":"three",
-  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},{"name":"n1","address":"10.0.2.1/24"},
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},{"name":"n1",
+     "address":"10.0.2.1/24"},
                                {"name":"n2","address":"10.0.3.1/24"}]},
-           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1","address":"10.0.2.2/24"},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1",
+              "address":"10.0.2.2/24"},
                                {"name":"n2","address":"10.0.3.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]},{"ends":["a/n2","b/n2"]}]})";
 
 const char* const kLine = R"({"name":"line",
   "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},
-           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1","address":"10.0.2.2/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1",
+              "address":"10.0.2.2/24"}]},
            {"name":"c","nics":[{"name":"n0","address":"10.0.2.3/24"}]}],
   "links":[{"ends":["a/n0","b/n0"]},{"ends":["b/n1","c/n0"]}]})";
 
@@ -40,11 +45,12 @@ Bed::Bed(const BedOptions& options) {
   fabric_ = *file;
   for (const soft::HostSpec& spec : fabric_.hosts) {
     BedHost host;
-    auto provider = soft::SoftProvider::open({.fabric = fabric_,
-                                              .host = spec.name,
-                                              .copy = soft::CopyMode::Auto,
-                                              .agent = soft::Agent::None,
-                                              .clock = options.wall_clock ? Clock() : Clock(&clock_)});
+    auto provider =
+        soft::SoftProvider::open({.fabric = fabric_,
+                                  .host = spec.name,
+                                  .copy = soft::CopyMode::Auto,
+                                  .agent = soft::Agent::None,
+                                  .clock = options.wall_clock ? Clock() : Clock(&clock_)});
     if (!provider.ok()) throw std::runtime_error("no provider for " + spec.name);
     host.provider = std::move(*provider);
     EngineOptions engine_options;
@@ -59,7 +65,8 @@ Bed::Bed(const BedOptions& options) {
     auto engine = Engine::open(engine_options);
     if (!engine.ok()) throw std::runtime_error("no engine for " + spec.name);
     host.engine = std::move(*engine);
-    for (std::size_t i = 0; i < options.contexts; ++i) host.contexts.push_back(host.engine->open_context({}).value());
+    for (std::size_t i = 0; i < options.contexts; ++i)
+      host.contexts.push_back(host.engine->open_context({}).value());
     hosts.push_back(std::move(host));
   }
 }
@@ -100,21 +107,24 @@ Pair Bed::connect(const Seat& sender, const Seat& receiver) {
   Engine& from = *hosts[sender.host].engine;
   Engine& to = *hosts[receiver.host].engine;
   HandleBytes handle{};
-  const Result<Listener*> listener = to.listen(*hosts[receiver.host].contexts[receiver.context], 0, handle);
+  const Result<Listener*> listener =
+      to.listen(*hosts[receiver.host].contexts[receiver.context], 0, handle);
   EXPECT_TRUE(listener.ok());
   if (each_handle) each_handle(handle);
   Pair pair;
   Errc error = Errc::Ok;
   const bool up = until([&] {
     if (pair.send == nullptr) {
-      const Result<Channel*> sent = from.connect(*hosts[sender.host].contexts[sender.context], 0, handle);
+      const Result<Channel*> sent =
+          from.connect(*hosts[sender.host].contexts[sender.context], 0, handle);
       if (!sent.ok() && sent.code() != Errc::WouldBlock) error = sent.code();
       pair.send = sent.value();
     }
     if (pair.receive == nullptr) pair.receive = to.accept(**listener).value();
     return error != Errc::Ok || (pair.send != nullptr && pair.receive != nullptr);
   });
-  if (!up || error != Errc::Ok) throw std::runtime_error(std::string("no connection: ") + errc_name(error));
+  if (!up || error != Errc::Ok)
+    throw std::runtime_error(std::string("no connection: ") + errc_name(error));
   to.close_listener(*listener);
   return pair;
 }
@@ -131,7 +141,8 @@ Status Bed::finish(Request* request, std::size_t* bytes) {
 bool Bed::empties() {
   return until([&] {
     std::uint64_t left = 0;
-    for (std::size_t i = 0; i < hosts.size(); ++i) left += stats(i).links + stats(i).queue_pairs + stats(i).registrations;
+    for (std::size_t i = 0; i < hosts.size(); ++i)
+      left += stats(i).links + stats(i).queue_pairs + stats(i).registrations;
     return left == 0;
   });
 }
@@ -139,12 +150,14 @@ bool Bed::empties() {
 std::uint64_t Bed::rnr_events() const {
   std::uint64_t events = 0;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    for (const auto& nic : fabric_.hosts[i].nics) events += hosts[i].provider->counters(nic.name).rnr_events;
+    for (const auto& nic : fabric_.hosts[i].nics)
+      events += hosts[i].provider->counters(nic.name).rnr_events;
   }
   return events;
 }
 
-Talk::Talk(Bed& bed_of, const Pair& pair_of, std::size_t size) : bed(bed_of), pair(pair_of), source(size), target(size) {
+Talk::Talk(Bed& bed_of, const Pair& pair_of, std::size_t size)
+    : bed(bed_of), pair(pair_of), source(size), target(size) {
   std::uint64_t state = 0x9e3779b97f4a7c15u ^ size;
   for (std::byte& byte : source) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -155,28 +168,38 @@ Talk::Talk(Bed& bed_of, const Pair& pair_of, std::size_t size) : bed(bed_of), pa
 }
 
 Result<Request*> Talk::send(const Part& part) {
-  return isend(*pair.send, {.data = source.data() + part.at, .bytes = part.bytes, .tag = part.tag, .region = source_region});
+  return isend(*pair.send, {.data = source.data() + part.at,
+                            .bytes = part.bytes,
+                            .tag = part.tag,
+                            .region = source_region});
 }
 
 Result<Request*> Talk::receive(const Part& part) {
-  return irecv(*pair.receive, {.data = target.data() + part.at, .bytes = part.bytes, .tag = part.tag, .region = target_region});
+  return irecv(*pair.receive, {.data = target.data() + part.at,
+                               .bytes = part.bytes,
+                               .tag = part.tag,
+                               .region = target_region});
 }
 
 void Talk::exchange(std::size_t bytes) {
   std::fill(target.begin(), target.end(), std::byte{0xa5});
   const Result<Request*> receiving = receive({.bytes = bytes});
   const Result<Request*> sending = send({.bytes = bytes});
-  ASSERT_TRUE(receiving.ok() && sending.ok()) << errc_name(receiving.code()) << ", " << errc_name(sending.code());
+  ASSERT_TRUE(receiving.ok() && sending.ok())
+      << errc_name(receiving.code()) << ", " << errc_name(sending.code());
   std::size_t sent = SIZE_MAX, received = SIZE_MAX;
-  const Status end_of_send = bed.finish(*sending, &sent), end_of_receive = bed.finish(*receiving, &received);
-  ASSERT_TRUE(end_of_send.ok() && end_of_receive.ok()) << errc_name(end_of_send.code()) << ", " << errc_name(end_of_receive.code());
+  const Status end_of_send = bed.finish(*sending, &sent),
+               end_of_receive = bed.finish(*receiving, &received);
+  ASSERT_TRUE(end_of_send.ok() && end_of_receive.ok())
+      << errc_name(end_of_send.code()) << ", " << errc_name(end_of_receive.code());
   ASSERT_EQ(sent, bytes);
   ASSERT_EQ(received, bytes);
   ASSERT_TRUE(holds(0, 0, bytes));
 }
 
 bool Talk::holds(std::size_t target_at, std::size_t source_at, std::size_t bytes) const {
-  return bytes == 0 || std::memcmp(target.data() + target_at, source.data() + source_at, bytes) == 0;
+  return bytes == 0 ||
+         std::memcmp(target.data() + target_at, source.data() + source_at, bytes) == 0;
 }
 
 void Talk::release() {

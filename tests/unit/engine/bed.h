@@ -1,7 +1,8 @@
 #pragma once
-// Hosts of a software fabric with an engine each, in one process, on one thread and a manual clock, turned in a fixed order.
-// Any part of a host can be made to stand still, so that a test decides what happens before what.
-// Thread: one. Only the handshake leaves the process, over TCP on loopback.
+// Hosts of a software fabric with an engine each, in one process, on one thread and a manual clock,
+// turned in a fixed order. Any part of a host can be made to stand still, so that a test decides
+// what happens before what. Thread: one. Only the handshake leaves the process, over TCP on
+// loopback.
 
 #include <mesh/engine.h>
 
@@ -88,14 +89,16 @@ class Bed {
   std::uint64_t tick_ns = 1000;                   // how far a round moves the clock
   std::function<void()> each_round;               // beside the hosts: whoever else must move
   std::function<void(HandleBytes&)> each_handle;  // between listen and connect
-  std::function<void()> meanwhile;                // once, in the next round; inside a call that waits, if one does
+  std::function<void()>
+      meanwhile;  // once, in the next round; inside a call that waits, if one does
 
  private:
   std::atomic<std::uint64_t> clock_{1'000'000};
   soft::FabricFile fabric_;
 };
 
-// A connected pair with a registered buffer on each side, the sender's filled so that no two places look alike.
+// A connected pair with a registered buffer on each side, the sender's filled so that no two places
+// look alike.
 class Talk {
  public:
   Talk(Bed& bed_of, const Pair& pair, std::size_t size);

@@ -1,4 +1,5 @@
-// A communicator that ends while its peers misbehave: bounded, and nothing is touched after it is gone.
+// A communicator that ends while its peers misbehave: bounded, and nothing is touched after it is
+// gone.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"

@@ -1,6 +1,6 @@
 // How channels come to be, and what happens to those that never do.
 
-#include "engine/messages.h"
+#include "engine/control/frames.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
@@ -21,14 +21,17 @@ using testkit::kA, testkit::kB;
 Result<Channel*> connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
   Result<Channel*> answer = Errc::WouldBlock;
   EXPECT_TRUE(bed.until([&] {
-    answer = bed.hosts[seat.host].engine->connect(*bed.hosts[seat.host].contexts[seat.context], 0, handle);
+    answer = bed.hosts[seat.host].engine->connect(*bed.hosts[seat.host].contexts[seat.context], 0,
+                                                  handle);
     return answer.code() != Errc::WouldBlock;
   }));
   return answer;
 }
 
 Listener* listen(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
-  return bed.hosts[seat.host].engine->listen(*bed.hosts[seat.host].contexts[seat.context], 0, handle).value();
+  return bed.hosts[seat.host]
+      .engine->listen(*bed.hosts[seat.host].contexts[seat.context], 0, handle)
+      .value();
 }
 
 TEST(Connect, ToOneselfInOneThread) {
@@ -47,8 +50,10 @@ TEST(Connect, BothDirectionsAtOnce) {
   Listener* const at_b = listen(bed, kB, to_b);
   testkit::Pair forth, back;
   ASSERT_TRUE(bed.until([&] {
-    if (forth.send == nullptr) forth.send = bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, to_b).value();
-    if (back.send == nullptr) back.send = bed.hosts[1].engine->connect(*bed.hosts[1].contexts[0], 0, to_a).value();
+    if (forth.send == nullptr)
+      forth.send = bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, to_b).value();
+    if (back.send == nullptr)
+      back.send = bed.hosts[1].engine->connect(*bed.hosts[1].contexts[0], 0, to_a).value();
     if (forth.receive == nullptr) forth.receive = bed.hosts[1].engine->accept(*at_b).value();
     if (back.receive == nullptr) back.receive = bed.hosts[0].engine->accept(*at_a).value();
     return forth.send && forth.receive && back.send && back.receive;
@@ -98,7 +103,8 @@ TEST(Connect, ListenerThatWasClosedIsPeerClosed) {
   EXPECT_TRUE(bed.empties());
 }
 
-// HELLO names the first listener only, as the others' connects came later; they are no worse for it.
+// HELLO names the first listener only, as the others' connects came later; they are no worse for
+// it.
 TEST(Connect, ListenerThatWasClosedFailsItsOwnConnectOnly) {
   for (int rounds = 0; rounds < 8; ++rounds) {
     Bed bed({});
@@ -126,11 +132,13 @@ TEST(Connect, EveryConnectHasItsTurnToBeNamed) {
   std::vector<HandleBytes> handles(2 * engine::kHelloListenersMax + 1);
   for (HandleBytes& handle : handles) {
     Listener* const listener = listen(bed, kB, handle);
-    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::WouldBlock);
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(),
+              Errc::WouldBlock);
     if (&handle != &handles.back()) bed.hosts[1].engine->close_listener(listener);
   }
   for (HandleBytes& handle : handles) {
-    EXPECT_EQ(connect(bed, kA, handle).code(), &handle == &handles.back() ? Errc::Ok : Errc::PeerClosed);
+    EXPECT_EQ(connect(bed, kA, handle).code(),
+              &handle == &handles.back() ? Errc::Ok : Errc::PeerClosed);
   }
 }
 
@@ -141,8 +149,9 @@ TEST(Connect, AHandleOfAnotherVersionIsNamedWithOurs) {
   handle[4] = std::byte{engine::kProtocolVersion - 1};
   const LogCapture log;
   EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn, fmt::format("the peer speaks version {}, we speak {}", engine::kProtocolVersion - 1,
-                                                  engine::kProtocolVersion)),
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      fmt::format("the peer speaks version {}, we speak {}",
+                                  engine::kProtocolVersion - 1, engine::kProtocolVersion)),
             1)
       << log.joined();
 }
@@ -192,8 +201,10 @@ TEST(Connect, DeviceOutOfRangeIsRefused) {
   listen(bed, kB, handle);
   for (const int rail : {-1, 1, 1000}) {
     HandleBytes copy = handle;
-    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], rail, copy).code(), Errc::InvalidArgument);
-    EXPECT_EQ(bed.hosts[0].engine->listen(*bed.hosts[0].contexts[0], rail, copy).code(), Errc::InvalidArgument);
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], rail, copy).code(),
+              Errc::InvalidArgument);
+    EXPECT_EQ(bed.hosts[0].engine->listen(*bed.hosts[0].contexts[0], rail, copy).code(),
+              Errc::InvalidArgument);
   }
 }
 
@@ -201,28 +212,36 @@ TEST(Connect, TamperedStageIsRefusedAndTheTrueOneGoesOn) {
   Bed bed({});
   HandleBytes handle{};
   Listener* const listener = listen(bed, kB, handle);
-  EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::WouldBlock);
+  EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(),
+            Errc::WouldBlock);
   for (std::size_t at = handle.size() - 16; at < handle.size(); ++at) {
     HandleBytes tampered = handle;
     tampered[at] ^= std::byte{0x40};
-    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, tampered).code(), Errc::InvalidArgument) << at;
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, tampered).code(),
+              Errc::InvalidArgument)
+        << at;
   }
   testkit::Pair pair;
   pair.send = connect(bed, kA, handle).value();
   ASSERT_NE(pair.send, nullptr);
-  ASSERT_TRUE(bed.until([&] { return (pair.receive = bed.hosts[1].engine->accept(*listener).value()) != nullptr; }));
+  ASSERT_TRUE(bed.until(
+      [&] { return (pair.receive = bed.hosts[1].engine->accept(*listener).value()) != nullptr; }));
   Talk talk(bed, pair, 4096);
   talk.exchange(4096);
-  EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::InvalidArgument) << "used up";
+  EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(),
+            Errc::InvalidArgument)
+      << "used up";
 }
 
-// The connector goes away after any number of rounds; whatever had been built by then is given back on both sides.
+// The connector goes away after any number of rounds; whatever had been built by then is given back
+// on both sides.
 TEST(Connect, AbandonedByTheConnectorIsReclaimed) {
   for (int rounds = 0; rounds < 24; ++rounds) {
     Bed bed({});
     HandleBytes handle{};
     Listener* const listener = listen(bed, kB, handle);
-    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(), Errc::WouldBlock);
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(),
+              Errc::WouldBlock);
     bed.rounds(rounds);
     bed.close_context(kA);
     bed.rounds(100);
@@ -241,7 +260,8 @@ TEST(Connect, AbandonedByTheAcceptorEndsAndIsReclaimed) {
     bed.hosts[1].engine->close_listener(listener);
     const Result<Channel*> channel = connect(bed, kA, handle);
     if (channel.ok()) {
-      const auto sending = isend(**channel, {.data = nullptr, .bytes = 0, .tag = 0, .region = nullptr});
+      const auto sending =
+          isend(**channel, {.data = nullptr, .bytes = 0, .tag = 0, .region = nullptr});
       if (sending.ok()) {
         EXPECT_NE(bed.finish(*sending).code(), Errc::WouldBlock);  // owed zero bytes: done
       }

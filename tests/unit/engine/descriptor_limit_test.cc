@@ -1,7 +1,7 @@
-// A process that may have 256 descriptors, and 250 strangers at its control port: the host's own files open, and an honest
-// member connects.
+// A process that may have 256 descriptors, and 250 strangers at its control port: the host's own
+// files open, and an honest member connects.
 
-#include "engine/handle.h"
+#include "engine/control/handle.h"
 #include "tests/unit/engine/bed.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,9 @@
 namespace mesh {
 namespace {
 
-// In a process of its own, with nothing but system calls after fork(), as its descriptors must not be ours: holds so many
-// connections to a handle's control port that say nothing, until it is destroyed.
+// In a process of its own, with nothing but system calls after fork(), as its descriptors must not
+// be ours: holds so many connections to a handle's control port that say nothing, until it is
+// destroyed.
 class Strangers {
  public:
   Strangers(const HandleBytes& handle_of, int count) {
@@ -46,7 +47,8 @@ class Strangers {
       ::_exit(0);
     }
     int connected = 0;
-    EXPECT_EQ(::read(ready[0], &connected, sizeof connected), static_cast<ssize_t>(sizeof connected));
+    EXPECT_EQ(::read(ready[0], &connected, sizeof connected),
+              static_cast<ssize_t>(sizeof connected));
     EXPECT_EQ(connected, count) << "the kernel's backlog takes them";
     for (const int fd : {ready[0], ready[1], end_[0]}) ::close(fd);
   }
@@ -98,17 +100,20 @@ TEST_F(DescriptorLimit, TwoHundredAndFiftyStrangersLeaveRoomForTheHostAndForAMem
 TEST_F(DescriptorLimit, AMemberConnectsOnceTheHostHasGivenSomeBack) {
   testkit::Bed bed({});
   std::vector<UniqueFd> files;
-  for (UniqueFd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC)); file.valid(); file = UniqueFd(::dup(0))) {
+  for (UniqueFd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC)); file.valid();
+       file = UniqueFd(::dup(0))) {
     files.push_back(std::move(file));
   }
   ASSERT_LT(files.size(), kLimit);
   HandleBytes handle{};
-  Listener* const listener = bed.hosts[1].engine->listen(*bed.hosts[1].contexts[0], 0, handle).value();
+  Listener* const listener =
+      bed.hosts[1].engine->listen(*bed.hosts[1].contexts[0], 0, handle).value();
   bed.tick_ns = 1'000'000;
   testkit::Pair pair;
   const auto connected = [&] {
     const Result<Channel*> sent =
-        pair.send ? Result<Channel*>(pair.send) : bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle);
+        pair.send ? Result<Channel*>(pair.send)
+                  : bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle);
     EXPECT_TRUE(sent.ok() || sent.code() == Errc::WouldBlock) << errc_name(sent.code());
     pair.send = sent.value();
     if (pair.receive == nullptr) pair.receive = bed.hosts[1].engine->accept(*listener).value();

@@ -1,7 +1,8 @@
-// Ten thousand connections of a stranger to the control port: an honest peer's handshake takes at most a second longer, and
-// the process grows by no more than 8 MiB. Prints what it measured; run it by itself for the figures.
+// Ten thousand connections of a stranger to the control port: an honest peer's handshake takes at
+// most a second longer, and the process grows by no more than 8 MiB. Prints what it measured; run
+// it by itself for the figures.
 
-#include "engine/handle.h"
+#include "engine/control/handle.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/unique_fd.h"
@@ -30,7 +31,8 @@ constexpr double kDelayMaxMs = 1000;
 constexpr std::int64_t kGrowthMaxKb = 8 * 1024;
 
 enum class Kind { Silent, Garbage, HalfHeader, HalfBody, WrongHello, Mixed };
-constexpr std::array kKinds{Kind::Silent, Kind::Garbage, Kind::HalfHeader, Kind::HalfBody, Kind::WrongHello, Kind::Mixed};
+constexpr std::array kKinds{Kind::Silent,   Kind::Garbage,    Kind::HalfHeader,
+                            Kind::HalfBody, Kind::WrongHello, Kind::Mixed};
 
 const char* name_of(Kind kind) {
   switch (kind) {
@@ -77,8 +79,8 @@ std::int64_t resident_kb() {
   return resident * ::sysconf(_SC_PAGESIZE) / 1024;
 }
 
-// In a process of its own, with nothing but system calls after fork(): opens them all, holds as many as it may, says so with
-// a byte, and ends when told.
+// In a process of its own, with nothing but system calls after fork(): opens them all, holds as
+// many as it may, says so with a byte, and ends when told.
 class Flood {
  public:
   Flood(const engine::Handle& handle, Kind kind) {
@@ -101,9 +103,12 @@ class Flood {
       if (fd >= 0) ::close(fd);
       fd = ::socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
       if (fd < 0) continue;
-      if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), to_bytes) == 0 || errno == EINPROGRESS) ++opened;
+      if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), to_bytes) == 0 ||
+          errno == EINPROGRESS)
+        ++opened;
       const engine::Bytes& text =
-          said[kind == Kind::Mixed ? static_cast<std::size_t>(i) % said.size() : static_cast<std::size_t>(kind)];
+          said[kind == Kind::Mixed ? static_cast<std::size_t>(i) % said.size()
+                                   : static_cast<std::size_t>(kind)];
       if (!text.empty()) static_cast<void>(!::send(fd, text.data(), text.size(), MSG_NOSIGNAL));
     }
     static_cast<void>(!::write(done_[1], &opened, sizeof opened));
@@ -116,7 +121,8 @@ class Flood {
   int opened() {
     int opened = -1;
     pollfd ready{.fd = done_[0], .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, 0) == 1 && ::read(done_[0], &opened, sizeof opened) != sizeof opened) opened = 0;
+    if (::poll(&ready, 1, 0) == 1 && ::read(done_[0], &opened, sizeof opened) != sizeof opened)
+      opened = 0;
     return opened;
   }
   void finish() {
@@ -167,7 +173,8 @@ class FloodTest : public testing::Test {
       std::this_thread::yield();
     }
     const double took_ms = static_cast<double>(clock.now_ns() - began_ns) / 1e6;
-    EXPECT_TRUE(sent.ok() && received.ok()) << errc_name(sent.code()) << ", " << errc_name(received.code());
+    EXPECT_TRUE(sent.ok() && received.ok())
+        << errc_name(sent.code()) << ", " << errc_name(received.code());
     engines_[1]->close_listener(listener);
     engines_[0]->close_context(from);
     engines_[1]->close_context(to);
@@ -188,7 +195,8 @@ class FloodTest : public testing::Test {
 TEST_F(FloodTest, NeitherDelaysAHandshakeNorFillsTheMemory) {
   const engine::Handle handle = *engine::read_handle(handle_);
   const double quiet_ms = longest_ms(10);
-  std::printf("%-28s %12s %12s %14s %12s\n", "10000 strangers say", "connections", "handshakes", "longest, ms", "growth, KiB");
+  std::printf("%-28s %12s %12s %14s %12s\n", "10000 strangers say", "connections", "handshakes",
+              "longest, ms", "growth, KiB");
   std::printf("%-28s %12d %12d %14.1f %12d\n", "(none)", 0, 10, quiet_ms, 0);
   const std::int64_t before_kb = resident_kb();
   for (const Kind kind : kKinds) {

@@ -1,9 +1,10 @@
-// The layouts drawn in engine/README.md are those that the code writes: each drawing is made from a list of fields here, each
-// field is shown to lie where the list says, and the page must hold the drawing.
-#include "engine/handle.h"
-#include "engine/messages.h"
-#include "engine/queue_pair.h"
-#include "engine/wire.h"
+// The layouts drawn in engine/README.md are those that the code writes: each drawing is made from a
+// list of fields here, each field is shown to lie where the list says, and the page must hold the
+// drawing.
+#include "engine/control/frames.h"
+#include "engine/control/handle.h"
+#include "engine/data/queue_pair.h"
+#include "engine/message/wire.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +24,8 @@ namespace {
 
 constexpr std::uint32_t kOnes = UINT32_MAX;
 constexpr std::uint64_t kLongOnes = UINT64_MAX;
-using Units = std::vector<std::uint8_t>;  // the bytes of something written, or its bits from the highest down
+using Units =
+    std::vector<std::uint8_t>;  // the bytes of something written, or its bits from the highest down
 
 std::string page() {
   std::ifstream file(MESH_ENGINE_PAGE_FILE);
@@ -65,8 +67,10 @@ class Layout {
     return edge + "\n" + names + "\n" + places + "\n" + edge + "\n";
   }
 
-  // With all its bits set the field named first differs everywhere from what it was, and nothing but those named differs.
-  void expect(std::initializer_list<std::string_view> names, const Units& before, const Units& after) const {
+  // With all its bits set the field named first differs everywhere from what it was, and nothing
+  // but those named differs.
+  void expect(std::initializer_list<std::string_view> names, const Units& before,
+              const Units& after) const {
     ASSERT_EQ(before.size(), size());
     ASSERT_EQ(after.size(), size());
     std::size_t at = 0;
@@ -77,7 +81,8 @@ class Layout {
         if (first) {
           EXPECT_NE(before[at], after[at]) << field.name << " at " << at;
         } else if (!named) {
-          EXPECT_EQ(before[at], after[at]) << field.name << " at " << at << ", when " << *names.begin() << " changed";
+          EXPECT_EQ(before[at], after[at])
+              << field.name << " at " << at << ", when " << *names.begin() << " changed";
         }
       }
     }
@@ -92,7 +97,8 @@ class Layout {
     }
     const std::size_t first = bits_ ? size() - 1 - at : at;
     const std::size_t last = bits_ ? first + 1 - wanted.size : first + wanted.size - 1;
-    return first == last ? std::to_string(first) : std::to_string(first) + ".." + std::to_string(last);
+    return first == last ? std::to_string(first)
+                         : std::to_string(first) + ".." + std::to_string(last);
   }
 
   std::vector<Field> fields_;
@@ -102,7 +108,8 @@ class Layout {
 template <typename Word>
 Units bits_of(Word word) {
   Units units;
-  for (int bit = std::numeric_limits<Word>::digits - 1; bit >= 0; --bit) units.push_back((word >> bit) & 1);
+  for (int bit = std::numeric_limits<Word>::digits - 1; bit >= 0; --bit)
+    units.push_back((word >> bit) & 1);
   return units;
 }
 
@@ -114,7 +121,8 @@ Units bytes_of(const T& object, std::size_t from = 0) {
 }
 
 void expect_on_page(const Layout& layout) {
-  EXPECT_NE(page().find(layout.drawing()), std::string::npos) << "paste this:\n" << layout.drawing();
+  EXPECT_NE(page().find(layout.drawing()), std::string::npos) << "paste this:\n"
+                                                              << layout.drawing();
 }
 
 TEST(EnginePage, Immediate) {
@@ -143,7 +151,8 @@ TEST(EnginePage, CreditRow) {
   near.expect({"rkey 0", "check"}, near_row({}), near_row({.rkeys = {kOnes}}));
   expect_on_page(near);
 
-  // The far half counts its bytes from the row's beginning, so it is drawn with what lies before it.
+  // The far half counts its bytes from the row's beginning, so it is drawn with what lies before
+  // it.
   const Layout far({{"first half", 32},
                     {"rkey 1", 4},
                     {"rkey 2", 4},
@@ -185,9 +194,15 @@ TEST(EnginePage, WorkRequestId) {
 }
 
 TEST(EnginePage, FrameHeader) {
-  const Layout layout(
-      {{"magic", 4}, {"version", 2}, {"type", 2}, {"length", 4}, {"epoch", 4}, {"sequence", 8}, {"link", 16}, {"acknowledged", 8}},
-      false);
+  const Layout layout({{"magic", 4},
+                       {"version", 2},
+                       {"type", 2},
+                       {"length", 4},
+                       {"epoch", 4},
+                       {"sequence", 8},
+                       {"link", 16},
+                       {"acknowledged", 8}},
+                      false);
   ASSERT_EQ(layout.size(), kFrameHeaderBytes);
   const auto frame = [](const FrameHeader& header) {
     const Bytes bytes = encode(header, Bye{});
@@ -202,7 +217,8 @@ TEST(EnginePage, FrameHeader) {
   layout.expect({"acknowledged"}, frame({}), frame({.acknowledged = kLongOnes}));
   layout.expect({"link"}, frame({}), frame({.link = ones}));
   const Units bye = frame({});
-  EXPECT_EQ(std::string(bye.begin(), bye.begin() + 4), "JSEM") << "the magic's bytes as they travel";
+  EXPECT_EQ(std::string(bye.begin(), bye.begin() + 4), "JSEM")
+      << "the magic's bytes as they travel";
   EXPECT_EQ(bye[4], kProtocolVersion);
   EXPECT_EQ(bye[6], static_cast<std::uint8_t>(MessageType::Bye));
   expect_on_page(layout);

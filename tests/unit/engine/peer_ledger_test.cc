@@ -19,7 +19,11 @@ PeerSnapshot link_to(const std::string& peer, bool sends = true) {
   PathSnapshot path;
   path.name = fmt::format("x -> {}", peer);
   path.rail = std::string("x");
-  path.counters = {.bytes_sent = 1000, .work_requests = 10, .doorbells = 9, .send_completions = 8, .announcements = 7};
+  path.counters = {.bytes_sent = 1000,
+                   .work_requests = 10,
+                   .doorbells = 9,
+                   .send_completions = 8,
+                   .announcements = 7};
   path.inflight_bytes = 6;
   path.up = 1;
   path.epoch = 2;
@@ -58,7 +62,9 @@ TEST(PeerLedger, WhatEndedKeepsItsCountsOnly) {
   PeerLedger ledger;
   ledger.settle(link_to("b"));
   const PeerSnapshot row = ledger.rows().at(0);
-  EXPECT_EQ(row.links + row.channels + row.open_requests + row.waits[0].channels + row.waits[0].longest_ns, 0u);
+  EXPECT_EQ(row.links + row.channels + row.open_requests + row.waits[0].channels +
+                row.waits[0].longest_ns,
+            0u);
   EXPECT_EQ(row.messages, 100u);
   EXPECT_EQ(row.bytes, 1000u);
   EXPECT_EQ(row.paths[0].inflight_bytes + row.paths[0].up + row.paths[0].epoch, 0u);
@@ -68,7 +74,8 @@ TEST(PeerLedger, WhatEndedKeepsItsCountsOnly) {
 
 TEST(PeerLedger, PeersBeyondTheBoundShareARow) {
   PeerLedger ledger;
-  for (std::size_t i = 0; i < 2 * PeerLedger::kPeersMax; ++i) ledger.add(link_to(fmt::format("host{}", i), i % 2 == 0));
+  for (std::size_t i = 0; i < 2 * PeerLedger::kPeersMax; ++i)
+    ledger.add(link_to(fmt::format("host{}", i), i % 2 == 0));
   const std::vector<PeerSnapshot> rows = ledger.rows();
   EXPECT_EQ(rows.size(), PeerLedger::kPeersMax);
   std::uint64_t messages = 0;

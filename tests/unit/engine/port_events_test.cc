@@ -43,18 +43,21 @@ TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
   bed_.rounds(2);                                     // its credit is there
   const auto sending = talk.send({.bytes = kBytes});  // posted, and not a byte taken
   const std::uint64_t began_ns = bed_.now_ns();
-  for (testkit::BedHost& host : bed_.hosts) ASSERT_TRUE(host.provider->faults().arm(kSecondPortDown).ok());
+  for (testkit::BedHost& host : bed_.hosts)
+    ASSERT_TRUE(host.provider->faults().arm(kSecondPortDown).ok());
   ASSERT_TRUE(bed_.finish(*sending).ok());
   ASSERT_TRUE(bed_.finish(*receiving).ok());
   EXPECT_TRUE(talk.holds(0, 0, kBytes));
   EXPECT_LT(bed_.now_ns() - began_ns, 50'000'000u) << "the retries alone would take 1.9 s";
-  EXPECT_GE(log.count(LogLevel::Warn, "is lost: its port is down; 1 of 2 paths carry on"), 1) << log.joined();
+  EXPECT_GE(log.count(LogLevel::Warn, "is lost: its port is down; 1 of 2 paths carry on"), 1)
+      << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, "1 of 2 paths carry on"), 2) << log.joined();
   bed_.tick_ns = 100'000;
   bed_.rounds(20'000);  // two seconds, and many tries in vain
   for (testkit::BedHost& host : bed_.hosts) host.provider->faults().lift(kSecondPortDown);
   const std::uint64_t lifted_ns = bed_.now_ns();
-  ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; })) << log.joined();
+  ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+      << log.joined();
   EXPECT_LT(bed_.now_ns() - lifted_ns, 3'000'000'000u);
   const std::uint64_t before = bed_.hosts[0].provider->counters("n1").bytes;
   talk.exchange(kBytes);

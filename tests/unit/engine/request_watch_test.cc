@@ -70,13 +70,15 @@ TEST(RequestWatch, SendWithoutAReceiveWaitsForThePeer) {
   watched.seconds(kBar);
   watched.expect_said(LogLevel::Info, "is open for", 0);
   watched.seconds(2);
-  watched.expect_said(
-      LogLevel::Info,
-      "peer b: send 0 of channel 0 (1000 bytes) is open for 30 s and waits for the peer: it has posted no receive for it", 1);
+  watched.expect_said(LogLevel::Info,
+                      "peer b: send 0 of channel 0 (1000 bytes) is open for 30 s and waits for the "
+                      "peer: it has posted no receive for it",
+                      1);
   watched.seconds(27);
   watched.expect_said(LogLevel::Info, "is open for", 1);
   watched.seconds(3);
-  watched.expect_said(LogLevel::Warn, "is open for 60 s and waits for the peer: it has posted no receive", 1);
+  watched.expect_said(LogLevel::Warn,
+                      "is open for 60 s and waits for the peer: it has posted no receive", 1);
   EXPECT_TRUE(watched.bed.finish(*watched.talk.receive({.bytes = 1000})).ok());
   EXPECT_TRUE(watched.bed.finish(*sending).ok());
   watched.seconds(2);
@@ -90,7 +92,8 @@ TEST(RequestWatch, ReceiveWithoutASendWaitsForData) {
   const auto receiving = watched.talk.receive({.bytes = 1000});
   watched.seconds(kBar + 2);
   watched.expect_said(LogLevel::Info,
-                      "peer a: receive 0 of channel 0 (1000 bytes) is open for 30 s and waits for the peer: it has sent nothing",
+                      "peer a: receive 0 of channel 0 (1000 bytes) is open for 30 s and waits for "
+                      "the peer: it has sent nothing",
                       1);
   EXPECT_TRUE(watched.bed.finish(*watched.talk.send({.bytes = 1000})).ok());
   EXPECT_TRUE(watched.bed.finish(*receiving).ok());
@@ -113,8 +116,12 @@ TEST(RequestWatch, LoopThatNobodyTurnsIsTheProgramsMatter) {
   watched.bed.hosts[0].loops_stand = watched.bed.hosts[1].loops_stand = true;
   watched.post_send({.bytes = 8});
   watched.seconds(kBar + 2);
-  watched.expect_said(LogLevel::Info, "peer b: send 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
-  watched.expect_said(LogLevel::Info, "peer a: receive 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
+  watched.expect_said(
+      LogLevel::Info,
+      "peer b: send 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
+  watched.expect_said(
+      LogLevel::Info,
+      "peer a: receive 0 of channel 0 (8 bytes) is open for 30 s and waits for the program", 1);
 }
 
 TEST(RequestWatch, PostedSendWaitsForTheNetworkAndNamesThePath) {
@@ -124,8 +131,10 @@ TEST(RequestWatch, PostedSendWaitsForTheNetworkAndNamesThePath) {
   watched.stop_nic_of_peer();
   watched.post_send({.bytes = 8});
   watched.seconds(kBar + 2);
-  watched.expect_said(LogLevel::Warn, "waits for the network: it is posted on n0:1 10.0.1.1 -> n0:1 10.0.1.2 and not acknowledged",
-                      1);
+  watched.expect_said(
+      LogLevel::Warn,
+      "waits for the network: it is posted on n0:1 10.0.1.1 -> n0:1 10.0.1.2 and not acknowledged",
+      1);
 }
 
 TEST(RequestWatch, FullSendQueueIsNamed) {
@@ -160,7 +169,9 @@ TEST(RequestWatch, PeerThatTakesNoAnnouncementsIsNamed) {
   watched.bed.rounds(100);
   watched.seconds(kBar + 2);
   watched.expect_said(LogLevel::Warn,
-                      "peer b: send 16 of channel 0 (8 bytes) is open for 30 s and waits for the peer: it has not taken", 1);
+                      "peer b: send 16 of channel 0 (8 bytes) is open for 30 s and waits for the "
+                      "peer: it has not taken",
+                      1);
 }
 
 TEST(RequestWatch, LinkWithoutAPathThatIsUpSaysSo) {
@@ -214,7 +225,8 @@ TEST(RequestWatch, ZeroSecondsMeansNever) {
 }
 
 TEST(RequestWatch, StripesThatHaveComeAreCounted) {
-  EXPECT_EQ(engine::waiting_text({.reason = WaitReason::Data, .landed = 2}), "the peer: 2 stripes of it have come, not all");
+  EXPECT_EQ(engine::waiting_text({.reason = WaitReason::Data, .landed = 2}),
+            "the peer: 2 stripes of it have come, not all");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What operators see of an engine, and that counters never go back.
 #include <mesh/snapshot.h>
 
-#include "engine/peer_link.h"
+#include "engine/data/peer_link.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
@@ -22,7 +22,9 @@ PeerSnapshot only_peer(const Bed& bed, std::size_t host) {
   return shot.peers.empty() ? PeerSnapshot{} : shot.peers[0];
 }
 
-const WaitSnapshot& wait_of(const PeerSnapshot& peer, WaitReason reason) { return peer.waits[static_cast<std::size_t>(reason)]; }
+const WaitSnapshot& wait_of(const PeerSnapshot& peer, WaitReason reason) {
+  return peer.waits[static_cast<std::size_t>(reason)];
+}
 
 TEST(Snapshot, RailsAreThereBeforeAnyPeer) {
   Bed bed({.fabric = testkit::kHalves});
@@ -61,7 +63,8 @@ TEST(Snapshot, BothSidesCountMessagesBytesAndPaths) {
     }
     EXPECT_GT(peer.paths[0].counters.work_requests, 0u);
   }
-  EXPECT_EQ(sender.paths[0].counters.bytes_sent + sender.paths[1].counters.bytes_sent, sender.bytes);
+  EXPECT_EQ(sender.paths[0].counters.bytes_sent + sender.paths[1].counters.bytes_sent,
+            sender.bytes);
   EXPECT_EQ(sender.paths[0].rail, "n0:1");
 }
 
@@ -95,7 +98,8 @@ TEST(Snapshot, CountsStayWhenChannelsLinksAndContextsEnd) {
   EXPECT_EQ(bed.stats(1).bytes_received, 1000u);
   Talk other(bed, {0, 1}, {1, 1}, 4096);
   other.exchange(500);
-  EXPECT_EQ(only_peer(bed, 0).messages, 2u) << "another communicator's go on where the first one's ended";
+  EXPECT_EQ(only_peer(bed, 0).messages, 2u)
+      << "another communicator's go on where the first one's ended";
   EXPECT_EQ(only_peer(bed, 0).bytes, 1500u);
   EXPECT_EQ(only_peer(bed, 1).bytes, 1500u);
 }
@@ -156,8 +160,11 @@ TEST(Snapshot, LinkThatEndsIsSummedUpInOneLine) {
     talk.close_both();
   }
   ASSERT_TRUE(bed.empties());
-  EXPECT_EQ(log.count(LogLevel::Info, "sent to host b: 1024 bytes in 2 messages over 1 path"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "received from host a: 1024 bytes in 2 messages over 1 path"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "sent to host b: 1024 bytes in 2 messages over 1 path"), 1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "received from host a: 1024 bytes in 2 messages over 1 path"),
+            1)
+      << log.joined();
 }
 
 TEST(Snapshot, LinkThatMovedNothingIsNotSummedUp) {

@@ -1,5 +1,6 @@
-// As NCCL drives us: one progress thread a channel side, while a service thread of each communicator registers, connects, closes
-// and opens communicators. Two hosts in one process, real time, every number of pollers. Its judge is the thread sanitizer.
+// As NCCL drives us: one progress thread a channel side, while a service thread of each
+// communicator registers, connects, closes and opens communicators. Two hosts in one process, real
+// time, every number of pollers. Its judge is the thread sanitizer.
 
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
@@ -22,7 +23,9 @@ constexpr std::size_t kOpen = 8;          // under way per channel, as NCCL's st
 constexpr std::size_t kLargest = 200'000;
 constexpr int kServiceRounds = 12;
 
-std::size_t size_of(std::uint64_t message) { return message % 7 == 0 ? kLargest - message : message * 613 % 9000; }
+std::size_t size_of(std::uint64_t message) {
+  return message % 7 == 0 ? kLargest - message : message * 613 % 9000;
+}
 std::byte byte_of(std::uint64_t message) { return static_cast<std::byte>(message * 29 + 1); }
 
 using testkit::wait_until;
@@ -36,12 +39,14 @@ struct HostOfThreads {
 // What one progress thread does with its side of a channel.
 class Side {
  public:
-  Side(Channel& channel, std::uint64_t messages) : channel_(channel), messages_(messages), memory_(kOpen * kLargest) {}
+  Side(Channel& channel, std::uint64_t messages)
+      : channel_(channel), messages_(messages), memory_(kOpen * kLargest) {}
 
   void run() {
     region_ = register_memory(channel_, memory_.data(), memory_.size(), MemoryType::Host).value();
     ASSERT_NE(region_, nullptr);
-    EXPECT_TRUE(wait_until([this] { return step(); })) << ended_ << " of " << messages_ << " messages ended";
+    EXPECT_TRUE(wait_until([this] { return step(); }))
+        << ended_ << " of " << messages_ << " messages ended";
     deregister_memory(channel_, region_);
   }
 
@@ -59,8 +64,9 @@ class Side {
     const std::size_t bytes = size_of(started_);
     std::byte* const at = place(started_);
     if (sends()) std::memset(at, static_cast<int>(byte_of(started_)), bytes);
-    const auto request = sends() ? isend(channel_, {.data = at, .bytes = bytes, .tag = 1, .region = region_})
-                                 : irecv(channel_, {.data = at, .bytes = kLargest, .tag = 1, .region = region_});
+    const auto request =
+        sends() ? isend(channel_, {.data = at, .bytes = bytes, .tag = 1, .region = region_})
+                : irecv(channel_, {.data = at, .bytes = kLargest, .tag = 1, .region = region_});
     if (request.code() == Errc::WouldBlock) return;
     ASSERT_TRUE(request.ok()) << errc_name(request.code());
     open_.push_back(*request);
@@ -76,7 +82,8 @@ class Side {
     EXPECT_EQ(bytes, size_of(message));
     if (!sends()) {
       const std::byte* const at = place(message);
-      const bool good = std::all_of(at, at + bytes, [message](std::byte byte) { return byte == byte_of(message); });
+      const bool good = std::all_of(at, at + bytes,
+                                    [message](std::byte byte) { return byte == byte_of(message); });
       EXPECT_TRUE(good) << "message " << message;
     }
     return true;
@@ -96,7 +103,8 @@ class EngineThreads : public testing::TestWithParam<int> {
     set_log_level(LogLevel::Warn);
     fabric_ = soft::parse(testkit::kHalves).value();
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
-      auto provider = soft::SoftProvider::open({.fabric = fabric_, .host = fabric_.hosts[i].name, .clock = Clock()});
+      auto provider = soft::SoftProvider::open(
+          {.fabric = fabric_, .host = fabric_.hosts[i].name, .clock = Clock()});
       ASSERT_TRUE(provider.ok());
       hosts_[i].provider = std::move(*provider);
       EngineOptions options;
@@ -107,7 +115,8 @@ class EngineThreads : public testing::TestWithParam<int> {
       auto engine = Engine::open(options);
       ASSERT_TRUE(engine.ok());
       hosts_[i].engine = std::move(*engine);
-      for (Context*& context : hosts_[i].contexts) context = hosts_[i].engine->open_context({}).value();
+      for (Context*& context : hosts_[i].contexts)
+        context = hosts_[i].engine->open_context({}).value();
     }
   }
   void TearDown() override {
@@ -134,23 +143,29 @@ class EngineThreads : public testing::TestWithParam<int> {
     return pair;
   }
   testkit::Pair connect(std::size_t from, std::size_t communicator) {
-    return connect(from, hosts_[from].contexts[communicator], hosts_[1 - from].contexts[communicator]);
+    return connect(from, hosts_[from].contexts[communicator],
+                   hosts_[1 - from].contexts[communicator]);
   }
 
   // A few messages on a channel of its own, both sides from this thread.
   static void exchange(const testkit::Pair& pair) {
     std::vector<std::byte> source(kLargest, std::byte{0x3c}), target(kLargest);
-    Registration* const from = register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
-    Registration* const to = register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
+    Registration* const from =
+        register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
+    Registration* const to =
+        register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
     for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, kLargest}) {
-      const auto receiving = irecv(*pair.receive, {.data = target.data(), .bytes = bytes, .region = to});
-      const auto sending = isend(*pair.send, {.data = source.data(), .bytes = bytes, .region = from});
+      const auto receiving =
+          irecv(*pair.receive, {.data = target.data(), .bytes = bytes, .region = to});
+      const auto sending =
+          isend(*pair.send, {.data = source.data(), .bytes = bytes, .region = from});
       ASSERT_TRUE(receiving.ok() && sending.ok());
       EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
       EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
     }
     EXPECT_EQ(source, target);
-    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = kLargest, .region = to}).ok());  // a live credit to revoke
+    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = kLargest, .region = to})
+                    .ok());  // a live credit to revoke
     deregister_memory(*pair.receive, to);
     deregister_memory(*pair.send, from);
   }
@@ -159,8 +174,10 @@ class EngineThreads : public testing::TestWithParam<int> {
   void serve(std::size_t communicator, Channel& busy) {
     std::vector<std::byte> memory(3 * 4096);
     for (int round = 0; round < kServiceRounds && !HasFailure(); ++round) {
-      Registration* const one = register_memory(busy, memory.data(), 4096, MemoryType::Host).value();
-      Registration* const two = register_memory(busy, memory.data(), memory.size(), MemoryType::Host).value();
+      Registration* const one =
+          register_memory(busy, memory.data(), 4096, MemoryType::Host).value();
+      Registration* const two =
+          register_memory(busy, memory.data(), memory.size(), MemoryType::Host).value();
       const testkit::Pair pair = connect(static_cast<std::size_t>(round) % 2, communicator);
       exchange(pair);
       close(round % 3 == 0 ? pair.receive : pair.send);
@@ -190,7 +207,8 @@ TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<Side>> sides;
   for (std::size_t communicator = 0; communicator < kCommunicators; ++communicator) {
-    for (const std::size_t from : {std::size_t{0}, std::size_t{0}, std::size_t{1}}) pairs.push_back(connect(from, communicator));
+    for (const std::size_t from : {std::size_t{0}, std::size_t{0}, std::size_t{1}})
+      pairs.push_back(connect(from, communicator));
   }
   for (const testkit::Pair& pair : pairs) {
     for (Channel* channel : {pair.send, pair.receive}) {
@@ -199,14 +217,17 @@ TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
     }
   }
   for (std::size_t communicator = 0; communicator < kCommunicators; ++communicator) {
-    threads.emplace_back([this, communicator, &pairs] { serve(communicator, *pairs[communicator * 3].receive); });
+    threads.emplace_back(
+        [this, communicator, &pairs] { serve(communicator, *pairs[communicator * 3].receive); });
   }
   for (std::thread& thread : threads) thread.join();
   for (const testkit::Pair& pair : pairs) {
     close(pair.send);
     close(pair.receive);
   }
-  const auto links = [this] { return hosts_[0].engine->stats().links + hosts_[1].engine->stats().links; };
+  const auto links = [this] {
+    return hosts_[0].engine->stats().links + hosts_[1].engine->stats().links;
+  };
   EXPECT_TRUE(wait_until([&] { return links() == 0; })) << links() << " links are left";
   for (const HostOfThreads& host : hosts_) {
     for (const char* nic : {"n0", "n1"}) EXPECT_EQ(host.provider->counters(nic).rnr_events, 0u);
@@ -214,7 +235,9 @@ TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<int>& info) { return fmt::format("{}Pollers", info.param); }
+std::string name_of(const testing::TestParamInfo<int>& info) {
+  return fmt::format("{}Pollers", info.param);
+}
 INSTANTIATE_TEST_SUITE_P(Settings, EngineThreads, testing::Values(0, 1, 2), name_of);
 
 }  // namespace

@@ -27,10 +27,12 @@ TEST(Bootstrap, EveryRankGetsEveryBlobInOrder) {
     ranks.emplace_back([&, rank, fd] {
       auto bootstrap = Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
       ASSERT_TRUE(bootstrap.ok());
-      auto blobs = bootstrap->all_gather("rank" + std::to_string(rank) + std::string(static_cast<std::size_t>(rank), '\0'));
+      auto blobs = bootstrap->all_gather("rank" + std::to_string(rank) +
+                                         std::string(static_cast<std::size_t>(rank), '\0'));
       ASSERT_TRUE(blobs.ok());
       ASSERT_TRUE(bootstrap->barrier().ok());
-      for (const std::string& blob : *blobs) seen[static_cast<std::size_t>(rank)] += blob.substr(0, 5);
+      for (const std::string& blob : *blobs)
+        seen[static_cast<std::size_t>(rank)] += blob.substr(0, 5);
     });
   }
   for (std::thread& rank : ranks) rank.join();
@@ -40,8 +42,11 @@ TEST(Bootstrap, EveryRankGetsEveryBlobInOrder) {
 TEST(Bootstrap, ALostRankIsAnErrorNotAHang) {
   auto rendezvous = open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
-  std::thread other([&] { ASSERT_TRUE(Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok()); });
-  auto bootstrap = Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  std::thread other([&] {
+    ASSERT_TRUE(Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok());
+  });
+  auto bootstrap =
+      Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
   other.join();
   ASSERT_TRUE(bootstrap.ok());
   EXPECT_EQ(bootstrap->barrier().code(), Errc::PeerGone);
@@ -51,7 +56,9 @@ TEST(Bootstrap, ALostRankIsAnErrorNotAHang) {
 TEST(Bootstrap, ALostRankIsNamedToEverybodyAtOnce) {
   auto rendezvous = open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
-  std::thread lost([&] { ASSERT_TRUE(Bootstrap::join({2, 3, rendezvous->address, -1, kPatience}).ok()); });
+  std::thread lost([&] {
+    ASSERT_TRUE(Bootstrap::join({2, 3, rendezvous->address, -1, kPatience}).ok());
+  });
   std::thread slow([&] {
     auto bootstrap = Bootstrap::join({1, 3, rendezvous->address, -1, kPatience});
     ASSERT_TRUE(bootstrap.ok());
@@ -62,7 +69,8 @@ TEST(Bootstrap, ALostRankIsNamedToEverybodyAtOnce) {
     EXPECT_EQ(bootstrap->lost(), 2);
   });
   {
-    auto bootstrap = Bootstrap::join({0, 3, rendezvous->address, rendezvous->socket.release(), kPatience});
+    auto bootstrap =
+        Bootstrap::join({0, 3, rendezvous->address, rendezvous->socket.release(), kPatience});
     lost.join();
     ASSERT_TRUE(bootstrap.ok());
     EXPECT_EQ(bootstrap->barrier().code(), Errc::PeerGone);
@@ -85,7 +93,8 @@ TEST(Bootstrap, StrangersAndAnotherWorldsRanksAreSentAway) {
     ASSERT_TRUE(bootstrap.ok());
     EXPECT_TRUE(bootstrap->barrier().ok());
   });
-  auto bootstrap = Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  auto bootstrap =
+      Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
   ASSERT_TRUE(bootstrap.ok());
   EXPECT_EQ(bootstrap->local_address().text(), "127.0.0.1");
   EXPECT_TRUE(bootstrap->barrier().ok());
@@ -121,7 +130,8 @@ TEST(Bootstrap, AHostOutOfReachIsGivenUpInTime) {
 TEST(Bootstrap, AMissingRankTimesOut) {
   auto rendezvous = open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
-  const auto bootstrap = Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), std::chrono::milliseconds(50)});
+  const auto bootstrap = Bootstrap::join(
+      {0, 2, rendezvous->address, rendezvous->socket.release(), std::chrono::milliseconds(50)});
   EXPECT_EQ(bootstrap.code(), Errc::Timeout);
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kPayloadShare = 4096.0 / 4178.0;
 
-// Three hosts: a-b by two cables of 100 and 50 Gb/s, b-c by one of 10 with small packets, a-c by nothing; all on a switch of 40.
+// Three hosts: a-b by two cables of 100 and 50 Gb/s, b-c by one of 10 with small packets, a-c by
+// nothing; all on a switch of 40.
 class Ceiling : public testing::Test {
  protected:
   Ceiling() : file_(testing::TempDir() + "mesh-ceiling-" + std::to_string(::getpid()) + ".json") {}
@@ -21,10 +22,13 @@ class Ceiling : public testing::Test {
   void write(const std::string& links) {
     std::ofstream(file_)
         << R"({"name": "three", "hosts": [)"
-        << R"({"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/16"}, {"name": "n1", "address": "10.0.2.1/16"}]},)"
-        << R"({"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/16"}, {"name": "n1", "address": "10.0.2.2/16"},)"
+        << R"({"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/16"}, )"
+        << R"({"name": "n1", "address": "10.0.2.1/16"}]},)"
+        << R"({"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/16"}, )"
+        << R"({"name": "n1", "address": "10.0.2.2/16"},)"
         << R"({"name": "n2", "address": "10.0.3.2/16"}]},)"
-        << R"({"name": "c", "nics": [{"name": "n0", "address": "10.0.3.3/16"}]}], "links": [)" << links << "]}";
+        << R"({"name": "c", "nics": [{"name": "n0", "address": "10.0.3.3/16"}]}], "links": [)"
+        << links << "]}";
   }
 
   const std::string file_;
@@ -32,12 +36,15 @@ class Ceiling : public testing::Test {
 
 TEST_F(Ceiling, AddsTheLinksBetweenTwoHosts) {
   write(R"({"ends": ["a/n0", "b/n0"], "gbps": 100}, {"ends": ["a/n1", "b/n1"], "gbps": 50})");
-  EXPECT_NEAR(link_ceiling(file_, {"a", "b"}, Kind::SendRecv).value_or(0), 150 / 8.0 * kPayloadShare, 1e-9);
+  EXPECT_NEAR(link_ceiling(file_, {"a", "b"}, Kind::SendRecv).value_or(0),
+              150 / 8.0 * kPayloadShare, 1e-9);
 }
 
 TEST_F(Ceiling, TakesTheWorstPairOfTheRing) {
-  write(R"({"ends": ["a/n0", "b/n0"], "gbps": 100}, {"ends": ["b/n2", "c/n0"], "gbps": 10, "mtu": 1024})");
-  EXPECT_NEAR(link_ceiling(file_, {"b", "c"}, Kind::AllReduce).value_or(0), 10 / 8.0 * 1024 / 1106, 1e-9);
+  write(R"({"ends": ["a/n0", "b/n0"], "gbps": 100}, {"ends": ["b/n2", "c/n0"], "gbps": 10, )"
+        R"("mtu": 1024})");
+  EXPECT_NEAR(link_ceiling(file_, {"b", "c"}, Kind::AllReduce).value_or(0), 10 / 8.0 * 1024 / 1106,
+              1e-9);
   EXPECT_FALSE(link_ceiling(file_, {}, Kind::AllReduce).has_value());  // c to a: no link
 }
 
@@ -50,15 +57,19 @@ TEST_F(Ceiling, CountsPortsOnASwitch) {
 }
 
 TEST_F(Ceiling, HalvesCarryNoMoreThanTheirCable) {
-  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/model-halves.json", {}, Kind::SendRecv).value_or(0), 200 / 8.0 * kPayloadShare, 1e-9);
-  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/model-unequal.json", {}, Kind::SendRecv).value_or(0), 175 / 8.0 * kPayloadShare, 1e-9);
+  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/model-halves.json", {}, Kind::SendRecv).value_or(0),
+              200 / 8.0 * kPayloadShare, 1e-9);
+  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/model-unequal.json", {}, Kind::SendRecv).value_or(0),
+              175 / 8.0 * kPayloadShare, 1e-9);
 }
 
 TEST_F(Ceiling, IsNotKnownOfLinksWithoutRate) {
   EXPECT_FALSE(link_ceiling(MESH_FABRIC_DIR "/pair.json", {}, Kind::SendRecv).has_value());
   EXPECT_FALSE(link_ceiling("/nowhere.json", {}, Kind::SendRecv).has_value());
-  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/capped.json", {}, Kind::SendRecv).value_or(0), kPayloadShare, 1e-9);
-  EXPECT_FALSE(link_ceiling(MESH_FABRIC_DIR "/capped.json", {"a", "z"}, Kind::SendRecv).has_value());
+  EXPECT_NEAR(link_ceiling(MESH_FABRIC_DIR "/capped.json", {}, Kind::SendRecv).value_or(0),
+              kPayloadShare, 1e-9);
+  EXPECT_FALSE(
+      link_ceiling(MESH_FABRIC_DIR "/capped.json", {"a", "z"}, Kind::SendRecv).has_value());
 }
 
 }  // namespace

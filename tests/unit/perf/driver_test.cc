@@ -1,4 +1,5 @@
-// The driver against a loop-back plugin that does right, and that does each wrong the driver must notice.
+// The driver against a loop-back plugin that does right, and that does each wrong the driver must
+// notice.
 #include "perf/driver/buffer.h"
 #include "perf/driver/communicator.h"
 #include "perf/driver/pattern.h"
@@ -57,11 +58,13 @@ class DriverTest : public testing::Test {
   void plant(Fault fault) {
     void* library = ::dlopen(MESH_FAKE_PLUGIN, RTLD_NOW);
     ASSERT_NE(library, nullptr);
-    reinterpret_cast<fake::PlantFunction>(::dlsym(library, fake::kPlantSymbol))(static_cast<int>(fault));
+    reinterpret_cast<fake::PlantFunction>(::dlsym(library, fake::kPlantSymbol))(
+        static_cast<int>(fault));
     ::dlclose(library);
   }
 
-  // Moves messages of kBytes, each of which may take so long; answers the wrong bytes found, or minus the driver's error.
+  // Moves messages of kBytes, each of which may take so long; answers the wrong bytes found, or
+  // minus the driver's error.
   long move(int messages, milliseconds patience = kPatience) {
     Pipe sender(*api_, {.side = Side::Send, .comm = send_comm_});
     Pipe receiver(*api_, {.side = Side::Recv, .comm = recv_comm_});
@@ -69,7 +72,8 @@ class DriverTest : public testing::Test {
     progress.attach(sender);
     progress.attach(receiver);
     long wrong = 0;
-    for (int i = 0; i < messages && wrong == 0; ++i) wrong += move_one(sender, receiver, {i, patience});
+    for (int i = 0; i < messages && wrong == 0; ++i)
+      wrong += move_one(sender, receiver, {i, patience});
     progress.detach(sender);
     progress.detach(receiver);
     return wrong;
@@ -145,7 +149,9 @@ TEST_F(DriverTest, ThirtyTwoOpenThenNullAndLaterAll) {
   communicator_->progress().detach(receiver);
 }
 
-TEST_F(DriverTest, KeepsThePluginsLines) { EXPECT_TRUE(PluginLog::instance().contains("fake plugin 12 ready")); }
+TEST_F(DriverTest, KeepsThePluginsLines) {
+  EXPECT_TRUE(PluginLog::instance().contains("fake plugin 12 ready"));
+}
 
 TEST_F(DriverTest, ConnectToNobodyIsAnError) {
   NetHandle handle{};

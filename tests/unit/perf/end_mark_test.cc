@@ -25,7 +25,8 @@ class EndMarkTest : public testing::Test {
 
   std::string file_of(int rank) const { return folder_ / ("mark" + std::to_string(rank)); }
 
-  // Runs rounds on every rank until its mark is seen. The rank that `maker` names makes its own file after `rounds` rounds.
+  // Runs rounds on every rank until its mark is seen. The rank that `maker` names makes its own
+  // file after `rounds` rounds.
   std::array<int, kWorld> rounds_until(int maker, int rounds) {
     auto rendezvous = driver::open_loopback_rendezvous();
     EXPECT_TRUE(rendezvous.ok());
@@ -34,7 +35,8 @@ class EndMarkTest : public testing::Test {
     for (int rank = 0; rank < kWorld; ++rank) {
       const int fd = rank == 0 ? rendezvous->socket.release() : -1;
       ranks.emplace_back([&, rank, fd] {
-        auto bootstrap = driver::Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
+        auto bootstrap =
+            driver::Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
         ASSERT_TRUE(bootstrap.ok());
         EndMark mark(file_of(rank), *bootstrap);
         int& own = ran[static_cast<std::size_t>(rank)];
@@ -50,12 +52,14 @@ class EndMarkTest : public testing::Test {
     return ran;
   }
 
-  const std::filesystem::path folder_ = testing::TempDir() + "mesh-end-mark-" + std::to_string(::getpid());
+  const std::filesystem::path folder_ =
+      testing::TempDir() + "mesh-end-mark-" + std::to_string(::getpid());
 };
 
 TEST_F(EndMarkTest, AllRanksEndAfterTheRoundInWhichAnyOneHasTheFile) {
   for (int maker = 0; maker < kWorld; ++maker) {
-    EXPECT_EQ(rounds_until(maker, 5), (std::array<int, kWorld>{5, 5, 5})) << "rank " << maker << " has it";
+    EXPECT_EQ(rounds_until(maker, 5), (std::array<int, kWorld>{5, 5, 5}))
+        << "rank " << maker << " has it";
     std::filesystem::remove(file_of(maker));
   }
 }
@@ -68,8 +72,11 @@ TEST_F(EndMarkTest, AFileThatIsThereFromTheBeginningEndsTheRunAtOnce) {
 TEST_F(EndMarkTest, ALostRankIsAnError) {
   auto rendezvous = driver::open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
-  std::thread other([&] { ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok()); });
-  auto bootstrap = driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  std::thread other([&] {
+    ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok());
+  });
+  auto bootstrap =
+      driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
   other.join();
   ASSERT_TRUE(bootstrap.ok());
   EXPECT_EQ(EndMark(file_of(0), *bootstrap).seen().code(), Errc::PeerGone);
@@ -79,8 +86,11 @@ TEST_F(EndMarkTest, ALostRankIsAnError) {
 TEST_F(EndMarkTest, WithoutAFileNobodyIsAsked) {
   auto rendezvous = driver::open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
-  std::thread other([&] { ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok()); });
-  auto bootstrap = driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  std::thread other([&] {
+    ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok());
+  });
+  auto bootstrap =
+      driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
   other.join();
   ASSERT_TRUE(bootstrap.ok());
   const auto seen = EndMark("", *bootstrap).seen();

@@ -1,5 +1,5 @@
-// A loop-back ncclNet v12 in one process, only to prove the driver: memcpy when a send meets its receive, and mistakes on
-// demand that the driver's checks must find.
+// A loop-back ncclNet v12 in one process, only to prove the driver: memcpy when a send meets its
+// receive, and mistakes on demand that the driver's checks must find.
 #include "tests/unit/perf/fake_plugin.h"
 #include "plugin/nccl/net_v12.h"
 
@@ -55,7 +55,8 @@ World& world() {
 }
 
 void plant(char* data, std::size_t bytes) {
-  if (world().fault == Fault::SwapStripes && bytes >= 512) std::swap_ranges(data, data + 128, data + 256);
+  if (world().fault == Fault::SwapStripes && bytes >= 512)
+    std::swap_ranges(data, data + 128, data + 256);
   if (world().fault == Fault::ShiftByOne && bytes >= 2) std::memmove(data + 1, data, bytes - 1);
 }
 
@@ -74,7 +75,8 @@ void match(Wire& wire) {
   }
 }
 
-ncclResult_t init(void** context, std::uint64_t, ncclNetCommConfig_v12_t*, ncclDebugLogger_t logger, ncclProfilerCallback_t) {
+ncclResult_t init(void** context, std::uint64_t, ncclNetCommConfig_v12_t*, ncclDebugLogger_t logger,
+                  ncclProfilerCallback_t) {
   *context = new int(0);
   logger(NCCL_LOG_INFO, NCCL_NET, __FILE__, __LINE__, "fake plugin %d ready", 12);
   return ncclSuccess;
@@ -111,7 +113,8 @@ ncclResult_t listen(void*, int, void* handle, void** listen_comm) {
   return ncclSuccess;
 }
 
-// The second word of the handle is the stage: the first call only marks it, as a plugin that needs several calls does.
+// The second word of the handle is the stage: the first call only marks it, as a plugin that needs
+// several calls does.
 ncclResult_t connect(void*, int, void* handle, void** send_comm, ncclNetDeviceHandle_t**) {
   const std::lock_guard<std::mutex> lock(world().mutex);
   std::uint64_t words[2];
@@ -163,7 +166,8 @@ ncclResult_t isend(void* comm, void* data, std::size_t bytes, int, void*, void*,
   return begin(side, side.wire->sends, {&side, data, bytes}, request);
 }
 
-ncclResult_t irecv(void* comm, int, void** data, std::size_t* bytes, int*, void**, void**, void** request) {
+ncclResult_t irecv(void* comm, int, void** data, std::size_t* bytes, int*, void**, void**,
+                   void** request) {
   const std::lock_guard<std::mutex> lock(world().mutex);
   auto& side = *static_cast<Comm*>(comm);
   return begin(side, side.wire->receives, {&side, data[0], bytes[0]}, request);
@@ -201,7 +205,9 @@ ncclResult_t close_listen(void* comm) {
 }  // namespace
 
 extern "C" {
-__attribute__((visibility("default"))) void fake_plugin_plant(int fault) { world().fault = static_cast<Fault>(fault); }
+__attribute__((visibility("default"))) void fake_plugin_plant(int fault) {
+  world().fault = static_cast<Fault>(fault);
+}
 
 __attribute__((visibility("default"))) extern const ncclNet_v12_t ncclNetPlugin_v12;
 const ncclNet_v12_t ncclNetPlugin_v12 = {

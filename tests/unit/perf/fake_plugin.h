@@ -1,6 +1,6 @@
 #pragma once
-// How a test plants mistakes in the fake plugin: an exported function, found with dlsym in the loaded library.
-// Thread: any.
+// How a test plants mistakes in the fake plugin: an exported function, found with dlsym in the
+// loaded library. Thread: any.
 
 namespace mesh::fake {
 

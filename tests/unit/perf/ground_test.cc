@@ -14,12 +14,16 @@ namespace {
 
 TEST(Ground, SaysWhatTheFiguresAreWorth) {
   EXPECT_EQ((Ground{.device = {}, .software_fabric = {}}.sentence()), "rdma");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true}.sentence()), "rdma (soft-RoCE)");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .other_rdma = true}.sentence()),
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true}.sentence()),
+            "rdma (soft-RoCE)");
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .other_rdma = true}
+                 .sentence()),
             "rdma (some rails soft-RoCE)");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .emulated = true}.sentence()),
-            "rdma (soft-RoCE, emulated)");
-  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .emulated = true}.sentence()), "rdma (emulated)");
+  EXPECT_EQ(
+      (Ground{.device = {}, .software_fabric = {}, .soft_roce = true, .emulated = true}.sentence()),
+      "rdma (soft-RoCE, emulated)");
+  EXPECT_EQ((Ground{.device = {}, .software_fabric = {}, .emulated = true}.sentence()),
+            "rdma (emulated)");
   EXPECT_EQ((Ground{.device = {}, .software_fabric = "pair.json", .emulated = true}.sentence()),
             "software fabric on this host, not RDMA (pair.json)");
 }
@@ -34,7 +38,9 @@ class SoftRoce : public testing::Test {
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file) << "x\n";
   }
-  std::string kinds(const std::vector<std::string>& devices) const { return kinds_of(devices, root_.string()); }
+  std::string kinds(const std::vector<std::string>& devices) const {
+    return kinds_of(devices, root_.string());
+  }
   bool found(const std::string& device) const { return is_soft_roce(device, root_.string()); }
 
  private:
@@ -51,13 +57,15 @@ TEST_F(SoftRoce, IsKnownByItsNetDeviceWhateverItIsCalled) {
 TEST_F(SoftRoce, OnSomeRailsOnlyIsSaidSo) {
   add("mlx5_0/device/vendor");
   add("rocep1s0/parent");
-  const auto sentence = [this](const std::vector<std::string>& first, const std::vector<std::string>& second) {
+  const auto sentence = [this](const std::vector<std::string>& first,
+                               const std::vector<std::string>& second) {
     Ground ground;
     add_kinds({kinds(first), kinds(second) + "e"}, ground);
     return ground.sentence();
   };
   EXPECT_EQ(sentence({"rocep1s0", "rocep1s0"}, {"rocep1s0"}), "rdma (soft-RoCE, emulated)");
-  EXPECT_EQ(sentence({"mlx5_0", "mlx5_0"}, {"mlx5_0", "rocep1s0"}), "rdma (some rails soft-RoCE, emulated)");
+  EXPECT_EQ(sentence({"mlx5_0", "mlx5_0"}, {"mlx5_0", "rocep1s0"}),
+            "rdma (some rails soft-RoCE, emulated)");
   EXPECT_EQ(sentence({"rocep1s0"}, {"mlx5_0"}), "rdma (some rails soft-RoCE, emulated)");
   EXPECT_EQ(sentence({"mlx5_0"}, {"mlx5_0"}), "rdma (emulated)");
 }

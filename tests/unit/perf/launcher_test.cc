@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{60000};
 
-ProcessSpec shell(const std::string& script) { return {.arguments = {"/bin/sh", "-c", script}, .capture = true}; }
+ProcessSpec shell(const std::string& script) {
+  return {.arguments = {"/bin/sh", "-c", script}, .capture = true};
+}
 
 TEST(Launcher, KeepsOutputEnvironmentAndExitStatus) {
   Launcher launcher;
@@ -43,8 +45,8 @@ TEST(Launcher, TakesGrandchildrenDownWithIt) {
   const std::string state = "/proc/" + std::to_string(grandchild) + "/stat";
   Launcher reader;
   ASSERT_TRUE(reader
-                  .start(shell("for i in $(seq 300); do grep -q ') Z' " + state + " || [ ! -e " + state +
-                               " ] && exit 0; sleep 0.1; done; exit 1"))
+                  .start(shell("for i in $(seq 300); do grep -q ') Z' " + state + " || [ ! -e " +
+                               state + " ] && exit 0; sleep 0.1; done; exit 1"))
                   .ok());
   ASSERT_EQ(reader.wait({.timeout = kPatience}), WaitEnd::AllEnded);
   EXPECT_TRUE(reader.end(0).success());

@@ -1,5 +1,5 @@
-// What the engine must reach in the model: the wire's goodput over capped queue pairs, halves and unequal paths; no slower for
-// signaling less; small messages beside a large one.
+// What the engine must reach in the model: the wire's goodput over capped queue pairs, halves and
+// unequal paths; no slower for signaling less; small messages beside a large one.
 
 #include "tests/unit/perf/model_bed.h"
 
@@ -21,7 +21,8 @@ TEST(ModelBars, FourQueuePairsFillAWireThatOneCannot) {
 }
 
 TEST(ModelBars, TwoHalvesFillTheirCable) {
-  const double rate = throughput(experiment_of({.paths = {200}, .half = 109}), kMiB, 8).gbytes_per_s;
+  const double rate =
+      throughput(experiment_of({.paths = {200}, .half = 109}), kMiB, 8).gbytes_per_s;
   show("d: halves of 109 Gb/s, 200 Gb/s, 1 MiB, of 24.51 GB/s", rate / 24.51, 0.97);
   EXPECT_NEAR(goodput(200), 24.51, 0.005);
   EXPECT_GE(rate, 0.97 * 24.51);
@@ -36,10 +37,15 @@ TEST(ModelBars, UnequalPathsCarryTheirSum) {
   EXPECT_LE(rate, 1.002 * sum);
 }
 
-// Ports that all say 100 Gb/s: only what is done tells them apart. Believed, they would give 0.43 and 0.23 of it one at a time.
+// Ports that all say 100 Gb/s: only what is done tells them apart. Believed, they would give 0.43
+// and 0.23 of it one at a time.
 TEST(ModelBars, PathsSlowerThanTheirPortsCarryTheirSum) {
-  const double unequal = throughput(experiment_of({.paths = {100, 50, 25}, .port = 100}), kMiB, 8).gbytes_per_s / goodput(175);
-  const double sick = throughput(experiment_of({.paths = {100, 13}, .port = 100}), kMiB, 8).gbytes_per_s / goodput(113);
+  const double unequal =
+      throughput(experiment_of({.paths = {100, 50, 25}, .port = 100}), kMiB, 8).gbytes_per_s /
+      goodput(175);
+  const double sick =
+      throughput(experiment_of({.paths = {100, 13}, .port = 100}), kMiB, 8).gbytes_per_s /
+      goodput(113);
   show("   100 + 50 + 25 Gb/s behind ports of 100, of their sum", unequal, 0.95);
   show("   100 + 13 Gb/s behind ports of 100, of their sum", sick, 0.95);
   EXPECT_GE(unequal, 0.95);
@@ -71,22 +77,30 @@ TEST(ModelBars, SavingsCostNoThroughput) {
   const Experiment with = experiment_of({}), without = without_savings();
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}, std::size_t{524288}}) {
     for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u}) {
-      const double share = throughput(with, bytes, outstanding).gbytes_per_s / throughput(without, bytes, outstanding).gbytes_per_s;
-      show(("d: " + std::to_string(bytes) + " B at " + std::to_string(outstanding) + ", of that without savings").c_str(), share,
-           0.98);
+      const double share = throughput(with, bytes, outstanding).gbytes_per_s /
+                           throughput(without, bytes, outstanding).gbytes_per_s;
+      show(("d: " + std::to_string(bytes) + " B at " + std::to_string(outstanding) +
+            ", of that without savings")
+               .c_str(),
+           share, 0.98);
       EXPECT_GE(share, 0.98) << bytes << " bytes, " << outstanding << " outstanding";
     }
   }
 }
 
-// With many channels a request that waits for the next call on its own channel waits for a round of all the others.
+// With many channels a request that waits for the next call on its own channel waits for a round of
+// all the others.
 TEST(ModelBars, SavingsCostNoThroughputOfManyChannels) {
   Experiment with = experiment_of({}), without = without_savings();
   for (const std::uint32_t channels : {4u, 16u}) {
     with.channels = without.channels = channels;
     for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u}) {
-      const double share = throughput(with, 8, outstanding).gbytes_per_s / throughput(without, 8, outstanding).gbytes_per_s;
-      show(("   8 B at " + std::to_string(outstanding) + " on " + std::to_string(channels) + " channels").c_str(), share, 0.98);
+      const double share = throughput(with, 8, outstanding).gbytes_per_s /
+                           throughput(without, 8, outstanding).gbytes_per_s;
+      show(("   8 B at " + std::to_string(outstanding) + " on " + std::to_string(channels) +
+            " channels")
+               .c_str(),
+           share, 0.98);
       EXPECT_GE(share, 0.98) << channels << " channels, " << outstanding << " outstanding";
     }
   }
@@ -96,7 +110,8 @@ TEST(ModelBars, SavingsCostNoLatency) {
   const Experiment with = experiment_of({}), without = without_savings();
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{65536}, std::size_t{524288}}) {
     const double share = latency(with, bytes).median_us / latency(without, bytes).median_us;
-    show(("b: latency of " + std::to_string(bytes) + " B, of that without savings").c_str(), share, 1.03);
+    show(("b: latency of " + std::to_string(bytes) + " B, of that without savings").c_str(), share,
+         1.03);
     EXPECT_LE(share, 1.03) << bytes << " bytes";
   }
 }
@@ -114,8 +129,10 @@ TEST(ModelBars, SmallMessagesPassALargeOne) {
   EXPECT_LE(small_us, 3 * alone_us);
   EXPECT_LE(medium_us, 4 * cap_us);
   const Experiment coarse = experiment_of({.quantum_bytes = 512 * 1024});
-  show("   the same with a quantum of 512 KiB, 2 KiB", latency(coarse, 2048, kBig).p99_us / alone_us, 0);
-  show("   the same with a quantum of 512 KiB, 64 KiB", latency(coarse, 65536, kBig).p99_us / cap_us, 0);
+  show("   the same with a quantum of 512 KiB, 2 KiB",
+       latency(coarse, 2048, kBig).p99_us / alone_us, 0);
+  show("   the same with a quantum of 512 KiB, 64 KiB",
+       latency(coarse, 65536, kBig).p99_us / cap_us, 0);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The model against times computed by hand: what a message takes, what a queue pair's cap, small stripes and an even split cost.
+// The model against times computed by hand: what a message takes, what a queue pair's cap, small
+// stripes and an even split cost.
 
 #include "tests/unit/perf/model_bed.h"
 
@@ -10,16 +11,20 @@ TEST(Model, ASmallMessageTakesTheSumOfItsParts) {
   const Experiment experiment = experiment_of(spec);
   const CallCosts calls;
   const double wire_ns = (8 + kPacketBytes + kReth + kImm) / 12.5;
-  const double sum_ns = static_cast<double>(calls.start_ns + calls.test_ns) + 75 + 40 + wire_ns + 600 + 20;
+  const double sum_ns =
+      static_cast<double>(calls.start_ns + calls.test_ns) + 75 + 40 + wire_ns + 600 + 20;
   const LatencyFigures figures = latency(experiment, 8);
   EXPECT_GE(figures.min_us * 1000, sum_ns - 1);
-  EXPECT_LE(figures.median_us * 1000, sum_ns + static_cast<double>(calls.test_ns) + 1) << "it waits for a poll at most";
+  EXPECT_LE(figures.median_us * 1000, sum_ns + static_cast<double>(calls.test_ns) + 1)
+      << "it waits for a poll at most";
   EXPECT_EQ(figures.samples, 900u);
 }
 
-// The NIC reads a work request of a message that is not inline, and its payload takes time on the wire.
+// The NIC reads a work request of a message that is not inline, and its payload takes time on the
+// wire.
 TEST(Model, AMessageThatIsNotInlineWaitsForTheFetch) {
-  const LatencyFigures small = latency(experiment_of({}), 8), page = latency(experiment_of({}), 2048);
+  const LatencyFigures small = latency(experiment_of({}), 8),
+                       page = latency(experiment_of({}), 2048);
   const double more_ns = 350 + (2048 - 8) / 12.5;
   EXPECT_NEAR((page.min_us - small.min_us) * 1000, more_ns, 46) << "to within one poll";
   Settings settings;
@@ -29,10 +34,12 @@ TEST(Model, AMessageThatIsNotInlineWaitsForTheFetch) {
 
 TEST(Model, SameInputSameFigures) {
   const Experiment experiment = experiment_of({.paths = {100, 25}});
-  const Throughput first = throughput(experiment, 100'000, 3), second = throughput(experiment, 100'000, 3);
+  const Throughput first = throughput(experiment, 100'000, 3),
+                   second = throughput(experiment, 100'000, 3);
   EXPECT_EQ(first.gbytes_per_s, second.gbytes_per_s);
   EXPECT_EQ(first.doorbells_per_message, second.doorbells_per_message);
-  const LatencyFigures one = latency(experiment, 2048, 64 << 20), two = latency(experiment, 2048, 64 << 20);
+  const LatencyFigures one = latency(experiment, 2048, 64 << 20),
+                       two = latency(experiment, 2048, 64 << 20);
   EXPECT_EQ(one.p99_us, two.p99_us);
   EXPECT_EQ(one.samples, two.samples);
 }
@@ -47,7 +54,8 @@ TEST(Model, PacketsCostTheirHeaders) {
 TEST(Model, OneQueuePairGivesItsCap) {
   Settings settings;
   settings.qps = 1;
-  const double expected = 64.0 / 8 * 1048576 / wire_bytes(1048576, 2, 4096, 1);  // two work requests
+  const double expected =
+      64.0 / 8 * 1048576 / wire_bytes(1048576, 2, 4096, 1);  // two work requests
   const double rate = throughput(experiment_of({.qp_cap = 64}, settings), 1 << 20, 8).gbytes_per_s;
   show("control: 100 Gb/s, 1 QP at 64 Gb/s, 1 MiB, GB/s", rate, expected);
   EXPECT_NEAR(rate / expected, 1, 0.01);
@@ -59,11 +67,13 @@ TEST(Model, OneHalfGivesItsRate) {
   EXPECT_NEAR(rate / goodput(109), 1, 0.01);
 }
 
-// Ports that all claim one speed, and one message at a time, so that nothing in flight tells them apart: an even split, which goes
-// at the slowest path's pace, three times 25 Gb/s of 175.
+// Ports that all claim one speed, and one message at a time, so that nothing in flight tells them
+// apart: an even split, which goes at the slowest path's pace, three times 25 Gb/s of 175.
 TEST(Model, AnEvenSplitWaitsForTheSlowestPath) {
-  const double rate = throughput(experiment_of({.paths = {100, 50, 25}, .port = 100}), 4 << 20, 1).gbytes_per_s;
-  show("control: even split over 100 + 50 + 25 Gb/s, of their sum", rate / goodput(175), 3 * 25.0 / 175);
+  const double rate =
+      throughput(experiment_of({.paths = {100, 50, 25}, .port = 100}), 4 << 20, 1).gbytes_per_s;
+  show("control: even split over 100 + 50 + 25 Gb/s, of their sum", rate / goodput(175),
+       3 * 25.0 / 175);
   EXPECT_NEAR(rate / goodput(175), 3 * 25.0 / 175, 0.01);
 }
 

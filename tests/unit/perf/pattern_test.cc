@@ -17,10 +17,13 @@ std::vector<unsigned char> filled(std::size_t bytes, const PatternKey& key = kKe
   return data;
 }
 
-PatternVerdict verdict_of(const std::vector<unsigned char>& data) { return check_pattern(kKey, data.data(), data.size()); }
+PatternVerdict verdict_of(const std::vector<unsigned char>& data) {
+  return check_pattern(kKey, data.data(), data.size());
+}
 
 TEST(Pattern, EverySizeAgreesWithItself) {
-  for (const std::size_t bytes : {0u, 1u, 7u, 8u, 9u, 63u, 64u, 65u, 4095u, 4096u, 4097u, 8192u, 100003u}) {
+  for (const std::size_t bytes :
+       {0u, 1u, 7u, 8u, 9u, 63u, 64u, 65u, 4095u, 4096u, 4097u, 8192u, 100003u}) {
     EXPECT_TRUE(verdict_of(filled(bytes)).good()) << bytes;
   }
 }
@@ -41,7 +44,8 @@ TEST(Pattern, FindsSwappedStripesAndSaysWhereTheyBelong) {
   std::swap_ranges(data.begin(), data.begin() + 128, data.begin() + 4096);
   const PatternVerdict verdict = verdict_of(data);
   EXPECT_FALSE(verdict.good());
-  EXPECT_NE(describe(verdict, kKey, data.data(), data.size()).find("belongs at offset 4096"), std::string::npos);
+  EXPECT_NE(describe(verdict, kKey, data.data(), data.size()).find("belongs at offset 4096"),
+            std::string::npos);
 }
 
 TEST(Pattern, FindsAShiftByOneByte) {
@@ -58,7 +62,8 @@ TEST(Pattern, MessagesSendersAndSeedsDiffer) {
 
 TEST(Pattern, SaysWhenNothingWasWritten) {
   const std::vector<unsigned char> data(64);
-  EXPECT_NE(describe(verdict_of(data), kKey, data.data(), data.size()).find("never written"), std::string::npos);
+  EXPECT_NE(describe(verdict_of(data), kKey, data.data(), data.size()).find("never written"),
+            std::string::npos);
 }
 
 }  // namespace

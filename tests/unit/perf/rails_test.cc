@@ -1,4 +1,5 @@
-// mesh_rails: how it reads the plugin's lines, and the program itself on hosts of the software fabric.
+// mesh_rails: how it reads the plugin's lines, and the program itself on hosts of the software
+// fabric.
 #include "perf/mesh_rails/rail_lines.h"
 #include "perf/mesh_rails/report.h"
 
@@ -15,7 +16,8 @@ namespace mesh::rails {
 namespace {
 
 constexpr const char* kLine =
-    "rail 3 mlx5_0:2: 10.0.12.1/30, RoCE v2 GID index 7, 100 Gb/s, MTU 4096, NUMA node 1, PCI 0000:01:00.1";
+    "rail 3 mlx5_0:2: 10.0.12.1/30, RoCE v2 GID index 7, 100 Gb/s, MTU 4096, NUMA node 1, PCI "
+    "0000:01:00.1";
 
 TEST(RailLine, EveryFieldIsRead) {
   const std::optional<RailLine> rail = parse_rail_line(kLine);
@@ -46,13 +48,15 @@ TEST(RailLine, FurtherAddressesAreRead) {
 
 TEST(RailLine, OtherLinesAreNotMistakenForRails) {
   const std::string line = kLine;
-  const std::vector<std::string> others{"ports not used: mlx5_0:1 is down", line.substr(0, line.size() - 20), line + " and",
+  const std::vector<std::string> others{"ports not used: mlx5_0:1 is down",
+                                        line.substr(0, line.size() - 20), line + " and",
                                         "rail mlx5_0:1: no interface here carries 10.0.0.1", ""};
   for (const std::string& other : others) EXPECT_FALSE(parse_rail_line(other).has_value()) << other;
 }
 
 TEST(PortNotes, AreFoundAmongOthers) {
-  const std::vector<std::string> notes{"ports not used: a:1 is down", "no usable rail on h (fabric rdma): there is no device",
+  const std::vector<std::string> notes{"ports not used: a:1 is down",
+                                       "no usable rail on h (fabric rdma): there is no device",
                                        "rails a:1, b:1 are in one subnet"};
   EXPECT_EQ(port_notes({notes[0], kLine, notes[1], "setting X", notes[2]}), notes);
   EXPECT_TRUE(port_notes({kLine}).empty());
@@ -87,7 +91,8 @@ struct Ran {
 // As a shell line, standard error included.
 Ran run(const std::string& settings, const std::string& arguments = "") {
   Ran ran;
-  std::FILE* const pipe = ::popen((settings + " " MESH_RAILS_FILE " " + arguments + " 2>&1").c_str(), "r");
+  std::FILE* const pipe =
+      ::popen((settings + " " MESH_RAILS_FILE " " + arguments + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return ran;
   std::array<char, 4096> part{};
   while (std::fgets(part.data(), part.size(), pipe) != nullptr) ran.text += part.data();
@@ -98,7 +103,8 @@ Ran run(const std::string& settings, const std::string& arguments = "") {
 
 // The last column's 16 digits are a hash.
 std::string without_guids(std::string text) {
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) {
+  for (std::size_t end = text.find('\n'); end != std::string::npos;
+       end = text.find('\n', end + 1)) {
     const std::size_t begin = text.find_last_not_of("0123456789abcdef", end - 1) + 1;
     if (end - begin == 16) end = begin + text.replace(begin, 16, "GUID").find('\n', begin) - begin;
   }
@@ -120,7 +126,8 @@ TEST(MeshRails, ShowsTheRailsOfASoftwareHost) {
 TEST(MeshRails, NamesThePortsThatAreNotUsed) {
   const Ran ran = run(kTriangle + "NCCL_MESH_HOST=a NCCL_IB_HCA=mesh1");
   EXPECT_EQ(ran.code, 0);
-  EXPECT_NE(ran.text.find("\nports not used: mesh0 left out by NCCL_IB_HCA\n"), std::string::npos) << ran.text;
+  EXPECT_NE(ran.text.find("\nports not used: mesh0 left out by NCCL_IB_HCA\n"), std::string::npos)
+      << ran.text;
 }
 
 TEST(MeshRails, WithoutARailSaysWhyAndFails) {
@@ -128,10 +135,12 @@ TEST(MeshRails, WithoutARailSaysWhyAndFails) {
   EXPECT_EQ(none.code, 1);
   EXPECT_EQ(none.text,
             "Mesh (ncclNet v12)\n"
-            "no usable rail on a (fabric soft): mesh0 left out by NCCL_IB_HCA, mesh1 left out by NCCL_IB_HCA\n");
+            "no usable rail on a (fabric soft): mesh0 left out by NCCL_IB_HCA, mesh1 left out by "
+            "NCCL_IB_HCA\n");
   const Ran stranger = run(kTriangle + "NCCL_MESH_HOST=x");
   EXPECT_EQ(stranger.code, 1);
-  EXPECT_NE(stranger.text.find("host x is not one of its 3 hosts"), std::string::npos) << stranger.text;
+  EXPECT_NE(stranger.text.find("host x is not one of its 3 hosts"), std::string::npos)
+      << stranger.text;
   EXPECT_EQ(run("", "--plugin /no/such/plugin.so").code, 1);
   EXPECT_EQ(run("", "--net-version 4").code, 2);
   EXPECT_EQ(run("", "--help").code, 0);

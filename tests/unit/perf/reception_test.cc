@@ -31,7 +31,8 @@ class ReceptionTest : public testing::Test {
     auto socket = connect_to(rendezvous_.address, deadline_);
     EXPECT_TRUE(socket.ok());
     if (!socket.ok()) return {};
-    EXPECT_EQ(::send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(::send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
     return std::move(*socket);
   }
   UniqueFd knock_as(int rank, int world) const {
@@ -39,10 +40,13 @@ class ReceptionTest : public testing::Test {
     EXPECT_TRUE(send_message(socket.get(), hello_of(rank, world), deadline_).ok());
     return socket;
   }
-  auto gather(int world) const { return Reception(rendezvous_.socket.get(), world).gather(deadline_); }
+  auto gather(int world) const {
+    return Reception(rendezvous_.socket.get(), world).gather(deadline_);
+  }
   bool hung_up_on(const UniqueFd& socket) const {
     char byte = 0;
-    return wait_for(socket.get(), POLLIN, deadline_).ok() && ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) <= 0;
+    return wait_for(socket.get(), POLLIN, deadline_).ok() &&
+           ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) <= 0;
   }
 
   Rendezvous rendezvous_;

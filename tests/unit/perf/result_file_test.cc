@@ -42,7 +42,9 @@ TEST(ResultFile, RefusesWhatIsWrongByName) {
     nlohmann::json patch = one;
     patch.erase("says");
     std::string why;
-    EXPECT_FALSE(from_json(all.at("good").patch(nlohmann::json::array({patch})).dump(), why).has_value()) << one;
+    EXPECT_FALSE(
+        from_json(all.at("good").patch(nlohmann::json::array({patch})).dump(), why).has_value())
+        << one;
     EXPECT_EQ(why, one.at("says").get<std::string>());
   }
 }

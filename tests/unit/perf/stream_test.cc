@@ -45,7 +45,9 @@ TEST(Stream, ANameThatAppearsLateIsReached) {
   const auto port = local_port(listening->get());
   ASSERT_TRUE(port.ok());
   g_lookups.store(0, std::memory_order_relaxed);
-  EXPECT_TRUE(connect_to(std::string(kLateHost) + ":" + std::to_string(*port), SteadyClock::now() + kPatience).ok());
+  EXPECT_TRUE(connect_to(std::string(kLateHost) + ":" + std::to_string(*port),
+                         SteadyClock::now() + kPatience)
+                  .ok());
   EXPECT_EQ(g_lookups.load(std::memory_order_relaxed), kLookupsBefore + 1);
 }
 

@@ -9,7 +9,9 @@ namespace {
 
 using Rounds = std::vector<double>;
 
-const Stage kStage{.knob = tuning::Knob::Qps, .values = {1, 2, 4}, .points = {{65536, Figure::Stream}, {1 << 20, Figure::Stream}}};
+const Stage kStage{.knob = tuning::Knob::Qps,
+                   .values = {1, 2, 4},
+                   .points = {{65536, Figure::Stream}, {1 << 20, Figure::Stream}}};
 
 // Two points; `wobble` is how far rounds are from their middle, alternating.
 Trial trial(std::optional<std::int64_t> value, double small, double large, double wobble = 0) {
@@ -26,13 +28,15 @@ TEST(Sweep, TheFastestThatIsWorseNowhereWins) {
   const std::vector<Trial> others{trial(1, 100, 90), trial(2, 100, 80), trial(8, 110, 50)};
   const Choice choice = choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others);
   ASSERT_TRUE(choice.winner);
-  EXPECT_EQ(choice.candidates[*choice.winner].value, 2) << "8 is far better at one size, but worse at the other";
+  EXPECT_EQ(choice.candidates[*choice.winner].value, 2)
+      << "8 is far better at one size, but worse at the other";
   EXPECT_EQ(choice.why, "20.0 % faster at 1M 8 in flight (noise 2.0 %), slower nowhere");
 }
 
 TEST(Sweep, AGainBelowTheRunToRunSpreadIsNoGain) {
   const std::vector<Trial> others{trial(1, 100, 95)};
-  EXPECT_TRUE(choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others).winner) << "on a still machine 5 % is a gain";
+  EXPECT_TRUE(choose(kStage, trial({}, 100, 100), trial({}, 100, 100), others).winner)
+      << "on a still machine 5 % is a gain";
   const Trial again = trial({}, 100, 100, 0.08);
   const Choice noisy = choose(kStage, trial({}, 100, 100), again, others);
   EXPECT_FALSE(noisy.winner) << "where the same setting measured again is 8 % off, it is not";
@@ -61,7 +65,8 @@ TEST(Sweep, WhatIsTradedIsNotChosen) {
 TEST(Sweep, DriftThatHitsAllAlikeDecidesNothing) {
   Trial there = trial({}, 100, 100), again = there, other = trial(1, 100, 100);
   for (Trial* each : {&there, &again, &other}) {
-    for (std::size_t round = 0; round < 9; ++round) each->times[0][round] *= 1 + static_cast<double>(round);
+    for (std::size_t round = 0; round < 9; ++round)
+      each->times[0][round] *= 1 + static_cast<double>(round);
   }
   EXPECT_FALSE(choose(kStage, there, again, std::vector<Trial>{other}).winner);
 }

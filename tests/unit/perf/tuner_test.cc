@@ -13,10 +13,12 @@ using tuning::KnobValues;
 // A pair of hosts whose times are a formula.
 class FakeBench final : public Bench {
  public:
-  std::function<double(const KnobValues&, const Point&)> time = [](const KnobValues&, const Point&) { return 10.0; };
+  std::function<double(const KnobValues&, const Point&)> time = [](const KnobValues&,
+                                                                   const Point&) { return 10.0; };
   int calls = 0, fail_at = -1;
 
-  std::vector<double> measure(const KnobValues& settings, std::span<const Point> points, std::string& why) override {
+  std::vector<double> measure(const KnobValues& settings, std::span<const Point> points,
+                              std::string& why) override {
     if (calls++ == fail_at) why = "the cable fell out";
     std::vector<double> times;
     for (const Point& point : points) times.push_back(time(settings, point));
@@ -37,9 +39,10 @@ constexpr Point kSmall{8, Figure::OneWay}, kLarge{1 << 20, Figure::Stream};
 
 TunerOptions options() {
   TunerOptions options;
-  options.plan = {.stages = {{Knob::Qps, {1, 2}, {kLarge}}, {Knob::WrBytes, {131072, 262144}, {kLarge}}},
-                  .final_points = {kSmall},
-                  .rounds = 5};
+  options.plan = {
+      .stages = {{Knob::Qps, {1, 2}, {kLarge}}, {Knob::WrBytes, {131072, 262144}, {kLarge}}},
+      .final_points = {kSmall},
+      .rounds = 5};
   options.progress = [](const std::string&) {};
   return options;
 }
@@ -63,7 +66,8 @@ TEST(Tuner, EachStageStandsOnTheWinnersBefore) {
   EXPECT_EQ(report.profile.settings[Knob::Qps], 2);
   EXPECT_EQ(report.profile.settings[Knob::WrBytes], 131072);
   EXPECT_EQ(report.profile.measured.label, "a formula");
-  ASSERT_EQ(report.profile.sizes.size(), 2u) << "the plan's point, and the one where the winners won";
+  ASSERT_EQ(report.profile.sizes.size(), 2u)
+      << "the plan's point, and the one where the winners won";
   EXPECT_EQ(report.profile.sizes[1].default_us, 10);
   EXPECT_EQ(report.profile.sizes[1].tuned_us, 4);
 }

@@ -29,9 +29,11 @@ TEST(World, EachLauncherIsUnderstood) {
     const char* rank;
     const char* size;
   };
-  for (const Case& launcher : {Case{"RANK", "WORLD_SIZE"}, Case{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                               Case{"PMI_RANK", "PMI_SIZE"}, Case{"SLURM_PROCID", "SLURM_NTASKS"}}) {
-    const World world = found(kNoFlags, {{"MESH_RENDEZVOUS", "host0:29500"}, {launcher.rank, "2"}, {launcher.size, "3"}});
+  for (const Case& launcher :
+       {Case{"RANK", "WORLD_SIZE"}, Case{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        Case{"PMI_RANK", "PMI_SIZE"}, Case{"SLURM_PROCID", "SLURM_NTASKS"}}) {
+    const World world = found(
+        kNoFlags, {{"MESH_RENDEZVOUS", "host0:29500"}, {launcher.rank, "2"}, {launcher.size, "3"}});
     EXPECT_EQ(world.rank, 2) << launcher.rank;
     EXPECT_EQ(world.size, 3) << launcher.rank;
     EXPECT_EQ(world.rendezvous, "host0:29500");
@@ -54,20 +56,26 @@ TEST(World, FlagsComeBeforeVariablesAndExplicitOnesBeforeALaunchers) {
 }
 
 TEST(World, MistakesAreNamed) {
-  EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "0"}}), "RANK is given, WORLD_SIZE is not");
-  EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"PMI_SIZE", "2"}}), "PMI_SIZE is given, PMI_RANK is not");
+  EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "0"}}),
+            "RANK is given, WORLD_SIZE is not");
+  EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"PMI_SIZE", "2"}}),
+            "PMI_SIZE is given, PMI_RANK is not");
   EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "0"}, {"WORLD_SIZE", "257"}}),
             "WORLD_SIZE: '257' is not usable; wanted: 1..256");
   EXPECT_EQ(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}, {"RANK", "3"}, {"WORLD_SIZE", "3"}}),
             "RANK: '3' is not usable; wanted: 0..2 (WORLD_SIZE is 3)");
   EXPECT_NE(refusal(kNoFlags, {{"MESH_RENDEZVOUS", "a:1"}}).find("no rank"), std::string::npos);
-  EXPECT_NE(refusal({.rank = 1, .size = 2, .rendezvous = {}}, {}).find("no rendezvous"), std::string::npos);
+  EXPECT_NE(refusal({.rank = 1, .size = 2, .rendezvous = {}}, {}).find("no rendezvous"),
+            std::string::npos);
 }
 
 TEST(World, ARendezvousIsAHostAndAPort) {
-  for (const char* text : {"host0", "host0:", "host0:0", "host0:65536", ":29500", "fe80::1:29500", "[fe80::1]", "host0:x"}) {
+  for (const char* text : {"host0", "host0:", "host0:0", "host0:65536", ":29500", "fe80::1:29500",
+                           "[fe80::1]", "host0:x"}) {
     const std::string why = refusal({.rank = 0, .size = 1, .rendezvous = text}, {});
-    EXPECT_EQ(why.find(std::string("MESH_RENDEZVOUS: '").append(text).append("' is not usable")), 0u) << why;
+    EXPECT_EQ(why.find(std::string("MESH_RENDEZVOUS: '").append(text).append("' is not usable")),
+              0u)
+        << why;
   }
   for (const char* text : {"host0:29500", "10.0.0.1:1", "[fe80::1%eth0]:65535"}) {
     EXPECT_EQ(found({.rank = 0, .size = 1, .rendezvous = text}, {}).rendezvous, text);

@@ -1,6 +1,6 @@
 #pragma once
-// One face for the tables of all versions, so that one test drives each. Fills what a version lacks with what NCCL would.
-// Thread: any.
+// One face for the tables of all versions, so that one test drives each. Fills what a version lacks
+// with what NCCL would. Thread: any.
 
 #include "plugin/exports.h"
 
@@ -138,7 +138,8 @@ ncclResult_t irecv(const Table& t, const SendCall& c, void** request) {
   using Size = std::conditional_t<(kVersion<Table> >= 9), std::size_t, int>;
   std::array<Size, 8> sizes{static_cast<Size>(c.bytes)};
   if constexpr (kVersion<Table> >= 10) {
-    return t.irecv(c.comm, c.n, data.data(), sizes.data(), tags.data(), mhandles.data(), nullptr, request);
+    return t.irecv(c.comm, c.n, data.data(), sizes.data(), tags.data(), mhandles.data(), nullptr,
+                   request);
   } else {
     return t.irecv(c.comm, c.n, data.data(), sizes.data(), tags.data(), mhandles.data(), request);
   }
@@ -155,7 +156,9 @@ AnyNet face(const Table& t) {
   AnyNet net;
   net.version = kVersion<Table>;
   net.name = t.name;
-  net.init = [&t](ncclDebugLogger_t logger, int tc, void** context) { return detail::init(t, logger, tc, context); };
+  net.init = [&t](ncclDebugLogger_t logger, int tc, void** context) {
+    return detail::init(t, logger, tc, context);
+  };
   net.devices = t.devices;
   net.listen = [&t](const Place& at, void* h, void** l) { return detail::listen(t, at, h, l); };
   net.connect = [&t](const Place& at, void* h, void** s) { return detail::connect(t, at, h, s); };
@@ -176,8 +179,9 @@ AnyNet face(const Table& t) {
 }  // namespace detail
 
 inline std::vector<AnyNet> every_net() {
-  return {detail::face(ncclNetPlugin_v5),  detail::face(ncclNetPlugin_v6), detail::face(ncclNetPlugin_v7),
-          detail::face(ncclNetPlugin_v8),  detail::face(ncclNetPlugin_v9), detail::face(ncclNetPlugin_v10),
+  return {detail::face(ncclNetPlugin_v5),  detail::face(ncclNetPlugin_v6),
+          detail::face(ncclNetPlugin_v7),  detail::face(ncclNetPlugin_v8),
+          detail::face(ncclNetPlugin_v9),  detail::face(ncclNetPlugin_v10),
           detail::face(ncclNetPlugin_v11), detail::face(ncclNetPlugin_v12)};
 }
 

@@ -34,7 +34,8 @@ void reset() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.rails = {rail("fake0:1"), rail("fake1:1")};
-  s.open_answer = s.context_answer = s.listen_answer = s.connect_answer = s.accept_answer = Errc::Ok;
+  s.open_answer = s.context_answer = s.listen_answer = s.connect_answer = s.accept_answer =
+      Errc::Ok;
   s.isend_answer = s.irecv_answer = s.test_answer = s.register_answer = Errc::Ok;
   s.throws = s.context_throws = s.host_name_throws = false;
   s.closing_context = nullptr;
@@ -117,7 +118,8 @@ class FakeEngine : public Engine {
   }
   void close_listener(Listener* listener) noexcept override {
     const std::lock_guard lock(state().mutex);
-    if (std::erase(state().listeners, listener) != 1) std::abort();  // as the engine would, sooner or later
+    if (std::erase(state().listeners, listener) != 1)
+      std::abort();  // as the engine would, sooner or later
     --state().listeners_alive;
     state().calls.emplace_back("listener closed");
     delete listener;
@@ -129,7 +131,8 @@ class FakeEngine : public Engine {
     s.rail = rail;
     s.context_seen = &context;
     s.handle_seen = handle;
-    handle.back() = static_cast<std::byte>(static_cast<int>(handle.back()) + 1);  // the stage moves on
+    handle.back() =
+        static_cast<std::byte>(static_cast<int>(handle.back()) + 1);  // the stage moves on
     if (s.connect_answer != Errc::Ok) return s.connect_answer;
     return make_channel(&context, rail, true);
   }

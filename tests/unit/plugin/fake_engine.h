@@ -1,6 +1,6 @@
 #pragma once
-// An engine of pointers: it moves no data, but remembers every argument and answers as the test has scripted it.
-// Thread: any; locks.
+// An engine of pointers: it moves no data, but remembers every argument and answers as the test has
+// scripted it. Thread: any; locks.
 
 #include <mesh/engine.h>
 
@@ -46,7 +46,8 @@ class Registration {
 
 namespace fake {
 
-// The script (what calls answer) and the protocol (what they were called with), reset between tests.
+// The script (what calls answer) and the protocol (what they were called with), reset between
+// tests.
 struct State {
   std::mutex mutex;
 

@@ -1,5 +1,5 @@
-// Loads the library as NCCL does and calls init once: load FILE. Prints "version result rails", each log line above it.
-// Linked like the plugin itself, so that it runs where there is only libc.
+// Loads the library as NCCL does and calls init once: load FILE. Prints "version result rails",
+// each log line above it. Linked like the plugin itself, so that it runs where there is only libc.
 
 #include "plugin/nccl/net_v12.h"
 
@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
   void* context = nullptr;
   int rails = 0;
   const ncclResult_t result = net->init(&context, 1, nullptr, log, nullptr);
-  if (result == ncclSuccess && (net->devices(&rails) != ncclSuccess || net->finalize(context) != ncclSuccess)) return 1;
+  if (result == ncclSuccess &&
+      (net->devices(&rails) != ncclSuccess || net->finalize(context) != ncclSuccess))
+    return 1;
   std::printf("v12 %u %d\n", static_cast<unsigned>(result), rails);
   return ::dlclose(library) == 0 ? 0 : 1;
 }

@@ -26,8 +26,16 @@ EngineSnapshot two_peers() {
   shot.stats.contexts = 2;
   shot.stats.errors = 3;
   shot.stalls = {.credit = 4, .queue = 5, .window = 6, .inflight = 7};
-  shot.rails = {{.name = "n0:1", .address = "10.0.1.1/24", .speed_mbps = 100'000, .state = "active", .active = true},
-                {.name = "n1:1", .address = "10.0.2.1/24", .speed_mbps = 0, .state = "down", .active = false}};
+  shot.rails = {{.name = "n0:1",
+                 .address = "10.0.1.1/24",
+                 .speed_mbps = 100'000,
+                 .state = "active",
+                 .active = true},
+                {.name = "n1:1",
+                 .address = "10.0.2.1/24",
+                 .speed_mbps = 0,
+                 .state = "down",
+                 .active = false}};
   PeerSnapshot send;
   send.peer = "b";
   send.sends = true;
@@ -36,11 +44,16 @@ EngineSnapshot two_peers() {
   send.degraded_ns = 2'500'000'000;
   send.without_path_ns = 1'000'000'000;
   send.bytes = (std::uint64_t{1} << 60) + 1;
-  send.waits[static_cast<std::size_t>(WaitReason::Credit)] = {.channels = 2, .longest_ns = 1'500'000'000};
+  send.waits[static_cast<std::size_t>(WaitReason::Credit)] = {.channels = 2,
+                                                              .longest_ns = 1'500'000'000};
   PathSnapshot path;
   path.name = "n0:1 10.0.1.1 -> n0:1 10.0.1.2";
   path.rail = "n0:1";
-  path.counters = {.bytes_sent = 1, .work_requests = 2, .doorbells = 3, .send_completions = 4, .announcements = 5};
+  path.counters = {.bytes_sent = 1,
+                   .work_requests = 2,
+                   .doorbells = 3,
+                   .send_completions = 4,
+                   .announcements = 5};
   path.inflight_bytes = 6;
   path.down = 1;
   path.failures = 7;
@@ -70,7 +83,9 @@ TEST(MetricsPage, IsWellFormedAndEverySampleNamesHostAndProcess) {
   }
 }
 
-TEST(MetricsPage, IsWellFormedWithoutAnyPeer) { EXPECT_EQ(metric(page_of({}), "mesh_contexts"), 0); }
+TEST(MetricsPage, IsWellFormedWithoutAnyPeer) {
+  EXPECT_EQ(metric(page_of({}), "mesh_contexts"), 0);
+}
 
 TEST(MetricsPage, FiguresArriveWhereTheyBelong) {
   const MetricsPage page = page_of(two_peers());
@@ -89,10 +104,13 @@ TEST(MetricsPage, FiguresArriveWhereTheyBelong) {
   EXPECT_EQ(metric(page, "mesh_messages_total", {{"peer", "b"}, {"direction", "receive"}}), 20);
   EXPECT_EQ(metric(page, "mesh_degraded_seconds_total", {{"direction", "send"}}), 2.5);
   EXPECT_EQ(metric(page, "mesh_without_path_seconds_total", {{"direction", "send"}}), 1);
-  EXPECT_EQ(metric(page, "mesh_waiting_channels", {{"direction", "send"}, {"reason", "credit"}}), 2);
-  EXPECT_EQ(metric(page, "mesh_waiting_seconds", {{"direction", "send"}, {"reason", "credit"}}), 1.5);
+  EXPECT_EQ(metric(page, "mesh_waiting_channels", {{"direction", "send"}, {"reason", "credit"}}),
+            2);
+  EXPECT_EQ(metric(page, "mesh_waiting_seconds", {{"direction", "send"}, {"reason", "credit"}}),
+            1.5);
   EXPECT_EQ(metric(page, "mesh_waiting_seconds", {{"direction", "send"}, {"reason", "data"}}), 0);
-  const MetricLabels first{{"path", "n0:1 10.0.1.1 -> n0:1 10.0.1.2"}, {"rail", "n0:1"}, {"direction", "send"}};
+  const MetricLabels first{
+      {"path", "n0:1 10.0.1.1 -> n0:1 10.0.1.2"}, {"rail", "n0:1"}, {"direction", "send"}};
   EXPECT_EQ(metric(page, "mesh_path_bytes_total", first), 1);
   EXPECT_EQ(metric(page, "mesh_path_work_requests_total", first), 2);
   EXPECT_EQ(metric(page, "mesh_path_doorbells_total", first), 3);
@@ -110,12 +128,14 @@ TEST(MetricsPage, LargeCountersAreWholeNumbers) {
 
 TEST(MetricsPage, TextsAreEscaped) {
   const MetricsPage page = page_of(two_peers());
-  ASSERT_EQ(page.at("mesh_path_failure_info").samples.size(), 1u) << "a path that never failed has none";
+  ASSERT_EQ(page.at("mesh_path_failure_info").samples.size(), 1u)
+      << "a path that never failed has none";
   EXPECT_EQ(page.at("mesh_path_failure_info").samples[0].labels.at("cause"), "a \"bad\"\ncable \\");
 }
 
 TEST(MetricsPage, TheLastOneSaysSo) {
-  EXPECT_EQ(metric(parse_metrics(metrics_page(two_peers(), {.running = false})), "mesh_running"), 0);
+  EXPECT_EQ(metric(parse_metrics(metrics_page(two_peers(), {.running = false})), "mesh_running"),
+            0);
 }
 
 std::string plugin_page() {
@@ -126,12 +146,15 @@ std::string plugin_page() {
 }
 
 TEST(PluginPage, HoldsTheMetricsTableAsGenerated) {
-  EXPECT_NE(plugin_page().find(metrics_markdown()), std::string::npos) << "paste this:\n" << metrics_markdown();
+  EXPECT_NE(plugin_page().find(metrics_markdown()), std::string::npos) << "paste this:\n"
+                                                                       << metrics_markdown();
 }
 
 std::string word_at(const std::string& text, std::size_t at) {
   std::size_t end = at;
-  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_')) ++end;
+  while (end < text.size() &&
+         (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+    ++end;
   return text.substr(at, end - at);
 }
 
@@ -142,7 +165,8 @@ struct Mention {
 std::vector<Mention> mentions_in(const std::string& alerts) {
   const std::string prefix = "mesh_";
   std::vector<Mention> found;
-  for (std::size_t at = alerts.find(prefix); at != std::string::npos; at = alerts.find(prefix, at + 1)) {
+  for (std::size_t at = alerts.find(prefix); at != std::string::npos;
+       at = alerts.find(prefix, at + 1)) {
     Mention mention{.metric = word_at(alerts, at), .label = {}};
     const std::size_t end = at + mention.metric.size();
     if (end < alerts.size() && alerts[end] == '{') mention.label = word_at(alerts, end + 1);
@@ -172,30 +196,38 @@ TEST(PluginPage, AlertRulesNameMetricsLabelsAndReasonsThatThereAre) {
     EXPECT_NE(row, "") << name;
     if (label.empty()) continue;
     ++selected;
-    EXPECT_TRUE(row.find(" " + label + ",") != std::string::npos || row.find(" " + label + " ") != std::string::npos) << label;
+    EXPECT_TRUE(row.find(" " + label + ",") != std::string::npos ||
+                row.find(" " + label + " ") != std::string::npos)
+        << label;
   }
   EXPECT_EQ(selected, 2);
 
   std::set<std::string> reasons;
-  for (std::size_t i = 0; i < kWaitReasons; ++i) reasons.insert(wait_reason_name(static_cast<WaitReason>(i)));
+  for (std::size_t i = 0; i < kWaitReasons; ++i)
+    reasons.insert(wait_reason_name(static_cast<WaitReason>(i)));
   const std::string mark = "reason!~\"";
   const std::size_t excluded = alerts.find(mark);
   ASSERT_NE(excluded, std::string::npos);
   EXPECT_EQ(alerts.find(mark, excluded + 1), std::string::npos);
   const std::size_t from = excluded + mark.size();
   std::stringstream list(alerts.substr(from, alerts.find('"', from) - from));
-  for (std::string reason; std::getline(list, reason, '|');) EXPECT_TRUE(reasons.contains(reason)) << reason;
+  for (std::string reason; std::getline(list, reason, '|');)
+    EXPECT_TRUE(reasons.contains(reason)) << reason;
 }
 
 TEST(PrometheusText, WhatIsWrongIsRefused) {
   const std::string good = "# HELP a_total x\n# TYPE a_total counter\na_total{l=\"v\"} 1\n";
   EXPECT_NO_THROW(parse_metrics(good));
-  for (const char* bad : {"", "a 1", "a 1\n", "# HELP a x\n", "# HELP a \n# TYPE a gauge\n", "# TYPE a gauge\na 1\n",
-                          "# HELP a x\n# TYPE a counter\na 1\n", "# HELP a_total x\n# TYPE a_total gauge\na_total 1\n",
-                          "# HELP a x\n# TYPE a summary\na 1\n", "# HELP a x\n# TYPE a gauge\na 1x\n",
-                          "# HELP a x\n# TYPE a gauge\na{l=\"v} 1\n", "# HELP a x\n# TYPE a gauge\na{l=\"\\t\"} 1\n",
-                          "# HELP a x\n# TYPE a gauge\na{l=\"1\",l=\"1\"} 1\n", "# HELP a x\n# TYPE a gauge\na 1\na 2\n",
-                          "# HELP a x\n# TYPE a gauge\n# HELP b x\n# TYPE b gauge\na 1\n", "# HELP a x\n# TYPE a gauge\n\na 1\n"}) {
+  for (const char* bad :
+       {"", "a 1", "a 1\n", "# HELP a x\n", "# HELP a \n# TYPE a gauge\n", "# TYPE a gauge\na 1\n",
+        "# HELP a x\n# TYPE a counter\na 1\n",
+        "# HELP a_total x\n# TYPE a_total gauge\na_total 1\n",
+        "# HELP a x\n# TYPE a summary\na 1\n", "# HELP a x\n# TYPE a gauge\na 1x\n",
+        "# HELP a x\n# TYPE a gauge\na{l=\"v} 1\n", "# HELP a x\n# TYPE a gauge\na{l=\"\\t\"} 1\n",
+        "# HELP a x\n# TYPE a gauge\na{l=\"1\",l=\"1\"} 1\n",
+        "# HELP a x\n# TYPE a gauge\na 1\na 2\n",
+        "# HELP a x\n# TYPE a gauge\n# HELP b x\n# TYPE b gauge\na 1\n",
+        "# HELP a x\n# TYPE a gauge\n\na 1\n"}) {
     EXPECT_THROW(parse_metrics(bad), std::runtime_error) << bad;
   }
 }

@@ -22,7 +22,8 @@ class LogCatcher {
  public:
   using Line = std::pair<ncclDebugLogLevel, std::string>;
 
-  static void log(ncclDebugLogLevel level, unsigned long, const char*, int, const char* format, ...) {
+  static void log(ncclDebugLogLevel level, unsigned long, const char*, int, const char* format,
+                  ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);

@@ -54,7 +54,8 @@ TEST(PolicyChoice, ANamedProfileMustBeThereAndRight) {
     std::string profile, said;
   };
   for (const Case& each :
-       {Case{"/nonexistent/p.json", "/nonexistent/p.json: there is no such file"}, Case{"/proc", "/proc: it is no regular file"},
+       {Case{"/nonexistent/p.json", "/nonexistent/p.json: there is no such file"},
+        Case{"/proc", "/proc: it is no regular file"},
         Case{file, file + ": settings.qps is 64; wanted: 1..32"}}) {
     const LogCapture log;
     EXPECT_EQ(load_profile(naming(each.profile)).code(), Errc::InvalidArgument);
@@ -84,7 +85,9 @@ TEST(PolicyChoice, AWrongOneAtAUsualPlaceIsOneLineAndNoProfile) {
   ASSERT_TRUE(choice.ok());
   EXPECT_FALSE(choice->profile) << "a later place would be a surprise";
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, settings.profile_places[0] + " is ignored: it is not JSON"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, settings.profile_places[0] + " is ignored: it is not JSON"),
+            1)
+      << log.joined();
 }
 
 TEST(PolicyChoice, EachValueAndItsOriginIsToldOnce) {
@@ -98,9 +101,13 @@ TEST(PolicyChoice, EachValueAndItsOriginIsToldOnce) {
   EXPECT_EQ(policy.qps, 2u);
   EXPECT_EQ(policy.wr_bytes, 524288u);
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "policy: qps 2 (profile), signal_interval 16 (default)"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "policy: qps 2 (profile), signal_interval 16 (default)"), 1)
+      << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "wr_bytes 524288 (set)"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "profile " + choice->file + ", measured 2026-11-21T01:02:03Z on rdma"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "profile " + choice->file + ", measured 2026-11-21T01:02:03Z on rdma"),
+            1)
+      << log.joined();
 }
 
 TEST(PolicyChoice, OfOtherRailsIsLeftAsideWithALine) {
@@ -113,7 +120,8 @@ TEST(PolicyChoice, OfOtherRailsIsLeftAsideWithALine) {
     settings.profile_places = {file};
     const LogCapture log;
     EXPECT_EQ(choose_policy(settings, *load_profile(settings), traits).qps, 4u);
-    const std::string line = "profile " + file + " is ignored: it was measured at 100000 Mb/s, here it is 25000";
+    const std::string line =
+        "profile " + file + " is ignored: it was measured at 100000 Mb/s, here it is 25000";
     EXPECT_EQ(log.count(named ? LogLevel::Warn : LogLevel::Info, line), 1) << log.joined();
     EXPECT_EQ(log.count(LogLevel::Info, "no profile"), 1) << log.joined();
   }

@@ -33,14 +33,18 @@ class Reader {
     throw std::runtime_error("line " + std::to_string(number_) + ": " + what);
   }
   void expect(std::string_view text) {
-    if (!rest_.starts_with(text)) fail("'" + std::string(text) + "' wanted at '" + std::string(rest_) + "'");
+    if (!rest_.starts_with(text))
+      fail("'" + std::string(text) + "' wanted at '" + std::string(rest_) + "'");
     rest_.remove_prefix(text.size());
   }
   std::string name() {
-    const auto fits = [](char each) { return std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '_'; };
+    const auto fits = [](char each) {
+      return std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '_';
+    };
     const auto end = std::find_if_not(rest_.begin(), rest_.end(), fits);
     std::string found(rest_.begin(), end);
-    if (found.empty() || std::isdigit(static_cast<unsigned char>(found[0])) != 0) fail("no name at '" + std::string(rest_) + "'");
+    if (found.empty() || std::isdigit(static_cast<unsigned char>(found[0])) != 0)
+      fail("no name at '" + std::string(rest_) + "'");
     rest_.remove_prefix(found.size());
     return found;
   }
@@ -51,18 +55,23 @@ class Reader {
       current_ = name();
       expect(" ");
       if (rest_.empty()) fail("an empty HELP");
-      if (!page_.emplace(current_, MetricFamily{.help = std::string(rest_), .type = {}, .samples = {}}).second) {
+      if (!page_
+               .emplace(current_,
+                        MetricFamily{.help = std::string(rest_), .type = {}, .samples = {}})
+               .second) {
         fail(current_ + " comes twice");
       }
       return;
     }
     expect("# TYPE ");
     const std::string typed = name();
-    if (typed != current_ || !page_[current_].type.empty()) fail("TYPE of " + typed + " behind HELP of " + current_);
+    if (typed != current_ || !page_[current_].type.empty())
+      fail("TYPE of " + typed + " behind HELP of " + current_);
     expect(" ");
     page_[current_].type = rest_;
     if (rest_ != "counter" && rest_ != "gauge") fail("an unknown type");
-    if ((rest_ == "counter") != current_.ends_with("_total")) fail(current_ + " is a " + std::string(rest_));
+    if ((rest_ == "counter") != current_.ends_with("_total"))
+      fail(current_ + " is a " + std::string(rest_));
   }
 
   std::string quoted() {
@@ -74,7 +83,8 @@ class Reader {
       rest_.remove_prefix(1);
       if (each == '"') return value;
       if (each == '\\') {
-        if (rest_.empty() || std::string_view("\\\"n").find(rest_[0]) == std::string_view::npos) fail("an unknown escape");
+        if (rest_.empty() || std::string_view("\\\"n").find(rest_[0]) == std::string_view::npos)
+          fail("an unknown escape");
         each = rest_[0] == 'n' ? '\n' : rest_[0];
         rest_.remove_prefix(1);
       }
@@ -84,7 +94,8 @@ class Reader {
 
   void sample() {
     const std::string named = name();
-    if (named != current_ || page_[named].type.empty()) fail("a sample of " + named + " outside its family");
+    if (named != current_ || page_[named].type.empty())
+      fail("a sample of " + named + " outside its family");
     MetricSample read;
     if (rest_.starts_with('{')) {
       for (expect("{"); !rest_.starts_with('}'); rest_.starts_with(',') ? expect(",") : void()) {

@@ -1,6 +1,7 @@
 #pragma once
-// Reads Prometheus' text format as strictly as a page of ours must keep it: families in one piece, HELP and TYPE before their
-// samples, no sample twice, counters that end in _total, escapes and numbers whole.
+// Reads Prometheus' text format as strictly as a page of ours must keep it: families in one piece,
+// HELP and TYPE before their samples, no sample twice, counters that end in _total, escapes and
+// numbers whole.
 
 #include <map>
 #include <string>
@@ -25,7 +26,8 @@ using MetricsPage = std::map<std::string, MetricFamily>;
 // Throws std::runtime_error with the line's number and what is wrong with it.
 MetricsPage parse_metrics(const std::string& text);
 
-// Sum of the samples whose labels hold all of these; throws std::runtime_error where there is no such sample.
+// Sum of the samples whose labels hold all of these; throws std::runtime_error where there is no
+// such sample.
 double metric(const MetricsPage& page, const std::string& name, const MetricLabels& with = {});
 
 }  // namespace mesh::testkit

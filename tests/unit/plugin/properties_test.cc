@@ -92,7 +92,8 @@ TEST_F(Properties, OutOfRangeIsRefusedAndNothingWritten) {
     auto properties = poisoned<ncclNetProperties_v12_t>();
     EXPECT_EQ(ncclNetPlugin_v12.getProperties(device, &properties), ncclInvalidArgument);
     const auto* const bytes = reinterpret_cast<const unsigned char*>(&properties);
-    EXPECT_EQ(std::count(bytes, bytes + sizeof(properties), kPoison), static_cast<std::ptrdiff_t>(sizeof(properties)));
+    EXPECT_EQ(std::count(bytes, bytes + sizeof(properties), kPoison),
+              static_cast<std::ptrdiff_t>(sizeof(properties)));
     auto old = poisoned<ncclNetProperties_v5_t>();
     EXPECT_EQ(ncclNetPlugin_v5.getProperties(device, &old), ncclInvalidArgument);
   }
@@ -117,7 +118,8 @@ TEST(PropertiesOf, NoPciParentIsANullPath) {
 
 TEST_F(PluginTest, MoreRailsThanNcclCanIndexAreNotShown) {
   state().rails.clear();
-  for (int i = 0; i < 200; ++i) state().rails.push_back(fake::rail("fake" + std::to_string(i) + ":1"));
+  for (int i = 0; i < 200; ++i)
+    state().rails.push_back(fake::rail("fake" + std::to_string(i) + ":1"));
   void* context = nullptr;
   ASSERT_EQ(ncclNetPlugin_v12.init(&context, 1, nullptr, LogCatcher::log, nullptr), ncclSuccess);
   int count = 0;

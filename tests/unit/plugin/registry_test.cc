@@ -138,7 +138,8 @@ TEST_F(RegistryTest, ContextThatTakesLongToCloseHoldsUpNoOtherThread) {
     EXPECT_EQ(net(12).finalize(init(net(12))), ncclSuccess);
     done.set_value();
   });
-  EXPECT_EQ(done.get_future().wait_for(10s), std::future_status::ready) << "waits for the context of another thread";
+  EXPECT_EQ(done.get_future().wait_for(10s), std::future_status::ready)
+      << "waits for the context of another thread";
   opened.set_value();
   ending.join();
   other.join();
@@ -177,7 +178,8 @@ TEST_F(RegistryTest, CallsBeforeInitAreRefused) {
 }
 
 TEST_F(RegistryTest, TrafficClassReachesTheContext) {
-  for (const int wanted : {-1, 0, 104, 255, 256, -7}) EXPECT_EQ(net(12).finalize(init(net(12), wanted)), ncclSuccess);
+  for (const int wanted : {-1, 0, 104, 255, 256, -7})
+    EXPECT_EQ(net(12).finalize(init(net(12), wanted)), ncclSuccess);
   EXPECT_EQ(state().traffic_classes, (std::vector<int>{kAuto, 0, 104, 255, kAuto, kAuto}));
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 2u);
 }
@@ -209,8 +211,10 @@ TEST_F(RegistryTest, EveryThreadHasItsContext) {
       const Connected first = connect_to_self(net(8), nullptr);
       together.arrive_and_wait();
       const Connected second = connect_to_self(net(6), nullptr);
-      EXPECT_EQ(static_cast<Channel*>(first.send)->context, static_cast<Channel*>(second.send)->context);
-      EXPECT_EQ(static_cast<Channel*>(first.recv)->context, static_cast<Channel*>(second.send)->context);
+      EXPECT_EQ(static_cast<Channel*>(first.send)->context,
+                static_cast<Channel*>(second.send)->context);
+      EXPECT_EQ(static_cast<Channel*>(first.recv)->context,
+                static_cast<Channel*>(second.send)->context);
       close_all(net(8), first);
       close_all(net(6), second);
     });
@@ -240,7 +244,8 @@ TEST_F(RegistryTest, TrafficClassesOfVersionTenHaveContextsOfTheirOwn) {
   for (const int wanted : {-1, 8, 8, 16}) {
     ncclNetCommConfig_v10_t config{wanted};
     comms.push_back(nullptr);
-    ASSERT_EQ(ncclNetPlugin_v10.connect(0, &config, handle.data(), &comms.back(), nullptr), ncclSuccess);
+    ASSERT_EQ(ncclNetPlugin_v10.connect(0, &config, handle.data(), &comms.back(), nullptr),
+              ncclSuccess);
   }
   EXPECT_EQ(state().traffic_classes, (std::vector<int>{kAuto, 8, 16}));
   for (void* const comm : comms) EXPECT_EQ(net(10).close_send(comm), ncclSuccess);
@@ -298,7 +303,8 @@ TEST_F(RegistryTest, ManyThreadsMayInitAndFinalizeAtOnce) {
   EXPECT_EQ(state().engines_alive, 0);
 }
 
-// What a child sees: every call refused, nothing of the parent's touched. Returns how many answers were wrong.
+// What a child sees: every call refused, nothing of the parent's touched. Returns how many answers
+// were wrong.
 int wrong_answers_in_child(const AnyNet& net, const Connected& made, void* context) {
   int wrong = 0;
   const auto refused = [&](ncclResult_t result) { wrong += result == ncclSystemError ? 0 : 1; };

@@ -48,7 +48,8 @@ TEST(Logger, LevelsAreNcclsAndTextIsNoFormat) {
   LOG_TRACE("b");
   use_logger(nullptr);  // a caller without a logger takes nobody else's away
   LOG_INFO("c");
-  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN), (std::vector<LogCatcher::Line>{{NCCL_LOG_WARN, "100 % of %ss"}}));
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN),
+            (std::vector<LogCatcher::Line>{{NCCL_LOG_WARN, "100 % of %ss"}}));
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), 2u);
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_TRACE).size(), 1u);
   drop_logger();

@@ -1,4 +1,5 @@
-// The built library as a file: what it needs, what it shows, and that it loads where there is nothing but libc.
+// The built library as a file: what it needs, what it shows, and that it loads where there is
+// nothing but libc.
 
 #include <gtest/gtest.h>
 #include <link.h>
@@ -35,18 +36,21 @@ std::vector<std::string> lines_of(const std::string& text) {
 std::string read_all(int fd) {
   std::string text;
   std::array<char, 4096> part;
-  for (ssize_t got = 0; (got = ::read(fd, part.data(), part.size())) > 0;) text.append(part.data(), static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = ::read(fd, part.data(), part.size())) > 0;)
+    text.append(part.data(), static_cast<std::size_t>(got));
   return text;
 }
 
 std::vector<char*> null_terminated(std::vector<std::string>& words) {
   std::vector<char*> pointers(words.size() + 1, nullptr);
-  std::transform(words.begin(), words.end(), pointers.begin(), [](std::string& word) { return word.data(); });
+  std::transform(words.begin(), words.end(), pointers.begin(),
+                 [](std::string& word) { return word.data(); });
   return pointers;
 }
 
 // root empty: where we are.
-Outcome run(std::vector<std::string> command, const fs::path& root, std::vector<std::string> environment) {
+Outcome run(std::vector<std::string> command, const fs::path& root,
+            std::vector<std::string> environment) {
   std::array<int, 2> pipe{};
   if (::pipe(pipe.data()) != 0) return {};
   std::vector<char*> argv = null_terminated(command);
@@ -65,7 +69,8 @@ Outcome run(std::vector<std::string> command, const fs::path& root, std::vector<
   outcome.lines = lines_of(read_all(pipe[0]));
   ::close(pipe[0]);
   int status = 0;
-  if (::waitpid(child, &status, 0) == child && WIFEXITED(status)) outcome.exit_status = WEXITSTATUS(status);
+  if (::waitpid(child, &status, 0) == child && WIFEXITED(status))
+    outcome.exit_status = WEXITSTATUS(status);
   return outcome;
 }
 
@@ -80,7 +85,8 @@ std::string joined(const std::vector<std::string>& lines) {
 TEST(SharedObject, NeedsNothingButLibc) {
   const Outcome readelf = run({"readelf", "-d", MESH_PLUGIN_FILE}, {}, kPath);
   ASSERT_EQ(readelf.exit_status, 0) << joined(readelf.lines);
-  const std::set<std::string> allowed = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"};
+  const std::set<std::string> allowed = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2",
+                                         "ld-linux-aarch64.so.1"};
   std::set<std::string> needed;
   for (const std::string& line : readelf.lines) {
     if (line.find("(NEEDED)") == std::string::npos) continue;
@@ -91,7 +97,8 @@ TEST(SharedObject, NeedsNothingButLibc) {
   for (const std::string& name : needed) EXPECT_TRUE(allowed.contains(name)) << name;
 }
 
-// NCCL unloads the library with its last communicator, while a thread of ours may be about to return.
+// NCCL unloads the library with its last communicator, while a thread of ours may be about to
+// return.
 TEST(SharedObject, StaysLoadedAndResolvesAtOnce) {
   const std::string text = joined(run({"readelf", "-d", MESH_PLUGIN_FILE}, {}, kPath).lines);
   EXPECT_NE(text.find("NODELETE"), std::string::npos) << text;
@@ -104,7 +111,8 @@ TEST(SharedObject, ShowsOnlyTheTables) {
   std::set<std::string> shown;
   for (const std::string& line : nm.lines) shown.insert(line.substr(line.rfind(' ') + 1));
   std::set<std::string> expected;
-  for (int version = 5; version <= 12; ++version) expected.insert("ncclNetPlugin_v" + std::to_string(version));
+  for (int version = 5; version <= 12; ++version)
+    expected.insert("ncclNetPlugin_v" + std::to_string(version));
   EXPECT_EQ(shown, expected);
 }
 
@@ -137,7 +145,8 @@ std::string program_interpreter() {
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           const ElfW(Phdr)& header = info->dlpi_phdr[i];
           if (header.p_type == PT_INTERP) {
-            *static_cast<std::string*>(argument) = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
+            *static_cast<std::string*>(argument) =
+                reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
           }
         }
         return 1;  // the program is the first
@@ -146,7 +155,8 @@ std::string program_interpreter() {
   return path;
 }
 
-// A root directory with libc, libm, the loader, the plugin and load_main, and no /sys, /proc, /dev or /etc.
+// A root directory with libc, libm, the loader, the plugin and load_main, and no /sys, /proc, /dev
+// or /etc.
 class BareRoot : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -179,8 +189,9 @@ class BareRoot : public ::testing::Test {
     return run({"/load", "/plugin.so"}, root_, environment);
   }
   static long count(const Outcome& outcome, const std::string& start, const std::string& word) {
-    return std::count_if(outcome.lines.begin(), outcome.lines.end(),
-                         [&](const std::string& line) { return line.starts_with(start) && line.find(word) != std::string::npos; });
+    return std::count_if(outcome.lines.begin(), outcome.lines.end(), [&](const std::string& line) {
+      return line.starts_with(start) && line.find(word) != std::string::npos;
+    });
   }
 
   fs::path root_;
@@ -200,7 +211,8 @@ TEST_F(BareRoot, OnTheSoftwareFabricItRunsAndMissesHwlocInOneLine) {
     "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.1.1/24"}]},
               {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.1.2/24"}]}],
     "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})";
-  const Outcome outcome = load({"NCCL_MESH_FABRIC=soft:/fabric.json", "NCCL_MESH_HOST=a", "NCCL_MESH_THREADS=1"});
+  const Outcome outcome =
+      load({"NCCL_MESH_FABRIC=soft:/fabric.json", "NCCL_MESH_HOST=a", "NCCL_MESH_THREADS=1"});
   const std::string text = joined(outcome.lines);
   ASSERT_EQ(outcome.exit_status, 0) << text;
   EXPECT_EQ(count(outcome, "v12 0 1", ""), 1) << text;

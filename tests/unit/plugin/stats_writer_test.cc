@@ -33,21 +33,23 @@ TEST_F(StatsWriterTest, FirstPageComesByItselfAndTheLastOneAtTheEnd) {
   const LogCapture log;
   std::promise<void> written;
   bool first = true;
-  auto writer = StatsWriter::start({.file = file_,
-                                    .period = 3600s,
-                                    .page = [](PageKind kind) { return kind == PageKind::Last ? "last\n" : "usual\n"; },
-                                    .write =
-                                        [&](const std::string& file, std::string_view page) {
-                                          const int error = replace_file(file, page);
-                                          if (std::exchange(first, false)) written.set_value();
-                                          return error;
-                                        }});
+  auto writer = StatsWriter::start(
+      {.file = file_,
+       .period = 3600s,
+       .page = [](PageKind kind) { return kind == PageKind::Last ? "last\n" : "usual\n"; },
+       .write =
+           [&](const std::string& file, std::string_view page) {
+             const int error = replace_file(file, page);
+             if (std::exchange(first, false)) written.set_value();
+             return error;
+           }});
   ASSERT_NE(writer, nullptr);
   ASSERT_EQ(written.get_future().wait_for(30s), std::future_status::ready);
   EXPECT_EQ(text(), "usual\n");
   EXPECT_TRUE(writer->finish());
   EXPECT_EQ(text(), "last\n");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "only the file itself stays";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
+      << "only the file itself stays";
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
 }
 
@@ -73,8 +75,12 @@ TEST_F(StatsWriterTest, WhatCannotBeWrittenIsOneWarningThatNamesFileAndReason) {
     ASSERT_NE(writer, nullptr);
     EXPECT_TRUE(writer->finish());
   }
-  EXPECT_EQ(log.count(LogLevel::Warn, folder_ + "/none/mesh.prom cannot be written: No such file or directory"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "Is a directory; there will be no metrics"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      folder_ + "/none/mesh.prom cannot be written: No such file or directory"),
+            1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "Is a directory; there will be no metrics"), 1)
+      << log.joined();
   EXPECT_EQ(log.all().size(), 2u) << log.joined();
 }
 
@@ -91,7 +97,8 @@ TEST_F(StatsWriterTest, PageThatThrowsIsOneWarningAndTheNextOneIsWritten) {
   ASSERT_NE(writer, nullptr);
   EXPECT_EQ(third.get_future().wait_for(30s), std::future_status::ready);
   EXPECT_TRUE(writer->finish());
-  EXPECT_EQ(log.count(LogLevel::Warn, "cannot be written any more: std::bad_alloc"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "cannot be written any more: std::bad_alloc"), 1)
+      << log.joined();
   EXPECT_EQ(text(), std::to_string(pages.load()));
 }
 
@@ -115,10 +122,11 @@ TEST_F(StatsWriterTest, FileSystemThatHangsAtTheFirstPageHoldsUpNobody) {
   const LogCapture log;
   Gate gate;
   std::atomic<int> pages{0};
-  auto writer = StatsWriter::start({.file = file_,
-                                    .period = 0s,
-                                    .page = [&](PageKind) { return ++pages, std::string("x"); },
-                                    .write = [&](const std::string&, std::string_view) { return gate.hang(); }});
+  auto writer = StatsWriter::start(
+      {.file = file_,
+       .period = 0s,
+       .page = [&](PageKind) { return ++pages, std::string("x"); },
+       .write = [&](const std::string&, std::string_view) { return gate.hang(); }});
   ASSERT_NE(writer, nullptr) << "start() returns, though the first page hangs";
   ASSERT_TRUE(gate.entered());
   EXPECT_FALSE(writer->finish());
@@ -142,18 +150,20 @@ TEST_F(StatsWriterTest, LaterFailureWarnsOnce) {
   ASSERT_NE(writer, nullptr);
   EXPECT_EQ(tried.get_future().wait_for(30s), std::future_status::ready);
   EXPECT_TRUE(writer->finish());
-  EXPECT_EQ(log.count(LogLevel::Warn, "cannot be written any more: No such file or directory"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "cannot be written any more: No such file or directory"), 1)
+      << log.joined();
 }
 
 TEST_F(StatsWriterTest, FileSystemThatHangsIsLeftBehindAndNoFurtherPageIsMade) {
   const LogCapture log;
   Gate gate;
   std::atomic<int> pages{0}, writes{0};
-  auto writer =
-      StatsWriter::start({.file = file_,
-                          .period = 0s,
-                          .page = [&](PageKind) { return ++pages, std::string("x"); },
-                          .write = [&](const std::string&, std::string_view) { return ++writes == 2 ? gate.hang() : 0; }});
+  auto writer = StatsWriter::start(
+      {.file = file_,
+       .period = 0s,
+       .page = [&](PageKind) { return ++pages, std::string("x"); },
+       .write = [&](const std::string&,
+                    std::string_view) { return ++writes == 2 ? gate.hang() : 0; }});
   ASSERT_NE(writer, nullptr);
   ASSERT_TRUE(gate.entered());
   EXPECT_FALSE(writer->finish());

@@ -21,7 +21,9 @@ class Tables : public PluginTest, public ::testing::WithParamInterface<int> {
     EXPECT_EQ(net_.finalize(context_), ncclSuccess);
     PluginTest::TearDown();
   }
-  ncclResult_t remote_error() const { return net_.version == 5 ? ncclSystemError : ncclRemoteError; }
+  ncclResult_t remote_error() const {
+    return net_.version == 5 ? ncclSystemError : ncclRemoteError;
+  }
 
   AnyNet net_;
   void* context_ = nullptr;

@@ -32,9 +32,10 @@ std::string refusal(const std::string& text) {
   return g_line;
 }
 
-std::string file_with(const std::string& nics_a, const std::string& nics_b, const std::string& links) {
-  return R"({"name": "t", "hosts": [{"name": "a", "nics": [)" + nics_a + R"(]}, {"name": "b", "nics": [)" + nics_b +
-         R"(]}], "links": [)" + links + "]}";
+std::string file_with(const std::string& nics_a, const std::string& nics_b,
+                      const std::string& links) {
+  return R"({"name": "t", "hosts": [{"name": "a", "nics": [)" + nics_a +
+         R"(]}, {"name": "b", "nics": [)" + nics_b + R"(]}], "links": [)" + links + "]}";
 }
 
 const std::string kNicA = R"({"name": "n0", "address": "10.0.12.1/24"})";
@@ -42,9 +43,11 @@ const std::string kNicB = R"({"name": "n0", "address": "10.0.12.2/24"})";
 const std::string kLink = R"({"ends": ["a/n0", "b/n0"]})";
 
 TEST(FabricFile, ReadsEveryField) {
-  const Result<FabricFile> file =
-      parse(file_with(R"({"name": "n0", "address": "10.0.12.1/24", "guid": "abc123", "pci": "/sys/devices/x", "numa": 1})", kNicB,
-                      R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "delay_us": 1.5, "mtu": 1024, "qp_gbps": 64})"));
+  const Result<FabricFile> file = parse(file_with(
+      R"({"name": "n0", "address": "10.0.12.1/24", "guid": "abc123", )"
+      R"("pci": "/sys/devices/x", "numa": 1})",
+      kNicB,
+      R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "delay_us": 1.5, "mtu": 1024, "qp_gbps": 64})"));
   ASSERT_TRUE(file.ok());
   const NicSpec& nic = file->hosts[0].nics[0];
   EXPECT_EQ(nic.guid, 0xabc123u);
@@ -62,23 +65,29 @@ TEST(FabricFile, ReadsEveryField) {
 }
 
 TEST(FabricFile, ReadsWhatANicCosts) {
-  const std::string text = file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "port_gbps": 200})");
+  const std::string text =
+      file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "port_gbps": 200})");
   const Result<FabricFile> plain = parse(text);
   ASSERT_TRUE(plain.ok());
   EXPECT_EQ(plain->costs.quantum_bytes, 16384u);
-  EXPECT_EQ(plain->costs.fetch_ns + plain->costs.post_ns + plain->costs.doorbell_ns + plain->costs.completion_ns, 0u);
+  EXPECT_EQ(plain->costs.fetch_ns + plain->costs.post_ns + plain->costs.doorbell_ns +
+                plain->costs.completion_ns,
+            0u);
   EXPECT_DOUBLE_EQ(plain->links[0].port_gbps, 200);
   const std::string head = text.substr(0, text.size() - 1) + R"(, "nic_costs": )";
   const Result<FabricFile> file =
-      parse(head + R"({"quantum_bytes": 4096, "fetch_ns": 350, "post_ns": 75, "doorbell_ns": 40, "completion_ns": 20}})");
+      parse(head + R"({"quantum_bytes": 4096, "fetch_ns": 350, "post_ns": 75, "doorbell_ns": 40, )"
+                   R"("completion_ns": 20}})");
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(file->costs.quantum_bytes, 4096u);
   EXPECT_EQ(file->costs.fetch_ns, 350u);
   EXPECT_EQ(file->costs.post_ns, 75u);
   EXPECT_EQ(file->costs.doorbell_ns, 40u);
   EXPECT_EQ(file->costs.completion_ns, 20u);
-  EXPECT_NE(refusal(head + R"({"quantum_bytes": 1}})").find("nic_costs: quantum_bytes 1 is not in"), std::string::npos);
-  EXPECT_NE(refusal(head + R"({"fetch": 1}})").find("nic_costs has an unknown field \"fetch\""), std::string::npos);
+  EXPECT_NE(refusal(head + R"({"quantum_bytes": 1}})").find("nic_costs: quantum_bytes 1 is not in"),
+            std::string::npos);
+  EXPECT_NE(refusal(head + R"({"fetch": 1}})").find("nic_costs has an unknown field \"fetch\""),
+            std::string::npos);
 }
 
 std::string halves(const std::string& nic_gbps, const std::string& second_cable) {
@@ -86,23 +95,29 @@ std::string halves(const std::string& nic_gbps, const std::string& second_cable)
   const auto nic = [&](const std::string& name, const std::string& address) {
     return R"({"name": ")" + name + R"(", "address": ")" + address + "\"" + own + "}";
   };
-  return file_with(nic("n0", "10.0.1.1/24") + "," + nic("n1", "10.0.2.1/24"),
-                   nic("n0", "10.0.1.2/24") + "," + nic("n1", "10.0.2.2/24"),
-                   R"({"ends": ["a/n0", "b/n0"], "gbps": 200, "cable": "c"}, {"ends": ["a/n1", "b/n1"], )" + second_cable + "}");
+  return file_with(
+      nic("n0", "10.0.1.1/24") + "," + nic("n1", "10.0.2.1/24"),
+      nic("n0", "10.0.1.2/24") + "," + nic("n1", "10.0.2.2/24"),
+      R"({"ends": ["a/n0", "b/n0"], "gbps": 200, "cable": "c"}, {"ends": ["a/n1", "b/n1"], )" +
+          second_cable + "}");
 }
 
 TEST(FabricFile, HalvesShareACable) {
   EXPECT_TRUE(parse(halves("109", R"("gbps": 200, "cable": "c")")).ok());
   EXPECT_TRUE(parse(halves("109", R"("gbps": 100)")).ok()) << "a cable of its own";
-  EXPECT_NE(refusal(halves("", R"("gbps": 200, "cable": "c")")).find("needs a gbps of its own below the cable's 200"),
+  EXPECT_NE(refusal(halves("", R"("gbps": 200, "cable": "c")"))
+                .find("needs a gbps of its own below the cable's 200"),
             std::string::npos);
-  EXPECT_NE(refusal(halves("200", R"("gbps": 200, "cable": "c")")).find("NIC n0 on cable"), std::string::npos);
-  EXPECT_NE(refusal(halves("90", R"("gbps": 100, "cable": "c")")).find("differ in gbps or hosts"), std::string::npos);
+  EXPECT_NE(refusal(halves("200", R"("gbps": 200, "cable": "c")")).find("NIC n0 on cable"),
+            std::string::npos);
+  EXPECT_NE(refusal(halves("90", R"("gbps": 100, "cable": "c")")).find("differ in gbps or hosts"),
+            std::string::npos);
 }
 
 TEST(FabricFile, GuidsDifferUnlessTheFileSaysOtherwise) {
   const Result<FabricFile> file = parse(file_with(
-      R"({"name": "n0", "address": "10.0.1.1/24"}, {"name": "n1", "address": "10.0.2.1/24", "guid": "7"},
+      R"({"name": "n0", "address": "10.0.1.1/24"}, {"name": "n1", "address": "10.0.2.1/24",
+         "guid": "7"},
          {"name": "n2", "address": "10.0.3.1/24", "guid": "7"})",
       kNicB, ""));
   ASSERT_TRUE(file.ok());
@@ -114,16 +129,17 @@ TEST(FabricFile, GuidsDifferUnlessTheFileSaysOtherwise) {
 }
 
 TEST(FabricFile, ReadsIpv6AndSwitches) {
-  const Result<FabricFile> file =
-      parse(file_with(R"({"name": "n0", "address": "fd00::1/64"}, {"name": "n1", "address": "fd00::3/64"})",
-                      R"({"name": "n0", "address": "fd00::2/64"})", R"({"switch": ["a/n0", "b/n0", "a/n1"]})"));
+  const Result<FabricFile> file = parse(file_with(
+      R"({"name": "n0", "address": "fd00::1/64"}, {"name": "n1", "address": "fd00::3/64"})",
+      R"({"name": "n0", "address": "fd00::2/64"})", R"({"switch": ["a/n0", "b/n0", "a/n1"]})"));
   ASSERT_TRUE(file.ok());
   EXPECT_FALSE(file->hosts[0].nics[0].ipv4);
   EXPECT_EQ(file->links[0].ends.size(), 3u);
 }
 
 TEST(FabricFile, EveryReadyFileIsGood) {
-  for (const char* name : {"pair", "pair2", "triangle", "switched3", "ring4", "line3", "alltoall8", "capped"})
+  for (const char* name :
+       {"pair", "pair2", "triangle", "switched3", "ring4", "line3", "alltoall8", "capped"})
     EXPECT_TRUE(load(std::string(MESH_SOURCE_DIR "/perf/fabrics/") + name + ".json").ok()) << name;
 }
 
@@ -141,7 +157,9 @@ TEST(FabricFile, MissingFileIsNamed) {
   EXPECT_NE(g_line.find("/nowhere/fabric.json"), std::string::npos);
 }
 
-std::string new_path() { return testing::TempDir() + "mesh_fabric_" + std::to_string(random_u64()); }
+std::string new_path() {
+  return testing::TempDir() + "mesh_fabric_" + std::to_string(random_u64());
+}
 
 // The answer of load(), and in g_line what it said.
 Errc load_code(const std::string& path) {
@@ -184,7 +202,8 @@ TEST(FabricFile, ALongFileIsNotReadToItsEnd) {
 }
 
 TEST(FabricFile, ARefusalIsShortAndHoldsNoControlCharacter) {
-  const std::string line = refusal(R"({"name": "t", "\u001b[31m\n)" + std::string(10'000, 'x') + R"(": 1})");
+  const std::string line =
+      refusal(R"({"name": "t", "\u001b[31m\n)" + std::string(10'000, 'x') + R"(": 1})");
   EXPECT_NE(line.find(R"(unknown field "\x1b[31m\x0a)"), std::string::npos) << line;
   EXPECT_LT(line.size(), 1000u);
 }
@@ -207,50 +226,88 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Bad{"NotJson", "{", "is not JSON"}, Bad{"NotAnObject", "[]", "not an object"},
         Bad{"NoHosts", R"({"name": "t"})", "0 hosts"},
-        Bad{"FieldTwice", R"({"name": "t", "name": "u"})", "the field \"name\" is there twice in the file"},
-        Bad{"FieldTwiceInALink", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 1, "gbps": 100})"),
+        Bad{"FieldTwice", R"({"name": "t", "name": "u"})",
+            "the field \"name\" is there twice in the file"},
+        Bad{"FieldTwiceInALink",
+            file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 1, "gbps": 100})"),
             "the field \"gbps\" is there twice in one of links"},
-        Bad{"FieldTwiceInANic", file_with(R"({"name": "n0", "address": "10.0.12.1/24", "name": "n1"})", kNicB, ""),
+        Bad{"FieldTwiceInANic",
+            file_with(R"({"name": "n0", "address": "10.0.12.1/24", "name": "n1"})", kNicB, ""),
             "the field \"name\" is there twice in one of hosts.nics"},
         Bad{"UnknownField", R"({"name": "t", "hots": []})", "unknown field \"hots\""},
-        Bad{"HostTwice", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]},
+        Bad{"HostTwice",
+            R"({"name": "t", "hosts": [{"name": "a",
+            "nics": [{"name": "n0", "address": "10.0.0.1/8"}]},
             {"name": "a", "nics": [{"name": "n0", "address": "10.0.0.2/8"}]}]})",
             "host a is there twice"},
-        Bad{"NicTwice", file_with(kNicA + ", " + R"({"name": "n0", "address": "10.0.1.9/24"})", kNicB, ""),
+        Bad{"NicTwice",
+            file_with(kNicA + ", " + R"({"name": "n0", "address": "10.0.1.9/24"})", kNicB, ""),
             "NIC a/n0 is there twice"},
         Bad{"AddressTwice", file_with(kNicA, kNicA, ""), "address 10.0.12.1 is there twice"},
-        Bad{"NoPrefix", file_with(R"({"name": "n0", "address": "10.0.12.1"})", kNicB, ""), "no prefix"},
-        Bad{"PrefixTooLong", file_with(R"({"name": "n0", "address": "10.0.12.1/33"})", kNicB, ""), "prefix \"33\" is not in 1..32"},
-        Bad{"PrefixZero", file_with(R"({"name": "n0", "address": "fd00::1/0"})", kNicB, ""), "not in 1..128"},
-        Bad{"PrefixNoNumber", file_with(R"({"name": "n0", "address": "10.0.12.1/x"})", kNicB, ""), "prefix \"x\""},
-        Bad{"NoAddress", file_with(R"({"name": "n0", "address": "host/24"})", kNicB, ""), "neither IPv4 nor IPv6"},
-        Bad{"UnknownNic", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n7"]})"), "\"b/n7\" is no NIC"},
+        Bad{"NoPrefix", file_with(R"({"name": "n0", "address": "10.0.12.1"})", kNicB, ""),
+            "no prefix"},
+        Bad{"PrefixTooLong", file_with(R"({"name": "n0", "address": "10.0.12.1/33"})", kNicB, ""),
+            "prefix \"33\" is not in 1..32"},
+        Bad{"PrefixZero", file_with(R"({"name": "n0", "address": "fd00::1/0"})", kNicB, ""),
+            "not in 1..128"},
+        Bad{"PrefixNoNumber", file_with(R"({"name": "n0", "address": "10.0.12.1/x"})", kNicB, ""),
+            "prefix \"x\""},
+        Bad{"NoAddress", file_with(R"({"name": "n0", "address": "host/24"})", kNicB, ""),
+            "neither IPv4 nor IPv6"},
+        Bad{"UnknownNic", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n7"]})"),
+            "\"b/n7\" is no NIC"},
         Bad{"OneEnd", file_with(kNicA, kNicB, R"({"ends": ["a/n0"]})"), "1 ends, not 2"},
         Bad{"InTwoLinks", file_with(kNicA, kNicB, kLink + ", " + kLink), "already in a link"},
-        Bad{"OwnCable", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "a/n0"]})"), "already in a link"},
-        Bad{"TwoSubnets", file_with(kNicA, R"({"name": "n0", "address": "10.0.13.2/24"})", kLink), "different subnets"},
-        Bad{"TwoPrefixes", file_with(kNicA, R"({"name": "n0", "address": "10.0.12.2/25"})", kLink), "different subnets"},
-        Bad{"RateZero", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 0})"), "gbps 0 is not in"},
-        Bad{"RateNegative", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "qp_gbps": -1})"), "qp_gbps -1 is not in"},
-        Bad{"RateText", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": "x"})"), "not a number"},
-        Bad{"Mtu", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "mtu": 1500})"), "mtu 1500 is not 256"},
-        Bad{"CableAndSwitch", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "switch": []})"), "exactly one"},
-        Bad{"Guid", file_with(R"({"name": "n0", "address": "10.0.12.1/24", "guid": "xyz"})", kNicB, ""), "guid \"xyz\""},
-        Bad{"HostName", R"({"name": "t", "hosts": [{"name": "a/b", "nics": []}]})", "name \"a/b\""},
-        Bad{"FaultKind", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
+        Bad{"OwnCable", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "a/n0"]})"),
+            "already in a link"},
+        Bad{"TwoSubnets", file_with(kNicA, R"({"name": "n0", "address": "10.0.13.2/24"})", kLink),
+            "different subnets"},
+        Bad{"TwoPrefixes", file_with(kNicA, R"({"name": "n0", "address": "10.0.12.2/25"})", kLink),
+            "different subnets"},
+        Bad{"RateZero", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 0})"),
+            "gbps 0 is not in"},
+        Bad{"RateNegative", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "qp_gbps": -1})"),
+            "qp_gbps -1 is not in"},
+        Bad{"RateText", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": "x"})"),
+            "not a number"},
+        Bad{"Mtu", file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "mtu": 1500})"),
+            "mtu 1500 is not 256"},
+        Bad{"CableAndSwitch",
+            file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "switch": []})"), "exactly one"},
+        Bad{"Guid",
+            file_with(R"({"name": "n0", "address": "10.0.12.1/24", "guid": "xyz"})", kNicB, ""),
+            "guid \"xyz\""},
+        Bad{"HostName", R"({"name": "t", "hosts": [{"name": "a/b", "nics": []}]})",
+            "name \"a/b\""}),
+    [](const auto& bad) { return std::string(bad.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
+    FaultsAndTheNullFabric, FabricFileRefuses,
+    ::testing::Values(
+        Bad{"FaultKind",
+            R"({"name": "t", "hosts": [{"name": "a",
+            "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
             "faults": [{"kind": "fire"}]})",
             "kind \"fire\""},
         Bad{"NullOfTwoHosts",
-            R"({"name": "t", "null": {}, "hosts": [{"name": "a", "nics": [)" + kNicA + R"(]}, {"name": "b", "nics": [)" + kNicB +
-                "]}]}",
+            R"({"name": "t", "null": {}, "hosts": [{"name": "a", "nics": [)" + kNicA +
+                R"(]}, {"name": "b", "nics": [)" + kNicB + "]}]}",
             "2 hosts, not 1"},
-        Bad{"NullPolls", R"({"name": "t", "null": {"delivery_polls": 1001}, "hosts": [{"name": "a", "nics": [)" + kNicA + "]}]}",
+        Bad{"NullPolls",
+            R"({"name": "t", "null": {"delivery_polls": 1001}, "hosts": [{"name": "a", "nics": [)" +
+                kNicA + "]}]}",
             "delivery_polls 1001 is not in 0..1000"},
-        Bad{"NullNoObject", R"({"name": "t", "null": true, "hosts": [{"name": "a", "nics": [)" + kNicA + "]}]}", "not an object"},
-        Bad{"BothEndsOfNothing", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
+        Bad{"NullNoObject",
+            R"({"name": "t", "null": true, "hosts": [{"name": "a", "nics": [)" + kNicA + "]}]}",
+            "not an object"},
+        Bad{"BothEndsOfNothing",
+            R"({"name": "t", "hosts": [{"name": "a",
+            "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
             "faults": [{"kind": "port_down", "host": "a", "nic": "n0", "both_ends": true}]})",
             "both_ends needs port_down with host and nic of a cable"},
-        Bad{"FaultDelay", R"({"name": "t", "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
+        Bad{"FaultDelay",
+            R"({"name": "t", "hosts": [{"name": "a",
+            "nics": [{"name": "n0", "address": "10.0.0.1/8"}]}],
             "faults": [{"kind": "write_delay", "delay_ns": 6000000000}]})",
             "delay_ns"}),
     [](const auto& bad) { return std::string(bad.param.name); });

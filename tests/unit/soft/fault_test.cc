@@ -1,4 +1,5 @@
-// Faults while a host runs: ports that say so, queue pairs that fail at once, and the door through which others tell of them.
+// Faults while a host runs: ports that say so, queue pairs that fail at once, and the door through
+// which others tell of them.
 
 #include "src/base/clock.h"
 #include "src/soft/fault_door.h"
@@ -39,7 +40,8 @@ TEST(Faults, APortSaysWhenTimeTakesItDownAndUp) {
   fabric.run(start_ns + 1000);
   EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortError);
   EXPECT_EQ(state_of(fabric.left[0]), IBV_PORT_DOWN);
-  EXPECT_EQ(state_of(fabric.right[0]), IBV_PORT_ACTIVE) << "the other end has its own fault, or none";
+  EXPECT_EQ(state_of(fabric.right[0]), IBV_PORT_ACTIVE)
+      << "the other end has its own fault, or none";
   EXPECT_EQ(fabric.a->next_due_ns(), start_ns + 501'000);
   fabric.run();
   EXPECT_EQ(fabric.now_ns(), start_ns + 501'000);
@@ -54,7 +56,8 @@ TEST(Faults, ALiftedPortFaultEndsAtOnceAndOthersStay) {
   const Fault down{.kind = FaultKind::PortDown, .nic = "mesh0"};
   ASSERT_TRUE(fabric.a->faults().arm(down).ok());
   ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .delay_ns = 5000}).ok());
-  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortError) << "nobody turns, and still it is said";
+  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortError)
+      << "nobody turns, and still it is said";
   ASSERT_EQ(fabric.write(0, 1, 64), 0);
   fabric.run(fabric.now_ns() + 10'000);
   EXPECT_TRUE(fabric.sent[0].empty());
@@ -68,7 +71,8 @@ TEST(Faults, ALiftedPortFaultEndsAtOnceAndOthersStay) {
 
 TEST(Faults, ARefusedPostLeavesTheQueuePairAsItWas) {
   ManualFabric fabric("", 1);
-  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::PostRefused, .after_work_requests = 1}).ok());
+  ASSERT_TRUE(
+      fabric.a->faults().arm({.kind = FaultKind::PostRefused, .after_work_requests = 1}).ok());
   EXPECT_EQ(fabric.write(0, 1, 64), 0);
   EXPECT_EQ(fabric.write(0, 2, 64), EIO);
   EXPECT_EQ(fabric.write(0, 3, 64), 0);
@@ -109,7 +113,9 @@ class Door : public testing::Test {
   }
   ~Door() override { host_->close_device(context_); }
 
-  Result<FaultAnswer> tell(FaultVerb verb, const Fault& fault) { return tell_host(fabric_, "a", {.verb = verb, .fault = fault}); }
+  Result<FaultAnswer> tell(FaultVerb verb, const Fault& fault) {
+    return tell_host(fabric_, "a", {.verb = verb, .fault = fault});
+  }
 
   FabricFile fabric_;
   std::unique_ptr<SoftProvider> host_;
@@ -128,15 +134,18 @@ TEST_F(Door, AnAnswerMeansThatItHasHappened) {
   EXPECT_EQ(event.kind, DeviceEventKind::PortActive);
   EXPECT_FALSE(host_->faults().armed());
   EXPECT_TRUE(tell(FaultVerb::Look, down).value().port_up);
-  ASSERT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::PeerLost, .peer_host = "b"}).value().code, Errc::Ok);
+  ASSERT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::PeerLost, .peer_host = "b"}).value().code,
+            Errc::Ok);
   EXPECT_TRUE(host_->faults().cut_off("n0", "b", 0));
   ASSERT_EQ(tell(FaultVerb::LiftAll, {}).value().code, Errc::Ok);
   EXPECT_FALSE(host_->faults().armed());
-  EXPECT_EQ(tell(FaultVerb::FailQueuePairs, {.nic = "n0"}).value().count, 0u) << "none is connected";
+  EXPECT_EQ(tell(FaultVerb::FailQueuePairs, {.nic = "n0"}).value().count, 0u)
+      << "none is connected";
 }
 
 TEST_F(Door, TimeTakesAPortDownThoughNobodyTurnsIt) {
-  const Fault down{.kind = FaultKind::PortDown, .nic = "n0", .after_ns = 20'000'000, .duration_ns = 20'000'000};
+  const Fault down{
+      .kind = FaultKind::PortDown, .nic = "n0", .after_ns = 20'000'000, .duration_ns = 20'000'000};
   ASSERT_EQ(tell(FaultVerb::Arm, down).value().code, Errc::Ok);
   const Clock wall;
   const std::uint64_t until_ns = wall.now_ns() + 20'000'000'000;
@@ -148,8 +157,11 @@ TEST_F(Door, TimeTakesAPortDownThoughNobodyTurnsIt) {
 }
 
 TEST_F(Door, WhatIsWrongIsAnswered) {
-  EXPECT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::PortDown, .nic = "n7"}).value().code, Errc::NotFound);
-  EXPECT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1}).value().code,
+  EXPECT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::PortDown, .nic = "n7"}).value().code,
+            Errc::NotFound);
+  EXPECT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1})
+                .value()
+                .code,
             Errc::InvalidArgument);
   EXPECT_EQ(tell_host(fabric_, "b", {}).code(), Errc::NotFound) << "nobody is that host";
   const std::vector<std::byte> shorter(100);

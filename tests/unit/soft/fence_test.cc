@@ -1,5 +1,6 @@
-// Memory taken back while other threads turn the NICs: when the call returns, nobody reads or writes it any more. The scribbling
-// below is a data race for a race detector, and a wrong byte without one, if somebody does.
+// Memory taken back while other threads turn the NICs: when the call returns, nobody reads or
+// writes it any more. The scribbling below is a data race for a race detector, and a wrong byte
+// without one, if somebody does.
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
@@ -59,7 +60,8 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(to.memory.data() + kBytes));
     while (word.load(std::memory_order_acquire) == 0) std::this_thread::yield();
   }
-  static void write(contract::Endpoint& from, contract::Endpoint& to, std::size_t offset, std::uint32_t bytes) {
+  static void write(contract::Endpoint& from, contract::Endpoint& to, std::size_t offset,
+                    std::uint32_t bytes) {
     ibv_sge sge{from.address(), bytes, from.mr->lkey};
     ibv_send_wr wr{};
     wr.sg_list = &sge;
@@ -74,7 +76,8 @@ class Fence : public ::testing::TestWithParam<CopyMode> {
     attr.qp_state = IBV_QPS_ERR;
     return endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE);
   }
-  // From the end of every piece that the fabric copies at once, so that it meets a copy that goes on.
+  // From the end of every piece that the fabric copies at once, so that it meets a copy that goes
+  // on.
   static void scribble(contract::Endpoint& endpoint) {
     constexpr std::size_t kPiece = 256 * 1024, kStep = 4096;
     for (std::size_t end = kPiece; end > 0; end -= kStep)
@@ -143,7 +146,9 @@ TEST_P(Fence, BothSidesFailAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Copy, Fence, ::testing::Values(CopyMode::Auto, CopyMode::Cells),
-                         [](const auto& mode) { return mode.param == CopyMode::Cells ? "Cells" : "Memory"; });
+                         [](const auto& mode) {
+                           return mode.param == CopyMode::Cells ? "Cells" : "Memory";
+                         });
 
 }  // namespace
 

@@ -6,7 +6,8 @@ namespace mesh::soft {
 
 namespace {
 
-std::unique_ptr<SoftProvider> open(const FabricFile& fabric, const char* host, const std::atomic<std::uint64_t>* now_ns) {
+std::unique_ptr<SoftProvider> open(const FabricFile& fabric, const char* host,
+                                   const std::atomic<std::uint64_t>* now_ns) {
   SoftOptions options;
   options.fabric = fabric;
   options.host = host;
@@ -27,14 +28,15 @@ void collect(ibv_cq* cq, std::uint64_t now_ns, std::vector<Seen>& into) {
 
 }  // namespace
 
-ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options,
-                           const std::string& costs)
+ManualFabric::ManualFabric(const std::string& link_fields, std::size_t pairs,
+                           const contract::PairOptions& options, const std::string& costs)
     : left(pairs), right(pairs), sent(pairs), received(pairs) {
-  const Result<FabricFile> fabric = parse(R"({"name": "pair",
+  const Result<FabricFile> fabric =
+      parse(R"({"name": "pair",
     "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
               {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
     "links": [{"ends": ["a/mesh0", "b/mesh0"])" +
-                                          (link_fields.empty() ? "" : ", " + link_fields) + R"(}], "nic_costs": )" + costs + "}");
+            (link_fields.empty() ? "" : ", " + link_fields) + R"(}], "nic_costs": )" + costs + "}");
   a = open(*fabric, "a", &clock_ns);
   b = open(*fabric, "b", &clock_ns);
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -70,7 +72,8 @@ void ManualFabric::run(std::uint64_t until_ns) {
   if (until_ns != UINT64_MAX) clock_ns.store(until_ns);
 }
 
-int ManualFabric::write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes, unsigned flags) {
+int ManualFabric::write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes,
+                        unsigned flags) {
   const contract::Endpoint& to = right[pair];
   ibv_sge sge{left[pair].address(), bytes, left[pair].mr->lkey};
   ibv_send_wr wr{};
@@ -88,7 +91,8 @@ int ManualFabric::announce(std::size_t pair, std::uint64_t wr_id, std::uint32_t 
   ibv_recv_wr receive{};
   receive.wr_id = wr_id;
   ibv_recv_wr* bad_receive = nullptr;
-  if (const int error = ibv_post_recv(right[pair].qp, &receive, &bad_receive); error != 0) return error;
+  if (const int error = ibv_post_recv(right[pair].qp, &receive, &bad_receive); error != 0)
+    return error;
   ibv_sge sge{left[pair].address(), bytes, left[pair].mr->lkey};
   ibv_send_wr wr{};
   wr.wr_id = wr_id;

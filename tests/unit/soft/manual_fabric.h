@@ -1,6 +1,6 @@
 #pragma once
-// A fabric of two hosts on a manual clock, with as many connected endpoints as a test wants. Time jumps to the next due moment.
-// Thread: the test's.
+// A fabric of two hosts on a manual clock, with as many connected endpoints as a test wants. Time
+// jumps to the next due moment. Thread: the test's.
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
@@ -24,13 +24,14 @@ struct Seen {
 
 class ManualFabric {
  public:
-  ManualFabric(const std::string& link_fields, std::size_t pairs, const contract::PairOptions& options = {},
-               const std::string& costs = "{}");
+  ManualFabric(const std::string& link_fields, std::size_t pairs,
+               const contract::PairOptions& options = {}, const std::string& costs = "{}");
   ~ManualFabric();
 
   // Runs until nothing is pending, or until then; false: a turn promised work and did nothing.
   void run(std::uint64_t until_ns = UINT64_MAX);
-  int write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes, unsigned flags = IBV_SEND_SIGNALED);
+  int write(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes,
+            unsigned flags = IBV_SEND_SIGNALED);
   int announce(std::size_t pair, std::uint64_t wr_id, std::uint32_t bytes);  // with its receive
   std::uint64_t now_ns() const { return clock_ns.load(); }
 

@@ -61,7 +61,8 @@ TEST(Model, ASmallMessageDoesNotWaitForAllOfABigOne) {
   const std::uint64_t start_ns = fabric.now_ns();
   ASSERT_EQ(fabric.announce(1, 99, 64), 0);
   fabric.run();
-  EXPECT_LT(fabric.received[1][0].at_ns - start_ns, 2 * kQuantumBytes + 1000) << "at 1 byte/ns it waits for one quantum";
+  EXPECT_LT(fabric.received[1][0].at_ns - start_ns, 2 * kQuantumBytes + 1000)
+      << "at 1 byte/ns it waits for one quantum";
 }
 
 TEST(Model, QueuePairsShareTheWireEvenly) {
@@ -72,7 +73,8 @@ TEST(Model, QueuePairsShareTheWireEvenly) {
   }
   fabric.run();
   for (std::size_t i = 0; i < 8; ++i) {
-    const double apart = std::abs(static_cast<double>(fabric.sent[0][i].at_ns) - static_cast<double>(fabric.sent[1][i].at_ns));
+    const double apart = std::abs(static_cast<double>(fabric.sent[0][i].at_ns) -
+                                  static_cast<double>(fabric.sent[1][i].at_ns));
     EXPECT_LT(apart, 2.0 * kQuantumBytes);
   }
 }
@@ -81,7 +83,8 @@ TEST(Model, ANicReadsARequestBeforeItSendsButNotAnInlineOne) {
   for (const unsigned flags : {0u, static_cast<unsigned>(IBV_SEND_INLINE)}) {
     ManualFabric fabric(R"("gbps": 8)", 1, deep(), R"({"fetch_ns": 350})");
     const std::uint64_t start_ns = fabric.now_ns();
-    for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(fabric.write(0, i, 64, IBV_SEND_SIGNALED | flags), 0);
+    for (std::uint64_t i = 0; i < 3; ++i)
+      ASSERT_EQ(fabric.write(0, i, 64, IBV_SEND_SIGNALED | flags), 0);
     fabric.run();
     // Three of 64 + 82 + 16 bytes at 1 byte/ns: read side by side, so that the wait is there once.
     EXPECT_EQ(fabric.sent[0].at(2).at_ns - start_ns, 3 * 162u + (flags == 0 ? 350u : 0u));
@@ -89,13 +92,15 @@ TEST(Model, ANicReadsARequestBeforeItSendsButNotAnInlineOne) {
 }
 
 TEST(Model, PostsDoorbellsAndCompletionsCostTheHost) {
-  ManualFabric fabric(R"("gbps": 8)", 1, deep(), R"({"post_ns": 75, "doorbell_ns": 40, "completion_ns": 20})");
+  ManualFabric fabric(R"("gbps": 8)", 1, deep(),
+                      R"({"post_ns": 75, "doorbell_ns": 40, "completion_ns": 20})");
   const std::uint64_t start_ns = fabric.now_ns();
   ASSERT_EQ(fabric.write(0, 1, 64), 0);
   ASSERT_EQ(fabric.write(0, 2, 64), 0);
   EXPECT_EQ(fabric.a->take_cpu_ns(), 2 * (75u + 40u));
   fabric.run();
-  EXPECT_EQ(fabric.sent[0].at(0).at_ns - start_ns, 75u + 40u + 162u) << "posted when the host had done so";
+  EXPECT_EQ(fabric.sent[0].at(0).at_ns - start_ns, 75u + 40u + 162u)
+      << "posted when the host had done so";
   EXPECT_EQ(fabric.sent[0].at(1).at_ns - start_ns, 75u + 40u + 2 * 162u);
   EXPECT_EQ(fabric.a->take_cpu_ns(), 2 * 20u);
   EXPECT_EQ(fabric.a->take_cpu_ns(), 0u);
@@ -125,7 +130,8 @@ TEST(Faults, QueuePairFailsAfterSoManyWorkRequests) {
   ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::QpError, .after_work_requests = 3}).ok());
   for (std::uint64_t i = 0; i < 6; ++i) ASSERT_EQ(fabric.write(0, i, 64, 0), 0);
   fabric.run();
-  ASSERT_EQ(fabric.sent[0].size(), 3u) << "three went, unsignaled; the fourth fails, two are flushed";
+  ASSERT_EQ(fabric.sent[0].size(), 3u)
+      << "three went, unsignaled; the fourth fails, two are flushed";
   EXPECT_EQ(fabric.sent[0][0].wc.wr_id, 3u);
   EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(fabric.sent[0][2].wc.status, IBV_WC_WR_FLUSH_ERR);
@@ -148,7 +154,10 @@ TEST(Faults, LostPeerEndsInRetryExceededAfterTheModelledTime) {
 
 TEST(Faults, WritesAreLateFromTheChosenOneOn) {
   ManualFabric fabric("", 1);
-  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .after_work_requests = 2, .delay_ns = 5'000'000'000}).ok());
+  ASSERT_TRUE(
+      fabric.a->faults()
+          .arm({.kind = FaultKind::WriteDelay, .after_work_requests = 2, .delay_ns = 5'000'000'000})
+          .ok());
   const std::uint64_t start_ns = fabric.now_ns();
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(fabric.write(0, i, 64), 0);
   fabric.run();
@@ -159,7 +168,8 @@ TEST(Faults, WritesAreLateFromTheChosenOneOn) {
 
 TEST(Faults, ADelayedWriteCannotTouchMemoryTakenBack) {
   ManualFabric fabric("", 1);
-  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .delay_ns = 1'000'000'000}).ok());
+  ASSERT_TRUE(
+      fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .delay_ns = 1'000'000'000}).ok());
   fabric.left[0].memory[0] = std::byte{7};
   ASSERT_EQ(fabric.write(0, 1, 4096), 0);
   fabric.run(fabric.now_ns() + 500'000'000);
@@ -174,7 +184,8 @@ TEST(Faults, ADelayedWriteCannotTouchMemoryTakenBack) {
 // A run's history as text: who completed when.
 std::string reordered(std::uint64_t seed) {
   ManualFabric fabric("", 3);
-  EXPECT_TRUE(fabric.a->faults().arm({.kind = FaultKind::Reorder, .delay_ns = 100'000, .seed = seed}).ok());
+  EXPECT_TRUE(
+      fabric.a->faults().arm({.kind = FaultKind::Reorder, .delay_ns = 100'000, .seed = seed}).ok());
   for (std::uint64_t i = 0; i < 30; ++i) EXPECT_EQ(fabric.announce(i % 3, i, 64), 0);
   fabric.run();
   std::string history;
@@ -214,7 +225,8 @@ TEST(Faults, AShortPortFailureIsRetriedThrough) {
 
 TEST(Faults, PlanRefusesNonsense) {
   FaultPlan plan;
-  EXPECT_EQ(plan.arm({.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1}), Errc::InvalidArgument);
+  EXPECT_EQ(plan.arm({.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1}),
+            Errc::InvalidArgument);
   EXPECT_EQ(plan.arm({.kind = FaultKind::PeerLost}), Errc::InvalidArgument);
   EXPECT_FALSE(plan.armed());
   for (std::size_t i = 0; i < kFaultsMax; ++i) EXPECT_TRUE(plan.arm({}).ok());

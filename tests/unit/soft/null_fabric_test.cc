@@ -1,4 +1,5 @@
-// The null fabric keeps the rules of reliable connected queue pairs that the engine counts on, and copies no payload.
+// The null fabric keeps the rules of reliable connected queue pairs that the engine counts on, and
+// copies no payload.
 
 #include "src/base/log.h"
 #include "src/soft/null_provider.h"
@@ -26,7 +27,9 @@ std::string file_text(int polls) {
 }
 
 std::string g_lines;
-void keep_line(LogLevel, const char*, int, const char* line) { g_lines += std::string(line) + "\n"; }
+void keep_line(LogLevel, const char*, int, const char* line) {
+  g_lines += std::string(line) + "\n";
+}
 
 struct Write {
   std::uint32_t bytes = 8;
@@ -141,7 +144,8 @@ TEST_F(NullFabricTest, AnAnnouncementWaitsForAReceiveAndIsCounted) {
   close();
   set_log_sink(nullptr);
   EXPECT_NE(g_lines.find("rnr_events=1 "), std::string::npos) << g_lines;
-  EXPECT_NE(g_lines.find("doorbells=2 work_requests=2 announcements=1 "), std::string::npos) << g_lines;
+  EXPECT_NE(g_lines.find("doorbells=2 work_requests=2 announcements=1 "), std::string::npos)
+      << g_lines;
 }
 
 TEST_F(NullFabricTest, RoomComesBackWithALaterSignaledCompletion) {

@@ -58,7 +58,8 @@ TEST(Bells, NoneIsLostBetweenThreads) {
       }
     });
   }
-  // Whoever takes a bell must see everything counted before it was rung: at the end nothing is left unseen.
+  // Whoever takes a bell must see everything counted before it was rung: at the end nothing is left
+  // unseen.
   std::array<std::uint32_t, 3> seen{};
   while (std::accumulate(seen.begin(), seen.end(), 0u) < 3 * kRounds) {
     IndexSet set;
@@ -73,7 +74,8 @@ TEST(Bells, NoneIsLostBetweenThreads) {
 TEST(MemoryTable, AllowsExactlyWhatWasRegistered) {
   MemoryTable table;
   const int pd = 0, other_pd = 0;
-  const std::uint32_t key = table.add({1000, 100, &pd, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE});
+  const std::uint32_t key =
+      table.add({1000, 100, &pd, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE});
   ASSERT_NE(key, 0u);
   EXPECT_TRUE(table.allows({key, 1000, 100, &pd, IBV_ACCESS_REMOTE_WRITE}));
   EXPECT_TRUE(table.allows({key, 1099, 1, &pd, 0}));
@@ -115,7 +117,8 @@ TEST(DmaStore, CopiesEveryLengthAndAlignment) {
       dma_store(to.data() + offset, from.data() + 3, bytes);
       for (std::size_t i = 0; i < to.size(); ++i) {
         const bool inside = i >= offset && i < offset + bytes;
-        ASSERT_EQ(to[i], inside ? from[3 + i - offset] : std::byte{0}) << offset << " " << bytes << " " << i;
+        ASSERT_EQ(to[i], inside ? from[3 + i - offset] : std::byte{0})
+            << offset << " " << bytes << " " << i;
       }
     }
   }
@@ -130,7 +133,8 @@ TEST(DmaStore, WordsOfARowAppearInOrder) {
     std::array<std::uint64_t, kWords> next;
     for (std::uint64_t value = 1; value <= kRows; ++value) {
       next.fill(value);
-      dma_store(reinterpret_cast<std::byte*>(row.data()), reinterpret_cast<const std::byte*>(next.data()), kAtomicBytes);
+      dma_store(reinterpret_cast<std::byte*>(row.data()),
+                reinterpret_cast<const std::byte*>(next.data()), kAtomicBytes);
     }
   });
   for (std::uint64_t last = 0; last < kRows;) {
@@ -144,8 +148,11 @@ TEST(DmaStore, WordsOfARowAppearInOrder) {
 TEST(Gather, TakesAnyPieceOfAnyElements) {
   std::vector<std::byte> source(1000), to(1000);
   for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::byte>(i * 3);
-  const auto at = [&](std::size_t i) { return reinterpret_cast<std::uintptr_t>(source.data() + i); };
-  const std::array<RingSge, 4> sges = {{{at(0), 100, 0}, {at(500), 0, 0}, {at(200), 7, 0}, {at(600), 300, 0}}};
+  const auto at = [&](std::size_t i) {
+    return reinterpret_cast<std::uintptr_t>(source.data() + i);
+  };
+  const std::array<RingSge, 4> sges = {
+      {{at(0), 100, 0}, {at(500), 0, 0}, {at(200), 7, 0}, {at(600), 300, 0}}};
   std::vector<std::byte> whole;
   for (const RingSge& sge : sges) {
     const auto* from = reinterpret_cast<const std::byte*>(sge.address);

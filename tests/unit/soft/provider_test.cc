@@ -1,4 +1,5 @@
-// The provider as a device: what it answers, who reaches whom, what it leaves behind, and that a turn stays out of the kernel.
+// The provider as a device: what it answers, who reaches whom, what it leaves behind, and that a
+// turn stays out of the kernel.
 
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
@@ -23,7 +24,8 @@ namespace mesh::soft {
 
 namespace {
 
-std::unique_ptr<SoftProvider> open_host(const FabricFile& fabric, const char* host, Agent agent = Agent::None) {
+std::unique_ptr<SoftProvider> open_host(const FabricFile& fabric, const char* host,
+                                        Agent agent = Agent::None) {
   SoftOptions options;
   options.fabric = fabric;
   options.host = host;
@@ -44,8 +46,10 @@ int to_rtr(contract::Endpoint& endpoint, const ibv_gid& gid, std::uint32_t qp_nu
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
-  EXPECT_EQ(endpoint.provider->modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-            0);
+  EXPECT_EQ(
+      endpoint.provider->modify_qp(
+          endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+      0);
   attr = ibv_qp_attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = endpoint.mtu;
@@ -55,8 +59,9 @@ int to_rtr(contract::Endpoint& endpoint, const ibv_gid& gid, std::uint32_t qp_nu
   attr.ah_attr.grh.dgid = gid;
   attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(endpoint.gid.index);
   return endpoint.provider->modify_qp(endpoint.qp, &attr,
-                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                          IBV_QP_MIN_RNR_TIMER);
 }
 
 TEST(SoftProvider, TheAddressIsNeverAtAFixedIndex) {
@@ -84,7 +89,8 @@ TEST(SoftProvider, TheAddressIsNeverAtAFixedIndex) {
 
 TEST(SoftProvider, PortSaysWhatTheLinkIs) {
   const Result<FabricFile> fabric = parse(R"({"name": "t", "hosts": [
-      {"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"}, {"name": "n1", "address": "10.0.2.1/24"}]},
+      {"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"}, {"name": "n1",
+         "address": "10.0.2.1/24"}]},
       {"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/24"}]}],
       "links": [{"ends": ["a/n0", "b/n0"], "gbps": 200, "mtu": 1024}]})");
   const std::unique_ptr<SoftProvider> a = open_host(*fabric, "a");
@@ -109,7 +115,8 @@ TEST(SoftProvider, PortSaysWhatTheLinkIs) {
 
 TEST(SoftProvider, OnlyWhatALinkJoinsIsReached) {
   const FabricFile fabric = own_file("line3");
-  const std::unique_ptr<SoftProvider> a = open_host(fabric, "a"), b = open_host(fabric, "b"), c = open_host(fabric, "c");
+  const std::unique_ptr<SoftProvider> a = open_host(fabric, "a"), b = open_host(fabric, "b"),
+                                      c = open_host(fabric, "c");
   contract::Endpoint ours, far;
   ASSERT_TRUE(open_endpoint(ours, *a, {}));
   ASSERT_TRUE(open_endpoint(far, *c, {}));
@@ -169,12 +176,14 @@ TEST(SoftProvider, APulledCableIsDownAtBothEnds) {
     return end;
   }();
   const std::string nic = fabric.hosts[0].nics[0].name, far = fabric.nic(other).name;
-  fabric.faults.push_back({.kind = FaultKind::PortDown, .host = "a", .nic = nic, .both_ends = true});
+  fabric.faults.push_back(
+      {.kind = FaultKind::PortDown, .host = "a", .nic = nic, .both_ends = true});
   for (const HostSpec& host : fabric.hosts) {
     const std::unique_ptr<SoftProvider> provider = open_host(fabric, host.name.c_str());
     for (const NicSpec& spec : host.nics) {
-      const bool end = (host.name == "a" && spec.name == nic) ||
-                       (&host == &fabric.hosts[static_cast<std::size_t>(other.host)] && spec.name == far);
+      const bool end =
+          (host.name == "a" && spec.name == nic) ||
+          (&host == &fabric.hosts[static_cast<std::size_t>(other.host)] && spec.name == far);
       EXPECT_EQ(provider->faults().port_down(spec.name, 0), end) << host.name << "/" << spec.name;
     }
   }
@@ -207,12 +216,14 @@ TEST(SoftProvider, ObjectsInUseAreNotDestroyed) {
 }
 
 std::ptrdiff_t entries(const char* directory) {
-  return std::distance(std::filesystem::directory_iterator(directory), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator(directory),
+                       std::filesystem::directory_iterator());
 }
 std::ptrdiff_t mappings() {
   std::ifstream maps("/proc/self/maps");
   std::ptrdiff_t shared = 0;
-  for (std::string line; std::getline(maps, line);) shared += line.find("mesh-soft") != std::string::npos ? 1 : 0;
+  for (std::string line; std::getline(maps, line);)
+    shared += line.find("mesh-soft") != std::string::npos ? 1 : 0;
   return shared;
 }
 
@@ -221,7 +232,8 @@ TEST(SoftProvider, LeavesNothingBehind) {
   std::ptrdiff_t fds = 0, threads = 0;
   for (int cycle = 0; cycle < 10; ++cycle) {
     {
-      const std::unique_ptr<SoftProvider> a = open_host(fabric, "a", Agent::Thread), b = open_host(fabric, "b", Agent::Thread);
+      const std::unique_ptr<SoftProvider> a = open_host(fabric, "a", Agent::Thread),
+                                          b = open_host(fabric, "b", Agent::Thread);
       contract::Endpoint one, two;
       ASSERT_TRUE(open_endpoint(one, *a, {}));
       ASSERT_TRUE(open_endpoint(two, *b, {}));
@@ -258,7 +270,8 @@ TEST(SoftProvider, LeavesNothingBehind) {
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.wr.rdma = {to.address(), to.mr->rkey};
     ibv_send_wr* bad = nullptr;
-    if (ibv_post_recv(to.qp, &receive, &bad_receive) != 0 || ibv_post_send(from.qp, &wr, &bad) != 0) break;
+    if (ibv_post_recv(to.qp, &receive, &bad_receive) != 0 || ibv_post_send(from.qp, &wr, &bad) != 0)
+      break;
     ibv_wc wc{};
     int found = 0;
     for (int turn = 0; turn < 8 && found < 2; ++turn)

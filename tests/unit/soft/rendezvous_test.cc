@@ -1,5 +1,5 @@
-// Where hosts of other processes meet, played against by whoever can reach it: another user, a peer of our own user that
-// does wrong, and this process's own limits.
+// Where hosts of other processes meet, played against by whoever can reach it: another user, a peer
+// of our own user that does wrong, and this process's own limits.
 
 #include "src/soft/rendezvous.h"
 
@@ -87,8 +87,10 @@ TEST_F(RendezvousTest, AnotherUserIsThrownOutAndFillsNoLog) {
       if (!Child::tell(fd, 0) || Child::hear(fd) < 0) return 1;
       for (const UniqueFd& connection : connections) refused += readable(connection.get()) ? 1 : 0;
       if (!Child::tell(fd, refused) || Child::hear(fd) < 0) return 1;
-      for (const UniqueFd& connection : connections) ::close(connection.get());  // a forked child's own do not close
-      while (!connections.empty()) static_cast<void>(connections.back().release()), connections.pop_back();
+      for (const UniqueFd& connection : connections)
+        ::close(connection.get());  // a forked child's own do not close
+      while (!connections.empty())
+        static_cast<void>(connections.back().release()), connections.pop_back();
     }
     return 0;
   });
@@ -104,7 +106,8 @@ TEST_F(RendezvousTest, AnotherUserIsThrownOutAndFillsNoLog) {
     ASSERT_TRUE(stranger.say(0));
   }
   EXPECT_EQ(stranger.join(), 0);
-  EXPECT_LE(log.all().size(), 2 * LogBudget::kLines) << "of " << kRounds * kAtOnce << " connections";
+  EXPECT_LE(log.all().size(), 2 * LogBudget::kLines)
+      << "of " << kRounds * kAtOnce << " connections";
   EXPECT_GE(log.count(LogLevel::Warn, "of user 65534 is not let in"), 1);
 }
 
@@ -119,11 +122,13 @@ TEST_F(RendezvousTest, WhoHoldsAHostsNameIsSaid) {
   ASSERT_EQ(squatter.next(), 1);
   const LogCapture log;
   EXPECT_EQ(open("a").code(), Errc::Exhausted);
-  const std::string holder = fmt::format("process {} of user {} holds", squatter.pid(), testkit::kNobody);
+  const std::string holder =
+      fmt::format("process {} of user {} holds", squatter.pid(), testkit::kNobody);
   EXPECT_EQ(log.joined(), "soft fabric: host a cannot be claimed: " + holder + " its name\n");
   const std::unique_ptr<Rendezvous> b = std::move(*open("b"));
   EXPECT_TRUE(b->peer("a")->lost());
-  EXPECT_EQ(log.count(LogLevel::Warn, holder + " the name of host a, which is lost"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, holder + " the name of host a, which is lost"), 1)
+      << log.joined();
   EXPECT_EQ(squatter.join(), 0);
 }
 
@@ -187,8 +192,10 @@ TEST_F(RendezvousTest, AHostWhoseQueueIsFullIsWaitedFor) {
   ASSERT_EQ(errno, EAGAIN) << "after " << crowd.size();
   const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
   std::thread drain([&] {
-    ::poll(nullptr, 0, 50);  // so that who does not wait meets a full queue; whoever waits may come at any time
-    for (std::size_t i = 0; i < crowd.size(); ++i) static_cast<void>(accept_connection(listener.get()));
+    ::poll(nullptr, 0,
+           50);  // so that who does not wait meets a full queue; whoever waits may come at any time
+    for (std::size_t i = 0; i < crowd.size(); ++i)
+      static_cast<void>(accept_connection(listener.get()));
   });
   EXPECT_FALSE(a->peer("b")->lost());
   drain.join();
@@ -203,9 +210,12 @@ TEST_F(RendezvousTest, WithoutDescriptorsAcceptingPausesAndGoesOn) {
     const Limit none(RLIMIT_NOFILE, files_and(0));
     const Clock clock;
     int passes = 0;
-    for (const std::uint64_t until_ns = clock.now_ns() + 500 * kNsPerMs; clock.now_ns() < until_ns; ++passes) a->poll_once(100);
+    for (const std::uint64_t until_ns = clock.now_ns() + 500 * kNsPerMs; clock.now_ns() < until_ns;
+         ++passes)
+      a->poll_once(100);
     EXPECT_LE(passes, 100) << "the thread spins";
-    EXPECT_EQ(log.joined(), "soft fabric: host a cannot accept connections for now: Too many open files\n");
+    EXPECT_EQ(log.joined(),
+              "soft fabric: host a cannot accept connections for now: Too many open files\n");
   }
   for (int pass = 0; pass < 100 && !readable(connection.get()); ++pass) a->poll_once(100);
   EXPECT_TRUE(readable(connection.get())) << "no WELCOME";
@@ -221,8 +231,11 @@ TEST_F(RendezvousTest, WhatCannotBeTakenForWantOfDescriptorsIsSaid) {
     const Limit none(RLIMIT_NOFILE, files_and(0));
     a->poll_once(0);
   }
-  EXPECT_EQ(log.joined(),
-            fmt::format("soft fabric: host a cannot take what process {} shares with it: too many open files\n", ::getpid()));
+  EXPECT_EQ(
+      log.joined(),
+      fmt::format(
+          "soft fabric: host a cannot take what process {} shares with it: too many open files\n",
+          ::getpid()));
   EXPECT_TRUE(readable(connection.get())) << "the connection is closed";
 }
 
@@ -233,7 +246,9 @@ TEST_F(RendezvousTest, AHostThatIsLostForWantOfDescriptorsIsSaid) {
   EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "that nobody is b is no warning";
   const Limit none(RLIMIT_NOFILE, files_and(0));
   EXPECT_TRUE(a->peer("b")->lost());
-  EXPECT_EQ(log.count(LogLevel::Warn, "soft fabric: host b cannot be reached: Too many open files"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "soft fabric: host b cannot be reached: Too many open files"),
+            1)
+      << log.joined();
 }
 
 // Wherever the descriptors end while a host opens: one line, nothing kept.
@@ -251,7 +266,8 @@ TEST(SoftLimits, EveryNumberOfDescriptorsIsEnoughOrAnError) {
       const Limit few(RLIMIT_NOFILE, files_and(more));
       const Result<std::unique_ptr<SoftProvider>> provider = SoftProvider::open(options);
       enough = provider.ok();
-      EXPECT_EQ(log.count(LogLevel::Warn, "Too many open files"), enough ? 0 : 1) << more << " more: " << log.joined();
+      EXPECT_EQ(log.count(LogLevel::Warn, "Too many open files"), enough ? 0 : 1)
+          << more << " more: " << log.joined();
       EXPECT_EQ(log.count(LogLevel::Warn, ""), enough ? 0 : 1) << more << " more: " << log.joined();
     }
     EXPECT_EQ(open_files(), files);

@@ -28,11 +28,14 @@ TEST(Segment, MemoryThatCanShrinkIsRefused) {
   const UniqueFd open_end(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(open_end.get(), kBytes), 0);
   const LogCapture log;
-  EXPECT_EQ(Segment::map(UniqueFd(::fcntl(open_end.get(), F_DUPFD_CLOEXEC, 0)), kBytes).code(), Errc::Protocol);
-  EXPECT_EQ(log.joined(), "soft fabric: a peer's memory is refused: it is not sealed against shrinking\n");
+  EXPECT_EQ(Segment::map(UniqueFd(::fcntl(open_end.get(), F_DUPFD_CLOEXEC, 0)), kBytes).code(),
+            Errc::Protocol);
+  EXPECT_EQ(log.joined(),
+            "soft fabric: a peer's memory is refused: it is not sealed against shrinking\n");
   ASSERT_EQ(::fcntl(open_end.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
   EXPECT_TRUE(Segment::map(UniqueFd(::fcntl(open_end.get(), F_DUPFD_CLOEXEC, 0)), kBytes).ok());
-  EXPECT_EQ(Segment::map(UniqueFd(::fcntl(open_end.get(), F_DUPFD_CLOEXEC, 0)), kBytes + 1).code(), Errc::Protocol);
+  EXPECT_EQ(Segment::map(UniqueFd(::fcntl(open_end.get(), F_DUPFD_CLOEXEC, 0)), kBytes + 1).code(),
+            Errc::Protocol);
 }
 
 TEST(Segment, OurMemoryKeepsItsSize) {
@@ -45,10 +48,13 @@ TEST(Segment, OurMemoryKeepsItsSize) {
 TEST(Segment, AFileTooLongForThisProcessIsAnError) {
   const LogCapture log;
   const Limit files(RLIMIT_FSIZE, 4096);
-  Child child([&](int) { return Segment::create(1 << 20, Sharing::Host).code() == Errc::System ? 0 : 1; });
+  Child child(
+      [&](int) { return Segment::create(1 << 20, Sharing::Host).code() == Errc::System ? 0 : 1; });
   EXPECT_EQ(child.join(), 0);
   EXPECT_EQ(Segment::create(1 << 20, Sharing::Host).code(), Errc::System);
-  EXPECT_EQ(log.joined(), "soft fabric: no memfd of 1048576 bytes: this process may make no file of more than 4096 (ulimit -f)\n");
+  EXPECT_EQ(log.joined(),
+            "soft fabric: no memfd of 1048576 bytes: this process may make no file of more than "
+            "4096 (ulimit -f)\n");
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -62,7 +68,8 @@ TEST(Segment, NoAddressSpaceIsAnError) {
   const LogCapture log;
   const Limit space(RLIMIT_AS, pages * static_cast<std::size_t>(::getpagesize()) + (16 << 20));
   EXPECT_EQ(Segment::create(64 << 20, Sharing::Host).code(), Errc::System);
-  EXPECT_EQ(log.joined(), "soft fabric: 67108864 bytes of memory cannot be mapped: Cannot allocate memory\n");
+  EXPECT_EQ(log.joined(),
+            "soft fabric: 67108864 bytes of memory cannot be mapped: Cannot allocate memory\n");
   EXPECT_EQ(open_files(), files);
 }
 #endif

@@ -19,8 +19,11 @@ using Cpus = std::vector<int>;
 
 class HostTopologyTest : public testing::Test {
  protected:
-  HostTopologyTest() : root_(fs::path(testing::TempDir()) / ("mesh_topo_" + std::to_string(random_u64()))) {
-    sources_ = {.sysfs_root = root_.string(), .hwloc_library = "libhwloc-of-nobody.so.15", .allowed = {0, 1, 2, 3}};
+  HostTopologyTest()
+      : root_(fs::path(testing::TempDir()) / ("mesh_topo_" + std::to_string(random_u64()))) {
+    sources_ = {.sysfs_root = root_.string(),
+                .hwloc_library = "libhwloc-of-nobody.so.15",
+                .allowed = {0, 1, 2, 3}};
   }
   ~HostTopologyTest() override { fs::remove_all(root_); }
 
@@ -35,7 +38,8 @@ class HostTopologyTest : public testing::Test {
 
 TEST_F(HostTopologyTest, SysfsAnswersWithoutHwlocAndOneLineSaysSo) {
   write("devices/system/cpu/online", "0-3,6");
-  for (const char* cpu : {"0", "2"}) write(std::string("devices/system/cpu/cpu") + cpu + "/topology/thread_siblings_list", "0,2");
+  for (const char* cpu : {"0", "2"})
+    write(std::string("devices/system/cpu/cpu") + cpu + "/topology/thread_siblings_list", "0,2");
   write("devices/system/cpu/cpu1/cpufreq/cpuinfo_max_freq", "3900000");
   write("devices/system/node/online", "0-1");
   write("devices/system/node/node0/cpulist", "0-2");

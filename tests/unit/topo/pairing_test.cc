@@ -35,7 +35,9 @@ RailAddress address_of(const char* text, int prefix_len = 24) {
 RailEnd rail(const char* text, int prefix_len = 24, std::uint32_t speed_mbps = 100'000) {
   return {.addresses = {address_of(text, prefix_len)}, .speed_mbps = speed_mbps};
 }
-RailEnd rail_with(std::vector<RailAddress> addresses) { return {.addresses = std::move(addresses), .speed_mbps = 100'000}; }
+RailEnd rail_with(std::vector<RailAddress> addresses) {
+  return {.addresses = std::move(addresses), .speed_mbps = 100'000};
+}
 RailEnd ib_rail(const char* text) {
   RailEnd end = rail(text, 64);
   end.ethernet = false;
@@ -52,8 +54,11 @@ TEST(Pairing, TrianglePairsOnlyTheCableBetween) {
 }
 
 TEST(Pairing, PointToPointPrefixesKeepNeighboursApart) {
-  EXPECT_EQ(pair_rails(Rails{rail("10.0.0.1", 30), rail("10.0.0.5", 30)}, Rails{rail("10.0.0.6", 30)}), (Pairs{{1, 0}}));
-  EXPECT_EQ(pair_rails(Rails{rail("10.0.0.0", 31), rail("10.0.0.2", 31)}, Rails{rail("10.0.0.3", 31), rail("10.0.0.1", 31)}),
+  EXPECT_EQ(
+      pair_rails(Rails{rail("10.0.0.1", 30), rail("10.0.0.5", 30)}, Rails{rail("10.0.0.6", 30)}),
+      (Pairs{{1, 0}}));
+  EXPECT_EQ(pair_rails(Rails{rail("10.0.0.0", 31), rail("10.0.0.2", 31)},
+                       Rails{rail("10.0.0.3", 31), rail("10.0.0.1", 31)}),
             (Pairs{{0, 1}, {1, 0}}));
 }
 
@@ -66,7 +71,8 @@ TEST(Pairing, SeveralRailsOnOneSubnetPairInOrder) {
 TEST(Pairing, TheShorterSideIsUsedAgainSoThatEveryRailWorks) {
   const Rails one{rail("10.0.0.1")};
   const Rails two{rail("10.0.0.11"), rail("10.0.0.12")};
-  const Rails five{rail("10.0.0.21"), rail("10.0.0.22"), rail("10.0.0.23"), rail("10.0.0.24"), rail("10.0.0.25")};
+  const Rails five{rail("10.0.0.21"), rail("10.0.0.22"), rail("10.0.0.23"), rail("10.0.0.24"),
+                   rail("10.0.0.25")};
   EXPECT_EQ(pair_rails(one, two), (Pairs{{0, 0}, {0, 1}}));
   EXPECT_EQ(pair_rails(two, one), (Pairs{{0, 0}, {1, 0}}));
   EXPECT_EQ(pair_rails(five, two), (Pairs{{0, 0}, {1, 1}, {2, 0}, {3, 1}, {4, 0}}));
@@ -74,7 +80,8 @@ TEST(Pairing, TheShorterSideIsUsedAgainSoThatEveryRailWorks) {
 }
 
 TEST(Pairing, BothHalvesOfACableAreTwoPaths) {
-  EXPECT_EQ(pair_rails(Rails{rail("10.0.1.1"), rail("10.0.2.1")}, Rails{rail("10.0.1.2"), rail("10.0.2.2")}),
+  EXPECT_EQ(pair_rails(Rails{rail("10.0.1.1"), rail("10.0.2.1")},
+                       Rails{rail("10.0.1.2"), rail("10.0.2.2")}),
             (Pairs{{0, 0}, {1, 1}}));
 }
 
@@ -86,24 +93,29 @@ TEST(Pairing, ConnectingToOneselfPairsEachRailWithItself) {
 }
 
 TEST(Pairing, Ipv6PairsLikeTheRest) {
-  EXPECT_EQ(pair_rails(Rails{rail("2001:db8:0:7::1", 64), rail("2001:db8:0:1::1", 64)}, Rails{rail("2001:db8:0:1::2", 64)}),
+  EXPECT_EQ(pair_rails(Rails{rail("2001:db8:0:7::1", 64), rail("2001:db8:0:1::1", 64)},
+                       Rails{rail("2001:db8:0:1::2", 64)}),
             (Pairs{{1, 0}}));
   EXPECT_EQ(pair_rails(Rails{rail("10.0.0.1")}, Rails{rail("2001:db8::1", 64)}), Pairs{});
 }
 
 TEST(Pairing, AnyAddressOfAPortMayBeTheCommonOne) {
-  const Rails locals{rail_with({address_of("192.168.50.1"), address_of("10.0.12.1"), address_of("fd12::1", 64)})};
-  const Rails peers{
-      rail_with({address_of("192.168.60.2"), address_of("172.16.0.2"), address_of("fd12::2", 64), address_of("10.0.12.2")})};
-  EXPECT_EQ(pair_rails(locals, peers), (Pairs{{0, 0, 1, 3}})) << "the first of ours that the peer shares";
+  const Rails locals{
+      rail_with({address_of("192.168.50.1"), address_of("10.0.12.1"), address_of("fd12::1", 64)})};
+  const Rails peers{rail_with({address_of("192.168.60.2"), address_of("172.16.0.2"),
+                               address_of("fd12::2", 64), address_of("10.0.12.2")})};
+  EXPECT_EQ(pair_rails(locals, peers), (Pairs{{0, 0, 1, 3}}))
+      << "the first of ours that the peer shares";
   EXPECT_EQ(pair_rails(peers, locals), (Pairs{{0, 0, 2, 2}}));
   EXPECT_EQ(no_common_subnet_text(locals, peers),
-            "our subnets 192.168.50.0/24, 10.0.12.0/24, fd12::/64; the peer's 192.168.60.0/24, 172.16.0.0/24, fd12::/64, "
+            "our subnets 192.168.50.0/24, 10.0.12.0/24, fd12::/64; the peer's 192.168.60.0/24, "
+            "172.16.0.0/24, fd12::/64, "
             "10.0.12.0/24");
 }
 
 TEST(Pairing, ACablesOwnSubnetGoesBeforeAWiderOneThatAllShare) {
-  const auto two = [](const char* cable, int prefix_len, const char* wide, bool wide_first = false) {
+  const auto two = [](const char* cable, int prefix_len, const char* wide,
+                      bool wide_first = false) {
     std::vector<RailAddress> addresses{address_of(cable, prefix_len), address_of(wide)};
     if (wide_first) std::swap(addresses[0], addresses[1]);
     return rail_with(std::move(addresses));
@@ -117,18 +129,22 @@ TEST(Pairing, ACablesOwnSubnetGoesBeforeAWiderOneThatAllShare) {
   const Rails d{two("10.0.13.2", 24, "10.9.0.3", true), two("10.0.12.2", 24, "10.9.0.4", true)};
   EXPECT_EQ(pair_rails(c, d), (Pairs{{0, 1, 1, 1}, {1, 0, 1, 1}}));
   // Only one cable has a subnet of its own, and its rails are not lent to the others.
-  EXPECT_EQ(pair_rails(Rails{rail("10.9.0.1"), c[1]}, Rails{d[0], rail("10.9.0.4")}), (Pairs{{0, 1, 0, 0}, {1, 0, 1, 1}}));
+  EXPECT_EQ(pair_rails(Rails{rail("10.9.0.1"), c[1]}, Rails{d[0], rail("10.9.0.4")}),
+            (Pairs{{0, 1, 0, 0}, {1, 0, 1, 1}}));
 }
 
 TEST(Pairing, ACopiedAddressIsNoWay) {
   const RailAddress copied = address_of("192.168.100.1");
-  const Rails a{rail_with({copied, address_of("10.0.12.1")}), rail_with({copied, address_of("10.0.13.1")})};
-  const Rails b{rail_with({copied, address_of("10.0.13.2")}), rail_with({copied, address_of("10.0.12.2")})};
+  const Rails a{rail_with({copied, address_of("10.0.12.1")}),
+                rail_with({copied, address_of("10.0.13.1")})};
+  const Rails b{rail_with({copied, address_of("10.0.13.2")}),
+                rail_with({copied, address_of("10.0.12.2")})};
   EXPECT_EQ(pair_rails(a, b), (Pairs{{0, 1, 1, 1}, {1, 0, 1, 1}}));
-  EXPECT_EQ(pair_rails(Rails{a[0]}, Rails{rail_with({copied, address_of("192.168.100.2")})}), (Pairs{{0, 0, 0, 1}}));
-  EXPECT_EQ(
-      pair_rails(Rails{rail_with({copied, address_of("fe80::1", 64)})}, Rails{rail_with({copied, address_of("fe80::2", 64)})}),
-      (Pairs{{0, 0, 1, 1}}))
+  EXPECT_EQ(pair_rails(Rails{a[0]}, Rails{rail_with({copied, address_of("192.168.100.2")})}),
+            (Pairs{{0, 0, 0, 1}}));
+  EXPECT_EQ(pair_rails(Rails{rail_with({copied, address_of("fe80::1", 64)})},
+                       Rails{rail_with({copied, address_of("fe80::2", 64)})}),
+            (Pairs{{0, 0, 1, 1}}))
       << "a link-local address may lead there";
   // A process that was given fewer rails of the same host.
   EXPECT_EQ(pair_rails(a, Rails{rail_with({copied})}), (Pairs{{0, 0}, {1, 0}}));
@@ -158,17 +174,21 @@ TEST(Pairing, LinkLocalRailsArePairedOnceInOrder) {
 }
 
 TEST(Pairing, InfiniBandPairsBySubnetPrefixAndNeverWithEthernet) {
-  EXPECT_EQ(pair_rails(Rails{ib_rail("fe80::1"), ib_rail("fec0::1")}, Rails{ib_rail("fec0::2"), ib_rail("fe80::2")}),
+  EXPECT_EQ(pair_rails(Rails{ib_rail("fe80::1"), ib_rail("fec0::1")},
+                       Rails{ib_rail("fec0::2"), ib_rail("fe80::2")}),
             (Pairs{{0, 1}, {1, 0}}));
   EXPECT_EQ(pair_rails(Rails{ib_rail("fe80::1")}, Rails{rail("fe80::2", 64)}), Pairs{});
 }
 
 TEST(Pairing, PreferredRailFirstThenTheFaster) {
-  const Rails locals{rail("10.0.0.1", 24, 100'000), rail("10.0.1.1", 24, 400'000), rail("10.0.2.1", 24, 200'000)};
-  const Rails peers{rail("10.0.0.2", 24, 400'000), rail("10.0.1.2", 24, 25'000), rail("10.0.2.2", 24, 400'000)};
+  const Rails locals{rail("10.0.0.1", 24, 100'000), rail("10.0.1.1", 24, 400'000),
+                     rail("10.0.2.1", 24, 200'000)};
+  const Rails peers{rail("10.0.0.2", 24, 400'000), rail("10.0.1.2", 24, 25'000),
+                    rail("10.0.2.2", 24, 400'000)};
   EXPECT_EQ(pair_rails(locals, peers), (Pairs{{2, 2}, {0, 0}, {1, 1}}));
   EXPECT_EQ(pair_rails(locals, peers, {.preferred_local = 1}), (Pairs{{1, 1}, {2, 2}, {0, 0}}));
-  EXPECT_EQ(pair_rails(locals, peers, {.preferred_local = 1, .path_count_max = 2}), (Pairs{{1, 1}, {2, 2}}));
+  EXPECT_EQ(pair_rails(locals, peers, {.preferred_local = 1, .path_count_max = 2}),
+            (Pairs{{1, 1}, {2, 2}}));
 }
 
 TEST(Pairing, NeverMorePathsThanALinkHolds) {
@@ -178,7 +198,8 @@ TEST(Pairing, NeverMorePathsThanALinkHolds) {
   EXPECT_EQ(pair_rails(many, many, {.preferred_local = 15}).front(), (RailPair{15, 15}));
 }
 
-// Whatever the cabling: only neighbours are paired, nobody twice with the same, and nobody with a neighbour is left out.
+// Whatever the cabling: only neighbours are paired, nobody twice with the same, and nobody with a
+// neighbour is left out.
 TEST(Pairing, RandomCablingsKeepThePromises) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
@@ -186,7 +207,9 @@ TEST(Pairing, RandomCablingsKeepThePromises) {
   const auto rails_of = [&](int host) {
     Rails rails;
     for (auto i = random() % 6; i > 0; --i)
-      rails.push_back(rail(("10.0." + std::to_string(random() % 3) + "." + std::to_string(host + static_cast<int>(i))).c_str()));
+      rails.push_back(rail(("10.0." + std::to_string(random() % 3) + "." +
+                            std::to_string(host + static_cast<int>(i)))
+                               .c_str()));
     return rails;
   };
   for (int round = 0; round < 2000; ++round) {
@@ -203,8 +226,10 @@ TEST(Pairing, RandomCablingsKeepThePromises) {
     for (std::size_t l = 0; l < locals.size(); ++l) {
       for (std::size_t p = 0; p < peers.size(); ++p) {
         if (!neighbours(l, p)) continue;
-        ASSERT_TRUE(std::any_of(pairs.begin(), pairs.end(), [&](const RailPair& pair) { return pair.local == l; }));
-        ASSERT_TRUE(std::any_of(pairs.begin(), pairs.end(), [&](const RailPair& pair) { return pair.peer == p; }));
+        ASSERT_TRUE(std::any_of(pairs.begin(), pairs.end(),
+                                [&](const RailPair& pair) { return pair.local == l; }));
+        ASSERT_TRUE(std::any_of(pairs.begin(), pairs.end(),
+                                [&](const RailPair& pair) { return pair.peer == p; }));
       }
     }
   }
@@ -215,7 +240,8 @@ TEST(Pairing, RefusalNamesTheSubnetsOfBothSidesOnce) {
   const Rails peers{rail("10.0.23.2"), rail("2001:db8:0:7::1", 64), ib_rail("fe80::5")};
   EXPECT_EQ(pair_rails(locals, peers), Pairs{});
   EXPECT_EQ(no_common_subnet_text(locals, peers),
-            "our subnets 10.0.12.0/24, 10.0.13.0/30; the peer's 10.0.23.0/24, 2001:db8:0:7::/64, InfiniBand fe80::/64");
+            "our subnets 10.0.12.0/24, 10.0.13.0/30; the peer's 10.0.23.0/24, 2001:db8:0:7::/64, "
+            "InfiniBand fe80::/64");
   EXPECT_EQ(no_common_subnet_text({}, peers).substr(0, 17), "our subnets none;");
 }
 

@@ -24,12 +24,14 @@ using Cpus = std::vector<int>;
 
 HostTopology host_of(std::vector<Cpu> cpus) { return {.cpus = std::move(cpus), .quota_cpus = 0}; }
 
-// Two nodes of two cores with two hardware threads each: CPU 0..3 are first threads, 4..7 second ones.
+// Two nodes of two cores with two hardware threads each: CPU 0..3 are first threads, 4..7 second
+// ones.
 HostTopology two_nodes() {
   std::vector<Cpu> cpus;
   cpus.reserve(8);
   for (int i = 0; i < 8; ++i)
-    cpus.push_back({.index = i, .core = i % 4, .numa_node = i % 4 / 2, .max_khz = 3'000'000, .allowed = true});
+    cpus.push_back(
+        {.index = i, .core = i % 4, .numa_node = i % 4 / 2, .max_khz = 3'000'000, .allowed = true});
   return host_of(cpus);
 }
 
@@ -43,7 +45,11 @@ TEST(Placement, FastCoresBeforeSlowOnes) {
   std::vector<Cpu> cpus;
   cpus.reserve(6);
   for (int i = 0; i < 6; ++i)
-    cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = i < 2 ? 3'900'000 : 2'800'000, .allowed = true});
+    cpus.push_back({.index = i,
+                    .core = i,
+                    .numa_node = 0,
+                    .max_khz = i < 2 ? 3'900'000 : 2'800'000,
+                    .allowed = true});
   EXPECT_EQ(poller_cpus(host_of(cpus), 0), (Cpus{1, 0, 5, 4, 3, 2}));
 }
 
@@ -69,7 +75,8 @@ TEST(Placement, ChoosesTheKthOrSaysThereAreNotSoMany) {
 // CPU numbers no host here has, so that no living poller interferes.
 TEST(Placement, ACoreIsClaimedOnceUntilGivenBack) {
   std::vector<Cpu> cpus;
-  for (int i = 8001; i < 8003; ++i) cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = 0, .allowed = true});
+  for (int i = 8001; i < 8003; ++i)
+    cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = 0, .allowed = true});
   const HostTopology host = host_of(cpus);
   Result<CpuClaim> first = claim_cpu(host, 0);
   ASSERT_TRUE(first.ok());
@@ -88,7 +95,8 @@ TEST(Placement, ACoreIsClaimedOnceUntilGivenBack) {
 // Two processes of one host, as two ranks are; the second one dies without a word.
 TEST(Placement, AnotherProcessKeepsACoreUntilItsEnd) {
   std::vector<Cpu> cpus;
-  for (int i = 8101; i < 8103; ++i) cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = 0, .allowed = true});
+  for (int i = 8101; i < 8103; ++i)
+    cpus.push_back({.index = i, .core = i, .numa_node = 0, .max_khz = 0, .allowed = true});
   const HostTopology host = host_of(cpus);
   std::array<int, 2> answer{};
   ASSERT_EQ(::pipe(answer.data()), 0);
@@ -128,14 +136,16 @@ TEST(Placement, AClaimHoldsInEveryNetworkNamespace) {
     return told && testkit::Child::hear(fd) < 0 ? 0 : 1;
   });
   const int taken = other.next();
-  if (taken < 0 && other.join() == 2) GTEST_SKIP() << "this process may not make a network namespace";
+  if (taken < 0 && other.join() == 2)
+    GTEST_SKIP() << "this process may not make a network namespace";
   EXPECT_EQ(taken, 8122);
   EXPECT_EQ(claim_cpu(host, 0)->cpu, 8121);
   EXPECT_EQ(other.join(), 0);
   EXPECT_EQ(claim_cpu(host, 0)->cpu, 8122);
 }
 
-// Names in the kernel's abstract name space belong to whoever comes first, so claims must not hang on them.
+// Names in the kernel's abstract name space belong to whoever comes first, so claims must not hang
+// on them.
 bool squat(const std::string& name) {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};

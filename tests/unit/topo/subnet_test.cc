@@ -5,7 +5,9 @@
 namespace mesh::topo {
 namespace {
 
-SubnetMember member(const char* text, int prefix_len) { return {*SocketAddress::from_text(text), prefix_len}; }
+SubnetMember member(const char* text, int prefix_len) {
+  return {*SocketAddress::from_text(text), prefix_len};
+}
 
 TEST(Subnet, PrefixDecides) {
   EXPECT_TRUE(same_subnet(member("10.0.12.1", 24), member("10.0.12.200", 24)));

@@ -8,7 +8,9 @@
 namespace mesh::tuning {
 namespace {
 
-TransferPolicy derive_from(const Settings& settings) { return derive_policy(FabricTraits{}, settings); }
+TransferPolicy derive_from(const Settings& settings) {
+  return derive_policy(FabricTraits{}, settings);
+}
 
 TEST(DerivePolicy, DefaultsOfSettingsAreDefaultsOfPolicy) {
   const TransferPolicy derived = derive_from(Settings{});
@@ -154,11 +156,13 @@ TEST(DerivePolicy, OneWorkRequestAlwaysFitsInTheWindow) {
 void fill(Settings& settings, int value) {
   settings.qps = settings.signal_interval = settings.inline_bytes = settings.slots = value;
   settings.rq_depth = settings.sq_depth = value;
-  settings.express_bytes = settings.stripe_bytes = settings.wr_bytes = settings.inflight_bytes = value;
+  settings.express_bytes = settings.stripe_bytes = settings.wr_bytes = settings.inflight_bytes =
+      value;
 }
 
 TEST(DerivePolicy, AbsurdSettingsGiveAUsablePolicy) {
-  for (const int value : {std::numeric_limits<int>::min(), -1, 0, 1, std::numeric_limits<int>::max()}) {
+  for (const int value :
+       {std::numeric_limits<int>::min(), -1, 0, 1, std::numeric_limits<int>::max()}) {
     Settings settings;
     fill(settings, value);
     const TransferPolicy policy = derive_from(settings);
@@ -166,7 +170,8 @@ TEST(DerivePolicy, AbsurdSettingsGiveAUsablePolicy) {
     EXPECT_TRUE(policy.signal_interval >= 1 && policy.signal_interval <= 64) << value;
     EXPECT_LE(policy.inline_bytes, 512u) << value;
     EXPECT_TRUE(std::has_single_bit(policy.slots) && policy.slots <= kSlotsMax) << value;
-    EXPECT_TRUE(std::has_single_bit(policy.rq_depth) && std::has_single_bit(policy.sq_depth)) << value;
+    EXPECT_TRUE(std::has_single_bit(policy.rq_depth) && std::has_single_bit(policy.sq_depth))
+        << value;
     EXPECT_GE(policy.wr_bytes, kStripeAlign) << value;
     EXPECT_GE(policy.stripe_bytes, kStripeAlign) << value;
     EXPECT_GE(policy.inflight_bytes, policy.wr_bytes) << value;

@@ -24,7 +24,8 @@ TEST(ProfileJson, WhatIsWrittenIsRead) {
                       .speed_mbps = 400'000,
                       .mtu = 1024};
   for (const KnobInfo& each : knob_table()) written.settings[each.knob] = each.max;
-  written.sizes.push_back({.bytes = 8, .figure = "one way", .default_us = 2.5, .tuned_us = 2.25, .spread = 0.125});
+  written.sizes.push_back(
+      {.bytes = 8, .figure = "one way", .default_us = 2.5, .tuned_us = 2.25, .spread = 0.125});
   std::string why;
   const std::optional<Profile> read = parse_profile(to_json(written), why);
   ASSERT_TRUE(read) << why;
@@ -75,12 +76,16 @@ INSTANTIATE_TEST_SUITE_P(
     EachKey, ProfileWrong,
     testing::Values(
         Wrong{"/format", R"("other")", R"(format is "other"; wanted: "nccl-mesh-profile")"},
-        Wrong{"/format", "", "the file.format is missing"}, Wrong{"/version", "2", "version is 2; wanted: 1"},
-        Wrong{"/version", "\"1\"", "the file.version is \"1\""}, Wrong{"/version", "1.5", "the file.version is 1.5"},
-        Wrong{"/more", "1", "unknown key \"more\""}, Wrong{"/measured", "", "the file.measured is missing"},
+        Wrong{"/format", "", "the file.format is missing"},
+        Wrong{"/version", "2", "version is 2; wanted: 1"},
+        Wrong{"/version", "\"1\"", "the file.version is \"1\""},
+        Wrong{"/version", "1.5", "the file.version is 1.5"},
+        Wrong{"/more", "1", "unknown key \"more\""},
+        Wrong{"/measured", "", "the file.measured is missing"},
         Wrong{"/measured", "[]", "measured is []; wanted: an object"},
         Wrong{"/measured/kind", "\"air\"", "measured.kind is \"air\"; wanted: model, soft or rdma"},
-        Wrong{"/measured/kind", "7", "measured.kind is 7"}, Wrong{"/measured/when", "", "measured.when is missing"},
+        Wrong{"/measured/kind", "7", "measured.kind is 7"},
+        Wrong{"/measured/when", "", "measured.when is missing"},
         Wrong{"/measured/colour", "1", "measured has the unknown key \"colour\""},
         Wrong{"/measured/rails", "0", "measured.rails is 0; wanted: 1..64"},
         Wrong{"/measured/speed_mbps", "-1", "measured.speed_mbps is -1"},
@@ -94,35 +99,44 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"/settings/qps", "null", "settings.qps is null; wanted: 1..32"},
         Wrong{"/settings/qps", "18446744073709551615", "settings.qps is 18446744073709551615"},
         Wrong{"/settings/qps", "1e300", "settings.qps is 1e+300"},
-        Wrong{"/settings/stripe_bytes", "1000", "settings.stripe_bytes is 1000; wanted: 128..1073741824, a multiple of 128"},
-        Wrong{"/settings/threads", "1", "settings has the unknown key \"threads\"; wanted: qps, signal_interval"},
-        Wrong{"/settings/inflight_bytes", "65536", "settings.inflight_bytes is 65536; wanted: at least wr_bytes, 262144"},
-        Wrong{"/sizes", "{}", "sizes is {}; wanted: a list"}, Wrong{"/sizes/0", "1", "sizes[0] is 1; wanted: an object"},
-        Wrong{"/sizes/0/bytes", "-1", "sizes[0].bytes is -1"}, Wrong{"/sizes/0/spread", "\"x\"", "sizes[0].spread is \"x\""}));
+        Wrong{"/settings/stripe_bytes", "1000",
+              "settings.stripe_bytes is 1000; wanted: 128..1073741824, a multiple of 128"},
+        Wrong{"/settings/threads", "1",
+              "settings has the unknown key \"threads\"; wanted: qps, signal_interval"},
+        Wrong{"/settings/inflight_bytes", "65536",
+              "settings.inflight_bytes is 65536; wanted: at least wr_bytes, 262144"},
+        Wrong{"/sizes", "{}", "sizes is {}; wanted: a list"},
+        Wrong{"/sizes/0", "1", "sizes[0] is 1; wanted: an object"},
+        Wrong{"/sizes/0/bytes", "-1", "sizes[0].bytes is -1"},
+        Wrong{"/sizes/0/spread", "\"x\"", "sizes[0].spread is \"x\""}));
 
 TEST(ProfileJson, WhatIsNoProfileAtAllIsSaid) {
   EXPECT_EQ(complaint(""), "it is not JSON");
   EXPECT_EQ(complaint("{\"format\": "), "it is not JSON");
   EXPECT_EQ(complaint("[1]"), "it is no JSON object");
   EXPECT_EQ(complaint("null"), "it is no JSON object");
-  EXPECT_NE(complaint(std::string(kProfileBytesMax + 1, ' ')).find("bytes; wanted: up to"), std::string::npos);
+  EXPECT_NE(complaint(std::string(kProfileBytesMax + 1, ' ')).find("bytes; wanted: up to"),
+            std::string::npos);
 }
 
 // The log shows a profile's words, and a line of it must stay a line.
 TEST(ProfileJson, ControlCharactersAreRefusedAndShownEscaped) {
-  for (const char* const place : {"/measured/when", "/measured/label", "/measured/how", "/measured/devices/0", "/sizes/0/figure"}) {
+  for (const char* const place : {"/measured/when", "/measured/label", "/measured/how",
+                                  "/measured/devices/0", "/sizes/0/figure"}) {
     for (const char* const text : {"a\nINFO all is well", "\x1b[2J", "\x7f",
                                    "\xc2\x9b"
                                    "2J"}) {
       json root = right_profile();
       root[json::json_pointer(place)] = text;
       const std::string why = complaint(root.dump());
-      EXPECT_TRUE(std::all_of(why.begin(), why.end(), [](char c) { return c >= ' ' && c <= '~'; })) << place << ": " << why;
+      EXPECT_TRUE(std::all_of(why.begin(), why.end(), [](char c) { return c >= ' ' && c <= '~'; }))
+          << place << ": " << why;
     }
   }
   json root = right_profile();
   root["a\x1b[2J"] = 1;
-  EXPECT_NE(complaint(root.dump()).find("unknown key \"a\\u001b[2J\""), std::string::npos) << complaint(root.dump());
+  EXPECT_NE(complaint(root.dump()).find("unknown key \"a\\u001b[2J\""), std::string::npos)
+      << complaint(root.dump());
   root = right_profile();
   root["format"] = "a\xc2\x9b";
   EXPECT_NE(complaint(root.dump()).find("\\u009b"), std::string::npos) << complaint(root.dump());
@@ -139,7 +153,9 @@ TEST(ProfileJson, KeyThatStandsTwiceIsRefused) {
     const std::size_t at = twice.find(key);
     ASSERT_NE(at, std::string::npos) << key;
     twice.insert(at, key + "1,");
-    EXPECT_NE(complaint(twice).find("the key " + key.substr(0, key.size() - 1) + " stands twice"), std::string::npos) << key;
+    EXPECT_NE(complaint(twice).find("the key " + key.substr(0, key.size() - 1) + " stands twice"),
+              std::string::npos)
+        << key;
   }
   const json root = right_profile();
   std::string why;
@@ -150,10 +166,12 @@ TEST(ProfileJson, KeyThatStandsTwiceIsRefused) {
 
 TEST(ProfileJson, NestingEndsSoon) {
   constexpr std::size_t kDeep = 100'000;
-  EXPECT_NE(complaint(std::string(kDeep, '[') + std::string(kDeep, ']')).find("nested"), std::string::npos);
+  EXPECT_NE(complaint(std::string(kDeep, '[') + std::string(kDeep, ']')).find("nested"),
+            std::string::npos);
 }
 
-// Any prefix of a right file, and any byte of it made another, is a profile or a line, never a crash.
+// Any prefix of a right file, and any byte of it made another, is a profile or a line, never a
+// crash.
 TEST(ProfileJson, BrokenFilesAreLines) {
   const std::string right = right_profile().dump();
   for (std::size_t i = 0; i < right.size(); ++i) {
@@ -170,7 +188,8 @@ TEST(ProfileJson, BrokenFilesAreLines) {
   }
 }
 
-// The ranges are those of the settings: what config.cc takes at its ends a profile takes, and not one step further.
+// The ranges are those of the settings: what config.cc takes at its ends a profile takes, and not
+// one step further.
 TEST(ProfileJson, RangesAreThoseOfTheSettings) {
   for (const KnobInfo& each : knob_table()) {
     const auto by_settings = [&](std::int64_t value) {
@@ -179,7 +198,8 @@ TEST(ProfileJson, RangesAreThoseOfTheSettings) {
       if (each.knob == Knob::InflightBytes) environment["NCCL_MESH_WR_BYTES"] = "4K";
       return load_settings(environment).ok();
     };
-    for (const std::int64_t value : {each.min, each.max, each.min + 1, each.max - 1, each.max + 1, each.max + each.multiple})
+    for (const std::int64_t value :
+         {each.min, each.max, each.min + 1, each.max - 1, each.max + 1, each.max + each.multiple})
       EXPECT_EQ(in_range(each, value), by_settings(value)) << each.key << " " << value;
     // -1 is "auto" in the environment; a profile has no word for that but silence.
     if (each.min == 0) continue;

@@ -23,7 +23,9 @@ FabricTraits same_rails() {
   return traits;
 }
 
-TEST(Profile, HoldsForRailsLikeThoseItWasTakenOn) { EXPECT_EQ(mismatch(right().measured, same_rails()), ""); }
+TEST(Profile, HoldsForRailsLikeThoseItWasTakenOn) {
+  EXPECT_EQ(mismatch(right().measured, same_rails()), "");
+}
 
 TEST(Profile, AnyOtherRailIsNamed) {
   const Measured measured = right().measured;
@@ -64,9 +66,11 @@ TEST(Profile, StandsBetweenWhatIsSetAndTheDefault) {
   EXPECT_EQ(settings.express_bytes, 4096) << "from the profile";
   EXPECT_EQ(settings.signal_interval, 16) << "the default";
   const std::string text = choice_text(derive_policy(same_rails(), settings), origins);
-  EXPECT_EQ(text,
-            "qps 8 (set), signal_interval 16 (default), inline_bytes 220 (default), express_bytes 4096 (profile), "
-            "stripe_bytes 65536 (default), wr_bytes 262144 (profile), inflight_bytes 4194304 (profile)");
+  EXPECT_EQ(
+      text,
+      "qps 8 (set), signal_interval 16 (default), inline_bytes 220 (default), express_bytes 4096 "
+      "(profile), "
+      "stripe_bytes 65536 (default), wr_bytes 262144 (profile), inflight_bytes 4194304 (profile)");
 }
 
 TEST(Profile, AnExplicitAutoIsExplicit) {

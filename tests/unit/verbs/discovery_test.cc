@@ -35,7 +35,8 @@ std::vector<std::string> names(FakeProvider& provider, const Settings& settings 
 
 FakeProvider two_devices() {
   FakeProvider provider;
-  provider.fakes.push_back(device("mlx5_1", {ethernet_port({gid_of(3, "10.0.13.1")}), ethernet_port({gid_of(3, "10.0.14.1")})}));
+  provider.fakes.push_back(device("mlx5_1", {ethernet_port({gid_of(3, "10.0.13.1")}),
+                                             ethernet_port({gid_of(3, "10.0.14.1")})}));
   provider.fakes.push_back(device("mlx5_0", {ethernet_port({gid_of(3, "10.0.12.1")})}));
   return provider;
 }
@@ -63,13 +64,16 @@ TEST(Discovery, EachRailHasItsOwnContext) {
 TEST(Discovery, RailsBeyondTheBoundAreLeftOutByName) {
   FakeProvider provider;
   for (std::size_t i = 0; i < kRailsMax + 2; ++i) {
-    provider.fakes.push_back(device(fmt::format("mlx5_{:02}", i), {ethernet_port({gid_of(3, fmt::format("10.0.{}.1", i))})}));
+    provider.fakes.push_back(device(fmt::format("mlx5_{:02}", i),
+                                    {ethernet_port({gid_of(3, fmt::format("10.0.{}.1", i))})}));
   }
   const LogCapture log;
   const Names found = names(provider);
   ASSERT_EQ(found.size(), kRailsMax);
   EXPECT_EQ(found.back(), "mlx5_63:1");
-  EXPECT_EQ(log.count(LogLevel::Warn, "66 usable rails, 64 can be used; left out: mlx5_64:1 and those behind it"), 1)
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "66 usable rails, 64 can be used; left out: mlx5_64:1 and those behind it"),
+            1)
       << log.joined();
 }
 
@@ -101,7 +105,8 @@ TEST(Discovery, RailIsFilledInWhole) {
   EXPECT_EQ(rail.qp_wr_max, 32768);
   EXPECT_EQ(rail.message_bytes_max, 1u << 30);
   EXPECT_EQ(log.count(LogLevel::Info,
-                      "rail 0 mlx5_0:1: 10.0.12.1/30, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, NUMA node 1, PCI 0000:01:00.1"),
+                      "rail 0 mlx5_0:1: 10.0.12.1/30, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, "
+                      "NUMA node 1, PCI 0000:01:00.1"),
             1)
       << log.joined();
 }
@@ -109,14 +114,17 @@ TEST(Discovery, RailIsFilledInWhole) {
 TEST(Discovery, EveryAddressOfAPortIsKept) {
   FakeProvider provider;
   provider.fakes.push_back(
-      device("a", {ethernet_port({gid_of(0, "fe80::1"), gid_of(2, "fd00::1"), gid_of(5, "10.0.12.1"), gid_of(9, "10.7.0.1")})}));
-  for (std::size_t i = 0; i < 4; ++i) provider.fakes[0].ports[0].gids[i].prefix_len = 10 + static_cast<int>(i);
+      device("a", {ethernet_port({gid_of(0, "fe80::1"), gid_of(2, "fd00::1"),
+                                  gid_of(5, "10.0.12.1"), gid_of(9, "10.7.0.1")})}));
+  for (std::size_t i = 0; i < 4; ++i)
+    provider.fakes[0].ports[0].gids[i].prefix_len = 10 + static_cast<int>(i);
   const LogCapture log;
   const Result<std::vector<Rail>> rails = discover(provider, {});
   ASSERT_TRUE(rails.ok());
   EXPECT_EQ(rails->front().info.address, "10.0.12.1/12");
   EXPECT_EQ(log.count(LogLevel::Info,
-                      "rail 0 a:1: 10.0.12.1/12, RoCE v2 GID index 5, 100 Gb/s, MTU 4096, NUMA node -1, PCI none, "
+                      "rail 0 a:1: 10.0.12.1/12, RoCE v2 GID index 5, 100 Gb/s, MTU 4096, NUMA "
+                      "node -1, PCI none, "
                       "also 10.7.0.1/13 (GID index 9), fd00::1/11 (GID index 2)"),
             1)
       << log.joined();
@@ -162,7 +170,8 @@ TEST(Discovery, PrefixFromEntryThenSettingThenUsual) {
 
 TEST(Discovery, InfiniBandPortTakesGidZeroAndItsSubnetPrefix) {
   FakeProvider provider;
-  testkit::FakePort port = ethernet_port({gid_of(0, "fe80::1", GidType::Ib), gid_of(1, "fe80::2", GidType::Ib)});
+  testkit::FakePort port =
+      ethernet_port({gid_of(0, "fe80::1", GidType::Ib), gid_of(1, "fe80::2", GidType::Ib)});
   port.attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
   port.attr.lid = 17;
   provider.fakes.push_back(device("mlx5_0", {port}));
@@ -179,7 +188,8 @@ TEST(Discovery, OneLineSaysWhyEachPortFellOut) {
   FakeProvider provider;
   testkit::FakePort down = ethernet_port({gid_of(3, "10.0.12.1")});
   down.attr.state = IBV_PORT_DOWN;
-  provider.fakes.push_back(device("a", {down, ethernet_port({gid_of(0, "10.0.0.1", GidType::RoceV1)})}));
+  provider.fakes.push_back(
+      device("a", {down, ethernet_port({gid_of(0, "10.0.0.1", GidType::RoceV1)})}));
   provider.fakes.push_back(device("b", {}));
   provider.fakes.back().opens = false;
   provider.fakes.push_back(device("c", {ethernet_port({gid_of(3, "10.0.12.1")})}));
@@ -189,8 +199,8 @@ TEST(Discovery, OneLineSaysWhyEachPortFellOut) {
   EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
   EXPECT_EQ(log.all()[0].level, LogLevel::Info);
-  for (const char* part : {"host-a", "fake", "a:1 is down", "a:2 has no RoCE v2 GID among 1", "b does not open (Permission denied)",
-                           "c left out by NCCL_IB_HCA"})
+  for (const char* part : {"host-a", "fake", "a:1 is down", "a:2 has no RoCE v2 GID among 1",
+                           "b does not open (Permission denied)", "c left out by NCCL_IB_HCA"})
     EXPECT_NE(log.joined().find(part), std::string::npos) << part << " not in " << log.joined();
   EXPECT_EQ(provider.open_now, 0);
 }

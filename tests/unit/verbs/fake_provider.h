@@ -1,6 +1,6 @@
 #pragma once
-// A provider whose devices, ports and GIDs are lists that a test lays out; it counts what is open. No data path.
-// Thread: one.
+// A provider whose devices, ports and GIDs are lists that a test lays out; it counts what is open.
+// No data path. Thread: one.
 
 #include "src/base/socket.h"
 #include "src/verbs/provider.h"

@@ -33,7 +33,9 @@ std::vector<GidEntry> usual_table() {
 TEST(GidChoice, PrefersIpv4ThenGlobalIpv6ThenLinkLocalInAnyOrder) {
   std::vector<GidEntry> table = usual_table();
   const auto by_index = [](const GidEntry& a, const GidEntry& b) { return a.index < b.index; };
-  const auto without = [&](int index) { std::erase_if(table, [&](const GidEntry& entry) { return entry.index == index; }); };
+  const auto without = [&](int index) {
+    std::erase_if(table, [&](const GidEntry& entry) { return entry.index == index; });
+  };
   for (const int expected : {3, 7, 5, 6, 1, -1}) {
     std::sort(table.begin(), table.end(), by_index);
     for (std::size_t turn = 0; turn < table.size(); ++turn) {
@@ -58,19 +60,23 @@ TEST(GidChoice, KeepsEveryAddressThatCouldReachAPeer) {
 }
 
 TEST(GidChoice, LinkLocalOnlyWhereThereIsNoOther) {
-  EXPECT_EQ(chosen_indices({gid_of(0, "fe80::1"), gid_of(1, "169.254.3.4")}), (std::vector<int>{1, 0}));
+  EXPECT_EQ(chosen_indices({gid_of(0, "fe80::1"), gid_of(1, "169.254.3.4")}),
+            (std::vector<int>{1, 0}));
   EXPECT_EQ(chosen_indices({gid_of(0, "fe80::1"), gid_of(1, "fd00::1")}), (std::vector<int>{1}));
 }
 
 TEST(GidChoice, NeverMoreThanARailHolds) {
   std::vector<GidEntry> table;
   table.reserve(20);
-  for (int i = 0; i < 20; ++i) table.push_back(gid_of(i, ("10.0." + std::to_string(i) + ".1").c_str()));
+  for (int i = 0; i < 20; ++i)
+    table.push_back(gid_of(i, ("10.0." + std::to_string(i) + ".1").c_str()));
   EXPECT_EQ(chosen_indices(table), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 TEST(GidChoice, NeverTakesVersionOneByItself) {
-  EXPECT_EQ(chosen_index({gid_of(0, "10.0.0.1", GidType::RoceV1), gid_of(1, "10.0.0.1", GidType::Ib)}), -1);
+  EXPECT_EQ(
+      chosen_index({gid_of(0, "10.0.0.1", GidType::RoceV1), gid_of(1, "10.0.0.1", GidType::Ib)}),
+      -1);
   EXPECT_EQ(chosen_index({}), -1);
 }
 
@@ -81,7 +87,8 @@ TEST(GidChoice, WishedIndexIsObeyedWhateverItsType) {
 }
 
 TEST(GidChoice, InfiniBandTakesIndexZero) {
-  const std::vector<GidEntry> table{gid_of(1, "fe80::2", GidType::Ib), gid_of(0, "fe80::1", GidType::Ib)};
+  const std::vector<GidEntry> table{gid_of(1, "fe80::2", GidType::Ib),
+                                    gid_of(0, "fe80::1", GidType::Ib)};
   EXPECT_EQ(chosen_index(table, {.ethernet = false}), 0);
   EXPECT_EQ(chosen_index(table, {.ethernet = false, .index = 1}), 1);
 }
@@ -113,7 +120,8 @@ TEST(CableGuid, HalvesOfOneCableShareItDifferentCablesDoNot) {
   const std::uint64_t first = guid_at("/sys/devices/pci0000:00/0000:01:00.0");
   EXPECT_EQ(first, guid_at("/sys/devices/pci0002:00/0002:01:00.0"));
   EXPECT_NE(first, guid_at("/sys/devices/pci0000:00/0000:01:00.1"));
-  EXPECT_EQ(guid_at("/sys/devices/pci0000:00/0000:01:00.1"), guid_at("/sys/devices/pci0002:00/0002:01:00.1"));
+  EXPECT_EQ(guid_at("/sys/devices/pci0000:00/0000:01:00.1"),
+            guid_at("/sys/devices/pci0002:00/0002:01:00.1"));
   EXPECT_EQ(guid_at(""), 0x4cbb470300a1b2c3u);
 }
 

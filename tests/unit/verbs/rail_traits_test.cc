@@ -30,8 +30,10 @@ struct Host {
   std::vector<Rail> rails;
   explicit Host(const std::vector<std::uint64_t>& guids) {
     for (std::size_t i = 0; i < guids.size(); ++i)
-      provider.fakes.push_back({.entry = {.name = fmt::format("d{}", i), .pci_path = {}}, .ports = {}});
-    for (std::size_t i = 0; i < guids.size(); ++i) rails.push_back(rail_of(provider, fmt::format("d{}", i), guids[i]));
+      provider.fakes.push_back(
+          {.entry = {.name = fmt::format("d{}", i), .pci_path = {}}, .ports = {}});
+    for (std::size_t i = 0; i < guids.size(); ++i)
+      rails.push_back(rail_of(provider, fmt::format("d{}", i), guids[i]));
   }
 };
 
@@ -72,11 +74,13 @@ TEST(RailTraits, InlineIsFoundByTryingAndNothingIsLeftBehind) {
   struct Case {
     std::uint32_t device, found;
   };
-  for (const Case& each : {Case{1024, 512}, Case{512, 512}, Case{511, 220}, Case{101, 96}, Case{64, 64}, Case{63, 0}}) {
+  for (const Case& each : {Case{1024, 512}, Case{512, 512}, Case{511, 220}, Case{101, 96},
+                           Case{64, 64}, Case{63, 0}}) {
     Host host({1});
     host.provider.inline_bytes_max = each.device;
     EXPECT_EQ(traits_of(host.provider, host.rails).inline_bytes_max, each.found) << each.device;
-    EXPECT_EQ(host.provider.destroyed, each.found == 0 ? 2 : 3) << "queue pair, completion queue, protection domain";
+    EXPECT_EQ(host.provider.destroyed, each.found == 0 ? 2 : 3)
+        << "queue pair, completion queue, protection domain";
   }
 }
 

@@ -30,7 +30,8 @@ using testkit::gid_bytes;
 // A sysfs of our own, gone with the test.
 class SysfsTree {
  public:
-  SysfsTree() : root_(fs::path(testing::TempDir()) / ("mesh_sysfs_" + std::to_string(random_u64()))) {
+  SysfsTree()
+      : root_(fs::path(testing::TempDir()) / ("mesh_sysfs_" + std::to_string(random_u64()))) {
     fs::create_directories(root_);
   }
   ~SysfsTree() { fs::remove_all(root_); }
@@ -136,7 +137,8 @@ VerbsApi fake_api() {
   api.query_device = fake_query_device;
   api.query_port = fake_query_port;
   api.query_gid = fake_query_gid;
-  api.query_gid_table = [](ibv_context*, ibv_gid_entry* out, std::size_t room, auto... flags_and_size) -> ssize_t {
+  api.query_gid_table = [](ibv_context*, ibv_gid_entry* out, std::size_t room,
+                           auto... flags_and_size) -> ssize_t {
     EXPECT_EQ(std::get<1>(std::tuple(flags_and_size...)), sizeof(ibv_gid_entry));
     EXPECT_EQ(room, 16u) << "eight entries for each of two ports";
     if (g_library->table_answer < 0) return g_library->table_answer;
@@ -171,7 +173,9 @@ class RdmaProviderTest : public testing::Test {
     if (!provider_) provider_ = make_rdma_provider(options_);
     return *provider_;
   }
-  std::vector<GidEntry> gids_of_port_1() { return provider().gids(provider().open_device("mlx5_0"), 1); }
+  std::vector<GidEntry> gids_of_port_1() {
+    return provider().gids(provider().open_device("mlx5_0"), 1);
+  }
   void address(const char* interface, const char* text, int prefix_len) {
     addresses_.push_back({interface, *SocketAddress::from_text(text), prefix_len});
   }
@@ -191,7 +195,8 @@ TEST_F(RdmaProviderTest, DevicesCarryWhatSysfsSays) {
   const std::vector<DeviceEntry> devices = provider().devices();
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].name, "mlx5_0");
-  EXPECT_EQ(devices[0].pci_path, fs::canonical(sysfs_.path("devices/pci0000:00/0000:00:01.0/0000:01:00.1")).string());
+  EXPECT_EQ(devices[0].pci_path,
+            fs::canonical(sysfs_.path("devices/pci0000:00/0000:00:01.0/0000:01:00.1")).string());
   EXPECT_EQ(devices[0].numa_node, 1);
   EXPECT_EQ(devices[0].guid, cable_guid(0x4cbb470300a1b2c3u, devices[0].pci_path));
   EXPECT_NE(devices[0].guid, 0x4cbb470300a1b2c3u);
@@ -271,11 +276,13 @@ TEST_F(RdmaProviderTest, OptionalAccessFlagsTakeTheNewerCall) {
   EXPECT_EQ(library_.plain_reg_access, IBV_ACCESS_LOCAL_WRITE);
   EXPECT_EQ(library_.iova2_access, 0u);
   provider().reg_mr(nullptr, &library_, 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
-  EXPECT_EQ(library_.iova2_access, static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING));
+  EXPECT_EQ(library_.iova2_access,
+            static_cast<unsigned>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING));
   options_.api.reg_mr_iova2 = nullptr;
   provider_.reset();
   provider().reg_mr(nullptr, &library_, 8, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING);
-  EXPECT_EQ(library_.plain_reg_access, IBV_ACCESS_REMOTE_WRITE) << "an old library would refuse the flag";
+  EXPECT_EQ(library_.plain_reg_access, IBV_ACCESS_REMOTE_WRITE)
+      << "an old library would refuse the flag";
 }
 
 TEST_F(RdmaProviderTest, MinusOneBecomesErrno) {
@@ -314,10 +321,11 @@ TEST_F(RdmaProviderTest, EventsAreTakenWithoutBlockingAndAcknowledged) {
   EXPECT_NE(::fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);
   ibv_qp qp{};
   qp.qp_num = 0x1234;
-  library_.events = {event_of(IBV_EVENT_PORT_ERR, 2),           event_of(IBV_EVENT_PORT_ACTIVE, 1),
-                     event_of(IBV_EVENT_GID_CHANGE, 1),         event_of(IBV_EVENT_QP_FATAL, 0, &qp),
-                     event_of(IBV_EVENT_QP_ACCESS_ERR, 0, &qp), event_of(IBV_EVENT_DEVICE_FATAL),
-                     event_of(IBV_EVENT_LID_CHANGE, 1)};
+  library_.events = {
+      event_of(IBV_EVENT_PORT_ERR, 2),           event_of(IBV_EVENT_PORT_ACTIVE, 1),
+      event_of(IBV_EVENT_GID_CHANGE, 1),         event_of(IBV_EVENT_QP_FATAL, 0, &qp),
+      event_of(IBV_EVENT_QP_ACCESS_ERR, 0, &qp), event_of(IBV_EVENT_DEVICE_FATAL),
+      event_of(IBV_EVENT_LID_CHANGE, 1)};
   using Kind = DeviceEventKind;
   DeviceEvent event;
   std::vector<Kind> kinds;
@@ -327,8 +335,8 @@ TEST_F(RdmaProviderTest, EventsAreTakenWithoutBlockingAndAcknowledged) {
     ports.push_back(event.port);
     numbers.push_back(event.qp_num);
   }
-  EXPECT_EQ(kinds, (std::vector{Kind::PortError, Kind::PortActive, Kind::GidChange, Kind::QpFatal, Kind::QpFatal, Kind::DeviceFatal,
-                                Kind::Other}));
+  EXPECT_EQ(kinds, (std::vector{Kind::PortError, Kind::PortActive, Kind::GidChange, Kind::QpFatal,
+                                Kind::QpFatal, Kind::DeviceFatal, Kind::Other}));
   EXPECT_EQ(ports, (std::vector{2u, 1u, 1u, 0u, 0u, 0u, 0u}));
   EXPECT_EQ(numbers, (std::vector{0u, 0u, 0u, 0x1234u, 0x1234u, 0u, 0u}));
   EXPECT_EQ(library_.events_acknowledged, 7) << "else destroying a queue pair waits for ever";
@@ -348,7 +356,8 @@ TEST(RdmaApi, MissingLibraryIsNotFoundAndOneLine) {
   const LogCapture log;
   EXPECT_EQ(load_verbs_api("libibverbs-of-nobody.so.1").code(), Errc::NotFound);
   ASSERT_EQ(log.all().size(), 1u) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "libibverbs-of-nobody.so.1 does not load"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "libibverbs-of-nobody.so.1 does not load"), 1)
+      << log.joined();
 }
 
 TEST(RdmaApi, LibraryWithoutOurFunctionsIsNotFoundAndNamesOne) {

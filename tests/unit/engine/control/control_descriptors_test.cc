@@ -1,5 +1,5 @@
-#include "engine/control_plane.h"
-#include "tests/unit/engine/control_fixture.h"
+#include "engine/control/control_plane.h"
+#include "tests/unit/engine/control/control_fixture.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -54,7 +54,8 @@ TEST_F(ControlDescriptorsTest, WhereNoneIsLeftTheOldestStrangerGoes) {
   const UniqueFd honest = raw_client();
   raw_send(honest, frame_of(1));
   std::vector<UniqueFd> all;  // of the process
-  for (UniqueFd more(::dup(0)); more.valid() && all.size() < 64; more = UniqueFd(::dup(0))) all.push_back(std::move(more));
+  for (UniqueFd more(::dup(0)); more.valid() && all.size() < 64; more = UniqueFd(::dup(0)))
+    all.push_back(std::move(more));
   limit(static_cast<rlim_t>(all.back().get()) + 1);
   turn_until_idle();
   EXPECT_EQ(our_events_.frames.size(), 1u);
@@ -82,7 +83,8 @@ TEST_F(ControlDescriptorsTest, ADialThatGetsNoneInItsTimeSaysSo) {
   EXPECT_TRUE(our_events_.lost.empty());
   our_clock_ns_ += 100'000'000;
   ASSERT_TRUE(turn_until([&] { return our_events_.lost.size() == 1; }));
-  EXPECT_NE(our_events_.lost[0].text.find("no descriptor is left"), std::string::npos) << our_events_.lost[0].text;
+  EXPECT_NE(our_events_.lost[0].text.find("no descriptor is left"), std::string::npos)
+      << our_events_.lost[0].text;
 }
 
 // A process at the edge of its limit: it can accept, and then it cannot, again and again.
@@ -97,8 +99,9 @@ TEST_F(ControlDescriptorsTest, ComplaintsHaveABudget) {
     const std::size_t wanted = our_events_.frames.size() + 1;
     ASSERT_TRUE(turn_until([&] { return our_events_.frames.size() == wanted; }));
   }
-  const auto complaints = std::count_if(log_lines().begin(), log_lines().end(),
-                                        [](const std::string& line) { return line.find("cannot accept") != std::string::npos; });
+  const auto complaints = std::count_if(
+      log_lines().begin(), log_lines().end(),
+      [](const std::string& line) { return line.find("cannot accept") != std::string::npos; });
   EXPECT_EQ(complaints, 16);
 }
 

@@ -2,7 +2,7 @@
 // Control planes over loopback, a recorder of what they report, and raw TCP clients that misbehave.
 // Thread: the test's. Bound: kWaitMaxNs of real time for anything that the kernel does on its own.
 
-#include "engine/control_plane.h"
+#include "engine/control/control_plane.h"
 #include "src/base/log.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,8 @@ struct Recorder final : ControlEvents {
     dialed.push_back(id);
     if (when_dialed) when_dialed(id);
   }
-  bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) override {
+  bool on_frame(ConnectionId id, const FrameHeader& header,
+                std::span<const std::byte> body) override {
     frames.push_back({id, header, Bytes(body.begin(), body.end())});
     return when_frame ? when_frame(Frame(frames.back())) : true;
   }
@@ -70,7 +71,8 @@ inline std::vector<std::string>& log_lines() {
 
 inline std::size_t open_descriptors() {
   std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
   return count;
 }
 
@@ -79,8 +81,10 @@ inline Bytes frame_of(std::uint64_t sequence, std::size_t body_bytes = 0) {
   FrameHeader header;
   header.sequence = sequence;
   Bytes frame = encode(header, Bye{});
-  for (std::size_t i = 0; i < body_bytes; ++i) frame.push_back(static_cast<std::byte>(sequence + i));
-  for (std::size_t i = 0; i < 4; ++i) frame[8 + i] = static_cast<std::byte>((body_bytes >> (8 * i)) & 0xff);
+  for (std::size_t i = 0; i < body_bytes; ++i)
+    frame.push_back(static_cast<std::byte>(sequence + i));
+  for (std::size_t i = 0; i < 4; ++i)
+    frame[8 + i] = static_cast<std::byte>((body_bytes >> (8 * i)) & 0xff);
   return frame;
 }
 
@@ -93,7 +97,8 @@ class ControlPlaneTest : public ::testing::Test {
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
     log_lines().clear();
-    set_log_sink([](LogLevel, const char*, int, const char* text) { log_lines().emplace_back(text); });
+    set_log_sink(
+        [](LogLevel, const char*, int, const char* text) { log_lines().emplace_back(text); });
     ours_ = open(our_events_, our_clock_ns_);
     theirs_ = open(their_events_, their_clock_ns_);
     ASSERT_TRUE(ours_ && theirs_);
@@ -104,7 +109,8 @@ class ControlPlaneTest : public ::testing::Test {
     set_log_sink(nullptr);
   }
 
-  static std::unique_ptr<ControlPlane> open(ControlEvents& events, const std::atomic<std::uint64_t>& clock_ns) {
+  static std::unique_ptr<ControlPlane> open(ControlEvents& events,
+                                            const std::atomic<std::uint64_t>& clock_ns) {
     ControlPlaneOptions options;
     options.socket_ifname = "lo";
     options.socket_family = "AF_INET";
@@ -119,7 +125,8 @@ class ControlPlaneTest : public ::testing::Test {
     const bool theirs = theirs_ && theirs_->poll_once();
     return ours || theirs;
   }
-  // Turns both planes until the condition holds; the kernel moves bytes over loopback on its own, hence the real-time bound.
+  // Turns both planes until the condition holds; the kernel moves bytes over loopback on its own,
+  // hence the real-time bound.
   bool turn_until(const std::function<bool()>& condition) {
     const Clock wall;
     const std::uint64_t end_ns = wall.now_ns() + kWaitMaxNs;
@@ -140,7 +147,9 @@ class ControlPlaneTest : public ::testing::Test {
     }
   }
 
-  static SocketAddress loopback(const char* text = "127.0.0.1") { return *SocketAddress::from_text(text); }
+  static SocketAddress loopback(const char* text = "127.0.0.1") {
+    return *SocketAddress::from_text(text);
+  }
   ConnectionId dial_theirs() {
     const std::vector<SocketAddress> addresses{loopback()};
     return ours_->dial({addresses, theirs_->port()});
@@ -154,7 +163,8 @@ class ControlPlaneTest : public ::testing::Test {
     return fd;
   }
   static void raw_send(const UniqueFd& fd, std::span<const std::byte> bytes) {
-    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
   }
   // The other end closed or reset the connection.
   static bool raw_ended(const UniqueFd& fd) {
@@ -163,8 +173,9 @@ class ControlPlaneTest : public ::testing::Test {
     return got == 0 || (got < 0 && errno != EAGAIN);
   }
   static bool logged(const std::string& part) {
-    return std::any_of(log_lines().begin(), log_lines().end(),
-                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+    return std::any_of(log_lines().begin(), log_lines().end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    });
   }
 
   std::atomic<std::uint64_t> our_clock_ns_{0};

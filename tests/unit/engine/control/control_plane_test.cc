@@ -1,8 +1,8 @@
-#include "engine/control_plane.h"
+#include "engine/control/control_plane.h"
 
-#include "engine/control_connection.h"
-#include "engine/control_listener.h"
-#include "tests/unit/engine/control_fixture.h"
+#include "engine/control/control_connection.h"
+#include "engine/control/control_listener.h"
+#include "tests/unit/engine/control/control_fixture.h"
 
 #include <array>
 #include <thread>
@@ -35,35 +35,43 @@ TEST_F(ControlPlaneTest, OpensWithoutAnyRule) {
 
 TEST_F(ControlPlaneTest, ListensWhereItCanAndNamesWhereItCannot) {
   const InterfaceAddress absent{.name = "eth7", .address = loopback("192.0.2.77")};
-  const InterfaceAddress present{.name = "lo", .address = loopback()}, other{.name = "lo", .address = loopback("127.0.0.3")};
+  const InterfaceAddress present{.name = "lo", .address = loopback()},
+      other{.name = "lo", .address = loopback("127.0.0.3")};
   const Result<ControlListener> listener = listen_on(std::array{absent, present, other});
   ASSERT_TRUE(listener.ok());
   EXPECT_EQ(listener->addresses, (std::vector{present.address, other.address}));
   EXPECT_EQ(std::count_if(log_lines().begin(), log_lines().end(),
-                          [](const std::string& line) { return line.find("cannot listen on 192.0.2.77:0 (eth7)") == 9; }),
+                          [](const std::string& line) {
+                            return line.find("cannot listen on 192.0.2.77:0 (eth7)") == 9;
+                          }),
             1);
   EXPECT_TRUE(logged("handshakes on 127.0.0.1:")) << "(lo)";
   EXPECT_EQ(listen_on(std::array{absent}).code(), Errc::System);
 }
 
 TEST_F(ControlPlaneTest, ALinkLocalAddressGetsTheScopesOfThoseWeListenOn) {
-  SocketAddress peer = *SocketAddress::from_text("fe80::2"), first = *SocketAddress::from_text("fe80::1"), second = first;
+  SocketAddress peer = *SocketAddress::from_text("fe80::2"),
+                first = *SocketAddress::from_text("fe80::1"), second = first;
   first.scope_id = 3;
   second.scope_id = 5;
   const SocketAddress global = *SocketAddress::from_text("fd00::1");
-  std::vector<SocketAddress> tried = with_scopes(std::array{global, peer}, std::array{first, global, second, first});
+  std::vector<SocketAddress> tried =
+      with_scopes(std::array{global, peer}, std::array{first, global, second, first});
   ASSERT_EQ(tried.size(), 3u);
   EXPECT_EQ(tried[0], global);
   EXPECT_EQ(tried[1].scope_id, 3u);
   EXPECT_EQ(tried[2].scope_id, 5u);
   EXPECT_TRUE(tried[1].same_host(peer) && tried[2].same_host(peer));
   peer.scope_id = 9;
-  EXPECT_EQ(with_scopes(std::array{peer}, std::array{first}), std::vector{peer}) << "as it came to us";
+  EXPECT_EQ(with_scopes(std::array{peer}, std::array{first}), std::vector{peer})
+      << "as it came to us";
 }
 
 TEST_F(ControlPlaneTest, CarriesFramesBothWays) {
   const ConnectionId id = dial_theirs();
-  our_events_.when_dialed = [&](ConnectionId dialed) { EXPECT_TRUE(ours_->send(dialed, frame_of(1, 100))); };
+  our_events_.when_dialed = [&](ConnectionId dialed) {
+    EXPECT_TRUE(ours_->send(dialed, frame_of(1, 100)));
+  };
   their_events_.when_frame = [&](const Recorder::Frame& frame) {
     theirs_->identify(frame.id);
     EXPECT_TRUE(theirs_->send(frame.id, frame_of(2, 0)));
@@ -76,7 +84,8 @@ TEST_F(ControlPlaneTest, CarriesFramesBothWays) {
   EXPECT_TRUE(our_events_.frames[0].body.empty());
   ASSERT_EQ(their_events_.frames.size(), 1u);
   const Bytes expected = frame_of(1, 100);
-  EXPECT_EQ(their_events_.frames[0].body, Bytes(expected.begin() + kFrameHeaderBytes, expected.end()));
+  EXPECT_EQ(their_events_.frames[0].body,
+            Bytes(expected.begin() + kFrameHeaderBytes, expected.end()));
   EXPECT_EQ(ours_->peer_name(id), "127.0.0.1:" + std::to_string(theirs_->port()));
   EXPECT_TRUE(our_events_.lost.empty() && their_events_.lost.empty());
 }
@@ -125,7 +134,8 @@ TEST_F(ControlPlaneTest, CarriesTheLargestFramesInOrder) {
     theirs_->identify(frame.id);
     return true;
   };
-  for (std::size_t i = 0; i < kFrames; ++i) ASSERT_TRUE(ours_->send(id, frame_of(i, kBodyBytesMax)));
+  for (std::size_t i = 0; i < kFrames; ++i)
+    ASSERT_TRUE(ours_->send(id, frame_of(i, kBodyBytesMax)));
   ASSERT_TRUE(turn_until([&] { return their_events_.frames.size() == kFrames; }));
   for (std::size_t i = 0; i < kFrames; ++i) {
     const Bytes expected = frame_of(i, kBodyBytesMax);
@@ -162,7 +172,8 @@ TEST_F(ControlPlaneTest, SixHundredDialsAtOnceAreAllServed) {
   our_events_.when_dialed = [&](ConnectionId id) { ours_->send(id, frame_of(id)); };
   for (std::size_t i = 0; i < kDials; ++i) dial_theirs();
   ASSERT_TRUE(turn_until([&] { return our_events_.frames.size() == kDials; }));
-  for (const Recorder::Frame& frame : our_events_.frames) EXPECT_EQ(frame.header.sequence, frame.id);
+  for (const Recorder::Frame& frame : our_events_.frames)
+    EXPECT_EQ(frame.header.sequence, frame.id);
   EXPECT_TRUE(our_events_.lost.empty() && their_events_.lost.empty());
   EXPECT_EQ(their_clock_ns_.load(), 0u) << "no deadline was needed";
 }
@@ -174,7 +185,8 @@ TEST_F(ControlPlaneTest, EndOfTheOtherSideIsPeerGone) {
   ASSERT_TRUE(turn_until([&] { return !our_events_.lost.empty(); }));
   EXPECT_EQ(our_events_.lost[0].id, id);
   EXPECT_EQ(our_events_.lost[0].reason, Errc::PeerGone);
-  EXPECT_NE(our_events_.lost[0].text.find("127.0.0.1:"), std::string::npos) << our_events_.lost[0].text;
+  EXPECT_NE(our_events_.lost[0].text.find("127.0.0.1:"), std::string::npos)
+      << our_events_.lost[0].text;
   EXPECT_FALSE(ours_->send(id, frame_of(1)));
 }
 
@@ -203,7 +215,8 @@ TEST_F(ControlPlaneTest, APeerThatReadsNothingIsLostAtTheQueuesBound) {
   ASSERT_TRUE(turn_until([&] { return !our_events_.frames.empty(); }));
   const ConnectionId id = our_events_.frames[0].id;
   std::size_t accepted = 0;
-  while (ours_->send(id, frame_of(2, kBodyBytesMax)) && accepted < 100'000) ++accepted;  // loopback's buffers come first
+  while (ours_->send(id, frame_of(2, kBodyBytesMax)) && accepted < 100'000)
+    ++accepted;  // loopback's buffers come first
   EXPECT_GE(accepted, kSendQueueBytesMax / (kBodyBytesMax + kFrameHeaderBytes));
   EXPECT_LT(accepted, 100'000u);
   EXPECT_TRUE(our_events_.lost.empty()) << "never from inside send()";
@@ -232,7 +245,8 @@ TEST_F(ControlPlaneTest, FallsBackFromASilentAddressAtItsDeadline) {
   std::vector<UniqueFd> fillers;
   for (int i = 0; i < 4; ++i) {
     fillers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    [[maybe_unused]] const int begun = ::connect(fillers.back().get(), reinterpret_cast<const sockaddr*>(&storage), bytes);
+    [[maybe_unused]] const int begun =
+        ::connect(fillers.back().get(), reinterpret_cast<const sockaddr*>(&storage), bytes);
   }
   const std::vector<SocketAddress> addresses{loopback("127.0.0.9"), loopback()};
   ours_->dial({addresses, theirs_->port()});

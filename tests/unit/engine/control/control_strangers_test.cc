@@ -1,5 +1,5 @@
-#include "engine/control_plane.h"
-#include "tests/unit/engine/control_fixture.h"
+#include "engine/control/control_plane.h"
+#include "tests/unit/engine/control/control_fixture.h"
 
 #include <csignal>
 
@@ -33,7 +33,9 @@ class ControlStrangersTest : public ControlPlaneTest {
   }
 };
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 
 }  // namespace
 
@@ -138,11 +140,14 @@ TEST_F(ControlStrangersTest, WhatArrivedBeforeALateLookStillCounts) {
   }
   for (std::size_t i = 0; i < kStrangers; ++i) strangers.push_back(raw_client());
   turn_until_idle();
-  for (const UniqueFd& client : known) raw_send(client, std::span<const std::byte>(frame).subspan(50));
+  for (const UniqueFd& client : known)
+    raw_send(client, std::span<const std::byte>(frame).subspan(50));
   for (const UniqueFd& client : strangers) raw_send(client, frame);
   our_clock_ns_ += 1000 * kSecondNs;  // we were stopped, not they
-  ASSERT_TRUE(turn_until(
-      [&] { return our_events_.frames.size() + our_events_.lost.size() >= 2 * kKnown + kStrangers || logged("dropped"); }));
+  ASSERT_TRUE(turn_until([&] {
+    return our_events_.frames.size() + our_events_.lost.size() >= 2 * kKnown + kStrangers ||
+           logged("dropped");
+  }));
   EXPECT_EQ(our_events_.frames.size(), 2 * kKnown + kStrangers);
   EXPECT_TRUE(our_events_.lost.empty());
 }
@@ -189,12 +194,14 @@ TEST_F(ControlStrangersTest, RunningOutOfDescriptorsNeitherSpinsNorDeafens) {
   const Clock wall;
   const std::uint64_t start_ns = wall.now_ns();
   ours_->wait(50);
-  EXPECT_GE(wall.now_ns() - start_ns, 40'000'000u) << "the listener, still ready, keeps the control thread awake";
+  EXPECT_GE(wall.now_ns() - start_ns, 40'000'000u)
+      << "the listener, still ready, keeps the control thread awake";
   our_clock_ns_ += kSecondNs;
   turn_until_idle();
   ::setrlimit(RLIMIT_NOFILE, &before);
-  const auto complaints = std::count_if(log_lines().begin(), log_lines().end(),
-                                        [](const std::string& line) { return line.find("cannot accept") != std::string::npos; });
+  const auto complaints = std::count_if(
+      log_lines().begin(), log_lines().end(),
+      [](const std::string& line) { return line.find("cannot accept") != std::string::npos; });
   EXPECT_EQ(complaints, 1) << "logged once, not at every try";
   EXPECT_TRUE(our_events_.frames.empty());
   our_clock_ns_ += kSecondNs;
@@ -204,12 +211,15 @@ TEST_F(ControlStrangersTest, RunningOutOfDescriptorsNeitherSpinsNorDeafens) {
 TEST_F(ControlStrangersTest, HandlersFalseDropsButFlushes) {
   constexpr std::size_t kFrames = 60;
   our_events_.when_frame = [&](const Recorder::Frame& frame) {
-    // More than the peer's receive buffer: the rest is still on its way when the connection is dropped.
-    for (std::size_t i = 0; i < kFrames; ++i) EXPECT_TRUE(ours_->send(frame.id, frame_of(99, kBodyBytesMax)));
+    // More than the peer's receive buffer: the rest is still on its way when the connection is
+    // dropped.
+    for (std::size_t i = 0; i < kFrames; ++i)
+      EXPECT_TRUE(ours_->send(frame.id, frame_of(99, kBodyBytesMax)));
     return false;
   };
   const ConnectionId id = theirs_->dial({ours_->addresses(), ours_->port()});
-  for (std::uint64_t i = 0; i < 20; ++i) theirs_->send(id, frame_of(i, 1000));  // unread input must not reset the answer away
+  for (std::uint64_t i = 0; i < 20; ++i)
+    theirs_->send(id, frame_of(i, 1000));  // unread input must not reset the answer away
   ASSERT_TRUE(turn_until([&] { return !their_events_.lost.empty(); }));
   EXPECT_EQ(their_events_.frames.size(), kFrames);
   EXPECT_EQ(our_events_.frames.size(), 1u) << "nothing is delivered after false";
@@ -224,7 +234,8 @@ TEST_F(ControlStrangersTest, CloseDeliversWhatWasSent) {
     return true;
   };
   ASSERT_TRUE(turn_until([&] { return !our_events_.dialed.empty(); }));
-  for (std::size_t i = 0; i < kFrames; ++i) ASSERT_TRUE(ours_->send(id, frame_of(i, kBodyBytesMax)));
+  for (std::size_t i = 0; i < kFrames; ++i)
+    ASSERT_TRUE(ours_->send(id, frame_of(i, kBodyBytesMax)));
   ours_->close(id);
   ours_->close(id);
   EXPECT_FALSE(ours_->send(id, frame_of(0)));
@@ -236,8 +247,10 @@ TEST_F(ControlStrangersTest, CloseDeliversWhatWasSent) {
 }
 
 TEST_F(ControlStrangersTest, CloseGivesUpOnAPeerThatReadsNothing) {
-  // How many frames fit into the kernel's buffers and our queue, found with one client, fills those of the other but for a few.
-  constexpr std::size_t kSpare = 32;  // half of our queue, so that the kernel may differ by half a MiB between the two
+  // How many frames fit into the kernel's buffers and our queue, found with one client, fills those
+  // of the other but for a few.
+  constexpr std::size_t kSpare =
+      32;  // half of our queue, so that the kernel may differ by half a MiB between the two
   const auto [probe, probe_id] = known_client();
   const auto [client, id] = known_client();
   const int small = 4096;
@@ -247,7 +260,8 @@ TEST_F(ControlStrangersTest, CloseGivesUpOnAPeerThatReadsNothing) {
   while (ours_->send(probe_id, frame_of(2, kBodyBytesMax))) ++frames;
   ours_->close(probe_id);
   ASSERT_GT(frames, 2 * kSpare);
-  for (std::size_t i = 0; i < frames - kSpare; ++i) ASSERT_TRUE(ours_->send(id, frame_of(3, kBodyBytesMax)));
+  for (std::size_t i = 0; i < frames - kSpare; ++i)
+    ASSERT_TRUE(ours_->send(id, frame_of(3, kBodyBytesMax)));
   ours_->close(id);
   our_clock_ns_ += kSecondNs - 1;
   turn_until_idle();
@@ -271,7 +285,7 @@ TEST_F(ControlStrangersTest, HandlersMayCloseDialAndSendFromInside) {
   const std::size_t frames_before = our_events_.frames.size();
   our_events_.when_frame = [&](const Recorder::Frame& frame) {
     for (const ConnectionId id : known) ours_->close(id);  // also the one whose frame this is
-    for (int i = 0; i < 100; ++i) dial_theirs();           // makes the table grow under the caller's feet
+    for (int i = 0; i < 100; ++i) dial_theirs();  // makes the table grow under the caller's feet
     EXPECT_FALSE(ours_->send(frame.id, frame_of(5)));
     EXPECT_EQ(frame.body.size(), 512u);
     return true;
@@ -300,7 +314,9 @@ TEST_F(ControlStrangersTest, HandlersMayActInsideOnLost) {
   clients.clear();
   ASSERT_TRUE(turn_until([&] { return our_events_.lost.size() >= 2; }));
   EXPECT_EQ(std::count_if(our_events_.lost.begin(), our_events_.lost.end(),
-                          [&](const auto& lost) { return std::find(known.begin(), known.end(), lost.id) != known.end(); }),
+                          [&](const auto& lost) {
+                            return std::find(known.begin(), known.end(), lost.id) != known.end();
+                          }),
             1)
       << "the first one's handler closed the others";
   our_events_.when_lost = nullptr;
@@ -334,7 +350,8 @@ TEST_F(ControlStrangersTest, AForkedChildKeepsNoConnectionAlive) {
   if (child == 0) {
     ::close(gate[1]);
     char byte = 0;
-    [[maybe_unused]] const ssize_t got = ::read(gate[0], &byte, 1);  // sleeps until the parent is done
+    [[maybe_unused]] const ssize_t got =
+        ::read(gate[0], &byte, 1);  // sleeps until the parent is done
     ::_exit(0);
   }
   ::close(gate[0]);
@@ -342,7 +359,8 @@ TEST_F(ControlStrangersTest, AForkedChildKeepsNoConnectionAlive) {
   sockaddr_storage listener{};
   const socklen_t listener_bytes = loopback().to_sockaddr(ours_->port(), listener);
   ours_.reset();
-  EXPECT_TRUE(turn_until([&ours = client] { return raw_ended(ours); })) << "the child still holds the connection";
+  EXPECT_TRUE(turn_until([&ours = client] { return raw_ended(ours); }))
+      << "the child still holds the connection";
   const auto refused = [&] {
     const UniqueFd late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     return ::connect(late.get(), reinterpret_cast<const sockaddr*>(&listener), listener_bytes) != 0;

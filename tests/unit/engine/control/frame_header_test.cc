@@ -1,7 +1,7 @@
 // The header that every control message begins with.
 
-#include "engine/messages.h"
-#include "tests/unit/engine/sample_header.h"
+#include "engine/control/frames.h"
+#include "tests/unit/engine/control/sample_header.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "engine/messages.h"
-#include "tests/unit/engine/sample_header.h"
+#include "engine/control/frames.h"
+#include "tests/unit/engine/control/sample_header.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,8 @@ namespace {
 
 WireRail sample_rail(std::uint8_t number) {
   WireRail rail;
-  rail.addresses = {{.gid = id_of(number), .prefix_len = 24}, {.gid = id_of(0x70), .prefix_len = 64}};
+  rail.addresses = {{.gid = id_of(number), .prefix_len = 24},
+                    {.gid = id_of(0x70), .prefix_len = 64}};
   rail.ethernet = 1;
   rail.port = 2;
   rail.mtu = 5;
@@ -145,8 +146,9 @@ Status decode_changed(Change&& change) {
 template <typename Body>
 class Message : public ::testing::Test {};
 
-using Bodies = ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close, Bye, Fence, Reopen,
-                                Reopened, PathUp, Acknowledge, Resume, Resumed, Summon>;
+using Bodies =
+    ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close,
+                     Bye, Fence, Reopen, Reopened, PathUp, Acknowledge, Resume, Resumed, Summon>;
 TYPED_TEST_SUITE(Message, Bodies);
 
 }  // namespace
@@ -172,7 +174,9 @@ TYPED_TEST(Message, IsRefusedAtEveryOtherLength) {
   Bytes body = body_of(encode(sample_header(), sample<TypeParam>()));
   TypeParam out;
   for (std::size_t size = 0; size < body.size(); ++size) {
-    const Bytes cut(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(size));  // exact heap size: asan sees an overrun
+    const Bytes cut(
+        body.begin(),
+        body.begin() + static_cast<std::ptrdiff_t>(size));  // exact heap size: asan sees an overrun
     EXPECT_EQ(decode_bytes(cut, &out).code(), Errc::Protocol) << "cut to " << size;
   }
   body.push_back(std::byte{0});
@@ -190,7 +194,8 @@ TYPED_TEST(Message, AnyCorruptedByteIsOkOrProtocol) {
       ASSERT_TRUE(status.ok() || status.code() == Errc::Protocol);
       // What is let through is in range, so it must survive another trip unchanged.
       if (status.ok()) {
-        ASSERT_EQ(body_of(encode(sample_header(), out)), changed) << "byte " << at << " xor " << flip;
+        ASSERT_EQ(body_of(encode(sample_header(), out)), changed)
+            << "byte " << at << " xor " << flip;
       }
     }
   }
@@ -280,7 +285,8 @@ TEST(MessageHello, TextsThatALogShouldNotPrintAreReplacedAndRefused) {
   Bytes frame = encode(sample_header(), body);
   ASSERT_TRUE(decode_bytes(body_of(frame), &out).ok());
   EXPECT_EQ(out.host, "host?nccl-mesh WARN all is well?[2J???");
-  frame[kFrameHeaderBytes + 2 * sizeof(Id128) + 2 + 4] = std::byte{'\n'};  // as a peer that is not ours may say it
+  frame[kFrameHeaderBytes + 2 * sizeof(Id128) + 2 + 4] =
+      std::byte{'\n'};  // as a peer that is not ours may say it
   EXPECT_EQ(decode_bytes(body_of(frame), &out).code(), Errc::Protocol);
 }
 
@@ -295,7 +301,8 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.preferred_rail = 2; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails.clear(); }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.listeners.clear(); }).ok());
-  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].addresses[1].prefix_len = 129; }).ok());
+  EXPECT_FALSE(
+      decode_changed<Hello>([](Hello& body) { body.rails[0].addresses[1].prefix_len = 129; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].addresses.clear(); }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].mtu = 6; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails[0].mtu = 0; }).ok());
@@ -304,7 +311,8 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
 }
 
 TEST(MessageHello, TooManyRailsAreRefused) {
-  // The encoder never writes such a count, so it is planted: the count is the byte before the first rail.
+  // The encoder never writes such a count, so it is planted: the count is the byte before the first
+  // rail.
   Hello in = sample<Hello>();
   in.rails.assign(kRailsMax, sample_rail(1));
   Bytes body = body_of(encode(sample_header(), in));
@@ -317,11 +325,15 @@ TEST(MessageHello, TooManyRailsAreRefused) {
 }
 
 TEST(MessageWelcome, PathsMustFitRailsAndQueuePairs) {
-  EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.paths[0].acceptor_rail = 1; }).ok());
+  EXPECT_FALSE(
+      decode_changed<Welcome>([](Welcome& body) { body.paths[0].acceptor_rail = 1; }).ok());
   EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.paths[1].qpn.pop_back(); }).ok());
-  EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.paths[0].connector_rail = kRailsMax; }).ok());
+  EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) {
+                 body.paths[0].connector_rail = kRailsMax;
+               }).ok());
   EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.paths.clear(); }).ok());
-  EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.paths[0].qpn[1] = 1u << 24; }).ok());
+  EXPECT_FALSE(
+      decode_changed<Welcome>([](Welcome& body) { body.paths[0].qpn[1] = 1u << 24; }).ok());
   EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.paths[0].psn = 1u << 24; }).ok());
   EXPECT_FALSE(decode_changed<Attach>([](Attach& body) { body.paths[0].qpn.clear(); }).ok());
   EXPECT_FALSE(decode_changed<Attach>([](Attach& body) { body.paths[0].mtu = 0; }).ok());
@@ -337,16 +349,19 @@ TEST(MessageChannel, NumbersOutOfRangeAreRefused) {
 }
 
 TEST(MessageRevoke, CreditRangeMustNotWrap) {
-  EXPECT_FALSE(decode_changed<Revoke>([](Revoke& body) { body.first_credit = UINT64_MAX - 1; }).ok());
+  EXPECT_FALSE(
+      decode_changed<Revoke>([](Revoke& body) { body.first_credit = UINT64_MAX - 1; }).ok());
 }
 
 TEST(MessageRefuse, ReasonMustBeAnError) {
   EXPECT_TRUE(decode_changed<Refuse>([](Refuse& body) { body.reason = Errc::Internal; }).ok());
   EXPECT_FALSE(decode_changed<Refuse>([](Refuse& body) { body.reason = Errc::Ok; }).ok());
   EXPECT_FALSE(decode_changed<Refuse>([](Refuse& body) { body.reason = Errc::WouldBlock; }).ok());
-  EXPECT_FALSE(decode_changed<Refuse>([](Refuse& body) { body.reason = static_cast<Errc>(200); }).ok());
+  EXPECT_FALSE(
+      decode_changed<Refuse>([](Refuse& body) { body.reason = static_cast<Errc>(200); }).ok());
   EXPECT_TRUE(decode_changed<Opened>([](Opened& body) { body.result = Errc::Ok; }).ok());
-  EXPECT_FALSE(decode_changed<Opened>([](Opened& body) { body.result = static_cast<Errc>(15); }).ok());
+  EXPECT_FALSE(
+      decode_changed<Opened>([](Opened& body) { body.result = static_cast<Errc>(15); }).ok());
 }
 
 }  // namespace mesh::engine

@@ -1,4 +1,4 @@
-#include "engine/handle.h"
+#include "engine/control/handle.h"
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,8 @@ TEST(Handle, SurvivesTheRoundTrip) {
 TEST(Handle, KeepsTheFirstAddressesThatFit) {
   Handle handle = sample_handle();
   handle.addresses.clear();
-  for (int i = 1; i <= 12; ++i) handle.addresses.push_back(address_of(("10.0.0." + std::to_string(i)).c_str()));
+  for (int i = 1; i <= 12; ++i)
+    handle.addresses.push_back(address_of(("10.0.0." + std::to_string(i)).c_str()));
   EXPECT_EQ(round_trip(handle).addresses.size(), 10u) << "64 bytes hold ten of 6";
   EXPECT_EQ(round_trip(handle).addresses.front(), address_of("10.0.0.1"));
 
@@ -63,21 +64,23 @@ TEST(Handle, ScopedAddressTravelsOnlyAlone) {
   EXPECT_EQ(round_trip(handle).addresses, std::vector<SocketAddress>{address_of("10.0.0.2")});
 
   handle.addresses = {scoped};
-  EXPECT_EQ(round_trip(handle).addresses, std::vector<SocketAddress>{address_of("fe80::1")}) << "without our scope id";
+  EXPECT_EQ(round_trip(handle).addresses, std::vector<SocketAddress>{address_of("fe80::1")})
+      << "without our scope id";
 }
 
 TEST(WaysBack, LeadWhereThePeerCameFrom) {
   SocketAddress source = address_of("fe80::1");
   source.scope_id = 7;
-  EXPECT_EQ(ways_back({address_of("10.0.0.2"), address_of("fe80::1")}, source), std::vector{source});
+  EXPECT_EQ(ways_back({address_of("10.0.0.2"), address_of("fe80::1")}, source),
+            std::vector{source});
   EXPECT_EQ(ways_back({address_of("127.0.0.1"), address_of("127.0.0.9")}, address_of("127.0.0.1")),
             std::vector{address_of("127.0.0.1")});
 }
 
 TEST(WaysBack, NeverLeadToThisHostUnlessThePeerIsHere) {
   std::vector<SocketAddress> named{address_of("10.0.0.2")};
-  for (const char* const own :
-       {"127.0.0.1", "127.255.0.1", "0.0.0.0", "0.1.2.3", "::1", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"}) {
+  for (const char* const own : {"127.0.0.1", "127.255.0.1", "0.0.0.0", "0.1.2.3", "::1",
+                                "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"}) {
     named.push_back(address_of(own));
   }
   EXPECT_EQ(ways_back(named, address_of("10.9.9.9")), std::vector{address_of("10.0.0.2")});

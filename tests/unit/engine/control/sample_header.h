@@ -2,7 +2,7 @@
 // A header of a control message in which every byte tells its place.
 // Thread: any.
 
-#include "engine/messages.h"
+#include "engine/control/frames.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -4,10 +4,10 @@
 
 #include <mesh/snapshot.h>
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 #include "tests/unit/engine/bed.h"
-#include "tests/unit/engine/lose_path.h"
+#include "tests/unit/engine/data/lose_path.h"
 
 #include <gtest/gtest.h>
 
@@ -24,21 +24,25 @@ using testkit::kA, testkit::kB;
 constexpr std::size_t kKiB = 1024;
 constexpr std::uint64_t kMs = 1'000'000;
 
-std::uint64_t announced(const Channel& sender) { return static_cast<const engine::SendChannel&>(sender).announced(); }
+std::uint64_t announced(const Channel& sender) {
+  return static_cast<const engine::SendChannel&>(sender).announced();
+}
 
 // What is posted stays under way for as long as any test takes.
 void post(Bed& bed, Talk& talk, std::size_t bytes) {
   testkit::delay_writes(bed.hosts[0], "", 4'000 * kMs);
   const auto sending = talk.send({.bytes = bytes});
   ASSERT_TRUE(sending.ok());
-  EXPECT_EQ(test(**sending, nullptr).code(), Errc::WouldBlock);  // it waits for no other to be started
+  EXPECT_EQ(test(**sending, nullptr).code(),
+            Errc::WouldBlock);  // it waits for no other to be started
   for (int i = 0; i < 20; ++i) bed.data_round();
 }
 
 // Both sides have stopped the path and counted.
 void settle_path(Bed& bed, Channel& sender, std::uint32_t index) {
   lose_path(sender, index);
-  ASSERT_TRUE(bed.until([&] { return sender.link.path(index).health.state == engine::PathState::Down; }));
+  ASSERT_TRUE(
+      bed.until([&] { return sender.link.path(index).health.state == engine::PathState::Down; }));
 }
 
 TransferPolicy two_work_requests_a_stripe() {
@@ -55,8 +59,9 @@ TEST(GivenUp, MessageThatWasHalfPostedIsCountedOutOnce) {
   Talk talk(bed, kA, kB, 192 * kKiB);
   const auto receiving = talk.receive({.bytes = 192 * kKiB});
   bed.rounds(100);
-  ASSERT_NO_FATAL_FAILURE(post(bed, talk, 192 * kKiB));  // one stripe, and the first work request of the other
-  bed.hosts[1].control_stands = true;                    // its FENCE comes after the close
+  ASSERT_NO_FATAL_FAILURE(
+      post(bed, talk, 192 * kKiB));    // one stripe, and the first work request of the other
+  bed.hosts[1].control_stands = true;  // its FENCE comes after the close
   lose_path(*talk.pair.send, 0);
   close(talk.pair.send);
   bed.rounds(10);
@@ -65,7 +70,8 @@ TEST(GivenUp, MessageThatWasHalfPostedIsCountedOutOnce) {
   bed.tick_ns = 100'000;
   const std::uint64_t began_ns = bed.now_ns();
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::PeerClosed);
-  EXPECT_LE(bed.now_ns() - began_ns, 100 * kMs) << "the receiver waited for messages that CLOSE should not have counted";
+  EXPECT_LE(bed.now_ns() - began_ns, 100 * kMs)
+      << "the receiver waited for messages that CLOSE should not have counted";
   EXPECT_EQ(announced(*talk.pair.send), 0u);
 }
 

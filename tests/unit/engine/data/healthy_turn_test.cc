@@ -1,9 +1,10 @@
-// A healthy turn neither allocates nor locks nor enters the kernel: 10,000 messages between two engines on the in-process
-// fabric, every isend, irecv, test, turn of a loop and turn of a NIC made by a thread for which all of that is deadly.
+// A healthy turn neither allocates nor locks nor enters the kernel: 10,000 messages between two
+// engines on the in-process fabric, every isend, irecv, test, turn of a loop and turn of a NIC made
+// by a thread for which all of that is deadly.
 
 #include "src/base/log.h"
 #include "tests/unit/engine/bed.h"
-#include "tests/unit/engine/trap.h"
+#include "tests/unit/engine/data/trap.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -41,11 +42,13 @@ std::size_t size_of(std::uint64_t message) {
 // One channel's messages, with everything that is needed in arrays of fixed size.
 class Stream {
  public:
-  Stream(Bed& bed, const testkit::Seat& from, const testkit::Seat& to) : talk_(bed, from, to, kSource + kOpen * kLargest) {}
+  Stream(Bed& bed, const testkit::Seat& from, const testkit::Seat& to)
+      : talk_(bed, from, to, kSource + kOpen * kLargest) {}
 
   // False: done, or code() is not kGood.
   bool turn(std::uint64_t messages) {
-    if (next_receive_ < messages && next_receive_ < received_ + kOpen) start(next_receive_, receives_, false);
+    if (next_receive_ < messages && next_receive_ < received_ + kOpen)
+      start(next_receive_, receives_, false);
     if (next_send_ < messages && next_send_ < sent_ + kOpen) start(next_send_, sends_, true);
     if (sent_ < next_send_) end(sent_, sends_, true);
     if (received_ < next_receive_) end(received_, receives_, false);
@@ -57,13 +60,16 @@ class Stream {
  private:
   using Requests = std::array<Request*, kOpen>;
 
-  static std::size_t source_at(std::uint64_t message) { return message * 4099 % (kSource - kLargest); }
+  static std::size_t source_at(std::uint64_t message) {
+    return message * 4099 % (kSource - kLargest);
+  }
   static std::size_t target_at(std::uint64_t message) { return message % kOpen * kLargest; }
 
   void start(std::uint64_t& next, Requests& requests, bool sending) {
     const std::size_t bytes = size_of(next);
     const auto request = sending ? talk_.send({.at = source_at(next), .bytes = bytes})
-                                 : talk_.receive({.at = target_at(next), .bytes = bytes + next % 2 * (kLargest - bytes)});
+                                 : talk_.receive({.at = target_at(next),
+                                                  .bytes = bytes + next % 2 * (kLargest - bytes)});
     if (request.code() == Errc::WouldBlock) return;
     if (!request.ok()) code_ = kFailed;
     requests[next++ % kOpen] = *request;
@@ -118,18 +124,24 @@ int traffic(const testkit::BedOptions& options, void (*planted)()) {
 }
 
 void expect_healthy(const testkit::BedOptions& options) {
-  const ChildReport report = testkit::run_in_child([&options] { return traffic(options, nullptr); });
+  const ChildReport report =
+      testkit::run_in_child([&options] { return traffic(options, nullptr); });
   EXPECT_EQ(report.violation, Violation::None) << report.text;
   EXPECT_EQ(report.code, kGood) << report.text;
 }
 
 const char* const kModelled = R"({"name":"modelled",
-  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},{"name":"n1","address":"10.0.2.1/24"}]},
-           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1","address":"10.0.2.2/24"}]}],
-  "links":[{"ends":["a/n0","b/n0"],"gbps":200,"delay_us":2},{"ends":["a/n1","b/n1"],"gbps":200,"delay_us":2}]})";
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},{"name":"n1",
+     "address":"10.0.2.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"},{"name":"n1",
+              "address":"10.0.2.2/24"}]}],
+  "links":[{"ends":["a/n0","b/n0"],"gbps":200,"delay_us":2},{"ends":["a/n1","b/n1"],"gbps":200,
+     "delay_us":2}]})";
 
 TEST(HealthyTurn, StaysOutOfKernelHeapAndLocks) { expect_healthy({}); }
-TEST(HealthyTurn, StaysOutOnTwoPathsInRealTime) { expect_healthy({.fabric = kModelled, .wall_clock = true}); }
+TEST(HealthyTurn, StaysOutOnTwoPathsInRealTime) {
+  expect_healthy({.fabric = kModelled, .wall_clock = true});
+}
 
 TEST(HealthyTurn, StaysOutWhereQueuesAndWindowsAreFullAllTheTime) {
   TransferPolicy policy;

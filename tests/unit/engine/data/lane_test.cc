@@ -1,9 +1,9 @@
 // Draining takes everything that a completion queue holds, also when that is all it has room for.
-#include "engine/lane.h"
+#include "engine/data/lane.h"
 
-#include "engine/progress_loop.h"
-#include "engine/turn.h"
-#include "tests/unit/engine/nobody.h"
+#include "engine/data/progress_loop.h"
+#include "engine/data/turn.h"
+#include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,8 @@ TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   ProgressLoop loop(waker);
   loop.lanes.push_back(std::make_unique<Lane>(provider, rail, 0));
   ASSERT_TRUE(loop.lanes[0]->open().ok());
-  PeerLink link(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, {.qps = 1});
+  PeerLink link(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
+                {.qps = 1});
   ASSERT_TRUE(link.add_path(*loop.lanes[0], {}, "path").ok());
   ASSERT_EQ(provider.entries_made, 1039);
   provider.left = provider.entries_made;

@@ -2,8 +2,8 @@
 // A path that a test loses at the moment it chooses, as an error completion would lose it, and work
 // that stays under way until then. Thread: one.
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 #include "tests/unit/engine/bed.h"
 
 #include <gtest/gtest.h>

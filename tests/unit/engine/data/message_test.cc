@@ -1,8 +1,9 @@
-// What NCCL may rely on in isend, irecv and test, over the engine's own classes on the software fabric.
+// What NCCL may rely on in isend, irecv and test, over the engine's own classes on the software
+// fabric.
 
 #include <mesh/snapshot.h>
 
-#include "engine/wire.h"
+#include "engine/message/wire.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
@@ -24,16 +25,19 @@ using testkit::kA, testkit::kB;
 TEST(Message, EverySizeArrivesWhole) {
   Bed bed({.fabric = testkit::kHalves});
   Talk talk(bed, kA, kB, 3 << 20);
-  for (const std::size_t bytes : {1u, 7u, 8u, 63u, 65u, 220u, 221u, 8192u, 8193u, 65536u, 65537u, 524288u, 524289u, 3u << 20}) {
+  for (const std::size_t bytes : {1u, 7u, 8u, 63u, 65u, 220u, 221u, 8192u, 8193u, 65536u, 65537u,
+                                  524288u, 524289u, 3u << 20}) {
     talk.exchange(bytes);
     ASSERT_FALSE(HasFailure()) << bytes << " bytes";
   }
 }
 
-// Up to fifteen stripes say themselves how many they are; of more, and of stripes of several work requests, a record does.
+// Up to fifteen stripes say themselves how many they are; of more, and of stripes of several work
+// requests, a record does.
 TEST(Message, StripesOfAnyNumberArriveWhole) {
   const std::size_t size = 2 << 20;
-  for (const std::uint32_t qps : {1u, 2u, engine::kStripesTold, engine::kStripesTold + 1, kQpsMax}) {
+  for (const std::uint32_t qps :
+       {1u, 2u, engine::kStripesTold, engine::kStripesTold + 1, kQpsMax}) {
     for (const std::uint64_t wr_bytes : {std::uint64_t{65536}, std::uint64_t{size}}) {
       TransferPolicy policy;
       policy.qps = qps;
@@ -41,8 +45,11 @@ TEST(Message, StripesOfAnyNumberArriveWhole) {
       policy.stripe_bytes = 65536;
       Bed bed({.policy = policy});
       Talk talk(bed, kA, kB, size);
-      for (const std::size_t bytes : {size, size - 1, size / 2, std::size_t{65537}, std::size_t{65536}}) talk.exchange(bytes);
-      ASSERT_FALSE(HasFailure()) << qps << " queue pairs, work requests of " << wr_bytes << " bytes";
+      for (const std::size_t bytes :
+           {size, size - 1, size / 2, std::size_t{65537}, std::size_t{65536}})
+        talk.exchange(bytes);
+      ASSERT_FALSE(HasFailure()) << qps << " queue pairs, work requests of " << wr_bytes
+                                 << " bytes";
     }
   }
 }
@@ -75,10 +82,12 @@ TEST(Message, LargeMessagesOfManyChannelsAtOnce) {
     std::vector<Request*> open;
     bed.hosts[0].loops_stand = bed.hosts[1].loops_stand = true;
     for (const auto& talk : talks) {
-      for (std::size_t part = 0; part < 4; ++part) open.push_back(*talk->receive({.at = part * 1024, .bytes = 1024}));
+      for (std::size_t part = 0; part < 4; ++part)
+        open.push_back(*talk->receive({.at = part * 1024, .bytes = 1024}));
     }
     for (const auto& talk : talks) {
-      for (std::size_t part = 0; part < 4; ++part) open.push_back(*talk->send({.at = part * 1024, .bytes = 1024}));
+      for (std::size_t part = 0; part < 4; ++part)
+        open.push_back(*talk->send({.at = part * 1024, .bytes = 1024}));
     }
     bed.hosts[0].loops_stand = bed.hosts[1].loops_stand = false;
     for (Request* const request : open) EXPECT_TRUE(bed.finish(request).ok());
@@ -137,7 +146,8 @@ TEST(Message, OutOfRequestsIsWouldBlock) {
   std::deque<Request*> sends, receives;
   for (std::size_t i = 0; i < 32; ++i) sends.push_back(talk.send({.at = i, .bytes = 1}).value());
   EXPECT_EQ(talk.send({.at = 40, .bytes = 1}).code(), Errc::WouldBlock);
-  for (std::size_t i = 0; i < 32; ++i) receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
+  for (std::size_t i = 0; i < 32; ++i)
+    receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
   EXPECT_EQ(talk.receive({.at = 40, .bytes = 1}).code(), Errc::WouldBlock);
   for (int i = 0; i < 2; ++i) {  // one ends, one more fits, not two
     EXPECT_TRUE(bed.finish(sends.front()).ok());
@@ -164,12 +174,14 @@ TEST(Message, OpOfAnotherTagIsPassedOverAndOrderWithinATagKept) {
   constexpr std::size_t kStep = 10'000;
   const std::array<std::uint32_t, 8> sent{7, 5, 5, 7, 9, 5, 9, 7};
   const std::array<std::uint32_t, 8> received{5, 5, 5, 9, 7, 7, 9, 7};
-  const std::array<std::size_t, 8> meets{1, 2, 5, 4, 0, 3, 6, 7};  // which send each receive must get
+  const std::array<std::size_t, 8> meets{1, 2, 5, 4,
+                                         0, 3, 6, 7};  // which send each receive must get
   std::vector<Request*> open;
   for (std::size_t i = 0; i < sent.size(); ++i)
     open.push_back(talk.send({.at = i * kStep, .bytes = 9000 + i, .tag = sent[i]}).value());
   for (std::size_t i = 0; i < sent.size(); ++i) {
-    Request* const receiving = talk.receive({.at = i * kStep, .bytes = kStep, .tag = received[i]}).value();
+    Request* const receiving =
+        talk.receive({.at = i * kStep, .bytes = kStep, .tag = received[i]}).value();
     std::size_t bytes = 0;
     ASSERT_TRUE(bed.finish(receiving, &bytes).ok());
     EXPECT_EQ(bytes, 9000 + meets[i]);
@@ -191,8 +203,10 @@ TEST(Message, SendLargerThanItsReceiveFailsBothAndTheChannelGoesOn) {
     const auto sending = talk.send({.bytes = each.sent});
     EXPECT_EQ(bed.finish(*sending).code(), Errc::Truncated);
     EXPECT_EQ(bed.finish(*receiving).code(), Errc::Truncated);
-    for (const std::byte byte : talk.target) ASSERT_EQ(byte, std::byte{0xcc}) << "no byte of it may be written";
-    const std::string text = fmt::format("a send of {} bytes met a receive of {} bytes", each.sent, each.room);
+    for (const std::byte byte : talk.target)
+      ASSERT_EQ(byte, std::byte{0xcc}) << "no byte of it may be written";
+    const std::string text =
+        fmt::format("a send of {} bytes met a receive of {} bytes", each.sent, each.room);
     EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << log.joined();  // one a side
     talk.exchange(100'000);
     ASSERT_FALSE(HasFailure()) << each.sent << " into " << each.room;
@@ -205,12 +219,14 @@ TEST(Message, RangeOutsideItsMemoryHandleIsRefused) {
   const testkit::LogCapture log;
   EXPECT_EQ(talk.send({.at = 4000, .bytes = 97}).code(), Errc::InvalidArgument);
   EXPECT_EQ(talk.receive({.at = 4096, .bytes = 1}).code(), Errc::InvalidArgument);
-  EXPECT_EQ(isend(*talk.pair.send, {.data = talk.source.data(), .bytes = 1}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(isend(*talk.pair.send, {.data = talk.source.data(), .bytes = 1}).code(),
+            Errc::InvalidArgument);
   EXPECT_EQ(log.count(LogLevel::Warn, "not within the memory handle"), 3);
   talk.exchange(4096);
 }
 
-// 32 slots and 70,000 messages: every slot is used 2,187 times, so that the 7 bits of the generation on the wire wrap.
+// 32 slots and 70,000 messages: every slot is used 2,187 times, so that the 7 bits of the
+// generation on the wire wrap.
 TEST(Message, SlotsAndGenerationsWrap) {
   TransferPolicy policy;
   policy.slots = 32;
@@ -218,7 +234,9 @@ TEST(Message, SlotsAndGenerationsWrap) {
   Talk talk(bed, kA, kB, 1 << 16);
   constexpr std::uint64_t kMessages = 70'000;
   constexpr std::size_t kBytes = 24;
-  const auto place = [](std::uint64_t message) { return static_cast<std::size_t>(message * 37 % 60'000); };
+  const auto place = [](std::uint64_t message) {
+    return static_cast<std::size_t>(message * 37 % 60'000);
+  };
   struct Open {
     Request* request;
     std::uint64_t message;
@@ -228,7 +246,8 @@ TEST(Message, SlotsAndGenerationsWrap) {
   for (std::uint64_t round = 0; received < kMessages && round < 10 * kMessages; ++round) {
     while (next_receive < kMessages && receives.size() < 30) {
       // A target of its own for each open receive, far from the next one's.
-      receives.push_back({talk.receive({.at = next_receive % 64 * 512, .bytes = kBytes}).value(), next_receive});
+      receives.push_back(
+          {talk.receive({.at = next_receive % 64 * 512, .bytes = kBytes}).value(), next_receive});
       ++next_receive;
     }
     while (next_send < kMessages && sends.size() < 30) {
@@ -252,7 +271,9 @@ TEST(Message, LargeMessageDoesNotHoldUpAnotherChannel) {
   Bed bed({});
   Talk large(bed, kA, kB, 64 << 20);
   Talk small(bed, kA, kB, 1 << 20);
-  for (const std::size_t bytes : {std::size_t{2048}, std::size_t{20'000}}) {  // on express, and on a queue pair the large one uses
+  for (const std::size_t bytes :
+       {std::size_t{2048},
+        std::size_t{20'000}}) {  // on express, and on a queue pair the large one uses
     const auto large_receive = large.receive({.bytes = 64 << 20});
     const auto large_send = large.send({.bytes = 64 << 20});
     for (int i = 0; i < 5; ++i) bed.data_round();
@@ -260,11 +281,13 @@ TEST(Message, LargeMessageDoesNotHoldUpAnotherChannel) {
       const auto receiving = small.receive({.bytes = bytes});
       const auto sending = small.send({.bytes = bytes});
       int rounds = 0;
-      while (test(**receiving, nullptr).code() == Errc::WouldBlock && rounds < 1000) bed.data_round(), ++rounds;
+      while (test(**receiving, nullptr).code() == Errc::WouldBlock && rounds < 1000)
+        bed.data_round(), ++rounds;
       EXPECT_LE(rounds, bytes <= 8192 ? 4 : 12) << bytes << " bytes, message " << message;
       EXPECT_TRUE(bed.finish(*sending).ok());
     }
-    EXPECT_EQ(test(**large_receive, nullptr).code(), Errc::WouldBlock) << "the large one was to be under way all the time";
+    EXPECT_EQ(test(**large_receive, nullptr).code(), Errc::WouldBlock)
+        << "the large one was to be under way all the time";
     EXPECT_TRUE(bed.finish(*large_send).ok());
     EXPECT_TRUE(bed.finish(*large_receive).ok());
     EXPECT_TRUE(large.holds(0, 0, 64 << 20));

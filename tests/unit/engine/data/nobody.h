@@ -2,8 +2,8 @@
 // Stand-ins for those whom a test's object knows and never needs.
 // Thread: any.
 
-#include "engine/peer_link.h"
-#include "engine/progress_loop.h"
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
 
 namespace mesh::testkit {
 
@@ -14,7 +14,9 @@ class NoWaker : public engine::ControlWaker {
 
 class NoOwner : public engine::ChannelOwner {
  public:
-  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override { return Errc::Internal; }
+  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override {
+    return Errc::Internal;
+  }
   void deregister_memory(Channel&, Registration&) noexcept override {}
   void close_channel(Channel&) noexcept override {}
 };

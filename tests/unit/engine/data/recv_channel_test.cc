@@ -1,11 +1,12 @@
-// Announcements as a hostile or confused wire might bring them: only the live generation of a live slot completes anything.
+// Announcements as a hostile or confused wire might bring them: only the live generation of a live
+// slot completes anything.
 
-#include "engine/recv_channel.h"
+#include "engine/data/recv_channel.h"
 
-#include "engine/channel_waits.h"
-#include "engine/turn.h"
+#include "engine/data/channel_waits.h"
+#include "engine/data/turn.h"
 #include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/nobody.h"
+#include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +45,9 @@ class RecvChannelTest : public testing::Test {
     rail_.cq_entries_max = 65536;
     loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
-    link_ =
-        std::make_unique<PeerLink>(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
+    link_ = std::make_unique<PeerLink>(loop_, owner_,
+                                       LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
+                                       TransferPolicy{});
     EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {}, "path").ok());
     link_->order_paths();
     open(1);
@@ -65,7 +67,9 @@ class RecvChannelTest : public testing::Test {
     EXPECT_FALSE(channel_->advance());
     return request;
   }
-  void announce(const Announcement& announcement, std::uint32_t bytes = 0) { link_->on_announcement(pack(announcement), bytes); }
+  void announce(const Announcement& announcement, std::uint32_t bytes = 0) {
+    link_->on_announcement(pack(announcement), bytes);
+  }
   std::uint32_t generation() const { return generation_base(life_); }
   std::uint64_t late() const { return loop_.counters.late_announcements.get(); }
   void write_record(std::uint32_t slot, const Record& record) {
@@ -197,12 +201,15 @@ TEST_F(RecvChannelTest, StripesOfMoreThanTheReceiveFailTheLink) {
   announce(stripe, 60);
   announce(stripe, 41);
   EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1) << log.joined();
+  EXPECT_EQ(
+      log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1)
+      << log.joined();
 }
 
 TEST_F(RecvChannelTest, TheMostStripesThatCanSaySo) {
   Request& request = receive(1 << 20);
-  const Announcement stripe{.stripes = kStripesTold, .channel = kIndex, .slot = 0, .generation = generation()};
+  const Announcement stripe{
+      .stripes = kStripesTold, .channel = kIndex, .slot = 0, .generation = generation()};
   for (std::uint32_t i = 1; i < kStripesTold; ++i) announce(stripe, 1000);
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
   announce(stripe, 1000);
@@ -213,7 +220,9 @@ TEST_F(RecvChannelTest, TheMostStripesThatCanSaySo) {
 
 TEST_F(RecvChannelTest, RecordOfAnotherGenerationDoesNotCount) {
   Request& request = receive(1 << 20);
-  write_record(0, encode_record(10, 1, generation() + kGenerationMask + 1));  // the same in the immediate's bits
+  write_record(
+      0, encode_record(10, 1,
+                       generation() + kGenerationMask + 1));  // the same in the immediate's bits
   announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(request.state.load(), RequestState::Submitted);
 }
@@ -224,7 +233,9 @@ TEST_F(RecvChannelTest, TruncatedRecordFailsTheReceive) {
   write_record(0, encode_record(5000 | kRecordTruncated, 1, generation()));
   announce({.stripes = 0, .channel = kIndex, .slot = 0, .generation = generation()});
   EXPECT_EQ(test(request, nullptr).code(), Errc::Truncated);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer far: a send of 5000 bytes met a receive of 100 bytes"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer far: a send of 5000 bytes met a receive of 100 bytes"),
+            1)
+      << log.joined();
   EXPECT_EQ(link_->failure(), Errc::Ok);
 }
 
@@ -235,7 +246,9 @@ TEST_F(RecvChannelTest, AnnouncementOfMoreThanTheReceiveFailsTheLink) {
   announce({.channel = kIndex, .slot = 0, .generation = generation()}, 101);
   EXPECT_EQ(test(request, nullptr).code(), Errc::Protocol);
   EXPECT_EQ(link_->failure(), Errc::Protocol);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1) << log.joined();
+  EXPECT_EQ(
+      log.count(LogLevel::Warn, "peer far: says that it wrote 101 bytes into a receive of 100"), 1)
+      << log.joined();
 }
 
 TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
@@ -249,8 +262,11 @@ TEST_F(RecvChannelTest, RecordOfMoreThanTheReceiveFailsTheLink) {
 
 // A peer may write with immediate data before it has asked for any channel.
 TEST_F(RecvChannelTest, AnnouncementsOnALinkWithoutChannelsAreLate) {
-  PeerLink link(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, TransferPolicy{});
-  for (const std::uint32_t imm : {0u, pack({.stripes = 2}), pack({.channel = kIndex, .slot = 3, .generation = 1}), UINT32_MAX}) {
+  PeerLink link(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
+                TransferPolicy{});
+  for (const std::uint32_t imm :
+       {0u, pack({.stripes = 2}), pack({.channel = kIndex, .slot = 3, .generation = 1}),
+        UINT32_MAX}) {
     link.on_announcement(imm, 64);
   }
   EXPECT_EQ(late(), 4u);

@@ -1,8 +1,8 @@
 // One registration per exact range, one memory region per rail that uses it, both by count.
 
-#include "engine/registration.h"
+#include "engine/data/registration.h"
 
-#include "engine/lane.h"
+#include "engine/data/lane.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
@@ -60,7 +60,8 @@ class RegistrationTableTest : public testing::Test {
     table_ = std::make_unique<RegistrationTable>(std::move(pointers));
   }
   Registration* acquire(std::size_t offset, std::size_t bytes, std::span<const std::uint32_t> on) {
-    return table_->acquire({.data = memory_.data() + offset, .bytes = bytes}, MemoryType::Host, on).value();
+    return table_->acquire({.data = memory_.data() + offset, .bytes = bytes}, MemoryType::Host, on)
+        .value();
   }
 
   testkit::LogCapture log_;
@@ -128,7 +129,8 @@ TEST_F(RegistrationTableTest, RangeRegisteredAgainGetsNewKeys) {
 
 TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
   provider_.refuse_after = 2;
-  const auto refused = table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll);
+  const auto refused =
+      table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll);
   EXPECT_EQ(refused.code(), Errc::System);
   EXPECT_EQ(provider_.live.size(), 0u);
   EXPECT_EQ(table_->size(), 0u);
@@ -139,7 +141,8 @@ TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
 TEST_F(RegistrationTableTest, RefusalLeavesAnotherUsersRegionAlone) {
   Registration* const held = acquire(0, 4096, kFirst);
   provider_.refuse_after = 1;
-  EXPECT_FALSE(table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll).ok());
+  EXPECT_FALSE(
+      table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll).ok());
   EXPECT_EQ(provider_.live.size(), 1u);
   EXPECT_EQ(table_->size(), 1u);
   provider_.refuse_after = -1;

@@ -1,9 +1,9 @@
 // What a lost path was to carry goes over the others at once. Only what was begun on it waits for
 // its fence, and nothing waits behind that.
 
-#include "engine/peer_link.h"
+#include "engine/data/peer_link.h"
 #include "tests/unit/engine/bed.h"
-#include "tests/unit/engine/lose_path.h"
+#include "tests/unit/engine/data/lose_path.h"
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,8 @@ TEST_F(ReplayTest, StripeOfWhichNothingIsPostedLeavesAPathThatIsFull) {
   bed.rounds(10);
   const std::uint64_t lost_bytes = bytes_over(talk, 0), third_bytes = bytes_over(talk, 2);
   lose_path(*talk.pair.send, 0);
-  ASSERT_TRUE(bed.until([&] { return talk.pair.send->link.path(0).health.state == engine::PathState::Down; }));
+  ASSERT_TRUE(bed.until(
+      [&] { return talk.pair.send->link.path(0).health.state == engine::PathState::Down; }));
   bed.rounds(1000);
   EXPECT_EQ(bytes_over(talk, 2), third_bytes + lost_bytes) << "the second path is full";
   let_control_stand(bed, true);
@@ -64,7 +65,8 @@ TEST_F(ReplayTest, StripeOfWhichNothingIsPostedLeavesAPathThatIsFull) {
   Request* const small = asked_about(talk.send({.at = 48 * kKiB, .bytes = 8}));
   EXPECT_TRUE(bed.finish(small).ok()) << "the third path is up";
   EXPECT_TRUE(bed.finish(next).ok());
-  EXPECT_EQ(test(*sending, nullptr).code(), Errc::WouldBlock) << "its stripe on the second path waits for the fence";
+  EXPECT_EQ(test(*sending, nullptr).code(), Errc::WouldBlock)
+      << "its stripe on the second path waits for the fence";
   let_control_stand(bed, false);
   EXPECT_TRUE(bed.finish(sending).ok());
   EXPECT_TRUE(bed.finish(receiving).ok());
@@ -83,7 +85,8 @@ TEST_F(ReplayTest, StripeUnderWayOfWhichNothingIsPostedGoesElsewhereAtOnce) {
   Request* const second = asked_about(talk.send({.at = 32 * kKiB, .bytes = 64 * kKiB}));
   bed.rounds(500);
   ASSERT_NE(bytes_over(talk, 1), 0u);
-  ASSERT_EQ(test(*second, nullptr).code(), Errc::WouldBlock) << "a part of it was to go over the second path";
+  ASSERT_EQ(test(*second, nullptr).code(), Errc::WouldBlock)
+      << "a part of it was to go over the second path";
   let_control_stand(bed, true);
   lose_path(*talk.pair.send, 1);
   EXPECT_TRUE(bed.finish(second).ok());

@@ -1,4 +1,4 @@
-#include "engine/stall_watch.h"
+#include "engine/data/stall_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,8 @@ TEST(OldestRequest, AgesOnlyWhileTheSameRequestIsOpen) {
 std::vector<std::uint64_t> said_at(LinkWait& wait, std::uint64_t until, bool patient) {
   std::vector<std::uint64_t> said;
   for (std::uint64_t second = 1; second <= until; ++second) {
-    if (wait.look({.age_ns = second * kS, .patient = patient}, kBar) == Say::Waits) said.push_back(second);
+    if (wait.look({.age_ns = second * kS, .patient = patient}, kBar) == Say::Waits)
+      said.push_back(second);
   }
   return said;
 }
@@ -77,7 +78,8 @@ TEST(LinkWait, ProgramThatTakesItsTimeAgainIsNotSaidAgain) {
   EXPECT_EQ(wait.look({}, kBar), Say::Nothing) << "what was not said needs no end";
   EXPECT_EQ(said_at(wait, 120, true), std::vector<std::uint64_t>{120});
   EXPECT_EQ(wait.look({}, kBar), Say::GoesOn);
-  EXPECT_EQ(said_at(wait, 30, false), std::vector<std::uint64_t>{30}) << "the network has no such credit";
+  EXPECT_EQ(said_at(wait, 30, false), std::vector<std::uint64_t>{30})
+      << "the network has no such credit";
 }
 
 TEST(LinkWait, PatienceHasABound) {

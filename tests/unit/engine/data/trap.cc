@@ -1,4 +1,4 @@
-#include "tests/unit/engine/trap.h"
+#include "tests/unit/engine/data/trap.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -49,15 +49,17 @@ constinit thread_local bool t_armed = false;
 }
 
 void on_system_call(int, siginfo_t* info, void*) {
-  violated(Violation::SystemCall, info->si_syscall, reinterpret_cast<std::uintptr_t>(info->si_call_addr));
+  violated(Violation::SystemCall, info->si_syscall,
+           reinterpret_cast<std::uintptr_t>(info->si_call_addr));
 }
 
 std::string text_of(const Note& note) {
   static constexpr std::array kNames{"nothing", "system call", "memory allocation", "lock"};
   std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "%s (number %ld) from %#zx in this binary",
-                kNames[static_cast<std::size_t>(note.violation)], note.number,
-                static_cast<std::size_t>(note.caller - reinterpret_cast<std::uintptr_t>(&g_binary_start)));
+  std::snprintf(
+      text.data(), text.size(), "%s (number %ld) from %#zx in this binary",
+      kNames[static_cast<std::size_t>(note.violation)], note.number,
+      static_cast<std::size_t>(note.caller - reinterpret_cast<std::uintptr_t>(&g_binary_start)));
   return text.data();
 }
 
@@ -75,7 +77,8 @@ void arm() {
   // TRAP and not KILL: both stop the call before it is made, but this way the report can name it.
   std::array<sock_filter, 4> rules{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
-                                    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)}};
+                                    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+                                    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)}};
   const sock_fprog program{.len = rules.size(), .filter = rules.data()};
   t_armed = true;
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) leave(2);
@@ -83,7 +86,8 @@ void arm() {
 }
 
 ChildReport run_in_child(const std::function<int()>& work) {
-  void* const shared = ::mmap(nullptr, sizeof(Note), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const shared =
+      ::mmap(nullptr, sizeof(Note), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) throw std::runtime_error("no shared page");
   g_note = new (shared) Note{};
   std::fflush(nullptr);
@@ -112,7 +116,8 @@ ChildReport run_in_child(const std::function<int()>& work) {
 namespace {
 // Always inlined, so that the return address is the caller's of the replaced function.
 [[gnu::always_inline]] inline void check(Violation violation) {
-  if (t_armed) violated(violation, 0, reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
+  if (t_armed)
+    violated(violation, 0, reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
 }
 }  // namespace
 }  // namespace mesh::testkit

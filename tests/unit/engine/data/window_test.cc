@@ -23,24 +23,30 @@ TransferPolicy narrow() {
 }
 
 std::size_t ended(std::vector<Request*>& requests) {
-  return std::erase_if(requests, [](Request* request) { return test(*request, nullptr).code() != Errc::WouldBlock; });
+  return std::erase_if(requests, [](Request* request) {
+    return test(*request, nullptr).code() != Errc::WouldBlock;
+  });
 }
 
-// The receiver's NIC works, its loop does not: what the window does not hold back would find no receive posted.
+// The receiver's NIC works, its loop does not: what the window does not hold back would find no
+// receive posted.
 void announce_to_a_loop_that_stands(std::size_t bytes) {
   Bed bed({.policy = narrow()});
   Talk talk(bed, kA, kB, 64 * bytes);
   std::vector<Request*> sends, receives;
-  for (std::size_t i = 0; i < 64; ++i) receives.push_back(talk.receive({.at = i * bytes, .bytes = bytes}).value());
+  for (std::size_t i = 0; i < 64; ++i)
+    receives.push_back(talk.receive({.at = i * bytes, .bytes = bytes}).value());
   bed.rounds(100);
   bed.hosts[1].loops_stand = true;
-  for (std::size_t i = 0; i < 64; ++i) sends.push_back(talk.send({.at = i * bytes, .bytes = bytes}).value());
+  for (std::size_t i = 0; i < 64; ++i)
+    sends.push_back(talk.send({.at = i * bytes, .bytes = bytes}).value());
   std::size_t sent = 0;
   for (int i = 0; i < 2000; ++i) bed.round(), sent += ended(sends);
   EXPECT_EQ(sent, 16u) << "as many as the receive queue is deep";
   EXPECT_EQ(bed.rnr_events(), 0u);
   bed.hosts[1].loops_stand = false;
-  EXPECT_TRUE(bed.until([&] { return ended(sends), ended(receives), sends.empty() && receives.empty(); }));
+  EXPECT_TRUE(
+      bed.until([&] { return ended(sends), ended(receives), sends.empty() && receives.empty(); }));
   EXPECT_TRUE(talk.holds(0, 0, 64 * bytes));
   EXPECT_EQ(bed.rnr_events(), 0u);
 }
@@ -57,7 +63,8 @@ TEST(Window, ManyRoundsOfTheSmallestWindowCountNoReceiverNotReady) {
     std::vector<Request*> open;
     for (Talk* talk : {&one, &other}) {
       for (std::size_t m = 0; m < 8; ++m) {
-        const Talk::Part part{.at = m << 17, .bytes = i % 4 == 0 ? std::size_t{1} << 17 : (i * 37 + m) % 9000};
+        const Talk::Part part{.at = m << 17,
+                              .bytes = i % 4 == 0 ? std::size_t{1} << 17 : (i * 37 + m) % 9000};
         open.push_back(talk->receive(part).value());
         open.push_back(talk->send(part).value());
       }
@@ -99,12 +106,14 @@ TEST(Window, CreditsWaitForRoomInTheSendQueue) {
   Talk talk(bed, kA, kB, 256);
   bed.hosts[0].nics_stand = bed.hosts[0].loops_stand = true;
   std::vector<Request*> receives, sends;
-  for (std::size_t i = 0; i < 256; ++i) receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
+  for (std::size_t i = 0; i < 256; ++i)
+    receives.push_back(talk.receive({.at = i, .bytes = 1}).value());
   bed.rounds(100);
   EXPECT_LE(bed.stats(1).work_requests, 64u);
   bed.hosts[0].nics_stand = bed.hosts[0].loops_stand = false;
   for (std::size_t i = 0; i < 256; ++i) sends.push_back(talk.send({.at = i, .bytes = 1}).value());
-  EXPECT_TRUE(bed.until([&] { return ended(sends), ended(receives), sends.empty() && receives.empty(); }));
+  EXPECT_TRUE(
+      bed.until([&] { return ended(sends), ended(receives), sends.empty() && receives.empty(); }));
   EXPECT_TRUE(talk.holds(0, 0, 256));
 }
 
@@ -128,8 +137,9 @@ TEST(Window, BytesInFlightStayUnderTheCapOfAPath) {
   EXPECT_TRUE(talk.holds(0, 0, 8 << 20));
 }
 
-// A link of 100 Gb/s carries 262,500 bytes in 21 us: room for four work requests of 64 KiB and not for a fifth.
-// One work request at a time for two large messages, and a third channel before both that only waits for a credit.
+// A link of 100 Gb/s carries 262,500 bytes in 21 us: room for four work requests of 64 KiB and not
+// for a fifth. One work request at a time for two large messages, and a third channel before both
+// that only waits for a credit.
 TEST(Window, ChannelsTakeTurnsAtTheCapOfAPath) {
   constexpr std::size_t kBytes = 1 << 20, kRequest = 1 << 16;
   TransferPolicy policy = narrow();
@@ -144,7 +154,9 @@ TEST(Window, ChannelsTakeTurnsAtTheCapOfAPath) {
   for (Talk* talk : {&one, &other}) open.push_back(talk->send({.bytes = kBytes}).value());
   const auto landed = [](const Talk& talk) {
     std::size_t requests = 0;
-    while (requests < kBytes / kRequest && talk.holds(requests * kRequest, requests * kRequest, kRequest)) ++requests;
+    while (requests < kBytes / kRequest &&
+           talk.holds(requests * kRequest, requests * kRequest, kRequest))
+      ++requests;
     return requests;
   };
   for (std::size_t half = 1; half <= kBytes / kRequest / 2; ++half) {
@@ -157,7 +169,8 @@ TEST(Window, ChannelsTakeTurnsAtTheCapOfAPath) {
 
 // 100 Gb/s: a work request of 64 KiB takes some rounds of the clock, so they come free one by one.
 const char* const kPaced = R"({"name":"paced",
-  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b",
+     "nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
   "links":[{"ends":["a/n0","b/n0"],"gbps":100}]})";
 
 // Messages of one size without end over one channel.
@@ -176,7 +189,8 @@ struct Stream {
   std::size_t done_receives = 0;
 };
 
-// Handing in more than once between two turns must not put the small ones before the large one either.
+// Handing in more than once between two turns must not put the small ones before the large one
+// either.
 TEST(Window, ALargeRequestGoesThroughAFullPath) {
   constexpr std::size_t kLarge = 1 << 19, kSmall = 1 << 16;
   TransferPolicy policy = narrow();
@@ -194,12 +208,15 @@ TEST(Window, ALargeRequestGoesThroughAFullPath) {
     const std::size_t before = one.done_receives + other.done_receives;
     ASSERT_GT(before, 20u) << "the path is full";
     for (int i = 0; i < 4000; ++i) turn(true);
-    // The cable carries 95 large ones in that time. Turn by turn a large one meets at most 16 small ones.
+    // The cable carries 95 large ones in that time. Turn by turn a large one meets at most 16 small
+    // ones.
     EXPECT_GE(large.done_receives, 15u) << "depth " << depth;
-    EXPECT_GE(one.done_receives + other.done_receives, before + 2 * large.done_receives - 4) << "depth " << depth;
+    EXPECT_GE(one.done_receives + other.done_receives, before + 2 * large.done_receives - 4)
+        << "depth " << depth;
     EXPECT_EQ(bed.stats(0).errors + bed.stats(1).errors, 0u);
     for (Stream* stream : {&one, &other, &large}) {
-      ASSERT_TRUE(bed.until([&] { return ended(stream->sends), stream->sends.empty(); })) << "nothing writes into what goes now";
+      ASSERT_TRUE(bed.until([&] { return ended(stream->sends), stream->sends.empty(); }))
+          << "nothing writes into what goes now";
     }
   }
 }
@@ -225,13 +242,16 @@ TEST(Window, AWaiterThatClosesHoldsNobodyBack) {
   close(large.talk.pair.send);
   close(large.talk.pair.receive);
   for (int message = 0; message < 100; ++message) {
-    ASSERT_TRUE(bed.until([&] { return small.receive_ahead(), ended(small.sends), small.sends.size() < 6; })) << message;
+    ASSERT_TRUE(bed.until([&] {
+      return small.receive_ahead(), ended(small.sends), small.sends.size() < 6;
+    })) << message;
     small.send_ahead(6);
   }
   EXPECT_TRUE(bed.until([&] { return ended(small.sends), small.sends.empty(); }));
 }
 
-// The loop is turned by test() of one channel's request only, and that channel has no more turns than the other.
+// The loop is turned by test() of one channel's request only, and that channel has no more turns
+// than the other.
 TEST(Window, AskingAboutOneChannelDoesNotGiveItTheWholePath) {
   constexpr std::size_t kBytes = 1 << 20, kRequest = 1 << 16;
   TransferPolicy policy = narrow();
@@ -246,7 +266,8 @@ TEST(Window, AskingAboutOneChannelDoesNotGiveItTheWholePath) {
   Request* const sending = asked.send({.bytes = kBytes}).value();
   Request* const sending_too = other.send({.bytes = kBytes}).value();
   ASSERT_TRUE(bed.until([&] { return test(*sending, nullptr).code() != Errc::WouldBlock; }));
-  EXPECT_TRUE(other.holds(0, 0, kBytes - 3 * kRequest)) << "it had as many turns, but the last ones";
+  EXPECT_TRUE(other.holds(0, 0, kBytes - 3 * kRequest))
+      << "it had as many turns, but the last ones";
   bed.hosts[0].loops_stand = false;
   EXPECT_TRUE(bed.finish(sending_too).ok());
   EXPECT_TRUE(bed.until([&] { return ended(receives), receives.empty(); }));
@@ -257,7 +278,8 @@ TEST(Window, BytesInFlightStayUnderWhatThePortCarriesInATime) {
   policy.wr_bytes = 65536;
   policy.inflight_us = 21;
   Bed bed({.fabric = R"({"name":"pair",
-    "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
+    "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},{"name":"b",
+       "nics":[{"name":"n0","address":"10.0.1.2/24"}]}],
     "links":[{"ends":["a/n0","b/n0"],"gbps":100}]})",
            .policy = policy});
   Talk talk(bed, kA, kB, 4 << 20);

@@ -1,7 +1,8 @@
-// A peer whose address takes long to resolve: nobody else waits for it, and whatever ends meanwhile does so in good order.
+// A peer whose address takes long to resolve: nobody else waits for it, and whatever ends meanwhile
+// does so in good order.
 
-#include "engine/bring_up.h"
-#include "engine/handle.h"
+#include "engine/link/bring_up.h"
+#include "engine/control/handle.h"
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/gid_choice.h"
@@ -26,12 +27,14 @@ namespace mesh {
 namespace {
 
 using Time = std::chrono::steady_clock;
-// Ten times a peer's patience with a REVOKE. What waits for the slow address waits until the test answers, which is longer.
+// Ten times a peer's patience with a REVOKE. What waits for the slow address waits until the test
+// answers, which is longer.
 constexpr auto kPrompt = std::chrono::seconds(5);
 
 using testkit::wait_until;
 
-// A host of the software fabric that asks the wire for one address, and is answered when the test says so.
+// A host of the software fabric that asks the wire for one address, and is answered when the test
+// says so.
 class Asking final : public verbs::Provider {
  public:
   explicit Asking(std::unique_ptr<soft::SoftProvider> under) : under_(std::move(under)) {}
@@ -53,7 +56,8 @@ class Asking final : public verbs::Provider {
   std::string address = "10.0.1.1";  // the one that is slow; constant once an engine is open
 
   int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override {
-    if (attr->qp_state == IBV_QPS_RTR && verbs::address_of(attr->ah_attr.grh.dgid).text() == address) {
+    if (attr->qp_state == IBV_QPS_RTR &&
+        verbs::address_of(attr->ah_attr.grh.dgid).text() == address) {
       if (const int error = resolve(); error != 0) return error;
     }
     return under_->modify_qp(qp, attr, mask);
@@ -63,22 +67,32 @@ class Asking final : public verbs::Provider {
   std::vector<verbs::DeviceEntry> devices() override { return under_->devices(); }
   ibv_context* open_device(const std::string& name) override { return under_->open_device(name); }
   int close_device(ibv_context* context) override { return under_->close_device(context); }
-  int query_device(ibv_context* context, ibv_device_attr* attr) override { return under_->query_device(context, attr); }
+  int query_device(ibv_context* context, ibv_device_attr* attr) override {
+    return under_->query_device(context, attr);
+  }
   int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
     return under_->query_port(context, port, attr);
   }
-  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override { return under_->gids(context, port); }
+  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override {
+    return under_->gids(context, port);
+  }
   int event_fd(ibv_context* context) const noexcept override { return under_->event_fd(context); }
-  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override { return under_->next_event(context, event); }
+  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override {
+    return under_->next_event(context, event);
+  }
   ibv_pd* alloc_pd(ibv_context* context) override { return under_->alloc_pd(context); }
   int dealloc_pd(ibv_pd* pd) override { return under_->dealloc_pd(pd); }
   ibv_mr* reg_mr(ibv_pd* pd, void* address_of, std::size_t bytes, int access) override {
     return under_->reg_mr(pd, address_of, bytes, access);
   }
   int dereg_mr(ibv_mr* mr) override { return under_->dereg_mr(mr); }
-  ibv_cq* create_cq(ibv_context* context, int entries) override { return under_->create_cq(context, entries); }
+  ibv_cq* create_cq(ibv_context* context, int entries) override {
+    return under_->create_cq(context, entries);
+  }
   int destroy_cq(ibv_cq* cq) override { return under_->destroy_cq(cq); }
-  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override { return under_->create_qp(pd, attr); }
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
+    return under_->create_qp(pd, attr);
+  }
   int destroy_qp(ibv_qp* qp) override { return under_->destroy_qp(qp); }
 
  private:
@@ -114,7 +128,8 @@ class BringUpTest : public testing::TestWithParam<Way> {
     set_log_level(LogLevel::Warn);
     const soft::FabricFile fabric = soft::parse(fabric_text()).value();
     for (std::size_t i = 0; i < fabric.hosts.size(); ++i) {
-      auto provider = soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()});
+      auto provider = soft::SoftProvider::open(
+          {.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()});
       ASSERT_TRUE(provider.ok());
       hosts_[i].provider = std::make_unique<Asking>(std::move(*provider));
       EngineOptions options;
@@ -143,9 +158,12 @@ class BringUpTest : public testing::TestWithParam<Way> {
     near_ = to_a ? kB : kA;
     far_ = to_a ? kA : kB;
     listener_ = hosts_[far_].engine->listen(*hosts_[far_].context, 0, handle_).value();
-    ASSERT_TRUE(wait_until([this] { return step().code() == Errc::WouldBlock && asking().asked() == 1; }));
+    ASSERT_TRUE(
+        wait_until([this] { return step().code() == Errc::WouldBlock && asking().asked() == 1; }));
   }
-  Result<Channel*> step() { return hosts_[near_].engine->connect(*hosts_[near_].context, 0, handle_); }
+  Result<Channel*> step() {
+    return hosts_[near_].engine->connect(*hosts_[near_].context, 0, handle_);
+  }
   Errc outcome() {
     Result<Channel*> answer = Errc::WouldBlock;
     EXPECT_TRUE(wait_until([&] { return (answer = step()).code() != Errc::WouldBlock; }));
@@ -164,7 +182,8 @@ class BringUpTest : public testing::TestWithParam<Way> {
     Listener* const listener = hosts_[to].engine->listen(*hosts_[to].context, 0, handle).value();
     testkit::Pair pair;
     EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr) pair.send = hosts_[from].engine->connect(*hosts_[from].context, 0, handle).value();
+      if (pair.send == nullptr)
+        pair.send = hosts_[from].engine->connect(*hosts_[from].context, 0, handle).value();
       if (pair.receive == nullptr) pair.receive = hosts_[to].engine->accept(*listener).value();
       return pair.send != nullptr && pair.receive != nullptr;
     }));
@@ -173,15 +192,20 @@ class BringUpTest : public testing::TestWithParam<Way> {
   }
   static void exchange(const testkit::Pair& pair) {
     std::vector<std::byte> source(100'000, std::byte{0x3c}), target(source.size());
-    Registration* const from = register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
-    Registration* const to = register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
-    const auto receiving = irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to});
-    const auto sending = isend(*pair.send, {.data = source.data(), .bytes = source.size(), .region = from});
+    Registration* const from =
+        register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
+    Registration* const to =
+        register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
+    const auto receiving =
+        irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to});
+    const auto sending =
+        isend(*pair.send, {.data = source.data(), .bytes = source.size(), .region = from});
     ASSERT_TRUE(receiving.ok() && sending.ok());
     EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
     EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
     EXPECT_EQ(source, target);
-    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to}).ok());  // to be revoked
+    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to})
+                    .ok());  // to be revoked
     deregister_memory(*pair.receive, to);
     deregister_memory(*pair.send, from);
   }
@@ -235,14 +259,18 @@ TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
   EXPECT_EQ(outcome(), Errc::Ok);
   for (std::size_t i = 0; i < handles.size(); ++i) {
     Result<Channel*> answer = Errc::WouldBlock;
-    EXPECT_TRUE(wait_until([&] { return (answer = near.connect(*from[i], 0, handles[i])).code() != Errc::WouldBlock; }));
+    EXPECT_TRUE(wait_until([&] {
+      return (answer = near.connect(*from[i], 0, handles[i])).code() != Errc::WouldBlock;
+    }));
     EXPECT_TRUE(answer.ok()) << errc_name(answer.code());
   }
 }
 
 TEST(BringUpTurn, GoesToThePeerWithTheFewestThenToTheOldest) {
-  const SocketAddress a = *SocketAddress::from_text("10.0.0.1"), b = *SocketAddress::from_text("10.0.0.2");
-  const auto next = [](const std::vector<SocketAddress>& running, const std::vector<engine::WaitingBringUp>& waiting) {
+  const SocketAddress a = *SocketAddress::from_text("10.0.0.1"),
+                      b = *SocketAddress::from_text("10.0.0.2");
+  const auto next = [](const std::vector<SocketAddress>& running,
+                       const std::vector<engine::WaitingBringUp>& waiting) {
     return engine::next_in_turn(running, waiting);
   };
   EXPECT_EQ(next({}, {}), 0u);
@@ -264,7 +292,9 @@ TEST_P(BringUpTest, TheThirdTryConnects) {
   ASSERT_TRUE(wait_until([this] { return asking().asked() == 3; }));
   asking().answer_all(0);
   ASSERT_EQ(outcome(), Errc::Ok);
-  ASSERT_TRUE(wait_until([this] { return (pair_.receive = hosts_[far_].engine->accept(*listener_).value()) != nullptr; }));
+  ASSERT_TRUE(wait_until([this] {
+    return (pair_.receive = hosts_[far_].engine->accept(*listener_).value()) != nullptr;
+  }));
   exchange(pair_);
   EXPECT_EQ(asking().asked(), 2 + 5) << "two more tries, not two for each of the five queue pairs";
   close(pair_.send);
@@ -279,7 +309,9 @@ TEST_P(BringUpTest, ThreeTriesInVainAreSaidOnceOnEachSide) {
   EXPECT_TRUE(b_empties());
   EXPECT_EQ(asking().asked(), 3);
   ASSERT_TRUE(wait_until([this] { return warnings() >= 2; }));
-  EXPECT_EQ(log_.count(LogLevel::Warn, "n0:1 10.0.1.2 -> n0:1 10.0.1.1: queue pair to RTR: Connection timed out"), 1);
+  EXPECT_EQ(log_.count(LogLevel::Warn,
+                       "n0:1 10.0.1.2 -> n0:1 10.0.1.1: queue pair to RTR: Connection timed out"),
+            1);
   EXPECT_EQ(log_.count(LogLevel::Warn, "host b: its end of the link failed"), 1);
   EXPECT_EQ(warnings(), 2) << log_.joined();
 }
@@ -289,8 +321,10 @@ TEST_P(BringUpTest, TheCommunicatorEndsMeanwhile) {
   const auto began = Time::now();
   hosts_[kB].engine->close_context(std::exchange(hosts_[kB].context, nullptr));
   EXPECT_LT(Time::now() - began, kPrompt);
-  EXPECT_EQ(hosts_[kB].engine->stats().queue_pairs, 5u) << "a thread is still at work on one of them";
-  // Its second to say goodbye passes; the end that is then due must not keep anybody waiting either.
+  EXPECT_EQ(hosts_[kB].engine->stats().queue_pairs, 5u)
+      << "a thread is still at work on one of them";
+  // Its second to say goodbye passes; the end that is then due must not keep anybody waiting
+  // either.
   for (auto last = Time::now(); last < began + std::chrono::milliseconds(1200);) {
     EXPECT_EQ(hosts_[kB].engine->stats().contexts, 1u);
     const auto now = Time::now();
@@ -338,16 +372,20 @@ TEST_P(OneOfTwoPaths, TheLinkDoesWithoutItUntilItAnswers) {
   const bool to_a = GetParam() == Way::ToA;
   const testkit::Pair pair = connect(to_a ? kB : kA, to_a ? kA : kB);
   exchange(pair);
-  EXPECT_EQ(log_.count(LogLevel::Warn, "could not be brought up; 1 of 2 paths carry on"), 2) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "could not be brought up; 1 of 2 paths carry on"), 2)
+      << log_.joined();
   asking().answer_all(0);
-  EXPECT_TRUE(wait_until([this] { return log_.count(LogLevel::Info, "is back after") == 2; })) << log_.joined();
+  EXPECT_TRUE(wait_until([this] { return log_.count(LogLevel::Info, "is back after") == 2; }))
+      << log_.joined();
   const testkit::Pair later = connect(to_a ? kB : kA, to_a ? kA : kB);
   exchange(later);
   for (const testkit::Pair& each : {pair, later}) close(each.send), close(each.receive);
   EXPECT_TRUE(b_empties());
 }
 
-std::string name_of(const testing::TestParamInfo<Way>& info) { return info.param == Way::ToA ? "Connecting" : "Accepting"; }
+std::string name_of(const testing::TestParamInfo<Way>& info) {
+  return info.param == Way::ToA ? "Connecting" : "Accepting";
+}
 INSTANTIATE_TEST_SUITE_P(Side, BringUpTest, testing::Values(Way::ToA, Way::FromA), name_of);
 INSTANTIATE_TEST_SUITE_P(Side, OneOfTwoPaths, testing::Values(Way::ToA, Way::FromA), name_of);
 

@@ -31,11 +31,13 @@ TEST_F(Close, WhatWasSentBeforeTheSenderClosedArrives) {
   Talk talk(bed_, kA, kB, 1 << 20);
   constexpr std::size_t kPart = 50'000;
   std::vector<Request*> sends, receives;
-  for (std::size_t i = 0; i < 20; ++i) receives.push_back(talk.receive({.at = i * kPart, .bytes = kPart}).value());
+  for (std::size_t i = 0; i < 20; ++i)
+    receives.push_back(talk.receive({.at = i * kPart, .bytes = kPart}).value());
   Request* const unmet = talk.receive({.at = 20 * kPart, .bytes = 8}).value();
   bed_.rounds(50);
   bed_.hosts[1].loops_stand = true;  // what arrives is seen only after the CLOSE has come
-  for (std::size_t i = 0; i < 20; ++i) sends.push_back(talk.send({.at = i * kPart, .bytes = kPart}).value());
+  for (std::size_t i = 0; i < 20; ++i)
+    sends.push_back(talk.send({.at = i * kPart, .bytes = kPart}).value());
   for (Request* request : sends) ASSERT_TRUE(bed_.finish(request).ok());
   deregister_memory(*talk.pair.send, talk.source_region);
   close(talk.pair.send);
@@ -127,7 +129,8 @@ TEST_F(Close, NothingIsNoChannelAndNoMemory) {
 TEST_F(Close, MemoryMayOutliveAndPrecedeTraffic) {
   Talk talk(bed_, kA, kB, 64);
   std::vector<std::byte> other(4096);
-  Registration* const region = *register_memory(*talk.pair.send, other.data(), other.size(), MemoryType::Host);
+  Registration* const region =
+      *register_memory(*talk.pair.send, other.data(), other.size(), MemoryType::Host);
   talk.exchange(64);
   deregister_memory(*talk.pair.send, region);
   talk.exchange(64);
@@ -135,22 +138,26 @@ TEST_F(Close, MemoryMayOutliveAndPrecedeTraffic) {
   talk.close_both();
 }
 
-// An index is used again with other generations: no life's credit or announcement may meet another's.
+// An index is used again with other generations: no life's credit or announcement may meet
+// another's.
 TEST_F(Close, FiftyLivesOfOneChannelIndex) {
   Talk holds_the_link(bed_, kA, kB, 64);
   for (int life = 0; life < 50; ++life) {
     Talk talk(bed_, kA, kB, 200'000);
     std::vector<Request*> open;
     for (std::size_t i = 0; i < 5; ++i) {  // credits that are never used, sends that are never met
-      if (life % 2 == 0) open.push_back(talk.receive({.at = 1000 * i, .bytes = 1000, .tag = 8}).value());
-      if (life % 3 == 0) open.push_back(talk.send({.at = 1000 * i, .bytes = 1000, .tag = 9}).value());
+      if (life % 2 == 0)
+        open.push_back(talk.receive({.at = 1000 * i, .bytes = 1000, .tag = 8}).value());
+      if (life % 3 == 0)
+        open.push_back(talk.send({.at = 1000 * i, .bytes = 1000, .tag = 9}).value());
     }
     bed_.rounds(life % 7);
     if (life % 2 != 0) talk.exchange(life % 4 == 1 ? 200'000 : 300);
     ASSERT_FALSE(HasFailure()) << "life " << life;
     talk.release();
     talk.close_both();
-    ASSERT_TRUE(bed_.until([&] { return bed_.stats(0).channels == 1 && bed_.stats(1).channels == 1; }));
+    ASSERT_TRUE(
+        bed_.until([&] { return bed_.stats(0).channels == 1 && bed_.stats(1).channels == 1; }));
   }
   EXPECT_EQ(bed_.stats(1).links, 1u);
   holds_the_link.exchange(64);

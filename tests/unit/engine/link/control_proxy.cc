@@ -1,4 +1,4 @@
-#include "tests/unit/engine/control_proxy.h"
+#include "tests/unit/engine/link/control_proxy.h"
 
 #include "src/base/socket.h"
 
@@ -26,19 +26,23 @@ int dial(int fd, std::uint16_t port) {
   const sockaddr_in address = loopback(port);
   return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
-// A short frame must not wait for the other side's delayed acknowledgement: tens of milliseconds, for which the clock of a test,
-// moved by hand, goes on. Those whom a listener accepts have its option.
+// A short frame must not wait for the other side's delayed acknowledgement: tens of milliseconds,
+// for which the clock of a test, moved by hand, goes on. Those whom a listener accepts have its
+// option.
 void send_at_once(int fd) {
   const int on = 1;
-  if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) throw std::runtime_error("no TCP_NODELAY");
+  if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
+    throw std::runtime_error("no TCP_NODELAY");
 }
 }  // namespace
 
-ControlProxy::ControlProxy() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+ControlProxy::ControlProxy()
+    : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
   const sockaddr_in any = loopback(0);
   sockaddr_in chosen{};
   socklen_t bytes = sizeof chosen;
-  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) != 0 || ::listen(listener_.get(), 64) != 0 ||
+  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) != 0 ||
+      ::listen(listener_.get(), 64) != 0 ||
       ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&chosen), &bytes) != 0) {
     throw std::runtime_error("no proxy");
   }
@@ -63,7 +67,8 @@ void ControlProxy::accept() {
     UniqueFd back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     send_at_once(back.get());
     if (dial(back.get(), target_.load()) != 0) continue;
-    pipes_.push_back({.front = std::move(front), .back = std::move(back), .from_front = {}, .from_back = {}});
+    pipes_.push_back(
+        {.front = std::move(front), .back = std::move(back), .from_front = {}, .from_back = {}});
   }
 }
 
@@ -85,7 +90,8 @@ void ControlProxy::move(Pipe& pipe, bool to_acceptor) {
   if (got > 0) held.insert(held.end(), room.begin(), room.begin() + got);
   while (from.valid() && held.size() >= engine::kFrameHeaderBytes) {
     const std::size_t bytes =
-        engine::kFrameHeaderBytes + engine::decode_header(held.data(), held.size(), nullptr).value().body_bytes;
+        engine::kFrameHeaderBytes +
+        engine::decode_header(held.data(), held.size(), nullptr).value().body_bytes;
     if (held.size() < bytes) break;
     const auto end = held.begin() + static_cast<std::ptrdiff_t>(bytes);
     const engine::Bytes frame(held.begin(), end);
@@ -104,12 +110,15 @@ void ControlProxy::move(Pipe& pipe, bool to_acceptor) {
 
 void ControlProxy::apply(Pipe& pipe, bool to_acceptor, const engine::Bytes& frame) {
   if (pipe.stalled) return;
-  const engine::FrameHeader header = engine::decode_header(frame.data(), frame.size(), nullptr).value();
+  const engine::FrameHeader header =
+      engine::decode_header(frame.data(), frame.size(), nullptr).value();
   switch (judge ? judge(header, to_acceptor) : Fate::Pass) {
     case Fate::Pass: return pass(pipe, to_acceptor, frame);
     case Fate::Twice: pass(pipe, to_acceptor, frame); return pass(pipe, to_acceptor, frame);
     case Fate::Skip: return;
-    case Fate::Half: pipe.stalled = true; return pass(pipe, to_acceptor, {frame.begin(), frame.begin() + 20});
+    case Fate::Half:
+      pipe.stalled = true;
+      return pass(pipe, to_acceptor, {frame.begin(), frame.begin() + 20});
     case Fate::PassAndCut: pass(pipe, to_acceptor, frame); break;
     case Fate::Lose: break;
   }

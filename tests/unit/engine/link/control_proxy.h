@@ -1,10 +1,11 @@
 #pragma once
-// A TCP proxy before a control port, through which a connector dials without knowing. It passes whole frames on and decides
-// what becomes of each; it can end either side of a connection without the other's noticing, refuse, or play dead.
-// Thread: one, but stand_before() any. Bound: what its tests send.
+// A TCP proxy before a control port, through which a connector dials without knowing. It passes
+// whole frames on and decides what becomes of each; it can end either side of a connection without
+// the other's noticing, refuse, or play dead. Thread: one, but stand_before() any. Bound: what its
+// tests send.
 
-#include "engine/handle.h"
-#include "engine/messages.h"
+#include "engine/control/frames.h"
+#include "engine/control/handle.h"
 #include "src/base/unique_fd.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A link that breaks for good (a path that breaks is recovery_test.cc's): said once with peer and path, felt by its own channels
-// and nobody else's.
+// A link that breaks for good (a path that breaks is recovery_test.cc's): said once with peer and
+// path, felt by its own channels and nobody else's.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -24,7 +24,8 @@ soft::Fault broken_queue_pair(ibv_wc_status status) {
 
 TEST(LinkFailure, QueuePairErrorFailsItsLinkAndIsSaidOnce) {
   Bed bed({.contexts = 2});
-  Talk struck(bed, kA, kB, 1 << 20), neighbour(bed, kA, kB, 4096), elsewhere(bed, {0, 1}, {1, 1}, 1 << 20);
+  Talk struck(bed, kA, kB, 1 << 20), neighbour(bed, kA, kB, 4096),
+      elsewhere(bed, {0, 1}, {1, 1}, 1 << 20);
   Talk backwards(bed, kB, kA, 4096);  // another direction is another link
   const auto waiting_send = neighbour.send({.bytes = 10});
   const auto waiting_receive = neighbour.receive({.bytes = 10, .tag = 1});
@@ -35,14 +36,18 @@ TEST(LinkFailure, QueuePairErrorFailsItsLinkAndIsSaidOnce) {
   const auto sending = struck.send({.bytes = 1 << 20});
   EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
-  EXPECT_EQ(bed.finish(*waiting_send).code(), Errc::Transport) << "the neighbour shares the queue pairs";
+  EXPECT_EQ(bed.finish(*waiting_send).code(), Errc::Transport)
+      << "the neighbour shares the queue pairs";
   EXPECT_EQ(bed.finish(*waiting_receive).code(), Errc::Transport);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer b, n0:1 10.0.1.1 -> n0:1 10.0.1.2: remote access error"), 1) << log.joined();
+  EXPECT_EQ(
+      log.count(LogLevel::Warn, "peer b, n0:1 10.0.1.1 -> n0:1 10.0.1.2: remote access error"), 1)
+      << log.joined();
   EXPECT_EQ(struck.send({.bytes = 1}).code(), Errc::Transport) << "the verdict stays";
   EXPECT_EQ(neighbour.receive({.bytes = 1}).code(), Errc::Transport);
   elsewhere.exchange(1 << 20);
   backwards.exchange(4096);
-  for (Talk* talk : {&struck, &neighbour, &elsewhere, &backwards}) talk->release(), talk->close_both();
+  for (Talk* talk : {&struck, &neighbour, &elsewhere, &backwards})
+    talk->release(), talk->close_both();
   EXPECT_TRUE(bed.empties());
 }
 
@@ -51,11 +56,13 @@ TEST(LinkFailure, ReceiverSeesItsOwnQueuePairBreak) {
   Talk talk(bed, kA, kB, 4096);
   const LogCapture log;
   ASSERT_TRUE(bed.hosts[1].provider->faults().arm(broken_queue_pair(IBV_WC_REM_ACCESS_ERR)).ok());
-  const auto receiving = talk.receive({.bytes = 4096});  // its credit is the work request that fails
+  const auto receiving =
+      talk.receive({.bytes = 4096});  // its credit is the work request that fails
   const auto sending = talk.send({.bytes = 4096});
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::Transport);
   EXPECT_EQ(bed.finish(*sending).code(), Errc::Transport);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer a, n0:1 10.0.1.2 -> n0:1 10.0.1.1: "), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer a, n0:1 10.0.1.2 -> n0:1 10.0.1.1: "), 1)
+      << log.joined();
 }
 
 TEST(LinkFailure, WhereBothEndsBreakEachSaysItOnce) {
@@ -70,7 +77,8 @@ TEST(LinkFailure, WhereBothEndsBreakEachSaysItOnce) {
   }
   const auto second = talk.receive({.bytes = 64});
   const auto sending = talk.send({.bytes = 64});
-  for (Request* request : {*first, *second, *sending}) EXPECT_EQ(bed.finish(request).code(), Errc::Transport);
+  for (Request* request : {*first, *second, *sending})
+    EXPECT_EQ(bed.finish(request).code(), Errc::Transport);
   for (testkit::BedHost& host : bed.hosts) host.control_stands = false;
   bed.rounds(100);
   EXPECT_EQ(log.count(LogLevel::Warn, "remote access error"), 2) << log.joined();
@@ -109,10 +117,14 @@ TEST(LinkFailure, LostHostFailsOnlyWhatGoesToIt) {
   const std::uint64_t began_ns = bed.now_ns();
   EXPECT_EQ(bed.finish(*receiving).code(), Errc::Timeout);
   EXPECT_EQ(bed.finish(*sending).code(), Errc::Timeout);
-  EXPECT_GT(bed.now_ns() - began_ns, 30'000'000'000u) << "NCCL_MESH_PATH_TIMEOUT, after about 0.27 s times 6 retries";
+  EXPECT_GT(bed.now_ns() - began_ns, 30'000'000'000u)
+      << "NCCL_MESH_PATH_TIMEOUT, after about 0.27 s times 6 retries";
   EXPECT_LT(bed.now_ns() - began_ns, 36'000'000'000u);
   EXPECT_GE(log.count(LogLevel::Warn, "retries exceeded"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "none of 1 paths has come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "none of 1 paths has come back within 30 s (NCCL_MESH_PATH_TIMEOUT)"),
+            1)
+      << log.joined();
   to_c.exchange(1 << 20);
 }
 
@@ -123,7 +135,8 @@ TEST(LinkFailure, EndedProcessFailsItsPeersRequests) {
   const auto receiving = from_a.receive({.bytes = 4096});
   bed.close_context(kA);
   const Status status = bed.finish(*receiving);
-  EXPECT_TRUE(status.code() == Errc::PeerClosed || status.code() == Errc::PeerGone) << errc_name(status.code());
+  EXPECT_TRUE(status.code() == Errc::PeerClosed || status.code() == Errc::PeerGone)
+      << errc_name(status.code());
   to_c.exchange(4096);
   deregister_memory(*from_a.pair.receive, from_a.target_region);
   close(from_a.pair.receive);

@@ -1,9 +1,10 @@
-// A member of the job that means ill. It knows the handle, so it may make links; it makes as many as it can and opens no
-// channel on them. What they take of the host is bounded, an honest member finds room, and all of it comes back.
+// A member of the job that means ill. It knows the handle, so it may make links; it makes as many
+// as it can and opens no channel on them. What they take of the host is bounded, an honest member
+// finds room, and all of it comes back.
 
-#include "engine/half_open.h"
+#include "engine/link/half_open.h"
 #include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/raw_peer.h"
+#include "tests/unit/engine/link/raw_peer.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,8 @@ std::int64_t resident_kb() {
 }
 
 std::ptrdiff_t open_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
 }
 
 double processor_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -92,8 +94,10 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
     if (i % 16 == 0) growth_kb = std::max(growth_kb, resident_kb() - before_kb);
   }
   const double during_s = connect_s();
-  std::printf("%d links: %d made, %lld KiB at most, honest connect %.2f ms of processor time, %.2f ms before\n", kLinks, made,
-              static_cast<long long>(growth_kb), 1e3 * during_s, 1e3 * quiet_s);
+  std::printf(
+      "%d links: %d made, %lld KiB at most, honest connect %.2f ms of processor time, %.2f ms "
+      "before\n",
+      kLinks, made, static_cast<long long>(growth_kb), 1e3 * during_s, 1e3 * quiet_s);
   EXPECT_EQ(made, kLinks);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep what was freed
   EXPECT_LE(growth_kb, kGrowthMaxKb);
@@ -103,9 +107,11 @@ TEST_F(HostileMember, TenThousandLinksWithoutAChannelTakeSixteenMiBAndNobodysTur
 
   // Their connections still stand; nothing else comes of them.
   bed_.advance_ns(engine::kHandshakeStepNs);
-  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; })) << log_.joined();
+  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; }))
+      << log_.joined();
   peers.clear();
-  EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000)) << open_descriptors();
+  EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000))
+      << open_descriptors();
 }
 
 // Its control port accepts, as far as the kernel can say, and nobody ever answers there.
@@ -118,21 +124,28 @@ TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
     peer->control_port = *local_port(silent->get());
     ASSERT_TRUE(peer->shake_hands());
   }
-  ASSERT_TRUE(bed_.until([&] { return log_.count(LogLevel::Info, "control connection lost") != 0; })) << log_.joined();
+  ASSERT_TRUE(bed_.until([&] {
+    return log_.count(LogLevel::Info, "control connection lost") != 0;
+  })) << log_.joined();
   EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenPerListenerMax);
   for (int i = 0; i < 10; ++i) bed_.advance_ns(100 * kMs), bed_.rounds(20);
-  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenPerListenerMax) << "their connectors may dial again";
+  EXPECT_EQ(bed_.stats(1).links, engine::kHalfOpenPerListenerMax)
+      << "their connectors may dial again";
   bed_.advance_ns(static_cast<std::uint64_t>(Settings{}.path_timeout_s) * kSecond);
-  EXPECT_TRUE(bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; }, 1000)) << log_.joined();
+  EXPECT_TRUE(
+      bed_.until([&] { return bed_.stats(1).links + bed_.stats(1).queue_pairs == 0; }, 1000))
+      << log_.joined();
   bed_.advance_ns(kSecond);  // the goodbye of those connections
-  EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000)) << open_descriptors();
+  EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000))
+      << open_descriptors();
   EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
 }
 
 // The host has closed its side of every channel, the peer never closes its own.
 TEST_F(HostileMember, LinksOfClosedChannelsEndWithoutAComplaint) {
   HandleBytes handle{};
-  Listener* const listener = bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle).value();
+  Listener* const listener =
+      bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle).value();
   RawPeer peer(bed_, handle);
   ASSERT_TRUE(peer.shake_hands());
   peer.say(peer.open(0));
@@ -159,7 +172,9 @@ TEST_F(HostileMember, TheLinesThatItCausesAreFew) {
     peer->say(engine::Ready{});  // which is not its word
     ASSERT_TRUE(peer->ended());
   }
-  EXPECT_EQ(log_.count(LogLevel::Warn, "peer raw: a control message (type 4) that is malformed or out of order"), 16);
+  EXPECT_EQ(log_.count(LogLevel::Warn,
+                       "peer raw: a control message (type 4) that is malformed or out of order"),
+            16);
 }
 
 TEST_F(HostileMember, ChannelsThatWaitForOneListenerAreBounded) {
@@ -188,7 +203,9 @@ TEST_F(HostileMember, WhoMakesManyLinksForOneListenerTakesFromNobodyElse) {
   const auto refused = peers.front()->hear<engine::Refuse>(MessageType::Refuse);
   ASSERT_TRUE(refused) << "the oldest of them";
   EXPECT_EQ(refused->reason, Errc::Exhausted);
-  EXPECT_EQ(refused->text, "host b: this link carries no channel and gives way, as the oldest of 16 for one listener");
+  EXPECT_EQ(
+      refused->text,
+      "host b: this link carries no channel and gives way, as the oldest of 16 for one listener");
   EXPECT_TRUE(peers.front()->ended());
   for (RawPeer* const peer : {&other, peers[1].get()}) {
     peer->say(peer->open(0));
@@ -214,9 +231,13 @@ TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
   Talk talk(bed_, kA, kB, 4096);
   EXPECT_GE(bed_.now_ns() - began_ns, kLeftNs);
   EXPECT_LE(bed_.now_ns() - began_ns, kSecond);
-  EXPECT_EQ(log_.count(LogLevel::Info, "256 links of its peers carry no channel yet; dialing anew in 10 ms"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info,
+                       "256 links of its peers carry no channel yet; dialing anew in 10 ms"),
+            1)
+      << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Info, "dialing anew in 20 ms"), 1) << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1)
+      << log_.joined();
   EXPECT_TRUE(peers.front()->ended());
   talk.exchange(4096);
 }

@@ -1,10 +1,11 @@
-// What a member can say, in every order and number, on one connection and on many at once, from several addresses: after each,
-// what it holds of the host is within its bounds, and at the end nothing is left and an honest member connects.
+// What a member can say, in every order and number, on one connection and on many at once, from
+// several addresses: after each, what it holds of the host is within its bounds, and at the end
+// nothing is left and an honest member connects.
 
-#include "engine/half_open.h"
+#include "engine/link/half_open.h"
 #include "src/base/clock.h"
 #include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/raw_peer.h"
+#include "tests/unit/engine/link/raw_peer.h"
 
 #include <gtest/gtest.h>
 
@@ -28,11 +29,13 @@ using testkit::RawPeer;
 
 enum class Word : std::uint8_t { Hello, Attach, Ready, Open, Resume, Summon, Close, Revoke };
 constexpr std::uint32_t kWords = 8;
-constexpr std::array<const char*, kWords> kNames{"HELLO", "ATTACH", "READY", "OPEN", "RESUME", "SUMMON", "CLOSE", "REVOKE"};
+constexpr std::array<const char*, kWords> kNames{"HELLO",  "ATTACH", "READY", "OPEN",
+                                                 "RESUME", "SUMMON", "CLOSE", "REVOKE"};
 
 std::string text_of(const std::vector<Word>& words) {
   std::string text;
-  for (const Word word : words) text += std::string(text.empty() ? "" : " ") + kNames[static_cast<std::size_t>(word)];
+  for (const Word word : words)
+    text += std::string(text.empty() ? "" : " ") + kNames[static_cast<std::size_t>(word)];
   return text;
 }
 
@@ -42,32 +45,42 @@ void say(RawPeer& peer, Word word, std::uint32_t number) {
   switch (word) {
     case Word::Hello: return peer.say(peer.hello());
     case Word::Attach: {
-      const engine::WirePath path{.mtu = 5, .qpn = {1, 2}, .psn = 3, .counters_address = 64, .counters_rkey = 1};
+      const engine::WirePath path{
+          .mtu = 5, .qpn = {1, 2}, .psn = 3, .counters_address = 64, .counters_rkey = 1};
       return peer.say(engine::Attach{.paths = {path}});
     }
     case Word::Ready: return peer.say(engine::Ready{});
     case Word::Open:
-      return peer.say(
-          engine::Open{.listener = peer.handle.nonce, .channel = number, .life = 1, .credits_address = 64, .credits_rkey = {1}});
+      return peer.say(engine::Open{.listener = peer.handle.nonce,
+                                   .channel = number,
+                                   .life = 1,
+                                   .credits_address = 64,
+                                   .credits_rkey = {1}});
     case Word::Resume:
-      return peer.send(engine::encode(
-          aside, engine::Resume{{.connector_context = peer.context, .acceptor_context = peer.handle.context, .attempt = number}}));
+      return peer.send(
+          engine::encode(aside, engine::Resume{{.connector_context = peer.context,
+                                                .acceptor_context = peer.handle.context,
+                                                .attempt = number}}));
     case Word::Summon:
-      return peer.send(engine::encode(
-          aside, engine::Summon{{.connector_context = peer.handle.context, .acceptor_context = peer.context, .attempt = number}}));
+      return peer.send(
+          engine::encode(aside, engine::Summon{{.connector_context = peer.handle.context,
+                                                .acceptor_context = peer.context,
+                                                .attempt = number}}));
     case Word::Close: return peer.say(engine::Close{.channel = number, .messages = number});
-    case Word::Revoke: return peer.say(engine::Revoke{.channel = number, .first_credit = 0, .credit_count = 1});
+    case Word::Revoke:
+      return peer.say(engine::Revoke{.channel = number, .first_credit = 0, .credit_count = 1});
   }
 }
 
 std::size_t entries_of(const char* folder) {
-  return static_cast<std::size_t>(
-      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder),
+                                                std::filesystem::directory_iterator()));
 }
 
 class HostileOrders : public testing::Test {
  protected:
-  static constexpr std::uint64_t kSecond = 1'000'000'000, kQueuePairsPerLink = 2;  // as RawPeer asks for
+  static constexpr std::uint64_t kSecond = 1'000'000'000,
+                                 kQueuePairsPerLink = 2;  // as RawPeer asks for
 
   HostileOrders() {
     renew_listener();
@@ -82,7 +95,8 @@ class HostileOrders : public testing::Test {
     links_max_ = std::min(links_max_ + engine::kHalfOpenPerListenerMax, engine::kHalfOpenMax);
   }
   std::unique_ptr<RawPeer> member(const char* source = "127.0.0.1") {
-    return std::make_unique<RawPeer>(bed_, handle_, std::array<std::uint8_t, 4>{10, 0, 1, 1}, source);
+    return std::make_unique<RawPeer>(bed_, handle_, std::array<std::uint8_t, 4>{10, 0, 1, 1},
+                                     source);
   }
   static bool try_to_say(RawPeer& peer, Word word, std::uint32_t number) {
     try {
@@ -92,7 +106,8 @@ class HostileOrders : public testing::Test {
       return false;  // the host has ended the connection
     }
   }
-  // links: of them at most so many carry a channel. connections: of the members, whose ends are ours too.
+  // links: of them at most so many carry a channel. connections: of the members, whose ends are
+  // ours too.
   void expect_bounds(std::uint64_t carrying, std::size_t connections) {
     const EngineStats now = bed_.stats(1);
     EXPECT_LE(now.links, links_max_ + carrying);
@@ -101,12 +116,14 @@ class HostileOrders : public testing::Test {
     EXPECT_LE(now.pending_answers, 2 * now.channels + now.links);
     EXPECT_EQ(entries_of("/proc/self/task"), threads_);
     // A link may ask for its connection on another one, and both connections flush for a second.
-    EXPECT_LE(entries_of("/proc/self/fd"), descriptors_ + 4 * connections + 2 * (links_max_ + carrying) + 64);
+    EXPECT_LE(entries_of("/proc/self/fd"),
+              descriptors_ + 4 * connections + 2 * (links_max_ + carrying) + 64);
   }
   void expect_nothing_left() {
     renew_listener();
     bed_.tick_ns = 1000;
-    for (int i = 0; i < 4; ++i) {  // a loss that is noticed, a path time-out, the handshake's steps, goodbyes
+    for (int i = 0; i < 4;
+         ++i) {  // a loss that is noticed, a path time-out, the handshake's steps, goodbyes
       bed_.rounds(50);
       bed_.advance_ns(engine::kHandshakeStepNs);
     }
@@ -145,7 +162,8 @@ TEST_F(HostileOrders, EveryOrderOfUpToFourOnOneConnection) {
   for (std::uint32_t length = 1; length <= 4; ++length) {
     for (std::uint32_t order = 0; order < 1u << (3 * length); ++order, ++said) {
       std::vector<Word> words;
-      for (std::uint32_t i = 0; i < length; ++i) words.push_back(static_cast<Word>(order >> (3 * i) & (kWords - 1)));
+      for (std::uint32_t i = 0; i < length; ++i)
+        words.push_back(static_cast<Word>(order >> (3 * i) & (kWords - 1)));
       {
         const auto peer = member();
         for (const Word word : words) {
@@ -167,16 +185,20 @@ TEST_F(HostileOrders, EveryOrderOfUpToFourOnOneConnection) {
   expect_nothing_left();
 }
 
-// Many connections of a few addresses, which go on with one another's links, while time passes and the host does its part.
+// Many connections of a few addresses, which go on with one another's links, while time passes and
+// the host does its part.
 class RandomOrders {
  public:
   RandomOrders(std::uint32_t seed, std::size_t connections) : random_(seed), peers_(connections) {}
   std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
   std::vector<std::unique_ptr<RawPeer>>& peers() { return peers_; }
-  std::unique_ptr<RawPeer>& some_peer() { return peers_[below(static_cast<std::uint32_t>(peers_.size()))]; }
+  std::unique_ptr<RawPeer>& some_peer() {
+    return peers_[below(static_cast<std::uint32_t>(peers_.size()))];
+  }
   // A link that one of them has named before.
   void take_over(RawPeer& peer) {
-    if (const RawPeer* const other = some_peer().get(); other != nullptr) peer.link = other->link, peer.context = other->context;
+    if (const RawPeer* const other = some_peer().get(); other != nullptr)
+      peer.link = other->link, peer.context = other->context;
   }
 
  private:
@@ -185,8 +207,10 @@ class RandomOrders {
 };
 
 TEST_F(HostileOrders, RandomOrdersOnManyConnectionsFromManyAddresses) {
-  constexpr std::array kSources{"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.7"};
-  constexpr std::array<std::uint64_t, 5> kSteps{1'000'000, 100'000'000, kSecond, 30 * kSecond, engine::kHandshakeStepNs};
+  constexpr std::array kSources{"127.0.0.2", "127.0.0.3", "127.0.0.4",
+                                "127.0.0.5", "127.0.0.6", "127.0.0.7"};
+  constexpr std::array<std::uint64_t, 5> kSteps{1'000'000, 100'000'000, kSecond, 30 * kSecond,
+                                                engine::kHandshakeStepNs};
   constexpr std::size_t kConnections = 40;
   for (std::uint32_t seed = 1; seed <= 40; ++seed) {
     RandomOrders orders(seed, kConnections);
@@ -197,7 +221,8 @@ TEST_F(HostileOrders, RandomOrdersOnManyConnectionsFromManyAddresses) {
       if (!peer) {
         peer = member(kSources[orders.below(kSources.size())]);
         if (orders.below(4) == 0) orders.take_over(*peer);
-        static_cast<void>(try_to_say(*peer, orders.below(4) == 0 ? Word::Resume : Word::Hello, orders.below(4)));
+        static_cast<void>(
+            try_to_say(*peer, orders.below(4) == 0 ? Word::Resume : Word::Hello, orders.below(4)));
       } else if (dice < 20) {
         // As often as not the next word of an honest one.
         const auto word = static_cast<Word>(dice < 8 ? dice / 2 : orders.below(kWords));
@@ -209,7 +234,8 @@ TEST_F(HostileOrders, RandomOrdersOnManyConnectionsFromManyAddresses) {
       } else if (dice == 26) {
         renew_listener();
       } else if (dice < 29) {
-        if (Channel* const channel = bed_.hosts[1].engine->accept(*listener_).value(); channel != nullptr)
+        if (Channel* const channel = bed_.hosts[1].engine->accept(*listener_).value();
+            channel != nullptr)
           accepted.push_back(channel);
       } else if (!accepted.empty()) {
         close(accepted.back());

@@ -1,8 +1,8 @@
 // A peer that knows the handle and means ill: it can end its own link, and nothing else.
 
-#include "engine/half_open.h"
+#include "engine/link/half_open.h"
 #include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/raw_peer.h"
+#include "tests/unit/engine/link/raw_peer.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,9 @@ using testkit::kB;
 
 class HostilePeer : public testing::Test {
  protected:
-  HostilePeer() { listener_ = bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).value(); }
+  HostilePeer() {
+    listener_ = bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).value();
+  }
 
   Channel* open_channel(RawPeer& peer, std::uint32_t channel) {
     peer.say(peer.open(channel));
@@ -90,20 +92,25 @@ TEST_F(HostilePeer, SaysRevokedBeforeItWasAsked) {
   peer.say(engine::Revoked{.channel = 0, .first_credit = 0, .credit_count = 1});
   bed_.rounds(100);
   std::array<std::byte, 4096> memory{};
-  Registration* const region = register_memory(*channel, memory.data(), memory.size(), MemoryType::Host).value();
-  ASSERT_TRUE(irecv(*channel, {.data = memory.data(), .bytes = memory.size(), .region = region}).ok());
+  Registration* const region =
+      register_memory(*channel, memory.data(), memory.size(), MemoryType::Host).value();
+  ASSERT_TRUE(
+      irecv(*channel, {.data = memory.data(), .bytes = memory.size(), .region = region}).ok());
   bed_.rounds(100);
   bed_.tick_ns = 1'000'000;
   const LogCapture log;
   deregister_memory(*channel, region);
-  EXPECT_EQ(log.count(LogLevel::Warn, "peer raw: no answer within 500 ms while memory is taken back"), 1) << log.joined();
+  EXPECT_EQ(
+      log.count(LogLevel::Warn, "peer raw: no answer within 500 ms while memory is taken back"), 1)
+      << log.joined();
 }
 
 TEST_F(HostilePeer, RepeatsItsCloseTenThousandTimes) {
   RawPeer peer(bed_, handle_);
   ASSERT_TRUE(peer.shake_hands());
   ASSERT_NE(open_channel(peer, 0), nullptr);
-  // Messages that never come: the close waits its second for them, the repetitions must not wait beside it.
+  // Messages that never come: the close waits its second for them, the repetitions must not wait
+  // beside it.
   for (int i = 0; i < 10'000; ++i) {
     peer.say(engine::Close{.channel = 0, .messages = UINT64_MAX});
     if (i % 100 == 0) bed_.rounds(100);
@@ -131,7 +138,8 @@ TEST_F(HostilePeer, SaysHelloAndNothingElseAndHoldsNoQueuePairForEver) {
   EXPECT_TRUE(peer.ended());
   EXPECT_EQ(bed_.stats(1).queue_pairs, 0u);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer raw (127.0.0.1:"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our WELCOME with ATTACH in 300 s"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our WELCOME with ATTACH in 300 s"), 1)
+      << log.joined();
 }
 
 TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
@@ -150,7 +158,8 @@ TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
   ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, handle_).ok());
   RawPeer honest(bed_, handle_);
   ASSERT_TRUE(honest.shake_hands());
-  EXPECT_EQ(log.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1)
+      << log.joined();
   EXPECT_TRUE(peers.front()->ended());
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs);
 }
@@ -158,7 +167,9 @@ TEST_F(HostilePeer, ManyThatSayHelloAndNothingElseAreBounded) {
 // The same deadlines from the connector's side, where a peer is stopped.
 class StoppedPeer : public testing::Test {
  protected:
-  Result<Channel*> connect(HandleBytes& handle) { return bed_.hosts[0].engine->connect(*bed_.hosts[0].contexts[0], 0, handle); }
+  Result<Channel*> connect(HandleBytes& handle) {
+    return bed_.hosts[0].engine->connect(*bed_.hosts[0].contexts[0], 0, handle);
+  }
   // Until the connect answers; the peer is stopped from when it has so many queue pairs on.
   Errc connect_to_one_that_stops(std::uint64_t queue_pairs) {
     HandleBytes handle{};
@@ -179,7 +190,8 @@ class StoppedPeer : public testing::Test {
 TEST_F(StoppedPeer, BeforeItsWelcomeIsGivenUpByName) {
   const LogCapture log;
   EXPECT_EQ(connect_to_one_that_stops(0), Errc::Timeout);
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our HELLO with WELCOME in 300 s"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our HELLO with WELCOME in 300 s"), 1)
+      << log.joined();
   EXPECT_TRUE(bed_.empties());
 }
 
@@ -187,7 +199,8 @@ TEST_F(StoppedPeer, BeforeItsReadyIsGivenUpByName) {
   const LogCapture log;
   EXPECT_EQ(connect_to_one_that_stops(1), Errc::Timeout);
   EXPECT_EQ(log.count(LogLevel::Warn, "peer b (127.0.0.1:"), 1) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our ATTACH with READY in 300 s"), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our ATTACH with READY in 300 s"), 1)
+      << log.joined();
   EXPECT_TRUE(bed_.empties());
 }
 
@@ -195,7 +208,9 @@ TEST_F(StoppedPeer, BeforeItsOpenedFailsThatConnectOnly) {
   testkit::Talk talk(bed_, {0, 0}, kB, 4096);
   const LogCapture log;
   EXPECT_EQ(connect_to_one_that_stops(1), Errc::Timeout);
-  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our OPEN of channel 1 with OPENED in 300 s"), 1) << log.joined();
+  EXPECT_EQ(
+      log.count(LogLevel::Warn, "has not answered our OPEN of channel 1 with OPENED in 300 s"), 1)
+      << log.joined();
   talk.exchange(4096);
 }
 
@@ -204,7 +219,9 @@ TEST_F(StoppedPeer, ThatDropsTheConnectionBeforeAWordIsDialedAgainAFewTimes) {
   const SocketAddress loopback = *SocketAddress::from_text("127.0.0.1");
   const Result<UniqueFd> listener = tcp_listen(loopback, 0);
   HandleBytes handle{};
-  engine::write_handle({.nonce = {1}, .context = {2}, .port = *local_port(listener->get()), .addresses = {loopback}}, handle);
+  engine::write_handle(
+      {.nonce = {1}, .context = {2}, .port = *local_port(listener->get()), .addresses = {loopback}},
+      handle);
   const LogCapture log;
   std::uint32_t hellos = 0;
   Result<Channel*> answer = Errc::WouldBlock;
@@ -213,7 +230,8 @@ TEST_F(StoppedPeer, ThatDropsTheConnectionBeforeAWordIsDialedAgainAFewTimes) {
     Result<AcceptedSocket> accepted = tcp_accept(listener->get());
     if (!accepted.ok()) return answer.code() != Errc::WouldBlock;
     std::byte first{};
-    EXPECT_TRUE(bed_.until([&] { return ::recv(accepted->fd.get(), &first, 1, MSG_DONTWAIT) == 1; }));
+    EXPECT_TRUE(
+        bed_.until([&] { return ::recv(accepted->fd.get(), &first, 1, MSG_DONTWAIT) == 1; }));
     ++hellos;
     return false;
   }));

@@ -1,9 +1,9 @@
-// A management network that has nothing but IPv6 link-local addresses: they mean something only together with an interface, which
-// no peer can name. In a network namespace of the test's own.
+// A management network that has nothing but IPv6 link-local addresses: they mean something only
+// together with an interface, which no peer can name. In a network namespace of the test's own.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-#include "tests/unit/engine/control_proxy.h"
+#include "tests/unit/engine/link/control_proxy.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@
 namespace mesh {
 namespace {
 
-// On a thread that has a network namespace to itself, with one link-local address on each end of a cable to itself. What
-// cannot be had is returned, in words.
+// On a thread that has a network namespace to itself, with one link-local address on each end of a
+// cable to itself. What cannot be had is returned, in words.
 std::string in_link_local_network(const std::function<void()>& run) {
   std::string missing;
   std::thread([&] {
@@ -29,9 +29,11 @@ std::string in_link_local_network(const std::function<void()>& run) {
       return;
     }
     constexpr const char* kMake =
-        "ip link add mesh0 type veth peer name mesh1 && ip link set mesh0 addrgenmode none && ip link set mesh1 addrgenmode none "
+        "ip link add mesh0 type veth peer name mesh1 && ip link set mesh0 addrgenmode none && ip "
+        "link set mesh1 addrgenmode none "
         "&& "
-        "ip link set lo up && ip link set mesh0 up && ip link set mesh1 up && ip -6 addr add fe80::a/64 dev mesh0 nodad && "
+        "ip link set lo up && ip link set mesh0 up && ip link set mesh1 up && ip -6 addr add "
+        "fe80::a/64 dev mesh0 nodad && "
         "ip -6 addr add fe80::b/64 dev mesh1 nodad";
     if (std::system(kMake) != 0) {
       missing = "iproute2 makes no veth with link-local addresses here";

@@ -1,11 +1,12 @@
-// What a path's queue pairs are told: addresses of both sides, and how long a neighbour is asked for.
-#include "engine/link_setup.h"
+// What a path's queue pairs are told: addresses of both sides, and how long a neighbour is asked
+// for.
+#include "engine/link/link_setup.h"
 
-#include "engine/progress_loop.h"
+#include "engine/data/progress_loop.h"
 #include "src/verbs/gid_choice.h"
 
 #include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/nobody.h"
+#include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +60,8 @@ class LinkSetupTest : public testing::Test {
     rail_.info.name = "n0:1";
     rail_.cq_entries_max = 65536;
     rail_.active_mtu = IBV_MTU_4096;
-    rail_.gids = {verbs::testkit::gid_of(3, "192.168.50.1"), verbs::testkit::gid_of(7, "10.0.12.1")};
+    rail_.gids = {verbs::testkit::gid_of(3, "192.168.50.1"),
+                  verbs::testkit::gid_of(7, "10.0.12.1")};
     peer_rail_.mtu = IBV_MTU_1024;
     for (const char* text : {"192.168.60.2", "10.0.13.2", "10.0.12.2"}) {
       const ibv_gid gid = verbs::testkit::gid_bytes(text);
@@ -68,15 +70,21 @@ class LinkSetupTest : public testing::Test {
     policy_.qps = 1;
     loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
-    link_ = std::make_unique<PeerLink>(loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy_);
-    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path").ok());
+    link_ = std::make_unique<PeerLink>(
+        loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy_);
+    EXPECT_TRUE(link_
+                    ->add_path(*loop_.lanes[0],
+                               {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path")
+                    .ok());
     peer_path_.qpn = {11, 12};
   }
   ~LinkSetupTest() override { link_->destroy_queue_pairs(); }
 
   Status connect() {
-    return connect_path(link_->path(0), {.rail = &peer_rail_, .path = &peer_path_, .own_psn = 1, .abandoned = &provider_.abandoned},
-                        {});
+    return connect_path(
+        link_->path(0),
+        {.rail = &peer_rail_, .path = &peer_path_, .own_psn = 1, .abandoned = &provider_.abandoned},
+        {});
   }
 
   Neighbourhood provider_;
@@ -113,7 +121,8 @@ TEST_F(LinkSetupTest, ASilentNeighbourIsNamedAfterThreeTries) {
   EXPECT_EQ(connect().code(), Errc::Transport);
   EXPECT_EQ(provider_.asked.size(), 3u);
   EXPECT_EQ(log.count(LogLevel::Warn,
-                      "the path: queue pair to RTR: Connection timed out (the peer's address is not reachable over this port)"),
+                      "the path: queue pair to RTR: Connection timed out (the peer's address is "
+                      "not reachable over this port)"),
             1)
       << log.joined();
 }

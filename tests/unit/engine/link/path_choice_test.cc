@@ -1,4 +1,4 @@
-#include "engine/path_choice.h"
+#include "engine/link/path_choice.h"
 
 #include "src/base/socket.h"
 
@@ -30,9 +30,11 @@ WireRail rail(std::vector<WireAddress> addresses, std::uint8_t mtu = 5) {
 
 TEST(PathChoice, NamesRailAndAddressOfBothSides) {
   Hello hello;
-  hello.rails = {rail({address("192.168.50.1", 24), address("10.0.12.1", 24)}), rail({address("fd12::1", 64)}, 3)};
-  const std::vector<WireRail> own{rail({address("10.9.0.1", 16), address("10.8.0.1", 16), address("fd12::2", 64)}),
-                                  rail({address("172.16.0.2", 12), address("10.0.12.2", 24)})};
+  hello.rails = {rail({address("192.168.50.1", 24), address("10.0.12.1", 24)}),
+                 rail({address("fd12::1", 64)}, 3)};
+  const std::vector<WireRail> own{
+      rail({address("10.9.0.1", 16), address("10.8.0.1", 16), address("fd12::2", 64)}),
+      rail({address("172.16.0.2", 12), address("10.0.12.2", 24)})};
   const std::vector<WirePath> paths = choose_paths(hello, own);
   ASSERT_EQ(paths.size(), 2u);
   EXPECT_EQ(paths[0].connector_rail, 0);
@@ -45,7 +47,8 @@ TEST(PathChoice, NamesRailAndAddressOfBothSides) {
   EXPECT_EQ(paths[1].acceptor_rail, 0);
   EXPECT_EQ(paths[1].acceptor_address, 2);
   EXPECT_EQ(paths[1].mtu, 3) << "the smaller of both ends";
-  EXPECT_EQ(address_text(own[paths[0].acceptor_rail].addresses[paths[0].acceptor_address]), "10.0.12.2");
+  EXPECT_EQ(address_text(own[paths[0].acceptor_rail].addresses[paths[0].acceptor_address]),
+            "10.0.12.2");
 }
 
 TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
@@ -57,14 +60,16 @@ TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
 }
 
 TEST(PathChoice, RailsInOneSubnetAreTold) {
-  std::vector<WireRail> rails{rail({address("10.0.12.1", 24), address("10.0.12.9", 24)}), rail({address("10.0.13.1", 24)}),
-                              rail({address("10.0.12.3", 24)}), rail({address("10.0.12.4", 30)})};
+  std::vector<WireRail> rails{rail({address("10.0.12.1", 24), address("10.0.12.9", 24)}),
+                              rail({address("10.0.13.1", 24)}), rail({address("10.0.12.3", 24)}),
+                              rail({address("10.0.12.4", 30)})};
   const std::vector<std::string> names{"n0:1", "n1:1", "n2:1", "n3:1"};
   for (std::size_t i = 0; i < rails.size(); ++i) rails[i].name = names[i];
   const std::vector<std::string> lines = shared_subnet_lines(rails);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0],
-            "rails n0:1, n2:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are taken to join the ports of both "
+            "rails n0:1, n2:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are "
+            "taken to join the ports of both "
             "hosts in this order, unless each has a subnet of its own");
 }
 

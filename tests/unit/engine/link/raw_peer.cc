@@ -1,4 +1,4 @@
-#include "tests/unit/engine/raw_peer.h"
+#include "tests/unit/engine/link/raw_peer.h"
 
 #include "src/base/random.h"
 
@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint32_t kSlots = 32;
 }
 
-RawPeer::RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address, const char* source)
+RawPeer::RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address,
+                 const char* source)
     : bed(bed_of), link(random_id()), context(random_id()), address_(address) {
   const Result<engine::Handle> read = engine::read_handle(handle_of);
   if (!read.ok()) throw std::runtime_error("no handle");
@@ -31,8 +32,10 @@ RawPeer::RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint
   fd_ = UniqueFd(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_storage from{};
   const socklen_t from_bytes = SocketAddress::from_text(source)->to_sockaddr(0, from);
-  if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&from), from_bytes) != 0) throw std::runtime_error("no such source");
-  if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&storage), bytes) != 0) throw std::runtime_error("no connection");
+  if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&from), from_bytes) != 0)
+    throw std::runtime_error("no such source");
+  if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&storage), bytes) != 0)
+    throw std::runtime_error("no connection");
 }
 
 Hello RawPeer::hello() const {
@@ -56,7 +59,8 @@ Hello RawPeer::hello() const {
 }
 
 void RawPeer::send(const Bytes& bytes) {
-  if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size()))
+  if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(bytes.size()))
     throw std::runtime_error("the peer takes nothing");
 }
 
@@ -74,7 +78,8 @@ bool RawPeer::hear_body(MessageType type) {
     std::array<std::byte, engine::kFrameHeaderBytes> header{};
     if (!take(header.data(), header.size())) return false;
     std::uint16_t version = 0;
-    const Result<engine::FrameHeader> read = engine::decode_header(header.data(), header.size(), &version);
+    const Result<engine::FrameHeader> read =
+        engine::decode_header(header.data(), header.size(), &version);
     if (!read.ok()) return false;
     body_.resize(read->body_bytes);
     if (!take(body_.data(), body_.size())) return false;

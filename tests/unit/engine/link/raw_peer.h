@@ -1,10 +1,10 @@
 #pragma once
-// A peer that speaks the control protocol by hand, so that it can say what no engine would: wrong, twice, or nothing at all.
-// It connects to a host of a Bed, as a connector; its queue pairs do not exist.
-// Thread: one, the bed's. Bound: kRounds of the bed for every answer.
+// A peer that speaks the control protocol by hand, so that it can say what no engine would: wrong,
+// twice, or nothing at all. It connects to a host of a Bed, as a connector; its queue pairs do not
+// exist. Thread: one, the bed's. Bound: kRounds of the bed for every answer.
 
-#include "engine/handle.h"
-#include "engine/messages.h"
+#include "engine/control/frames.h"
+#include "engine/control/handle.h"
 #include "src/base/unique_fd.h"
 #include "tests/unit/engine/bed.h"
 
@@ -15,10 +15,10 @@ namespace mesh::testkit {
 
 class RawPeer {
  public:
-  // Dials the host that made the handle, from an address of loopback. address: of our only rail, in the IPv4-mapped form of a
-  // GID's last four bytes.
-  RawPeer(Bed& bed_of, const HandleBytes& handle_of, std::array<std::uint8_t, 4> address = {10, 0, 1, 1},
-          const char* source = "127.0.0.1");
+  // Dials the host that made the handle, from an address of loopback. address: of our only rail, in
+  // the IPv4-mapped form of a GID's last four bytes.
+  RawPeer(Bed& bed_of, const HandleBytes& handle_of,
+          std::array<std::uint8_t, 4> address = {10, 0, 1, 1}, const char* source = "127.0.0.1");
 
   engine::Hello hello() const;  // a good one
   template <typename Body>
@@ -26,11 +26,14 @@ class RawPeer {
     send(engine::encode({.sequence = ++sequence_, .link = link}, body));
   }
   void send(const engine::Bytes& bytes);
-  // Turns the bed until a frame of that type has come; those before it are dropped. Null: it has not.
+  // Turns the bed until a frame of that type has come; those before it are dropped. Null: it has
+  // not.
   template <typename Body>
   std::optional<Body> hear(engine::MessageType type) {
     Body body;
-    return hear_body(type) && engine::decode(body_.data(), body_.size(), &body).ok() ? std::optional(body) : std::nullopt;
+    return hear_body(type) && engine::decode(body_.data(), body_.size(), &body).ok()
+               ? std::optional(body)
+               : std::nullopt;
   }
   bool ended();  // the other side has closed, sooner or later
 

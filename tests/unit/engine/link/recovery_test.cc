@@ -1,5 +1,5 @@
-// A path that is lost under traffic: every byte arrives once, in the buffer it was meant for, over what is left; and the path is
-// used again when it is back.
+// A path that is lost under traffic: every byte arrives once, in the buffer it was meant for, over
+// what is left; and the path is used again when it is back.
 
 #include <mesh/snapshot.h>
 
@@ -45,7 +45,8 @@ void silence_port(Bed& bed, const Break& at, std::uint64_t duration_ns) {
   ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
 }
 
-// Many messages of many sizes, several in flight; each receive's buffer is looked at when it is done.
+// Many messages of many sizes, several in flight; each receive's buffer is looked at when it is
+// done.
 void stream(Bed& bed, Talk& talk, int messages) {
   constexpr std::array<std::size_t, 7> kSizes{8, 0, 4096, 70'000, 1, 200'000, 9000};
   struct Open {
@@ -64,7 +65,8 @@ void stream(Bed& bed, Talk& talk, int messages) {
           const std::size_t at = static_cast<std::size_t>(begun) % kInFlight * kShare;
           const auto receiving = talk.receive({.at = at, .bytes = bytes});
           const auto sending = talk.send({.at = at, .bytes = bytes});
-          EXPECT_TRUE(receiving.ok() && sending.ok()) << errc_name(receiving.code()) << errc_name(sending.code());
+          EXPECT_TRUE(receiving.ok() && sending.ok())
+              << errc_name(receiving.code()) << errc_name(sending.code());
           if (!receiving.ok() || !sending.ok()) return true;
           open.push_back({.send = *sending, .receive = *receiving, .at = at, .bytes = bytes});
           ++begun;
@@ -105,7 +107,8 @@ TEST_P(Recovery, AQueuePairThatBreaksAnywhereLosesNothing) {
     EXPECT_EQ(log.count(LogLevel::Warn, "is lost: "), 2) << log.joined();
     EXPECT_EQ(log.count(LogLevel::Warn, "1 of 2 paths carry on"), 2) << log.joined();
     bed.tick_ns = 100'000;
-    EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; })) << log.joined();
+    EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+        << log.joined();
     bed.tick_ns = 1000;
     stream(bed, talk, 20);
     EXPECT_EQ(bed.rnr_events(), 0u);
@@ -127,7 +130,8 @@ TEST(RecoveryOfOnePath, TheOnlyPathComesBackAndTheJobGoesOn) {
   EXPECT_EQ(log.count(LogLevel::Warn, "no other path is up, waiting for one"), 2) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 2) << log.joined();
   // What was sent over it: all that was received, and again what was lost.
-  const std::uint64_t sent = bed.hosts[0].engine->snapshot().peers.at(0).paths.at(0).counters.bytes_sent;
+  const std::uint64_t sent =
+      bed.hosts[0].engine->snapshot().peers.at(0).paths.at(0).counters.bytes_sent;
   const std::uint64_t received = bed.hosts[1].engine->snapshot().peers.at(0).bytes;
   EXPECT_GT(received, kRoom);
   EXPECT_GE(sent, received);
@@ -140,7 +144,8 @@ TEST(RecoveryOfOnePath, BothCablesOneAfterTheOther) {
   const LogCapture log;
   bed.tick_ns = 10'000;
   for (std::uint64_t round = 0; round < 6; ++round) {
-    break_queue_pair(bed, {.host = round % 2, .nic = round % 4 < 2 ? "n0" : "n1", .after = 3 * round});
+    break_queue_pair(bed,
+                     {.host = round % 2, .nic = round % 4 < 2 ? "n0" : "n1", .after = 3 * round});
     break_queue_pair(bed, {.host = 0, .nic = "n1", .after = 2 * round});
     stream(bed, talk, 40);
   }
@@ -156,7 +161,8 @@ TEST(RecoveryOfOnePath, ASilentPortIsLeftAndUsedAgain) {
   stream(bed, talk, 60);
   EXPECT_EQ(log.count(LogLevel::Warn, "is lost: "), 2) << log.joined();
   bed.tick_ns = 1'000'000;
-  EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; })) << log.joined();
+  EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+      << log.joined();
   EXPECT_GE(log.count(LogLevel::Info, "is still down: nothing gets through"), 1) << log.joined();
   bed.tick_ns = 1000;
   const std::uint64_t before = bed.hosts[0].provider->counters("n1").work_requests;
@@ -172,7 +178,8 @@ TEST(RecoveryOfOnePath, BothPathsAtOnceAndTheAnswersTogether) {
   const auto receiving = talk.receive({.bytes = kRoom});
   const auto sending = talk.send({.bytes = kRoom});
   bed.tick_ns = 10'000;
-  ASSERT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is fenced") == 4; })) << log.joined();
+  ASSERT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is fenced") == 4; }))
+      << log.joined();
   // Whatever one side says arrives at the other in one go.
   for (int round = 0; log.count(LogLevel::Info, "is back after") < 4 && round < 2000; ++round) {
     for (std::size_t host = 0; host < 2; ++host) {
@@ -198,7 +205,8 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
   const std::uint64_t began_ns = bed.now_ns();
   EXPECT_TRUE(bed.until(
       [&] {
-        const int fenced = log.count(LogLevel::Info, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
+        const int fenced =
+            log.count(LogLevel::Info, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
         if (fenced != std::exchange(struck, fenced)) {
           bed.hosts[0].provider->faults().disarm_all();
           break_queue_pair(bed, {.after = fenced == 0 ? 0u : 1u});  // all but the probe

@@ -1,10 +1,10 @@
 // Who may go on with a link: its connector, on its latest connection, about what was really said.
 
-#include "engine/control_plane.h"
+#include "engine/control/control_plane.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
-#include "tests/unit/engine/control_proxy.h"
-#include "tests/unit/engine/raw_peer.h"
+#include "tests/unit/engine/link/control_proxy.h"
+#include "tests/unit/engine/link/raw_peer.h"
 
 #include <gtest/gtest.h>
 
@@ -40,11 +40,16 @@ class ResumeClaim : public testing::Test {
     peer->context = first_->context;
     return peer;
   }
-  static void claim(RawPeer& peer, std::uint32_t attempt, std::uint64_t acknowledged = kSaidByTheHost) {
-    const Resume body{{.connector_context = peer.context, .acceptor_context = peer.handle.context, .attempt = attempt}};
+  static void claim(RawPeer& peer, std::uint32_t attempt,
+                    std::uint64_t acknowledged = kSaidByTheHost) {
+    const Resume body{{.connector_context = peer.context,
+                       .acceptor_context = peer.handle.context,
+                       .attempt = attempt}};
     peer.send(engine::encode({.acknowledged = acknowledged, .link = peer.link}, body));
   }
-  static bool resumed(RawPeer& peer) { return peer.hear<Resumed>(MessageType::Resumed).has_value(); }
+  static bool resumed(RawPeer& peer) {
+    return peer.hear<Resumed>(MessageType::Resumed).has_value();
+  }
   static bool refused(RawPeer& peer) { return peer.hear<Refuse>(MessageType::Refuse).has_value(); }
 
   Bed bed_{{}};
@@ -111,14 +116,16 @@ TEST_F(ResumeClaim, OnlyTheFirstWordOfAConnectionMayBeOne) {
 // To a link whose connector we are not.
 TEST_F(ResumeClaim, ASummonOfAStrangerIsRefused) {
   const auto second = again();
-  const Summon body{{.connector_context = second->handle.context, .acceptor_context = second->context, .attempt = 0}};
+  const Summon body{{.connector_context = second->handle.context,
+                     .acceptor_context = second->context,
+                     .attempt = 0}};
   second->send(engine::encode({.link = second->link}, body));
   EXPECT_TRUE(refused(*second));
   EXPECT_EQ(bed_.stats(1).links, 1u);
 }
 
-// The peer's own address does not answer, and somebody else's machine has another that its handle names: what that one says, or
-// does not say, is no verdict.
+// The peer's own address does not answer, and somebody else's machine has another that its handle
+// names: what that one says, or does not say, is no verdict.
 class ResumeElsewhere : public testing::Test {
  protected:
   ResumeElsewhere() {
@@ -149,7 +156,8 @@ class ResumeElsewhere : public testing::Test {
     EXPECT_TRUE(bed_.until([&] { return log_.count(LogLevel::Warn, "") != 0; }));
     EXPECT_GE(bed_.now_ns() - began_ns, 15 * kSecond);
     EXPECT_LE(bed_.now_ns() - began_ns, 35 * kSecond);
-    EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: no way back to its control port in"), 1) << log_.joined();
+    EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: no way back to its control port in"), 1)
+        << log_.joined();
   }
 
   static constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
@@ -164,8 +172,10 @@ class ResumeElsewhere : public testing::Test {
 TEST_F(ResumeElsewhere, ARefusalIsNoVerdict) {
   ASSERT_TRUE(dialed()) << log_.joined();
   const std::uint64_t began_ns = bed_.now_ns();
-  const engine::Bytes no = engine::encode(FrameHeader{}, Refuse{.reason = Errc::PeerGone, .text = "no"});
-  ASSERT_EQ(::send(connection_.get(), no.data(), no.size(), MSG_NOSIGNAL), static_cast<ssize_t>(no.size()));
+  const engine::Bytes no =
+      engine::encode(FrameHeader{}, Refuse{.reason = Errc::PeerGone, .text = "no"});
+  ASSERT_EQ(::send(connection_.get(), no.data(), no.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(no.size()));
   bed_.rounds(500);
   expect_link_until_timeout(began_ns);
 }
@@ -178,9 +188,11 @@ TEST_F(ResumeElsewhere, SilenceIsNotWaitedFor) {
   expect_link_until_timeout(began_ns);
 }
 
-// Whatever addresses a peer names in its HELLO, we dial the one that it came from and no other, though that one is silent.
+// Whatever addresses a peer names in its HELLO, we dial the one that it came from and no other,
+// though that one is silent.
 TEST_F(ResumeClaim, AnAcceptorAsksNobodyElseForTheConnection) {
-  const SocketAddress home = *SocketAddress::from_text("127.0.0.1"), other_host = *SocketAddress::from_text("127.0.0.9");
+  const SocketAddress home = *SocketAddress::from_text("127.0.0.1"),
+                      other_host = *SocketAddress::from_text("127.0.0.9");
   testkit::ControlProxy at_home;
   at_home.play_dead();
   const UniqueFd elsewhere = std::move(*tcp_listen(other_host, at_home.port()));
@@ -193,7 +205,8 @@ TEST_F(ResumeClaim, AnAcceptorAsksNobodyElseForTheConnection) {
   peer.send(engine::Bytes(1));  // half a message: its deadline ends the connection
   bed_.advance_ns(engine::kFrameTimeoutNs);
   bed_.tick_ns = 1'000'000;
-  EXPECT_FALSE(bed_.until([&] { return tcp_accept(elsewhere.get()).ok(); }, 15'000)) << "fifteen seconds";
+  EXPECT_FALSE(bed_.until([&] { return tcp_accept(elsewhere.get()).ok(); }, 15'000))
+      << "fifteen seconds";
   EXPECT_EQ(bed_.stats(1).links, 2u) << "it is waited for, " << log_.joined();
 }
 

@@ -1,9 +1,10 @@
-// The control connection is cut again and again under the feet of engines with threads of their own, in real time.
+// The control connection is cut again and again under the feet of engines with threads of their
+// own, in real time.
 
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
 #include "tests/unit/engine/bed.h"
-#include "tests/unit/engine/control_proxy.h"
+#include "tests/unit/engine/link/control_proxy.h"
 #include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,8 @@ class ResumeThreads : public testing::Test {
     set_log_level(LogLevel::Warn);
     const soft::FabricFile fabric = soft::parse(testkit::kCable).value();
     for (std::size_t i = 0; i < hosts_.size(); ++i) {
-      hosts_[i].provider = std::move(*soft::SoftProvider::open({.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()}));
+      hosts_[i].provider = std::move(*soft::SoftProvider::open(
+          {.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()}));
       EngineOptions options;
       options.settings.socket_ifname = "lo";
       options.settings.threads = static_cast<int>(i);
@@ -54,7 +56,8 @@ class ResumeThreads : public testing::Test {
     proxy_.stand_before(handle);
     testkit::Pair pair;
     EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr) pair.send = hosts_[0].engine->connect(*hosts_[0].context, 0, handle).value();
+      if (pair.send == nullptr)
+        pair.send = hosts_[0].engine->connect(*hosts_[0].context, 0, handle).value();
       if (pair.receive == nullptr) pair.receive = hosts_[1].engine->accept(*listener).value();
       return pair.send != nullptr && pair.receive != nullptr;
     }));
@@ -64,11 +67,16 @@ class ResumeThreads : public testing::Test {
 
   void exchange(const testkit::Pair& pair, std::byte value) {
     std::vector<std::byte> source(kBytes, value), target(kBytes);
-    Registration* const from = register_memory(*pair.send, source.data(), kBytes, MemoryType::Host).value();
-    Registration* const to = register_memory(*pair.receive, target.data(), kBytes, MemoryType::Host).value();
-    const auto receiving = irecv(*pair.receive, {.data = target.data(), .bytes = kBytes, .region = to});
-    const auto sending = isend(*pair.send, {.data = source.data(), .bytes = kBytes, .region = from});
-    ASSERT_TRUE(receiving.ok() && sending.ok()) << errc_name(receiving.code()) << ", " << errc_name(sending.code());
+    Registration* const from =
+        register_memory(*pair.send, source.data(), kBytes, MemoryType::Host).value();
+    Registration* const to =
+        register_memory(*pair.receive, target.data(), kBytes, MemoryType::Host).value();
+    const auto receiving =
+        irecv(*pair.receive, {.data = target.data(), .bytes = kBytes, .region = to});
+    const auto sending =
+        isend(*pair.send, {.data = source.data(), .bytes = kBytes, .region = from});
+    ASSERT_TRUE(receiving.ok() && sending.ok())
+        << errc_name(receiving.code()) << ", " << errc_name(sending.code());
     EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
     EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
     EXPECT_EQ(source, target);
@@ -96,7 +104,9 @@ TEST_F(ResumeThreads, ChannelsAndDataGoOnWhileConnectionsAreCut) {
   std::thread proxy(run_proxy);
   const testkit::Pair stays = connect();
   cutting.store(true);
-  const auto resumes = [this] { return std::min(hosts_[0].engine->stats().resumes, hosts_[1].engine->stats().resumes); };
+  const auto resumes = [this] {
+    return std::min(hosts_[0].engine->stats().resumes, hosts_[1].engine->stats().resumes);
+  };
   for (int i = 0; resumes() < kResumes && !HasFailure(); ++i) {
     exchange(stays, static_cast<std::byte>(i));
     const testkit::Pair pair = connect();
@@ -106,11 +116,14 @@ TEST_F(ResumeThreads, ChannelsAndDataGoOnWhileConnectionsAreCut) {
   }
   cutting.store(false);
   exchange(stays, std::byte{0x3c});
-  EXPECT_TRUE(wait_until([&] { return hosts_[0].engine->stats().channels + hosts_[1].engine->stats().channels == 2; }));
+  EXPECT_TRUE(wait_until([&] {
+    return hosts_[0].engine->stats().channels + hosts_[1].engine->stats().channels == 2;
+  }));
   EXPECT_GE(cuts.load(), static_cast<int>(kResumes));
   close(stays.send);
   close(stays.receive);
-  EXPECT_TRUE(wait_until([&] { return hosts_[0].engine->stats().links + hosts_[1].engine->stats().links == 0; }));
+  EXPECT_TRUE(wait_until(
+      [&] { return hosts_[0].engine->stats().links + hosts_[1].engine->stats().links == 0; }));
   for (const Host& host : hosts_) EXPECT_EQ(host.engine->stats().errors, 0u);
   over.store(true);
   proxy.join();

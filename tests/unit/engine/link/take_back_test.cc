@@ -1,4 +1,5 @@
-// After deregister_memory returns nothing can touch the memory, whatever the peer does or fails to do.
+// After deregister_memory returns nothing can touch the memory, whatever the peer does or fails to
+// do.
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
@@ -32,7 +33,8 @@ class TakeBack : public testing::Test {
     std::fill(talk.target.begin(), talk.target.end(), kCanary);
     bed_.tick_ns = 5 * kMs;
     bed_.rounds(1500);
-    EXPECT_TRUE(std::all_of(talk.target.begin(), talk.target.end(), [](std::byte byte) { return byte == kCanary; }));
+    EXPECT_TRUE(std::all_of(talk.target.begin(), talk.target.end(),
+                            [](std::byte byte) { return byte == kCanary; }));
   }
   Bed bed_{{.fabric = testkit::kHalves, .contexts = 2}};
 };
@@ -59,7 +61,8 @@ TEST_F(TakeBack, CreditThatWasNotUsedIsRevoked) {
 }
 
 TEST_F(TakeBack, WriteUnderWayIsWaitedFor) {
-  Talk talk(bed_, kA, kB, 4 << 20), other(bed_, kA, kB, 4096), elsewhere(bed_, {0, 1}, {1, 1}, 4096);
+  Talk talk(bed_, kA, kB, 4 << 20), other(bed_, kA, kB, 4096),
+      elsewhere(bed_, {0, 1}, {1, 1}, 4096);
   delay_writes(100 * kMs);
   bed_.tick_ns = 100'000;
   const auto receiving = talk.receive({.bytes = 4 << 20});
@@ -111,7 +114,8 @@ TEST_F(TakeBack, PeerThatNeverAnswersIsFencedAfterHalfASecond) {
   if (sending.ok()) {
     EXPECT_FALSE(bed_.finish(*sending).ok());
   }
-  EXPECT_TRUE(std::all_of(talk.target.begin(), talk.target.end(), [](std::byte byte) { return byte == kCanary; }));
+  EXPECT_TRUE(std::all_of(talk.target.begin(), talk.target.end(),
+                          [](std::byte byte) { return byte == kCanary; }));
   elsewhere.exchange(4096);
 }
 
@@ -143,7 +147,8 @@ TEST_F(TakeBack, SendUnderWayIsWaitedFor) {
   EXPECT_NE(test(**sending, nullptr).code(), Errc::WouldBlock);
   EXPECT_EQ(test(**unposted, nullptr).code(), Errc::Revoked);
   const std::vector<std::byte> before = talk.source;
-  std::fill(talk.source.begin(), talk.source.end(), kCanary);  // ours again: the receiver must not see this
+  std::fill(talk.source.begin(), talk.source.end(),
+            kCanary);  // ours again: the receiver must not see this
   bed_.rounds(2000);
   if (test(**receiving, nullptr).ok()) {
     EXPECT_TRUE(std::equal(before.begin(), before.end(), talk.target.begin()));
@@ -169,7 +174,8 @@ TEST_F(TakeBack, SendToANicThatNeverAnswersIsFenced) {
 
 TEST_F(TakeBack, SameRangeTwiceOnOneChannelGoesWithTheLast) {
   Talk talk(bed_, kA, kB, 4096);
-  Registration* const again = *register_memory(*talk.pair.receive, talk.target.data(), talk.target.size(), MemoryType::Host);
+  Registration* const again = *register_memory(*talk.pair.receive, talk.target.data(),
+                                               talk.target.size(), MemoryType::Host);
   EXPECT_EQ(again, talk.target_region);
   const auto receiving = talk.receive({.bytes = 4096});
   bed_.rounds(100);
@@ -194,7 +200,8 @@ TEST_F(TakeBack, OtherLinksOfASilentCommunicatorGetNoSecondWait) {
   EXPECT_LE(bed_.now_ns() - began_ns, 505 * kMs);
 }
 
-// The receiver closes with its credit still out: what is posted goes on reading from the sender's memory for a while.
+// The receiver closes with its credit still out: what is posted goes on reading from the sender's
+// memory for a while.
 TEST_F(TakeBack, SendOverALinkWhoseReceiverClosedIsStillWaitedFor) {
   Talk talk(bed_, kA, kB, 48 << 20), other(bed_, kA, kB, 4096);
   delay_writes(100 * kMs);

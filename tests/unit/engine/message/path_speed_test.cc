@@ -1,4 +1,4 @@
-#include "engine/path_speed.h"
+#include "engine/message/path_speed.h"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,11 @@ class Paths {
   Paths(std::uint32_t first_mbps, std::uint32_t second_mbps) {
     speeds_.configure(std::array<std::uint32_t, 2>{first_mbps, second_mbps});
   }
-  void looks(int count, const std::array<std::uint64_t, 2>& done_each, const std::array<std::uint64_t, 2>& in_flight) {
+  void looks(int count, const std::array<std::uint64_t, 2>& done_each,
+             const std::array<std::uint64_t, 2>& in_flight) {
     for (int look = 0; look < count; ++look) {
-      for (std::size_t i = 0; i < 2; ++i) progress_[i] = {progress_[i].done_bytes + done_each[i], in_flight[i]};
+      for (std::size_t i = 0; i < 2; ++i)
+        progress_[i] = {progress_[i].done_bytes + done_each[i], in_flight[i]};
       speeds_.observe(progress_);
     }
   }

@@ -1,4 +1,4 @@
-#include "engine/path_spread.h"
+#include "engine/message/path_spread.h"
 
 #include <gtest/gtest.h>
 
@@ -14,11 +14,13 @@ constexpr std::uint64_t kMiB = 1u << 20;
 
 std::vector<std::uint64_t> bytes_by_path(const StripePlan& plan, std::size_t paths) {
   std::vector<std::uint64_t> sums(paths);
-  for (std::uint32_t i = 0; i < plan.count; ++i) sums[plan.table->position[i] % paths] += plan.bytes(i);
+  for (std::uint32_t i = 0; i < plan.count; ++i)
+    sums[plan.table->position[i] % paths] += plan.bytes(i);
   return sums;
 }
 
-// Every byte once, in whole lines, on queue pairs that exist and no queue pair twice in a row of a path.
+// Every byte once, in whole lines, on queue pairs that exist and no queue pair twice in a row of a
+// path.
 void expect_covers(const StripePlan& plan, const TransferPolicy& policy, std::size_t paths) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
   for (std::uint32_t i = 0; i < plan.count; ++i) {
@@ -37,7 +39,8 @@ void expect_covers(const StripePlan& plan, const TransferPolicy& policy, std::si
 }
 
 TEST(PathSpread, PartsAreAsTheSpeeds) {
-  const std::array<PathLoad, 3> paths{{{.speed_mbps = 100'000}, {.speed_mbps = 50'000}, {.speed_mbps = 25'000}}};
+  const std::array<PathLoad, 3> paths{
+      {{.speed_mbps = 100'000}, {.speed_mbps = 50'000}, {.speed_mbps = 25'000}}};
   StripeTable table;
   const StripePlan plan = spread_stripes(7 * kMiB, kPolicy, paths, table);
   const auto parts = bytes_by_path(plan, 3);
@@ -56,12 +59,15 @@ TEST(PathSpread, EveryPathBeginsInTheFirstRound) {
 }
 
 TEST(PathSpread, WhoHasMoreInFlightGetsLess) {
-  const std::array<PathLoad, 2> paths{{{.bytes = 600'000, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
+  const std::array<PathLoad, 2> paths{
+      {{.bytes = 600'000, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
   StripeTable table;
   const auto parts = bytes_by_path(spread_stripes(kMiB, kPolicy, paths, table), 2);
   EXPECT_NEAR(static_cast<double>(parts[0] + 600'000), static_cast<double>(parts[1]), 512);
-  const std::array<PathLoad, 2> full{{{.bytes = 2 * kMiB, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
-  EXPECT_EQ(bytes_by_path(spread_stripes(kMiB, kPolicy, full, table), 2)[0], 0u) << "it would be done last as it is";
+  const std::array<PathLoad, 2> full{
+      {{.bytes = 2 * kMiB, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
+  EXPECT_EQ(bytes_by_path(spread_stripes(kMiB, kPolicy, full, table), 2)[0], 0u)
+      << "it would be done last as it is";
 }
 
 TEST(PathSpread, ASlowPathTakesNoCrumbs) {
@@ -72,14 +78,17 @@ TEST(PathSpread, ASlowPathTakesNoCrumbs) {
 }
 
 TEST(PathSpread, NoMorePathsThanStripes) {
-  const std::array<PathLoad, 4> paths{{{.speed_mbps = 10}, {.speed_mbps = 30}, {.speed_mbps = 20}, {.speed_mbps = 30}}};
+  const std::array<PathLoad, 4> paths{
+      {{.speed_mbps = 10}, {.speed_mbps = 30}, {.speed_mbps = 20}, {.speed_mbps = 30}}};
   StripeTable table;
-  const auto parts = bytes_by_path(spread_stripes(kPolicy.stripe_bytes + 1, kPolicy, paths, table), 4);
+  const auto parts =
+      bytes_by_path(spread_stripes(kPolicy.stripe_bytes + 1, kPolicy, paths, table), 4);
   EXPECT_EQ(parts[0] + parts[2], 0u) << "two stripes: the two fastest";
 }
 
 TEST(PathSpread, OneStripeGoesWhereItIsDoneFirst) {
-  const std::array<PathLoad, 2> paths{{{.bytes = 65536, .speed_mbps = 100'000}, {.speed_mbps = 25'000}}};
+  const std::array<PathLoad, 2> paths{
+      {{.bytes = 65536, .speed_mbps = 100'000}, {.speed_mbps = 25'000}}};
   EXPECT_EQ(earliest_path(65536, paths, 0), 0u) << "131072 at 100 are done before 65536 at 25";
   EXPECT_EQ(earliest_path(8192, paths, 0), 1u);
   const std::array<PathLoad, 2> equal{{{.speed_mbps = 1}, {.speed_mbps = 1}}};
@@ -98,10 +107,12 @@ TEST(PathSpread, EverySpreadCoversItsMessage) {
     std::vector<PathLoad> paths(1 + random() % kPathsMax);
     for (PathLoad& path : paths) {
       path.bytes = random() % 3 == 0 ? 0 : random() % (std::uint64_t{1} << (1 + random() % 32));
-      path.speed_mbps = static_cast<std::uint32_t>(1 + random() % (std::uint64_t{1} << (1 + random() % 20)));
+      path.speed_mbps =
+          static_cast<std::uint32_t>(1 + random() % (std::uint64_t{1} << (1 + random() % 20)));
       path.next_qp = static_cast<std::uint32_t>(random());
     }
-    const std::uint64_t bytes = policy.stripe_bytes + 1 + random() % (std::uint64_t{1} << (1 + random() % 40));
+    const std::uint64_t bytes =
+        policy.stripe_bytes + 1 + random() % (std::uint64_t{1} << (1 + random() % 40));
     const StripePlan plan = spread_stripes(bytes, policy, paths, table);
     ASSERT_LE(plan.count, kStripesMax);
     expect_covers(plan, policy, paths.size());

@@ -1,4 +1,4 @@
-#include "engine/stripe.h"
+#include "engine/message/stripe.h"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,9 @@ TEST(Stripe, MiddleMessagesUseOneQueuePair) {
   EXPECT_EQ(plan_stripes(kPolicy.stripe_bytes + 1, kPolicy, 4).count, 2u);
 }
 
-TEST(Stripe, LargeMessagesUseAllQueuePairs) { EXPECT_EQ(plan_stripes(1u << 20, kPolicy, 4).count, 4u); }
+TEST(Stripe, LargeMessagesUseAllQueuePairs) {
+  EXPECT_EQ(plan_stripes(1u << 20, kPolicy, 4).count, 4u);
+}
 
 TEST(Stripe, LastStripeTakesTheRemainder) {
   const StripePlan plan = plan_stripes((1u << 20) + 1, kPolicy, 4);
@@ -68,8 +70,13 @@ TEST(Stripe, EvenPlanIsThePlanWhereEveryStripeIsOneWorkRequest) {
 TEST(Stripe, EvenPlanHasNoMoreStripesThanAnImmediateCanSay) {
   TransferPolicy policy;
   policy.stripe_bytes = 65536;
-  EXPECT_EQ(even_plan(plan_stripes(kStripesTold * policy.stripe_bytes, policy, 64), policy.wr_bytes).count, kStripesTold);
-  EXPECT_EQ(even_plan(plan_stripes((kStripesTold + 1) * policy.stripe_bytes, policy, 64), policy.wr_bytes).count, 0u);
+  EXPECT_EQ(even_plan(plan_stripes(kStripesTold * policy.stripe_bytes, policy, 64), policy.wr_bytes)
+                .count,
+            kStripesTold);
+  EXPECT_EQ(
+      even_plan(plan_stripes((kStripesTold + 1) * policy.stripe_bytes, policy, 64), policy.wr_bytes)
+          .count,
+      0u);
 }
 
 TEST(Stripe, EveryPlanCoversItsMessage) {

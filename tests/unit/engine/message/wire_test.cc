@@ -1,6 +1,6 @@
-#include "engine/wire.h"
+#include "engine/message/wire.h"
 
-#include "engine/ring_cursor.h"
+#include "engine/message/ring_cursor.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,8 @@ TEST(Announcement, SurvivesPacking) {
     for (const std::uint32_t channel : {0u, 1u, 4095u, kChannelsMax - 1}) {
       for (const std::uint32_t slot : {0u, 63u, kSlotsMax - 1}) {
         for (const std::uint32_t generation : {0u, 1u, kGenerationMask}) {
-          const Announcement out = unpack(pack({.stripes = stripes, .channel = channel, .slot = slot, .generation = generation}));
+          const Announcement out = unpack(pack(
+              {.stripes = stripes, .channel = channel, .slot = slot, .generation = generation}));
           EXPECT_EQ(out.stripes, stripes);
           EXPECT_EQ(out.channel, channel);
           EXPECT_EQ(out.slot, slot);
@@ -27,7 +28,8 @@ TEST(Announcement, SurvivesPacking) {
 }
 
 TEST(Announcement, GenerationIsCutToItsBitsOnly) {
-  const Announcement out = unpack(pack({.stripes = 3, .channel = 5, .slot = 7, .generation = 0xffff'ff81u}));
+  const Announcement out =
+      unpack(pack({.stripes = 3, .channel = 5, .slot = 7, .generation = 0xffff'ff81u}));
   EXPECT_EQ(out.generation, 1u);
   EXPECT_EQ(out.slot, 7u);
   EXPECT_EQ(out.stripes, 3u);
@@ -43,19 +45,26 @@ TEST(RingCursor, StepsThroughSlotsAndThenGenerations) {
     EXPECT_EQ(cursor.address(), 0x1000 + slot * 32u);
     EXPECT_EQ(cursor.generation(), generation);
     EXPECT_EQ(cursor.slots_left(), 4 - slot);
-    EXPECT_EQ(cursor.imm(), pack({.stripes = 1, .channel = 5, .slot = slot, .generation = generation})) << step;
+    EXPECT_EQ(cursor.imm(),
+              pack({.stripes = 1, .channel = 5, .slot = slot, .generation = generation}))
+        << step;
     cursor.step();
   }
 }
 
 TEST(Generation, SuccessiveLivesNeverShareLowBits) {
   std::set<std::uint32_t> low;
-  for (std::uint32_t life = 0; life <= kGenerationMask; ++life) low.insert(generation_base(life) & kGenerationMask);
+  for (std::uint32_t life = 0; life <= kGenerationMask; ++life)
+    low.insert(generation_base(life) & kGenerationMask);
   EXPECT_EQ(low.size(), kGenerationMask + 1);
 }
 
 Credit sample() {
-  return {.address = 0x7f01'0203'0405, .bytes = 1u << 20, .tag = 77, .generation = 9, .rkeys = {1, 2, 3, 4, 5, 6, 7, 8}};
+  return {.address = 0x7f01'0203'0405,
+          .bytes = 1u << 20,
+          .tag = 77,
+          .generation = 9,
+          .rkeys = {1, 2, 3, 4, 5, 6, 7, 8}};
 }
 
 using Row = std::array<std::uint64_t, kCreditBytesMax / sizeof(std::uint64_t)>;

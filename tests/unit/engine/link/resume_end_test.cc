@@ -1,0 +1,135 @@
+// The control connection is lost and does not come back, or something ends meanwhile.
+
+#include "tests/unit/engine/link/resume_fixture.h"
+
+namespace mesh {
+namespace {
+
+using engine::FrameHeader;
+using engine::MessageType;
+using testkit::Fate;
+using testkit::kA, testkit::kB;
+using testkit::kMs, testkit::kSecond;
+using testkit::ResumeTest;
+using testkit::Talk;
+
+TEST_F(ResumeTest, WhereNobodyListensAnyMoreThePeerIsGoneAtOnce) {
+  Talk talk(bed_, kA, kB, 4096);
+  wait_on(talk);
+  bed_.tick_ns = 100'000;
+  const std::uint64_t began_ns = bed_.now_ns();
+  proxy_.refuse();
+  proxy_.cut();
+  expect_lost();
+  EXPECT_LT(bed_.now_ns() - began_ns, kSecond);
+  EXPECT_EQ(log_.count(LogLevel::Warn,
+                       "peer b is lost: nobody listens on its control port any more (127.0.0.1:"),
+            1)
+      << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a is lost: host a: its end of the link has ended"), 1)
+      << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 2) << log_.joined();
+  end(talk);
+}
+
+TEST_F(ResumeTest, APeerThatKnowsTheLinkNoMoreHasGone) {
+  Talk talk(bed_, kA, kB, 4096);
+  wait_on(talk);
+  bed_.hosts[0].control_stands = true;
+  proxy_.cut();
+  bed_.close_context(kB);
+  bed_.tick_ns = kMs;
+  ASSERT_TRUE(bed_.until([&] { return bed_.stats(1).links == 0; }));
+  bed_.hosts[0].control_stands = false;
+  EXPECT_EQ(bed_.finish(sending_).code(), Errc::PeerGone);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: host b: its end of the link has ended"), 1)
+      << log_.joined();
+  deregister_memory(*talk.pair.send, talk.source_region);
+  close(talk.pair.send);
+  EXPECT_TRUE(bed_.empties());
+}
+
+TEST_F(ResumeTest, NoAnswerIsAnErrorAfterThePathTimeout) {
+  Talk talk(bed_, kA, kB, 4096);
+  wait_on(talk);
+  const std::uint64_t began_ns = bed_.now_ns();
+  proxy_.play_dead();
+  proxy_.cut();
+  bed_.tick_ns = kMs;
+  EXPECT_EQ(bed_.finish(sending_).code(), Errc::PeerGone);
+  EXPECT_GE(bed_.now_ns() - began_ns, 30 * kSecond) << "NCCL_MESH_PATH_TIMEOUT";
+  EXPECT_LE(bed_.now_ns() - began_ns, 32 * kSecond) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer b is lost: no way back to its control port in 3"), 1)
+      << log_.joined();
+  EXPECT_EQ(
+      log_.count(LogLevel::Warn, fmt::format("tried 127.0.0.1:{}; last: 127.0.0.1", proxy_.port())),
+      1)
+      << log_.joined();
+  EXPECT_EQ(bed_.finish(receiving_).code(), Errc::PeerGone);
+  end(talk);
+}
+
+TEST_F(ResumeTest, AMissingMessageIsAProtocolError) {
+  Talk talk(bed_, kA, kB, 4096);
+  wait_on(talk);
+  int met = 0;
+  proxy_.judge = [&met](const FrameHeader& header, bool) {
+    return header.type == MessageType::Open && ++met == 1 ? Fate::Skip : Fate::Pass;
+  };
+  HandleBytes first{}, second{};
+  for (HandleBytes* handle : {&first, &second}) {
+    ASSERT_TRUE(bed_.hosts[1].engine->listen(*bed_.hosts[1].contexts[0], 0, *handle).ok());
+    EXPECT_EQ(bed_.hosts[0].engine->connect(*bed_.hosts[0].contexts[0], 0, *handle).code(),
+              Errc::WouldBlock);
+  }
+  EXPECT_EQ(bed_.finish(receiving_).code(), Errc::Protocol);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "peer a: message 5 after 3"), 1) << log_.joined();
+}
+
+// ---- Ends while the connection is away.
+
+TEST_F(ResumeTest, ACommunicatorEndsInBoundedTimeMeanwhile) {
+  for (const testkit::Seat& first : {kA, kB}) {
+    Bed bed({});
+    ControlProxy proxy;
+    bed.each_round = [&] { proxy.pump(); };
+    bed.each_handle = [&](HandleBytes& handle) { proxy.stand_before(handle); };
+    Talk talk(bed, kA, kB, 4096);
+    ASSERT_TRUE(talk.receive({.bytes = 64}).ok());
+    proxy.play_dead();
+    proxy.cut();
+    bed.rounds(100);
+    bed.tick_ns = kMs;
+    const std::uint64_t began_ns = bed.now_ns();
+    bed.close_context(first);
+    EXPECT_LE(bed.now_ns() - began_ns, 1010 * kMs);
+    bed.close_context(first.host == 0 ? kB : kA);
+    EXPECT_TRUE(bed.empties());
+    EXPECT_LE(bed.now_ns() - began_ns, 4 * kSecond);
+  }
+}
+
+TEST_F(ResumeTest, WhatWasClosedMeanwhileIsSaidWhenItIsBack) {
+  Talk talk(bed_, kA, kB, 4096);
+  talk.exchange(4096);
+  proxy_.cut();
+  talk.release();
+  talk.close_both();
+  EXPECT_TRUE(bed_.empties());
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+}
+
+TEST_F(ResumeTest, LostByeIsNoError) {
+  Talk talk(bed_, kA, kB, 4096);
+  proxy_.judge = [](const FrameHeader& header, bool) {
+    return header.type == MessageType::Bye ? Fate::Lose : Fate::Pass;
+  };
+  bed_.tick_ns = 100'000;
+  talk.release();
+  talk.close_both();
+  EXPECT_TRUE(bed_.empties());
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+}
+
+}  // namespace
+}  // namespace mesh
