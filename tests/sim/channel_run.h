@@ -61,10 +61,14 @@ class ChannelRun {
   void on_received(std::size_t number, std::size_t bytes);
   void failed(Side& side, const OpenRequest& open, Errc code);
   void drain(Side& side);
-  void finish(Side& side);
   bool finished(const Side& side) const;
+  void wrong(const std::string& what) const;
+  bool is_truncated(std::size_t message) const;
+  std::span<std::byte> room_of(std::size_t receive);
+  std::span<const std::byte> sent_bytes(std::size_t message) const;
 
   // channel_end.cc
+  void finish(Side& side);
   bool end_early(Side& side);
   void close_side(Side& side);
   void take_back(Side& side, std::size_t region);
@@ -73,14 +77,10 @@ class ChannelRun {
   bool check_room(std::size_t number);
   void check_given_back(std::size_t region);
   void check_region(std::size_t region);
-  void wrong(const std::string& what) const;
 
   // channel_watch.cc
   void check_received();
   void check_waits(Side& side);
-  bool is_truncated(std::size_t message) const;
-  std::span<std::byte> room_of(std::size_t receive);
-  std::span<const std::byte> sent_bytes(std::size_t message) const;
 
   World& world_;
   const std::size_t number_;

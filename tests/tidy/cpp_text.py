@@ -1,13 +1,15 @@
-"""C++ as text: what is left of it without comments and literals, and its functions as Universal Ctags finds them.
+"""C++ as text: what is left of it without comments and literals, and what Universal Ctags finds.
 
 Blanking keeps every offset and newline, so a position in the blanked text is a position in the file.
 """
 
+import collections
 import json
 import re
 import shutil
 import subprocess
 
+CLASS_KINDS = ("class", "struct", "union")
 PROGRAMS = ("ctags-universal", "ctags")
 # Numbers are in it for the sake of their digit separators, which open no character.
 LITERAL = re.compile(r"""
@@ -32,6 +34,13 @@ def _without_literal(found):
     return stays[: len(text)] + _blank(text[len(stays):])
 
 
+def comments_of(text):
+    """(offset, comment) of every comment."""
+    for found in LITERAL.finditer(text):
+        if found.group()[0] == "/":
+            yield found.start(), found.group()
+
+
 def code_of(text):
     """text with comments and literals blanked (a string leaves its quotes, a character a 0)."""
     return LITERAL.sub(_without_literal, text)
@@ -43,12 +52,16 @@ def without_directives(code):
 
 
 class Function:
-    """path, name, head; line: its first one; length in lines, 0 where it has no body; parameters."""
+    """path, name, head; owner: its class, or ""; line: its first one; name_line: its name's;
+    length in lines, 0 where it has no body; parameters."""
 
     def __init__(self, tag, statements):
         self.path, self.name = tag["path"], tag["name"]
         signature = tag.get("signature", "()")
         self.head = "%s %s%s" % (tag.get("typeref", "").partition(":")[2], self.name, signature)
+        self.owner = tag["scope"] if tag.get("scopeKind") in CLASS_KINDS else ""
+        self.is_named = not self.name.startswith("__anon")  # a lambda is not
+        self.name_line = tag["line"]
         self.line = _first_line(statements, tag["line"])
         self.length = tag["end"] - self.line + 1 if tag["kind"] == "function" and "end" in tag else 0
         macro = MACRO_NAME.match(self.name) or self.name == "static_assert"
@@ -62,20 +75,31 @@ def _first_line(statements, line):
     return line
 
 
-def functions_of(root, code_by_path):
-    """Every function, prototype and lambda of the files.
-    code_by_path: the text of each, as code_of() left it."""
+# functions: every Function of the files, prototypes and lambdas too.
+# bodies: class -> the paths that have it.
+Scan = collections.namedtuple("Scan", "functions bodies")
+
+
+def scan(root, code_by_path):
+    """code_by_path: the text of each file, as code_of() left it."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         raise RuntimeError("no ctags here (Debian: universal-ctags)")
     command = [program, "--options=NONE", "--languages=C++", "--langmap=C++:.h.hpp.cc.c.cpp.cxx",
-               "--kinds-C++=fp", "--sort=no", "--fields=NFneKSt", "--output-format=json",
+               "--kinds-C++=fpcsu", "--sort=no", "--fields=NFneKSts", "--output-format=json",
                "-L", "-", "-f", "-"]
     answer = subprocess.run(command, input="\n".join(code_by_path), capture_output=True, text=True,
                             check=True, cwd=root)
     lines = {path: without_directives(code).split("\n") for path, code in code_by_path.items()}
-    tags = map(json.loads, answer.stdout.splitlines())
-    return [Function(tag, lines[tag["path"]]) for tag in tags if tag["_type"] == "tag"]
+    functions, bodies = [], collections.defaultdict(set)
+    for tag in map(json.loads, answer.stdout.splitlines()):
+        if tag["_type"] != "tag":
+            continue
+        if tag["kind"] in CLASS_KINDS:
+            bodies["::".join(filter(None, (tag.get("scope"), tag["name"])))].add(tag["path"])
+        else:
+            functions.append(Function(tag, lines[tag["path"]]))
+    return Scan(functions, bodies)
 
 
 def function_pointers(statements):

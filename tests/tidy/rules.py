@@ -155,23 +155,38 @@ def _signature_is_foreign(path, head):
 
 def line_shape(file):
     """Tabs, trailing space, width, length of file, newline at its end, work left without an issue."""
-    code_like = file.is_cpp or file.is_script or file.is_cmake
     if (file.is_cpp or file.is_script) and len(file.lines) > tables.FILE_LINES_MAX:
         yield file.path, len(file.lines), "file-lines", "%d lines, at most %d" % (len(file.lines), tables.FILE_LINES_MAX)
     if file.text and not file.text.endswith("\n"):
         yield file.path, len(file.lines), "final-newline", "the file ends without one"
+    for number, columns in wide_lines(file) if file.is_code else ():
+        yield file.path, number, "line-width", "%d columns" % columns
     for number, line in enumerate(file.lines, 1):
         if line != line.rstrip() and file.path != "LICENSE":
             yield file.path, number, "trailing-space", "space at the end of the line"
-        if not code_like:
+        if not file.is_code:
             continue
         if "\t" in line:
             yield file.path, number, "tab", "tabs are not for sources"
-        most = tables.LINE_COLUMNS_MAX if file.is_cpp else tables.SCRIPT_COLUMNS_MAX
-        if len(line) > most:
-            yield file.path, number, "line-width", "%d columns, at most %d" % (len(line), most)
         if re.search(tables.UNFILED_TODO, line):
             yield file.path, number, "todo", "work left over names its issue: TODO(issue)"
+
+
+def wide_lines(file):
+    """(number, columns) of every line over the width."""
+    most = tables.LINE_COLUMNS_MAX if file.is_cpp else tables.SCRIPT_COLUMNS_MAX
+    return [(n, len(line)) for n, line in enumerate(file.lines, 1) if len(line) > most]
+
+
+def comments(file, source):
+    """(line, comment) of every line of comment; source: the file's, where it is C++."""
+    if source is not None:
+        for offset, comment in cpp_text.comments_of(file.text):
+            yield from enumerate(comment.split("\n"), line_of(file.text, offset))
+    elif file.is_code:
+        for number, line in enumerate(file.lines, 1):
+            if line.lstrip().startswith("#") and not line.startswith("#!"):
+                yield number, line
 
 
 def machine_words(file):

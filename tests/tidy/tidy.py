@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cpp_text  # noqa: E402
 import pages  # noqa: E402
 import rules  # noqa: E402
+import shape  # noqa: E402
 import tree  # noqa: E402
 
 SOURCE_RULES = (
@@ -21,13 +22,14 @@ SOURCE_RULES = (
 )
 
 
-def check(root):
-    """Every violation under root as (path, line, rule, what)."""
+def look(root):
+    """(every violation under root as (path, line, rule, what), the tree's shape.Shape)"""
     paths = tree.paths(root)
     known = set(paths)
     found = list(rules.top_level(paths))
-    cmake_files, code = [], {}
-    for file in filter(None, (tree.read(root, path) for path in paths)):
+    files = list(filter(None, (tree.read(root, path) for path in paths)))
+    cmake_files, sources = [], {}
+    for file in files:
         found += rules.line_shape(file)
         found += rules.machine_words(file)
         if file.is_cmake:
@@ -35,29 +37,43 @@ def check(root):
             found += rules.cmake_globs(file)
         if file.is_cpp:
             source = rules.Source(file)
-            code[file.path] = source.code
+            sources[file.path] = source
             for rule in SOURCE_RULES:
                 found += rule(source)
             found += rules.own_header_first(source, known)
-    found += rules.function_shape(cpp_text.functions_of(root, code))
+    scan = cpp_text.scan(root, {path: source.code for path, source in sources.items()})
+    found += rules.function_shape(scan.functions)
+    whole = shape.Shape(paths, files, sources, scan)
+    found += whole.violations()
     found += rules.cmake_lists(paths, cmake_files)
     found += pages.check(root, paths, lambda path: tree.read(root, path))
-    return sorted(set(found))
+    return sorted(set(found)), whole
+
+
+def check(root):
+    """Every violation under root that has a place."""
+    return look(root)[0]
 
 
 def main():
     default = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     root = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else default)
     try:
-        found = check(root)
+        found, whole = look(root)
     except RuntimeError as error:
         print("tidy: %s" % error)
         return 1
     for path, line, rule, what in found:
         print("%s:%d: %s: %s" % (path, line, rule, what))
-    if not found:
-        print("tidy: %d files, no violation" % len(tree.paths(root)))
-    return 1 if found else 0
+    figures = whole.figures()
+    beyond = list(shape.beyond(figures))
+    for sentence in beyond:
+        print("tidy: %s" % sentence)
+    print("tidy: %s" % shape.line_of_figures(figures))
+    if found or beyond:
+        return 1
+    print("tidy: %d files, no violation" % len(whole.paths))
+    return 0
 
 
 if __name__ == "__main__":

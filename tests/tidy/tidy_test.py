@@ -39,7 +39,7 @@ def functions(text):
     with tempfile.TemporaryDirectory() as root:
         with open(os.path.join(root, "a.cc"), "w", encoding="utf-8") as stream:
             stream.write(text)
-        found = cpp_text.functions_of(root, {"a.cc": cpp_text.code_of(text)})
+        found = cpp_text.scan(root, {"a.cc": cpp_text.code_of(text)}).functions
         return [(each.name, each.parameters) for each in found]
 
 

@@ -65,6 +65,10 @@ class File:
         name = os.path.basename(self.path)
         return name.endswith(SCRIPT_SUFFIXES) or ("." not in name.lstrip(".") and self.text.startswith("#!"))
 
+    @property
+    def is_code(self):
+        return self.is_cpp or self.is_script or self.is_cmake
+
 
 def read(root, path):
     """The file, or None where it is not text."""
