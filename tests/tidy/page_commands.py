@@ -29,6 +29,7 @@ LEFT_OUT = {
     "nccl": "needs NCCL and its frameworks",
     "debugger": "needs a terminal with a debugger",
     "build": "builds a tree of its own",
+    "gpu": "needs a GPU",
     "change": "changes the source tree",
     "speed": "judges bandwidth, so it wants an idle machine",
     "tests": "runs the whole test suite",
