@@ -7,7 +7,7 @@
 #include <mesh/config.h>
 
 #include "engine/context.h"
-#include "engine/data/channel_waits.h"
+#include "engine/data/waiting.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,8 +1,149 @@
 #include "engine/data/lane.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/lane_datapath.h"
+#include "engine/data/progress_loop.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
 
 namespace mesh::engine {
+
+namespace {
+// Room for 31 default queue pairs, and one entry less than a power of two, to which mlx5 rounds up
+// n + 1. The devices' maximum can cost 256 MB.
+constexpr std::uint32_t kQueueEntries = 16383;
+constexpr std::uint32_t kInlineMin = 64;  // a credit row
+static_assert(kInlineMin >= kCreditBytesMax);
+}  // namespace
+
+Status Lane::open() {
+  pd_ = verbs::PdHandle(provider_, provider_.alloc_pd(rail_.context.get()));
+  if (pd_) return {};
+  LOG_WARN("{}: no protection domain: {}", name(), std::strerror(errno));
+  return Errc::System;
+}
+
+verbs::MrHandle Lane::register_range(void* address, std::size_t bytes, int access) {
+  return verbs::MrHandle(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
+}
+
+Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& loop) {
+  for (std::uint32_t i = 0; i < queues_.size(); ++i) {
+    if (queues_[i].entries - queues_[i].reserved >= wanted) return i;
+  }
+  const auto limit = static_cast<std::uint32_t>(std::max(rail_.cq_entries_max, 1));
+  const std::uint32_t entries = std::min(std::max(kQueueEntries, wanted), limit);
+  if (entries < wanted) {
+    LOG_WARN(
+        "{}: a queue pair needs {} completion entries, the device's limit is {}; lower "
+        "NCCL_MESH_SQ_DEPTH or "
+        "NCCL_MESH_RQ_DEPTH",
+        name(), wanted, limit);
+    return Errc::Exhausted;
+  }
+  verbs::CqHandle cq(provider_,
+                     provider_.create_cq(rail_.context.get(), static_cast<int>(entries)));
+  if (!cq) {
+    LOG_WARN("{}: no completion queue of {} entries: {}", name(), entries, std::strerror(errno));
+    return Errc::System;
+  }
+  const ProgressLoop::Guard guard(loop);
+  queues_.reserve(queues_.size() +
+                  1);  // a queue that is polled must be ours, and one of ours must be polled
+  loop.add_source({.lane = this, .queue = cq.get()});
+  queues_.push_back({.cq = std::move(cq), .entries = entries});
+  return static_cast<std::uint32_t>(queues_.size() - 1);
+}
+
+verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy,
+                           InlineBytes* granted) {
+  for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = queues_[queue].cq.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = policy.sq_depth,
+                .max_recv_wr = policy.rq_depth,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = tried};
+    verbs::QpHandle qp(provider_, provider_.create_qp(pd_.get(), &attr));
+    if (!qp || attr.cap.max_inline_data < kInlineMin) continue;
+    *granted = {.data = std::min(policy.inline_bytes, attr.cap.max_inline_data),
+                .rows = std::min(verbs::WrChain::kRowBytesMax, attr.cap.max_inline_data)};
+    return qp;
+  }
+  LOG_WARN("{}: no queue pair (send {}, receive {}, inline {}): {}", name(), policy.sq_depth,
+           policy.rq_depth, kInlineMin, std::strerror(errno));
+  return {};
+}
+
+void Lane::on_poll_failed() noexcept {
+  for (const Seat& seat : by_place_) {
+    QueuePair* const queue_pair = seat.queue_pair;
+    if (queue_pair == nullptr) continue;
+    std::string cause;
+    try {
+      cause = fmt::format("{} cannot be polled any more; the device was reset or removed", name());
+    } catch (const std::exception&) {
+      cause.clear();  // the path is lost without a word about why
+    }
+    queue_pair->link().quarantine(queue_pair->path(), cause);
+  }
+}
+
+std::uint32_t Lane::take_place() {
+  if (free_places_.empty()) {
+    // destroy() gives the place back without asking for memory.
+    free_places_.reserve(places_.size() + 1);
+    by_place_.reserve(places_.size() + 1);
+    places_.emplace_back();
+    by_place_.emplace_back();
+    return static_cast<std::uint32_t>(places_.size() - 1);
+  }
+  const std::uint32_t place = free_places_.back();
+  free_places_.pop_back();
+  return place;
+}
+
+Status Lane::create(QueuePair& queue_pair, const Order& order) {
+  if (free_places_.empty() && places_.size() >= kQueuePairsMax) {
+    LOG_WARN("{}: more than {} queue pairs in one communicator", name(), kQueuePairsMax);
+    return Errc::Exhausted;
+  }
+  const std::uint32_t reserve = order.policy->sq_depth + order.policy->rq_depth;
+  const Result<std::uint32_t> queue = queue_with_room(reserve, *order.loop);
+  if (!queue.ok()) return queue.status();
+  InlineBytes granted;
+  verbs::QpHandle qp = make(*queue, *order.policy, &granted);
+  if (!qp) return Errc::System;
+  const ProgressLoop::Guard guard(*order.loop);
+  const std::uint32_t at = take_place();
+  Place& place = places_[at];
+  place = {.life = place.life + 1, .queue = *queue, .reserved = reserve};
+  queues_[*queue].reserved += reserve;
+  ++queue_pairs_;
+  queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), granted);
+  by_place_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
+  return {};
+}
+
+void Lane::destroy(QueuePair& queue_pair) noexcept {
+  if (queue_pair.verbs() == nullptr) return;
+  const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
+  Place& place = places_[at];
+  by_place_[at] = {.queue_pair = nullptr,
+                   .receive_id = ~queue_pair.id_base()};  // another place's: what it still has in
+                                                          // the completion queue is nobody's
+  queue_pair.destroy();
+  queue_pair.drop_outstanding();
+  drain_queue(queues_[place.queue]);  // before its room is given to another
+  queues_[place.queue].reserved -= place.reserved;
+  free_places_.push_back(at);
+  --queue_pairs_;
+}
 
 std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept {
   if (count < 0) {

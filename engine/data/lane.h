@@ -40,7 +40,7 @@ class Lane {
       QueuePair& queue_pair) noexcept;  // frees its room; what it had outstanding is dropped
 
   // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
-  // (turn.h)
+  // (lane_datapath.h)
   std::uint32_t poll(ibv_cq* queue) noexcept;
   // Takes all that is there now, however much: before a CLOSE is acted on.
   void drain() noexcept;

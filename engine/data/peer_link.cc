@@ -164,13 +164,6 @@ std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t spe
 }
 }  // namespace
 
-PathCounters Path::counters() const noexcept {
-  PathCounters sum = past;
-  for (const auto& queue_pair : queue_pairs) queue_pair->add_to(&sum);
-  sum.bytes_sent += bulk_posted;
-  return sum;
-}
-
 Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   auto path = std::make_unique<Path>();
   path->lane = &lane;
@@ -264,7 +257,7 @@ void PeerLink::order_paths() {
 
 // Of a message with a record, or late.
 void PeerLink::on_rare_announcement(Request& slot, std::uint64_t imm) noexcept {
-  if (slot.expected == imm) return static_cast<RecvChannel*>(slot.channel)->on_recorded(slot);
+  if (slot.expected == imm) return RecvChannel::of(*slot.channel).on_recorded(slot);
   loop_.counters.late_announcements.add(1);
 }
 
@@ -285,8 +278,6 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   loop_.attach(*channel);
   if (failure() != Errc::Ok)
     channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
-  place_slots(index,
-              channel->side == Side::Receive ? static_cast<RecvChannel*>(channel.get()) : nullptr);
   channels_[index] = std::move(channel);
   ++channel_count_;
 }
@@ -322,21 +313,17 @@ RecvChannel* PeerLink::add_recv_channel(std::uint32_t index, std::uint32_t life,
   added->life_number = life;
   added->start(generation_base(life));
   place_channel(index, std::move(channel));
+  place_slots(index, added);
   return added;
 }
 
 void PeerLink::remove_channel(std::uint32_t index) noexcept {
-  if (channels_[index]->side == Side::Send) {
-    const std::uint64_t messages = static_cast<SendChannel&>(*channels_[index]).posted_messages();
-    loop_.counters.messages_sent.add(messages);
-    ended_.messages.add(messages);
-  } else {
-    const RecvChannel& receiver = *receivers_[index];
-    loop_.counters.messages_received.add(receiver.received());
-    loop_.counters.bytes_received.add(receiver.received_bytes());
-    ended_.messages.add(receiver.received());
-    ended_.bytes_received.add(receiver.received_bytes());
-  }
+  const MessageCounts counts = channels_[index]->counts();
+  const bool sent = channels_[index]->side == Side::Send;
+  (sent ? loop_.counters.messages_sent : loop_.counters.messages_received).add(counts.messages);
+  loop_.counters.bytes_received.add(counts.bytes_received);
+  ended_.messages.add(counts.messages);
+  ended_.bytes_received.add(counts.bytes_received);
   loop_.forget(*channels_[index]);
   place_slots(index, nullptr);
   channels_[index].reset();

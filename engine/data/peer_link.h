@@ -93,7 +93,7 @@ class PeerLink {
   // Over several paths; the plan points to the table.
   StripePlan spread(std::uint64_t bytes, StripeTable& table) noexcept;
   void on_announcement(std::uint64_t imm,
-                       std::uint64_t bytes) noexcept;  // (turn.h) of 32 bits each
+                       std::uint64_t bytes) noexcept;  // (peer_link_datapath.h) of 32 bits each
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair,
                                              const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;
@@ -113,7 +113,7 @@ class PeerLink {
 
   bool fencing() const noexcept;  // a path is lost and not yet settled; holding the token
 
-  // ---- Lost paths (path_recovery.cc; holding the token).
+  // ---- Lost paths (peer_link_loss.cc; holding the token).
   void quarantine(
       Path& path,
       const std::string& cause) noexcept;  // from Up: at once nothing more is posted to it

@@ -1,6 +1,6 @@
 #include "engine/data/progress_loop.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
 
 #include <sched.h>
 #include <algorithm>
@@ -131,8 +131,8 @@ void ProgressLoop::take_mail() noexcept {
 
 namespace {
 bool advance(Channel& channel, bool in_turn) noexcept {
-  if (channel.side == Side::Send) return static_cast<SendChannel&>(channel).advance(in_turn);
-  return static_cast<RecvChannel&>(channel).advance();
+  if (channel.side == Side::Send) return SendChannel::of(channel).advance(in_turn);
+  return RecvChannel::of(channel).advance();
 }
 }  // namespace
 

@@ -2,12 +2,13 @@
 // The heart of a context: one loop, turned by whoever holds its turn token (NCCL's thread in isend,
 // irecv and test, a poller, the control thread, a simulator). Nobody on a message's way waits for
 // the token: who misses it leaves a bit in the mailbox, which the holder looks at after release.
-// Thread: any for submit, try_turn, Guard; the rest by the token's holder. The hot part is in
-// turn.h. Bounds: kPollRounds, kVisitsPerTurn (progress_loop.cc).
+// Thread: any for submit, try_turn, Guard; the rest by the token's holder. What it does on a
+// message's way is in progress_loop_datapath.h. Bounds: kPollRounds, kVisitsPerTurn
+// (progress_loop.cc).
 
 #include <mesh/metrics.h>
 
-#include "engine/data/channel_base.h"
+#include "engine/data/channel.h"
 #include "engine/data/lane.h"
 #include "engine/data/queue_pair.h"
 
@@ -44,7 +45,7 @@ class ProgressLoop {
   template <typename Kind>
   void submit(Kind& channel, Request& request) noexcept;
   // A turn if the token is free; false: it is not. For NCCL's thread, which asks about a channel
-  // (turn.h).
+  // (progress_loop_datapath.h).
   bool try_turn(Channel* first) noexcept;
   [[gnu::noinline]] bool try_turn() noexcept;        // the same, out of line; true: something moved
   alignas(64) std::atomic<bool> callers_turn{true};  // test() turns the loop itself: no poller does
@@ -69,7 +70,7 @@ class ProgressLoop {
   [[gnu::noinline]] void activate(Channel& channel) noexcept;  // wants a visit
   void forget(Channel& channel) noexcept;  // takes it off every list; the channel is about to die
   void forget(QueuePair& queue_pair) noexcept;
-  void add_staged(QueuePair& queue_pair) noexcept;  // (turn.h)
+  void add_staged(QueuePair& queue_pair) noexcept;  // (progress_loop_datapath.h)
   void unstage(QueuePair& queue_pair) noexcept;     // it has nothing staged any more
   [[gnu::noinline]] void add_window_due(QueuePair& queue_pair) noexcept;
   void ring_staged() noexcept;  // then fails the links whose posts were refused

@@ -1,6 +1,6 @@
 #include "engine/data/queue_pair.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"
 
 #include <algorithm>
@@ -172,6 +172,13 @@ bool QueuePair::return_window() noexcept {
   }
   window_due = false;
   return true;
+}
+
+bool QueuePair::carries(const Request& request) const noexcept {
+  for (std::uint64_t at = retired_; at != posted_; ++at) {
+    if (ring_[at & ring_mask_].request() == &request) return true;
+  }
+  return false;
 }
 
 }  // namespace mesh::engine

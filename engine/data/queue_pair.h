@@ -138,19 +138,20 @@ class QueuePair {
   inline std::uint64_t* row_to(
       const verbs::RemoteTarget& target) noexcept;  // to be filled, then posted
   inline bool post_row() noexcept;
-  // One doorbell for what is staged, at least one; a refusal fails the link. (turn.h)
+  // One doorbell for what is staged, at least one; a refusal fails the link.
+  // (queue_pair_datapath.h)
   void ring() noexcept;
   [[gnu::noinline]] bool ring_full() noexcept;  // the same, out of line; true: the chain has room
 
   // ---- Completions, from the lane.
-  void retire_through(std::uint32_t count) noexcept;  // (turn.h)
+  void retire_through(std::uint32_t count) noexcept;  // (queue_pair_datapath.h)
   void on_receive() noexcept {  // one announcement was taken from the receive queue
     if (--to_return_ < 0) [[unlikely]]
       ask_for_return();
   }
   bool return_window() noexcept;  // reposts and tells the peer; false: wants to be asked again
 
-  // ---- A lost path (queue_pair_recovery.cc; holding the token).
+  // ---- A lost path (queue_pair_loss.cc; holding the token).
   void quarantine() noexcept;  // nothing more is staged or posted
   void on_receive_flushed() noexcept { ++flushed_; }
   bool drained() const noexcept {
@@ -184,8 +185,8 @@ class QueuePair {
   ibv_qp* verbs() const noexcept { return qp_.get(); }
   void destroy() { qp_.reset(); }
 
-  bool carries(const Request& request)
-      const noexcept;  // a posted work request of it is not completed (channel_waits.cc)
+  bool carries(
+      const Request& request) const noexcept;  // a posted work request of it is not completed
   std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
   std::uint64_t posted() const noexcept { return posted_; }
   std::uint64_t retired() const noexcept { return retired_; }

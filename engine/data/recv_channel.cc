@@ -1,6 +1,7 @@
 #include "engine/data/recv_channel.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
+#include "engine/data/waiting.h"
 
 #include <algorithm>
 
@@ -28,6 +29,15 @@ void RecvChannel::set_credits(const Credits& credits) noexcept {
   credits_ = credits;
   cursor_.set_base(credits.address);
   credits_rkey_ = credits.rkeys[express_->path().index];
+}
+
+// acquire: pairs with publish(). The channel has failed, and its first reason counts.
+void RecvChannel::drop_unposted(Errc /*why*/) noexcept {
+  fail_new(submitted.load(std::memory_order_acquire));
+}
+
+MessageCounts RecvChannel::counts() const noexcept {
+  return {.messages = received_, .bytes_received = received_bytes_, .close_says = received_};
 }
 
 bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
@@ -86,6 +96,14 @@ bool RecvChannel::names(const Registration& region) const noexcept {
 bool RecvChannel::has_live_credit() const noexcept {
   return std::any_of(requests.get(), requests.get() + slot_count,
                      [](const Request& request) { return request.expected != kNoAnnouncement; });
+}
+
+Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
+  if (sequence < accepted.load(std::memory_order_relaxed)) {
+    return {.reason = WaitReason::Data, .landed = request(sequence).stripe_count()};
+  }
+  if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
+  return {.reason = WaitReason::Turn};
 }
 
 }  // namespace mesh::engine

@@ -4,10 +4,11 @@
 // announcements are counted and ignored. Thread: loop (token), construction and take-back under the
 // control mutex too. Bound: policy.slots receives.
 
-#include "engine/data/channel_base.h"
+#include "engine/data/channel.h"
 #include "engine/data/progress_loop.h"
 #include "engine/message/ring_cursor.h"
 #include "engine/message/wire.h"
+#include "src/base/check.h"
 
 #include <array>
 #include <cstdint>
@@ -15,7 +16,6 @@
 namespace mesh::engine {
 
 class QueuePair;
-struct Waiting;  // channel_waits.h
 
 class RecvChannel final : public Channel {
  public:
@@ -31,28 +31,37 @@ class RecvChannel final : public Channel {
     cursor_.start(generation);
   }  // of this life of the index
 
+  // The caller knows the side.
+  static RecvChannel& of(Channel& channel) noexcept {
+    DCHECK(channel.side == Side::Receive);
+    return static_cast<RecvChannel&>(channel);
+  }
+
   // Takes over new receives and writes their credits. True: it wants another visit (the send queue
-  // is full). (turn.h)
+  // is full). (recv_channel_datapath.h)
   bool advance() noexcept;
   bool post_at_once(Request& request) noexcept;
-  // Of one of its slots, which expects it. (turn.h)
+  // Of one of its slots, which expects it. (recv_channel_datapath.h)
   void on_message(Request& slot, std::uint32_t bytes) noexcept;
   void on_stripes(Request& slot) noexcept;  // of a message of several, all of them
   [[gnu::noinline]] void on_recorded(
       Request& slot) noexcept;  // one stripe of a message whose record knows how many there are
   [[gnu::noinline]] void on_overrun(const Request& slot, std::uint64_t said) noexcept;
 
-  // ---- A path was lost or is back (recv_recovery.cc; holding the token).
-  void choose_express() noexcept;
-  void begin_rewrite() noexcept;    // after the fence: every live credit is to be written again
-  bool rewrite_credits() noexcept;  // false: the send queue is full, ask again
+  // ---- A path was lost or is back (recv_channel_loss.cc).
+  void choose_express() noexcept override;
+  void fenced(const Path& path) noexcept override;  // every live credit is to be written again
+  bool rewrite_credits() noexcept;                  // false: the send queue is full, ask again
 
   [[gnu::noinline]] bool fail_new(
       std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
   bool names(const Registration& region)
       const noexcept;  // a live credit does, or a receive still to get one
   bool has_live_credit() const noexcept;
-  Waiting waiting(std::uint64_t sequence) const noexcept;  // of an open request (channel_waits.cc)
+  void drop_unposted(Errc why) noexcept override;
+  MessageCounts counts() const noexcept override;
+  bool uses(const Registration& region) const noexcept override { return names(region); }
+  Waiting waiting(std::uint64_t sequence) noexcept override;
   std::uint64_t received() const noexcept {
     return received_;
   }  // messages completed, failed ones included

@@ -1,6 +1,7 @@
 #include "engine/data/send_channel.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
+#include "engine/data/waiting.h"
 
 #include <algorithm>
 
@@ -120,38 +121,6 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
   if (posting_.plan.route == Route::Express) return *express_;
   return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe
                                                   : posting_.table.position[stripe]);
-}
-
-// The usual large message: over one path, every stripe one work request, and room for all.
-bool SendChannel::even_fits(std::uint64_t bytes) noexcept {
-  const Path& path = link.path(0);
-  const bool fits =
-      path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
-  return (fits || path.inflight_bytes() == 0) && link.take_even();
-}
-
-inline void SendChannel::stage_even(Request& request, const EvenMessage& message) noexcept {
-  const EvenPlan& plan = message.plan;
-  Path& path = link.path(0);
-  const std::uint32_t step = plan.stripe_bytes;
-  QueuePair::EvenStripe stripe{.source = {.address = request.address,
-                                          .bytes = step,
-                                          .lkey = request.region->keys(path.rail).lkey},
-                               .target = message.target,
-                               .imm = request.imm(),
-                               .mark = Mark::of(request, Mark::kEven).word};
-  request.even = true;
-  path.bulk_posted += plan.total_bytes;
-  ++outstanding;
-  QueuePair* const* next = link.bulk_from(message.first_bulk);
-  QueuePair* const* const end = next + plan.count;
-  do {
-    (*next)->stage_stripe(stripe);
-    stripe.source.address += step;
-    stripe.target.address += step;
-    stripe.mark += Mark::kNumberStep;
-  } while (++next != end);
-  if (plan.last_bytes != step) next[-1]->shorten_last(plan.last_bytes);
 }
 
 // Of a message that has met its credit. False: nothing was done.
@@ -312,6 +281,10 @@ void SendChannel::drop_unposted(Errc why) noexcept {
   drop_replays(why);
 }
 
+MessageCounts SendChannel::counts() const noexcept {
+  return {.messages = posted_messages(), .bytes_received = 0, .close_says = announced()};
+}
+
 std::uint64_t SendChannel::posted_messages() const noexcept {
   return accepted.load(std::memory_order_relaxed) + begun_ - dropped_ -
          (posting_.request != nullptr ? 1 : 0);
@@ -325,6 +298,80 @@ bool SendChannel::reads(const Registration& region) const noexcept {
         return request.state.load(std::memory_order_acquire) == RequestState::Submitted &&
                request.region == &region;
       });
+}
+
+Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
+  Request& open = request(sequence);
+  const auto own = std::find_if(replays_.begin(), replays_.end(),
+                                [&](const Replay& replay) { return replay.lost.request == &open; });
+  if (own != replays_.end() && own->waits_for_fence()) return replay_waits(*own);
+  // The first that may go out goes before all that is still to be posted.
+  const auto first = std::find_if(replays_.begin(), replays_.end(),
+                                  [](const Replay& replay) { return !replay.waits_for_fence(); });
+  if (own != replays_.end()) return replay_waits(*first);
+  if (posting_.request == &open)
+    return first == replays_.end() ? posting_waits() : replay_waits(*first);
+  if (sequence < accepted.load(std::memory_order_relaxed) || open.begun) return completion_of(open);
+  Credit credit = credit_;
+  if (!have_credit_ && !read_credit(row(), path_count_, cursor_.generation(), &credit))
+    return {.reason = WaitReason::Credit};
+  if (first != replays_.end()) return replay_waits(*first);
+  if (posting_.request != nullptr) return posting_waits();  // the one before it
+  if (credit.tag != open.tag) return {.reason = WaitReason::Tag};
+  if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
+  if (!express_->window_open()) return {.reason = WaitReason::Window, .path = &express_->path()};
+  return {.reason = WaitReason::Turn};
+}
+
+Waiting SendChannel::completion_of(const Request& open) const noexcept {
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    for (const auto& queue_pair : link.path(i).queue_pairs) {
+      if (queue_pair->carries(open))
+        return {.reason = WaitReason::Completion, .path = &link.path(i)};
+    }
+  }
+  return {.reason = WaitReason::Completion};
+}
+
+// The first stripe that is not posted whole tells.
+Waiting SendChannel::posting_waits() noexcept {
+  for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
+    if (posting_.posted_bytes[stripe] == UINT64_MAX) continue;
+    const Waiting waiting = room_waits(queue_pair_of(stripe),
+                                       posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe]);
+    if (waiting.reason != WaitReason::Turn) return waiting;
+  }
+  return {.reason = WaitReason::Turn};
+}
+
+// What a queue pair has no room for when `left` bytes of a stripe are still to be posted. Turn: it
+// has room.
+Waiting SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
+  const Path& path = queue_pair.path();
+  if (!queue_pair.has_room(2)) return {.reason = WaitReason::Queue, .path = &path};
+  if (left <= wr_bytes_ && !queue_pair.window_open())
+    return {.reason = WaitReason::Window, .path = &path};
+  const bool counted = queue_pair.index() != 0 && path.inflight_bytes() != 0;
+  const bool kept = path.byte_waiter != nullptr && path.byte_waiter != this;
+  const bool full = path.inflight_bytes() + std::min(left, wr_bytes_) > path.inflight_bytes_max;
+  return counted && (kept || full) ? Waiting{.reason = WaitReason::Inflight, .path = &path}
+                                   : Waiting{.reason = WaitReason::Turn};
+}
+
+// Where nothing of it is posted, any queue pair may carry it.
+Waiting SendChannel::replay_waits(const Replay& replay) noexcept {
+  if (replay.waits_for_fence())
+    return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
+  Credit credit;
+  if (!credit_of(*replay.lost.request, &credit)) return {.reason = WaitReason::Credit};
+  const std::uint64_t left = replay.lost.span.bytes - replay.posted_bytes;
+  if (replay.queue_pair != nullptr) return room_waits(*replay.queue_pair, left);
+  Waiting waiting{.reason = WaitReason::Path};
+  for (std::uint32_t position = 0; position < link.bulk_count(); ++position) {
+    waiting = room_waits(link.bulk(position), left);
+    if (waiting.reason == WaitReason::Turn) break;
+  }
+  return waiting;
 }
 
 }  // namespace mesh::engine

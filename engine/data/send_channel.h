@@ -4,19 +4,18 @@
 // another tag than the next credit's is passed over. Thread: loop (token), construction and
 // take-back under the control mutex too. Bound: policy.slots sends.
 
-#include "engine/data/channel_base.h"
+#include "engine/data/channel.h"
 #include "engine/data/queue_pair.h"
 #include "engine/message/ring_cursor.h"
 #include "engine/message/stripe.h"
 #include "engine/message/wire.h"
+#include "src/base/check.h"
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
 namespace mesh::engine {
-
-struct Waiting;  // channel_waits.h
 
 inline constexpr std::uint32_t kMessagesPerVisit = 8;  // then the other channels have their turn
 
@@ -32,9 +31,15 @@ class SendChannel final : public Channel {
   };
   void set_records(const Records& records) noexcept { records_ = records; }
 
+  // The caller knows the side.
+  static SendChannel& of(Channel& channel) noexcept {
+    DCHECK(channel.side == Side::Send);
+    return static_cast<SendChannel&>(channel);
+  }
+
   // Takes over new sends and posts what has a credit. True: it wants another visit (waits for a
   // credit or for room). in_turn: the loop visits one active channel after the other; only then may
-  // it become a path's byte waiter. (turn.h)
+  // it become a path's byte waiter. (send_channel_datapath.h)
   bool advance(bool in_turn) noexcept;
   bool post_at_once(Request& request) noexcept;
 
@@ -42,22 +47,21 @@ class SendChannel final : public Channel {
     cursor_.start(generation);
   }  // of this life of the index
 
-  Waiting waiting(std::uint64_t sequence) noexcept;  // of an open request; reads the peer's words
-                                                     // anew (channel_waits.cc)
+  MessageCounts counts() const noexcept override;
+  bool uses(const Registration& region) const noexcept override { return reads(region); }
+  Waiting waiting(std::uint64_t sequence) noexcept override;  // reads the peer's words anew
 
-  // ---- A path was lost or is back (send_recovery.cc; holding the token). In this order when it is
-  // lost: the message under way keeps to the queue pairs it has, small messages take another queue
-  // pair, and what the lost path was to carry of the message is for others. After the fence what
-  // was begun on the lost path begins anew, and what it has lost is sent again.
-  void pin_posting() noexcept;
-  void choose_express() noexcept;
-  void leave_path(const Path& path);
-  void begin_anew(const Path& path) noexcept;
-  void replay(const LostStripe& lost);
+  // ---- A path was lost or is back (send_channel_loss.cc). The message under way keeps to the
+  // queue pairs it has, small messages take another queue pair, and what the lost path was to carry
+  // of the message is for others. After the fence what was begun on the lost path begins anew, and
+  // what it has lost is sent again.
+  void keep_queue_pairs() noexcept override;
+  void choose_express() noexcept override;
+  void leave_path(const Path& path) override;
+  void fenced(const Path& path) noexcept override;
+  void replay(const LostStripe& lost) override;
 
-  // Take-back. Unposted sends fail with `why`; zero-byte ones succeed when the receiver merely
-  // closed.
-  void drop_unposted(Errc why) noexcept;
+  void drop_unposted(Errc why) noexcept override;
   bool idle() const noexcept { return outstanding == 0; }
   std::uint64_t posted_messages() const noexcept;  // ever posted whole: a counter, it never falls
   // What CLOSE says: those of them that the receiver gets. One of which a stripe was lost and given

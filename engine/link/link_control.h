@@ -7,7 +7,7 @@
 #include "engine/control/control_plane.h"
 #include "engine/control/conversation.h"
 #include "engine/control/frames.h"
-#include "engine/data/channel_base.h"
+#include "engine/data/channel.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/stall_watch.h"
 #include "engine/link/bring_up.h"

@@ -1,8 +1,8 @@
 // What the engine says of a channel, against what its users know: the number of messages in CLOSE,
 // and what a request waits for.
 
-#include "engine/data/channel_waits.h"
 #include "engine/data/peer_link.h"
+#include "engine/data/waiting.h"
 #include "tests/sim/channel_run.h"
 
 #include <fmt/format.h>

@@ -41,14 +41,17 @@ FENCED_WORDS = [
 
 # The files a message passes through, and what has no place in them.
 HOT_FILES = {
-    "engine/data/turn.h",
-    "engine/data/staging.h",
-    "engine/data/completions.h",
-    "engine/message/ring_cursor.h",
-    "engine/data/send_channel.cc",
-    "engine/data/recv_channel.cc",
+    "engine/data/channel_datapath.cc",
+    "engine/data/lane_datapath.h",
+    "engine/data/peer_link_datapath.h",
     "engine/data/progress_loop.cc",
-    "engine/data/lane.cc",
+    "engine/data/progress_loop_datapath.h",
+    "engine/data/queue_pair_datapath.h",
+    "engine/data/recv_channel.cc",
+    "engine/data/recv_channel_datapath.h",
+    "engine/data/send_channel.cc",
+    "engine/data/send_channel_datapath.h",
+    "engine/message/ring_cursor.h",
 }
 HOT_FORBIDDEN = [
     ("std::function", r"\bstd::function\b"),

@@ -2,7 +2,7 @@
 #include "engine/data/lane.h"
 
 #include "engine/data/progress_loop.h"
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"
 

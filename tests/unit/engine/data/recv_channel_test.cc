@@ -3,8 +3,8 @@
 
 #include "engine/data/recv_channel.h"
 
-#include "engine/data/channel_waits.h"
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
+#include "engine/data/waiting.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/data/nobody.h"
 #include "tests/unit/verbs/fake_provider.h"

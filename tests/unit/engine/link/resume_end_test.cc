@@ -7,6 +7,8 @@ namespace {
 
 using engine::FrameHeader;
 using engine::MessageType;
+using testkit::Bed;
+using testkit::ControlProxy;
 using testkit::Fate;
 using testkit::kA, testkit::kB;
 using testkit::kMs, testkit::kSecond;

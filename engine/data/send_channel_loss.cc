@@ -4,7 +4,7 @@
 // as if nothing had happened.
 #include "engine/data/send_channel.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +20,7 @@ void SendChannel::choose_express() noexcept {
   odd_ = is_odd();
 }
 
-void SendChannel::pin_posting() noexcept {
+void SendChannel::keep_queue_pairs() noexcept {
   if (posting_.request == nullptr || posting_.pinned) return;
   for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe)
     posting_.queue_pairs[stripe] = &queue_pair_of(stripe);
@@ -48,7 +48,7 @@ void SendChannel::leave_path(const Path& path) {
 }
 
 // What was posted of it is gone with the queue pair.
-void SendChannel::begin_anew(const Path& path) noexcept {
+void SendChannel::fenced(const Path& path) noexcept {
   for (Replay& replay : replays_) {
     if (replay.queue_pair == nullptr || &replay.queue_pair->path() != &path) continue;
     replay.queue_pair = nullptr;

@@ -1,21 +1,12 @@
 #include <mesh/channel.h>
 
-#include "engine/data/turn.h"
-#include "src/base/log.h"
+#include "engine/data/progress_loop_datapath.h"
 
 #include <utility>
 
 namespace mesh {
 
 namespace {
-
-// The first refusal of a channel's life is worth a line; NCCL gives up after it.
-[[gnu::cold, gnu::noinline]] Errc refuse_range(const Channel& channel, const void* data,
-                                               std::size_t bytes) noexcept {
-  LOG_WARN("channel {}: {} bytes at {} are not within the memory handle given", channel.index,
-           bytes, data);
-  return Errc::InvalidArgument;
-}
 
 // Every slot is taken.
 [[gnu::noinline]] Result<Request*> no_slot(Channel& channel) noexcept {
@@ -45,7 +36,7 @@ template <typename Kind, typename Args>
     return no_slot(channel);
   if ((args.region == nullptr || !args.region->covers(args.data, args.bytes)) && args.bytes != 0)
       [[unlikely]]
-    return refuse_range(channel, args.data, args.bytes);
+    return channel.refuse_range(args.data, args.bytes);
   slot.address = reinterpret_cast<std::uint64_t>(args.data);
   slot.bytes = args.bytes;
   slot.tag = args.tag;
@@ -60,13 +51,13 @@ Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
   if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Sends)
       [[unlikely]]  // acquire: see takes_none()
     return takes_none(channel, engine::Side::Send);
-  return start(static_cast<engine::SendChannel&>(channel), args);
+  return start(engine::SendChannel::of(channel), args);
 }
 
 Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
   if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Receives) [[unlikely]]
     return takes_none(channel, engine::Side::Receive);
-  return start(static_cast<engine::RecvChannel&>(channel), args);
+  return start(engine::RecvChannel::of(channel), args);
 }
 
 namespace {
@@ -116,20 +107,5 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   if (bytes != nullptr && given.code == Errc::Ok) *bytes = given.bytes;
   return given.code;
 }
-
-Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes,
-                                      MemoryType type) {
-  return channel.link.owner().register_memory(channel, {.data = data, .bytes = bytes}, type);
-}
-
-void deregister_memory(Channel& channel, Registration* region) noexcept {
-  if (region != nullptr) channel.link.owner().deregister_memory(channel, *region);
-}
-
-void close(Channel* channel) noexcept {
-  if (channel != nullptr) channel->link.owner().close_channel(*channel);
-}
-
-bool is_send_channel(const Channel& channel) noexcept { return channel.side == engine::Side::Send; }
 
 }  // namespace mesh

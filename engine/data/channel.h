@@ -22,6 +22,9 @@ namespace mesh {
 namespace engine {
 class PeerLink;
 class ProgressLoop;
+struct LostStripe;  // queue_pair.h
+struct Path;
+struct Waiting;  // waiting.h
 enum class Side : std::uint8_t { Send, Receive };
 enum class Takes : std::uint8_t { Nothing, Sends, Receives };
 
@@ -32,6 +35,12 @@ struct ChannelLife {
   bool closed_there = false;  // the peer's CLOSE was acted on
   bool revoke_sent = false;   // REVOKE is on its way
   bool revoked = false;       // and was answered: no write of the peer's can come any more
+};
+// The messages of a channel, counted since it was made; the numbers never fall.
+struct MessageCounts {
+  std::uint64_t messages = 0;        // posted whole, or received
+  std::uint64_t bytes_received = 0;  // a receive channel's
+  std::uint64_t close_says = 0;      // those of the messages that the receiver gets
 };
 }  // namespace engine
 
@@ -44,6 +53,9 @@ class Channel {
 
   // NCCL's thread: the slot for the next request; it must be Free.
   Request& next_slot() const noexcept { return request(submitted.load(std::memory_order_relaxed)); }
+  // NCCL's thread. Logs the first refusal of a channel's life; NCCL gives up after it.
+  [[gnu::cold, gnu::noinline]] Errc refuse_range(const void* data,
+                                                 std::size_t bytes) const noexcept;
   // NCCL's thread, after filling next_slot(). True: NCCL has more to say at once, and few wait with
   // it: what comes next on this channel posts them all with one doorbell. That is where it starts
   // one request after the other, and where the second one it will ask about, and so the first, is
@@ -73,6 +85,23 @@ class Channel {
   void take_no_more(Errc why) noexcept;
   // Loop, holding the token: that, and what is open fails.
   void fail_all(Errc why) noexcept;
+
+  // ---- What each side does in its own way, off the message path. Holding the token.
+  virtual engine::MessageCounts counts() const noexcept = 0;
+  // May the NIC, ours or the peer's, still touch the region because of this channel?
+  virtual bool uses(const Registration& region) const noexcept = 0;
+  // What an open request waits for.
+  virtual engine::Waiting waiting(std::uint64_t sequence) noexcept = 0;
+  // What is published and not posted fails. A send of zero bytes succeeds if the peer merely
+  // closed.
+  virtual void drop_unposted(Errc why) noexcept = 0;
+  // A path is lost: in this order keep_queue_pairs(), choose_express() and leave_path(). After the
+  // fence: fenced(), and replay() for every stripe of this channel that the path has lost.
+  virtual void keep_queue_pairs() noexcept {}
+  virtual void choose_express() noexcept = 0;
+  virtual void leave_path(const engine::Path& /*path*/) {}
+  virtual void fenced(const engine::Path& path) noexcept = 0;
+  virtual void replay(const engine::LostStripe& lost);
 
   // Control mutex, without the token: the first request that is open; those before `from` are known
   // to have ended.

@@ -1,21 +1,16 @@
 #pragma once
-// A part of turn.h: work requests into a queue pair's chain or straight to the device, and
-// doorbells. Thread: loop (token).
+// What a queue pair does on a message's way: work requests into its chain or straight to the
+// device, doorbells, and completed work requests back to their requests. Thread: loop (token).
+// Bounds: those of queue_pair.h.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
+#include "engine/data/queue_pair.h"
 #include "src/base/check.h"
 
 #include <cstdint>
 
 namespace mesh::engine {
-
-inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
-  has_work_ = true;
-  queue_pair.in_staged_list = true;
-  queue_pair.next_staged = staged_;
-  staged_ = &queue_pair;
-}
 
 inline Mark& QueuePair::note() noexcept {
   if (!in_staged_list) loop_.add_staged(*this);
@@ -132,16 +127,39 @@ inline void QueuePair::signal_chain() noexcept {
   chain_.signal_last(id_base_ | static_cast<std::uint32_t>(posted_));
 }
 
-inline void ProgressLoop::ring_staged() noexcept {
-  if (staged_ != nullptr) ++events_;
-  while (staged_ != nullptr) {
-    QueuePair& queue_pair = *staged_;
-    staged_ = queue_pair.next_staged;
-    queue_pair.in_staged_list = false;
-    queue_pair.ring();
+// The last one of its message's is the message's end, after which the request is NCCL's again.
+inline void QueuePair::finish_stripe(Request& request) noexcept {
+  if (--request.open_stripes != 0) return;
+  if (request.even) [[likely]] {
+    request.even = false;
+    --request.channel->outstanding;
+    place_.path->bulk_done += request.bytes;
   }
-  if (has_refused_) [[unlikely]]
-    fail_refused();
+  request.complete_send();
+}
+
+inline void QueuePair::retire_through(std::uint32_t count) noexcept {
+  ++completions_;
+  std::uint64_t at = retired_;
+  const std::uint32_t ended = count - static_cast<std::uint32_t>(at);
+  if (std::uint64_t{ended - 1} >= posted_ - at)
+      [[unlikely]]  // none: an older one than was seen already
+    return;
+  const std::uint64_t limit = at + ended;
+  do {
+    const Mark mark = ring_[at & ring_mask_];
+    if (mark.is_even()) {
+      finish_stripe(*mark.request());
+    } else if (mark.is_whole()) {
+      mark.whole().complete_whole();
+      --mark.whole().channel->outstanding;
+    } else if (!mark.is_row()) [[unlikely]] {
+      retire_part(at);
+    } else if (rows_only_) {
+      break;
+    }
+  } while (++at != limit);
+  retired_ = limit;
 }
 
 }  // namespace mesh::engine

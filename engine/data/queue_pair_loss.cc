@@ -3,7 +3,7 @@
 // stripes it has and which it will never see.
 #include "engine/data/queue_pair.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
 
 namespace mesh::engine {
 

@@ -1,7 +1,9 @@
-#include "engine/data/channel_base.h"
+#include "engine/data/channel.h"
 
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
 
 #include <algorithm>
 
@@ -19,6 +21,11 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
       requests(std::make_unique<Request[]>(slot_count)),
       takes(side_of == engine::Side::Send ? engine::Takes::Sends : engine::Takes::Receives) {
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) requests[slot].channel = this;
+}
+
+Errc Channel::refuse_range(const void* data, std::size_t bytes) const noexcept {
+  LOG_WARN("channel {}: {} bytes at {} are not within the memory handle given", index, bytes, data);
+  return Errc::InvalidArgument;
 }
 
 // A slot that is used again meanwhile is taken for its predecessor; the next look finds the number
@@ -40,6 +47,9 @@ std::uint32_t Channel::open_count() const noexcept {
       }));
 }
 
+// Only a send channel posts stripes.
+void Channel::replay(const engine::LostStripe& /*lost*/) { CHECK(side == engine::Side::Send); }
+
 void Channel::take_no_more(Errc why) noexcept {
   Errc expected = Errc::Ok;
   failure.compare_exchange_strong(expected, why, std::memory_order_release,
@@ -50,12 +60,8 @@ void Channel::take_no_more(Errc why) noexcept {
 void Channel::fail_all(Errc why) noexcept {
   take_no_more(why);
   const Errc first = failure.load(std::memory_order_relaxed);
-  // acquire: pairs with publish(); what NCCL publishes from now on fails when it is accepted.
-  if (side == engine::Side::Send) {
-    static_cast<engine::SendChannel*>(this)->drop_unposted(first);
-  } else {
-    static_cast<engine::RecvChannel*>(this)->fail_new(submitted.load(std::memory_order_acquire));
-  }
+  // What NCCL publishes from now on fails when it is accepted.
+  drop_unposted(first);
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
     Request& request = requests[slot];
     // acquire: a slot that NCCL is filling this moment is not ours yet, and its submission will
@@ -64,5 +70,20 @@ void Channel::fail_all(Errc why) noexcept {
       request.fail(first);
   }
 }
+
+Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes,
+                                      MemoryType type) {
+  return channel.link.owner().register_memory(channel, {.data = data, .bytes = bytes}, type);
+}
+
+void deregister_memory(Channel& channel, Registration* region) noexcept {
+  if (region != nullptr) channel.link.owner().deregister_memory(channel, *region);
+}
+
+void close(Channel* channel) noexcept {
+  if (channel != nullptr) channel->link.owner().close_channel(*channel);
+}
+
+bool is_send_channel(const Channel& channel) noexcept { return channel.side == engine::Side::Send; }
 
 }  // namespace mesh

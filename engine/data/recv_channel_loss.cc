@@ -3,7 +3,7 @@
 // them.
 #include "engine/data/recv_channel.h"
 
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
 
 namespace mesh::engine {
 
@@ -19,7 +19,7 @@ void RecvChannel::choose_express() noexcept {
   credits_rkey_ = credits_.rkeys[express_->path().index];
 }
 
-void RecvChannel::begin_rewrite() noexcept { rewrite_next_ = 0; }
+void RecvChannel::fenced(const Path& /*path*/) noexcept { rewrite_next_ = 0; }
 
 bool RecvChannel::rewrite_credits() noexcept {
   if (failure.load(std::memory_order_relaxed) != Errc::Ok)

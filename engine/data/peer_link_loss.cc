@@ -2,7 +2,7 @@
 // carries that, and how it joins again. The control path (recovery.cc) talks with the peer and
 // decides when.
 #include "engine/data/peer_link.h"
-#include "engine/data/turn.h"
+#include "engine/data/progress_loop_datapath.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -15,16 +15,12 @@ namespace mesh::engine {
 // else is shared out anew.
 void PeerLink::reroute() {
   for (const auto& channel : channels_) {
-    if (channel && channel->side == Side::Send) static_cast<SendChannel&>(*channel).pin_posting();
+    if (channel) channel->keep_queue_pairs();
   }
   order_paths();
   for (const auto& channel : channels_) {
     if (!channel) continue;
-    if (channel->side == Side::Send) {
-      static_cast<SendChannel&>(*channel).choose_express();
-    } else {
-      static_cast<RecvChannel&>(*channel).choose_express();
-    }
+    channel->choose_express();
     loop_.activate(*channel);
   }
 }
@@ -44,8 +40,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     path.health.last_cause = cause;
     reroute();
     for (const auto& channel : channels_) {
-      if (channel && channel->side == Side::Send)
-        static_cast<SendChannel&>(*channel).leave_path(path);
+      if (channel) channel->leave_path(path);
     }
   } catch (const std::exception& error) {
     return fail_for_memory(path, error.what());
@@ -85,15 +80,9 @@ bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
     for (std::size_t i = 0; i < taken.size(); ++i) path.queue_pairs[i]->settle(taken[i], &lost);
   }
   for (const auto& channel : channels_) {
-    if (!channel) continue;
-    if (channel->side == Side::Send) {
-      static_cast<SendChannel&>(*channel).begin_anew(path);
-    } else {
-      static_cast<RecvChannel&>(*channel).begin_rewrite();
-    }
+    if (channel) channel->fenced(path);
   }
-  for (const LostStripe& stripe : lost)
-    static_cast<SendChannel&>(*stripe.request->channel).replay(stripe);
+  for (const LostStripe& stripe : lost) stripe.request->channel->replay(stripe);
   path.health.replayed_stripes += lost.size();
   path.health.state = PathState::Down;
   return true;

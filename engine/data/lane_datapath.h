@@ -1,0 +1,44 @@
+#pragma once
+// What a lane does on a message's way: completions are polled, and each goes to its queue pair.
+// Thread: loop (token). Bounds: those of lane.h.
+
+#include "engine/data/lane.h"
+#include "engine/data/peer_link_datapath.h"
+#include "engine/data/queue_pair_datapath.h"
+
+#include <array>
+#include <cstdint>
+
+namespace mesh::engine {
+
+inline void Lane::dispatch(const ibv_wc& completion) noexcept {
+  const Seat& seat = by_place_[completion.wr_id >> 48];  // ids are ours: the place exists
+  if (completion.wr_id == seat.receive_id) [[likely]] {
+    QueuePair& found = *seat.queue_pair;
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+      return found.link().on_error_completion(found, completion);
+    found.on_receive();
+    return found.link().on_announcement(completion.imm_data, completion.byte_len);
+  }
+  // Place and life: what is not a receive mark or a count.
+  constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
+  if (((completion.wr_id ^ seat.receive_id) & ~kOther) != 0) [[unlikely]]
+    return;
+  QueuePair& found = *seat.queue_pair;
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
+    return found.link().on_error_completion(found, completion);
+  found.retire_through(static_cast<std::uint32_t>(completion.wr_id));
+}
+
+// One completion, or none, is what most polls bring: it costs no loop.
+inline std::uint32_t Lane::poll(ibv_cq* queue) noexcept {
+  std::array<ibv_wc, kPollBatch> completions;
+  const int count = ibv_poll_cq(queue, kPollBatch, completions.data());
+  if (count == 1) {
+    dispatch(completions[0]);
+    return 1;
+  }
+  return count == 0 ? 0 : dispatch_all(completions.data(), count);
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,30 @@
+#pragma once
+// What a link does on a message's way: an announcement goes to the receive that expects it. Thread:
+// loop (token). Bounds: those of peer_link.h.
+
+#include "engine/data/peer_link.h"
+#include "engine/data/recv_channel_datapath.h"
+
+#include <bit>
+#include <cstdint>
+
+namespace mesh::engine {
+
+inline void PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept {
+  const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
+  Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
+  // What is expected says no number of stripes: the immediate's is all that may differ.
+  const std::uint64_t differs = slot.expected ^ imm;
+  if (differs == std::uint64_t{1} << kStripesShift) [[likely]] {
+    RecvChannel::of(*slot.channel).on_message(slot, static_cast<std::uint32_t>(bytes));
+  } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift);
+             stripes - 1 < kStripesTold) {
+    slot.stripes += (bytes << Request::kBytesShift) + 1;
+    if (slot.stripe_count() == static_cast<std::uint8_t>(stripes))
+      RecvChannel::of(*slot.channel).on_stripes(slot);
+  } else {
+    on_rare_announcement(slot, imm);
+  }
+}
+
+}  // namespace mesh::engine

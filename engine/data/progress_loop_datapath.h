@@ -1,0 +1,106 @@
+#pragma once
+// What a loop does on a message's way. With this header, isend, irecv and test become one function
+// each: what they do with the token held costs no call but those of verbs. Whatever is rare lies
+// behind a call into the .cc files, and its declaration says gnu::noinline, because every message
+// would pay for its frame. Include this header only where a loop is turned. Thread: loop (token),
+// and NCCL's thread for submit and try_turn. Bounds: those of progress_loop.h.
+
+#include "engine/data/lane_datapath.h"
+#include "engine/data/progress_loop.h"
+#include "engine/data/queue_pair_datapath.h"
+#include "engine/data/recv_channel_datapath.h"
+#include "engine/data/send_channel_datapath.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace mesh::engine {
+
+// ---- Token. seq_cst: of "mail left" and "token released" at least one side sees the other's.
+
+inline bool ProgressLoop::try_acquire() noexcept {
+  std::uint32_t free = 0;  // neither held nor wanted by a Guard
+  return token_.compare_exchange_strong(free, kHeld, std::memory_order_seq_cst,
+                                        std::memory_order_seq_cst);
+}
+
+inline void ProgressLoop::release() noexcept { token_.fetch_sub(kHeld, std::memory_order_seq_cst); }
+
+inline void ProgressLoop::after_release() noexcept {
+  if (mailbox_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    answer_mail();
+}
+
+// ---- Doorbells.
+
+inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
+  has_work_ = true;
+  queue_pair.in_staged_list = true;
+  queue_pair.next_staged = staged_;
+  staged_ = &queue_pair;
+}
+
+inline void ProgressLoop::ring_staged() noexcept {
+  if (staged_ != nullptr) ++events_;
+  while (staged_ != nullptr) {
+    QueuePair& queue_pair = *staged_;
+    staged_ = queue_pair.next_staged;
+    queue_pair.in_staged_list = false;
+    queue_pair.ring();
+  }
+  if (has_refused_) [[unlikely]]
+    fail_refused();
+}
+
+// ---- Turns.
+
+inline bool advance_now(SendChannel& channel) noexcept { return channel.advance(false); }
+inline bool advance_now(RecvChannel& channel) noexcept { return channel.advance(); }
+
+inline void ProgressLoop::visit(Channel& channel) noexcept {
+  const bool again = channel.side == Side::Send ? advance_now(SendChannel::of(channel))
+                                                : advance_now(RecvChannel::of(channel));
+  if (again) activate(channel);
+}
+
+template <typename Kind>
+[[gnu::flatten, gnu::noinline]] void ProgressLoop::visit_and_ring(Kind& channel) noexcept {
+  if (advance_now(channel)) activate(channel);
+  ring_staged();
+}
+
+template <typename Kind>
+inline void ProgressLoop::submit(Kind& channel, Request& request) noexcept {
+  if (try_acquire()) [[likely]] {
+    if (!channel.post_at_once(request)) visit_and_ring<Kind>(channel);
+    release();
+  } else {
+    mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
+  }
+  after_release();
+}
+
+inline void ProgressLoop::poll_once(Channel* first) noexcept {
+  ++turns_;
+  // Completions first: they make room in queues and windows for all that follows. One queue is what
+  // most hosts have: no loop then.
+  if (sources_.size() == 1) [[likely]] {
+    const std::uint32_t taken = sources_.front().lane->poll(sources_.front().queue);
+    events_ += taken;
+    if (taken == kPollBatch) [[unlikely]]
+      poll_on(sources_.front());
+  } else {
+    for (const Source& source : sources_) poll_on(source);
+  }
+  if (has_work_ || (first != nullptr && first->has_new())) work(first);
+}
+
+inline bool ProgressLoop::try_turn(Channel* first) noexcept {
+  if (!try_acquire()) return false;
+  poll_once(first);
+  release();
+  after_release();
+  return true;
+}
+
+}  // namespace mesh::engine

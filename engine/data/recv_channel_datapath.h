@@ -1,0 +1,100 @@
+#pragma once
+// What a receive channel does on a message's way: it writes credits, and completes a receive when
+// all stripes of its message have landed. Everything else is behind a call (recv_channel.cc).
+// Thread: loop (token). Bounds: those of recv_channel.h.
+
+#include "engine/data/progress_loop.h"
+#include "engine/data/queue_pair_datapath.h"
+#include "engine/data/recv_channel.h"
+#include "engine/data/registration.h"
+#include "src/base/check.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace mesh::engine {
+
+inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
+                                      std::uint64_t* words) noexcept {
+  request.expected = imm;
+  request.generation = cursor_.generation();
+  const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
+  encode_near(words,
+              {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)},
+              cursor_.generation());
+  if (path_count_ > 1) [[unlikely]]
+    write_far_keys(request, words);
+}
+
+// The only receive that is there. False: it is not that simple.
+inline bool RecvChannel::post_at_once(Request& request) noexcept {
+  // The channel may have failed since NCCL's thread looked; who fails it has accepted all there was
+  // and will not come again.
+  if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
+    return false;
+  const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
+  if (sequence + 1 != submitted.load(std::memory_order_relaxed) || !express_->take_one())
+    return false;
+  DCHECK(!express_->in_staged_list);
+  accepted.store(sequence + 1, std::memory_order_relaxed);
+  QueuePair& express = *express_;
+  std::uint64_t* const words =
+      express.row_to({.address = cursor_.address(), .rkey = credits_rkey_});
+  write_credit(request, cursor_.imm(), words);
+  cursor_.step();
+  return express.post_row();
+}
+
+inline bool RecvChannel::advance() noexcept {
+  const std::uint64_t limit = submitted.load(std::memory_order_acquire);
+  if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
+    return fail_new(limit);
+  std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
+  while (sequence != limit) {
+    if (!express_->has_room_for_row()) [[unlikely]] {
+      loop.counters.queue_stalls.add(1);
+      return true;
+    }
+    sequence = give_credits(sequence, limit);
+    accepted.store(sequence, std::memory_order_relaxed);
+  }
+  return false;
+}
+
+// Rows that follow each other in the ring go in one write: as many as fit into it and into the
+// ring's rest.
+inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
+                                               std::uint64_t limit) noexcept {
+  std::uint64_t rows = limit - sequence;
+  if (rows > rows_per_write_) rows = rows_per_write_;
+  if (rows > cursor_.slots_left()) rows = cursor_.slots_left();
+  const std::uint32_t row_bytes = cursor_.row_bytes();
+  std::uint64_t* words = express_->stage_row(static_cast<std::uint32_t>(rows) * row_bytes,
+                                             {.address = cursor_.address(), .rkey = credits_rkey_});
+  std::uint32_t imm = cursor_.imm();
+  for (const std::uint64_t end = sequence + rows; sequence != end; ++sequence) {
+    write_credit(request(sequence), imm, words);
+    imm += RingCursor::kImmStep;
+    words += row_bytes / sizeof(std::uint64_t);
+  }
+  cursor_.skip(static_cast<std::uint32_t>(rows));
+  return sequence;
+}
+
+inline void RecvChannel::on_message(Request& slot, std::uint32_t bytes) noexcept {
+  if (bytes > slot.bytes) [[unlikely]]
+    return on_overrun(slot, bytes);
+  count_received(slot, bytes);
+  slot.complete(bytes);
+}
+
+// All stripes of a message of several have landed.
+inline void RecvChannel::on_stripes(Request& slot) noexcept {
+  const std::uint64_t size = slot.stripes >> Request::kBytesShift;
+  if (size > slot.bytes) [[unlikely]]
+    return on_overrun(slot, size);
+  count_stripes_received(slot, size);
+  slot.complete(size);
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,122 @@
+#pragma once
+// What a send channel does on a message's way: a send meets its credit and is posted as one work
+// request, or as stripes of one size. Everything else is behind a call (send_channel.cc). Thread:
+// loop (token). Bounds: those of send_channel.h.
+
+#include "engine/data/progress_loop.h"
+#include "engine/data/queue_pair_datapath.h"
+#include "engine/data/registration.h"
+#include "engine/data/send_channel.h"
+#include "src/base/check.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace mesh::engine {
+
+// Is the next credit the request's?
+inline bool SendChannel::fits(const Request& request, const NearCredit& credit) noexcept {
+  return request.tag == credit.tag && request.bytes <= credit.bytes;
+}
+// It has bytes, and few.
+inline bool SendChannel::is_small(const Request& request) const noexcept {
+  return request.bytes - 1 < express_bytes_;
+}
+
+inline QueuePair::Data SendChannel::whole_message(Request& request,
+                                                  const NearCredit& credit) noexcept {
+  ++outstanding;
+  request.expected = cursor_.imm();
+  return {.source = {.address = request.address,
+                     .bytes = static_cast<std::uint32_t>(request.bytes),
+                     .lkey = request.region->keys(express_rail_).lkey},
+          .target = {.address = credit.address, .rkey = credit.rkey},
+          .request = &request,
+          .imm = cursor_.imm(),
+          .ends = Ends::Message,
+          .stripe = {}};
+}
+
+inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
+  return read_near(row(), cursor_.generation(), credit) &&
+         (!far_ || read_far_key(row(), cursor_.generation(), express_path_, &credit->rkey));
+}
+
+// The only send that is there. False: it is not that simple. Who has just taken the token finds
+// nothing staged.
+inline bool SendChannel::post_at_once(Request& request) noexcept {
+  const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
+  if (odd_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
+  NearCredit credit;
+  QueuePair& express = *express_;
+  if (!next_credit(&credit) || !fits(request, credit) || !is_small(request) || !express.take_one())
+    return false;
+  DCHECK(!express.in_staged_list);
+  const QueuePair::Data message = whole_message(request, credit);
+  cursor_.step();
+  accepted.store(sequence + 1, std::memory_order_relaxed);
+  return express.post_message(message);
+}
+
+// The usual large message: over one path, every stripe one work request, and room for all.
+inline bool SendChannel::even_fits(std::uint64_t bytes) noexcept {
+  const Path& path = link.path(0);
+  const bool fits =
+      path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
+  return (fits || path.inflight_bytes() == 0) && link.take_even();
+}
+
+inline void SendChannel::stage_even(Request& request, const EvenMessage& message) noexcept {
+  const EvenPlan& plan = message.plan;
+  Path& path = link.path(0);
+  const std::uint32_t step = plan.stripe_bytes;
+  QueuePair::EvenStripe stripe{.source = {.address = request.address,
+                                          .bytes = step,
+                                          .lkey = request.region->keys(path.rail).lkey},
+                               .target = message.target,
+                               .imm = request.imm(),
+                               .mark = Mark::of(request, Mark::kEven).word};
+  request.even = true;
+  path.bulk_posted += plan.total_bytes;
+  ++outstanding;
+  QueuePair* const* next = link.bulk_from(message.first_bulk);
+  QueuePair* const* const end = next + plan.count;
+  do {
+    (*next)->stage_stripe(stripe);
+    stripe.source.address += step;
+    stripe.target.address += step;
+    stripe.mark += Mark::kNumberStep;
+  } while (++next != end);
+  if (plan.last_bytes != step) next[-1]->shorten_last(plan.last_bytes);
+}
+
+// Most messages: the next send's credit is there, and one work request on the express queue pair
+// carries it.
+inline bool SendChannel::advance(bool in_turn) noexcept {
+  if (odd_) [[unlikely]]
+    return advance_oddly(in_turn);
+  const std::uint64_t limit = submitted.load(std::memory_order_acquire);
+  std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
+  const std::uint64_t stop =
+      limit - sequence > kMessagesPerVisit ? sequence + kMessagesPerVisit : limit;
+  while (sequence != stop) {
+    NearCredit credit;
+    if (!next_credit(&credit)) {
+      loop.counters.credit_stalls.add(1);
+      return true;
+    }
+    Request& next = request(sequence);
+    if (!fits(next, credit)) [[unlikely]]
+      return advance_oddly(in_turn);
+    if (is_small(next) && express_->has_room_for_message()) [[likely]] {
+      express_->stage_message(whole_message(next, credit));
+    } else if (!post_large(next, {.address = credit.address, .rkey = credit.rkey})) {
+      return advance_oddly(in_turn);
+    }
+    cursor_.step();
+    accepted.store(++sequence, std::memory_order_relaxed);
+  }
+  return sequence != limit;
+}
+
+}  // namespace mesh::engine
