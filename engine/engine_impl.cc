@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <new>
 #include <optional>
 
 #include <time.h>
@@ -47,7 +48,16 @@ EngineImpl::EngineImpl(const EngineOptions& options)
     : options_(options),
       settings_(options_.settings),
       clock_(options.manual_clock_ns),
-      watch_(settings_) {}
+      watch_(settings_),
+      services_({.mutex = mutex_,
+                 .options = options_,
+                 .rails = rails_,
+                 .clock = clock_,
+                 .plane = plane_,
+                 .stranger_lines = stranger_lines_,
+                 .figures = figures_,
+                 .channels = *this,
+                 .waker = *this}) {}
 
 Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
@@ -134,7 +144,7 @@ EngineImpl::~EngineImpl() {
 // Until something is due: a path to be opened again, a wait that is over.
 int EngineImpl::idle_wait_ms() const {
   const std::uint64_t now_ns = clock_.now_ns();
-  const std::uint64_t left_ns = tend_at_ns_ > now_ns ? tend_at_ns_ - now_ns : 0;
+  const std::uint64_t left_ns = services_.due_ns() > now_ns ? services_.due_ns() - now_ns : 0;
   return static_cast<int>(std::min<std::uint64_t>(left_ns / kNsPerMs + 1, kIdleWaitMs));
 }
 
@@ -149,22 +159,20 @@ void EngineImpl::control_thread() {
     } catch (const std::exception& error) {
       if (stranger_lines_.take(clock_.now_ns()))
         LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
-      busy_ = true;
+      services_.tend_soon();
       const timespec pause{.tv_sec = 0, .tv_nsec = kBusyWaitMs * 1'000'000};
       ::nanosleep(&pause, nullptr);  // what is due stays due, and its time has passed
     }
-    wait_ms = busy_ ? kBusyWaitMs : idle_wait_ms();
+    wait_ms = services_.due_soon() ? kBusyWaitMs : idle_wait_ms();
   }
 }
 
 // What was said on this connection could not be heard, for want of memory: its link ends, and no
 // other.
 void EngineImpl::end_link_of(ConnectionId id, const char* what) noexcept {
-  LinkControl* link = find_link(id);
+  Link* link = find_link(id);
   if (link == nullptr) link = find_redial(id);
-  if (link == nullptr) return;
-  LOG_WARN("peer {}: {}; its link ends", link->identity.peer_host, what);
-  take_down(*link, Errc::System);
+  if (link != nullptr) link->end_for_memory(what);
 }
 
 void EngineImpl::on_dialed(ConnectionId id) {
@@ -185,6 +193,21 @@ bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header,
   }
 }
 
+EngineStats EngineImpl::stats() const {
+  const Lock lock(mutex_);
+  return figures_.stats(contexts_);
+}
+
+EngineSnapshot EngineImpl::snapshot() const {
+  EngineSnapshot shot;
+  shot.host = options_.provider->host_name();
+  shot.stats = stats();
+  shot.rails = rail_states(options_, rails_);
+  const Lock lock(mutex_);
+  figures_.add_to(shot, contexts_, clock_.now_ns());
+  return shot;
+}
+
 bool EngineImpl::poll_control() {
   const Lock lock(mutex_);
   return poll_control_locked();
@@ -199,9 +222,11 @@ bool EngineImpl::poll_control_locked() {
     if (stranger_lines_.take(clock_.now_ns()))
       LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
   }
-  busy_ = tend_links();
+  services_.end_pass(tend_links());
   reap_contexts();
-  for (const auto& context : contexts_) busy_ |= context->closing;
+  for (const auto& context : contexts_) {
+    if (context->closing) services_.tend_soon();
+  }
   watch_.look(contexts_, clock_.now_ns());
   changed_.notify_all();
   return moved;
@@ -248,34 +273,27 @@ void EngineImpl::begin_close(Context& context) {
   context.listeners.clear();
   for (auto& stage : stages_) {
     if (!stage || stage->context != &context) continue;
-    fail_stage(*stage, Errc::PeerClosed);
+    stage->link->openings().fail(*stage, Errc::PeerClosed);
     stage.reset();
   }
   for (const auto& link : context.links) {
-    if (link->state != LinkState::Up && link->state != LinkState::ByeSent)
-      take_down(*link, Errc::PeerClosed);
-    if (!link->link) continue;
-    for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
-      if (Channel* channel = link->link->channel(i); channel != nullptr) begin_close(*channel);
+    if (link->state() != LinkState::Up && link->state() != LinkState::ByeSent)
+      link->take_down(Errc::PeerClosed);
+    if (!link->has_peer_link()) continue;
+    for (std::uint32_t i = 0; i < link->peer_link().channel_index_bound(); ++i) {
+      Channel* const channel = link->peer_link().channel(i);
+      if (channel != nullptr) link->farewell().begin_close(*channel);
     }
-    say_bye_if_empty(*link);
+    link->farewell().say_bye_if_empty();
   }
   plane_->wake();
-  busy_ = true;
+  services_.tend_soon();
 }
 
-// Our own work is over when every channel has said CLOSE, which it does when nothing of it is
-// outstanding.
+// A channel says CLOSE when nothing of it is outstanding.
 bool EngineImpl::all_said_close(Context& context) const {
-  for (const auto& link : context.links) {
-    if (link->state != LinkState::Up || !link->link) continue;
-    for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
-      if (const Channel* channel = link->link->channel(i);
-          channel != nullptr && !channel->life.close_sent)
-        return false;
-    }
-  }
-  return true;
+  return std::all_of(context.links.begin(), context.links.end(),
+                     [](const auto& link) { return link->farewell().said_every_close(); });
 }
 
 // NCCL may free its memory when this returns: the registrations go, whatever the links still have
@@ -287,7 +305,7 @@ void EngineImpl::close_context(Context* context) noexcept {
   begin_close(*context);
   const bool quiet = wait_for(lock, kCloseBoundNs, [&] { return all_said_close(*context); });
   if (!quiet || context->registrations->size() != 0) {
-    for (const auto& link : context->links) take_down(*link, Errc::PeerClosed);
+    for (const auto& link : context->links) link->take_down(Errc::PeerClosed);
   }
   pollers_.remove(context->loop);
   context->registrations->clear();
@@ -313,20 +331,69 @@ void EngineImpl::destroy_context(Context& context) {
   if (!context.links.empty())
     LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
   for (const auto& link : context.links) {
-    take_down(*link, Errc::PeerClosed);
+    link->take_down(Errc::PeerClosed);
     const bool was_brought_up = link->bring_up != nullptr;
     link->bring_up.reset();  // the engine's end waits for the try under way
-    if (!link->link) continue;
+    if (!link->has_peer_link()) continue;
     const ProgressLoop::Guard guard(context.loop);
-    if (was_brought_up) end_queue_pairs(*link->link);
-    for (std::uint32_t i = 0; i < link->link->channel_index_bound(); ++i) {
-      if (link->link->channel(i) != nullptr) link->link->remove_channel(i);
+    if (was_brought_up) link->end_queue_pairs();
+    for (std::uint32_t i = 0; i < link->peer_link().channel_index_bound(); ++i) {
+      if (link->peer_link().channel(i) != nullptr) link->peer_link().remove_channel(i);
     }
   }
-  for (const auto& link : context.links) settle(*link);
+  for (const auto& link : context.links) services_.keep_figures(*link);
   context.links.clear();
-  ended_loops_.add(context.loop.counters);
+  figures_.keep(context.loop.counters);
   std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
+}
+
+bool EngineImpl::tend(Link& link) {
+  tend_bring_up(link);
+  tend_handshake(link);
+  const bool repairing = tend_paths(link);
+  const bool lost = link.redial().tend();
+  if (link.state() != LinkState::Down && link.failure() != Errc::Ok) {
+    link.send(
+        Refuse{.reason = link.failure(),
+               .text = fmt::format("host {}: its end of the link failed: {}",
+                                   options_.provider->host_name(), errc_name(link.failure()))});
+    link.take_down(link.failure());
+  }
+  if (!link.has_peer_link() || (link.bring_up && !link.bring_up->reopens())) return false;
+  const bool parting = link.farewell().tend();
+  return lost || repairing || parting;
+}
+
+// Whatever a link's business throws, which is that no memory is left, ends that link.
+bool EngineImpl::tend_safely(Link& link) noexcept {
+  try {
+    if (link.unsaid() && link.state() != LinkState::Down) throw std::bad_alloc();
+    return tend(link);
+  } catch (const std::exception& error) {
+    link.end_for_memory(error.what());
+    return true;
+  }
+}
+
+bool EngineImpl::tend_links() {
+  bool again = false;
+  services_.begin_pass();
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) again |= tend_safely(*link);
+    reap_links(*context);
+  }
+  start_bring_ups();
+  return again;
+}
+
+void EngineImpl::reap_links(Context& context) {
+  std::erase_if(context.links, [this](const auto& link) {
+    const bool over = link->state() == LinkState::Down && !link->bring_up &&
+                      link->openings().empty() &&
+                      (!link->has_peer_link() || link->peer_link().channel_count() == 0);
+    if (over) services_.keep_figures(*link);
+    return over;
+  });
 }
 
 }  // namespace engine

@@ -60,12 +60,12 @@ void EngineImpl::on_port_change(std::uint32_t rail, bool up) {
   LOG_INFO("rail {} {}: its port is {}", rail, rails_[rail].info.name, up ? "up" : "down");
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) {
-      if (!link->link || link->state != LinkState::Up) continue;
+      if (!link->has_peer_link() || link->state() != LinkState::Up) continue;
       const ProgressLoop::Guard guard(context->loop);
-      for (std::uint32_t i = 0; i < link->link->path_count(); ++i) {
-        Path& path = link->link->path(i);
+      for (std::uint32_t i = 0; i < link->peer_link().path_count(); ++i) {
+        Path& path = link->peer_link().path(i);
         if (path.rail != rail) continue;
-        if (!up) link->link->quarantine(path, "its port is down");
+        if (!up) link->peer_link().quarantine(path, "its port is down");
         const bool waits = path.health.state == PathState::Down &&
                            link->repairs[i].step == PathRepair::Step::Waiting;
         if (up && waits) link->repairs[i].at_ns = clock_.now_ns();

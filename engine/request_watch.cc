@@ -13,15 +13,15 @@ namespace {
 constexpr std::uint64_t kPauseNs = 5 * kNsPerSecond;
 
 template <typename Visitor>
-void for_each_channel(const LinkControl& link, Visitor&& visit) {
-  if (!link.link || link.state == LinkState::Down) return;
-  for (std::uint32_t i = 0; i < link.link->channel_index_bound(); ++i) {
-    Channel* const channel = link.link->channel(i);
+void for_each_channel(const Link& link, Visitor&& visit) {
+  if (!link.has_peer_link() || link.state() == LinkState::Down) return;
+  for (std::uint32_t i = 0; i < link.peer_link().channel_index_bound(); ++i) {
+    Channel* const channel = link.peer_link().channel(i);
     if (channel != nullptr && !channel->life.closed_here) visit(*channel);
   }
 }
 
-void see_requests(const LinkControl& link, std::uint64_t now_ns) {
+void see_requests(const Link& link, std::uint64_t now_ns) {
   for_each_channel(link, [&](Channel& channel) {
     channel.oldest.see(channel.oldest_open(channel.oldest.sequence()), now_ns);
   });
@@ -41,10 +41,10 @@ void see_loop(Context& context, std::uint64_t elapsed_ns) {
   const std::uint64_t turns = context.loop.turns();
   context.turned = std::exchange(context.turns_seen, turns) != turns;
   for (const auto& link : context.links) {
-    if (link->state != LinkState::Up || !link->link) continue;
-    const std::uint32_t up = paths_up(*link->link);
-    if (up < link->link->path_count()) link->degraded_ns += elapsed_ns;
-    if (up == 0) link->without_path_ns += elapsed_ns;
+    if (link->state() != LinkState::Up || !link->has_peer_link()) continue;
+    const std::uint32_t up = paths_up(link->peer_link());
+    if (up < link->peer_link().path_count()) link->watched.degraded_ns += elapsed_ns;
+    if (up == 0) link->watched.without_path_ns += elapsed_ns;
   }
 }
 
@@ -78,7 +78,7 @@ void RequestWatch::look(const std::vector<std::unique_ptr<Context>>& contexts,
   }
 }
 
-void RequestWatch::tell(LinkControl& link, std::uint64_t now_ns) const {
+void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   Channel* worst = nullptr;
   std::uint64_t waiting_channels = 0;
   for_each_channel(link, [&](Channel& channel) {
@@ -91,23 +91,23 @@ void RequestWatch::tell(LinkControl& link, std::uint64_t now_ns) const {
   std::uint64_t bytes = 0;
   if (age_ns >= bar_ns_) {
     const ProgressLoop::Guard guard(worst->loop);
-    waiting = waiting_of(*worst, link.context.turned);
+    waiting = waiting_of(*worst, link.context().turned);
     bytes = worst->request(worst->oldest.sequence()).bytes;
     if (!waiting) return;  // the next look sees it go on
   }
-  const LinkWait::Say say = link.wait.look(
+  const LinkWait::Say say = link.watched.wait.look(
       {.age_ns = age_ns, .patient = waiting && is_patient(waiting->reason)}, bar_ns_);
-  const LogLevel level = link.wait.is_warning() ? LogLevel::Warn : LogLevel::Info;
+  const LogLevel level = link.watched.wait.is_warning() ? LogLevel::Warn : LogLevel::Info;
   if (say == LinkWait::Say::GoesOn) {
-    MESH_LOG(level, "peer {}: {} it goes on after {} s", link.identity.peer_host,
+    MESH_LOG(level, "peer {}: {} it goes on after {} s", link.identity().peer_host,
              link.connector() ? "sending to" : "receiving from",
-             link.wait.longest_ns() / kNsPerSecond);
+             link.watched.wait.longest_ns() / kNsPerSecond);
   }
   if (say != LinkWait::Say::Waits) return;
   const bool sends = worst->side == Side::Send;
   MESH_LOG(
       level, "peer {}: {} {} of channel {} ({} bytes) is open for {} s and waits for {}{}",
-      link.identity.peer_host, sends ? "send" : "receive", worst->oldest.sequence(), worst->index,
+      link.identity().peer_host, sends ? "send" : "receive", worst->oldest.sequence(), worst->index,
       bytes, age_ns / kNsPerSecond, waiting_text(*waiting),
       waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
 }

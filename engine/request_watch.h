@@ -6,8 +6,8 @@
 
 #include <mesh/config.h>
 
-#include "engine/context.h"
 #include "engine/data/waiting.h"
+#include "engine/link/context.h"
 
 #include <cstdint>
 #include <memory>
@@ -29,7 +29,7 @@ class RequestWatch {
   static std::optional<Waiting> waiting_of(Channel& channel, bool turned);
 
  private:
-  void tell(LinkControl& link, std::uint64_t now_ns) const;
+  void tell(Link& link, std::uint64_t now_ns) const;
 
   const bool armed_;
   const std::uint64_t bar_ns_;  // 0: nothing is said

@@ -60,14 +60,14 @@ Settings EngineImpl::settings_of(const Context& context) const {
 }
 
 // down: indices of paths that the peer could not bring up.
-void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths,
+void EngineImpl::bring_up(Link& link, const std::vector<WirePath>& paths,
                           const std::vector<std::uint8_t>& down) {
-  BringUp::Order order{.link = link.link.get(),
+  BringUp::Order order{.link = &link.peer_link(),
                        .peer_rails = link.peer_rails,
                        .paths = {},
                        .indices = {},
                        .psn = link.psn,
-                       .settings = settings_of(link.context)};
+                       .settings = settings_of(link.context())};
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     if (std::find(down.begin(), down.end(), i) != down.end()) continue;
     order.paths.push_back(paths[i]);
@@ -77,7 +77,7 @@ void EngineImpl::bring_up(LinkControl& link, const std::vector<WirePath>& paths,
   begin_bring_up(link, std::move(order));
 }
 
-void EngineImpl::begin_bring_up(LinkControl& link, BringUp::Order order) {
+void EngineImpl::begin_bring_up(Link& link, BringUp::Order order) {
   order.asked_ns = clock_.now_ns();
   link.bring_up = std::make_unique<BringUp>(std::move(order));
   if (options_.threading == Threading::Manual) link.bring_up->run();
@@ -104,7 +104,7 @@ std::size_t next_in_turn(std::span<const SocketAddress> running,
 void EngineImpl::start_bring_ups() {
   std::vector<SocketAddress> running;
   std::vector<WaitingBringUp> waiting;
-  std::vector<LinkControl*> links;
+  std::vector<Link*> links;
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) {
       if (!link->bring_up || link->bring_up->over()) continue;
@@ -118,9 +118,9 @@ void EngineImpl::start_bring_ups() {
   }
   for (std::size_t next = next_in_turn(running, waiting); next < waiting.size();
        next = next_in_turn(running, waiting)) {
-    LinkControl& link = *links[next];
-    if (link.state == LinkState::Connecting)
-      enter(link, link.state);  // the wait for a thread was not the peer's
+    Link& link = *links[next];
+    if (link.state() == LinkState::Connecting)
+      enter(link, link.state());  // the wait for a thread was not the peer's
     link.bring_up->start(*this);
     running.push_back(link.source);
     links.erase(links.begin() + static_cast<std::ptrdiff_t>(next));
@@ -128,17 +128,17 @@ void EngineImpl::start_bring_ups() {
   }
 }
 
-void EngineImpl::tend_bring_up(LinkControl& link) {
+void EngineImpl::tend_bring_up(Link& link) {
   if (!link.bring_up || !link.bring_up->over()) return;
   const std::unique_ptr<BringUp> done = std::move(link.bring_up);
-  if (link.state == LinkState::Down) {
-    const ProgressLoop::Guard guard(link.context.loop);
-    end_queue_pairs(*link.link);  // taken down meanwhile
+  if (link.state() == LinkState::Down) {
+    const ProgressLoop::Guard guard(link.context().loop);
+    link.end_queue_pairs();  // taken down meanwhile
   } else if (done->reopens()) {
     reopen_risen(link, *done);
   } else if (done->outcome() != Errc::Ok) {
-    const ProgressLoop::Guard guard(link.context.loop);
-    link.link->fail(done->outcome(), "");
+    const ProgressLoop::Guard guard(link.context().loop);
+    link.peer_link().fail(done->outcome(), "");
   } else if (link.connector()) {
     attach(link, *done);
   } else {
@@ -148,11 +148,11 @@ void EngineImpl::tend_bring_up(LinkControl& link) {
 
 // Those of our queue pairs that the connector tells the peer, with the words where it counts our
 // announcements.
-WirePath EngineImpl::offer_path(LinkControl& link, std::uint32_t index, std::uint32_t psn) {
-  const std::uint32_t words_per_path = 1 + link.link->policy().qps;
+WirePath EngineImpl::offer_path(Link& link, std::uint32_t index, std::uint32_t psn) {
+  const std::uint32_t words_per_path = 1 + link.peer_link().policy().qps;
   auto* const words =
       reinterpret_cast<std::uint64_t*>(link.counters.memory) + std::size_t{index} * words_per_path;
-  Path& path = link.link->path(index);
+  Path& path = link.peer_link().path(index);
   for (std::uint32_t qp = 0; qp < words_per_path; ++qp) {
     words[qp] = 0;  // nobody writes there: the path's former queue pairs are fenced
     path.queue_pairs[qp]->set_window_word(words + qp);
@@ -162,15 +162,15 @@ WirePath EngineImpl::offer_path(LinkControl& link, std::uint32_t index, std::uin
       {.address = reinterpret_cast<std::uint64_t>(words), .rkey = link.counters.rkeys[index]});
 }
 
-void EngineImpl::attach(LinkControl& link, const BringUp& done) {
+void EngineImpl::attach(Link& link, const BringUp& done) {
   Attach attach;
-  for (std::uint32_t i = 0; i < link.link->path_count(); ++i)
+  for (std::uint32_t i = 0; i < link.peer_link().path_count(); ++i)
     attach.paths.push_back(offer_path(link, i, link.psn));
   for (const std::uint32_t path : done.failed())
     attach.down.push_back(static_cast<std::uint8_t>(path));
   leave_out(link, attach.down);
   enter(link, LinkState::AwaitReady);
-  send(link, attach);
+  link.send(attach);
 }
 
 void EngineImpl::set_peer_windows(Path& path, const WirePath& peer) {
@@ -181,41 +181,35 @@ void EngineImpl::set_peer_windows(Path& path, const WirePath& peer) {
   }
 }
 
-void EngineImpl::ready(LinkControl& link, const BringUp& done) {
+void EngineImpl::ready(Link& link, const BringUp& done) {
   std::vector<std::uint8_t> down;
   std::size_t next = 0;
-  for (std::uint32_t i = 0; i < link.link->path_count(); ++i) {
+  for (std::uint32_t i = 0; i < link.peer_link().path_count(); ++i) {
     const bool tried = next < done.indices().size() && done.indices()[next] == i;
-    if (tried) set_peer_windows(link.link->path(i), done.paths()[next++]);
+    if (tried) set_peer_windows(link.peer_link().path(i), done.paths()[next++]);
     if (!tried || std::find(done.failed().begin(), done.failed().end(), i) != done.failed().end()) {
       down.push_back(static_cast<std::uint8_t>(i));
     }
   }
   leave_out(link, down);
   enter(link, LinkState::Up);
-  send(link, Ready{.down = down});
+  link.send(Ready{.down = down});
 }
 
 // Paths that one side could not bring up: the link does without them until they can be opened.
-void EngineImpl::leave_out(LinkControl& link, const std::vector<std::uint8_t>& down) {
-  const ProgressLoop::Guard guard(link.context.loop);
+void EngineImpl::leave_out(Link& link, const std::vector<std::uint8_t>& down) {
+  const ProgressLoop::Guard guard(link.context().loop);
   for (const std::uint8_t index : down) {
-    Path& path = link.link->path(index);
+    Path& path = link.peer_link().path(index);
     if (path.health.state == PathState::Down) continue;
-    link.link->leave_out(path, "it could not be brought up");
+    link.peer_link().leave_out(path, "it could not be brought up");
     const std::uint64_t now_ns = clock_.now_ns();
     link.repairs[index] = {
         .at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};
     LOG_WARN("peer {}: path {} could not be brought up; {} of {} paths carry on",
-             link.identity.peer_host, path.name, link.link->usable_count(),
-             link.link->path_count());
+             link.identity().peer_host, path.name, link.peer_link().usable_count(),
+             link.peer_link().path_count());
   }
-}
-
-// Holding the token.
-void EngineImpl::end_queue_pairs(PeerLink& link) {
-  link.stop_queue_pairs();
-  link.destroy_queue_pairs();
 }
 
 }  // namespace mesh::engine

@@ -45,10 +45,10 @@ std::vector<WireRail> EngineImpl::wire_rails() const {
   return rails;
 }
 
-LinkControl* EngineImpl::find_link(ConnectionId id) {
+Link* EngineImpl::find_link(ConnectionId id) {
   for (const auto& context : contexts_) {
     for (const auto& link : context->links) {
-      if (link->connection == id) return link.get();
+      if (link->connection() == id) return link.get();
     }
   }
   return nullptr;
@@ -63,51 +63,51 @@ void EngineImpl::refuse(ConnectionId id, const Id128& link, const Refuse& body) 
 }
 
 void EngineImpl::greet(ConnectionId id) {
-  if (LinkControl* const lost = find_redial(id); lost != nullptr) return on_redialed(*lost);
-  LinkControl* const link = find_link(id);
-  if (link == nullptr || link->state != LinkState::Dialing) return;
-  if (link->waiting.empty()) return take_down(*link, Errc::PeerClosed);
+  if (Link* const lost = find_redial(id); lost != nullptr) return lost->redial().on_dialed();
+  Link* const link = find_link(id);
+  if (link == nullptr || link->state() != LinkState::Dialing) return;
+  if (link->openings().empty()) return link->take_down(Errc::PeerClosed);
   plane_->identify(id);
   link->source = plane_->peer_address(id);
   enter(*link, LinkState::AwaitWelcome);
   std::vector<Id128> listeners;
-  for (PendingConnect* const stage : link->waiting) {
+  for (PendingConnect* const stage : link->openings().waiting()) {
     stage->named = listeners.size() < kHelloListenersMax;
     if (stage->named) listeners.push_back(stage->listener);
   }
-  send(*link, Hello{.connector_context = link->context.id,
-                    .acceptor_context = link->identity.peer_context,
-                    .host = options_.provider->host_name(),
-                    .qps = options_.policy.qps,
-                    .rq_depth = options_.policy.rq_depth,
-                    .slots = options_.policy.slots,
-                    .preferred_rail = static_cast<std::uint8_t>(link->rail_wanted),
-                    .rails = wire_rails(),
-                    .control_port = plane_->port(),
-                    .control_addresses = portable_addresses(plane_->addresses()),
-                    .listeners = std::move(listeners)});
+  link->send(Hello{.connector_context = link->context().id,
+                   .acceptor_context = link->identity().peer_context,
+                   .host = options_.provider->host_name(),
+                   .qps = options_.policy.qps,
+                   .rq_depth = options_.policy.rq_depth,
+                   .slots = options_.policy.slots,
+                   .preferred_rail = static_cast<std::uint8_t>(link->rail_wanted),
+                   .rails = wire_rails(),
+                   .control_port = plane_->port(),
+                   .control_addresses = portable_addresses(plane_->addresses()),
+                   .listeners = std::move(listeners)});
 }
 
 bool EngineImpl::take_frame(ConnectionId id, const FrameHeader& header,
                             std::span<const std::byte> body) {
-  if (LinkControl* const lost = find_redial(id); lost != nullptr)
-    return on_redial_frame(*lost, header, body);
-  LinkControl* const link = find_link(id);
+  if (Link* const lost = find_redial(id); lost != nullptr)
+    return lost->redial().on_frame(header, body);
+  Link* const link = find_link(id);
   if (link == nullptr) return on_stranger(id, header, body);
-  if (!same_secret(header.link, link->identity.id)) {
-    return complain(*link, "a control message for another link");
+  if (!same_secret(header.link, link->identity().id)) {
+    return link->complain("a control message for another link");
   }
-  const Verdict verdict = link->conversation.take(header);
+  const Verdict verdict = link->conversation().take(header);
   if (verdict == Verdict::Repeated) return true;
   if (verdict == Verdict::Broken) {
-    complain(*link, fmt::format("message {} after {}, which acknowledges {} of {}", header.sequence,
-                                link->conversation.handled(), header.acknowledged,
-                                link->conversation.said()));
+    link->complain(fmt::format("message {} after {}, which acknowledges {} of {}", header.sequence,
+                               link->conversation().handled(), header.acknowledged,
+                               link->conversation().said()));
   }
   if (verdict == Verdict::New && on_link_frame(*link, header, body)) {
-    acknowledge(*link);
+    link->acknowledge();
   } else {
-    take_down(*link, Errc::Protocol);
+    link->take_down(Errc::Protocol);
   }
   return true;  // take_down closed the connection in good order
 }
@@ -160,26 +160,27 @@ bool EngineImpl::on_hello(ConnectionId id, const FrameHeader& header,
     turn_away(id, header.link);
     return true;
   }
-  LinkControl& link = *(*context)->links.emplace_back(std::make_unique<LinkControl>(**context));
-  link.connection = id;  // at once, so that whatever follows can be undone by it
+  LinkIdentity identity{.role = LinkRole::Acceptor,
+                        .id = header.link,
+                        .peer_context = hello.connector_context,
+                        .peer_host = hello.host};
+  Link& link = *(*context)->links.emplace_back(
+      std::make_unique<Link>(services_, **context, std::move(identity)));
+  link.set_connection(id);  // at once, so that whatever follows can be undone by it
   plane_->identify(id);
-  link.identity = {.role = LinkRole::Acceptor,
-                   .id = header.link,
-                   .peer_context = hello.connector_context,
-                   .peer_host = hello.host};
   link.source = plane_->peer_address(id);
   link.listeners = hello.listeners;
-  link.conversation.take(header);
-  link.redial.addresses = ways_back(std::move(hello.control_addresses), link.source);
-  link.redial.port = hello.control_port;
-  note_address(link);
+  link.conversation().take(header);
+  link.redial().set_port(ways_back(std::move(hello.control_addresses), link.source),
+                         hello.control_port);
+  link.redial().note_address();
   link.peer_rails = std::move(hello.rails);
   welcome(link, hello, std::move(paths));
   return true;
 }
 
 // The acceptor's queue pairs, and the word of them.
-void EngineImpl::welcome(LinkControl& link, const Hello& hello, std::vector<WirePath> paths) {
+void EngineImpl::welcome(Link& link, const Hello& hello, std::vector<WirePath> paths) {
   enter(link, LinkState::AwaitAttach);
   link.psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
   TransferPolicy policy = options_.policy;
@@ -187,35 +188,35 @@ void EngineImpl::welcome(LinkControl& link, const Hello& hello, std::vector<Wire
   policy.rq_depth = std::min(policy.rq_depth, hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
   if (!build_link(link, policy, paths)) {
-    refuse(link.connection, link.identity.id,
+    refuse(link.connection(), link.identity().id,
            {.reason = Errc::System,
             .text = fmt::format("host {} could not make its queue pairs",
                                 options_.provider->host_name())});
-    return take_down(link, Errc::System);
+    return link.take_down(Errc::System);
   }
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
-    const WirePath ours = describe_path(link.link->path(i), link.psn, {});
+    const WirePath ours = describe_path(link.peer_link().path(i), link.psn, {});
     paths[i].qpn = ours.qpn;
     paths[i].psn = ours.psn;
   }
-  send(link, Welcome{.host = options_.provider->host_name(),
-                     .qps = policy.qps,
-                     .rq_depth = policy.rq_depth,
-                     .slots = policy.slots,
-                     .rails = wire_rails(),
-                     .paths = paths});
+  link.send(Welcome{.host = options_.provider->host_name(),
+                    .qps = policy.qps,
+                    .rq_depth = policy.rq_depth,
+                    .slots = policy.slots,
+                    .rails = wire_rails(),
+                    .paths = paths});
 }
 
-bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy,
+bool EngineImpl::build_link(Link& link, const TransferPolicy& policy,
                             const std::vector<WirePath>& paths) {
-  link.link = std::make_unique<PeerLink>(link.context.loop, static_cast<ChannelOwner&>(*this),
-                                         link.identity, policy);
+  link.set_peer_link(std::make_unique<PeerLink>(
+      link.context().loop, static_cast<ChannelOwner&>(*this), link.identity(), policy));
   std::vector<Lane*> lanes;
   for (const WirePath& path : paths) {
     const bool connector = link.connector();
     const std::uint32_t peer_rail = connector ? path.acceptor_rail : path.connector_rail;
     const WireRail& peer = link.peer_rails[peer_rail];
-    Lane& lane = *link.context.loop.lanes[connector ? path.connector_rail : path.acceptor_rail];
+    Lane& lane = *link.context().loop.lanes[connector ? path.connector_rail : path.acceptor_rail];
     const std::uint32_t own_address = connector ? path.connector_address : path.acceptor_address;
     const PathEnds ends{.own_address = own_address,
                         .peer_rail = peer_rail,
@@ -226,58 +227,68 @@ bool EngineImpl::build_link(LinkControl& link, const TransferPolicy& policy,
                     address_text(describe_rail(lane.rail()).addresses[ends.own_address]), peer.name,
                     address_text(peer.addresses[ends.peer_address]));
     lanes.push_back(&lane);
-    if (!link.link->add_path(lane, ends, std::move(name)).ok()) return false;
+    if (!link.peer_link().add_path(lane, ends, std::move(name)).ok()) return false;
   }
-  link.link->order_paths();
-  link.repairs.resize(link.link->path_count());
-  const std::size_t bytes = link.connector() ? policy.slots * credit_bytes(link.link->path_count())
-                                             : policy.slots * sizeof(Record);
-  link.link->memory().configure(bytes, std::move(lanes));
+  link.peer_link().order_paths();
+  link.repairs.resize(link.peer_link().path_count());
+  const std::size_t bytes = link.connector()
+                                ? policy.slots * credit_bytes(link.peer_link().path_count())
+                                : policy.slots * sizeof(Record);
+  link.peer_link().memory().configure(bytes, std::move(lanes));
   return true;
 }
 
-bool EngineImpl::on_link_frame(LinkControl& link, const FrameHeader& header,
+bool EngineImpl::on_link_frame(Link& link, const FrameHeader& header,
                                std::span<const std::byte> bytes) {
-  const auto handle = [&]<typename Body>(bool (EngineImpl::*handler)(LinkControl&, const Body&),
-                                         bool expected) {
-    Body body;
-    if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, &body))
-      return (this->*handler)(link, body);
+  const auto read = [&]<typename Body>(Body* body, bool expected) {
+    if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, body))
+      return true;
     const int type = static_cast<int>(header.type);
-    return complain(
-        link, fmt::format("a control message (type {}) that is malformed or out of order", type));
+    return link.complain(
+        fmt::format("a control message (type {}) that is malformed or out of order", type));
   };
-  const LinkState state = link.state;
-  const bool up = link.link != nullptr && state != LinkState::AwaitWelcome &&
+  const auto ours = [&]<typename Body>(bool (EngineImpl::*handler)(Link&, const Body&),
+                                       bool expected) {
+    Body body;
+    return read(&body, expected) && (this->*handler)(link, body);
+  };
+  const auto handle = [&]<typename Part, typename Body>(
+                          Part& part, bool (Part::*handler)(const Body&), bool expected) {
+    Body body;
+    return read(&body, expected) && (part.*handler)(body);
+  };
+  const LinkState state = link.state();
+  const bool up = link.has_peer_link() && state != LinkState::AwaitWelcome &&
                   state != LinkState::AwaitAttach && state != LinkState::Connecting;
+  Acknowledge nothing;
   switch (header.type) {
     case MessageType::Hello: return true;  // said again
     case MessageType::Welcome:
-      return handle(&EngineImpl::on_welcome, state == LinkState::AwaitWelcome);
-    case MessageType::Attach:
-      return handle(&EngineImpl::on_attach, state == LinkState::AwaitAttach);
-    case MessageType::Ready: return handle(&EngineImpl::on_ready, state == LinkState::AwaitReady);
-    case MessageType::Refuse: return handle(&EngineImpl::on_refuse, true);
-    case MessageType::Open: return handle(&EngineImpl::on_open, up && !link.connector());
-    case MessageType::Opened: return handle(&EngineImpl::on_opened, up && link.connector());
-    case MessageType::Revoke: return handle(&EngineImpl::on_revoke, up);
-    case MessageType::Revoked: return handle(&EngineImpl::on_revoked, up);
-    case MessageType::Close: return handle(&EngineImpl::on_close, up);
-    case MessageType::Bye: return handle(&EngineImpl::on_bye, up);
-    case MessageType::Fence: return handle(&EngineImpl::on_fence, up);
-    case MessageType::Reopen: return handle(&EngineImpl::on_reopen, up && !link.connector());
-    case MessageType::Reopened: return handle(&EngineImpl::on_reopened, up && link.connector());
-    case MessageType::PathUp: return handle(&EngineImpl::on_path_up, up && !link.connector());
-    case MessageType::Acknowledge: return handle(&EngineImpl::on_acknowledge, true);
+      return ours(&EngineImpl::on_welcome, state == LinkState::AwaitWelcome);
+    case MessageType::Attach: return ours(&EngineImpl::on_attach, state == LinkState::AwaitAttach);
+    case MessageType::Ready: return ours(&EngineImpl::on_ready, state == LinkState::AwaitReady);
+    case MessageType::Refuse: return ours(&EngineImpl::on_refuse, true);
+    case MessageType::Open:
+      return handle(link.openings(), &Openings::on_open, up && !link.connector());
+    case MessageType::Opened:
+      return handle(link.openings(), &Openings::on_opened, up && link.connector());
+    case MessageType::Revoke: return handle(link.farewell(), &Farewell::on_revoke, up);
+    case MessageType::Revoked: return handle(link.farewell(), &Farewell::on_revoked, up);
+    case MessageType::Close: return handle(link.farewell(), &Farewell::on_close, up);
+    case MessageType::Bye: return handle(link.farewell(), &Farewell::on_bye, up);
+    case MessageType::Fence: return ours(&EngineImpl::on_fence, up);
+    case MessageType::Reopen: return ours(&EngineImpl::on_reopen, up && !link.connector());
+    case MessageType::Reopened: return ours(&EngineImpl::on_reopened, up && link.connector());
+    case MessageType::PathUp: return ours(&EngineImpl::on_path_up, up && !link.connector());
+    case MessageType::Acknowledge: return read(&nothing, true);  // its header was all
     case MessageType::Resume:
     case MessageType::Resumed:
-    case MessageType::Summon:
-      return handle(&EngineImpl::on_acknowledge, false);  // only first on a connection
+    case MessageType::Summon: return read(&nothing, false);  // only first on a connection
   }
   return false;
 }
 
-bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
+bool EngineImpl::on_welcome(Link& link, const Welcome& body) {
   const auto valid = [&](const WirePath& path) {
     return path.connector_rail < rails_.size() &&
            path.connector_address < rails_[path.connector_rail].gids.size() &&
@@ -291,7 +302,7 @@ bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
     LOG_WARN("peer {}: its welcome does not fit what was asked for; connection dropped", body.host);
     return false;
   }
-  link.identity.peer_host = body.host;
+  link.name_peer(body.host);
   link.peer_rails = body.rails;
   TransferPolicy policy = options_.policy;
   policy.qps = body.qps;
@@ -299,89 +310,57 @@ bool EngineImpl::on_welcome(LinkControl& link, const Welcome& body) {
   policy.slots = body.slots;
   if (!build_link(link, policy, body.paths)) return false;
   const std::size_t counters_bytes = body.paths.size() * (1 + policy.qps) * sizeof(std::uint64_t);
-  const Result<LinkPlace> counters = link.link->memory().counters(counters_bytes);
+  const Result<LinkPlace> counters = link.peer_link().memory().counters(counters_bytes);
   if (!counters.ok()) return false;
   link.counters = *counters;
   bring_up(link, body.paths, {});
   return true;
 }
 
-bool EngineImpl::some_path_is_left(const LinkControl& link, const std::vector<std::uint8_t>& down) {
-  const std::uint32_t paths = link.link->path_count();
+bool EngineImpl::some_path_is_left(const Link& link, const std::vector<std::uint8_t>& down) {
+  const std::uint32_t paths = link.peer_link().path_count();
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   if (known && std::set<std::uint8_t>(down.begin(), down.end()).size() < paths) return true;
-  return complain(link,
-                  fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
+  return link.complain(
+      fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
 
-bool EngineImpl::on_attach(LinkControl& link, const Attach& body) {
-  if (body.paths.size() != link.link->path_count()) {
-    return complain(link, fmt::format("attaches {} paths, {} were offered", body.paths.size(),
-                                      link.link->path_count()));
+bool EngineImpl::on_attach(Link& link, const Attach& body) {
+  if (body.paths.size() != link.peer_link().path_count()) {
+    return link.complain(fmt::format("attaches {} paths, {} were offered", body.paths.size(),
+                                     link.peer_link().path_count()));
   }
   if (!some_path_is_left(link, body.down)) return false;
   bring_up(link, body.paths, body.down);
   return true;
 }
 
-bool EngineImpl::on_ready(LinkControl& link, const Ready& body) {
+bool EngineImpl::on_ready(Link& link, const Ready& body) {
   if (!some_path_is_left(link, body.down)) return false;
   leave_out(link, body.down);
-  link.state = LinkState::Up;
-  note_address(link);
-  announce_link(link);
-  for (std::size_t i = 0; i < link.waiting.size();) {
-    PendingConnect* const stage = link.waiting[i];
-    open_channel(*stage);
-    if (i < link.waiting.size() && link.waiting[i] == stage) ++i;  // else it has failed and gone
-  }
+  link.set_state(LinkState::Up);
+  link.redial().note_address();
+  link.announce();
+  link.openings().open_all();
   return true;
 }
 
-void EngineImpl::announce_link(const LinkControl& link) const {
-  PeerLink& peer = *link.link;
-  const TransferPolicy& policy = peer.policy();
-  std::string paths;
-  bool wanted = false;
-  for (std::uint32_t i = 0; i < peer.path_count(); ++i) {
-    paths += (i == 0 ? "" : ", ") + peer.path(i).name;
-    wanted |= peer.path(i).lane->index() == link.rail_wanted;
-  }
-  std::size_t queue_pairs = 0;
-  for (const auto& lane : link.context.loop.lanes) queue_pairs += lane->queue_pair_count();
-  LOG_INFO(
-      "{} host {}: {}; per path 1 express + {} bulk queue pairs, inline {} B, express to {} B, "
-      "stripes from {} B, "
-      "1 signal in {}, window {}; {} queue pairs in this communicator",
-      link.connector() ? "sending to" : "receiving from", link.identity.peer_host, paths,
-      policy.qps, policy.inline_bytes, policy.express_bytes, policy.stripe_bytes,
-      policy.signal_interval, policy.rq_depth, queue_pairs);
-  if (link.connector() && !wanted) {
-    LOG_INFO("device {} does not reach host {}; using {} instead",
-             rail_infos_[link.rail_wanted].name, link.identity.peer_host,
-             peer.path(0).lane->name());
-  }
-}
-
-bool EngineImpl::on_refuse(LinkControl& link, const Refuse& body) {
+bool EngineImpl::on_refuse(Link& link, const Refuse& body) {
   if (dials_anew(link, body)) return true;
   // Both ends of a broken link tell each other; whoever has said why already need not say it twice.
-  const bool said = link.link && link.link->failure() != Errc::Ok;
+  const bool said = link.failure() != Errc::Ok;
   if (said) {
-    LOG_INFO("peer {}: {}", plane_->peer_name(link.connection), body.text);
-  } else if (may_cause_lines(link)) {
-    LOG_WARN("peer {}: {}", plane_->peer_name(link.connection), body.text);
+    LOG_INFO("peer {}: {}", link.connection_name(), body.text);
+  } else if (link.may_cause_lines()) {
+    LOG_WARN("peer {}: {}", link.connection_name(), body.text);
   }
   // Where all the listeners are closed that HELLO named, the connects to others begin anew.
-  if (link.state == LinkState::AwaitWelcome && body.reason == Errc::PeerClosed) {
-    const std::vector<PendingConnect*> waiting = link.waiting;
-    for (PendingConnect* const stage : waiting) {
-      if (stage->named) fail_stage(*stage, body.reason);
-    }
-    if (!link.waiting.empty()) dial_anew(link, 0);
+  if (link.state() == LinkState::AwaitWelcome && body.reason == Errc::PeerClosed) {
+    link.openings().fail_named(body.reason);
+    if (!link.openings().empty()) dial_anew(link, 0);
   }
-  take_down(link, body.reason);
+  link.take_down(body.reason);
   return true;
 }
 

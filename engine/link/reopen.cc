@@ -19,7 +19,7 @@ constexpr std::uint64_t kAnswerBoundNs =
 }  // namespace
 
 // True: to be looked at again in a millisecond.
-bool EngineImpl::reopen_path(LinkControl& link, std::uint32_t index) {
+bool EngineImpl::reopen_path(Link& link, std::uint32_t index) {
   PathRepair& repair = link.repairs[index];
   if (!link.connector()) {
     return repair.step == PathRepair::Step::Asked && !link.bring_up && answer_reopen(link, index);
@@ -28,11 +28,11 @@ bool EngineImpl::reopen_path(LinkControl& link, std::uint32_t index) {
   switch (repair.step) {
     case PathRepair::Step::Waiting:
       if (due && !link.bring_up) return begin_reopen(link, index);
-      if (!due) tend_at(repair.at_ns);
+      if (!due) services_.tend_at(repair.at_ns);
       return due;
     case PathRepair::Step::Asked:
       if (due) give_up_try(link, index, "the peer has not answered");
-      tend_at(repair.at_ns);
+      services_.tend_at(repair.at_ns);
       return false;
     case PathRepair::Step::Probing: return probe_path(link, index);
     case PathRepair::Step::Answered:
@@ -45,9 +45,9 @@ bool EngineImpl::reopen_path(LinkControl& link, std::uint32_t index) {
 }
 
 // Queue pairs in RESET under a new epoch.
-bool EngineImpl::make_again(LinkControl& link, std::uint32_t index, std::uint32_t epoch,
+bool EngineImpl::make_again(Link& link, std::uint32_t index, std::uint32_t epoch,
                             std::string* why) {
-  Path& path = link.link->path(index);
+  Path& path = link.peer_link().path(index);
   const verbs::Rail& rail = path.lane->rail();
   // The address may have been taken away and given back under another index.
   const verbs::GidEntry& known = rail.gids[path.ends.own_address];
@@ -62,42 +62,42 @@ bool EngineImpl::make_again(LinkControl& link, std::uint32_t index, std::uint32_
     return false;
   }
   {
-    const ProgressLoop::Guard guard(link.context.loop);
-    link.link->stop_path(path);
-    link.link->destroy_path(path);
+    const ProgressLoop::Guard guard(link.context().loop);
+    link.peer_link().stop_path(path);
+    link.peer_link().destroy_path(path);
     path.own_gid_index = found->index;
     path.health.epoch = epoch;
     ++path.health.reopen_tries;
   }
   link.repairs[index].psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
-  if (link.link->make_path(path).ok()) return true;
+  if (link.peer_link().make_path(path).ok()) return true;
   *why = "no queue pairs could be made";
   return false;
 }
 
-bool EngineImpl::begin_reopen(LinkControl& link, std::uint32_t index) {
+bool EngineImpl::begin_reopen(Link& link, std::uint32_t index) {
   PathRepair& repair = link.repairs[index];
   std::string why;
-  if (!make_again(link, index, link.link->path(index).health.epoch + 1, &why)) {
+  if (!make_again(link, index, link.peer_link().path(index).health.epoch + 1, &why)) {
     give_up_try(link, index, why);
     return false;
   }
   repair.step = PathRepair::Step::Asked;
   repair.at_ns = clock_.now_ns() + kAnswerBoundNs;
-  tend_at(repair.at_ns);
-  send(link, Reopen{.path = static_cast<std::uint8_t>(index),
-                    .epoch = link.link->path(index).health.epoch,
-                    .ends = offer_path(link, index, repair.psn)});
+  services_.tend_at(repair.at_ns);
+  link.send(Reopen{.path = static_cast<std::uint8_t>(index),
+                   .epoch = link.peer_link().path(index).health.epoch,
+                   .ends = offer_path(link, index, repair.psn)});
   return false;
 }
 
-void EngineImpl::give_up_try(LinkControl& link, std::uint32_t index, const std::string& why) {
+void EngineImpl::give_up_try(Link& link, std::uint32_t index, const std::string& why) {
   PathRepair& repair = link.repairs[index];
-  Path& path = link.link->path(index);
+  Path& path = link.peer_link().path(index);
   {
-    const ProgressLoop::Guard guard(link.context.loop);
-    link.link->stop_path(path);
-    link.link->destroy_path(path);
+    const ProgressLoop::Guard guard(link.context().loop);
+    link.peer_link().stop_path(path);
+    link.peer_link().destroy_path(path);
     path.health.last_cause = why;
   }
   repair.step = PathRepair::Step::Waiting;
@@ -105,35 +105,35 @@ void EngineImpl::give_up_try(LinkControl& link, std::uint32_t index, const std::
   repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
                                  link.stalled_since_ns != 0 ? kStalledBackoffNs : kBackoffMaxNs);
   repair.at_ns = clock_.now_ns() + repair.backoff_ns;
-  tend_at(repair.at_ns);
-  LOG_INFO("peer {}: path {} is still down: {}; next try in {} ms", link.identity.peer_host,
+  services_.tend_at(repair.at_ns);
+  LOG_INFO("peer {}: path {} is still down: {}; next try in {} ms", link.identity().peer_host,
            path.name, why, repair.backoff_ns / 1'000'000);
 }
 
-bool EngineImpl::on_reopen(LinkControl& link, const Reopen& body) {
-  if (link.state != LinkState::Up) return true;
-  if (body.path >= link.link->path_count() ||
-      body.ends.qpn.size() != link.link->path(body.path).queue_pairs.size()) {
-    return complain(link, fmt::format("opens path {} of {} with {} queue pairs", body.path,
-                                      link.link->path_count(), body.ends.qpn.size()));
+bool EngineImpl::on_reopen(Link& link, const Reopen& body) {
+  if (link.state() != LinkState::Up) return true;
+  if (body.path >= link.peer_link().path_count() ||
+      body.ends.qpn.size() != link.peer_link().path(body.path).queue_pairs.size()) {
+    return link.complain(fmt::format("opens path {} of {} with {} queue pairs", body.path,
+                                     link.peer_link().path_count(), body.ends.qpn.size()));
   }
   tend_path(link, body.path);  // its FENCE may have come with the same wake-up
-  Path& path = link.link->path(body.path);
+  Path& path = link.peer_link().path(body.path);
   {
-    const ProgressLoop::Guard guard(link.context.loop);
+    const ProgressLoop::Guard guard(link.context().loop);
     if (body.epoch <= path.health.epoch) return true;  // said again
     if (path.health.state != PathState::Down) {
-      return complain(link, fmt::format("opens path {}, which is not down", path.name));
+      return link.complain(fmt::format("opens path {}, which is not down", path.name));
     }
   }
   PathRepair& repair = link.repairs[body.path];
   repair.asked = body;
   if (repair.step != PathRepair::Step::Rising) repair.step = PathRepair::Step::Asked;
-  busy_ = true;
+  services_.tend_soon();
   return true;
 }
 
-bool EngineImpl::answer_reopen(LinkControl& link, std::uint32_t index) {
+bool EngineImpl::answer_reopen(Link& link, std::uint32_t index) {
   PathRepair& repair = link.repairs[index];
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;
@@ -147,35 +147,35 @@ bool EngineImpl::answer_reopen(LinkControl& link, std::uint32_t index) {
 }
 
 // One path of a link at a time.
-void EngineImpl::raise(LinkControl& link, std::uint32_t index, const WirePath& peer) {
+void EngineImpl::raise(Link& link, std::uint32_t index, const WirePath& peer) {
   PathRepair& repair = link.repairs[index];
   repair.step = PathRepair::Step::Rising;
-  begin_bring_up(link, {.link = link.link.get(),
+  begin_bring_up(link, {.link = &link.peer_link(),
                         .peer_rails = link.peer_rails,
                         .paths = {peer},
                         .indices = {index},
                         .psn = repair.psn,
-                        .settings = settings_of(link.context),
+                        .settings = settings_of(link.context()),
                         .reopens = true});
-  busy_ = true;
+  services_.tend_soon();
 }
 
-void EngineImpl::refuse_reopen(LinkControl& link, const Reopen& asked, const std::string& why) {
+void EngineImpl::refuse_reopen(Link& link, const Reopen& asked, const std::string& why) {
   link.repairs[asked.path].step = PathRepair::Step::Waiting;
-  send(link, Reopened{.path = asked.path,
-                      .epoch = asked.epoch,
-                      .result = Errc::Unreachable,
-                      .text = fmt::format("host {}: {}", options_.provider->host_name(), why),
-                      .ends = {}});
+  link.send(Reopened{.path = asked.path,
+                     .epoch = asked.epoch,
+                     .result = Errc::Unreachable,
+                     .text = fmt::format("host {}: {}", options_.provider->host_name(), why),
+                     .ends = {}});
 }
 
-bool EngineImpl::on_reopened(LinkControl& link, const Reopened& body) {
-  if (link.state != LinkState::Up || body.path >= link.link->path_count())
-    return link.state != LinkState::Up;
+bool EngineImpl::on_reopened(Link& link, const Reopened& body) {
+  if (link.state() != LinkState::Up || body.path >= link.peer_link().path_count())
+    return link.state() != LinkState::Up;
   PathRepair& repair = link.repairs[body.path];
-  Path& path = link.link->path(body.path);
+  Path& path = link.peer_link().path(body.path);
   {
-    const ProgressLoop::Guard guard(link.context.loop);
+    const ProgressLoop::Guard guard(link.context().loop);
     if (path.health.state != PathState::Down || body.epoch != path.health.epoch)
       return true;  // of a try that was given up
   }
@@ -187,20 +187,20 @@ bool EngineImpl::on_reopened(LinkControl& link, const Reopened& body) {
   if (body.ends.front().qpn.size() != path.queue_pairs.size()) return false;
   repair.answer = body;
   repair.step = PathRepair::Step::Answered;
-  busy_ = true;
+  services_.tend_soon();
   return true;
 }
 
 // The queue pairs are at RTS, or could not be brought there.
-void EngineImpl::reopen_risen(LinkControl& link, const BringUp& done) {
+void EngineImpl::reopen_risen(Link& link, const BringUp& done) {
   const std::uint32_t index = done.indices().front();
   PathRepair& repair = link.repairs[index];
-  Path& path = link.link->path(index);
+  Path& path = link.peer_link().path(index);
   const char* const unreachable = "the peer's address does not answer";
-  busy_ = true;
+  services_.tend_soon();
   if (link.connector()) {
     if (done.outcome() != Errc::Ok) return give_up_try(link, index, unreachable);
-    const ProgressLoop::Guard guard(link.context.loop);
+    const ProgressLoop::Guard guard(link.context().loop);
     path.health.probe_failed = !path.queue_pairs[0]->post_probe();
     repair.step = PathRepair::Step::Probing;
     repair.at_ns = clock_.now_ns() + kAnswerBoundNs;
@@ -213,20 +213,20 @@ void EngineImpl::reopen_risen(LinkControl& link, const BringUp& done) {
   } else {
     set_peer_windows(path, done.paths().front());
     repair.step = PathRepair::Step::Answered;
-    send(link, Reopened{.path = static_cast<std::uint8_t>(index),
-                        .epoch = path.health.epoch,
-                        .result = Errc::Ok,
-                        .text = "",
-                        .ends = {describe_path(path, repair.psn, {})}});
+    link.send(Reopened{.path = static_cast<std::uint8_t>(index),
+                       .epoch = path.health.epoch,
+                       .result = Errc::Ok,
+                       .text = "",
+                       .ends = {describe_path(path, repair.psn, {})}});
   }
 }
 
-bool EngineImpl::probe_path(LinkControl& link, std::uint32_t index) {
-  Path& path = link.link->path(index);
+bool EngineImpl::probe_path(Link& link, std::uint32_t index) {
+  Path& path = link.peer_link().path(index);
   bool failed = false, through = false;
   {
-    const ProgressLoop::Guard guard(link.context.loop);
-    link.context.loop.drain_completions();
+    const ProgressLoop::Guard guard(link.context().loop);
+    link.context().loop.drain_completions();
     failed = path.health.probe_failed;
     through = path.queue_pairs[0]->outstanding() == 0;
   }
@@ -236,31 +236,31 @@ bool EngineImpl::probe_path(LinkControl& link, std::uint32_t index) {
   }
   if (!through) return true;
   admit_path(link, index);
-  send(link, PathUp{.path = static_cast<std::uint8_t>(index), .epoch = path.health.epoch});
+  link.send(PathUp{.path = static_cast<std::uint8_t>(index), .epoch = path.health.epoch});
   return false;
 }
 
-void EngineImpl::admit_path(LinkControl& link, std::uint32_t index) {
-  Path& path = link.link->path(index);
+void EngineImpl::admit_path(Link& link, std::uint32_t index) {
+  Path& path = link.peer_link().path(index);
   PathRepair& repair = link.repairs[index];
   {
-    const ProgressLoop::Guard guard(link.context.loop);
-    link.link->admit(path);
+    const ProgressLoop::Guard guard(link.context().loop);
+    link.peer_link().admit(path);
     note_admitted(link);
   }
   const std::uint64_t now_ns = clock_.now_ns();
-  LOG_INFO("peer {}: path {} is back after {} ms", link.identity.peer_host, path.name,
+  LOG_INFO("peer {}: path {} is back after {} ms", link.identity().peer_host, path.name,
            (now_ns - repair.lost_at_ns) / 1'000'000);
   // at_ns: until then a failure counts as the same trouble, and the pause goes on growing.
   repair = {.at_ns = now_ns + kSteadyNs,
             .backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs)};
 }
 
-bool EngineImpl::on_path_up(LinkControl& link, const PathUp& body) {
-  if (link.state != LinkState::Up) return true;
-  if (body.path >= link.link->path_count()) return false;
+bool EngineImpl::on_path_up(Link& link, const PathUp& body) {
+  if (link.state() != LinkState::Up) return true;
+  if (body.path >= link.peer_link().path_count()) return false;
   if (link.repairs[body.path].step != PathRepair::Step::Answered ||
-      body.epoch != link.link->path(body.path).health.epoch)
+      body.epoch != link.peer_link().path(body.path).health.epoch)
     return true;
   admit_path(link, body.path);
   return true;

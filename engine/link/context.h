@@ -6,7 +6,7 @@
 
 #include "engine/data/progress_loop.h"
 #include "engine/data/registration.h"
-#include "engine/link/link_control.h"
+#include "engine/link/link.h"
 
 #include <deque>
 #include <memory>
@@ -33,7 +33,7 @@ class Context {
   engine::ProgressLoop loop;
   std::unique_ptr<engine::RegistrationTable> registrations;
   std::vector<std::unique_ptr<Listener>> listeners;
-  std::vector<std::unique_ptr<engine::LinkControl>> links;
+  std::vector<std::unique_ptr<engine::Link>> links;
   bool closing = false;    // close_context was called; no new links
   bool lingering = false;  // close_context has returned; the control thread may destroy it
   std::uint64_t linger_until_ns =

@@ -1,5 +1,5 @@
-// What operators see: counters and states at one moment, links that have ended included.
-#include "engine/engine_impl.h"
+#include "engine/figures.h"
+
 #include "engine/request_watch.h"
 #include "src/base/log.h"
 
@@ -54,15 +54,15 @@ PathSnapshot snapshot_of(const Path& path) {
 }
 
 // Of one link; holding its loop's token.
-PeerSnapshot snapshot_of(const LinkControl& link, std::uint64_t now_ns) {
-  PeerLink& peer = *link.link;
+PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
+  PeerLink& peer = link.peer_link();
   PeerSnapshot shot;
-  shot.peer = link.identity.peer_host;
+  shot.peer = link.identity().peer_host;
   shot.sends = link.connector();
   shot.links = 1;
   shot.channels = peer.channel_count();
-  shot.degraded_ns = link.degraded_ns;
-  shot.without_path_ns = link.without_path_ns;
+  shot.degraded_ns = link.watched.degraded_ns;
+  shot.without_path_ns = link.watched.without_path_ns;
   shot.messages = peer.ended().messages.get();
   shot.bytes = peer.ended().bytes_received.get();
   for (std::uint32_t i = 0; i < peer.channel_index_bound(); ++i) {
@@ -72,7 +72,7 @@ PeerSnapshot snapshot_of(const LinkControl& link, std::uint64_t now_ns) {
     const ChannelCounts counts = counts_of(*channel);
     shot.messages += counts.messages;
     shot.bytes += counts.bytes_received;
-    add_wait(*channel, link.context, shot, now_ns);
+    add_wait(*channel, link.context(), shot, now_ns);
   }
   for (std::uint32_t i = 0; i < peer.path_count(); ++i) {
     shot.paths.push_back(snapshot_of(peer.path(i)));
@@ -157,30 +157,29 @@ void add_stalls(const StallCounts& counts, StallCounts& to) {
 
 }  // namespace
 
-// The device is asked without the mutex: a port's firmware may take its time. Rails are constant.
-std::vector<RailSnapshot> EngineImpl::rail_states() const {
+std::vector<RailSnapshot> rail_states(const EngineOptions& options,
+                                      std::span<const verbs::Rail> rails) {
   std::vector<RailSnapshot> states;
-  for (const verbs::Rail& rail : rails_) {
+  for (const verbs::Rail& rail : rails) {
     RailSnapshot& state = states.emplace_back();
     state.name = rail.info.name;
     state.address = rail.info.address;
     state.speed_mbps = rail.info.speed_mbps;
     ibv_port_attr port{};
-    const bool told = options_.provider->query_port(rail.context.get(), rail.info.port, &port) == 0;
+    const bool told = options.provider->query_port(rail.context.get(), rail.info.port, &port) == 0;
     state.active = told && port.state == IBV_PORT_ACTIVE;
     state.state = told ? port_state_name(port.state) : "unknown";
   }
   return states;
 }
 
-EngineStats EngineImpl::stats() const {
-  const Lock lock(mutex_);
+EngineStats Figures::stats(const Contexts& contexts) const {
   EngineStats stats;
-  stats.contexts = contexts_.size();
-  stats.revokes = revokes_;
-  stats.resumes = resumes_;
+  stats.contexts = contexts.size();
+  stats.revokes = counts.revokes;
+  stats.resumes = counts.resumes;
   add_loop(ended_loops_, stats);
-  for (const auto& context : contexts_) {
+  for (const auto& context : contexts) {
     const ProgressLoop::Guard guard(context->loop);  // counters belong to the holder
     add_loop(context->loop.counters, stats);
     stats.registrations += context->registrations->size();
@@ -189,25 +188,19 @@ EngineStats EngineImpl::stats() const {
       stats.completion_queues += lane->completion_queue_count();
     }
     for (const auto& link : context->links) {
-      stats.pending_answers += link->revokes.size() + link->closes.size();
-      if (link->link) add_link(*link->link, stats);
+      stats.pending_answers += link->farewell().pending_answers();
+      if (link->has_peer_link()) add_link(link->peer_link(), stats);
     }
   }
   return stats;
 }
 
-EngineSnapshot EngineImpl::snapshot() const {
-  EngineSnapshot shot;
-  shot.host = options_.provider->host_name();
-  shot.stats = stats();
-  shot.rails = rail_states();
-  const Lock lock(mutex_);
-  const std::uint64_t now_ns = clock_.now_ns();
+void Figures::add_to(EngineSnapshot& shot, const Contexts& contexts, std::uint64_t now_ns) const {
   shot.stalls = stalls_of(ended_loops_);
   PeerLedger peers = ended_;
-  for (const auto& context : contexts_) {
+  for (const auto& context : contexts) {
     for (const auto& link : context->links) {
-      if (!link->link) continue;
+      if (!link->has_peer_link()) continue;
       const ProgressLoop::Guard guard(context->loop);  // link by link, so that nobody waits long
       peers.add(snapshot_of(*link, now_ns));
     }
@@ -215,20 +208,18 @@ EngineSnapshot EngineImpl::snapshot() const {
     add_stalls(stalls_of(context->loop.counters), shot.stalls);
   }
   shot.peers = peers.rows();
-  return shot;
 }
 
-// The link is about to be forgotten: what it counted stays.
-void EngineImpl::settle(const LinkControl& link) noexcept {
-  if (!link.link) return;
+void Figures::keep(const Link& link, std::uint64_t now_ns) noexcept {
+  if (!link.has_peer_link()) return;
   try {
-    const ProgressLoop::Guard guard(link.context.loop);
-    PeerSnapshot shot = snapshot_of(link, clock_.now_ns());
-    if (shot.sends) link.context.loop.counters.bytes_sent.add(shot.bytes);
+    const ProgressLoop::Guard guard(link.context().loop);
+    PeerSnapshot shot = snapshot_of(link, now_ns);
+    if (shot.sends) link.context().loop.counters.bytes_sent.add(shot.bytes);
     if (shot.messages != 0) LOG_INFO("{}", summary_text(shot));
     ended_.settle(std::move(shot));
   } catch (const std::exception& error) {
-    LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity.peer_host,
+    LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity().peer_host,
              error.what());
   }
 }

@@ -1,0 +1,269 @@
+#include "engine/link/farewell.h"
+
+#include "engine/link/context.h"
+#include "engine/link/link.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace mesh::engine {
+
+namespace {
+// For the peer's answer; then the link is cut.
+constexpr std::uint64_t kRevokeBoundNs = 500'000'000;
+constexpr std::uint64_t kImpatienceNs = 1'000'000'000;
+constexpr std::uint64_t kByeBoundNs = 1'000'000'000;
+// For announcements that the sender has counted and we have not seen.
+constexpr std::uint64_t kAnnouncedBoundNs = 1'000'000'000;
+}  // namespace
+
+// ---- Memory.
+
+void Farewell::take_back(Channel& channel, Registration& registration, const Wait& wait) {
+  bool named = false;
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.loop.drain_completions();
+    named = channel.side == Side::Send ? static_cast<SendChannel&>(channel).reads(registration)
+                                       : static_cast<RecvChannel&>(channel).names(registration);
+  }
+  if (!named) return;
+  if (channel.side == Side::Send) return finish_sends(static_cast<SendChannel&>(channel), wait);
+  revoke_receives(static_cast<RecvChannel&>(channel), wait);
+}
+
+// The peer may still write into the region: it must drop the credits and finish what it has begun,
+// and say so.
+void Farewell::revoke_receives(RecvChannel& channel, const Wait& wait) {
+  std::uint64_t credits = 0;
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.fail_all(Errc::Revoked);
+    credits = channel.accepted;
+  }
+  const auto safe = [&] {
+    return channel.life.revoked || channel.life.closed_there || link_.state() == LinkState::Down;
+  };
+  if (safe()) return;
+  if (!channel.life.revoke_sent) {
+    channel.life.revoke_sent = true;
+    ++link_.host().counts().revokes;
+    link_.send(Revoke{.channel = channel.index, .first_credit = 0, .credit_count = credits});
+    link_.host().plane().wake();
+  }
+  if (!wait(patience_ns(), std::cref(safe))) cut();
+}
+
+// An abort takes back many regions one after the other. When one peer has kept us waiting, the
+// next ones get no second wait.
+std::uint64_t Farewell::patience_ns() const {
+  return link_.host().now_ns() < link_.context().impatient_until_ns ? 0 : kRevokeBoundNs;
+}
+
+// Our NIC may still read from the region: what is posted must complete.
+void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.fail_all(Errc::Revoked);
+  }
+  const auto safe = [&] {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.loop.drain_completions();
+    return channel.idle() || link_.state() == LinkState::Down;
+  };
+  if (!wait(patience_ns(), std::cref(safe))) cut();
+}
+
+// The peer does not answer: our queue pairs end, and with them every way into our memory.
+void Farewell::cut() {
+  const bool waited = link_.host().now_ns() >= link_.context().impatient_until_ns;
+  LOG_WARN("peer {}: {} while memory is taken back; the link is cut", link_.identity().peer_host,
+           waited ? "no answer within 500 ms" : "another peer has used up the 500 ms");
+  link_.context().impatient_until_ns = link_.host().now_ns() + kImpatienceNs;
+  link_.take_down(Errc::Timeout);
+}
+
+// ---- What the peer says of memory.
+
+bool Farewell::on_revoke(const Revoke& body) {
+  if (Channel* channel = link_.peer_link().channel(body.channel); channel != nullptr) {
+    const ProgressLoop::Guard guard(channel->loop);
+    channel->loop.drain_completions();
+    if (channel->failure.load(std::memory_order_relaxed) == Errc::Ok) {
+      LOG_INFO("peer {}: takes back the memory of channel {} with requests open",
+               link_.identity().peer_host, body.channel);
+    }
+    channel->fail_all(Errc::PeerClosed);
+  }
+  if (answer_revoke(body)) return true;
+  const auto same = [&body](const Revoke& each) { return each.channel == body.channel; };
+  // One answer is enough where it was said again, and one entry a channel is the bound.
+  std::erase_if(revokes_, same);
+  revokes_.push_back(body);
+  return true;
+}
+
+bool Farewell::answer_revoke(const Revoke& body) {
+  if (Channel* channel = link_.peer_link().channel(body.channel); channel != nullptr) {
+    const ProgressLoop::Guard guard(channel->loop);
+    channel->loop.drain_completions();
+    if (channel->outstanding != 0) return false;
+  }
+  link_.send(Revoked{.channel = body.channel,
+                     .first_credit = body.first_credit,
+                     .credit_count = body.credit_count});
+  return true;
+}
+
+bool Farewell::on_revoked(const Revoked& body) {
+  Channel* const channel = link_.peer_link().channel(body.channel);
+  // Without a REVOKE of ours it answers what nobody has asked.
+  if (channel != nullptr && channel->life.revoke_sent) channel->life.revoked = true;
+  return true;
+}
+
+// ---- Channels and the link.
+
+void Farewell::begin_close(Channel& channel) {
+  if (channel.life.closed_here) return;
+  {
+    const ProgressLoop::Guard guard(channel.loop);
+    channel.fail_all(Errc::PeerClosed);
+  }
+  channel.life.closed_here = true;
+  link_.host().tend_soon();
+  const std::uint32_t index = channel.index;
+  if (!advance_close(index)) closing_.push_back(index);
+}
+
+// True: the channel is gone, and its index is free.
+bool Farewell::advance_close(std::uint32_t index) {
+  Channel& channel = *link_.peer_link().channel(index);
+  const ProgressLoop::Guard guard(channel.loop);
+  const bool idle = channel.outstanding == 0;
+  if (link_.state() == LinkState::Up && idle && !channel.life.close_sent) {
+    channel.life.close_sent = true;
+    const std::uint64_t messages = channel.side == Side::Send
+                                       ? static_cast<SendChannel&>(channel).announced()
+                                       : static_cast<RecvChannel&>(channel).received();
+    link_.send(Close{.channel = index, .messages = messages});
+  }
+  const bool over =
+      link_.state() == LinkState::Down || (channel.life.close_sent && channel.life.closed_there);
+  if (!over || !idle) return false;
+  link_.peer_link().remove_channel(index);
+  if (link_.connector()) link_.openings().give_back(index);
+  return true;
+}
+
+bool Farewell::on_close(const Close& body) {
+  const PendingClose pending{.close = body,
+                             .deadline_ns = link_.host().now_ns() + kAnnouncedBoundNs};
+  const auto same = [&body](const PendingClose& each) {
+    return each.close.channel == body.channel;
+  };
+  if (std::any_of(closes_.begin(), closes_.end(), same)) return true;  // said again
+  if (!act_on_close(pending)) closes_.push_back(pending);
+  return true;
+}
+
+bool Farewell::act_on_close(const PendingClose& pending) {
+  Channel* const channel = link_.peer_link().channel(pending.close.channel);
+  if (channel == nullptr) return true;
+  {
+    const ProgressLoop::Guard guard(channel->loop);
+    channel->loop.drain_completions();
+    if (channel->side == Side::Send) {
+      // From now on nothing new is taken, and memory of what is still posted is waited for when it
+      // is taken back.
+      channel->take_no_more(Errc::PeerClosed);
+      static_cast<SendChannel*>(channel)->drop_unposted(Errc::PeerClosed);
+    }
+    // What is posted has landed or will land; what was announced is here or will come. Both are to
+    // get their completion.
+    const bool owed = channel->side == Side::Send
+                          ? channel->outstanding != 0
+                          : static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
+    // Before a lost path is fenced nobody knows what has landed.
+    if (owed && (link_.host().now_ns() < pending.deadline_ns ||
+                 (pending.deadline_ns != 0 && link_.peer_link().fencing())))
+      return false;
+    channel->fail_all(Errc::PeerClosed);
+  }
+  channel->life.closed_there = true;
+  link_.host().tend_soon();
+  return true;
+}
+
+void Farewell::say_bye_if_empty() {
+  if (!link_.connector() || link_.state() != LinkState::Up ||
+      link_.peer_link().channel_count() != 0 || !link_.openings().empty())
+    return;
+  link_.send(Bye{});
+  link_.set_state(LinkState::ByeSent);
+  bye_deadline_ns_ = link_.host().now_ns() + kByeBoundNs;
+  link_.host().tend_soon();
+}
+
+bool Farewell::on_bye(const Bye& /*body*/) {
+  if (!closes_.empty()) {
+    bye_received_ = true;  // acted on when the closes are
+    link_.host().tend_soon();
+    return true;
+  }
+  if (!link_.connector() && link_.state() == LinkState::Up) link_.send(Bye{});
+  link_.take_down(Errc::PeerClosed);
+  return true;
+}
+
+// ---- The link's own course.
+
+void Farewell::settle_index(std::uint32_t index) {
+  Channel* const old = link_.peer_link().channel(index);
+  if (old == nullptr || !old->life.close_sent) return;
+  for (PendingClose& pending : closes_) {
+    if (pending.close.channel == index) pending.deadline_ns = 0;
+  }
+  std::erase_if(closes_, [&](const PendingClose& pending) {
+    return pending.close.channel == index && act_on_close(pending);
+  });
+  if (advance_close(index)) std::erase(closing_, index);
+}
+
+void Farewell::hurry() {
+  for (PendingClose& pending : closes_) pending.deadline_ns = 0;
+  std::erase_if(closes_, [this](const PendingClose& pending) { return act_on_close(pending); });
+}
+
+bool Farewell::said_every_close() const noexcept {
+  if (link_.state() != LinkState::Up || !link_.has_peer_link()) return true;
+  const PeerLink& peer_link = link_.peer_link();
+  for (std::uint32_t i = 0; i < peer_link.channel_index_bound(); ++i) {
+    const Channel* const channel = peer_link.channel(i);
+    if (channel != nullptr && !channel->life.close_sent) return false;
+  }
+  return true;
+}
+
+void Farewell::drop() noexcept {
+  revokes_.clear();
+  closes_.clear();
+  bye_received_ = false;
+}
+
+bool Farewell::tend() {
+  std::erase_if(revokes_, [this](const Revoke& revoke) { return answer_revoke(revoke); });
+  std::erase_if(closes_, [this](const PendingClose& close) { return act_on_close(close); });
+  std::erase_if(closing_, [this](std::uint32_t index) { return advance_close(index); });
+  if (bye_received_ && closes_.empty()) on_bye({});
+  say_bye_if_empty();
+  if (link_.state() == LinkState::ByeSent && link_.host().now_ns() >= bye_deadline_ns_)
+    link_.take_down(Errc::PeerClosed);
+  const bool open_ends = pending_answers() != 0 || !closing_.empty();
+  // Nobody else may be turning this loop any more; what is outstanding must still complete.
+  if (open_ends) link_.context().loop.try_turn();
+  return open_ends || link_.state() == LinkState::ByeSent;
+}
+
+}  // namespace mesh::engine

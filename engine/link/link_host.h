@@ -1,0 +1,50 @@
+#pragma once
+// What a peer link asks of the engine that it belongs to, and all that it knows of the engine. Unit
+// tests put a fake in its place. Thread: control mutex; the engine's implementation checks it.
+// Bounds: those of the control plane.
+
+#include <mesh/engine.h>
+
+#include "engine/control/control_plane.h"
+#include "engine/data/peer_link.h"
+#include "src/base/log_budget.h"
+#include "src/verbs/discovery.h"
+
+#include <cstdint>
+#include <span>
+
+namespace mesh::engine {
+
+class Link;
+
+// Events of all links of an engine, those that have ended included.
+struct LinkCounts {
+  std::uint64_t revokes = 0;  // REVOKE frames sent
+  std::uint64_t resumes = 0;  // lost connections that came back
+};
+
+class LinkHost {
+ public:
+  // Settings, policy, provider and threading; constant while links exist.
+  virtual const EngineOptions& options() const noexcept = 0;
+  virtual std::span<const verbs::Rail> rails() const noexcept = 0;  // constant, likewise
+  virtual std::uint64_t now_ns() const noexcept = 0;
+  virtual ControlPlane& plane() noexcept = 0;
+
+  // Every link is tended again at this time at the latest, or in a millisecond.
+  virtual void tend_at(std::uint64_t at_ns) noexcept = 0;
+  virtual void tend_soon() noexcept = 0;
+
+  virtual LogBudget& stranger_lines() noexcept = 0;  // for lines that a stranger can cause
+  virtual LinkCounts& counts() noexcept = 0;
+  virtual ChannelOwner& channel_owner() noexcept = 0;
+  virtual ControlWaker& waker() noexcept = 0;  // may be called from any thread
+
+  // The link is about to be forgotten: its figures stay.
+  virtual void keep_figures(const Link& link) noexcept = 0;
+
+ protected:
+  ~LinkHost() = default;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,210 @@
+#include "engine/link/openings.h"
+
+#include "engine/link/context.h"
+#include "engine/link/half_open.h"
+#include "engine/link/link.h"
+#include "src/base/log.h"
+#include "src/base/secret.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+Listener* find_listener(const Context& context, const Id128& nonce) {
+  const auto found =
+      std::find_if(context.listeners.begin(), context.listeners.end(),
+                   [&nonce](const auto& each) { return same_secret(each->nonce, nonce); });
+  return found == context.listeners.end() ? nullptr : found->get();
+}
+}  // namespace
+
+// ---- The connects that wait.
+
+void Openings::fail(PendingConnect& stage, Errc why) noexcept {
+  if (stage.state == StageState::Ready || stage.state == StageState::Failed) return;
+  std::erase(waiting_, &stage);
+  // NCCL never gets this channel, so nobody else would close it.
+  if (stage.channel != nullptr) link_.farewell().begin_close(*stage.channel);
+  stage.channel = nullptr;
+  stage.state = StageState::Failed;
+  stage.error = why;
+}
+
+void Openings::fail_named(Errc why) {
+  const std::vector<PendingConnect*> waiting = waiting_;
+  for (PendingConnect* const stage : waiting) {
+    if (stage->named) fail(*stage, why);
+  }
+}
+
+void Openings::fail_all(Errc why) noexcept {
+  while (!waiting_.empty()) {
+    PendingConnect* const stage = waiting_.back();
+    waiting_.pop_back();
+    fail(*stage, why);
+  }
+}
+
+void Openings::move_to(Link& other) {
+  other.openings().waiting_.swap(waiting_);
+  for (PendingConnect* const stage : other.openings().waiting_) stage->link = &other;
+}
+
+void Openings::expire(std::uint64_t now_ns) {
+  const std::vector<PendingConnect*> waiting = waiting_;
+  for (PendingConnect* const stage : waiting) {
+    if (stage->state != StageState::Opening || now_ns < stage->deadline_ns) continue;
+    LOG_WARN(
+        "peer {} ({}): has not answered our OPEN of channel {} with OPENED in {} s; the connect "
+        "fails",
+        link_.identity().peer_host, link_.connection_name(), stage->channel->index,
+        kHandshakeStepNs / kNsPerSecond);
+    fail(*stage, Errc::Timeout);
+  }
+}
+
+void Openings::open_all() {
+  for (std::size_t i = 0; i < waiting_.size();) {
+    PendingConnect* const stage = waiting_[i];
+    open(*stage);
+    if (i < waiting_.size() && waiting_[i] == stage) ++i;  // else it has failed and gone
+  }
+}
+
+void Openings::open(PendingConnect& stage) {
+  std::uint32_t index = static_cast<std::uint32_t>(lives_.size());
+  if (!free_indices_.empty()) {
+    index = free_indices_.back();
+    free_indices_.pop_back();
+  } else if (index == kChannelsMax) {
+    LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer",
+             link_.identity().peer_host, index);
+    return fail(stage, Errc::Exhausted);
+  } else {
+    lives_.push_back(0);
+  }
+  try {
+    open_at(stage, index);
+  } catch (const std::exception& error) {
+    LOG_WARN("peer {}: no channel can be opened: {}", link_.identity().peer_host, error.what());
+    if (stage.channel == nullptr && free_indices_.size() < free_indices_.capacity())
+      free_indices_.push_back(index);
+    fail(stage, Errc::System);
+  }
+}
+
+void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
+  PeerLink& peer_link = link_.peer_link();
+  // Closing the channel needs this memory, and must not have to ask for it then.
+  free_indices_.reserve(lives_.size());
+  link_.farewell().reserve(lives_.size());
+  const std::uint32_t life = ++lives_[index];
+  const Result<LinkPlace> place = peer_link.memory().channel_place(index);
+  if (!place.ok()) {
+    free_indices_.push_back(index);
+    return fail(stage, place.code());
+  }
+  const Open open{
+      .listener = stage.listener,
+      .channel = index,
+      .life = life,
+      .credits_address = reinterpret_cast<std::uint64_t>(place->memory),
+      .credits_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.path_count()}};
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    stage.channel = peer_link.add_send_channel(index, life, place->memory);
+  }
+  stage.state = StageState::Opening;
+  stage.deadline_ns = link_.host().now_ns() + kHandshakeStepNs;
+  link_.send(open);
+}
+
+// ---- What the peer says.
+
+bool Openings::answer(const Open& asked, Errc why) {
+  Opened answer;
+  answer.channel = asked.channel;
+  answer.result = why;
+  link_.send(answer);
+  return true;
+}
+
+bool Openings::on_open(const Open& body) {
+  if (link_.state() == LinkState::Down) return true;
+  PeerLink& peer_link = link_.peer_link();
+  Listener* const listener = find_listener(link_.context(), body.listener);
+  if (listener == nullptr || body.credits_rkey.size() != peer_link.path_count()) {
+    LogBudget& lines = link_.host().stranger_lines();
+    if (lines.take(link_.host().now_ns())) {
+      LOG_INFO("peer {}: asks for a listener that was closed{}", link_.identity().peer_host,
+               lines.rest());
+    }
+    return answer(body, Errc::PeerClosed);
+  }
+  if (listener->arrived.size() >= kArrivedMax) return answer(body, Errc::Exhausted);
+  link_.farewell().settle_index(body.channel);
+  if (peer_link.channel(body.channel) != nullptr) {
+    return link_.complain(fmt::format("opens channel {} twice", body.channel));
+  }
+  return welcome_channel(*listener, body);
+}
+
+bool Openings::welcome_channel(Listener& listener, const Open& asked) {
+  PeerLink& peer_link = link_.peer_link();
+  const Result<LinkPlace> place = peer_link.memory().channel_place(asked.channel);
+  if (!place.ok()) return answer(asked, place.code());
+  if (peer_link.channel_index_bound() == 0)
+    link_.announce();  // a link that never carries one is not worth a line
+  RecvChannel::Credits credits{.address = asked.credits_address, .rkeys = {}};
+  std::copy(asked.credits_rkey.begin(), asked.credits_rkey.end(), credits.rkeys.begin());
+  RecvChannel* channel = nullptr;
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    channel = peer_link.add_recv_channel(asked.channel, asked.life,
+                                         reinterpret_cast<Record*>(place->memory));
+    channel->set_credits(credits);
+  }
+  link_.farewell().reserve(peer_link.channel_index_bound());
+  listener.arrived.push_back(channel);
+  link_.send(Opened{
+      .channel = asked.channel,
+      .records_address = reinterpret_cast<std::uint64_t>(place->memory),
+      .records_rkey = {place->rkeys.begin(), place->rkeys.begin() + peer_link.path_count()}});
+  return true;
+}
+
+bool Openings::on_opened(const Opened& body) {
+  PeerLink& peer_link = link_.peer_link();
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&body](const PendingConnect* stage) {
+        return stage->channel != nullptr && stage->channel->index == body.channel;
+      });
+  if (found == waiting_.end()) {
+    // The connect was given up meanwhile. Where the peer has refused, it has no such channel and
+    // will never say CLOSE.
+    Channel* const given_up = peer_link.channel(body.channel);
+    if (body.result != Errc::Ok && given_up != nullptr && given_up->life.closed_here)
+      given_up->life.closed_there = true;
+    return true;
+  }
+  PendingConnect& stage = **found;
+  if (body.result != Errc::Ok || body.records_rkey.size() != peer_link.path_count()) {
+    stage.channel->life.closed_there = true;  // the peer has no such channel
+    fail(stage, body.result == Errc::Ok ? Errc::Protocol : body.result);
+    return true;
+  }
+  SendChannel::Records records{.address = body.records_address, .rkeys = {}};
+  std::copy(body.records_rkey.begin(), body.records_rkey.end(), records.rkeys.begin());
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    static_cast<SendChannel*>(stage.channel)->set_records(records);
+  }
+  waiting_.erase(found);
+  stage.state = StageState::Ready;
+  return true;
+}
+
+}  // namespace mesh::engine

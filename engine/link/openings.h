@@ -1,0 +1,73 @@
+#pragma once
+// Opens the channels of one link, on both sides. As connector it has the connects that wait for the
+// link, chooses a channel index for each, says OPEN and takes OPENED. As acceptor it takes OPEN and
+// leaves the channel with its listener. Thread: control mutex. Bounds: kChannelsMax channels, and
+// kArrivedMax of them that one listener's accept() has not taken yet.
+
+#include "engine/control/frames.h"
+#include "engine/data/channel.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh {
+class Context;
+class Listener;
+}  // namespace mesh
+
+namespace mesh::engine {
+
+class Link;
+
+enum class StageState : std::uint8_t { Waiting, Opening, Ready, Failed };
+
+// One connect() under way.
+struct PendingConnect {
+  std::uint64_t check = 0;
+  Context* context = nullptr;
+  Link* link = nullptr;
+  Id128 listener{};
+  bool named = false;  // HELLO named its listener
+  StageState state = StageState::Waiting;
+  Channel* channel = nullptr;
+  std::uint64_t deadline_ns = 0;  // while Opening
+  Errc error = Errc::Ok;
+};
+
+class Openings {
+ public:
+  explicit Openings(Link& link) : link_(link) {}
+
+  // ---- The connects that wait for this link; a stage outlives its place here.
+  void reserve_one() { waiting_.reserve(waiting_.size() + 1); }  // add() then needs no memory
+  void add(PendingConnect& stage) { waiting_.push_back(&stage); }
+  bool empty() const noexcept { return waiting_.empty(); }
+  const std::vector<PendingConnect*>& waiting() const noexcept { return waiting_; }
+  void open(PendingConnect& stage);  // the link is up
+  void open_all();                   // likewise: READY has come
+  void fail(PendingConnect& stage, Errc why) noexcept;
+  void fail_named(Errc why);  // those whose listeners HELLO has named
+  void fail_all(Errc why) noexcept;
+  void move_to(Link& other);  // they wait for another link from now on
+  void expire(std::uint64_t now_ns);
+
+  // ---- What the peer says. False: the link ends.
+  bool on_open(const Open& body);
+  bool on_opened(const Opened& body);
+
+  // A channel of the connector's is gone; open() has made room for its index. Needs no memory.
+  void give_back(std::uint32_t index) noexcept { free_indices_.push_back(index); }
+
+ private:
+  void open_at(PendingConnect& stage, std::uint32_t index);
+  bool answer(const Open& asked, Errc why);
+  bool welcome_channel(Listener& listener, const Open& asked);
+
+  Link& link_;
+  std::vector<PendingConnect*> waiting_;
+  std::vector<std::uint32_t> free_indices_;  // connector: indices that were used before
+  std::vector<std::uint32_t> lives_;         // connector: how often each index was used
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,235 @@
+#include "engine/link/redial.h"
+
+#include "engine/link/context.h"
+#include "engine/link/link.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+// The connector comes by itself where it has noticed the loss too.
+constexpr std::uint64_t kSummonAfterNs = 100 * kNsPerMs;
+constexpr std::uint64_t kPauseMinNs = 10 * kNsPerMs;      // doubled after each try
+constexpr std::uint64_t kPauseMaxNs = 1000 * kNsPerMs;    // so a network that is back is found soon
+constexpr std::uint64_t kDialBoundNs = 2 * kNsPerSecond;  // per address: TCP asks at 0 and 1 s
+constexpr std::uint64_t kDialBoundMinNs = 100 * kNsPerMs;
+// The acceptor's patience with a peer whose kernel has ended the connection.
+constexpr std::uint64_t kEndOfStreamNs = kNsPerSecond;
+}  // namespace
+
+// ---- Where the peer's control port is.
+
+void Redial::set_port(std::vector<SocketAddress> addresses, std::uint16_t port) {
+  addresses_ = std::move(addresses);
+  port_ = port;
+}
+
+ConnectionId Redial::dial_all() const {
+  return link_.host().plane().dial({.addresses = addresses_, .port = port_});
+}
+
+void Redial::note_address() {
+  const SocketAddress address = link_.host().plane().peer_address(link_.connection());
+  const auto found =
+      std::find_if(addresses_.begin(), addresses_.end(),
+                   [&](const SocketAddress& each) { return each.same_host(address); });
+  if (found == addresses_.end()) return;
+  *found = address;
+  std::rotate(addresses_.begin(), found, found + 1);
+  proven_ = true;
+}
+
+std::string Redial::addresses_text() const {
+  std::string text;
+  for (const SocketAddress& address : addresses_) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", address.text_with_port(port_));
+  }
+  return text;
+}
+
+// ---- The link's connection is lost.
+
+bool Redial::begin(Errc reason, const std::string& text) {
+  if (link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return false;
+  if (reason == Errc::Protocol || reason == Errc::Exhausted) return false;
+  const bool connector = link_.connector();
+  const std::uint64_t now_ns = link_.host().now_ns();
+  // TCP has been silent for a while already when it gives up.
+  const std::uint64_t silent_ns = reason == Errc::Unreachable ? kDeadHostTimeoutMs * kNsPerMs : 0;
+  const std::uint64_t patience_ns =
+      std::max(link_.path_timeout_ns(), silent_ns + kEndOfStreamNs) - silent_ns;
+  under_way_ = true;
+  rounds_ = 0;
+  lost_ns_ = now_ns;
+  next_ns_ = connector || link_.over() ? now_ns : now_ns + kSummonAfterNs;
+  backoff_ns_ = kPauseMinNs;
+  give_up_ns_ = now_ns + (connector || reason != Errc::PeerGone ? patience_ns : kEndOfStreamNs);
+  if (link_.may_cause_lines()) {
+    LOG_INFO("peer {}: control connection lost ({}), data goes on; {}", link_.identity().peer_host,
+             text, connector ? "dialing again" : "the peer is to dial again");
+  }
+  link_.host().tend_soon();
+  return true;
+}
+
+bool Redial::tend() {
+  if (link_.state() == LinkState::Down) return false;
+  if (link_.conversation().overfull()) {
+    link_.end(
+        Errc::Exhausted,
+        fmt::format("it acknowledges nothing, over {} bytes of messages wait", kOutboxBytesMax));
+    return false;
+  }
+  LinkHost& host = link_.host();
+  if (answered_ns_ != 0 && host.now_ns() - answered_ns_ >= kDialBoundNs && met_another()) {
+    const std::string text = fmt::format("{}: says nothing", host.plane().peer_name(connection_));
+    host.plane().close(connection_);
+    answered_ns_ = 0;  // that time does not count as the peer's
+    on_lost(Errc::Timeout, text);
+  }
+  // A peer that stands still is waited for, but not for ever where nothing here depends on it:
+  // somebody else may have its port.
+  if (under_way_ && !link_.connector() && link_.over() &&
+      host.now_ns() >= lost_ns_ + link_.path_timeout_ns()) {
+    link_.end(Errc::PeerGone, "no way back to its control port");
+    return false;
+  }
+  if (under_way_ && connection_ == 0 && host.now_ns() >= next_ns_) dial();
+  return under_way_;
+}
+
+void Redial::dial() {
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const std::uint64_t left_ns = give_up_ns_ > now_ns ? give_up_ns_ - now_ns : 0;
+  std::span<const SocketAddress> addresses(addresses_);
+  // The proven address is tried alone in every other round, so that its refusal is a verdict that
+  // waits for no other; and together with the others, should its way be blocked.
+  if (proven_ && rounds_ % 2 == 0) addresses = addresses.first(1);
+  ++rounds_;
+  if (link_.connector()) ++attempt_;
+  answered_ns_ = 0;
+  connection_ =
+      link_.host().plane().dial({.addresses = addresses,
+                                 .port = port_,
+                                 .timeout_ns = std::clamp(left_ns, kDialBoundMinNs, kDialBoundNs)});
+}
+
+// True: the connection does not lead to the address that has carried the link. It may be somebody
+// else's machine that answers, or our own.
+bool Redial::met_another() const {
+  return connection_ != 0 && proven_ &&
+         !addresses_.front().same_host(link_.host().plane().peer_address(connection_));
+}
+
+void Redial::stop() noexcept {
+  under_way_ = false;
+  if (connection_ != 0) link_.host().plane().close(connection_);
+  connection_ = 0;
+}
+
+// ---- The connection that is being dialed.
+
+// From here on there is no time-out where it is the peer's kernel that answers: a peer that stands
+// still is waited for.
+void Redial::on_dialed() {
+  ControlPlane& plane = link_.host().plane();
+  answered_ns_ = link_.host().now_ns();
+  give_up_ns_ = std::max(give_up_ns_, lost_ns_ + link_.path_timeout_ns());
+  plane.identify(connection_);
+  const FrameHeader header = link_.conversation().aside(link_.identity().id);
+  plane.send(connection_,
+             link_.connector() ? encode(header, Resume{claim()}) : encode(header, Summon{claim()}));
+}
+
+bool Redial::on_frame(const FrameHeader& header, std::span<const std::byte> bytes) {
+  const ConnectionId id = connection_;
+  Resumed resumed;
+  Refuse refused;
+  if (header.type == MessageType::Refuse && !met_another() && decode_into(bytes, &refused)) {
+    link_.end(refused.reason, refused.text);
+    return true;
+  }
+  const bool fits = link_.connector() && header.type == MessageType::Resumed &&
+                    header.link == link_.identity().id && header.sequence == 0 &&
+                    decode_into(bytes, &resumed);
+  if (fits && link_.conversation().take(header) == Verdict::New) {
+    go_on(id);
+    return true;
+  }
+  on_lost(Errc::Protocol,
+          fmt::format("{}: answers with a message (type {}) that does not fit",
+                      link_.host().plane().peer_name(id), static_cast<int>(header.type)));
+  return false;
+}
+
+void Redial::on_lost(Errc reason, const std::string& text) {
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const bool refused = answered_ns_ == 0 && reason == Errc::PeerGone && proven_;
+  connection_ = 0;
+  if (answered_ns_ != 0) give_up_ns_ += now_ns - answered_ns_;
+  if (refused) {
+    link_.end(Errc::PeerGone,
+              fmt::format("nobody listens on its control port any more ({})", text));
+  } else if (now_ns >= give_up_ns_) {
+    link_.end(Errc::PeerGone,
+              fmt::format("no way back to its control port in {} ms; tried {}; last: {}",
+                          (now_ns - lost_ns_) / kNsPerMs, addresses_text(), text));
+  } else {
+    next_ns_ = now_ns + backoff_ns_;
+    backoff_ns_ = std::min(2 * backoff_ns_, kPauseMaxNs);
+  }
+}
+
+// The connection carries the link from here on.
+void Redial::go_on(ConnectionId connection) {
+  ControlPlane& plane = link_.host().plane();
+  if (connection_ == connection) connection_ = 0;
+  const bool was_lost = under_way_;
+  stop();
+  link_.set_connection(connection);
+  note_address();
+  const auto& frames = link_.conversation().unhandled();
+  for (const Bytes& frame : frames) plane.send(connection, frame);
+  ++link_.host().counts().resumes;
+  if (!link_.may_cause_lines()) return;
+  LOG_INFO("peer {}: control connection is back ({}) after {} ms, {} messages said again",
+           link_.identity().peer_host, plane.peer_name(connection),
+           was_lost ? (link_.host().now_ns() - lost_ns_) / kNsPerMs : 0, frames.size());
+}
+
+// ---- The peer has come by itself.
+
+LinkClaim Redial::claim() const {
+  const Id128& ours = link_.context().id;
+  const Id128& theirs = link_.identity().peer_context;
+  return {.connector_context = link_.connector() ? ours : theirs,
+          .acceptor_context = link_.connector() ? theirs : ours,
+          .attempt = attempt_};
+}
+
+bool Redial::resume_on(ConnectionId connection, const FrameHeader& header,
+                       const LinkClaim& theirs) {
+  if (header.sequence != 0 || link_.conversation().take(header) != Verdict::New) return false;
+  ControlPlane& plane = link_.host().plane();
+  link_.drop_connection();  // where we have not noticed its loss yet
+  attempt_ = theirs.attempt;
+  plane.identify(connection);
+  plane.send(connection, encode(link_.conversation().aside(header.link), Resumed{}));
+  link_.conversation().acknowledged_now();
+  go_on(connection);
+  return true;
+}
+
+void Redial::on_summon(const LinkClaim& theirs) {
+  if (under_way_) {
+    next_ns_ = 0;
+  } else if (link_.state() == LinkState::Up && theirs.attempt >= attempt_) {
+    link_.drop_connection();
+    begin(Errc::Timeout, "the peer has lost it");
+  }
+}
+
+}  // namespace mesh::engine

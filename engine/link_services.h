@@ -1,0 +1,73 @@
+#pragma once
+// What the engine lends to its links: one object for all of them. Every call checks that its caller
+// holds the control mutex, but for those about things that never change. Thread: control mutex.
+// Bounds: none of its own.
+
+#include "engine/control_mutex.h"
+#include "engine/figures.h"
+#include "engine/link/link_host.h"
+#include "src/base/check.h"
+#include "src/base/clock.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace mesh::engine {
+
+class LinkServices final : public LinkHost {
+ public:
+  // The engine's own, which outlive this object and all links.
+  struct Parts {
+    const ControlMutex& mutex;
+    const EngineOptions& options;
+    const std::vector<verbs::Rail>& rails;
+    const Clock& clock;
+    const std::unique_ptr<ControlPlane>& plane;
+    LogBudget& stranger_lines;
+    Figures& figures;
+    ChannelOwner& channels;
+    ControlWaker& waker;
+  };
+  explicit LinkServices(const Parts& parts) : parts_(parts) {}
+
+  const EngineOptions& options() const noexcept override { return parts_.options; }
+  std::span<const verbs::Rail> rails() const noexcept override { return parts_.rails; }
+  ChannelOwner& channel_owner() noexcept override { return parts_.channels; }
+  ControlWaker& waker() noexcept override { return parts_.waker; }
+  std::uint64_t now_ns() const noexcept override { return checked().clock.now_ns(); }
+  ControlPlane& plane() noexcept override { return *checked().plane; }
+  LogBudget& stranger_lines() noexcept override { return checked().stranger_lines; }
+  LinkCounts& counts() noexcept override { return checked().figures.counts; }
+  void keep_figures(const Link& link) noexcept override {
+    checked().figures.keep(link, parts_.clock.now_ns());
+  }
+  void tend_at(std::uint64_t at_ns) noexcept override {
+    static_cast<void>(checked());
+    due_ns_ = std::min(due_ns_, at_ns);
+  }
+  void tend_soon() noexcept override {
+    static_cast<void>(checked());
+    due_soon_ = true;
+  }
+
+  // ---- The engine's side: when the links are to be tended next.
+  std::uint64_t due_ns() const noexcept { return due_ns_; }
+  bool due_soon() const noexcept { return due_soon_; }
+  void begin_pass() noexcept { due_ns_ = UINT64_MAX; }
+  void end_pass(bool soon) noexcept { due_soon_ = soon; }
+
+ private:
+  const Parts& checked() const noexcept {
+    CHECK(parts_.mutex.held_here());
+    return parts_;
+  }
+
+  const Parts parts_;
+  std::uint64_t due_ns_ = UINT64_MAX;
+  bool due_soon_ = false;
+};
+
+}  // namespace mesh::engine
