@@ -1,5 +1,7 @@
 #include "engine/control/control_connection.h"
 
+#include "src/base/check.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,20 +18,20 @@ namespace mesh::engine {
 
 namespace {
 
-constexpr std::size_t kPrefixBytes = 6;  // magic and version: enough to tell ours from others
-constexpr int kDiscardsMax = 16;         // per pass of a closing connection
+constexpr std::size_t kPrefixBytes = 6;  // magic and version tell our frames from others
+constexpr int kDiscardsMax = 16;         // reads in one pass of a closing connection
 constexpr std::size_t kDiscardBytes = 4096;
 constexpr std::size_t kBodyStepBytes = 512;
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
-// recv and send answers that mean "ask again when the socket is ready".
+// The errors of recv and send that mean "ask again when the socket is ready".
 bool again(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS ||
          error == ENOMEM;
 }
 
-// What a socket ends with when nobody answers; with anything else the peer's kernel has spoken.
+// A socket ends with these errors when nobody answers. With any other the peer's kernel has spoken.
 bool silent(int error) {
   return error == ETIMEDOUT || error == EHOSTUNREACH || error == EHOSTDOWN ||
          error == ENETUNREACH || error == ENETDOWN;
@@ -52,6 +54,7 @@ bool connected_to_itself(int fd) {
 ReadOutcome FrameReader::read(int fd) {
   bool any = false;
   while (true) {
+    DCHECK(header_got_ <= kFrameHeaderBytes && body_got_ <= body_.size());
     const bool in_header = header_got_ < kFrameHeaderBytes;
     if (!in_header && body_got_ == header_.body_bytes) return ReadOutcome::Frame;
     if (!in_header && body_got_ == body_.size()) grow_body();
@@ -85,28 +88,33 @@ bool FrameReader::header_acceptable() {
     loss_ = {Errc::Protocol, "sent a malformed header"};
     return false;
   }
+  DCHECK(header->body_bytes <= kBodyBytesMax && body_.empty());
   header_ = *header;
   body_got_ = 0;
   return true;
 }
 
-// A header alone must not cost us the largest body: the memory comes as the bytes do.
+// A header alone must not cost us the memory of the largest body, so the memory grows with the
+// bytes that arrive.
 void FrameReader::grow_body() {
+  DCHECK(body_.size() < header_.body_bytes);
   body_.resize(
       std::min<std::size_t>(header_.body_bytes, std::max(kBodyStepBytes, 2 * body_.size())));
+  DCHECK(body_got_ < body_.size());
 }
 
 ReadOutcome FrameReader::end_of_stream(long received) {
   const int error = received < 0 ? errno : 0;
   loss_ = {silent(error) ? Errc::Unreachable : Errc::PeerGone,
            error != 0 ? error_text(error) : std::string("closed the connection")};
-  // Between two messages there is nothing more to say; a stranger, or half a message, is worth a
-  // word.
+  // An end between two messages needs no more words. A stranger, or half a message, does.
   if (in_frame() || !spoke_) loss_.text += " after " + describe();
   return ReadOutcome::Lost;
 }
 
 Bytes FrameReader::take_body() {
+  DCHECK(header_got_ == kFrameHeaderBytes && body_got_ == header_.body_bytes);
+  DCHECK(body_.size() == header_.body_bytes);
   spoke_ = true;
   header_got_ = 0;
   body_got_ = 0;
@@ -121,6 +129,7 @@ std::string FrameReader::describe() const {
 }
 
 bool SendQueue::push(Bytes frame) {
+  DCHECK(!frame.empty() && bytes_ <= kSendQueueBytesMax);
   if (frame.size() > kSendQueueBytesMax - bytes_) return false;
   bytes_ += frame.size();
   frames_.push_back(std::move(frame));
@@ -129,6 +138,7 @@ bool SendQueue::push(Bytes frame) {
 
 bool SendQueue::flush(int fd) {
   while (!frames_.empty()) {
+    DCHECK(first_sent_ < frames_.front().size());
     const std::span<const std::byte> rest =
         std::span<const std::byte>(frames_.front()).subspan(first_sent_);
     const ssize_t sent = ::send(fd, rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -136,17 +146,19 @@ bool SendQueue::flush(int fd) {
     if (sent < 0) {
       frames_.clear();
       first_sent_ = bytes_ = 0;
-      // Where the socket itself still lives, the peer closes it when it reads the end of our
-      // stream, and reading says so.
+      // If the socket itself still lives, the peer closes it when it reads the end of our stream,
+      // and our reading finds that.
       ::shutdown(fd, SHUT_WR);
       return false;
     }
+    DCHECK(static_cast<std::size_t>(sent) <= rest.size() && bytes_ >= rest.size());
     first_sent_ += static_cast<std::size_t>(sent);
     bytes_ -= static_cast<std::size_t>(sent);
     if (first_sent_ < frames_.front().size()) continue;
     frames_.pop_front();
     first_sent_ = 0;
   }
+  DCHECK(bytes_ == 0);
   return true;
 }
 
@@ -168,12 +180,13 @@ Loss named(const Connection& connection, const Loss& loss) {
 void note_dial_failure(Connection& connection, Errc reason, const std::string& text) {
   Loss& loss = connection.dial_loss;
   const bool first = loss.text.empty();
-  loss.reason =
-      first || reason != Errc::PeerGone ? reason : loss.reason;  // PeerGone only where all say so
+  // PeerGone needs the word of all candidates.
+  loss.reason = first || reason != Errc::PeerGone ? reason : loss.reason;
   loss.text += fmt::format("{}{}: {}", first ? "" : "; ", connection.name, text);
 }
 
 DialStep dial_next(Connection& connection) {
+  DCHECK(connection.state == ConnectionState::Dialing && !connection.fd.valid());
   while (connection.next_candidate < connection.candidates.size()) {
     const SocketAddress& address = connection.candidates[connection.next_candidate];
     connection.peer = address;
@@ -195,6 +208,7 @@ DialStep dial_next(Connection& connection) {
 }
 
 Status dial_result(Connection& connection) {
+  DCHECK(connection.state == ConnectionState::Dialing && connection.fd.valid());
   const Status status = tcp_connect_result(connection.fd.get());
   const int error = errno;
   if (status.code() == Errc::WouldBlock) return status;
@@ -209,6 +223,7 @@ Status dial_result(Connection& connection) {
 }
 
 bool closing_done(Connection& connection) {
+  DCHECK(connection.state == ConnectionState::Closing && connection.fd.valid());
   const int fd = connection.fd.get();
   if (!connection.queue.empty()) {
     if (!connection.queue.flush(fd)) return true;

@@ -1,5 +1,6 @@
 #include "engine/control/control_listener.h"
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ bool is_scoped(const SocketAddress& address) {
   return address.family == AF_INET6 && address.link_local();
 }
 
-// One socket serves one family, the first interface's, as NCCL's own bootstrap does.
+// Only addresses of the first interface's family are used, as NCCL's own bootstrap does.
 std::vector<InterfaceAddress> same_family(const std::vector<InterfaceAddress>& found) {
   std::vector<InterfaceAddress> chosen;
   for (const InterfaceAddress& each : found) {
@@ -56,8 +57,8 @@ Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
     return Errc::NotFound;
   }
   const std::vector<InterfaceAddress> chosen = same_family(found);
-  // Peers may come by whichever of ours they reach; but who named interfaces wants one of these and
-  // no other.
+  // Peers may come by whichever interface they reach. A user who named interfaces wants one of
+  // these and no other.
   if (options.socket_ifname.empty()) return listen_on(chosen);
   for (const InterfaceAddress& each : chosen) {
     Result<ControlListener> listener = listen_on(std::span(&each, 1));
@@ -100,6 +101,7 @@ Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces) 
     listener.addresses.push_back(each.address);
   }
   if (listener.fds.empty()) return Errc::System;
+  DCHECK(listener.fds.size() == listener.addresses.size() && listener.port != 0);
   LOG_INFO("control: handshakes on {} ({})",
            listener.addresses.front().text_with_port(listener.port), name);
   return listener;

@@ -1,7 +1,7 @@
 #pragma once
-// The listening sockets and the addresses at which peers find it, by NCCL_SOCKET_IFNAME's and
-// NCCL_SOCKET_FAMILY's rules. Thread: the owner of the control plane. Bound: kListenAddressesMax
-// addresses.
+// The listening sockets, and the addresses at which peers find them. NCCL_SOCKET_IFNAME and
+// NCCL_SOCKET_FAMILY choose the interfaces. Thread: the owner of the control plane. Bound:
+// kListenAddressesMax addresses.
 
 #include <mesh/status.h>
 
@@ -19,22 +19,23 @@ namespace mesh::engine {
 inline constexpr std::size_t kListenAddressesMax = 8;
 
 struct ControlListener {
-  std::vector<UniqueFd> fds;  // one for each address: nobody else's door is opened
+  std::vector<UniqueFd> fds;  // one for each address, so that no other address is opened
   std::uint16_t port = 0;
   std::vector<SocketAddress> addresses;  // the bootstrap interface's first
 };
 
-// To be dialed: a link-local IPv6 address, which means nothing without an interface, gets those of
-// `listening`, or where none of these is such an address, every interface that has one. At most
-// kScopesMax of them.
+// Prepares addresses for dialing. A link-local IPv6 address means nothing without an interface: it
+// is repeated for the interface of each such address in `listening`, or, if there is none, for
+// every interface that has such an address. At most kScopesMax interfaces are used.
 inline constexpr std::size_t kScopesMax = 8;
 std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses,
                                        std::span<const SocketAddress> listening);
 
-// Listens on as many of these as it can, with one line for each that it cannot. System: on none.
+// Listens on as many of these as it can, and logs one line for each that it cannot. System: it can
+// listen on none.
 Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces);
 
-// NotFound: no interface fits the rules. System: the kernel refused. Both logged.
+// NotFound: no interface fits the rules. System: the kernel refused. Both are logged.
 Result<ControlListener> open_listener(const ControlPlaneOptions& options);
 
 }  // namespace mesh::engine

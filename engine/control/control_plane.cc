@@ -1,6 +1,7 @@
 #include "engine/control/control_plane.h"
 
 #include "engine/control/control_plane_impl.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::uint64_t kCloseTimeoutNs = 1'000'000'000;
-constexpr std::uint64_t kDescriptorRetryNs = 100'000'000;  // a dial looks again for a descriptor
+// A dial without a descriptor looks for one again after this time.
+constexpr std::uint64_t kDescriptorRetryNs = 100'000'000;
 
 std::size_t strangers_allowed() {
   rlimit limit{};
@@ -26,6 +28,7 @@ std::size_t strangers_allowed() {
 }  // namespace
 
 Status Plane::open(const ControlPlaneOptions& options) {
+  const OneAtATime::Call call(calls_);
   strangers_max_ = strangers_allowed();
   if (const Status status = watcher_.open(); !status.ok()) return status;
   Result<ControlListener> listener = open_listener(options);
@@ -39,11 +42,13 @@ Status Plane::open(const ControlPlaneOptions& options) {
 }
 
 Connection* Plane::find(ConnectionId id) const {
+  DCHECK(calls_.inside());
   const auto found = connections_.find(id);
   return found == connections_.end() ? nullptr : found->second.get();
 }
 
 Connection& Plane::add() {
+  DCHECK(calls_.inside() && last_id_ + 1 < kForeignBit);
   auto connection = std::make_unique<Connection>();
   connection->id = ++last_id_;
   return *connections_.emplace(last_id_, std::move(connection)).first->second;
@@ -63,27 +68,29 @@ void Plane::note_deadline(std::uint64_t deadline_ns) noexcept {
   watcher_.wake();  // wait() may be asleep with a later deadline
 }
 
-// Closing alone would leave the socket in epoll for as long as a forked child holds a copy of it.
+// If a forked child holds a copy of the socket, closing ours would leave it in epoll.
 void Plane::drop_socket(Connection& connection) {
   if (connection.fd.valid()) watcher_.forget(connection.fd.get());
   connection.fd.reset();
 }
 
 void Plane::update_watch(Connection& connection) {
+  DCHECK(connection.fd.valid() && connection.state != ConnectionState::Lost);
   const std::uint32_t wanted = connection.wanted_events();
   if (wanted == connection.watched) return;
   if (watcher_.change(connection.fd.get(), connection.id, wanted)) {
     connection.watched = wanted;
-  } else if (connection.state != ConnectionState::Closing) {  // that one has its deadline
+  } else if (connection.state != ConnectionState::Closing) {  // a closing one has its deadline
     lose_later(connection,
                named(connection, {Errc::System, "the system does not watch its socket any more"}));
   }
 }
 
-// Ends a connection and tells whoever has heard of it. The connection stays, unusable, until the
-// handler has returned.
+// Ends a connection and tells the handler, if it has heard of it. The connection stays in state
+// Lost until the handler has returned.
 void Plane::lose(ConnectionId id, const Loss& loss) {
   Connection* connection = find(id);
+  DCHECK(connection != nullptr && connection->state != ConnectionState::Lost);
   if (strangers_.contains(id) && stranger_lines_.take(clock_.now_ns())) {
     LOG_INFO("control: dropped a stranger, {}{}", loss.text, stranger_lines_.rest());
   }
@@ -93,14 +100,16 @@ void Plane::lose(ConnectionId id, const Loss& loss) {
   erase(id);
 }
 
-// For calls that must not call back: the next poll_once reports it.
+// For calls that must not call the handler: the next poll_once() reports the loss.
 void Plane::lose_later(Connection& connection, Loss loss) {
+  DCHECK(connection.state != ConnectionState::Closing && connection.state != ConnectionState::Lost);
   connection.loss = std::move(loss);
   connection.step_deadline_ns = 0;
   note_deadline(0);
 }
 
 ConnectionId Plane::dial(const DialOrder& order) {
+  const OneAtATime::Call call(calls_);
   Connection& connection = add();
   try {
     prepare_dial(connection, order);
@@ -120,7 +129,7 @@ void Plane::prepare_dial(Connection& connection, const DialOrder& order) {
   start_dial(connection);
 }
 
-// The connection for which there is no memory ends, in the next pass.
+// A connection for which there is no memory ends in the next pass.
 void Plane::lose_for_memory(ConnectionId id) noexcept {
   if (Connection* const connection = find(id); connection != nullptr) {
     connection->loss.emplace();
@@ -132,6 +141,7 @@ void Plane::lose_for_memory(ConnectionId id) noexcept {
 }
 
 void Plane::start_dial(Connection& connection) {
+  DCHECK(connection.state == ConnectionState::Dialing && connection.dial_timeout_ns != 0);
   drop_socket(connection);
   for (DialStep step = dial_next(connection); step != DialStep::NoneLeft;
        step = dial_next(connection)) {
@@ -155,7 +165,7 @@ void Plane::start_dial(Connection& connection) {
   lose_later(connection, connection.dial_loss);
 }
 
-// False: this address has had its time.
+// False: the time of this address is up.
 bool Plane::await_descriptor(Connection& connection) {
   const std::uint64_t now_ns = clock_.now_ns();
   if (connection.descriptor_until_ns == 0)
@@ -172,6 +182,7 @@ bool Plane::await_descriptor(Connection& connection) {
 
 void Plane::advance_dial(ConnectionId id) {
   Connection& connection = *find(id);
+  DCHECK(connection.state == ConnectionState::Dialing && connection.known);
   if (!connection.fd.valid()) return start_dial(connection);  // it waited for a descriptor
   const Status status = dial_result(connection);
   if (status.code() == Errc::WouldBlock) return;
@@ -187,6 +198,8 @@ void Plane::advance_dial(ConnectionId id) {
 }
 
 bool Plane::send(ConnectionId id, Bytes frame) {
+  const OneAtATime::Call call(calls_);
+  DCHECK(frame.size() >= kFrameHeaderBytes);
   Connection* connection = find(id);
   if (connection == nullptr || connection->loss || connection->send_broken) return false;
   if (connection->state != ConnectionState::Up && connection->state != ConnectionState::Dialing)
@@ -199,13 +212,15 @@ bool Plane::send(ConnectionId id, Bytes frame) {
     return false;
   }
   if (connection->state == ConnectionState::Dialing) return true;
-  // A socket that fails here may still hold the peer's last words: reading them ends in the reason.
+  // A socket that fails here may still hold the peer's last words. Reading them leads to the
+  // reason.
   connection->send_broken = !connection->queue.flush(connection->fd.get());
   update_watch(*connection);
   return !connection->send_broken;
 }
 
 void Plane::identify(ConnectionId id) {
+  const OneAtATime::Call call(calls_);
   Connection* connection = find(id);
   if (connection == nullptr) return;
   connection->stranger_deadline_ns = kNever;
@@ -214,6 +229,7 @@ void Plane::identify(ConnectionId id) {
 }
 
 void Plane::close(ConnectionId id) {
+  const OneAtATime::Call call(calls_);
   Connection* connection = find(id);
   if (connection == nullptr || connection->state == ConnectionState::Closing ||
       connection->state == ConnectionState::Lost)
@@ -239,26 +255,30 @@ void Plane::advance_close(ConnectionId id) {
 }
 
 std::string Plane::peer_name(ConnectionId id) const {
+  const OneAtATime::Call call(calls_);
   const Connection* connection = find(id);
   return connection == nullptr ? "unknown" : connection->name;
 }
 
 Status Plane::watch(int fd) {
+  const OneAtATime::Call call(calls_);
   return watcher_.watch(fd, kForeignBit | static_cast<std::uint64_t>(fd), EPOLLIN);
 }
 
-// One that has hung up would be ready for ever.
+// A descriptor that has hung up would be ready for ever, so it is forgotten.
 void Plane::on_foreign_event(int fd, std::uint32_t events) {
   events_.on_readable(fd);
   if ((events & EPOLLIN) == 0) watcher_.forget(fd);
 }
 
 SocketAddress Plane::peer_address(ConnectionId id) const {
+  const OneAtATime::Call call(calls_);
   const Connection* connection = find(id);
   return connection == nullptr ? SocketAddress{} : connection->peer;
 }
 
 bool Plane::poll_once() {
+  const OneAtATime::Call call(calls_);
   std::array<epoll_event, kEventsPerPass> room;
   bool active = false;
   for (const epoll_event& event : watcher_.ready(room)) {
@@ -297,8 +317,8 @@ void Plane::wait(int timeout_ms) {
 
 bool Plane::on_event(ConnectionId id, std::uint32_t events) {
   Connection* connection = find(id);
-  if (connection == nullptr || connection->loss)
-    return false;  // closed earlier in this pass, or about to be reported
+  // It may have been closed earlier in this pass, or its loss is about to be reported.
+  if (connection == nullptr || connection->loss) return false;
   switch (connection->state) {
     case ConnectionState::Dialing: advance_dial(id); return true;
     case ConnectionState::Closing: advance_close(id); return true;
@@ -313,9 +333,10 @@ bool Plane::on_event(ConnectionId id, std::uint32_t events) {
   return ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && read_frame(id)) || sent;
 }
 
-// At most one frame. True: something came.
+// Reads at most one frame. True: something arrived.
 bool Plane::read_frame(ConnectionId id) {
   Connection& connection = *find(id);
+  DCHECK(connection.state == ConnectionState::Up && connection.fd.valid());
   switch (connection.reader.read(connection.fd.get())) {
     case ReadOutcome::Idle: return false;
     case ReadOutcome::Partial:
@@ -332,7 +353,8 @@ bool Plane::read_frame(ConnectionId id) {
 void Plane::deliver(ConnectionId id) {
   Connection& connection = *find(id);
   const FrameHeader header = connection.reader.header();
-  const Bytes body = connection.reader.take_body();  // ours: the handler may close the connection
+  // The body is taken out of the connection, because the handler may close that.
+  const Bytes body = connection.reader.take_body();
   connection.step_deadline_ns = kNever;
   connection.known = true;
   if (!events_.on_frame(id, header, body)) close(id);

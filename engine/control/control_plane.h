@@ -1,13 +1,16 @@
 #pragma once
-// The sockets of the control path: one listening socket per engine, control connections, frames
-// with deadlines. Knows bytes and frames, nothing of links or channels. A stranger that says
-// nothing, garbage or half a message is dropped at its deadline and holds no more memory than twice
-// what it has sent of a frame; at most kStrangersMax unidentified connections exist, and at most an
-// eighth of the descriptors that the process may have: then the oldest is dropped, and while that
-// one is younger than kStrangerGraceNs the newcomers wait in the kernel's backlog. Where no
-// descriptor is left the oldest is dropped at once, and a dial waits until its time is up. Thread:
-// all calls from whoever holds the engine's control mutex; wake() and wait() from any. Nothing
-// blocks except wait().
+// The sockets of the control path: the listening sockets of an engine, its control connections, and
+// frames with deadlines. The plane knows bytes and frames, and nothing of links or channels.
+//
+// A stranger is a connection that has not been identified. One that sends nothing, garbage or half
+// a message is dropped at its deadline. It holds at most twice the memory of what it sent of a
+// frame. At most kStrangersMax strangers exist, and at most an eighth of the descriptors that the
+// process may have. Beyond that the oldest is dropped. While the oldest is younger than
+// kStrangerGraceNs, newcomers wait in the kernel's backlog. When no descriptor is left, the oldest
+// is dropped at once, and a dial waits until its time is up.
+//
+// Thread: all calls from the holder of the engine's control mutex, wake() and wait() from any.
+// Only wait() blocks. Bounds: those above, and 1 MiB to send for each connection.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -24,36 +27,38 @@
 
 namespace mesh::engine {
 
-// 256 in 10 ms each are 25,000 a second, as fast as they can be accepted: the backlog stays short
-// and honest peers, whose first words are there by the time they are accepted, come through a flood
-// in a few milliseconds.
+// 256 strangers in 10 ms each are 25,000 a second, as fast as they can be accepted. So the backlog
+// stays short. The first words of an honest peer have arrived by the time it is accepted, so it
+// comes through a flood in a few milliseconds.
 inline constexpr int kStrangersMax = 256;
-inline constexpr std::uint64_t kStrangersShare =
-    8;  // one in so many of RLIMIT_NOFILE's soft limit at most
-inline constexpr std::uint64_t kStrangerGraceNs =
-    10'000'000;  // no stranger gives way to a newer one before
-inline constexpr std::uint64_t kFirstFrameTimeoutNs =
-    5'000'000'000;  // from accept to identify(), at its first frame
-inline constexpr std::uint64_t kFrameTimeoutNs =
-    10'000'000'000;  // from a frame's first byte to its last
-inline constexpr std::uint64_t kDialTimeoutNs = 10'000'000'000;  // per address
+// Strangers get at most this part of RLIMIT_NOFILE's soft limit: an eighth.
+inline constexpr std::uint64_t kStrangersShare = 8;
+// A stranger younger than this does not give way to a newer one.
+inline constexpr std::uint64_t kStrangerGraceNs = 10'000'000;
+// From accept to identify(), which the first frame leads to.
+inline constexpr std::uint64_t kFirstFrameTimeoutNs = 5'000'000'000;
+// From the first byte of a frame to its last.
+inline constexpr std::uint64_t kFrameTimeoutNs = 10'000'000'000;
+inline constexpr std::uint64_t kDialTimeoutNs = 10'000'000'000;  // for each address
 
 using ConnectionId = std::uint64_t;  // never reused; 0 is none
 
 class ControlEvents {
  public:
-  virtual void on_dialed(ConnectionId id) = 0;  // the connection is up, send() works
-  // A whole, well-formed header and its body. Answer false: the connection is dropped as by close()
-  // (the handler has logged why).
+  virtual void on_dialed(ConnectionId id) = 0;  // the connection is up, and send() works
+  // A well-formed header and its whole body. False drops the connection as close() does; the
+  // handler has logged why.
   virtual bool on_frame(ConnectionId id, const FrameHeader& header,
                         std::span<const std::byte> body) = 0;
-  // EOF, reset, deadline, malformed frame, dial failed on every address. text names the peer and
-  // says why, one line. reason: PeerGone: the peer's kernel says that nobody is there (end of
-  // stream, reset, every address refused). Unreachable, Timeout: nobody says anything. Protocol,
-  // Exhausted: the connection is of no use. Not called after close(), from inside a call of the
-  // plane other than poll_once, nor for a stranger that sent no whole frame.
+  // The connection has ended: end of stream, reset, deadline, malformed frame, or a dial that
+  // failed on every address. `text` is one line that names the peer and says why. Reasons:
+  //   PeerGone               the peer's kernel says that nobody is there
+  //   Unreachable, Timeout   nobody answers
+  //   Protocol, Exhausted    the connection is of no use
+  // Never called after close(), nor from a call of the plane other than poll_once(), nor for a
+  // stranger that sent no whole frame.
   virtual void on_lost(ConnectionId id, Errc reason, const std::string& text) = 0;
-  // A descriptor given to watch() may have something to read; again in the next pass, until it has
+  // A descriptor given to watch() may have something to read. Called in every pass until it has
   // been read.
   virtual void on_readable(int fd) = 0;
 
@@ -62,9 +67,9 @@ class ControlEvents {
 };
 
 struct ControlPlaneOptions {
-  std::string socket_ifname;  // NCCL_SOCKET_IFNAME: prefixes, "=" exact, "^" exclude
+  std::string socket_ifname;  // NCCL_SOCKET_IFNAME: prefixes, "=" for exact names, "^" to exclude
   std::string socket_family;  // "", AF_INET, AF_INET6
-  Clock clock;                // deadlines
+  Clock clock;                // for deadlines
 };
 
 // Where to find a control port, and how long to wait for each of its addresses.
@@ -76,39 +81,39 @@ struct DialOrder {
 
 class ControlPlane {
  public:
-  // Binds to the bootstrap interface by NCCL_SOCKET_IFNAME's rules (loopback only when nothing else
-  // is up or it is named).
+  // Binds to the bootstrap interface by the rules of NCCL_SOCKET_IFNAME. Loopback is used only when
+  // it is named or nothing else is up.
   static Result<std::unique_ptr<ControlPlane>> open(const ControlPlaneOptions& options,
                                                     ControlEvents& events);
   virtual ~ControlPlane() = default;
 
   virtual std::uint16_t port() const noexcept = 0;
-  virtual std::span<const SocketAddress> addresses()
-      const noexcept = 0;  // ours, the bootstrap interface's first
+  // Our own addresses, the bootstrap interface's first.
+  virtual std::span<const SocketAddress> addresses() const noexcept = 0;
 
   virtual ConnectionId dial(const DialOrder& order) = 0;
-  virtual bool send(
-      ConnectionId id,
-      Bytes frame) = 0;  // queued, bounded by 1 MiB per connection; false: no such connection
-  virtual void identify(ConnectionId id) = 0;  // no longer a stranger: no first-frame deadline
-  virtual void close(ConnectionId id) = 0;     // what was sent is still flushed for at most 1 s
+  // Queues the frame. False: the connection does not take it, because it is lost, closed or full.
+  virtual bool send(ConnectionId id, Bytes frame) = 0;
+  // The connection is no stranger any more, and has no deadline for its first frame.
+  virtual void identify(ConnectionId id) = 0;
+  virtual void close(ConnectionId id) = 0;  // what was sent is still flushed, for at most 1 s
   virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"
   virtual SocketAddress peer_address(ConnectionId id) const = 0;
 
-  // Somebody else's descriptor; ends wait(). It must stay open for as long as the plane lives, and
-  // is let go when it hangs up.
+  // Watches a descriptor that somebody else owns; when it is readable, wait() ends. It must stay
+  // open for as long as the plane lives. The plane forgets it when it hangs up.
   virtual Status watch(int fd) = 0;
 
-  // One pass over ready sockets and deadlines, never blocking. True: something was done.
+  // Makes one pass over ready sockets and deadlines, and never blocks. True: something was done.
   virtual bool poll_once() = 0;
-  // Blocks until poll_once has something to do, wake() is called, or timeout. Thread: the control
-  // thread, without the mutex.
+  // Blocks until poll_once() has something to do, wake() is called, or the time is up. Thread: the
+  // control thread, without the mutex.
   virtual void wait(int timeout_ms) = 0;
   virtual void wake() noexcept = 0;
 };
 
-// Where an engine gets its control plane from when not from the kernel's sockets: a simulator's own
-// network. Outlives the engine.
+// Makes control planes that are not on the kernel's sockets: those of a simulator's own network.
+// Outlives the engine.
 class ControlNetwork {
  public:
   virtual Result<std::unique_ptr<ControlPlane>> open(const ControlPlaneOptions& options,

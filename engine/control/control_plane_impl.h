@@ -1,13 +1,14 @@
 #pragma once
-// The control plane's sockets. Connections are found by id before every use: any callback may close
-// any of them. Thread: as ControlPlane. Bounds: kEventsPerPass and kAcceptsPerPass in one pass,
-// kStrangersMax strangers.
+// The control plane on the kernel's sockets. A connection is looked up by its id before every use,
+// because any callback may close any connection. Thread: as ControlPlane. Bounds: kEventsPerPass
+// events and kAcceptsPerPass accepts in one pass, kStrangersMax strangers.
 
 #include "engine/control/control_connection.h"
 #include "engine/control/control_listener.h"
 #include "engine/control/control_plane.h"
 #include "engine/control/socket_watcher.h"
 #include "src/base/log_budget.h"
+#include "src/base/one_at_a_time.h"
 
 #include <atomic>
 #include <cstddef>
@@ -24,8 +25,8 @@ namespace mesh::engine {
 class Plane final : public ControlPlane {
  public:
   static constexpr std::size_t kEventsPerPass = 64;
-  static constexpr std::uint64_t kForeignBit = std::uint64_t{1}
-                                               << 63;  // connection ids never come so far
+  // Marks the token of a descriptor that somebody else owns. Connection ids never grow so large.
+  static constexpr std::uint64_t kForeignBit = std::uint64_t{1} << 63;
   static constexpr int kAcceptsPerPass = 64;
   static constexpr std::uint64_t kListenerToken = std::numeric_limits<std::uint64_t>::max();
 
@@ -70,6 +71,7 @@ class Plane final : public ControlPlane {
   bool await_descriptor(Connection& connection);
   void advance_close(ConnectionId id);
 
+  // control_strangers.cc
   bool accept_strangers();
   bool accept_from(int listener);
   bool make_room();
@@ -84,6 +86,7 @@ class Plane final : public ControlPlane {
   bool expire(std::uint64_t now_ns);
   void on_deadline(ConnectionId id);
 
+  mutable OneAtATime calls_;
   Clock clock_;
   ControlEvents& events_;
   SocketWatcher watcher_;
@@ -93,10 +96,10 @@ class Plane final : public ControlPlane {
   std::size_t strangers_max_ = kStrangersMax;
   LogBudget stranger_lines_, accept_lines_;
   ConnectionId last_id_ = 0;
-  std::uint64_t accept_again_ns_ = kNever;  // kNever: accepting
-  bool accept_failed_ = false;              // and not yet over
-  std::atomic<std::uint64_t> next_deadline_ns_{
-      kNever};  // never later than the nearest one; released by the owner, acquired in wait()
+  std::uint64_t accept_again_ns_ = kNever;  // kNever: connections are accepted
+  bool accept_failed_ = false;              // the last accept failed
+  // Never later than the nearest deadline. Released by the owner, acquired in wait().
+  std::atomic<std::uint64_t> next_deadline_ns_{kNever};
 };
 
 }  // namespace mesh::engine

@@ -1,5 +1,7 @@
-#include "engine/control/control_plane_impl.h"
+// The control plane's part for strangers and deadlines: accepting, giving way, expiring.
 
+#include "engine/control/control_plane_impl.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -12,8 +14,6 @@
 
 #include <poll.h>
 
-// Who connects to us, and whose time is up.
-
 namespace mesh::engine {
 
 namespace {
@@ -22,7 +22,7 @@ constexpr std::uint64_t kAcceptRetryNs = 100'000'000;  // after the process ran 
 
 bool somebody_waits(int listener) {
   pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
-  return ::poll(&waiting, 1, 0) != 0;  // one that fails tells nothing
+  return ::poll(&waiting, 1, 0) != 0;  // a poll that fails tells nothing, so we look ourselves
 }
 
 }  // namespace
@@ -36,15 +36,16 @@ bool Plane::accept_strangers() {
 bool Plane::accept_from(int listener) {
   bool active = false;
   for (int i = 0; i < kAcceptsPerPass; ++i) {
-    if (accept_again_ns_ != kNever) return active;  // paused earlier in this pass
-    // Nobody gives way unless somebody waits.
+    if (accept_again_ns_ != kNever) return active;  // accepting was paused earlier in this pass
+    // A stranger gives way only when another one waits.
     if (crowded() && (!somebody_waits(listener) || !make_room())) return active;
     Result<AcceptedSocket> accepted = tcp_accept(listener);
     if (accepted.code() == Errc::WouldBlock) return active;
     if (!accepted.ok()) {
       const int error = errno;
       if (error == EMFILE || error == ENFILE) {
-        if (!somebody_waits(listener)) return active;  // accept(2) looks for a descriptor first
+        // accept(2) looks for a descriptor before it looks for a connection.
+        if (!somebody_waits(listener)) return active;
         if (!strangers_.empty()) {
           dismiss_oldest();
           continue;
@@ -55,9 +56,8 @@ bool Plane::accept_from(int listener) {
                  accept_lines_.rest());
       }
       accept_failed_ = true;
-      pause_accepting(
-          clock_.now_ns() +
-          kAcceptRetryNs);  // the socket stays readable, looking again at once would spin
+      // The socket stays readable, so looking again at once would spin.
+      pause_accepting(clock_.now_ns() + kAcceptRetryNs);
       return active;
     }
     accept_failed_ = false;
@@ -67,9 +67,10 @@ bool Plane::accept_from(int listener) {
   return active;
 }
 
-// The oldest stranger gives way to the next, but not before it had a fair chance to speak: a burst
-// of honest peers is accepted faster than it is read, and waits in the kernel's backlog meanwhile.
+// The oldest stranger gives way to the next, but not before it had a fair chance to speak. A burst
+// of honest peers is accepted faster than it is read; the rest waits in the kernel's backlog.
 bool Plane::make_room() {
+  DCHECK(crowded() && !strangers_.empty());
   const ConnectionId oldest = *strangers_.begin();
   if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
   if (!crowded()) return true;
@@ -82,8 +83,9 @@ bool Plane::make_room() {
   return true;
 }
 
-// Unless its first words are there.
+// Drops the oldest stranger, unless its first words have arrived.
 void Plane::dismiss_oldest() {
+  DCHECK(!strangers_.empty());
   const ConnectionId oldest = *strangers_.begin();
   if (find(oldest)->state == ConnectionState::Up) read_frame(oldest);
   if (!strangers_.contains(oldest)) return;
@@ -103,11 +105,12 @@ void Plane::adopt(AcceptedSocket accepted) {
   try {
     welcome(connection, std::move(accepted));
   } catch (const std::exception&) {
-    erase(id);  // it dials again, or it was nobody
+    erase(id);  // a peer dials again
   }
 }
 
 void Plane::welcome(Connection& connection, AcceptedSocket accepted) {
+  DCHECK(!crowded() && accepted.fd.valid());
   const std::uint64_t now_ns = clock_.now_ns();
   connection.fd = std::move(accepted.fd);
   connection.peer = accepted.peer;
@@ -141,8 +144,9 @@ void Plane::resume_accepting() {
 }
 
 bool Plane::expire(std::uint64_t now_ns) {
-  std::array<ConnectionId, kEventsPerPass>
-      expired;  // the others come in the next pass; time runs out without memory too
+  // Deadlines expire without memory too, so there is a fixed number in one pass; the others follow
+  // in the next.
+  std::array<ConnectionId, kEventsPerPass> expired;
   std::size_t count = 0;
   const bool resumed = now_ns >= accept_again_ns_;
   if (resumed) resume_accepting();
@@ -156,7 +160,7 @@ bool Plane::expire(std::uint64_t now_ns) {
   }
   next_deadline_ns_.store(next_ns, std::memory_order_release);
   const std::span<ConnectionId> due(expired.data(), count);
-  std::sort(due.begin(), due.end());  // in order of age, so that a manual clock's runs repeat
+  std::sort(due.begin(), due.end());  // by age, so that runs on a manual clock can be repeated
   for (const ConnectionId id : due) {
     try {
       if (find(id) != nullptr) on_deadline(id);
@@ -168,8 +172,8 @@ bool Plane::expire(std::uint64_t now_ns) {
   return resumed || count != 0;
 }
 
-// We may be the late ones (a stopped process): what has arrived meanwhile counts, so look before
-// judging.
+// We may be the late side, if our process was stopped. What has arrived meanwhile counts, so it is
+// read first.
 void Plane::on_deadline(ConnectionId id) {
   Connection* connection = find(id);
   if (connection->loss) {

@@ -1,28 +1,43 @@
 #include "engine/control/conversation.h"
 
+#include "src/base/check.h"
+
 #include <utility>
 
 namespace mesh::engine {
 
+// What we have sent is ahead of what the peer released, what it sent is ahead of what we told it,
+// and the outbox holds exactly the frames between, unless some frame found no room.
+bool Conversation::consistent() const noexcept {
+  const bool ordered = released_ <= said_ && told_ <= handled_;
+  const bool counted = overfull_ || outbox_.size() <= said_ - released_;
+  return ordered && counted && bytes_ <= kOutboxBytesMax && (bytes_ == 0) == outbox_.empty();
+}
+
 FrameHeader Conversation::next_header(const Id128& link) noexcept {
+  DCHECK(consistent());
   told_ = handled_;
   return {.sequence = ++said_, .acknowledged = handled_, .link = link};
 }
 
 void Conversation::keep(Bytes frame) {
+  DCHECK(!frame.empty() && outbox_.size() < said_);
   overfull_ = overfull_ || frame.size() > kOutboxBytesMax - bytes_;
   if (overfull_) return;
   bytes_ += frame.size();
   outbox_.push_back(std::move(frame));
+  DCHECK(consistent());
 }
 
 bool Conversation::acknowledge(std::uint64_t sequence) noexcept {
   if (sequence > said_) return false;
-  // A frame that is said again carries the acknowledgement of its first time.
+  // A repeated frame carries the acknowledgement that it had the first time, so it may be old.
   for (; released_ < sequence && !outbox_.empty(); ++released_) {
+    DCHECK(bytes_ >= outbox_.front().size());
     bytes_ -= outbox_.front().size();
     outbox_.pop_front();
   }
+  DCHECK(consistent());
   return true;
 }
 
@@ -32,6 +47,7 @@ Verdict Conversation::take(const FrameHeader& header) noexcept {
   if (header.sequence <= handled_) return Verdict::Repeated;
   if (header.sequence != handled_ + 1) return Verdict::Broken;
   handled_ = header.sequence;
+  DCHECK(told_ < handled_);
   return Verdict::New;
 }
 

@@ -1,11 +1,12 @@
 #pragma once
-// How a message's fields become bytes and back: Encoder and Decoder answer the same calls, so that
-// each message's layout is written once (frames.cc). The encoder does not judge; the decoder
-// remembers the first thing that is out of range. Thread: any (values). Bound: the buffer.
+// Turns the fields of a message into bytes and back. Encoder and Decoder have the same calls, so
+// that the layout of each message is written once (frames.cc). The encoder does not judge values.
+// The decoder remembers that something was out of range. Thread: any (values). Bound: the buffer.
 
 #include <mesh/status.h>
 
 #include "src/base/byte_order.h"
+#include "src/base/check.h"
 
 #include <algorithm>
 #include <array>
@@ -39,7 +40,8 @@ class Encoder {
     writer_.put_bytes(std::as_bytes(std::span(value)));
   }
   void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
-  // Texts are for log lines only: a longer one is cut, an odd character replaced, nothing refused.
+  // Texts are for log lines only: a long one is cut, and a character that is not printable is
+  // replaced. None is refused.
   void text(const std::string& value, std::size_t bytes_max) {
     std::string shown = value.substr(0, bytes_max);
     std::replace_if(
@@ -48,13 +50,17 @@ class Encoder {
   }
   template <typename T, typename Each>
   void list(const std::vector<T>& values, Range count, Each&& each) {
+    DCHECK(count.min <= count.max && count.max <= UINT8_MAX);
     const std::size_t size = std::min<std::size_t>(values.size(), count.max);
     writer_.put_u8(static_cast<std::uint8_t>(size));
     for (std::size_t i = 0; i < size; ++i) each(values[i]);
   }
   void require(bool) {}
 
-  std::size_t size() const { return writer_.size(); }
+  std::size_t size() const {
+    DCHECK(writer_.ok());
+    return writer_.size();
+  }
 
  private:
   ByteWriter writer_;
@@ -81,15 +87,16 @@ class Decoder {
   void errc(Errc& value) {
     value =
         static_cast<Errc>(within(reader_.get_u8(), {0, static_cast<std::uint8_t>(Errc::Internal)}));
-    require(value != Errc::WouldBlock);  // means "ask again" with us, never a verdict
+    require(value != Errc::WouldBlock);  // it means "ask again", which is no verdict
   }
-  // A peer's words reach our log: no line breaks, nothing that a terminal obeys.
+  // A peer's text reaches our log, so it may contain neither line breaks nor control characters.
   void text(std::string& value, std::size_t bytes_max) {
     value = reader_.get_string(bytes_max);
     require(std::all_of(value.begin(), value.end(), printable));
   }
   template <typename T, typename Each>
   void list(std::vector<T>& values, Range count, Each&& each) {
+    DCHECK(count.min <= count.max && count.max <= UINT8_MAX);
     const std::size_t size = within(reader_.get_u8(), count);
     values.clear();
     for (std::size_t i = 0; i < size && reader_.ok(); ++i) each(values.emplace_back());
@@ -101,8 +108,9 @@ class Decoder {
   bool complete() const { return reader_.ok() && reader_.remaining() == 0; }
 
  private:
-  // The value, or the smallest good one after a failure.
+  // The value, or the smallest allowed one after a failure.
   std::uint64_t within(std::uint64_t value, Range range) {
+    DCHECK(range.min <= range.max);
     if (value >= range.min && value <= range.max) return value;
     reader_.fail();
     return range.min;

@@ -2,6 +2,7 @@
 
 #include "engine/control/frame_codec.h"
 #include "src/base/byte_order.h"
+#include "src/base/check.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,8 +14,8 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::uint32_t kRailNameBytesMax = 64;
-constexpr std::uint32_t kDepthMax = 65536;      // far above NCCL_MESH_RQ_DEPTH's range
-constexpr std::uint32_t kPrefixLenMax = 128;    // IPv6
+constexpr std::uint32_t kDepthMax = 65536;      // far above the range of NCCL_MESH_RQ_DEPTH
+constexpr std::uint32_t kPrefixLenMax = 128;    // of an IPv6 address
 constexpr std::uint32_t kMtuMin = 1;            // IBV_MTU_256
 constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
 constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
@@ -238,6 +239,7 @@ void write_header(const FrameHeader& header, std::span<std::byte> out) {
   writer.put_u64(header.sequence);
   writer.put_bytes(std::as_bytes(std::span(header.link)));
   writer.put_u64(header.acknowledged);
+  DCHECK(writer.ok() && writer.size() == kFrameHeaderBytes);
 }
 
 template <typename Body>
@@ -245,6 +247,7 @@ Bytes encode_frame(FrameHeader header, MessageType type, const Body& body) {
   Bytes frame(kFrameHeaderBytes + kBodyBytesMax);
   Encoder encoder{std::span(frame).subspan(kFrameHeaderBytes)};
   fields(encoder, body);
+  DCHECK(encoder.size() <= kBodyBytesMax);
   header.type = type;
   header.body_bytes = static_cast<std::uint32_t>(encoder.size());
   write_header(header, std::span(frame).first(kFrameHeaderBytes));
@@ -262,8 +265,8 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
   if (reader.get_u32() != kFrameMagic) return Errc::Protocol;
   const std::uint16_t version = reader.get_u16();
   if (peer_version != nullptr) *peer_version = version;
-  // Only magic and version are promised to stay where they are, so nothing behind a foreign version
-  // is looked at.
+  // Only magic and version stay where they are in every version, so a header of another version is
+  // read no further.
   if (version != kProtocolVersion) return Errc::Protocol;
   const std::uint16_t type = reader.get_u16();
   FrameHeader header;

@@ -1,8 +1,9 @@
 #pragma once
-// What control connections carry: fixed headers, bounded bodies, little-endian fields, no pointers
-// and no padding on the wire. A link's messages are numbered; said again after a connection was
-// lost they are known by their number (conversation.h). Thread: any (values). Encoding never fails
-// for values in range; decoding validates every length and count.
+// The frames that control connections carry: a header of fixed size and a bounded body, with
+// little-endian fields, and neither pointers nor padding. The frames of a link are numbered. A
+// frame that is repeated after a connection was lost is recognised by its number (conversation.h).
+// Encoding never fails for values in range; decoding validates every length and count. Thread: any
+// (values). Bound: kBodyBytesMax.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -21,10 +22,10 @@ namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
 inline constexpr std::uint16_t kProtocolVersion = 7;
-inline constexpr std::uint32_t kBodyBytesMax =
-    16384;  // WELCOME with 8 paths of 33 queue pairs fits four times
-inline constexpr std::size_t kFrameHeaderBytes =
-    48;  // magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8
+// A WELCOME with 8 paths of 33 queue pairs fits four times.
+inline constexpr std::uint32_t kBodyBytesMax = 16384;
+// Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
+inline constexpr std::size_t kFrameHeaderBytes = 48;
 inline constexpr std::uint32_t kTextBytesMax = 512;
 inline constexpr std::uint32_t kRailsMax = 64;
 inline constexpr std::uint32_t kRailAddressesMax = 8;
@@ -32,26 +33,26 @@ inline constexpr std::uint32_t kControlAddressesMax = 16;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 
 enum class MessageType : std::uint16_t {
-  Hello = 1,  // connector: who I am, my rails, what I want
-  Welcome,    // acceptor: its rails, the paths chosen, its queue pairs
-  Attach,     // connector: its queue pairs
-  Ready,      // acceptor: link is up
-  Refuse,     // either: no, and why
-  Open,       // connector: a channel for this listener
-  Opened,     // acceptor: done, or why not
-  Revoke,     // either: take back these credits / stop sending on this channel
-  Revoked,    // the answer, after the last use has completed
-  Close,      // either: my side of this channel is closed
-  Bye,        // the link has no channels left; no more after this
-  Fence,      // either: my queue pairs of this path are stopped, and this is what they took
-  Reopen,     // connector: new queue pairs for a path that is down
-  Reopened,   // acceptor: its own, which are ready; or why not
-  PathUp,     // connector: the path carries data again
-  // Number 0, of a connection and not of the link's conversation (conversation.h):
-  Acknowledge,  // either: nothing to say but the header's word
-  Resume,       // connector, first on a new connection: this link goes on here
-  Resumed,      // acceptor: so it does
-  Summon,       // acceptor, on a connection of its own: ours is lost, dial again
+  Hello = 1,  // the connector names itself, its rails and what it wants
+  Welcome,    // the acceptor answers with its rails, the chosen paths and its queue pairs
+  Attach,     // the connector sends its queue pairs
+  Ready,      // the acceptor says that the link is up
+  Refuse,     // either side says no, and why
+  Open,       // the connector asks for a channel to a listener
+  Opened,     // the acceptor has opened it, or says why not
+  Revoke,     // either side takes back credits or asks the other to stop sending on a channel
+  Revoked,    // the answer to Revoke, after the last use has completed
+  Close,      // either side has closed its side of a channel
+  Bye,        // the link has no channels left; nothing follows
+  Fence,      // either side has stopped its queue pairs of a path, and says what they took
+  Reopen,     // the connector sends new queue pairs for a path that is down
+  Reopened,   // the acceptor answers with its own, which are ready, or says why not
+  PathUp,     // the connector says that the path carries data again
+  // The following have number 0: they belong to a connection, not to the link's conversation.
+  Acknowledge,  // either side sends an acknowledgement and nothing else
+  Resume,       // the connector, first on a new connection, says that a link goes on here
+  Resumed,      // the acceptor confirms it
+  Summon,       // the acceptor, on a connection of its own, asks to be dialed again
 };
 inline constexpr MessageType kMessageTypeLast = MessageType::Summon;
 constexpr bool is_aside(MessageType type) noexcept {
@@ -63,9 +64,10 @@ struct FrameHeader {
   MessageType type = MessageType::Hello;
   std::uint32_t body_bytes = 0;
   std::uint32_t epoch = 0;
-  std::uint64_t sequence =
-      0;  // of this side's frames on the link, from 1; 0: not part of the conversation
-  std::uint64_t acknowledged = 0;  // the peer's last one that was handled when this was first said
+  // Number among this side's frames on the link, from 1. 0: not part of the conversation.
+  std::uint64_t sequence = 0;
+  // Number of the peer's last frame that was handled when this one was first sent.
+  std::uint64_t acknowledged = 0;
   Id128 link{};
 };
 
@@ -76,7 +78,7 @@ struct WireAddress {
 };
 
 struct WireRail {
-  std::vector<WireAddress> addresses;  // 1 to kRailAddressesMax, the preferred first
+  std::vector<WireAddress> addresses;  // 1 to kRailAddressesMax, the preferred one first
   std::uint8_t ethernet = 1;
   std::uint8_t port = 1;
   std::uint8_t mtu = 0;  // ibv_mtu
@@ -91,12 +93,11 @@ struct WirePath {
   std::uint8_t connector_address = 0;  // index into that rail's addresses
   std::uint8_t acceptor_rail = 0;
   std::uint8_t acceptor_address = 0;
-  std::uint8_t mtu = 0;            // min of both, ibv_mtu
-  std::vector<std::uint32_t> qpn;  // 1 + qps, of the sender of the message
-  std::uint32_t psn =
-      0;  // the sender's first packet number, same for all its queue pairs on the path
-  std::uint64_t counters_address =
-      0;  // window counters, one 8-byte word per queue pair of the path; 0 from the acceptor
+  std::uint8_t mtu = 0;            // the smaller of both, ibv_mtu
+  std::vector<std::uint32_t> qpn;  // 1 + qps queue pairs of the sender of this frame
+  std::uint32_t psn = 0;           // the sender's first packet number on each of them
+  // The connector's window words, 8 bytes for each queue pair of the path. 0 from the acceptor.
+  std::uint64_t counters_address = 0;
   std::uint32_t counters_rkey = 0;
 };
 
@@ -107,16 +108,16 @@ struct Hello {
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;
   std::uint8_t preferred_rail = 0;
   std::vector<WireRail> rails;
-  std::uint16_t control_port =
-      0;  // where the acceptor finds us when it has lost the connection and we have not
+  // Where the acceptor finds us when it has lost the connection and we have not.
+  std::uint16_t control_port = 0;
   std::vector<SocketAddress> control_addresses;
-  std::vector<Id128>
-      listeners;  // that connects wait for; one of them must be open, or there are no queue pairs
+  // Listeners that our connects wait for. Unless one of them is open, no queue pairs are made.
+  std::vector<Id128> listeners;
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
   std::string host;
-  std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // min of both sides
+  std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // the smaller of both sides
   std::vector<WireRail> rails;
   std::vector<WirePath> paths;
 };
@@ -127,7 +128,8 @@ struct Attach {
 };
 struct Ready {
   static constexpr MessageType kType = MessageType::Ready;
-  std::vector<std::uint8_t> down{};  // of paths that one of both could not bring up; never all
+  // Indices of paths that either side could not bring up; never all of them.
+  std::vector<std::uint8_t> down{};
 };
 struct Refuse {
   static constexpr MessageType kType = MessageType::Refuse;
@@ -139,15 +141,16 @@ struct Open {
   Id128 listener{};
   std::uint32_t channel = 0;  // index in the link, chosen by the connector
   std::uint32_t life = 0;     // how often the index was used before; generations start from it
-  std::uint64_t credits_address = 0;        // slots rows of 32 or 64 bytes at the connector
-  std::vector<std::uint32_t> credits_rkey;  // per path
+  // The connector's credit ring: a row of 32 or 64 bytes for each slot.
+  std::uint64_t credits_address = 0;
+  std::vector<std::uint32_t> credits_rkey;  // one for each path
 };
 struct Opened {
   static constexpr MessageType kType = MessageType::Opened;
   std::uint32_t channel = 0;
   Errc result = Errc::Ok;
-  std::uint64_t records_address = 0;        // slots records of 16 bytes at the acceptor
-  std::vector<std::uint32_t> records_rkey;  // per path
+  std::uint64_t records_address = 0;        // the acceptor's records, 16 bytes for each slot
+  std::vector<std::uint32_t> records_rkey;  // one for each path
 };
 struct Revoke {
   static constexpr MessageType kType = MessageType::Revoke;
@@ -162,7 +165,8 @@ struct Revoked {
 struct Close {
   static constexpr MessageType kType = MessageType::Close;
   std::uint32_t channel = 0;
-  std::uint64_t messages = 0;  // sender: announced in all; receiver: credits given in all
+  // The sender says how many messages it announced, the receiver how many credits it gave.
+  std::uint64_t messages = 0;
 };
 struct Bye {
   static constexpr MessageType kType = MessageType::Bye;
@@ -170,14 +174,14 @@ struct Bye {
 struct Fence {
   static constexpr MessageType kType = MessageType::Fence;
   std::uint8_t path = 0;             // index in the link
-  std::uint32_t epoch = 0;           // of the path
+  std::uint32_t epoch = 0;           // the path's epoch
   std::string cause;                 // for the other side's log line
-  std::vector<std::uint64_t> taken;  // announcements, by queue pair; the connector takes none
+  std::vector<std::uint64_t> taken;  // announcements taken by each queue pair; none by a connector
 };
 struct Reopen {
   static constexpr MessageType kType = MessageType::Reopen;
   std::uint8_t path = 0;
-  std::uint32_t epoch = 0;  // the new one
+  std::uint32_t epoch = 0;  // the new epoch
   WirePath ends;            // the connector's queue pairs; rails and addresses as before
 };
 struct Reopened {
@@ -185,8 +189,8 @@ struct Reopened {
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;
   Errc result = Errc::Ok;
-  std::string text;            // why not, for the connector's log line
-  std::vector<WirePath> ends;  // the acceptor's queue pairs; none where the result is not Ok
+  std::string text;            // the reason, for the connector's log line
+  std::vector<WirePath> ends;  // the acceptor's queue pairs; none if the result is not Ok
 };
 struct PathUp {
   static constexpr MessageType kType = MessageType::PathUp;
@@ -196,8 +200,9 @@ struct PathUp {
 struct Acknowledge {
   static constexpr MessageType kType = MessageType::Acknowledge;
 };
-// Who means which link. Attempts count the connections that the connector has dialed for it: a late
-// one is not believed.
+// Names a link and the attempt to resume it. Attempts count the connections that the connector has
+// dialed for the link, so that a late one is not believed. In a Summon it is the last attempt that
+// the acceptor knows of.
 struct LinkClaim {
   Id128 connector_context{}, acceptor_context{};
   std::uint32_t attempt = 0;
@@ -210,21 +215,21 @@ struct Resumed {
 };
 struct Summon : LinkClaim {
   static constexpr MessageType kType = MessageType::Summon;
-};  // attempt: the last one it knows of
+};
 
 using Bytes = std::vector<std::byte>;
 
-// A whole frame, header and body. Link, epoch and numbers come from the header, type and size from
-// the body, which is one of the structures above that have a type.
+// Makes a whole frame of a header and a body, which is one of the structures above with a kType.
+// Type and size come from the body, all else from the header.
 template <typename Body>
 Bytes encode(FrameHeader header, const Body& body);
 
-// Protocol: bad magic, another version (kept in *peer_version), unknown type or body over
-// kBodyBytesMax.
+// Protocol: the magic is wrong, the version is another one (stored in *peer_version), the type is
+// unknown, or the body exceeds kBodyBytesMax.
 Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
                                   std::uint16_t* peer_version);
 
-// Protocol: too short, too long, counts or strings out of bounds. Trailing bytes are an error.
+// Protocol: the body is too short or too long, or a count or text is out of bounds.
 template <typename Body>
 Status decode(const std::byte* body, std::size_t size, Body* out);
 

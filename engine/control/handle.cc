@@ -1,6 +1,7 @@
 #include "engine/control/handle.h"
 
 #include "src/base/byte_order.h"
+#include "src/base/check.h"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,7 @@ constexpr std::uint32_t kHandleMagic = 0x4853454du;  // "MESH" read little-endia
 constexpr std::size_t kAddressesBytes = 64;
 constexpr std::size_t kStageBytes = 16;
 constexpr std::size_t kStageOffset = kHandleBytes - kStageBytes;
-constexpr std::size_t kAddressCountMax = 10;  // IPv4 ones of 6 bytes in 64
+constexpr std::size_t kAddressCountMax = 10;  // IPv4 addresses take 6 of the 64 bytes each
 constexpr std::uint8_t kFamilyV4 = 4;
 constexpr std::uint8_t kFamilyV6 = 6;
 
@@ -26,7 +27,7 @@ static_assert(sizeof(HandleBytes) == kHandleBytes);
 
 std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; }
 
-// Linux takes the unspecified address for the loopback one.
+// Linux treats the unspecified address as the loopback address.
 bool leads_to_oneself(const SocketAddress& named) {
   const SocketAddress address =
       named.family == AF_INET6 ? SocketAddress::from_gid(named.bytes) : named;
@@ -51,6 +52,7 @@ PackedAddresses pack(const std::vector<SocketAddress>& addresses) {
     writer.put_bytes(std::as_bytes(std::span(address.bytes)).first(bytes));
     ++packed.count;
   }
+  DCHECK(packed.count <= kAddressCountMax);
   return packed;
 }
 
@@ -83,8 +85,8 @@ std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named,
   return named;
 }
 
-// The scope of an IPv6 link-local address means nothing on the peer's host: such an address goes
-// out only when there is no other.
+// The scope of an IPv6 link-local address means nothing on the peer's host. Such an address is sent
+// only when there is no other.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses) {
   std::vector<SocketAddress> chosen;
   const auto usable = [](const SocketAddress& address) {
@@ -115,6 +117,7 @@ void write_handle(const Handle& handle, HandleBytes& bytes) {
   writer.put_u8(packed.count);
   writer.put_bytes(kReserved);
   writer.put_bytes(packed.bytes);
+  DCHECK(writer.ok() && writer.size() == kStageOffset);
 }
 
 Result<Handle> read_handle(const HandleBytes& bytes) {

@@ -1,5 +1,6 @@
 #include "engine/control/socket_watcher.h"
 
+#include "src/base/check.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 
@@ -23,6 +24,7 @@ Status SocketWatcher::open() {
 }
 
 Status SocketWatcher::watch(int fd, std::uint64_t token, std::uint32_t events) {
+  DCHECK(fd >= 0 && (token == kWakeToken) == (fd == event_.get()));
   epoll_event event{};
   event.events = events;
   event.data.u64 = token;
@@ -32,6 +34,7 @@ Status SocketWatcher::watch(int fd, std::uint64_t token, std::uint32_t events) {
 }
 
 bool SocketWatcher::change(int fd, std::uint64_t token, std::uint32_t events) noexcept {
+  DCHECK(fd >= 0 && token != kWakeToken);
   epoll_event event{};
   event.events = events;
   event.data.u64 = token;
@@ -43,6 +46,7 @@ void SocketWatcher::forget(int fd) noexcept {
 }
 
 std::span<epoll_event> SocketWatcher::ready(std::span<epoll_event> room) noexcept {
+  DCHECK(!room.empty());
   const int count = ::epoll_wait(epoll_.get(), room.data(), static_cast<int>(room.size()), 0);
   return count > 0 ? room.first(static_cast<std::size_t>(count)) : std::span<epoll_event>{};
 }
@@ -57,8 +61,8 @@ void SocketWatcher::wake() noexcept {
 }
 
 void SocketWatcher::wake_taken() noexcept {
-  // Emptied before the flag falls: the other way round a wake between the two would be swallowed
-  // and the flag stay up for good.
+  // The eventfd is emptied before the flag is cleared. In the other order a wake between the two
+  // steps would be lost, and the flag would stay set for good.
   eventfd_t count = 0;
   ::eventfd_read(event_.get(), &count);
   woken_.exchange(false, std::memory_order_acq_rel);

@@ -1,6 +1,7 @@
 #pragma once
-// epoll and eventfd: which sockets are ready, and a wake-up for whoever waits for them.
-// Level-triggered. Thread: watch, change, forget and ready by the owner; wait and wake by any.
+// Tells which sockets are ready (epoll, level-triggered), and wakes whoever waits for them
+// (eventfd). Thread: watch, change, forget and ready by the owner; wait and wake by any. Bound:
+// ready() fills the room it is given.
 
 #include <mesh/status.h>
 
@@ -21,21 +22,22 @@ class SocketWatcher {
   Status open();
 
   Status watch(int fd, std::uint64_t token, std::uint32_t events);
-  bool change(int fd, std::uint64_t token,
-              std::uint32_t events) noexcept;  // false: it is watched as before
+  // False: the descriptor is watched as before.
+  bool change(int fd, std::uint64_t token, std::uint32_t events) noexcept;
   void forget(int fd) noexcept;
 
-  std::span<epoll_event> ready(
-      std::span<epoll_event> room) noexcept;  // never blocks; data.u64 is the token
-  void wait(int timeout_ms) noexcept;         // negative: for ever
+  // Never blocks. data.u64 of each event is the token.
+  std::span<epoll_event> ready(std::span<epoll_event> room) noexcept;
+  void wait(int timeout_ms) noexcept;  // negative: without end
   void wake() noexcept;
-  void wake_taken() noexcept;  // after kWakeToken was among ready()
+  void wake_taken() noexcept;  // to be called when kWakeToken was among ready()
 
  private:
   UniqueFd epoll_;
   UniqueFd event_;
-  std::atomic<bool> woken_{false};  // set in wake(), cleared in wake_taken(); both acq_rel, so what
-                                    // was written before wake() is seen
+  // Set in wake() and cleared in wake_taken(), both acq_rel: what was written before wake() is
+  // seen after it.
+  std::atomic<bool> woken_{false};
 };
 
 }  // namespace mesh::engine

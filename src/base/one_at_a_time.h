@@ -1,0 +1,65 @@
+#pragma once
+// Shows that the calls of an object do not overlap: one thread is inside at a time, and it may call
+// the object again from there, as a callback does. Each call puts a Call on its stack. Debug builds
+// check this; release builds store nothing and do nothing. Thread: any. Bound: none.
+
+#include "src/base/check.h"
+
+#ifndef NDEBUG
+#include <atomic>
+#include <thread>
+#endif
+
+namespace mesh {
+
+#ifdef NDEBUG
+
+class OneAtATime {
+ public:
+  class Call {
+   public:
+    explicit Call(OneAtATime&) noexcept {}
+    ~Call() {}
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+  };
+  bool inside() const noexcept { return true; }  // a release build does not know
+};
+
+#else
+
+class OneAtATime {
+ public:
+  class Call {
+   public:
+    explicit Call(OneAtATime& calls) noexcept : calls_(calls) {
+      std::thread::id nobody{};
+      const bool entered = calls_.owner_.compare_exchange_strong(
+          nobody, std::this_thread::get_id(), std::memory_order_acquire, std::memory_order_relaxed);
+      CHECK(entered || calls_.inside());
+      ++calls_.depth_;
+    }
+    ~Call() {
+      CHECK(calls_.inside() && calls_.depth_ > 0);
+      if (--calls_.depth_ == 0) calls_.owner_.store({}, std::memory_order_release);
+    }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    OneAtATime& calls_;
+  };
+
+  // The calling thread is inside a call.
+  bool inside() const noexcept {
+    return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
+ private:
+  std::atomic<std::thread::id> owner_{};  // released in ~Call, acquired in Call
+  int depth_ = 0;                         // the owner's calls, each inside the one before
+};
+
+#endif
+
+}  // namespace mesh
