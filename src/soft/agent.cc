@@ -1,18 +1,20 @@
-// The host's one thread: it meets hosts of other processes, and turns the NICs when nobody else
+// The host's one thread: it meets hosts of other processes, and turns the NICs when no other thread
 // does.
 
+#include "src/base/check.h"
 #include "src/soft/soft_host.h"
 
 namespace mesh::soft {
 
 namespace {
-constexpr int kLookMs = 1;  // a NIC that nobody has turned for this long is turned by us
-constexpr std::uint64_t kAwakeNs = 100'000'000;  // idle for this long: sleep until somebody rings
-constexpr int kTurnsPerLook = 64;                // then look after the sockets again
+constexpr int kLookMs = 1;  // the agent turns a NIC that no thread has turned for this long
+constexpr std::uint64_t kAwakeNs = 100'000'000;  // then the idle agent sleeps until a bell rings
+constexpr int kTurnsPerLook = 64;                // then it looks at the sockets again
 constexpr int kForEver = -1;
 }  // namespace
 
 void SoftHost::run() {
+  DCHECK(rendezvous_ != nullptr && !options_.clock.manual());
   turns_seen_.assign(nics_.size(), 0);
   int timeout_ms = kForEver;
   if (options_.agent == Agent::Thread) timeout_ms = kLookMs;
@@ -22,12 +24,13 @@ void SoftHost::run() {
   }
 }
 
-// Answers how long to wait before the next look. Asleep, a doorbell wakes us: it is rung after the
-// work is visible, and we look for work after we have said that we sleep.
+// Answers how long to wait before the next look. A bell wakes the sleeping agent: it is rung after
+// the work is visible, and the agent looks for work after it has said that it sleeps.
 int SoftHost::tend() {
+  DCHECK(turns_seen_.size() == nics_.size());
   const Clock clock;
   std::atomic<std::uint32_t>& asleep = board_->host().agent_asleep;
-  asleep.store(0, std::memory_order_seq_cst);  // also woken by a socket
+  asleep.store(0, std::memory_order_seq_cst);  // a socket may have woken us
   const std::uint64_t now_ns = clock.now_ns();
   if (busy_at_ns_ == 0) busy_at_ns_ = now_ns;
   bool moved = false;

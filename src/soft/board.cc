@@ -6,8 +6,7 @@
 
 namespace mesh::soft {
 
-// The memory is zeroed and only ever touched through its atomics, so that a cast is all the
-// construction it needs.
+// The memory is zeroed and only touched through its atomics, so a cast constructs them.
 Board::Board(Segment memory, UniqueFd wake_fd)
     : memory_(std::move(memory)),
       wake_fd_(std::move(wake_fd)),
@@ -25,8 +24,8 @@ void Board::ring_response(int nic_index, std::uint32_t index) noexcept {
   wake_if_asleep();
 }
 
-// Pairs with the agent: it sets the word and then looks at the bells, we ring and then look at the
-// word.
+// Pairs with the agent, which sets the word and then looks at the bells. We ring and then look at
+// the word.
 void Board::wake_if_asleep() noexcept {
   if (host_->agent_asleep.load(std::memory_order_seq_cst) == 0) return;
   if (host_->agent_asleep.exchange(0, std::memory_order_seq_cst) == 1) wake();

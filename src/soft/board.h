@@ -1,8 +1,9 @@
 #pragma once
-// Where a host of the fabric is told that there is work: one set of bells per NIC for requests (as
-// target) and one for responses (as initiator). Shared with every peer; carries no data. Peer is
+// A host's board tells it that there is work: each NIC has one set of bells for requests (as
+// target) and one for responses (as initiator). Every peer shares it; it carries no data. A Peer is
 // how we see another host. Thread: any. Bound: kNicsMax NICs.
 
+#include "src/base/check.h"
 #include "src/base/unique_fd.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/index_set.h"
@@ -21,19 +22,19 @@ struct NicBoard {
 };
 
 struct HostBoard {
-  alignas(64) std::atomic<std::uint32_t> agent_asleep;  // 1: whoever rings must also wake it
+  alignas(64) std::atomic<std::uint32_t> agent_asleep;  // 1: the ringer must also wake the agent
   std::array<NicBoard, kNicsMax> nics;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 class Board {
  public:
-  // wake_fd: an eventfd of the board's owner, or invalid when it has no agent.
+  // wake_fd: an eventfd of the board's owner, or invalid if the owner has no agent.
   Board(Segment memory, UniqueFd wake_fd);
 
   void ring_request(int nic, std::uint32_t index) noexcept;
   void ring_response(int nic, std::uint32_t index) noexcept;
-  void wake() noexcept;  // unconditionally
+  void wake() noexcept;  // wakes the agent, asleep or not
   HostBoard& host() noexcept { return *host_; }
   NicBoard& nic(int index) noexcept { return host_->nics[static_cast<std::size_t>(index)]; }
   int memory_fd() const noexcept { return memory_.fd(); }
@@ -46,8 +47,8 @@ class Board {
   HostBoard* host_;
 };
 
-// Another host, or ourselves. `board` is set once, when it is known; until then nobody can be told
-// and nobody needs to be: whoever attaches later looks for himself.
+// Another host, or ourselves. The board is set once, when it is known. Until then bells cannot be
+// rung and need not be: a target that attaches later looks for work by itself.
 class Peer {
  public:
   explicit Peer(std::string host) : host_(std::move(host)) {}
@@ -55,6 +56,7 @@ class Peer {
   const std::string& host() const noexcept { return host_; }
   Board* board() const noexcept { return board_.load(std::memory_order_acquire); }
   void set_board(std::shared_ptr<Board> board) noexcept {
+    CHECK(owner_ == nullptr && board != nullptr);  // other threads use the first without a lock
     owner_ = std::move(board);
     board_.store(owner_.get(), std::memory_order_release);
   }

@@ -1,5 +1,6 @@
 #include "src/soft/completion_queue.h"
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/soft/queue_pair.h"
 
@@ -18,7 +19,9 @@ CompletionQueue::CompletionQueue(ibv_context* context, Nic* owner, int entries)
 }
 
 void CompletionQueue::push(const CompletionEntry& entry) noexcept {
+  DCHECK(entry.qp != nullptr && (!entry.is_receive || entry.end == 0));
   const std::uint64_t in = in_.load(std::memory_order_relaxed);
+  DCHECK(in - out_.load(std::memory_order_acquire) <= limit_);
   if (in - out_.load(std::memory_order_acquire) >= limit_) {
     if (!dead_.exchange(true, std::memory_order_release))
       LOG_WARN(
@@ -39,6 +42,7 @@ int CompletionQueue::pop(int count, ibv_wc* wc) noexcept {
   if (dead_.load(std::memory_order_acquire)) return -1;
   const std::uint64_t in = in_.load(std::memory_order_acquire);
   std::uint64_t out = out_.load(std::memory_order_relaxed);
+  DCHECK(pop_lock_.held_here() && in - out <= limit_);
   int found = 0;
   for (; found < count && out != in; ++out) {
     const CompletionEntry& entry = entries_[out & mask_];
@@ -47,6 +51,7 @@ int CompletionQueue::pop(int count, ibv_wc* wc) noexcept {
     if (entry.is_receive) {
       entry.qp->receives.freed.fetch_add(1, std::memory_order_release);
     } else {
+      DCHECK(entry.end >= entry.qp->sends.freed.load(std::memory_order_relaxed));
       entry.qp->sends.freed.store(entry.end, std::memory_order_release);
     }
   }

@@ -1,7 +1,8 @@
 #pragma once
-// A completion queue: pushed by the holder of the NIC's turn, popped by one poller at a time.
-// Overflow kills it, loudly: whoever posts more than the queue can report has a mistake. Thread:
-// push under the turn lock; pop from any (a second poller gets none). Bound: the entries asked for.
+// A completion queue. The holder of the NIC's turn pushes, and one poller at a time pops. Overflow
+// kills the queue with a line in the log, because posting more than it can report is the user's
+// mistake. Thread: push under the turn lock; pop from any (a second poller gets nothing). Bound:
+// the entries that were asked for.
 
 #include <infiniband/verbs.h>
 
@@ -19,9 +20,9 @@ struct QueuePair;
 
 struct CompletionEntry {
   ibv_wc wc{};
-  QueuePair* qp = nullptr;  // null: its queue pair was destroyed, the entry is skipped
-  std::uint64_t end =
-      0;  // send: slots of the send queue that polling this frees, as a running count
+  QueuePair* qp = nullptr;  // null: its queue pair was destroyed, and the entry is skipped
+  // Send: polling this entry frees the slots of the send queue up to this running count.
+  std::uint64_t end = 0;
   bool is_receive = false;
 };
 
@@ -29,9 +30,9 @@ class CompletionQueue {
  public:
   CompletionQueue(ibv_context* context, Nic* nic, int entries);
 
-  ibv_cq verbs{};  // first, so that the pointer the user holds is ours
+  ibv_cq verbs{};  // the first member, so that the user's pointer is ours
   Nic* const nic;
-  int users = 0;  // queue pairs; under the turn lock
+  int users = 0;  // queue pairs that use it; under the turn lock
 
   void push(const CompletionEntry& entry) noexcept;
   int pop(int count, ibv_wc* wc) noexcept;    // -1: the queue has overflowed

@@ -1,5 +1,7 @@
 #include "src/soft/copy.h"
 
+#include "src/base/check.h"
+
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -126,6 +128,7 @@ void scatter(const SgeRange& range, const std::byte* from) noexcept {
 
 void stream_put(std::byte* stream, std::uint64_t position, const std::byte* from,
                 std::size_t bytes) noexcept {
+  DCHECK(bytes <= kStreamBytes);
   const std::size_t at = position % kStreamBytes;
   const std::size_t first = std::min<std::size_t>(bytes, kStreamBytes - at);
   std::memcpy(stream + at, from, first);
@@ -134,6 +137,7 @@ void stream_put(std::byte* stream, std::uint64_t position, const std::byte* from
 
 void stream_get(std::byte* to, const std::byte* stream, std::uint64_t position,
                 std::size_t bytes) noexcept {
+  DCHECK(bytes <= kStreamBytes);
   const std::size_t at = position % kStreamBytes;
   const std::size_t first = std::min<std::size_t>(bytes, kStreamBytes - at);
   std::memcpy(to, stream + at, first);

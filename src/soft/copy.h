@@ -1,7 +1,8 @@
 #pragma once
-// How the NIC touches memory. Writes of up to 128 bytes to 8-byte-aligned targets, and the last 8
-// bytes of any aligned write of whole words, are atomic words, ascending, each a release: polling
-// on them with acquire is no data race. Thread: a NIC's turn.
+// How the NIC touches memory. A write of up to 128 bytes to a target aligned to 8 is made of atomic
+// words in ascending order, each a release. So are the last 8 bytes of any aligned write of whole
+// words. Polling on them with acquire is no data race. Thread: a NIC's turn. Bound: the bytes
+// given.
 
 #include "src/soft/ring.h"
 
@@ -12,13 +13,13 @@
 
 namespace mesh::soft {
 
-inline constexpr std::size_t kAtomicBytes = 128;  // what an engine polls on comes in one such write
+inline constexpr std::size_t kAtomicBytes = 128;  // whatever an engine polls on comes in one write
 
-// As a NIC's DMA engine writes and reads host memory.
+// They write and read host memory as a NIC's DMA engine does.
 void dma_store(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 void dma_load(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
-// A piece of what scatter-gather elements name.
+// A piece of the memory that scatter-gather elements name.
 struct SgeRange {
   const RingSge* sge;
   std::uint32_t count;
@@ -26,21 +27,20 @@ struct SgeRange {
   std::size_t bytes;
 };
 
-// Gathers the range into `to`. pid 0: from this process; else with process_vm_readv. False: the
-// source cannot be read.
+// Gathers the range into `to`, from this process if pid is 0, otherwise with process_vm_readv.
+// False: the source cannot be read.
 bool gather(std::byte* to, const SgeRange& range, pid_t pid) noexcept;
-// Scatters `from` into the range of this process.
+// Scatters `from` into the range, which is in this process.
 void scatter(const SgeRange& range, const std::byte* from) noexcept;
 
-// Bytes between a position of a circular stream and its end or `bytes`, and the copies across that
-// end.
+// They copy into and out of a circular stream at a position, across its end where needed.
 void stream_put(std::byte* stream, std::uint64_t position, const std::byte* from,
                 std::size_t bytes) noexcept;
 void stream_get(std::byte* to, const std::byte* stream, std::uint64_t position,
                 std::size_t bytes) noexcept;
 
-// True: this process may read one word of that one with process_vm_readv, and it holds the expected
-// value.
+// True: this process can read a word of the other with process_vm_readv, and the word has the
+// expected value.
 bool can_read_process(pid_t pid, std::uint64_t address, std::uint64_t expected) noexcept;
 
 }  // namespace mesh::soft

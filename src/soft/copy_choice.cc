@@ -15,10 +15,9 @@ namespace mesh::soft {
 
 namespace {
 
-constexpr std::size_t kRegion =
-    1 << 20;  // more than a core's own cache keeps beside what else it holds
-constexpr std::size_t kPiece = 1 << 16;  // what a turn of the NIC copies at once
-constexpr int kRounds = 3;  // the fastest counts: others may use the processor meanwhile
+constexpr std::size_t kRegion = 1 << 20;  // more than a core's own cache keeps
+constexpr std::size_t kPiece = 1 << 16;   // what a turn of the NIC copies at once
+constexpr int kRounds = 3;  // the fastest counts, because others may use the processor meanwhile
 
 bool copy_by_kernel(std::byte* to, std::byte* from) noexcept {
   const iovec local{to, kPiece};
@@ -28,11 +27,11 @@ bool copy_by_kernel(std::byte* to, std::byte* from) noexcept {
 
 bool copy_by_hand(std::byte* to, std::byte* from) noexcept {
   std::memcpy(to, from, kPiece);
-  asm volatile("" ::"r"(to) : "memory");  // the copy must not be left out
+  asm volatile("" ::"r"(to) : "memory");  // the compiler must not leave the copy out
   return true;
 }
 
-// Of the fastest round over the region, in nanoseconds; 0: cannot be done here.
+// The time of the fastest round over the region, in nanoseconds. 0: it cannot be done here.
 template <typename Copy>
 double fastest(std::byte* to, std::byte* from, Copy copy) noexcept {
   double best = 0;

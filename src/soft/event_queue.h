@@ -1,7 +1,7 @@
 #pragma once
-// What one open device context has to tell: events with a descriptor that is readable while there
-// are any. Thread: any. Bound: kEventsMax; what comes on top is dropped, as the states behind
-// events can be asked for.
+// The events of one open device context, with a descriptor that is readable while there are any.
+// Thread: any. Bound: kEventsMax; further events are dropped, because the states behind events can
+// be queried.
 
 #include "src/base/unique_fd.h"
 #include "src/verbs/provider.h"
@@ -13,7 +13,7 @@
 
 namespace mesh::soft {
 
-inline constexpr std::size_t kEventsMax = 8192;  // every queue pair of a NIC, twice
+inline constexpr std::size_t kEventsMax = 8192;  // two for every queue pair of a NIC
 
 class EventQueue {
  public:
@@ -22,10 +22,10 @@ class EventQueue {
   int fd() const noexcept { return fd_.get(); }
   void push(const verbs::DeviceEvent& event) noexcept;
   bool pop(verbs::DeviceEvent* event) noexcept;
-  void forget_qp(std::uint32_t qp_num) noexcept;  // no event names it afterwards
+  void forget_qp(std::uint32_t qp_num) noexcept;  // afterwards no event names it
 
  private:
-  void drain_locked() noexcept;  // no event, nothing to read
+  void drain_locked() noexcept;  // empties the descriptor if there are no events
 
   UniqueFd fd_;
   std::mutex mutex_;

@@ -1,7 +1,7 @@
 #pragma once
-// A fabric file: which hosts exist, which NICs they have and which cables or switches join them.
-// JSON, validated whole; a value of this type is always consistent. Thread: any (values). Bounds:
-// kHostsMax hosts, kNicsMax NICs a host, kFileBytesMax of text.
+// A fabric file says which hosts exist, which NICs they have, and which cables or switches join
+// them. It is JSON and validated as a whole, so a value of this type is always consistent. Thread:
+// any (values). Bounds: kHostsMax hosts, kNicsMax NICs for each, kFileBytesMax bytes of text.
 
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
@@ -18,21 +18,22 @@ namespace mesh::soft {
 
 inline constexpr std::size_t kHostsMax = 256;
 inline constexpr std::size_t kNicsMax = 16;
-// 256 hosts of 16 NICs with a link each are about 700 KiB, written out with spaces.
+// 256 hosts of 16 NICs with a link each are about 700 KiB of text with spaces.
 inline constexpr std::size_t kFileBytesMax = 4 << 20;
 
 struct NicSpec {
   std::string name;
   std::string address;  // "10.0.12.1", without the prefix
-  ibv_gid gid{};        // of the address; IPv4 is mapped into ::ffff:0:0/96
+  ibv_gid gid{};        // the address as a GID; IPv4 is mapped into ::ffff:0:0/96
   int prefix_len = 0;   // in bits of the address' family
   bool ipv4 = true;
   std::uint64_t guid = 0;  // equal for the halves of one cable
-  std::string pci;         // sysfs path, empty: none
+  std::string pci;         // sysfs path; empty: none
   int numa = -1;
   int link = -1;  // index into FabricFile::links; -1: nothing is plugged in
-  double gbps =
-      0;  // what its bus carries, as a PCIe half may less than its cable does; 0: all of the link
+  // What the NIC's bus carries. The PCIe half of a cable may carry less than the cable. 0: as much
+  // as the link.
+  double gbps = 0;
 };
 
 struct HostSpec {
@@ -45,57 +46,60 @@ struct NicRef {
 };
 
 struct LinkSpec {
-  std::vector<NicRef> ends;  // two of a cable, two or more of a switch
-  double gbps = 0;           // each direction; 0: as fast as memory
+  std::vector<NicRef> ends;  // a cable has two, a switch two or more
+  double gbps = 0;           // in each direction; 0: as fast as memory
   std::uint64_t delay_ns = 0;
   std::uint32_t mtu = 4096;
   double qp_gbps = 0;    // what one queue pair can use; 0: all
-  double port_gbps = 0;  // what its ports say they are; 0: gbps
-  std::string cable;  // links of one name are the halves of one cable and share its gbps; empty: a
-                      // cable of its own
+  double port_gbps = 0;  // the rate that its ports show; 0: gbps
+  // Links with the same name are the halves of one cable and share its gbps. Empty: the link is a
+  // cable of its own.
+  std::string cable;
 };
 
-// What a work request costs beside the wire. 0: nothing. Only a manual clock can make the host's
-// own three cost time.
+// What a work request costs beside the wire. 0: nothing. The host's three costs take time only on a
+// manual clock.
 struct NicCosts {
   std::uint64_t quantum_bytes = 16384;  // one queue pair's turn on the wire
-  std::uint64_t fetch_ns =
-      0;  // until the NIC has read a work request that is not inline; others overtake meanwhile
-  std::uint64_t post_ns = 0;        // the host's, per work request
-  std::uint64_t doorbell_ns = 0;    // the host's, per call of post_send
-  std::uint64_t completion_ns = 0;  // the host's, per completion polled
+  // Until the NIC has read a work request that is not inline. Others may overtake it meanwhile.
+  std::uint64_t fetch_ns = 0;
+  std::uint64_t post_ns = 0;        // the host's, for each work request
+  std::uint64_t doorbell_ns = 0;    // the host's, for each call of post_send
+  std::uint64_t completion_ns = 0;  // the host's, for each polled completion
 };
 
 // A fabric that counts instead of moving: one host, no links, no faults (src/soft/null_fabric.h).
 struct NullSpec {
-  std::uint32_t delivery_polls =
-      1;  // what is posted is delivered by the n-th poll after it; 0: while posting, polls tell
+  // The n-th poll after a post delivers it. 0: it is delivered while posting, and polls report it.
+  std::uint32_t delivery_polls = 1;
 };
 
 struct FabricFile {
   std::string name;
-  std::string identity;  // hosts meet under this: of a file its path and text, of parsed text also
-                         // the process that parsed it
+  // Hosts meet under this. It is made of a file's path and text, or of a text and the process that
+  // parsed it.
+  std::string identity;
   std::vector<HostSpec> hosts;
   std::vector<LinkSpec> links;
-  std::vector<Fault> faults;  // each armed on its host when that is opened
-  NicCosts costs;             // of every NIC
+  std::vector<Fault> faults;  // each is armed on its host when that is opened
+  NicCosts costs;             // for every NIC
   std::optional<NullSpec> null;
 
-  int find_host(const std::string& host) const;  // index or -1
+  int find_host(const std::string& host) const;  // an index, or -1
   bool find_gid(const ibv_gid& gid, NicRef* out) const;
   const NicSpec& nic(NicRef ref) const {
     return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)];
   }
   bool find_nic(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
-  // False: no such NIC, or it is not at a cable of two ends.
+  // False: there is no such NIC, or it is not at a cable of two ends.
   bool other_end(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
 };
 
-// InvalidArgument: not JSON, or contradictory; one line says what, where and what would be right.
+// InvalidArgument: the text is not JSON, or contradicts itself. One line says what, where, and what
+// would be right.
 Result<FabricFile> parse(const std::string& text);
-// NotFound: no such file, or it cannot be read. InvalidArgument: also of what is no regular file or
-// is too long. Never blocks.
+// NotFound: there is no such file, or it cannot be read. InvalidArgument: as above, or it is no
+// regular file or too long. Never blocks.
 Result<FabricFile> load(const std::string& path);
 
 }  // namespace mesh::soft

@@ -1,7 +1,7 @@
 #pragma once
-// Faults while a host runs, told from another process of the same user: one message to the host's
-// rendezvous, one answer when the fault has happened. What perf/mesh_fault calls. Thread: any;
-// tell_host waits for the answer.
+// Another process of the same user can cause faults on a running host: it sends one message to the
+// host's rendezvous and gets one answer when the fault has happened. perf/mesh_fault does so.
+// Thread: any; tell_host waits for the answer. Bound: one message each way.
 
 #include <mesh/status.h>
 
@@ -16,10 +16,10 @@
 namespace mesh::soft {
 
 enum class FaultVerb : std::uint32_t {
-  Arm,             // the fault
-  Lift,            // those of its kind, NIC and peer host
-  LiftAll,         // whatever is armed
-  FailQueuePairs,  // of its NIC, now: `queue_pair`, or all
+  Arm,             // arms the fault
+  Lift,            // ends all faults of its kind, NIC and peer host
+  LiftAll,         // ends all faults
+  FailQueuePairs,  // fails `queue_pair` of the fault's NIC, or all, at once
   Look,            // changes nothing
 };
 
@@ -31,19 +31,19 @@ struct FaultOrder {
 
 struct FaultAnswer {
   Errc code = Errc::Ok;     // Arm: as FaultPlan::arm(); NotFound: the host has no such NIC
-  std::uint32_t count = 0;  // FailQueuePairs: how many it were
-  // Of the order's NIC, afterwards; nothing where it names none.
+  std::uint32_t count = 0;  // FailQueuePairs: how many failed
+  // The state of the order's NIC afterwards. Zero if the order names no NIC.
   bool port_up = false;
   std::uint64_t work_requests = 0, bytes = 0;  // posted by this host
 };
 
-// NotFound: no process is that host. System: it does not answer, as when it is stopped, or is of
+// NotFound: no process is that host. System: it does not answer, because it is stopped or of
 // another version.
 Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host,
                               const FaultOrder& order);
 inline constexpr int kFaultAnswerMs = 5000;
 
-// The messages, for the rendezvous. False: not well-formed.
+// Reads a message for the rendezvous. False: it is not well-formed.
 bool decode(std::span<const std::byte> bytes, FaultOrder* order);
 
 }  // namespace mesh::soft

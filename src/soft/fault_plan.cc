@@ -1,5 +1,6 @@
 #include "src/soft/fault_plan.h"
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -29,6 +30,7 @@ Status FaultPlan::arm(const Fault& fault, std::uint64_t now_ns) {
     std::lock_guard lock(mutex_);
     if (faults_.size() >= kFaultsMax) return Errc::Exhausted;
     faults_.push_back({fault, now_ns, 0});
+    DCHECK(faults_.size() <= kFaultsMax);
     armed_.store(true, std::memory_order_release);
   }
   if (when_changed_) when_changed_();
@@ -92,7 +94,7 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
   return verdict;
 }
 
-// Faults that make a port or a peer silent, whoever the peer is.
+// True for a fault that makes a port or a peer silent now, whatever peer it names.
 bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
   const Fault& fault = armed.fault;
   if (fault.kind != FaultKind::PeerLost && fault.kind != FaultKind::PortDown) return false;
@@ -122,7 +124,8 @@ std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64
   for (Armed& armed : faults_) {
     const Fault& fault = armed.fault;
     if (fault.kind != FaultKind::PortDown || (!fault.nic.empty() && fault.nic != nic)) continue;
-    static_cast<void>(in_time(armed, now_ns));  // its time starts here, if it has not
+    static_cast<void>(in_time(armed, now_ns));  // its time begins here, unless it has begun
+    DCHECK(armed.armed_at_ns != kAtFirstUse);
     const std::uint64_t begin_ns = armed.armed_at_ns + fault.after_ns;
     const std::uint64_t end_ns = fault.duration_ns == 0 ? UINT64_MAX : begin_ns + fault.duration_ns;
     for (const std::uint64_t change_ns : {begin_ns, end_ns})

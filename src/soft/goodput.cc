@@ -10,10 +10,10 @@ namespace mesh::soft {
 
 namespace {
 
-// Of this link's ends at that host: on a switch each of its ports carries the rate.
+// The ends of a link at one host. On a switch each of the host's ports carries the rate.
 struct Ends {
   std::size_t count = 0;
-  double gbps = 0;  // together
+  double gbps = 0;  // the sum of all ends
 };
 
 Ends ends_at(const FabricFile& fabric, const LinkSpec& link, int host) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the links between two hosts of a fabric file let through at most, as payload. Thread: any
-// (pure).
+// The most payload that the links between two hosts of a fabric file let through. Thread: any
+// (pure). Bound: the file's links.
 
 #include "src/soft/fabric_file.h"
 
@@ -12,9 +12,10 @@ struct HostPair {
   int from = 0, to = 0;  // indices
 };
 
-// 10^9 bytes of payload a second, one way: MTU bytes in MTU + 82 bytes of wire (RoCE v2: Ethernet's
-// 38, IPv4 20, UDP 8, BTH 12, ICRC 4). A NIC slower than its cable counts with its own rate, two
-// halves with no more than their cable's. Nothing: they share no link, or one has no rate.
+// The answer is in 10^9 bytes of payload a second, one way. MTU bytes of payload take MTU + 82
+// bytes on the wire (RoCE v2: Ethernet 38, IPv4 20, UDP 8, BTH 12, ICRC 4). A NIC slower than its
+// cable counts with its own rate; two halves count with no more than their cable's. There is no
+// answer if the hosts share no link, or one of their links has no rate.
 std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair);
 
 }  // namespace mesh::soft

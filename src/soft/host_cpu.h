@@ -1,8 +1,9 @@
 #pragma once
-// What a host's verbs calls have cost its CPU, on a manual clock, where calls themselves take no
-// time. Whoever moves the clock takes the sum after each call and lets the host act again only when
-// it has gone by; what is posted meanwhile is posted that much later. With the wall's clock nothing
-// is ever counted. Thread: any. Bound: none; who does not take it sees posts later and later.
+// The time that a host's verbs calls have cost its CPU on a manual clock, where calls themselves
+// take no time. The owner of the clock takes the sum after each call, and lets the host act again
+// only when that time has passed. What is posted meanwhile is posted that much later. With the wall
+// clock nothing is counted. Thread: any. Bound: none; if nobody takes the sum, posts become later
+// and later.
 
 #include "src/base/clock.h"
 

@@ -1,7 +1,9 @@
 #pragma once
-// Sets of queue pair indices, two levels of bits, so that an idle look costs one word.
-// Thread: IndexSet is one thread's; Bells is rung by any thread of any process and emptied by the
-// NIC's turn. Bound: kQpsMax indices.
+// Sets of queue pair indices in two levels of bits, so that a look at an empty set costs one word.
+// Thread: an IndexSet belongs to one thread; Bells are rung by any thread of any process and
+// emptied by the NIC's turn. Bound: kQpsMax indices.
+
+#include "src/base/check.h"
 
 #include <array>
 #include <atomic>
@@ -11,22 +13,25 @@
 
 namespace mesh::soft {
 
-inline constexpr std::uint32_t kQpsMax =
-    4096;  // queue pairs of one NIC: 64 words under one summary word
+// Queue pairs of one NIC: 64 words of bits under one summary word.
+inline constexpr std::uint32_t kQpsMax = 4096;
 inline constexpr std::uint32_t kBellWords = kQpsMax / 64;
 
 class IndexSet {
  public:
   bool empty() const noexcept { return summary_ == 0; }
   bool has(std::uint32_t index) const noexcept {
+    DCHECK(index < kQpsMax);
     return (words_[index / 64] >> (index % 64) & 1) != 0;
   }
   void insert(std::uint32_t index) noexcept { merge(index / 64, std::uint64_t{1} << (index % 64)); }
   void merge(std::uint32_t word, std::uint64_t bits) noexcept {
+    DCHECK(word < kBellWords && bits != 0);
     words_[word] |= bits;
     summary_ |= std::uint64_t{1} << word;
   }
   void erase(std::uint32_t index) noexcept {
+    DCHECK(index < kQpsMax);
     const std::uint32_t word = index / 64;
     words_[word] &= ~(std::uint64_t{1} << (index % 64));
     if (words_[word] == 0) summary_ &= ~(std::uint64_t{1} << word);
@@ -40,6 +45,7 @@ class IndexSet {
     const std::uint64_t later = word == 63 ? 0 : summary_ & (~std::uint64_t{0} << (word + 1));
     if (later == 0) return kQpsMax;
     const auto found = static_cast<std::uint32_t>(std::countr_zero(later));
+    DCHECK(words_[found] != 0);
     return found * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[found]));
   }
 
@@ -50,9 +56,10 @@ class IndexSet {
 
 class Bells {
  public:
-  // The summary is set only by who finds the word empty: until the turn takes the word that bit
-  // stays pending.
+  // Only the ringer that finds the word empty sets its bit in the summary; the bit stays set until
+  // the turn takes the word.
   void ring(std::uint32_t index) noexcept {
+    DCHECK(index < kQpsMax);
     const std::uint32_t word = index / 64;
     const std::uint64_t old =
         words_[word].fetch_or(std::uint64_t{1} << (index % 64), std::memory_order_seq_cst);

@@ -8,16 +8,16 @@
 namespace mesh::soft {
 
 namespace {
-constexpr int kDepthMax = 16;  // a fabric needs five
+constexpr int kDepthMax = 16;  // a fabric file needs five
 }  // namespace
 
-// A "gbps" that is there twice would count once, and a reader cannot know which of the two.
+// A "gbps" that is written twice would count once, and a reader cannot know which of the two.
 json parse_document(const std::string& text, std::size_t bytes_max) {
   if (text.size() > bytes_max) fail("{} bytes are not in 1..{}", text.size(), bytes_max);
   JsonKeys keys;
   const auto see = [&keys](int depth, json::parse_event_t event, json& parsed) {
     keys.see(depth, event, parsed);
-    return depth <= kDepthMax;  // what lies deeper is no part of any fabric and is not kept
+    return depth <= kDepthMax;  // deeper values belong to no fabric file and are not kept
   };
   json root = json::parse(text, see);
   if (!keys.twice()) return root;
@@ -28,7 +28,7 @@ json parse_document(const std::string& text, std::size_t bytes_max) {
 void Document::take_apart(json& value) noexcept {
   if (!value.is_structured()) return;
   for (json& inner : value) take_apart(inner);
-  value.clear();  // of what is empty by now
+  value.clear();  // its elements are empty by now
 }
 
 void check_keys(const json& object, const std::string& what,

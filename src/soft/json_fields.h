@@ -1,7 +1,7 @@
 #pragma once
-// Typed fields of the objects of a JSON document. What is not as wanted throws BadField, whose text
-// names the object, the field, the value and the range. Thread: any (pure). Bounds: as
-// parse_document says.
+// Reads typed fields of the objects of a JSON document. A field that is not as it should be throws
+// BadField, whose text names the object, the field, the value and the range. Thread: any (pure).
+// Bounds: those of parse_document.
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ namespace mesh::soft {
 
 using nlohmann::json;
 
-// Thrown and caught while one file is read: the first contradiction ends the reading.
+// Thrown and caught while one file is read; the first contradiction ends the reading.
 class BadField : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -28,9 +28,8 @@ template <typename... Args>
   throw BadField(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// A document that is destroyed without memory. What a json destroys it first moves into a list of
-// its own, so where there is no memory left the destructor of a json that is not empty ends the
-// process.
+// A document whose destruction needs no memory. The destructor of a json that is not empty first
+// moves its contents into a list, and ends the process if there is no memory for that.
 class Document {
  public:
   explicit Document(json root_of) : root_(std::move(root_of)) {}
@@ -41,18 +40,18 @@ class Document {
   const json& root() const noexcept { return root_; }
 
  private:
-  static void take_apart(json& value) noexcept;  // as deep as parse_document lets a document be
+  static void take_apart(json& value) noexcept;  // recurses as deep as parse_document allows
 
   json root_;
 };
 
-// Also throws json::exception, for what is no JSON. No object of the document has a field twice.
+// Throws json::exception too, if the text is not JSON. No object of the document has a field twice.
 json parse_document(const std::string& text, std::size_t bytes_max);
 
 void check_keys(const json& object, const std::string& what,
                 std::initializer_list<const char*> known);
-std::string text_of(const json& object, const std::string& what,
-                    const char* key);  // not there: empty
+// Empty if the field is missing.
+std::string text_of(const json& object, const std::string& what, const char* key);
 std::string name_of(const json& object, const std::string& what);
 
 struct Range {
@@ -61,8 +60,9 @@ struct Range {
 double number_of(const json& object, const std::string& what, const char* key, Range range);
 std::uint64_t count_of(const json& object, const std::string& what, const char* key,
                        std::uint64_t fallback);
-bool flag_of(const json& object, const std::string& what, const char* key);  // not there: false
-const json& list_of(const json& object, const std::string& what,
-                    const char* key);  // not there: empty
+// False if the field is missing.
+bool flag_of(const json& object, const std::string& what, const char* key);
+// Empty if the field is missing.
+const json& list_of(const json& object, const std::string& what, const char* key);
 
 }  // namespace mesh::soft

@@ -1,5 +1,7 @@
 #include "src/soft/memory_table.h"
 
+#include "src/base/check.h"
+
 namespace mesh::soft {
 
 MemoryTable::~MemoryTable() {
@@ -7,6 +9,7 @@ MemoryTable::~MemoryTable() {
 }
 
 MemoryTable::Slot* MemoryTable::slot(std::uint32_t index) const noexcept {
+  DCHECK(index < kRegionsMax);
   Slot* chunk = chunks_[index / kChunk].load(std::memory_order_acquire);
   return chunk == nullptr ? nullptr : chunk + index % kChunk;
 }
@@ -23,6 +26,7 @@ std::uint32_t MemoryTable::add(const Region& region) {
       chunk.store(new Slot[kChunk], std::memory_order_release);
   }
   Slot& entry = *slot(index);
+  DCHECK(index != 0 && index < made_ && entry.key.load(std::memory_order_relaxed) == 0);
   entry.generation = (entry.generation + 1) & 0xffff;
   entry.address.store(region.address, std::memory_order_relaxed);
   entry.bytes.store(region.bytes, std::memory_order_relaxed);
@@ -31,6 +35,7 @@ std::uint32_t MemoryTable::add(const Region& region) {
   const std::uint32_t key = entry.generation << 16 | index;
   entry.key.store(key, std::memory_order_release);
   ++used_;
+  DCHECK(key != 0 && used_ < made_);
   return key;
 }
 
@@ -41,6 +46,7 @@ void MemoryTable::remove(std::uint32_t key) {
   entry->key.store(0, std::memory_order_seq_cst);
   entry->next_free = free_head_;
   free_head_ = index;
+  DCHECK(used_ > 0);
   --used_;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The registered regions of one NIC: what a key allows. Private memory of the process, grown in
-// chunks, never moved. Thread: add and remove under the NIC's turn lock; check from any thread (a
-// stale key is simply not found). Bound: kRegionsMax regions.
+// The registered regions of one NIC, which say what a key allows. The table is private memory of
+// the process that grows in chunks and never moves. Thread: add and remove under the NIC's turn
+// lock; allows from any thread, where a stale key is simply not found. Bound: kRegionsMax regions.
 
 #include <array>
 #include <atomic>
@@ -22,11 +22,11 @@ class MemoryTable {
   };
 
   ~MemoryTable();
-  std::uint32_t add(const Region& region);  // the key; 0: full
+  std::uint32_t add(const Region& region);  // answers the key; 0: the table is full
   void remove(std::uint32_t key);
 
-  // What is asked of a key: all of [address, address+bytes), with every flag of access, within the
-  // protection domain.
+  // A use that a key must allow: all of [address, address + bytes), with every flag of `access`,
+  // within the protection domain.
   struct Use {
     std::uint32_t key;
     std::uint64_t address, bytes;
@@ -37,11 +37,11 @@ class MemoryTable {
   std::uint32_t size() const noexcept { return used_; }
 
  private:
-  // Atomic fields: a poster may look at a slot with a stale key while another thread gives the slot
-  // to a new region.
+  // The fields are atomic because a poster may look at a slot with a stale key while another thread
+  // gives the slot to a new region.
   struct Slot {
-    std::atomic<std::uint32_t> key{
-        0};  // 0: free. Released last when set, checked again after the fields were read
+    // 0: the slot is free. Released last when set, and checked again after the fields were read.
+    std::atomic<std::uint32_t> key{0};
     std::atomic<std::uint64_t> address{0}, bytes{0};
     std::atomic<const void*> pd{nullptr};
     std::atomic<int> access{0};
@@ -52,8 +52,8 @@ class MemoryTable {
   Slot* slot(std::uint32_t index) const noexcept;
 
   std::array<std::atomic<Slot*>, kRegionsMax / kChunk> chunks_{};
-  std::uint32_t made_ = 1;       // slots ever used; slot 0 is left out, so that no key is 0
-  std::uint32_t free_head_ = 0;  // 0: none
+  std::uint32_t made_ = 1;       // slots ever used; slot 0 stays unused, so that no key is 0
+  std::uint32_t free_head_ = 0;  // index of the first free slot; 0: none is free
   std::uint32_t used_ = 0;
 };
 

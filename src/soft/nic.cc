@@ -1,5 +1,6 @@
 #include "src/soft/nic.h"
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -45,9 +46,10 @@ bool Nic::try_turn() noexcept {
   return moved;
 }
 
-// Answers first, as they make room; then our own requests onto the wire; then what peers want of
-// us.
+// Answers come first, because they make room. Then our own requests go onto the wire, and then the
+// peers' requests are executed.
 bool Nic::turn_locked() noexcept {
+  DCHECK(turning());
   posts_.acquire();
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   bells_.responses.take(completing_);
@@ -91,6 +93,7 @@ QueuePair* Nic::find(std::uint32_t index) const noexcept {
 
 QueuePair* Nic::find_num(std::uint32_t qp_num) const noexcept {
   QueuePair* qp = find(qp_num % kQpsMax);
+  DCHECK(qp == nullptr || qp->index == qp_num % kQpsMax);
   return qp != nullptr && qp->verbs.qp_num == qp_num ? qp : nullptr;
 }
 
@@ -127,6 +130,7 @@ std::uint64_t Nic::next_due_ns() {
 }
 
 std::uint64_t Nic::serve_due_ns(QueuePair& qp, TurnTime& time) noexcept {
+  DCHECK(turning() && qp.in.ring != nullptr);
   Incoming& in = qp.in;
   const std::uint64_t tail = in.ring->header().tail.load(std::memory_order_acquire);
   if (in.next == tail || in.ring->closed()) return 0;
@@ -148,6 +152,7 @@ std::uint64_t Nic::serve_due_ns(QueuePair& qp, TurnTime& time) noexcept {
 }
 
 std::uint64_t Nic::complete_due_ns(QueuePair& qp, TurnTime& time) noexcept {
+  DCHECK(turning() && qp.out.ring != nullptr);
   if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return 0;
   const std::uint64_t completed = qp.sends.completed;
   std::uint64_t due_ns = qp.retry_deadline_ns != 0 ? qp.retry_deadline_ns : UINT64_MAX;

@@ -1,9 +1,9 @@
 #pragma once
-// One NIC of the software fabric. turn() does everything hardware would do by itself: puts posted
-// requests on the modelled wire, executes what peers' rings hold, and completes what peers have
-// answered. Only its own turn touches its tables, its receive queues and the memory registered with
-// it. Thread: try_turn, post and poll from any; the rest takes the turn lock and may wait for one
-// turn. Bounds: kQpsMax queue pairs; a turn executes at most kTurnRequests requests and about
+// One NIC of the software fabric. A turn does everything that hardware would do by itself: it puts
+// posted requests on the modelled wire, executes what peers' rings hold, and completes what peers
+// have answered. Only its own turn touches its tables, its receive queues and the memory registered
+// with it. Thread: try_turn, post and poll from any; the rest takes the turn lock and may wait for
+// one turn. Bounds: kQpsMax queue pairs; a turn executes at most kTurnRequests requests and about
 // kTurnBytes bytes.
 
 #include <infiniband/verbs.h>
@@ -27,20 +27,20 @@
 
 namespace mesh::soft {
 
-inline constexpr std::uint64_t kWorkRequestBytesMax =
-    std::uint64_t{8} << 20;  // of one work request, as soft-RoCE's ports say
+// Bytes of one work request, as the ports of soft-RoCE say.
+inline constexpr std::uint64_t kWorkRequestBytesMax = std::uint64_t{8} << 20;
 
-inline constexpr std::uint8_t kPort = 1;  // a NIC has one
+inline constexpr std::uint8_t kPort = 1;  // a NIC has one port
 
 inline constexpr std::uint32_t kTurnRequests = 256;
 inline constexpr std::uint64_t kTurnBytes = 1 << 20;
-inline constexpr std::uint64_t kStalledLookNs =
-    1'000'000;  // how often a manual clock looks at a path that a fault has cut
+// How often a manual clock looks at a path that a fault has cut.
+inline constexpr std::uint64_t kStalledLookNs = 1'000'000;
 
-// A ring on offer: "these are the requests of my queue pair for yours".
+// Offers a ring: it holds the requests that a peer's queue pair has for one of ours.
 struct Offer {
   std::shared_ptr<Ring> ring;
-  std::shared_ptr<Peer> peer;  // who offers
+  std::shared_ptr<Peer> peer;  // the peer that offers
   ibv_gid gid{};               // of the offering NIC
   int from_nic = 0, to_nic = 0;
   std::uint32_t from_qp_num = 0, to_qp_num = 0;
@@ -48,8 +48,9 @@ struct Offer {
   bool streams = false;  // sources come through the ring's stream
 };
 
+// All pointers outlive the NIC.
 struct NicOptions {
-  const FabricFile* fabric = nullptr;  // all of these outlive the NIC
+  const FabricFile* fabric = nullptr;
   FaultPlan* faults = nullptr;
   Board* board = nullptr;
   Transmitter* transmitter = nullptr;
@@ -58,7 +59,7 @@ struct NicOptions {
   NicRef self;  // host and NIC
 };
 
-// Reads the clock at most once, and only if somebody asks.
+// Reads the clock at most once, and only if a caller asks for the time.
 class TurnTime {
  public:
   explicit TurnTime(const Clock& clock) : clock_(clock) {}
@@ -83,16 +84,17 @@ class Nic {
 
   const NicSpec& spec() const noexcept { return spec_; }
   const LinkSpec* link() const noexcept { return link_; }
-  bool port_up();  // now: takes the turn lock
+  bool port_up();  // at this moment; takes the turn lock
   int index() const noexcept { return self_.nic; }
 
   // Data path.
-  bool try_turn() noexcept;  // false: nothing moved, or another thread is turning
+  bool try_turn() noexcept;  // false: nothing moved, or another thread turns the NIC
   int post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
   int post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept;
+  // Charges the host's CPU for completions that were polled.
   void count_completions(std::uint64_t count) noexcept {
     cpu_.spend(count * fabric_.costs.completion_ns);
-  }  // they were polled
+  }
 
   // Control path.
   std::uint32_t add_region(const MemoryTable::Region& region);
@@ -100,27 +102,27 @@ class Nic {
   QueuePair* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr);  // null with errno
   void destroy_qp(QueuePair* qp);
   bool in_use(const CompletionQueue& cq);
-  // State changes, already validated. connect() needs the ring and where it goes.
+  // State changes that are already validated. connect() needs the ring and where it goes.
   void initialise(QueuePair& qp, int access);
   void connect(QueuePair& qp, const Attributes& attributes, Outgoing out);
   void start(QueuePair& qp, const Attributes& attributes);
   void fail(QueuePair& qp);
   void reset(QueuePair& qp);
   void take_offer(const Offer& offer);
-  void peer_changed(const Peer& peer);  // its board is known, or it is lost: look at everything
-                                        // that has to do with it
+  // The peer's board is known now, or the peer is lost: looks at everything that concerns it.
+  void peer_changed(const Peer& peer);
 
   // Events. The queue stays open until close_events().
   void open_events(EventQueue& queue);
   void close_events(EventQueue& queue);
-  // Faults of this very moment: a connected queue pair (the n-th, counted from 0) or all of them;
-  // how many it were.
+  // Fails a connected queue pair (the n-th, counted from 0) or all of them at once. Answers how
+  // many failed.
   std::size_t fail_queue_pairs(int only);
   static constexpr int kAllQueuePairs = -1;
 
   // Agent and simulator.
   std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
-  bool has_work();              // something is pending, now or later
+  bool has_work();              // something is pending now or will be later
   std::uint64_t next_due_ns();  // 0: now; UINT64_MAX: nothing
   struct Totals {
     std::uint64_t work_requests = 0, bytes = 0, rnr_events = 0, doorbells = 0;
@@ -131,10 +133,10 @@ class Nic {
  private:
   enum class Step : std::uint8_t {
     Done,
-    Later,     // not due, no receive, no room: look again
+    Later,     // it is not due, or a receive or room is missing: look again
     Fail,      // the initiator's queue pair fails, ours lives
-    FailBoth,  // both fail, as RC does
-    Drop,      // no answer at all
+    FailBoth,  // both queue pairs fail, as reliable connected ones do
+    Drop,      // there is no answer at all
   };
   struct Outcome {
     Step step = Step::Done;
@@ -152,13 +154,13 @@ class Nic {
   std::uint64_t serve_due_ns(QueuePair& qp, TurnTime& time) noexcept;
   std::uint64_t complete_due_ns(QueuePair& qp, TurnTime& time) noexcept;
 
-  // nic_control.cc, under the turn lock.
+  // The rest is called under the turn lock. nic_control.cc:
   bool uses(QueuePair& qp, std::uint32_t key) noexcept;
   void take_down(QueuePair& qp) noexcept;
   static void set_state(QueuePair& qp, ibv_qp_state state) noexcept;
   static bool fits(const QueuePair& qp, const Offer& offer) noexcept;
 
-  // nic_target.cc: as target of a peer's requests.
+  // nic_target.cc, as target of a peer's requests:
   bool serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
   Outcome execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
   Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
@@ -174,7 +176,7 @@ class Nic {
   void attach(QueuePair& qp, const Offer& offer);
   void detach(QueuePair& qp) noexcept;
 
-  // nic_initiator.cc: as initiator of our own.
+  // nic_initiator.cc, as initiator of our own requests:
   bool complete(QueuePair& qp, TurnTime& time) noexcept;
   bool take_responses(QueuePair& qp, TurnTime& time) noexcept;
   bool drain_read(QueuePair& qp) noexcept;
@@ -185,14 +187,14 @@ class Nic {
   bool flush(QueuePair& qp) noexcept;
   bool cut_off(const QueuePair& qp, TurnTime& time) noexcept;
 
-  // nic_wire.cc: the modelled wire of our sends.
+  // nic_wire.cc, the modelled wire of our sends:
   bool schedule(TurnTime& time) noexcept;
   std::uint32_t next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept;
   std::uint64_t may_start(const SendSlot& slot) const noexcept;
   std::uint64_t sends_at(std::uint32_t index, TurnTime& time) noexcept;
   void send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept;
 
-  // nic_post.cc
+  // nic_post.cc, under the queue pair's send lock instead of the turn lock:
   struct Posting;
   void spend_on(const ibv_send_wr* wr) noexcept;
   int stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept;
@@ -200,6 +202,7 @@ class Nic {
   void publish(QueuePair& qp, Posting& posting) noexcept;
 
   bool shaped() const noexcept { return modelled_ || faults_.armed(); }
+  bool turning() const noexcept { return turn_lock_.held_here(); }  // for DCHECK only
 
   const NicRef self_;
   const FabricFile& fabric_;
@@ -217,14 +220,14 @@ class Nic {
   RaceEdge posts_;
   std::atomic<std::uint64_t> turns_{0};
   MemoryTable regions_;
-  // All below: under the turn lock.
+  // All members below are used under the turn lock.
   std::vector<QueuePair*> qps_;
   std::vector<std::uint32_t> generations_;
-  std::uint32_t serve_from_ = 0, schedule_from_ = 0;  // whose turn it is
+  std::uint32_t serve_from_ = 0, schedule_from_ = 0;  // queue pair to begin with
   IndexSet serving_, completing_, backlog_;
   std::vector<Offer> offers_;  // for queue pairs that cannot receive yet
-  Totals gone_;                // of destroyed queue pairs
-  bool port_down_ = false;     // as it was last told
+  Totals gone_;                // totals of destroyed queue pairs
+  bool port_down_ = false;     // as the last event said
   std::vector<EventQueue*> event_queues_;
 };
 

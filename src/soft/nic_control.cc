@@ -1,6 +1,7 @@
 // The control path of a NIC: regions, queue pairs, state changes, offers of rings. Everything here
-// holds the turn lock, so that when a call returns no turn still acts on what it took away.
+// holds the turn lock, so when a call returns, no turn still acts on what it took away.
 
+#include "src/base/check.h"
 #include "src/soft/nic.h"
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 namespace mesh::soft {
 
 namespace {
-constexpr std::uint32_t kGenerations =
-    4096;  // 24-bit queue pair numbers: 12 bits of generation over 12 of index
+// A queue pair number has 24 bits: 12 bits of generation over 12 bits of index.
+constexpr std::uint32_t kGenerations = 4096;
 static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << 24);
 }  // namespace
 
@@ -22,8 +23,8 @@ std::uint32_t Nic::add_region(const MemoryTable::Region& region) {
   return regions_.add(region);
 }
 
-// A region that a posted request still reads is a mistake of the user's; the queue pair fails, as
-// with hardware, and nothing reads it afterwards.
+// Removing a region that a posted request still reads is the user's mistake. The queue pair fails,
+// as with hardware, and nothing reads the region afterwards.
 void Nic::remove_region(std::uint32_t key) {
   std::lock_guard lock(turn_lock_);
   regions_.remove(key);
@@ -34,6 +35,7 @@ void Nic::remove_region(std::uint32_t key) {
 }
 
 bool Nic::uses(QueuePair& qp, std::uint32_t key) noexcept {
+  DCHECK(turning());
   std::lock_guard lock(qp.sends.lock);
   const std::uint64_t posted = qp.sends.posted.load(std::memory_order_acquire);
   const std::uint64_t executed =
@@ -89,6 +91,7 @@ QueuePair* Nic::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp->verbs.qp_num = generation * kQpsMax + qp->index;
   ++qp->send_cq->users;
   ++qp->receive_cq->users;
+  DCHECK(generation != 0 && qp->verbs.qp_num >> 24 == 0 && qps_[qp->index] == nullptr);
   qps_[qp->index] = qp.get();
   return qp.release();
 }
@@ -99,13 +102,15 @@ void Nic::destroy_qp(QueuePair* qp) {
   take_down(*qp);
   qp->events->forget_qp(qp->verbs.qp_num);
   gone_.add(*qp);
+  DCHECK(find(qp->index) == qp && qp->send_cq->users > 0 && qp->receive_cq->users > 0);
   qps_[qp->index] = nullptr;
   --qp->send_cq->users;
   --qp->receive_cq->users;
 }
 
-// The queue pair loses both rings, and every completion that names it is taken out of its queues.
+// Takes both rings from the queue pair, and takes every completion that names it out of its queues.
 void Nic::take_down(QueuePair& qp) noexcept {
+  DCHECK(turning() && qp.nic == this);
   if (qp.out.ring != nullptr) qp.out.ring->close();
   detach(qp);
   backlog_.erase(qp.index);
@@ -130,6 +135,7 @@ void Nic::set_state(QueuePair& qp, ibv_qp_state state) noexcept {
 void Nic::initialise(QueuePair& qp, int access) {
   std::lock_guard lock(turn_lock_);
   std::lock_guard send_lock(qp.sends.lock);
+  DCHECK(qp.nic == this && qp.out.ring == nullptr && qp.in.ring == nullptr);
   qp.attributes.access = access;
   set_state(qp, IBV_QPS_INIT);
 }
@@ -138,6 +144,8 @@ void Nic::connect(QueuePair& qp, const Attributes& attributes, Outgoing out) {
   std::lock_guard lock(turn_lock_);
   {
     std::lock_guard send_lock(qp.sends.lock);
+    DCHECK(out.ring != nullptr && out.peer != nullptr && out.peer_index < kQpsMax);
+    DCHECK(out.ring->slots() == qp.sends.slots.size() && qp.out.ring == nullptr);
     qp.attributes = attributes;
     qp.out = std::move(out);
     set_state(qp, IBV_QPS_RTR);
@@ -158,6 +166,7 @@ bool Nic::fits(const QueuePair& qp, const Offer& offer) noexcept {
 void Nic::start(QueuePair& qp, const Attributes& attributes) {
   std::lock_guard lock(turn_lock_);
   std::lock_guard send_lock(qp.sends.lock);
+  DCHECK(qp.out.ring != nullptr && qp.sends.posted.load(std::memory_order_relaxed) == 0);
   qp.attributes = attributes;
   qp.out.ring->header().rnr_retry.store(attributes.rnr_retry, std::memory_order_relaxed);
   set_state(qp, IBV_QPS_RTS);

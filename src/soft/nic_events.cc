@@ -1,5 +1,6 @@
-// What happens to a NIC from outside, and what it says of it.
+// What happens to a NIC from outside, and the events by which it tells its users.
 
+#include "src/base/check.h"
 #include "src/soft/nic.h"
 
 #include <algorithm>
@@ -25,6 +26,7 @@ bool Nic::port_up() {
 }
 
 void Nic::watch_port(TurnTime& time) noexcept {
+  DCHECK(turning());
   const bool down = faults_.armed() && faults_.port_down(spec_.name, time.now_ns());
   if (down == port_down_) return;
   port_down_ = down;
@@ -33,12 +35,13 @@ void Nic::watch_port(TurnTime& time) noexcept {
 }
 
 std::uint64_t Nic::port_due_ns(TurnTime& time) noexcept {
+  DCHECK(turning());
   const bool down = faults_.armed() && faults_.port_down(spec_.name, time.now_ns());
   return down == port_down_ ? faults_.next_port_change_ns(spec_.name, time.now_ns()) : 0;
 }
 
-// As a device does whose queue pair it can no longer serve: everything is flushed, and its owner is
-// told.
+// Acts as a device that can no longer serve a queue pair: everything is flushed, and an event tells
+// the owner.
 std::size_t Nic::fail_queue_pairs(int only) {
   std::lock_guard lock(turn_lock_);
   int connected = 0;

@@ -1,5 +1,5 @@
-// The NIC as initiator: takes what targets have answered, completes, watches over paths that do not
-// answer, and flushes.
+// The NIC as initiator: it takes what targets have answered, completes work requests, watches paths
+// that do not answer, and flushes.
 
 #include "src/base/check.h"
 #include "src/soft/copy.h"
@@ -22,6 +22,7 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
 }  // namespace
 
 bool Nic::complete(QueuePair& qp, TurnTime& time) noexcept {
+  DCHECK(turning() && qp.nic == this);
   const int state = qp.state.load(std::memory_order_acquire);
   if (state == IBV_QPS_ERR || qp.out.ring == nullptr) {
     completing_.erase(qp.index);
@@ -59,6 +60,7 @@ bool Nic::take_responses(QueuePair& qp, TurnTime& time) noexcept {
   Ring& ring = *qp.out.ring;
   const std::uint64_t responded = ring.header().responded.load(std::memory_order_acquire);
   const std::uint64_t posted = queue.posted.load(std::memory_order_acquire);
+  DCHECK(turning() && queue.completed <= posted);
   bool moved = false;
   while (queue.completed < posted) {
     SendSlot& slot = queue.slot(queue.completed);
@@ -81,6 +83,7 @@ bool Nic::take_responses(QueuePair& qp, TurnTime& time) noexcept {
 }
 
 bool Nic::drain_read(QueuePair& qp) noexcept {
+  DCHECK(qp.outstanding() != 0);
   SendSlot& slot = qp.sends.slot(qp.sends.completed);
   RingHeader& header = qp.out.ring->header();
   bool moved = false;
@@ -115,6 +118,7 @@ bool Nic::stream(QueuePair& qp) noexcept {
   RingHeader& header = qp.out.ring->header();
   const std::uint64_t tail = header.tail.load(std::memory_order_acquire);
   bool moved = false;
+  DCHECK(turning() && queue.completed <= queue.posted.load(std::memory_order_acquire));
   while (queue.streamed < tail) {
     const SendSlot& slot = queue.slot(queue.streamed);
     const std::uint64_t total = slot.is_inline || slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
@@ -148,9 +152,10 @@ bool Nic::stream(QueuePair& qp) noexcept {
   return moved;
 }
 
-// A target that does not answer: after timeout x tries the oldest work request fails. A peer that
-// is alive and attached is waited for without end, as its process may just be stopped.
+// Watches a target that does not answer: after timeout x tries the oldest work request fails. A
+// peer that is alive and attached is waited for without end, because its process may be stopped.
 bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
+  DCHECK(turning() && qp.out.ring != nullptr);
   const TargetState state = qp.out.ring->state();
   const bool answers = state == TargetState::Attached || state == TargetState::Unseen;
   const bool stuck =
@@ -170,6 +175,7 @@ bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
 
 void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
   SendQueue& queue = qp.sends;
+  DCHECK(turning() && qp.outstanding() != 0);
   const SendSlot& slot = queue.slot(queue.completed++);
   queue.read_done = 0;
   if (!slot.signaled && status == IBV_WC_SUCCESS) return;
@@ -184,9 +190,10 @@ void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
   qp.send_cq->push(entry);
 }
 
-// The oldest outstanding work request completes with `first`, the others and all receives are
-// flushed, what the peer has sent is dropped. Afterwards no source of ours is read any more.
+// The oldest outstanding work request completes with `first`. The others and all receives are
+// flushed, and what the peer has sent is dropped. Afterwards no source of ours is read any more.
 void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
+  DCHECK(turning() && first != IBV_WC_SUCCESS);
   {
     std::lock_guard lock(qp.sends.lock);
     qp.state.store(IBV_QPS_ERR, std::memory_order_seq_cst);
@@ -199,9 +206,11 @@ void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   completing_.insert(qp.index);
   if (qp.outstanding() != 0) complete_send(qp, first);
   flush(qp);
+  DCHECK(qp.in.ring == nullptr && !serving_.has(qp.index) && !backlog_.has(qp.index));
 }
 
 bool Nic::flush(QueuePair& qp) noexcept {
+  DCHECK(turning() && qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR);
   bool moved = false;
   for (; qp.outstanding() != 0; moved = true) complete_send(qp, IBV_WC_WR_FLUSH_ERR);
   ReceiveQueue& queue = qp.receives;

@@ -1,6 +1,6 @@
-// What the user's thread does when it posts: check, remember, publish, ring. Nothing completes
-// here.
+// Posting, on the user's thread: check, remember, publish, ring the bell. Nothing completes here.
 
+#include "src/base/check.h"
 #include "src/soft/nic.h"
 
 #include <algorithm>
@@ -47,10 +47,10 @@ void fill_request(const ibv_send_wr& wr, const SendSlot& slot, RingRequest& requ
 // One call of post_send, under the queue pair's send lock.
 struct Nic::Posting {
   std::uint64_t posted = 0;     // running count, stored at the end
-  std::uint64_t published = 0;  // the ring's tail to be
-  bool direct =
-      false;  // requests go straight to the target; else the turn puts them on the modelled wire
-  bool dead = false;  // the queue pair is in ERR: the turn flushes
+  std::uint64_t published = 0;  // what the ring's tail will be
+  // Requests go straight to the target. Otherwise the turn puts them on the modelled wire.
+  bool direct = false;
+  bool dead = false;  // the queue pair is in ERR, and the turn flushes
   std::uint64_t bytes = 0;
 };
 
@@ -80,7 +80,7 @@ int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   return error;
 }
 
-// Requests are built one after the other, and the doorbell comes after the last.
+// Charges the host's CPU: requests are built one after the other, and one doorbell follows.
 void Nic::spend_on(const ibv_send_wr* wr) noexcept {
   const NicCosts& costs = fabric_.costs;
   if (costs.post_ns == 0 && costs.doorbell_ns == 0) return;
@@ -90,6 +90,7 @@ void Nic::spend_on(const ibv_send_wr* wr) noexcept {
 }
 
 int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept {
+  DCHECK(qp.sends.lock.held_here() && qp.nic == this);
   if (!is_supported(wr.opcode) || wr.num_sge < 0 ||
       static_cast<std::uint32_t>(wr.num_sge) > qp.max_sge)
     return EINVAL;
@@ -102,6 +103,7 @@ int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept 
       (is_inline && (bytes > qp.max_inline || wr.opcode == IBV_WR_RDMA_READ)))
     return EINVAL;
 
+  DCHECK(posting.posted - queue.freed.load(std::memory_order_relaxed) < queue.slots.size());
   SendSlot& slot = queue.slot(posting.posted);
   slot.wr_id = wr.wr_id;
   slot.bytes = bytes;
@@ -150,18 +152,20 @@ void Nic::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) no
   }
 }
 
-// The tail before `posted`: a turn that sees more posted than published would put it on the
-// modelled wire itself.
+// The tail is stored before `posted`: a turn that saw more posted than published would put the rest
+// on the modelled wire itself.
 void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
   SendQueue& queue = qp.sends;
   const std::uint64_t before = queue.posted.load(std::memory_order_relaxed);
+  DCHECK(qp.sends.lock.held_here() && posting.posted >= before);
+
   if (posting.posted == before) return;
   qp.work_requests.store(qp.work_requests.load(std::memory_order_relaxed) + posting.posted - before,
                          std::memory_order_relaxed);
   qp.bytes.store(qp.bytes.load(std::memory_order_relaxed) + posting.bytes,
                  std::memory_order_relaxed);
   qp.doorbells.store(qp.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  bool look = true;  // our own turn has something to do about it
+  bool look = true;  // our own turn has something to do for this
   if (!posting.dead) {
     RingHeader& header = qp.out.ring->header();
     const bool published = posting.published != header.tail.load(std::memory_order_relaxed);
@@ -169,14 +173,13 @@ void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
     queue.posted.store(posting.posted, std::memory_order_release);
     Board* board = qp.out.peer->board();
     if (published && board == nullptr) {
-      // Our own bell is a full fence: if the board is still not known after it, who makes it known
-      // will see the new tail.
+      // Our own bell is a full fence: if the board is still not known after it, the thread that
+      // makes it known will see the new tail.
       board_.ring_response(self_.nic, qp.index);
       board = qp.out.peer->board();
     }
     if (published && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
-    // After the bell, which is a full fence: a target that left before it was rung has said so by
-    // now.
+    // The bell is a full fence: a target that left before it was rung has said so by now.
     look = posting.published != posting.posted || qp.out.ring->state() != TargetState::Attached ||
            header.streams.load(std::memory_order_relaxed) != 0 || qp.out.peer->lost();
   } else {
@@ -205,7 +208,7 @@ int Nic::post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcep
       slot.sge[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
   }
   if (error != 0) *bad = wr;
-  // Pairs with to_error(): it sets the state and then looks at what is posted, we post and then
+  // Pairs with to_error(), which sets the state and then looks at what is posted. We post and then
   // look at the state.
   queue.posted.store(posted, std::memory_order_seq_cst);
   if (qp.state.load(std::memory_order_seq_cst) == IBV_QPS_ERR)

@@ -1,5 +1,5 @@
-// The NIC as target: pulls requests from peers' rings, checks them against its own tables, copies,
-// completes and answers.
+// The NIC as target: it pulls requests from peers' rings, checks them against its own tables,
+// copies, completes and answers.
 
 #include "src/base/check.h"
 #include "src/soft/copy.h"
@@ -15,8 +15,8 @@ namespace {
 
 static_assert(verbs::WrChain::kRowBytesMax <= kAtomicBytes);
 
-constexpr std::size_t kChunkBytes =
-    256 * 1024;  // between two looks at whether the source was closed
+// Bytes copied between two looks at whether the source was closed.
+constexpr std::size_t kChunkBytes = 256 * 1024;
 constexpr std::uint8_t kRnrRetryForEver = 7;
 
 // InfiniBand specification, encoding of the RNR NAK timer, in units of 10 us.
@@ -32,16 +32,17 @@ bool with_imm(const RingRequest& request) {
 }  // namespace
 
 bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
+  DCHECK(turning() && qp.nic == this);
   Incoming& in = qp.in;
   if (in.ring != nullptr && in.peer->lost()) detach(qp);
   const std::uint64_t tail =
       in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
-  posts_.acquire();  // the peer may have seen a post of this very moment, after our turn began
+  posts_.acquire();  // the peer may have seen a post that came after our turn began
   if (in.next == tail || in.ring->closed()) {
     serving_.erase(qp.index);
     return false;
   }
-  if (tail - in.next > in.ring->slots()) {  // no initiator of ours
+  if (tail - in.next > in.ring->slots()) {  // our own initiator never writes such a tail
     detach(qp);
     return false;
   }
@@ -49,8 +50,8 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
   Ring& ring = *in.ring;
   const std::uint64_t next_before = in.next, bytes_before = in.done_bytes;
   Outcome outcome;
-  // Pairs with Ring::close(): it sets closed and then waits for busy, we set busy and then look at
-  // closed.
+  // Pairs with Ring::close(), which sets closed and then waits for busy. We set busy and then look
+  // at closed.
   ring.header().busy.store(1, std::memory_order_seq_cst);
   while (in.next != tail && budget.requests > 0 && budget.bytes > 0 && !ring.closed()) {
     outcome = execute(qp, time, budget);
@@ -59,7 +60,7 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
     respond(qp, IBV_WC_SUCCESS);
   }
   ring.header().busy.store(0, std::memory_order_release);
-  // An error is acted on after busy is taken back: to_error() waits for others' busy.
+  // We act on an error after busy is cleared, because to_error() waits for the busy of others.
   if (outcome.step == Step::Fail || outcome.step == Step::FailBoth) respond(qp, outcome.status);
   const bool moved = in.next != next_before || in.done_bytes != bytes_before;
   if (Board* board = in.peer->board(); moved && board != nullptr)
@@ -84,8 +85,7 @@ Nic::Outcome Nic::execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcep
   Incoming& in = qp.in;
   RingRequest& request = in.ring->request(in.next);
   if (request.ready_at_ns != 0 && request.ready_at_ns > time.now_ns()) return {Step::Later};
-  // Packets with another number than expected are dropped, as a NIC does with those of an earlier
-  // connection.
+  // Packets with an unexpected number are dropped, as a NIC drops those of an earlier connection.
   if (request.psn != ((qp.attributes.rq_psn + static_cast<std::uint32_t>(in.next)) & 0xffffff))
     return {Step::Drop};
   switch (request.opcode) {
@@ -98,8 +98,8 @@ Nic::Outcome Nic::execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcep
   }
 }
 
-// A request of zero bytes names no memory: its key is not looked at (InfiniBand specification, RDMA
-// WRITE of length 0).
+// A request of zero bytes names no memory, so its key is not looked at (InfiniBand specification,
+// RDMA WRITE of length 0).
 Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
                                 Budget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
@@ -166,7 +166,7 @@ Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& ti
   return {};
 }
 
-// The answer's bytes go back through the ring; the initiator's own NIC puts them where its own
+// The bytes of the answer go back through the ring. The initiator's own NIC puts them where its
 // tables allow.
 Nic::Outcome Nic::execute_read(QueuePair& qp, RingRequest& request, Budget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
@@ -212,11 +212,12 @@ Nic::Outcome Nic::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
   return {Step::Later};
 }
 
-// At most *bytes of the request's source, from where it stands, into `to`; *bytes: how many it
-// were.
+// Copies at most *bytes of the request's source, from its present position, into `to`, and stores
+// in *bytes how many were copied.
 Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
                        std::size_t* bytes) noexcept {
   Incoming& in = qp.in;
+  DCHECK(turning() && in.ring != nullptr);
   if (request.is_inline != 0) {
     if (request.bytes > sizeof request.inline_bytes)
       return {Step::FailBoth, IBV_WC_REM_INV_REQ_ERR};
@@ -232,7 +233,7 @@ Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
   }
   const std::uint64_t out = header.data_out.load(std::memory_order_relaxed);
   const std::uint64_t there = header.data_in.load(std::memory_order_acquire) - out;
-  // A small write is one piece, so that its words appear in order.
+  // A small write is copied in one piece, so that its words appear in order.
   in.waits_for_stream = there == 0 || (there < *bytes && request.bytes <= kAtomicBytes);
   if (in.waits_for_stream) return {Step::Later};
   *bytes = std::min<std::size_t>(*bytes, there);
@@ -248,6 +249,7 @@ Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
 void Nic::complete_receive(QueuePair& qp, const RingRequest& request,
                            ibv_wc_status status) noexcept {
   ReceiveQueue& queue = qp.receives;
+  DCHECK(turning() && queue.taken < queue.posted.load(std::memory_order_acquire));
   const bool is_write = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   CompletionEntry entry;
   entry.wc.wr_id = queue.slot(queue.taken++).wr_id;
@@ -267,6 +269,7 @@ void Nic::complete_receive(QueuePair& qp, const RingRequest& request,
 
 void Nic::respond(QueuePair& qp, ibv_wc_status status) noexcept {
   Incoming& in = qp.in;
+  DCHECK(turning() && in.ring != nullptr);
   const RingRequest& request = in.ring->request(in.next);
   RingResponse& response = in.ring->response(in.next);
   response.psn = request.psn;
@@ -287,6 +290,7 @@ void Nic::respond(QueuePair& qp, ibv_wc_status status) noexcept {
 }
 
 void Nic::attach(QueuePair& qp, const Offer& offer) {
+  DCHECK(turning() && qp.nic == this && fits(qp, offer));
   qp.in = Incoming{};
   qp.in.ring = offer.ring;
   qp.in.peer = offer.peer;
@@ -301,6 +305,7 @@ void Nic::attach(QueuePair& qp, const Offer& offer) {
 }
 
 void Nic::detach(QueuePair& qp) noexcept {
+  DCHECK(turning() && qp.nic == this);
   serving_.erase(qp.index);
   if (qp.in.ring == nullptr) return;
   qp.in.ring->set_state(TargetState::Dead);

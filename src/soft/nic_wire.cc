@@ -1,7 +1,8 @@
-// The modelled wire: queue pairs take turns by quanta, each within its cap, and a request becomes
+// The modelled wire: queue pairs take turns by quanta, each within its cap. A request becomes
 // visible to its target with the time at which its last byte arrives. Times are computed from the
 // link's virtual time, so a late turn costs no bandwidth.
 
+#include "src/base/check.h"
 #include "src/soft/nic.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace mesh::soft {
 
 namespace {
-constexpr std::uint32_t kScheduleSteps = 256;  // quanta per turn
+constexpr std::uint32_t kScheduleSteps = 256;  // quanta in one turn
 constexpr std::uint64_t kNever = UINT64_MAX;
 
 bool carries_imm(ibv_wr_opcode opcode) {
@@ -19,6 +20,7 @@ bool carries_imm(ibv_wr_opcode opcode) {
 }  // namespace
 
 bool Nic::schedule(TurnTime& time) noexcept {
+  DCHECK(turning());
   const std::uint64_t now_ticks = time.now_ns() * kTicksPerNs;
   bool moved = false;
   for (std::uint32_t step = 0;
@@ -33,7 +35,8 @@ bool Nic::schedule(TurnTime& time) noexcept {
   return moved;
 }
 
-// The next in turn that may send as soon as the wire is free; if none, the one that may send first.
+// The next queue pair that may send as soon as the wire is free. If there is none, it is the one
+// that may send first.
 std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept {
   struct Span {
     std::uint32_t from, to;
@@ -53,19 +56,19 @@ std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept
   return best;
 }
 
-// A NIC reads the work requests of a doorbell side by side, so that reading takes time but no
-// bandwidth; an inline one came with the doorbell.
+// A NIC reads the work requests of a doorbell side by side, so reading takes time but no bandwidth.
+// An inline one came with the doorbell.
 std::uint64_t Nic::may_start(const SendSlot& slot) const noexcept {
   return slot.posted_at_ns * kTicksPerNs + (slot.is_inline ? 0 : wire_.fetch_ticks());
 }
 
-// When the queue pair's first unpublished request may start; kNever: there is none, and it leaves
-// the backlog.
+// When the queue pair's first unpublished request may start. kNever: it has none and leaves the
+// backlog.
 std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
   QueuePair* qp = find(index);
   bool sends = qp != nullptr && qp->state.load(std::memory_order_acquire) == IBV_QPS_RTS;
   if (sends && cut_off(*qp, time)) {
-    completing_.insert(index);  // where it is watched
+    completing_.insert(index);  // there it is watched
     sends = false;
   }
   if (sends) {
@@ -82,6 +85,7 @@ std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
 void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
   Ring& ring = *qp.out.ring;
   const std::uint64_t tail = ring.header().tail.load(std::memory_order_relaxed);
+  DCHECK(turning() && qp.outstanding() != 0);
   const SendSlot& slot = qp.sends.slot(tail);
   const std::uint64_t payload = slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
   const std::uint64_t total =

@@ -1,5 +1,6 @@
 #include "src/soft/null_fabric.h"
 
+#include "src/base/check.h"
 #include "src/soft/copy.h"
 
 #include <unistd.h>
@@ -14,11 +15,11 @@ namespace mesh::soft {
 
 namespace {
 
-constexpr std::uint32_t kNumberBits = 24;  // of a queue pair number
+constexpr std::uint32_t kNumberBits = 24;  // bits of a queue pair number
 constexpr std::uint32_t kIndexMask = kNullQpsMax - 1;
 
-// So that a queue pair of another process, which this fabric cannot reach, is not taken for one of
-// ours.
+// Differs between processes, so that a queue pair of another process, which this fabric cannot
+// reach, is not taken for one of ours.
 std::uint32_t number_base() {
   const std::uint32_t mixed = static_cast<std::uint32_t>(::getpid()) * 0x9e3779b1u;
   return mixed & ((1u << kNumberBits) - 1) & ~kIndexMask;
@@ -44,6 +45,7 @@ int NullFabric::post_send(NullQp& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexce
 }
 
 int NullFabric::stage(NullQp& qp, const ibv_send_wr& wr) noexcept {
+  DCHECK(lock_.held_here() && qp.fabric == this);
   const bool announces = wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   if (!announces && wr.opcode != IBV_WR_RDMA_WRITE) return EINVAL;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.max_sge) return EINVAL;
@@ -122,6 +124,7 @@ void NullFabric::wait_for_delivery(NullQp& qp) noexcept {
 }
 
 void NullFabric::deliver() noexcept {
+  DCHECK(lock_.held_here());
   NullQp* first = pending_first_;
   pending_first_ = nullptr;
   NullQp** kept = &pending_first_;
@@ -177,6 +180,7 @@ bool NullFabric::deliver_one(NullQp& qp, NullRequest& request) noexcept {
 }
 
 void NullFabric::finish(NullQp& qp, const NullRequest& request, ibv_wc_status status) noexcept {
+  DCHECK(qp.delivered < qp.posted && qp.freed <= qp.delivered);
   ++qp.delivered;
   if (request.signaled || status != IBV_WC_SUCCESS) {
     NullCompletion completion;
@@ -193,6 +197,7 @@ void NullFabric::finish(NullQp& qp, const NullRequest& request, ibv_wc_status st
 
 void NullFabric::take_receive(NullQp& qp, const NullRequest* request,
                               ibv_wc_status status) noexcept {
+  DCHECK(lock_.held_here() && qp.receives_taken < qp.receives_posted);
   NullCompletion completion;
   completion.wc.wr_id = qp.receives[qp.receives_taken++ & (qp.receives.size() - 1)];
   completion.wc.status = status;
@@ -209,7 +214,7 @@ void NullFabric::take_receive(NullQp& qp, const NullRequest* request,
   push(*qp.receive_cq, completion);
 }
 
-// Receives are flushed here, sends when they are next looked at.
+// Receives are flushed here, sends at the next delivery.
 void NullFabric::to_error(NullQp& qp) noexcept {
   qp.state = IBV_QPS_ERR;
   qp.verbs.state = IBV_QPS_ERR;
@@ -258,6 +263,8 @@ bool NullFabric::add(NullQp& qp) {
 
 void NullFabric::remove(NullQp& qp) {
   const std::lock_guard lock(lock_);
+  DCHECK(find(qp.verbs.qp_num) == &qp && qp_count_ > 0);
+  DCHECK(qp.send_cq->users > 0 && qp.receive_cq->users > 0);
   qps_[qp.verbs.qp_num & kIndexMask] = nullptr;
   for (NullQp** at = &pending_first_; *at != nullptr; at = &(*at)->next_pending) {
     if (*at != &qp) continue;

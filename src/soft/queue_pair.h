@@ -1,11 +1,12 @@
 #pragma once
 // One reliable connected queue pair: its send queue with the ring that its target pulls from, its
-// receive queue, and the ring of its peer that it pulls from. Owned by its NIC. Thread: marked per
-// part; "turn" is whoever holds the NIC's turn lock, "poster" whoever holds the part's own lock.
-// Bound: the depths it was created with.
+// receive queue, and the peer's ring that it pulls from. Its NIC owns it. Thread: marked at each
+// part; "turn" is the holder of the NIC's turn lock, "poster" the holder of the part's own lock.
+// Bound: the depths that it was created with.
 
 #include <infiniband/verbs.h>
 
+#include "src/base/check.h"
 #include "src/soft/board.h"
 #include "src/soft/completion_queue.h"
 #include "src/soft/event_queue.h"
@@ -24,11 +25,11 @@ namespace mesh::soft {
 
 class Nic;
 
-// What post_send keeps of a work request for its completion. Written by the poster, read by the
-// turn once posted.
+// What post_send keeps of a work request for its completion. The poster writes it, and the turn
+// reads it once it is posted.
 struct SendSlot {
   std::uint64_t wr_id = 0;
-  std::uint64_t posted_at_ns = 0;  // with a wire model or faults only
+  std::uint64_t posted_at_ns = 0;  // known only with a wire model or faults
   std::uint64_t fault_delay_ns = 0;
   std::uint64_t bytes = 0;
   std::array<RingSge, kSgesMax> sge{};
@@ -36,21 +37,22 @@ struct SendSlot {
   bool is_inline = false;
   bool signaled = false;
   ibv_wr_opcode opcode = IBV_WR_SEND;
-  ibv_wc_status local_error = IBV_WC_SUCCESS;  // not success: never sent, completes with this
+  // Other than success: the work request is never sent and completes with this status.
+  ibv_wc_status local_error = IBV_WC_SUCCESS;
 };
 
 struct SendQueue {
   SpinLock lock;
   std::vector<SendSlot> slots;  // a power of two
   std::uint32_t depth = 0;
-  bool poisoned = false;  // poster: a work request failed locally, nothing after it is published
+  bool poisoned = false;  // poster: a work request failed locally; nothing after it is published
   std::atomic<std::uint64_t> posted{0};  // released by the poster after the ring's tail
   std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
-  // Turn.
+  // The turn's:
   std::uint64_t completed = 0;
   std::uint64_t read_done = 0;       // bytes of the READ at `completed` that have arrived
   std::uint64_t streamed = 0;        // requests whose source has gone into the data stream
-  std::uint64_t streamed_bytes = 0;  // of the request at `streamed`
+  std::uint64_t streamed_bytes = 0;  // bytes of the request at `streamed` that have gone there
   SendSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
 };
 
@@ -66,7 +68,7 @@ struct ReceiveQueue {
   std::uint32_t depth = 0;
   std::atomic<std::uint64_t> posted{0};  // released by the poster, acquired by the turn
   std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
-  std::uint64_t taken = 0;               // turn
+  std::uint64_t taken = 0;               // the turn's
   ReceiveSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
 };
 
@@ -78,22 +80,22 @@ struct Outgoing {
   std::uint32_t peer_index = 0;
 };
 
-// Where the peer's requests come from. Turn.
+// Where the peer's requests come from. Only the turn uses it.
 struct Incoming {
   std::shared_ptr<Ring> ring;
   std::shared_ptr<Peer> peer;
   int peer_nic = 0;
   std::uint32_t peer_index = 0;
-  pid_t pid = 0;                  // 0: same process
-  std::uint64_t next = 0;         // request to execute
-  std::uint64_t done_bytes = 0;   // of that one
-  std::uint64_t retry_at_ns = 0;  // receiver not ready until then
+  pid_t pid = 0;                  // 0: the peer is in this process
+  std::uint64_t next = 0;         // the request to execute
+  std::uint64_t done_bytes = 0;   // bytes of that request that are done
+  std::uint64_t retry_at_ns = 0;  // the receiver is not ready until then
   std::uint32_t rnr_tries = 0;
-  bool waits_for_stream =
-      false;  // its source has not come through the stream yet, or its answer has no room
+  // The request's source has not come through the stream yet, or its answer has no room there.
+  bool waits_for_stream = false;
 };
 
-// What modify_qp was told. Changed under turn lock and send lock.
+// The attributes that modify_qp has set. Changed under turn lock and send lock.
 struct Attributes {
   int access = 0;
   ibv_gid dest_gid{};
@@ -103,17 +105,17 @@ struct Attributes {
   std::uint8_t timeout = 0, retry_count = 0, rnr_retry = 7, min_rnr_timer = 0;
 };
 
-// Paces this queue pair's share of the wire. Turn.
+// Paces this queue pair's share of the wire. Only the turn uses it.
 struct Pace {
-  std::uint64_t free_at_ticks = 0;  // when its cap allows the next quantum
-  std::uint64_t sent_bytes = 0;     // on the wire, of the request at the ring's tail
-  std::uint64_t last_ready_ns = 0;  // nothing overtakes within a queue pair
+  std::uint64_t free_at_ticks = 0;  // when the queue pair's cap allows the next quantum
+  std::uint64_t sent_bytes = 0;     // bytes on the wire of the request at the ring's tail
+  std::uint64_t last_ready_ns = 0;  // no later request of this queue pair arrives earlier
 };
 
 struct QueuePair {
-  ibv_qp verbs{};  // first, so that the pointer the user holds is ours
+  ibv_qp verbs{};  // the first member, so that the user's pointer is ours
   Nic* nic = nullptr;
-  EventQueue* events = nullptr;  // of the context that made it
+  EventQueue* events = nullptr;  // of the context that made the queue pair
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* receive_cq = nullptr;
   std::uint32_t index = 0;
@@ -127,19 +129,19 @@ struct QueuePair {
   Outgoing out;
   Incoming in;
   Pace pace;
-  std::uint64_t retry_deadline_ns = 0;  // turn; 0: the path is fine
+  std::uint64_t retry_deadline_ns = 0;  // the turn's; 0: the path is fine
 
-  // Written under the send lock, read by any.
+  // Written under the send lock, read by any thread.
   std::atomic<std::uint64_t> work_requests{0}, bytes{0}, doorbells{0};
-  std::atomic<std::uint64_t> rnr_events{0};  // turn, as target
+  std::atomic<std::uint64_t> rnr_events{0};  // written by the turn, as target
 
   std::uint64_t outstanding() const noexcept {
-    return sends.posted.load(std::memory_order_acquire) - sends.completed;
+    const std::uint64_t posted = sends.posted.load(std::memory_order_acquire);
+    DCHECK(posted >= sends.completed && posted - sends.completed <= sends.slots.size());
+    return posted - sends.completed;
   }
 };
 
 inline QueuePair& soft(ibv_qp* qp) { return *reinterpret_cast<QueuePair*>(qp); }
-
-static_assert(kRingSlotsMax >= 16384);
 
 }  // namespace mesh::soft

@@ -1,7 +1,7 @@
 #pragma once
-// What a peer in another process puts in order (it saw our post before it wrote to us), a race
-// detector in this process cannot see. Posting releases this edge and every turn acquires it;
-// without a race detector it is nothing. Thread: any.
+// An order that a race detector cannot see: a peer in another process saw our post before it wrote
+// to us. Posting releases this edge and every turn acquires it. Without a race detector it does
+// nothing. Thread: any. Bound: none.
 
 #include <atomic>
 

@@ -1,7 +1,7 @@
 #pragma once
-// The hosts of software fabrics that live in this process. Two of them meet here and are joined by
-// memory. Thread: any; calls hold one mutex, under which a visitor may take turn locks (never the
-// other way round).
+// The hosts of software fabrics in this process. Two of them meet here and are joined by memory.
+// Thread: any; calls hold one mutex, under which a visitor may take turn locks, never the other way
+// round. Bound: the hosts that are open.
 
 #include "src/soft/board.h"
 #include "src/soft/nic.h"
@@ -15,10 +15,10 @@
 
 namespace mesh::soft {
 
-// What others in this process may use of a host.
+// The part of a host that others in this process may use.
 class LocalHost {
  public:
-  virtual const std::shared_ptr<Peer>& self() = 0;  // as others see it; its board is known
+  virtual const std::shared_ptr<Peer>& self() = 0;  // the host as others see it, with its board
   virtual void take_offer(const Offer& offer) = 0;
 
  protected:
@@ -29,11 +29,11 @@ class Registry {
  public:
   static Registry& instance();
 
-  // False: the name is taken. The universe keeps apart what must not meet: another file, another
-  // manual clock.
+  // False: the name is taken. The universe separates hosts that must not meet: those of another
+  // file or another manual clock.
   bool claim(const std::string& universe, const std::string& host, LocalHost* owner);
   void release(const std::string& universe, const std::string& host);
-  // Calls use with the host while it cannot go away. False: it is not in this process.
+  // Calls `use` with the host while it cannot go away. False: it is not in this process.
   bool visit(const std::string& universe, const std::string& host,
              const std::function<void(LocalHost&)>& use);
 

@@ -1,5 +1,6 @@
 #include "src/soft/rendezvous.h"
 
+#include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
@@ -23,9 +24,9 @@ namespace mesh::soft {
 namespace {
 
 constexpr std::uint64_t kListenerId = 0, kWakeId = 1;
-constexpr int kAcceptsMax = 64;                           // in a row; then others get the mutex
-constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;  // a descriptor may be free again then
-constexpr std::uint64_t kDialNs = 5 * kNsPerSecond;  // the wait for a full queue of connections
+constexpr int kAcceptsMax = 64;                           // then other threads get the mutex
+constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;  // then a descriptor may be free again
+constexpr std::uint64_t kDialNs = 5 * kNsPerSecond;       // wait for a full queue of connections
 constexpr int kDialPauseMs = 1;
 
 std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
@@ -34,8 +35,7 @@ std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
   return hash;
 }
 
-// Any user may take any name of this name space, so a name that is taken says nothing until its
-// holder is known.
+// Any user may take any name of this name space: a taken name says nothing without its holder.
 void say_who_is(const std::string& host, const std::string& name) {
   const UniqueFd fd = connect_abstract(name);
   if (!fd.valid()) {
@@ -52,8 +52,7 @@ void say_who_is(const std::string& host, const std::string& name) {
   }
 }
 
-// Whoever does not accept at once may be busy with strangers. Holds no lock, since that process may
-// be waiting for us.
+// A host that does not accept at once may be busy. No lock is held here: it may wait for us.
 UniqueFd dial(const std::string& host, const std::string& name) {
   const Clock clock;
   const std::uint64_t give_up_ns = clock.now_ns() + kDialNs;
@@ -125,6 +124,7 @@ bool Rendezvous::watch(int fd, std::uint64_t id, std::uint32_t events, int how) 
 
 Rendezvous::Connection* Rendezvous::add(UniqueFd fd, std::uint64_t* id) {
   *id = next_id_++;
+  DCHECK(!connections_.contains(*id));
   if (connections_.size() >= kConnectionsMax ||
       !watch(fd.get(), *id, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_ADD))
     return nullptr;
@@ -162,6 +162,7 @@ std::shared_ptr<Peer> Rendezvous::peer(const std::string& host) {
 }
 
 void Rendezvous::greet(Connection& connection, std::uint32_t type) {
+  DCHECK((type == kWelcome) == connection.accepted && connection.peer != nullptr);
   HelloMessage hello;
   hello.prefix.type = type;
   options_.host.copy(hello.host, sizeof hello.host - 1);
@@ -193,7 +194,7 @@ void Rendezvous::send(Connection& connection, Message message) {
     if (&other == &connection) return flush(id, connection);
 }
 
-// What does not go now goes when there is room; a connection that is gone shows it by end of file.
+// The rest is sent when there is room. A connection that is gone shows it by end of file.
 void Rendezvous::flush(std::uint64_t id, Connection& connection) {
   while (!connection.outbox.empty()) {
     const Message& message = connection.outbox.front();
@@ -242,12 +243,12 @@ void Rendezvous::look_at(const epoll_event& event) {
   if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive_all(id);
 }
 
-// What others can cause at will must not fill the log.
+// For lines that others can cause at will: they must not fill the log.
 void Rendezvous::warn(const std::string& what) {
   if (lines_.take(Clock().now_ns())) LOG_WARN("soft fabric: {}{}", what, lines_.rest());
 }
 
-// The listener is level-triggered: what is not accepted now is the first thing of the next pass.
+// The listener is level-triggered, so what is not accepted now comes first in the next pass.
 void Rendezvous::accept_some() {
   for (int i = 0; i < kAcceptsMax; ++i) {
     UniqueFd fd = accept_connection(listener_.get());
@@ -267,8 +268,7 @@ void Rendezvous::accept_some() {
   }
 }
 
-// Without a descriptor for it a connection stays in the queue, and epoll would name the listener
-// without end.
+// Without a descriptor a connection stays queued, and epoll would report the listener for ever.
 void Rendezvous::pause_accepting(int error) {
   if (!std::exchange(accept_failed_, true))
     warn(fmt::format("host {} cannot accept connections for now: {}", options_.host,
@@ -277,7 +277,7 @@ void Rendezvous::pause_accepting(int error) {
   watch(listener_.get(), kListenerId, 0, EPOLL_CTL_MOD);
 }
 
-// Answers how long to wait for events at most.
+// Answers the longest time to wait for events.
 int Rendezvous::resume_accepting(int timeout_ms) {
   if (accept_again_ns_ == 0) return timeout_ms;
   const std::uint64_t now_ns = Clock().now_ns();
@@ -389,6 +389,7 @@ bool Rendezvous::handle_fault(Connection& connection, std::span<const std::byte>
 
 void Rendezvous::drop(std::uint64_t id) {
   const auto it = connections_.find(id);
+  DCHECK(it != connections_.end());
   const std::shared_ptr<Peer> peer = it->second.peer;
   connections_.erase(it);
   if (peer == nullptr) return;

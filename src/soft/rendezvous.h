@@ -1,14 +1,17 @@
 #pragma once
-// Where hosts of one fabric in different processes meet: an abstract unix socket per host, whose
-// bind is the claim of its name. Who wants to send to a host connects to it, shows its board, and
-// offers rings as memfds; end of file means the host is lost. Who wants to see it fail connects,
-// says how, and is answered (fault_door.h). Only processes of the same user are let in; others are
-// told apart before anything is read. They can still take a host's name before it does (a line says
-// who has), and keep its thread busy with connections. Hosts meet in one network namespace: in two
-// of them a name can be claimed twice, and each is then a fabric of its own. Thread: peer() and
-// offer() from any; poll_once() from one thread. poll_once waits for its timeout, peer() up to 5 s
-// for a host whose queue of connections is full. Bounds: kConnectionsMax; 64 connections are
-// accepted in a row; LogBudget's lines.
+// The place where hosts of one fabric in different processes meet. Each host has an abstract unix
+// socket, and binding it claims the host's name. A process that sends to a host connects to it,
+// shows its board, and offers rings as memfds; end of file means that the host is lost. A process
+// that orders a fault connects, says which, and gets an answer (fault_door.h).
+//
+// Only processes of the same user are let in, before anything is read. Others can still take a
+// host's name first (a line says who has it), and keep its thread busy with connections. Hosts meet
+// in one network namespace; in two of them a name can be claimed twice, and each is a fabric of its
+// own.
+//
+// Thread: peer() and offer() from any, poll_once() from one thread. poll_once() waits for its
+// timeout, and peer() up to 5 s for a host whose queue of connections is full. Bounds:
+// kConnectionsMax; 64 connections are accepted in a row; LogBudget's lines.
 
 #include <mesh/status.h>
 
@@ -59,11 +62,11 @@ class Rendezvous {
   static Result<std::unique_ptr<Rendezvous>> open(const RendezvousOptions& options);
   ~Rendezvous();
 
-  // The host as another process has it; lost already if none does.
+  // The host in another process. If there is none, the answer is a peer that is already lost.
   std::shared_ptr<Peer> peer(const std::string& host);
   void offer(const Peer& peer, const Offer& offer);
 
-  // Handles what has arrived; waits for it at most that long, -1: without end, or until our board
+  // Handles what has arrived. Waits for it at most timeout_ms (-1: without end), or until our board
   // is woken.
   void poll_once(int timeout_ms);
 
@@ -71,22 +74,22 @@ class Rendezvous {
   struct Message {
     std::vector<std::byte> bytes;
     std::vector<UniqueFd> fds;
-    std::vector<int> lent;  // somebody else's, who outlives us
+    std::vector<int> lent;  // descriptors that outlive the rendezvous
   };
   struct Connection {
     UniqueFd fd;
-    std::shared_ptr<Peer> peer;  // accepted: null before its HELLO
+    std::shared_ptr<Peer> peer;  // null before the HELLO of an accepted connection
     bool accepted = false;
     pid_t pid = 0;
-    bool readable = false;  // accepted: its memory, with process_vm_readv
+    bool readable = false;  // accepted: process_vm_readv can read the peer's memory
     bool waits_for_room = false;
     std::deque<Message> outbox;
   };
   explicit Rendezvous(const RendezvousOptions& options) : options_(options) {}
   bool watch(int fd, std::uint64_t id, std::uint32_t events, int how);
   Connection* add(UniqueFd fd, std::uint64_t* id);
-  std::shared_ptr<Peer> met(
-      const std::string& host) const;  // by a connection of ours that is not lost; or null
+  // The peer of a connection of ours that is not lost, or null.
+  std::shared_ptr<Peer> met(const std::string& host) const;
   void look_at(const epoll_event& event);
   void warn(const std::string& what);
   void accept_some();
@@ -108,10 +111,10 @@ class Rendezvous {
   UniqueFd epoll_, listener_;
   std::map<std::uint64_t, Connection> connections_;
   std::uint64_t next_id_ = 2;          // 0 is the listener, 1 the wake descriptor
-  std::uint64_t accept_again_ns_ = 0;  // poll_once's own; 0: connections are accepted
-  bool accept_failed_ = false;         // and nothing was accepted since
+  std::uint64_t accept_again_ns_ = 0;  // only poll_once uses it; 0: connections are accepted
+  bool accept_failed_ = false;         // the last accept failed
   LogBudget lines_;
-  std::uint64_t probe_ = 0;  // a peer reads it to see whether it can
+  std::uint64_t probe_ = 0;  // a peer tries to read it, to see whether it can read our memory
 };
 
 }  // namespace mesh::soft

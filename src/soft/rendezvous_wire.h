@@ -1,6 +1,6 @@
 #pragma once
-// The messages of the rendezvous' sockets: how hosts greet, offer rings, and are told of faults.
-// Between processes of one machine, so in its byte order. Thread: any (values). Bound:
+// The messages on the sockets of the rendezvous, by which hosts greet, offer rings and take orders
+// for faults. They stay on one machine, so they use its byte order. Thread: any (values). Bound:
 // kMessageBytesMax.
 
 #include <infiniband/verbs.h>
@@ -20,19 +20,22 @@ inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 
 struct Prefix {
   std::uint32_t magic = kRendezvousMagic, version = kRendezvousVersion, type = 0, reserved = 0;
 };
-struct HelloMessage {  // with board and, if there is an agent, its wake descriptor; WELCOME is the
-                       // same
+// Comes with the descriptors of the board and, if there is an agent, of its wake-up. A WELCOME has
+// the same form.
+struct HelloMessage {
   Prefix prefix;
   char host[kNameRoom] = {};
   std::uint64_t probe_address = 0, probe_value = 0;
 };
-struct OfferMessage {  // with the ring
+// Comes with the descriptor of the ring.
+struct OfferMessage {
   Prefix prefix;
   ibv_gid gid;
   std::int32_t from_nic, to_nic;
   std::uint32_t from_qp_num, to_qp_num, slots, streams;
 };
-struct FaultMessage {  // from whoever says what breaks; no HELLO before
+// Orders a fault. No HELLO comes before it.
+struct FaultMessage {
   Prefix prefix;
   char nic[kNameRoom] = {}, peer_host[kNameRoom] = {};
   std::uint32_t verb = 0, kind = 0, status = 0;
@@ -57,7 +60,7 @@ std::vector<std::byte> bytes_of(const T& value) {
   return {from, from + sizeof value};
 }
 
-// Of the socket where a host of that universe is met by this user's processes.
+// The name of the socket where this user's processes meet a host of that universe.
 std::string rendezvous_name(const std::string& universe, const std::string& host);
 
 }  // namespace mesh::soft

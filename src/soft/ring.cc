@@ -1,5 +1,6 @@
 #include "src/soft/ring.h"
 
+#include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 
@@ -19,19 +20,22 @@ std::size_t Ring::bytes_for(std::uint32_t slots) {
          2 * std::size_t{kStreamBytes};
 }
 
-// The memory is zeroed and its atomics are trivially so: a cast is all the construction they need.
+// The memory is zeroed, and zeroed memory is all that its atomics need, so a cast constructs them.
 Ring::Ring(Segment memory, std::uint32_t slots, Sharing sharing)
     : memory_(std::move(memory)), sharing_(sharing), mask_(slots - 1) {
+  CHECK(std::has_single_bit(slots) && memory_.bytes() >= bytes_for(slots));
   std::byte* at = memory_.data();
   header_ = reinterpret_cast<RingHeader*>(at);
   requests_ = at += kHeaderBytes;
   responses_ = reinterpret_cast<RingResponse*>(at += std::size_t{slots} * kRequestStride);
   data_stream_ = at += std::size_t{slots} * sizeof(RingResponse);
   read_stream_ = at + kStreamBytes;
+  DCHECK(read_stream_ + kStreamBytes == memory_.data() + bytes_for(slots));
 }
 
 Result<std::shared_ptr<Ring>> Ring::create(std::uint32_t slots, Sharing sharing) {
   const std::uint32_t rounded = std::bit_ceil(slots < 4 ? 4 : slots);
+  DCHECK(rounded <= kRingSlotsMax);
   Result<Segment> memory = Segment::create(bytes_for(rounded), sharing);
   if (!memory.ok()) return memory.status();
   std::shared_ptr<Ring> ring(new Ring(std::move(*memory), rounded, sharing));

@@ -1,11 +1,12 @@
 #pragma once
-// The send side of one queue pair as its target sees it: requests one way, responses back, and two
-// byte streams for what cannot be copied directly. Each counter has one writer and only grows; slot
-// = counter & mask. Thread: the initiator's poster and turn on its side, the target's turn on the
-// other; they may be different processes. Bound: the send queue's depth.
+// The send side of one queue pair as its target sees it: requests one way, responses the other, and
+// two byte streams for what cannot be copied directly. Each counter has one writer and only grows;
+// its slot is counter & mask. Thread: the initiator's poster and turn on one side, the target's
+// turn on the other; they may be in different processes. Bound: the send queue's depth.
 
 #include <mesh/status.h>
 
+#include "src/base/check.h"
 #include "src/soft/segment.h"
 
 #include <atomic>
@@ -17,15 +18,15 @@ namespace mesh::soft {
 
 inline constexpr std::uint32_t kRingMagic = 0x6d736674;
 inline constexpr std::uint32_t kSgesMax = 4;
-inline constexpr std::uint32_t kInlineMax = 220;  // granted inline bytes
-inline constexpr std::uint32_t kStreamBytes =
-    4 * 65536;  // four cells of 64 KiB each way; pages appear when touched
+inline constexpr std::uint32_t kInlineMax = 220;  // inline bytes that a queue pair may ask for
+// Four cells of 64 KiB each way. The kernel provides the pages when they are touched.
+inline constexpr std::uint32_t kStreamBytes = 4 * 65536;
 inline constexpr std::uint32_t kRingSlotsMax = 16384;
 
 struct RingSge {
   std::uint64_t address;
   std::uint32_t bytes;
-  std::uint32_t lkey;  // the initiator's; means nothing to the target
+  std::uint32_t lkey;  // the initiator's; it means nothing to the target
 };
 
 struct RingRequest {
@@ -45,8 +46,8 @@ struct RingRequest {
   };
 };
 static_assert(sizeof(RingRequest) == 264);
-inline constexpr std::size_t kRequestStride =
-    320;  // five cache lines; a request without inline bytes touches two
+// Five cache lines. A request without inline bytes touches two of them.
+inline constexpr std::size_t kRequestStride = 320;
 
 struct RingResponse {
   std::uint64_t ready_at_ns;
@@ -56,10 +57,10 @@ struct RingResponse {
 
 enum class TargetState : std::uint32_t {
   Unseen,    // the target has not heard of this ring
-  Held,      // it has, but its queue pair cannot receive yet
-  Attached,  // it pulls
-  Stalled,   // it does not for the moment (a fault)
-  Dead,      // it never will again
+  Held,      // the target knows the ring, but its queue pair cannot receive yet
+  Attached,  // the target pulls
+  Stalled,   // the target does not pull for the moment, because of a fault
+  Dead,      // the target will never pull again
 };
 
 struct RingHeader {
@@ -69,7 +70,7 @@ struct RingHeader {
   alignas(64) std::atomic<std::uint64_t> tail;      // requests the target may execute
   alignas(64) std::atomic<std::uint64_t> data_in;   // bytes streamed to the target
   alignas(64) std::atomic<std::uint64_t> read_out;  // bytes of READs taken out
-  alignas(64) std::atomic<std::uint32_t> closed;    // 1: no byte of a source may be read any more
+  alignas(64) std::atomic<std::uint32_t> closed;    // 1: no byte of a source may be read
   std::atomic<std::uint32_t> rnr_retry;
   // Written by the target.
   alignas(64) std::atomic<std::uint64_t> responded;  // requests answered
@@ -83,7 +84,7 @@ struct RingHeader {
 class Ring {
  public:
   static Result<std::shared_ptr<Ring>> create(std::uint32_t slots, Sharing sharing);
-  // Protocol: not a ring, or too short.
+  // Protocol: the memory is no ring, or too short.
   static Result<std::shared_ptr<Ring>> map(UniqueFd fd, std::uint32_t slots);
 
   RingHeader& header() noexcept { return *header_; }
@@ -103,9 +104,9 @@ class Ring {
     header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
   }
 
-  // Initiator: afterwards the target reads no source any more. Waits for a copy it is in; of
-  // another process at most kCloseWaitNs, as that may be stopped, and what it then still reads
-  // changes nothing here.
+  // Called by the initiator. Afterwards the target reads no source any more. It waits for a copy
+  // that the target is making. A target in another process may be stopped, so that wait is at most
+  // kCloseWaitNs; what such a target still reads changes nothing here.
   void close() noexcept;
   bool closed() const noexcept { return header_->closed.load(std::memory_order_seq_cst) != 0; }
 

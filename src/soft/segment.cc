@@ -33,11 +33,11 @@ Segment::~Segment() {
 
 namespace {
 
-// Who has our memory can only write into it: a mapping of a file that shrinks kills its process at
-// the next access.
+// The seals let the holder of our memory only write into it. If the file of a mapping shrank, the
+// next access would kill the process.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Invalid, and a line said why.
+// Logs a line and answers an invalid descriptor if it cannot make one.
 UniqueFd make_memfd(std::size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {

@@ -1,6 +1,6 @@
 #pragma once
 // A piece of zeroed memory that two hosts of the fabric share: plain memory within a process, a
-// memfd between processes. Thread: control; the memory itself is used by the data path.
+// memfd between processes. Thread: control; the data path uses the memory itself. Bound: its bytes.
 
 #include <mesh/status.h>
 
@@ -11,9 +11,9 @@
 namespace mesh::soft {
 
 enum class Sharing : unsigned char {
-  Process,
-  Host
-};  // with whom: threads only, or other processes too
+  Process,  // with threads of this process only
+  Host,     // with other processes too
+};
 
 class Segment {
  public:
@@ -25,13 +25,13 @@ class Segment {
   ~Segment();
 
   static Result<Segment> create(std::size_t bytes, Sharing sharing);
-  // Protocol: the descriptor holds fewer bytes, or could lose some later.
+  // Protocol: the descriptor has fewer bytes, or could lose some later.
   static Result<Segment> map(UniqueFd fd, std::size_t bytes);
 
   std::byte* data() const noexcept { return data_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  // The memfd to give away, once; invalid for plain memory. Nothing keeps it afterwards: the
-  // mapping holds the memory.
+  // Gives the memfd away, once; it is invalid for plain memory. The mapping alone keeps the memory
+  // afterwards.
   UniqueFd take_fd() noexcept { return std::move(fd_); }
   int fd() const noexcept { return fd_.get(); }
 

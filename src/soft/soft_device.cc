@@ -1,5 +1,7 @@
-// What the provider answers about its devices, ports and GIDs, and the jumps of the data path.
+// What the provider answers about its devices, ports and GIDs, and the entries of the data path in
+// ibv_context_ops.
 
+#include "src/base/check.h"
 #include "src/soft/soft_host.h"
 
 #include <endian.h>
@@ -14,7 +16,7 @@ namespace mesh::soft {
 
 namespace {
 
-constexpr double kDefaultGbps = 100;  // what a link without a rate says it is
+constexpr double kDefaultGbps = 100;  // the rate that a link without one shows
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   return soft(qp).nic->post_send(soft(qp), wr, bad);
@@ -32,13 +34,14 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* wc) {
 
 struct Rate {
   std::uint8_t code;
-  double value;  // Gb/s of a lane, or lanes
+  double value;  // Gb/s of a lane, or number of lanes
 };
 constexpr std::array<Rate, 8> kSpeeds = {
     {{1, 2.5}, {2, 5}, {4, 10}, {16, 14}, {32, 25}, {64, 50}, {128, 100}, {8, 10}}};
 constexpr std::array<Rate, 5> kWidths = {{{1, 1}, {16, 2}, {2, 4}, {4, 8}, {8, 12}}};
 
-// The pair whose product is nearest to the link's rate, as a port can only name such products.
+// A port can only name a speed and a width. We take the pair whose product is nearest to the link's
+// rate.
 void name_rate(double gbps, ibv_port_attr* attr) {
   double nearest = INFINITY;
   for (const Rate& speed : kSpeeds) {
@@ -58,7 +61,10 @@ double named_gbps(const LinkSpec* link) {
   return link->gbps > 0 ? link->gbps : kDefaultGbps;
 }
 
-ibv_mtu mtu_code(std::uint32_t bytes) { return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7); }
+ibv_mtu mtu_code(std::uint32_t bytes) {
+  DCHECK(std::has_single_bit(bytes) && bytes >= 256 && bytes <= 4096);
+  return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7);
+}
 static_assert(IBV_MTU_256 == 1 && IBV_MTU_4096 == 5);
 
 Nic& nic_of(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context)->nic; }
@@ -150,8 +156,8 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   return 0;
 }
 
-// The table begins with link-local entries and has holes, and the address' place differs from NIC
-// to NIC, so that nobody gets away with a fixed index.
+// The table begins with link-local entries and has holes, and the index of the address differs
+// between NICs. So a user that relies on a fixed index fails.
 std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t port) {
   if (port != kPort) return {};
   const Nic& nic = nic_of(context);

@@ -1,6 +1,6 @@
 #pragma once
-// The provider's inside: one host with its NICs, its board and its faults.
-// Thread: any, as Provider.
+// The inside of the provider: one host with its NICs, its board and its faults. Thread: any, as
+// Provider. Bound: the NICs of the fabric file.
 
 #include "src/soft/board.h"
 #include "src/soft/host_cpu.h"
@@ -26,7 +26,7 @@ inline constexpr int kCqeMax = 32767;  // the least of any device we know: kerne
 inline constexpr int kReadsMax = 16;   // outstanding, each way
 inline constexpr int kRnrTimerMax = 31;
 
-// The first member of each is what the user holds a pointer to.
+// The user holds a pointer to the first member of each.
 struct SoftContext {
   ibv_context verbs{};
   ibv_device device{};
@@ -101,17 +101,17 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   HostCpu cpu_;
   std::shared_ptr<Board> board_;
   std::shared_ptr<Peer> self_;
-  std::map<std::string, Transmitter> cables_;  // shared by the halves of one
-  std::deque<Transmitter> own_transmitters_;   // of the NICs that share none
+  std::map<std::string, Transmitter> cables_;  // shared by the halves of a cable
+  std::deque<Transmitter> own_transmitters_;   // for NICs that share no cable
   std::vector<std::unique_ptr<Nic>> nics_;
   std::unique_ptr<Rendezvous> rendezvous_;  // null with a manual clock
 
-  // The agent's own.
-  std::vector<std::uint64_t> turns_seen_;  // per NIC
+  // Only the agent uses these.
+  std::vector<std::uint64_t> turns_seen_;  // for each NIC
   std::uint64_t busy_at_ns_ = 0;
   std::atomic<bool> stop_{false};
   std::thread thread_;
-  pid_t owner_pid_ = 0;  // whose process the thread runs in
+  pid_t owner_pid_ = 0;  // the process that the thread runs in
 };
 
 }  // namespace mesh::soft

@@ -1,6 +1,7 @@
 // The provider's objects: protection domains, regions, completion queues, queue pairs and their
 // states.
 
+#include "src/base/check.h"
 #include "src/soft/soft_host.h"
 
 #include <sys/mman.h>
@@ -19,17 +20,17 @@ SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>
 SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
 CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 
-// What a step of a reliable connected queue pair needs, from the InfiniBand specification's table
-// of modify attributes. With less, or with an attribute of another step, the kernel refuses too;
-// the few optional ones we do not have.
+// The attributes that each step of a reliable connected queue pair needs, from the InfiniBand
+// specification's table of modify attributes. The kernel too refuses fewer, and those of another
+// step. We do not have the few optional ones.
 constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kToReceive = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
-// As get_user_pages finds it; pages that are there but protected are not noticed. In one call,
-// whatever the size.
+// Answers as get_user_pages would, in one call for any size. It does not notice pages that are
+// there but protected.
 bool is_mapped(void* address, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address),
@@ -55,8 +56,8 @@ int SoftHost::dealloc_pd(ibv_pd* pd) {
 ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) {
   const bool writes_remotely_only =
       (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) == IBV_ACCESS_REMOTE_WRITE;
-  if (address == nullptr || bytes == 0 ||
-      writes_remotely_only) {  // the specification's rule, as the kernel checks it
+  // The specification's rule, as the kernel checks it.
+  if (address == nullptr || bytes == 0 || writes_remotely_only) {
     errno = EINVAL;
     return nullptr;
   }
@@ -77,7 +78,8 @@ ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int acces
 
 int SoftHost::dereg_mr(ibv_mr* mr) {
   soft(mr->context).nic->remove_region(mr->rkey);
-  soft(mr->pd).users.fetch_sub(1, std::memory_order_relaxed);
+  const int users = soft(mr->pd).users.fetch_sub(1, std::memory_order_relaxed);
+  CHECK(users > 0);
   delete mr;
   return 0;
 }
@@ -118,7 +120,8 @@ ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 int SoftHost::destroy_qp(ibv_qp* qp) {
-  soft(qp->pd).users.fetch_sub(1, std::memory_order_relaxed);
+  const int users = soft(qp->pd).users.fetch_sub(1, std::memory_order_relaxed);
+  CHECK(users > 0);
   soft(qp).nic->destroy_qp(&soft(qp));
   return 0;
 }
@@ -147,9 +150,10 @@ int SoftHost::to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   return 0;
 }
 
-// As RoCE's address resolution: a GID that nothing on our link answers to runs into a timeout.
+// Acts as RoCE's address resolution: a GID that nothing on our link answers to ends in a timeout.
 int SoftHost::route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const {
   if (!options_.fabric.find_gid(gid, peer)) return ETIMEDOUT;
+  DCHECK(peer->host >= 0 && peer->nic >= 0);
   if (peer->host == host_index_ && peer->nic == nic.index()) return 0;
   const HostSpec& host = options_.fabric.hosts[static_cast<std::size_t>(peer->host)];
   const int link = host.nics[static_cast<std::size_t>(peer->nic)].link;
@@ -191,7 +195,8 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   return 0;
 }
 
-// In this process, or in another, or nowhere: then it is lost and posting runs into the retries.
+// The peer is in this process, or in another, or nowhere. In the last case it is lost, and posting
+// runs into the retries.
 std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* sharing) {
   std::shared_ptr<Peer> peer;
   if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { peer = local.self(); }))

@@ -51,7 +51,7 @@ Status SoftHost::start(int host_index) {
   const HostSpec& spec = options_.fabric.hosts[static_cast<std::size_t>(host_index)];
   options_.host = spec.name;
   universe_ = options_.fabric.identity;
-  // A clock is a pointer to its word: hosts on different manual clocks never meet.
+  // A clock is a pointer to its word, so hosts on different manual clocks never meet.
   if (options_.clock.manual())
     universe_ += fmt::format("@{:x}", std::bit_cast<std::uintptr_t>(options_.clock));
   const bool alone = options_.clock.manual();
@@ -102,8 +102,8 @@ void SoftHost::arm_faults_of_file() {
   }
 }
 
-// A port says at once that it has changed, whether or not anybody turns its NIC; faults to come
-// keep the agent awake.
+// A port says at once that it has changed, even if no thread turns its NIC. Armed faults keep the
+// agent awake.
 void SoftHost::look_at_ports() {
   for (const std::unique_ptr<Nic>& nic : nics_) static_cast<void>(nic->port_up());
   board_->wake();
@@ -121,7 +121,7 @@ SoftHost::~SoftHost() {
   stop_.store(true, std::memory_order_release);
   if (thread_.joinable()) {
     board_->wake();
-    // A forked child has a copy of the object, but not the thread.
+    // A forked child has a copy of the object but not the thread.
     if (owner_pid_ != ::getpid()) {
       thread_.detach();
     } else {

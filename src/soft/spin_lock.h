@@ -1,43 +1,93 @@
 #pragma once
-// The two small locks of the fabric. SpinLock: held for a few instructions, practically never
-// contended. TurnLock: the right to turn a NIC; turns only try, the control path takes it and is
-// then preferred. Thread: any. Bound: a turn's budget.
+// The two small locks of the fabric. A SpinLock is held for a few instructions and practically
+// never contended. A TurnLock is the right to turn a NIC: a turn only tries to take it, the control
+// path waits for it and is then preferred. Thread: any. Bound: a turn's budget.
+
+#include "src/base/check.h"
 
 #include <sched.h>
 
 #include <atomic>
+#ifndef NDEBUG
+#include <thread>
+#endif
 
 namespace mesh::soft {
+
+// Who holds a lock: for checks in debug builds only.
+#ifdef NDEBUG
+class LockHolder {
+ public:
+  void taken() noexcept {}
+  void released() noexcept {}
+  bool is_this_thread() const noexcept { return true; }
+};
+#else
+class LockHolder {
+ public:
+  void taken() noexcept { thread_.store(std::this_thread::get_id(), std::memory_order_relaxed); }
+  void released() noexcept {
+    CHECK(is_this_thread());
+    thread_.store({}, std::memory_order_relaxed);
+  }
+  bool is_this_thread() const noexcept {
+    return thread_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
+ private:
+  std::atomic<std::thread::id> thread_{};
+};
+#endif
 
 class SpinLock {
  public:
   void lock() noexcept {
+    DCHECK(!held_here());
     while (held_.exchange(true, std::memory_order_acquire)) ::sched_yield();
+    holder_.taken();
   }
-  bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
-  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+  bool try_lock() noexcept {
+    if (held_.exchange(true, std::memory_order_acquire)) return false;
+    holder_.taken();
+    return true;
+  }
+  void unlock() noexcept {
+    holder_.released();
+    held_.store(false, std::memory_order_release);
+  }
+  bool held_here() const noexcept { return holder_.is_this_thread(); }  // for DCHECK only
 
  private:
   std::atomic<bool> held_{false};
+  LockHolder holder_;
 };
 
 class TurnLock {
  public:
   bool try_lock() noexcept {
     if (waiting_.load(std::memory_order_relaxed) != 0) return false;
-    return !held_.load(std::memory_order_relaxed) &&
-           !held_.exchange(true, std::memory_order_acquire);
+    if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire))
+      return false;
+    holder_.taken();
+    return true;
   }
   void lock() noexcept {
+    DCHECK(!held_here());
     waiting_.fetch_add(1, std::memory_order_relaxed);
     while (held_.exchange(true, std::memory_order_acquire)) ::sched_yield();
     waiting_.fetch_sub(1, std::memory_order_relaxed);
+    holder_.taken();
   }
-  void unlock() noexcept { held_.store(false, std::memory_order_release); }
+  void unlock() noexcept {
+    holder_.released();
+    held_.store(false, std::memory_order_release);
+  }
+  bool held_here() const noexcept { return holder_.is_this_thread(); }  // for DCHECK only
 
  private:
   std::atomic<bool> held_{false};
   std::atomic<int> waiting_{0};
+  LockHolder holder_;
 };
 
 }  // namespace mesh::soft

@@ -1,5 +1,6 @@
 #include "src/soft/unix_socket.h"
 
+#include "src/base/check.h"
 #include "src/base/fork_guard.h"
 
 #include <sys/socket.h>
@@ -69,6 +70,7 @@ UniqueFd accept_connection(int listener) {
 }
 
 Io send_message(int fd, std::span<const std::byte> bytes, std::span<const int> fds) {
+  CHECK(fds.size() <= kMessageFdsMax);  // the control buffer has room for no more
   iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
   ControlBuffer control{};
   msghdr message{};
@@ -88,8 +90,7 @@ Io send_message(int fd, std::span<const std::byte> bytes, std::span<const int> f
     sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
   if (sent >= 0) return Io::Done;
-  // Too many descriptors in flight to a process that does not take them is a matter of waiting,
-  // too.
+  // ETOOMANYREFS means that the process does not take the descriptors in flight, so we wait.
   return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS ? Io::Again : Io::Closed;
 }
 

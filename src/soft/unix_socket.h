@@ -1,6 +1,6 @@
 #pragma once
-// Abstract unix sockets that carry small messages with file descriptors, never blocking.
-// Thread: any. Bounds: kMessageBytesMax, kMessageFdsMax.
+// Abstract unix sockets that carry small messages with file descriptors and never block. Thread:
+// any. Bounds: kMessageBytesMax, kMessageFdsMax.
 
 #include "src/base/unique_fd.h"
 
@@ -23,9 +23,9 @@ struct Received {
   bool fds_lost = false;  // more were sent than this process could take
 };
 
-// Invalid with errno; EADDRINUSE: somebody has the name.
+// Invalid with errno on failure. EADDRINUSE: another socket has the name.
 UniqueFd listen_abstract(const std::string& name);
-// Invalid with errno; ECONNREFUSED: nobody has the name.
+// Invalid with errno on failure. ECONNREFUSED: no socket has the name.
 UniqueFd connect_abstract(const std::string& name);
 UniqueFd accept_connection(int listener);
 

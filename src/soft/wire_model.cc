@@ -1,5 +1,7 @@
 #include "src/soft/wire_model.h"
 
+#include "src/base/check.h"
+
 namespace mesh::soft {
 
 namespace {
@@ -22,11 +24,13 @@ WireModel::WireModel(const LinkSpec* link, const NicSpec& nic, const NicCosts& c
 
 std::uint64_t WireModel::wire_bytes(std::uint64_t payload, std::uint32_t mtu,
                                     bool with_imm) noexcept {
+  DCHECK(mtu != 0);
   const std::uint64_t packets = std::max<std::uint64_t>(1, (payload + mtu - 1) / mtu);
   return payload + packets * kPacketOverheadBytes + kFirstPacketBytes + (with_imm ? kImmBytes : 0);
 }
 
 std::uint64_t WireModel::send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept {
+  DCHECK(at_ticks >= nic_free_at_ticks_);
   const std::uint64_t on_cable = at_ticks + scaled(bytes, link_ticks_per_byte_);
   const std::uint64_t on_bus = at_ticks + scaled(bytes, nic_ticks_per_byte_);
   nic_free_at_ticks_ = std::max(nic_free_at_ticks_, on_bus);
