@@ -10,20 +10,29 @@ namespace {
 
 std::atomic<ncclDebugLogger_t> g_logger{nullptr};  // released in use_logger, acquired in forward
 
-ncclDebugLogLevel nccl_level(LogLevel level) noexcept {
+struct NcclLevel {
+  ncclDebugLogLevel level;
+  unsigned long subsystems;
+};
+
+// NCCL's own warnings carry every subsystem, and the start-up lines of its networks INIT and NET.
+NcclLevel nccl_level(LogLevel level) noexcept {
   switch (level) {
-    case LogLevel::None: return NCCL_LOG_NONE;
-    case LogLevel::Warn: return NCCL_LOG_WARN;
-    case LogLevel::Info: return NCCL_LOG_INFO;
-    case LogLevel::Trace: return NCCL_LOG_TRACE;
+    case LogLevel::None: return {NCCL_LOG_NONE, NCCL_ALL};
+    case LogLevel::Warn: return {NCCL_LOG_WARN, NCCL_ALL};
+    case LogLevel::Info: return {NCCL_LOG_INFO, NCCL_INIT | NCCL_NET};
+    case LogLevel::Detail: return {NCCL_LOG_INFO, NCCL_NET};
+    case LogLevel::Trace: return {NCCL_LOG_TRACE, NCCL_NET};
   }
-  return NCCL_LOG_NONE;
+  return {NCCL_LOG_NONE, NCCL_ALL};
 }
 
 // The text is never the format: it may hold a percent sign from a file name or a peer.
 void forward(LogLevel level, const char* file, int line, const char* text) {
   const ncclDebugLogger_t logger = g_logger.load(std::memory_order_acquire);
-  if (logger != nullptr) logger(nccl_level(level), NCCL_NET, file, line, "%s", text);
+  if (logger == nullptr) return;
+  const NcclLevel as = nccl_level(level);
+  logger(as.level, as.subsystems, file, line, "NET/Mesh : %s", text);
 }
 
 }  // namespace

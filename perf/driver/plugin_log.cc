@@ -9,6 +9,8 @@
 
 namespace mesh::driver {
 
+PluginLog::PluginLog() : filter_(LogFilter::from(process_environment())) {}
+
 PluginLog& PluginLog::instance() {
   // Never destroyed: the plugin's threads may log until the process is gone.
   static PluginLog* const log = new PluginLog;
@@ -21,9 +23,15 @@ void PluginLog::set_echo(Echo echo, std::string prefix) {
   prefix_ = std::move(prefix);
 }
 
-void PluginLog::add(int level, std::string line) {
-  const bool warning = level == static_cast<int>(NCCL_LOG_WARN);
+void PluginLog::set_filter(const LogFilter& filter) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  filter_ = filter;
+}
+
+void PluginLog::add(ncclDebugLogLevel level, unsigned long subsystems, std::string line) {
+  const bool warning = level == NCCL_LOG_WARN;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!filter_.passes(level, subsystems)) return;
   if (warning) ++warnings_;
   if (echo_ == Echo::Everything || (echo_ == Echo::Warnings && warning)) {
     std::fprintf(stderr, "%s%s %s\n", prefix_.c_str(), warning ? "WARN" : "INFO", line.c_str());
@@ -44,6 +52,14 @@ std::vector<std::string> PluginLog::lines() const {
   return {lines_.begin(), lines_.end()};
 }
 
+std::vector<std::string> PluginLog::texts() const {
+  std::vector<std::string> texts = lines();
+  for (std::string& text : texts) {
+    if (text.starts_with(kPluginPrefix)) text.erase(0, kPluginPrefix.size());
+  }
+  return texts;
+}
+
 std::size_t PluginLog::warnings() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return warnings_;
@@ -55,14 +71,14 @@ void PluginLog::clear() {
   warnings_ = 0;
 }
 
-void plugin_log_callback(ncclDebugLogLevel level, unsigned long /*flags*/, const char* /*file*/,
+void plugin_log_callback(ncclDebugLogLevel level, unsigned long flags, const char* /*file*/,
                          int /*line*/, const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);
   char text[2048];
   std::vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  PluginLog::instance().add(static_cast<int>(level), text);
+  PluginLog::instance().add(level, flags, text);
 }
 
 }  // namespace mesh::driver

@@ -1,15 +1,20 @@
 #pragma once
-// What the plugin said through NCCL's logger: kept line by line so that a test can look for a
-// sentence, and echoed to stderr as the caller wants. One per process, as NCCL's logger is. Keeps
-// the newest 20,000 lines. Thread: any.
+// What a user would see of the plugin's lines in NCCL's log: those that pass NCCL's filter
+// (log_filter.h) are kept, so that a test can look for a sentence, and echoed to stderr as the
+// caller wants. One per process, as NCCL's logger is. Keeps the newest 20,000 lines. Thread: any.
+
+#include "perf/driver/log_filter.h"
 
 #include <cstddef>
 #include <deque>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mesh::driver {
+
+inline constexpr std::string_view kPluginPrefix = "NET/Mesh : ";  // of every line of the plugin
 
 enum class Echo { Nothing, Warnings, Everything };
 
@@ -18,16 +23,21 @@ class PluginLog {
   static PluginLog& instance();
 
   void set_echo(Echo echo, std::string prefix);
-  void add(int level, std::string line);
+  void set_filter(const LogFilter& filter);  // at first by NCCL_DEBUG and NCCL_DEBUG_SUBSYS
+  void add(ncclDebugLogLevel level, unsigned long subsystems, std::string line);
   bool contains(const std::string& sentence) const;
   std::vector<std::string> lines() const;
+  std::vector<std::string> texts() const;  // the lines without the plugin's prefix
   std::size_t warnings() const;
   void clear();
 
  private:
   static constexpr std::size_t kLinesMax = 20000;
 
+  PluginLog();
+
   mutable std::mutex mutex_;
+  LogFilter filter_;
   std::deque<std::string> lines_;
   std::size_t warnings_ = 0;
   Echo echo_ = Echo::Warnings;

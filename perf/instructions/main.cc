@@ -67,6 +67,7 @@ std::string measure(Channels& channels, const Options& options,
 
 int run(const Options& options) {
   PluginLog& log = PluginLog::instance();
+  log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
   log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings,
                "mesh_instructions: ");
   std::string error;
@@ -82,7 +83,7 @@ int run(const Options& options) {
     report.grown_bytes = channels.grown_bytes();
     report.user_bytes = options.channels.bytes * 2 * channels.count();
   }
-  report.fabric = mesh::instructions::fabric_counts(log.lines());
+  report.fabric = mesh::instructions::fabric_counts(log.texts());
   std::fputs(mesh::instructions::json(report).c_str(), stdout);
   return 0;
 }

@@ -50,6 +50,7 @@ int fill(NetApi& api, mesh::rails::Report& report) {
 
 int run(const Options& options) {
   PluginLog& log = PluginLog::instance();
+  log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
   log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings,
                "mesh_rails: ");
   std::string error;
@@ -59,7 +60,7 @@ int run(const Options& options) {
   report.plugin = std::string(api->name()) + " (ncclNet v" + std::to_string(api->version()) + ")";
   if (const int result = fill(*api, report); result != kNetSuccess)
     return fail("the plugin's answer", mesh::driver::net_result_name(result));
-  const std::vector<std::string> lines = log.lines();
+  const std::vector<std::string> lines = log.texts();
   report.notes = mesh::rails::port_notes(lines);
   for (const std::string& line : lines) {
     std::optional<mesh::rails::RailLine> parsed = mesh::rails::parse_rail_line(line);

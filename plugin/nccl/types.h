@@ -31,9 +31,13 @@ enum ncclDebugLogLevel : unsigned int {
   NCCL_LOG_TRACE = 5,
 };
 
-// Subsystem bits of the logger's flags; only those a network plugin has a use for.
+// Subsystem bits of the logger's flags; only those a network plugin has a use for. NCCL drops a
+// line of which no bit is in NCCL_DEBUG_SUBSYS, whatever its level.
 inline constexpr unsigned long NCCL_INIT = 0x1;
 inline constexpr unsigned long NCCL_NET = 0x10;
+inline constexpr unsigned long NCCL_ENV = 0x80;
+inline constexpr unsigned long NCCL_BOOTSTRAP = 0x1000;
+inline constexpr unsigned long NCCL_ALL = ~0ul;
 
 using ncclDebugLogger_t = void (*)(ncclDebugLogLevel level, unsigned long flags, const char* file,
                                    int line, const char* format, ...);

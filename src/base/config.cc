@@ -258,33 +258,52 @@ std::string describe_settings(const Settings& settings) {
   return describe_settings(settings, process_environment());
 }
 
+namespace {
+// One setting with its unit; where it differs from its default, with that and with who set it.
+struct Description {
+  std::string text;
+  bool differs = false;
+};
+
+Description describe(const Setting& setting, const Settings& settings,
+                     const Environment& environment) {
+  const std::string value = value_text(setting, settings);
+  const std::string usual = value_text(setting, Settings{});
+  Description description{fmt::format("{} {}", setting.name, value), value != usual};
+  if (setting.unit[0] != '\0' && value != "auto")
+    description.text += fmt::format(" {}", setting.unit);
+  if (!description.differs) return description;
+  const Environment::value_type* variable = deciding(setting, environment);
+  description.text +=
+      fmt::format(" (default {}, {})", usual,
+                  variable != nullptr ? fmt::format("from {} in the environment", variable->first)
+                                      : "set by the program");
+  return description;
+}
+}  // namespace
+
 std::string describe_settings(const Settings& settings, const Environment& environment) {
-  const Settings defaults;
   std::string text;
   for (const Setting& setting : settings_table()) {
-    const std::string value = value_text(setting, settings);
-    const std::string usual = value_text(setting, defaults);
     if (!text.empty()) text += '\n';
-    text += fmt::format("{} {}", setting.name, value);
-    if (setting.unit[0] != '\0' && value != "auto") text += fmt::format(" {}", setting.unit);
-    if (value == usual) continue;
-    const Environment::value_type* variable = deciding(setting, environment);
-    text +=
-        fmt::format(" (default {}, {})", usual,
-                    variable != nullptr ? fmt::format("from {} in the environment", variable->first)
-                                        : "set by the program");
+    text += describe(setting, settings, environment).text;
   }
   return text;
 }
 
-void log_settings(const Settings& settings) {
-  const std::string text = describe_settings(settings);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    LOG_INFO("setting {}", text.substr(begin, end - begin));
-    begin = end + 1;
+void log_settings(const Settings& settings, const Environment& environment) {
+  std::string differing;
+  for (const Setting& setting : settings_table()) {
+    const Description description = describe(setting, settings, environment);
+    LOG_TRACE("setting {}", description.text);
+    if (!description.differs) continue;
+    if (!differing.empty()) differing += ", ";
+    differing += description.text;
   }
+  LOG_INFO("settings: {}", differing.empty() ? "all at their defaults" : differing);
 }
+
+void log_settings(const Settings& settings) { log_settings(settings, process_environment()); }
 
 std::string settings_markdown() {
   const Settings defaults;

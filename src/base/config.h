@@ -27,7 +27,10 @@ Result<Settings> load_settings(const Environment& environment);
 // whence it came.
 std::string describe_settings(const Settings& settings);
 std::string describe_settings(const Settings& settings, const Environment& environment);
-void log_settings(const Settings& settings);  // the same as INFO lines
+// One INFO line with the settings that differ from their defaults, and a TRACE line for each
+// setting.
+void log_settings(const Settings& settings);
+void log_settings(const Settings& settings, const Environment& environment);
 
 std::string settings_markdown();  // the table in plugin/README.md
 

@@ -15,6 +15,7 @@ const char* level_name(LogLevel level) {
     case LogLevel::None: return "";
     case LogLevel::Warn: return "WARN";
     case LogLevel::Info: return "INFO";
+    case LogLevel::Detail: return "DETAIL";
     case LogLevel::Trace: return "TRACE";
   }
   return "";

@@ -7,7 +7,9 @@
 
 namespace mesh {
 
-enum class LogLevel : int { None = 0, Warn = 1, Info = 2, Trace = 3 };
+// Info is for what every user of the plugin should see once: rails, links, policy, refusals. Detail
+// is for those who look into the network.
+enum class LogLevel : int { None = 0, Warn = 1, Info = 2, Detail = 3, Trace = 4 };
 
 // Gets one finished line without newline. Must not throw.
 using LogSink = void (*)(LogLevel level, const char* file, int line, const char* text);
@@ -32,4 +34,5 @@ void log_without_values(LogLevel level, const char* file, int line, const char* 
   } while (false)
 #define LOG_WARN(...) MESH_LOG(::mesh::LogLevel::Warn, __VA_ARGS__)
 #define LOG_INFO(...) MESH_LOG(::mesh::LogLevel::Info, __VA_ARGS__)
+#define LOG_DETAIL(...) MESH_LOG(::mesh::LogLevel::Detail, __VA_ARGS__)
 #define LOG_TRACE(...) MESH_LOG(::mesh::LogLevel::Trace, __VA_ARGS__)

@@ -44,8 +44,8 @@ void set_option(int fd, int level, int name, int value) {
   if (::setsockopt(fd, level, name, &value, sizeof value) == 0) return;
   const int error = errno;
   if (const std::optional<std::string> rest = g_lines.take(Clock().now_ns())) {
-    LOG_INFO("socket {}: option {} of level {} refused ({}){}", fd, name, level,
-             std::strerror(error), *rest);
+    LOG_DETAIL("socket {}: option {} of level {} refused ({}){}", fd, name, level,
+               std::strerror(error), *rest);
   }
 }
 

@@ -56,9 +56,9 @@ bool measure() noexcept {
   const double by_hand = fastest(from + kRegion, from, copy_by_hand);
   ::munmap(memory, 2 * kRegion);
   const bool cells = by_kernel > 2 * by_hand;
-  LOG_INFO("soft fabric: the kernel copies {:.1f} GB/s between processes, memcpy {:.1f}: {}",
-           kRegion / std::max(by_kernel, 1.0), kRegion / std::max(by_hand, 1.0),
-           cells ? "cells, two copies" : "process_vm_readv, one copy");
+  LOG_DETAIL("soft fabric: the kernel copies {:.1f} GB/s between processes, memcpy {:.1f}: {}",
+             kRegion / std::max(by_kernel, 1.0), kRegion / std::max(by_hand, 1.0),
+             cells ? "cells, two copies" : "process_vm_readv, one copy");
   return cells;
 }
 

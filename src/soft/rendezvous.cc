@@ -39,13 +39,13 @@ std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
 void say_who_is(const std::string& host, const std::string& name) {
   const UniqueFd fd = connect_abstract(name);
   if (!fd.valid()) {
-    LOG_INFO("soft fabric: the name of host {} is held by a process that does not answer: {}", host,
-             std::strerror(errno));
+    LOG_DETAIL("soft fabric: the name of host {} is held by a process that does not answer: {}",
+               host, std::strerror(errno));
     return;
   }
   const Credentials who = credentials_of(fd.get());
   if (who.uid == ::geteuid()) {
-    LOG_INFO("soft fabric: process {} is host {}", who.pid, host);
+    LOG_DETAIL("soft fabric: process {} is host {}", who.pid, host);
   } else {
     LOG_WARN("soft fabric: host {} cannot be claimed: process {} of user {} holds its name", host,
              who.pid, who.uid);
@@ -64,7 +64,7 @@ UniqueFd dial(const std::string& host, const std::string& name) {
   if (!fd.valid()) {
     const int error = errno;
     if (error == ECONNREFUSED) {
-      LOG_INFO("soft fabric: no process is host {} yet, or any more", host);
+      LOG_DETAIL("soft fabric: no process is host {} yet, or any more", host);
     } else {
       LOG_WARN("soft fabric: host {} cannot be reached: {}", host, std::strerror(error));
     }

@@ -203,10 +203,27 @@ TEST(Config, AProfileIsLookedForAtHomeThenInEtc) {
   EXPECT_EQ(loaded({{"HOME", ""}, {"XDG_CONFIG_HOME", "cfg"}}).profile_places, Places{etc});
 }
 
-TEST(Config, LogHasOneLinePerSetting) {
+TEST(Config, LogHasOneLineOfWhatDiffersAndTracesTheRest) {
   const LogCapture log;
-  log_settings(Settings{});
-  EXPECT_EQ(log.count(LogLevel::Info, "setting NCCL_"), 30) << log.joined();
+  log_settings(Settings{}, {});
+  EXPECT_EQ(log.count(LogLevel::Trace, "setting NCCL_"), 30) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, ""), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "settings: all at their defaults"), 1) << log.joined();
+}
+
+TEST(Config, LogNamesWhatDiffersAndWhoSetIt) {
+  const Environment environment{{"NCCL_IB_QPS_PER_CONNECTION", "2"}};
+  Settings settings = loaded(environment);
+  settings.slots = 128;
+  const LogCapture log;
+  log_settings(settings, environment);
+  EXPECT_EQ(log.count(LogLevel::Info, ""), 1) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "settings: NCCL_MESH_QPS 2 queue pairs (default auto, from "
+                      "NCCL_IB_QPS_PER_CONNECTION in the environment), NCCL_MESH_SLOTS 128 "
+                      "requests (default 32, set by the program)"),
+            1)
+      << log.joined();
 }
 
 TEST(Config, MarkdownNamesEverySettingWithItsRange) {

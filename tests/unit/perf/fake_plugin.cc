@@ -78,7 +78,7 @@ void match(Wire& wire) {
 ncclResult_t init(void** context, std::uint64_t, ncclNetCommConfig_v12_t*, ncclDebugLogger_t logger,
                   ncclProfilerCallback_t) {
   *context = new int(0);
-  logger(NCCL_LOG_INFO, NCCL_NET, __FILE__, __LINE__, "fake plugin %d ready", 12);
+  logger(NCCL_LOG_INFO, NCCL_INIT | NCCL_NET, __FILE__, __LINE__, "fake plugin %d ready", 12);
   return ncclSuccess;
 }
 

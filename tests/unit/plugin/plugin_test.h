@@ -10,6 +10,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -22,8 +23,8 @@ class LogCatcher {
  public:
   using Line = std::pair<ncclDebugLogLevel, std::string>;
 
-  static void log(ncclDebugLogLevel level, unsigned long, const char*, int, const char* format,
-                  ...) {
+  static void log(ncclDebugLogLevel level, unsigned long subsystems, const char*, int,
+                  const char* format, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -31,10 +32,17 @@ class LogCatcher {
     va_end(arguments);
     const std::lock_guard lock(caught().mutex);
     caught().lines.emplace_back(level, text);
+    caught().subsystems[text] = subsystems;
   }
   static void clear() {
     const std::lock_guard lock(caught().mutex);
     caught().lines.clear();
+    caught().subsystems.clear();
+  }
+  static unsigned long subsystems_of(const std::string& text) {  // 0: there is no such line
+    const std::lock_guard lock(caught().mutex);
+    const auto found = caught().subsystems.find(text);
+    return found == caught().subsystems.end() ? 0 : found->second;
   }
   static std::vector<Line> lines(ncclDebugLogLevel level) {
     const std::lock_guard lock(caught().mutex);
@@ -49,6 +57,7 @@ class LogCatcher {
   struct Caught {
     std::mutex mutex;
     std::vector<Line> lines;
+    std::map<std::string, unsigned long> subsystems;  // by text
   };
   static Caught& caught() {
     static Caught* const only = new Caught;

@@ -155,12 +155,20 @@ TEST_F(RegistryTest, BadSettingFailsInitWithAWarning) {
   EXPECT_EQ(state().engines_alive, 0);
 }
 
-TEST_F(RegistryTest, SettingsAreDumpedOnceAtInfo) {
+TEST_F(RegistryTest, SettingsAreSaidOnceInOneLineAndTraced) {
+  const auto settings_lines = [] {
+    const std::vector<LogCatcher::Line> lines = LogCatcher::lines(NCCL_LOG_INFO);
+    return std::count_if(lines.begin(), lines.end(), [](const LogCatcher::Line& line) {
+      return line.second.starts_with("NET/Mesh : settings: ");
+    });
+  };
   void* const first = init(net(12));
-  const std::size_t lines = LogCatcher::lines(NCCL_LOG_INFO).size();
-  EXPECT_GE(lines, 20u);
+  EXPECT_EQ(settings_lines(), 1);
+  const std::size_t traced = LogCatcher::lines(NCCL_LOG_TRACE).size();
+  EXPECT_GE(traced, 20u);
   void* const second = init(net(12));
-  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), lines);
+  EXPECT_EQ(settings_lines(), 1);
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_TRACE).size(), traced);
   EXPECT_EQ(net(12).finalize(first), ncclSuccess);
   EXPECT_EQ(net(12).finalize(second), ncclSuccess);
 }

@@ -40,6 +40,21 @@ TEST(ToResult, EveryCodeHasItsAnswer) {
   }
 }
 
+// NCCL drops a line of which no subsystem is wanted; INIT is wanted by default, and NET is not.
+TEST(Logger, WarningsPassEveryFilterAndStartUpLinesTheDefaultOne) {
+  LogCatcher::clear();
+  use_logger(LogCatcher::log);
+  LOG_WARN("w");
+  LOG_INFO("i");
+  LOG_DETAIL("d");
+  LOG_TRACE("t");
+  drop_logger();
+  EXPECT_EQ(LogCatcher::subsystems_of("NET/Mesh : w"), NCCL_ALL);
+  EXPECT_EQ(LogCatcher::subsystems_of("NET/Mesh : i"), NCCL_INIT | NCCL_NET);
+  EXPECT_EQ(LogCatcher::subsystems_of("NET/Mesh : d"), NCCL_NET);
+  EXPECT_EQ(LogCatcher::subsystems_of("NET/Mesh : t"), NCCL_NET);
+}
+
 TEST(Logger, LevelsAreNcclsAndTextIsNoFormat) {
   LogCatcher::clear();
   use_logger(LogCatcher::log);
@@ -49,7 +64,7 @@ TEST(Logger, LevelsAreNcclsAndTextIsNoFormat) {
   use_logger(nullptr);  // a caller without a logger takes nobody else's away
   LOG_INFO("c");
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN),
-            (std::vector<LogCatcher::Line>{{NCCL_LOG_WARN, "100 % of %ss"}}));
+            (std::vector<LogCatcher::Line>{{NCCL_LOG_WARN, "NET/Mesh : 100 % of %ss"}}));
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_INFO).size(), 2u);
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_TRACE).size(), 1u);
   drop_logger();
