@@ -216,7 +216,7 @@ void Figures::keep(const Link& link, std::uint64_t now_ns) noexcept {
     const ProgressLoop::Guard guard(link.context().loop);
     PeerSnapshot shot = snapshot_of(link, now_ns);
     if (shot.sends) link.context().loop.counters.bytes_sent.add(shot.bytes);
-    if (shot.messages != 0) LOG_INFO("{}", summary_text(shot));
+    if (shot.messages != 0) LOG_DETAIL("{}", summary_text(shot));
     ended_.settle(std::move(shot));
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity().peer_host,

@@ -41,8 +41,8 @@ Poller::~Poller() {
   if (!thread_.joinable()) return;
   stop_.store(true, std::memory_order_relaxed);
   thread_.join();
-  LOG_INFO("poller of {}: {} passes, {} yields, {} sleeps", name_,
-           passes_.load(std::memory_order_relaxed) / 2, idle_yields_.get(), idle_sleeps_.get());
+  LOG_DETAIL("poller of {}: {} passes, {} yields, {} sleeps", name_,
+             passes_.load(std::memory_order_relaxed) / 2, idle_yields_.get(), idle_sleeps_.get());
 }
 
 bool Poller::add(ProgressLoop& loop) {

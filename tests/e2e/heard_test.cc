@@ -1,0 +1,131 @@
+// What a user with NCCL_DEBUG=INFO, and without NCCL_DEBUG_SUBSYS, reads of the plugin. The
+// driver's log filters as NCCL does (perf/driver/log_filter.h).
+#include "perf/driver/plugin_log.h"
+#include "tests/e2e/breaker.h"
+#include "tests/e2e/line.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <string>
+#include <thread>
+
+namespace mesh::e2e {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+const Scenario kOneMessage("one_message", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Line line(peer, *communicator, {.bytes = 4096});
+  transfer(line, {.bytes = 4096});
+  peer.barrier();
+  line.close();
+});
+
+const Scenario kNoPlugin("no_plugin", [](Peer& peer) {
+  const auto api = peer.load();
+  void* context = nullptr;
+  require(api->init(1, &context) != driver::kNetSuccess, "init took it");
+});
+
+// A host without rails starts, and NCCL finds no device.
+const Scenario kNoDevice("no_device", [](Peer& peer) {
+  const auto api = peer.load();
+  void* context = nullptr;
+  int count = -1;
+  const bool refused = api->init(1, &context) != driver::kNetSuccess;
+  require(refused || api->devices(&count) != driver::kNetSuccess || count == 0, "a device");
+});
+
+// Messages until the log names a lost path and its return.
+const Scenario kCableOut("cable_out", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Line line(peer, *communicator, {.bytes = 4096});
+  transfer(line, {.bytes = 4096});
+  Breaker breaker;
+  const auto until_said = [&](const char* words) {
+    const auto deadline = SteadyClock::now() + scaled(std::chrono::seconds(30));
+    for (bool said = false; !said;) {
+      transfer(line, {.bytes = 4096});
+      const auto votes = peer.all_gather(driver::PluginLog::instance().contains(words) ? "1" : "0");
+      said = std::count(votes.begin(), votes.end(), "1") == peer.world();
+      require(said || SteadyClock::now() < deadline, std::string("nobody read: ") + words);
+    }
+  };
+  if (peer.rank() == 0) breaker.pull(breaker.nics().front().name);
+  until_said("is lost");
+  if (peer.rank() == 0) breaker.plug(breaker.nics().front().name);
+  until_said("is back");
+  peer.barrier();
+  line.close();
+});
+
+RunOptions software(std::vector<std::pair<std::string, std::string>> environment = {}) {
+  return {.software_only = "the lines are those of a software fabric",
+          .environment = std::move(environment)};
+}
+
+// Of those lines of the plugin that hold the words; "" where there is none.
+std::string plugin_line(const RankEnd& rank, const std::string& words) {
+  std::istringstream lines(rank.output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(driver::kPluginPrefix) != std::string::npos &&
+        line.find(words) != std::string::npos)
+      return line;
+  }
+  return "";
+}
+
+void expect_each_reads(const std::vector<RankEnd>& ranks, const std::vector<std::string>& words) {
+  expect_success(ranks);
+  for (const RankEnd& rank : ranks) {
+    for (const std::string& each : words)
+      EXPECT_NE(plugin_line(rank, each), "") << each << "\n" << rank.output;
+  }
+}
+
+TEST(Heard, ANormalStartShowsRailsLinksPolicyAndSettings) {
+  const auto ranks = run(kOneMessage, software({{"NCCL_MESH_QPS", "3"}}));
+  expect_each_reads(ranks, {"INFO NET/Mesh : rail 0 mesh0:1: 10.0.12.", "policy: qps 3 (set)",
+                            "per path 1 express + 3 bulk queue pairs"});
+  for (const RankEnd& rank : ranks) {
+    const std::string settings = plugin_line(rank, "settings: ");
+    EXPECT_NE(settings.find("NCCL_MESH_QPS 3 queue pairs (default auto"), std::string::npos)
+        << rank.output;
+    EXPECT_EQ(settings.find("NCCL_MESH_SLOTS"), std::string::npos) << "it is at its default";
+    EXPECT_EQ(plugin_line(rank, "setting NCCL_"), "") << rank.output;
+  }
+}
+
+TEST(Heard, ABadSettingIsAWarningThatNamesItsRange) {
+  expect_each_reads(run(kNoPlugin, software({{"NCCL_MESH_QPS", "99"}})),
+                    {"WARN NET/Mesh : NCCL_MESH_QPS: '99' is not usable; wanted: 1..32 or auto"});
+}
+
+TEST(Heard, AMissingDeviceIsNamed) {
+  expect_each_reads(run(kNoDevice, software({{"NCCL_IB_HCA", "mlx9"}})),
+                    {"no usable rail on ", "mesh0 left out by NCCL_IB_HCA"});
+}
+
+TEST(Heard, ACableThatIsPulledAndPluggedIsNamed) {
+  RunOptions options = software();
+  options.fabric = "pair2.json";
+  expect_each_reads(
+      run(kCableOut, options),
+      {"WARN NET/Mesh : peer ", "is lost: ", "1 of 2 paths carry on", "is back after"});
+}
+
+TEST(Heard, OtherSubsystemsShowTheRest) {
+  const auto quiet = run(kOneMessage, software());
+  const auto net = run(kOneMessage, software({{"NCCL_DEBUG_SUBSYS", "INIT,NET"}}));
+  for (const RankEnd& rank : quiet) EXPECT_EQ(plugin_line(rank, "in 1 messages"), "");
+  for (const RankEnd& rank : net) EXPECT_NE(plugin_line(rank, "in 1 messages"), "") << rank.output;
+}
+
+}  // namespace
+}  // namespace mesh::e2e
