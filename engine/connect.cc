@@ -1,6 +1,5 @@
 #include "engine/control/handle.h"
 #include "engine/engine_impl.h"
-#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 
@@ -43,7 +42,8 @@ Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& ha
 void EngineImpl::close_listener(Listener* listener) noexcept {
   if (listener == nullptr) return;
   const Lock lock(mutex_);
-  for (Channel* channel : listener->arrived) link_of(*channel).farewell().begin_close(*channel);
+  for (Channel* channel : listener->arrived)
+    links_.of_channel(*channel).farewell().begin_close(*channel);
   auto& listeners = listener->context->listeners;
   std::erase_if(listeners, [listener](const auto& each) { return each.get() == listener; });
   plane_->wake();
@@ -70,25 +70,6 @@ Result<Channel*> EngineImpl::connect(Context& context, int rail, HandleBytes& ha
              : later_connect(handle);
 }
 
-Link* EngineImpl::link_to(Context& context, const Id128& peer_context) {
-  for (const auto& link : context.links) {
-    if (link->connector() && link->identity().peer_context == peer_context && link->usable() &&
-        link->failure() == Errc::Ok)
-      return link.get();
-  }
-  return nullptr;
-}
-
-Link& EngineImpl::add_connector(Context& context, const Id128& peer_context) {
-  auto made = std::make_unique<Link>(services_, context,
-                                     LinkIdentity{.role = LinkRole::Connector,
-                                                  .id = random_id(),
-                                                  .peer_context = peer_context,
-                                                  .peer_host = "not yet known"});
-  made->psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
-  return *context.links.emplace_back(std::move(made));
-}
-
 Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
                                            HandleBytes& bytes) {
   const Result<Handle> handle = read_handle(bytes);
@@ -111,10 +92,10 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   stage->check = random_u64() | 1;
   stage->context = &context;
   stage->listener = handle->nonce;
-  Link* link = link_to(context, handle->context);
+  Link* link = context.connector_to(handle->context);
   if (link == nullptr) {
-    link = &add_connector(context, handle->context);
-    link->rail_wanted = rail;
+    link = &context.add_connector(handle->context);
+    link->handshake().want_rail(rail);
     try {
       link->redial().set_port(handle->addresses, handle->port);
       link->set_connection(link->redial().dial_all());
@@ -165,20 +146,10 @@ Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
 
 // ---- Memory and the end of channels, as they ask for it.
 
-Link& EngineImpl::link_of(Channel& channel) {
-  for (const auto& context : contexts_) {
-    if (&context->loop != &channel.loop) continue;
-    for (const auto& link : context->links) {
-      if (link->has_peer_link() && &link->peer_link() == &channel.link) return *link;
-    }
-  }
-  check_failed(__FILE__, __LINE__, "a channel belongs to a link");
-}
-
 Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendArgs& range,
                                                   MemoryType type) {
   Lock lock(mutex_);
-  RegistrationTable& table = *link_of(channel).context().registrations;
+  RegistrationTable& table = *links_.of_channel(channel).context().registrations;
   lock.unlock();  // pinning gigabytes takes time
   const Result<Registration*> registration = table.acquire(range, type, channel.link.rails());
   if (!registration.ok()) return registration;
@@ -194,7 +165,7 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendAr
 
 void EngineImpl::deregister_memory(Channel& channel, Registration& registration) noexcept {
   Lock lock(mutex_);
-  Link& link = link_of(channel);
+  Link& link = links_.of_channel(channel);
   // The same range may have been registered more than once here; only the last one takes it back.
   const auto uses = channel.regions.find(&registration);
   if (uses == channel.regions.end()) {
@@ -215,7 +186,7 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
 
 void EngineImpl::close_channel(Channel& channel) noexcept {
   const Lock lock(mutex_);
-  Link& link = link_of(channel);
+  Link& link = links_.of_channel(channel);
   link.farewell().begin_close(channel);
   link.farewell().say_bye_if_empty();
   plane_->wake();

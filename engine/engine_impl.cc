@@ -1,5 +1,6 @@
 #include "engine/engine_impl.h"
 
+#include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "src/base/cpu_list.h"
 #include "src/base/log.h"
@@ -11,7 +12,6 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
-#include <new>
 #include <optional>
 
 #include <time.h>
@@ -57,7 +57,10 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .stranger_lines = stranger_lines_,
                  .figures = figures_,
                  .channels = *this,
-                 .waker = *this}) {}
+                 .waker = *this}),
+      links_(services_, contexts_),
+      reception_(services_, links_),
+      port_events_(services_, links_) {}
 
 Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
@@ -69,7 +72,7 @@ Status EngineImpl::start() {
     rail_infos_.push_back(rail.info);
     fit_to_device(rail);
   }
-  for (const std::string& line : shared_subnet_lines(wire_rails())) LOG_INFO("{}", line);
+  for (const std::string& line : shared_subnet_lines(describe_rails(rails_))) LOG_INFO("{}", line);
   const ControlPlaneOptions control{.socket_ifname = settings_.socket_ifname,
                                     .socket_family = settings_.socket_family,
                                     .clock = clock_};
@@ -78,7 +81,7 @@ Status EngineImpl::start() {
                                           : options_.control_network->open(control, *this);
   if (!plane.ok()) return plane.status();
   plane_ = std::move(*plane);
-  watch_devices();
+  port_events_.watch(*plane_);
   if (options_.threading == Threading::Manual) return {};
   if (const Status configured = configure_pollers(); !configured.ok()) return configured;
   const Status started = start_own_thread(thread_, "mesh-control", [this] { control_thread(); });
@@ -167,32 +170,6 @@ void EngineImpl::control_thread() {
   }
 }
 
-// What was said on this connection could not be heard, for want of memory: its link ends, and no
-// other.
-void EngineImpl::end_link_of(ConnectionId id, const char* what) noexcept {
-  Link* link = find_link(id);
-  if (link == nullptr) link = find_redial(id);
-  if (link != nullptr) link->end_for_memory(what);
-}
-
-void EngineImpl::on_dialed(ConnectionId id) {
-  try {
-    greet(id);
-  } catch (const std::exception& error) {
-    end_link_of(id, error.what());
-  }
-}
-
-bool EngineImpl::on_frame(ConnectionId id, const FrameHeader& header,
-                          std::span<const std::byte> body) {
-  try {
-    return take_frame(id, header, body);
-  } catch (const std::exception& error) {
-    end_link_of(id, error.what());
-    return false;
-  }
-}
-
 EngineStats EngineImpl::stats() const {
   const Lock lock(mutex_);
   return figures_.stats(contexts_);
@@ -222,7 +199,7 @@ bool EngineImpl::poll_control_locked() {
     if (stranger_lines_.take(clock_.now_ns()))
       LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
   }
-  services_.end_pass(tend_links());
+  tend_links();
   reap_contexts();
   for (const auto& context : contexts_) {
     if (context->closing) services_.tend_soon();
@@ -230,6 +207,11 @@ bool EngineImpl::poll_control_locked() {
   watch_.look(contexts_, clock_.now_ns());
   changed_.notify_all();
   return moved;
+}
+
+void EngineImpl::tend_links() {
+  services_.begin_pass();
+  services_.end_pass(links_.tend());
 }
 
 bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done) {
@@ -251,7 +233,7 @@ bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::functio
 
 Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   const Lock lock(mutex_);
-  auto context = std::make_unique<Context>(options, static_cast<ControlWaker&>(*this));
+  auto context = std::make_unique<Context>(options, static_cast<LinkHost&>(services_));
   context->id = random_id();
   std::vector<Lane*> lanes;
   for (std::size_t i = 0; i < rails_.size(); ++i) {
@@ -276,24 +258,7 @@ void EngineImpl::begin_close(Context& context) {
     stage->link->openings().fail(*stage, Errc::PeerClosed);
     stage.reset();
   }
-  for (const auto& link : context.links) {
-    if (link->state() != LinkState::Up && link->state() != LinkState::ByeSent)
-      link->take_down(Errc::PeerClosed);
-    if (!link->has_peer_link()) continue;
-    for (std::uint32_t i = 0; i < link->peer_link().channel_index_bound(); ++i) {
-      Channel* const channel = link->peer_link().channel(i);
-      if (channel != nullptr) link->farewell().begin_close(*channel);
-    }
-    link->farewell().say_bye_if_empty();
-  }
-  plane_->wake();
-  services_.tend_soon();
-}
-
-// A channel says CLOSE when nothing of it is outstanding.
-bool EngineImpl::all_said_close(Context& context) const {
-  return std::all_of(context.links.begin(), context.links.end(),
-                     [](const auto& link) { return link->farewell().said_every_close(); });
+  context.begin_close();
 }
 
 // NCCL may free its memory when this returns: the registrations go, whatever the links still have
@@ -303,9 +268,9 @@ void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
   Lock lock(mutex_);
   begin_close(*context);
-  const bool quiet = wait_for(lock, kCloseBoundNs, [&] { return all_said_close(*context); });
+  const bool quiet = wait_for(lock, kCloseBoundNs, [&] { return context->said_every_close(); });
   if (!quiet || context->registrations->size() != 0) {
-    for (const auto& link : context->links) link->take_down(Errc::PeerClosed);
+    context->take_down();
   }
   pollers_.remove(context->loop);
   context->registrations->clear();
@@ -317,83 +282,15 @@ void EngineImpl::close_context(Context* context) noexcept {
 
 void EngineImpl::reap_contexts() {
   for (std::size_t i = contexts_.size(); i-- > 0;) {
-    Context& context = *contexts_[i];
-    if (!context.lingering) continue;
-    const bool busy = std::any_of(context.links.begin(), context.links.end(),
-                                  [](const auto& link) { return link->bring_up != nullptr; });
-    if (context.links.empty() || (!busy && clock_.now_ns() >= context.linger_until_ns))
-      destroy_context(context);
+    if (contexts_[i]->may_go(clock_.now_ns())) destroy_context(*contexts_[i]);
   }
 }
 
 void EngineImpl::destroy_context(Context& context) {
   pollers_.remove(context.loop);
-  if (!context.links.empty())
-    LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", context.links.size());
-  for (const auto& link : context.links) {
-    link->take_down(Errc::PeerClosed);
-    const bool was_brought_up = link->bring_up != nullptr;
-    link->bring_up.reset();  // the engine's end waits for the try under way
-    if (!link->has_peer_link()) continue;
-    const ProgressLoop::Guard guard(context.loop);
-    if (was_brought_up) link->end_queue_pairs();
-    for (std::uint32_t i = 0; i < link->peer_link().channel_index_bound(); ++i) {
-      if (link->peer_link().channel(i) != nullptr) link->peer_link().remove_channel(i);
-    }
-  }
-  for (const auto& link : context.links) services_.keep_figures(*link);
-  context.links.clear();
+  context.cut_links();
   figures_.keep(context.loop.counters);
   std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
-}
-
-bool EngineImpl::tend(Link& link) {
-  tend_bring_up(link);
-  tend_handshake(link);
-  const bool repairing = tend_paths(link);
-  const bool lost = link.redial().tend();
-  if (link.state() != LinkState::Down && link.failure() != Errc::Ok) {
-    link.send(
-        Refuse{.reason = link.failure(),
-               .text = fmt::format("host {}: its end of the link failed: {}",
-                                   options_.provider->host_name(), errc_name(link.failure()))});
-    link.take_down(link.failure());
-  }
-  if (!link.has_peer_link() || (link.bring_up && !link.bring_up->reopens())) return false;
-  const bool parting = link.farewell().tend();
-  return lost || repairing || parting;
-}
-
-// Whatever a link's business throws, which is that no memory is left, ends that link.
-bool EngineImpl::tend_safely(Link& link) noexcept {
-  try {
-    if (link.unsaid() && link.state() != LinkState::Down) throw std::bad_alloc();
-    return tend(link);
-  } catch (const std::exception& error) {
-    link.end_for_memory(error.what());
-    return true;
-  }
-}
-
-bool EngineImpl::tend_links() {
-  bool again = false;
-  services_.begin_pass();
-  for (const auto& context : contexts_) {
-    for (const auto& link : context->links) again |= tend_safely(*link);
-    reap_links(*context);
-  }
-  start_bring_ups();
-  return again;
-}
-
-void EngineImpl::reap_links(Context& context) {
-  std::erase_if(context.links, [this](const auto& link) {
-    const bool over = link->state() == LinkState::Down && !link->bring_up &&
-                      link->openings().empty() &&
-                      (!link->has_peer_link() || link->peer_link().channel_count() == 0);
-    if (over) services_.keep_figures(*link);
-    return over;
-  });
 }
 
 }  // namespace engine

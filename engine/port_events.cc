@@ -1,36 +1,32 @@
-// What devices say by themselves: the control thread wakes for it, so that a pulled cable is known
-// long before the retries of whoever posts to it have run out.
+#include "engine/port_events.h"
 
-#include "engine/engine_impl.h"
 #include "src/base/log.h"
+
+#include <span>
 
 namespace mesh::engine {
 
-namespace {
-constexpr int kEventsPerPass = 64;  // of one rail; the rest makes its descriptor readable again
-}
-
-// A rail whose device cannot be watched is told of trouble by its completions only.
-void EngineImpl::watch_devices() {
-  for (const verbs::Rail& rail : rails_) {
-    const int fd = options_.provider->event_fd(rail.context.get());
-    if (fd >= 0) static_cast<void>(plane_->watch(fd));
+void PortEvents::watch(ControlPlane& plane) {
+  for (const verbs::Rail& rail : host_.rails()) {
+    const int fd = host_.options().provider->event_fd(rail.context.get());
+    if (fd >= 0) static_cast<void>(plane.watch(fd));
   }
 }
 
-void EngineImpl::on_readable(int fd) {
-  for (std::uint32_t i = 0; i < rails_.size(); ++i) {
-    ibv_context* const context = rails_[i].context.get();
-    if (options_.provider->event_fd(context) != fd) continue;
+void PortEvents::on_readable(int fd) {
+  verbs::Provider& provider = *host_.options().provider;
+  const std::span<const verbs::Rail> rails = host_.rails();
+  for (std::uint32_t i = 0; i < rails.size(); ++i) {
+    ibv_context* const context = rails[i].context.get();
+    if (provider.event_fd(context) != fd) continue;
     verbs::DeviceEvent event;
-    for (int taken = 0; taken < kEventsPerPass && options_.provider->next_event(context, &event);
-         ++taken)
-      on_device_event(i, event);
+    for (int taken = 0; taken < kEventsPerPass && provider.next_event(context, &event); ++taken)
+      take(i, event);
   }
 }
 
-void EngineImpl::on_device_event(std::uint32_t rail, const verbs::DeviceEvent& event) {
-  const RailInfo& info = rails_[rail].info;
+void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
+  const RailInfo& info = host_.rails()[rail].info;
   switch (event.kind) {
     case verbs::DeviceEventKind::PortActive:
     case verbs::DeviceEventKind::PortError:
@@ -53,25 +49,9 @@ void EngineImpl::on_device_event(std::uint32_t rail, const verbs::DeviceEvent& e
   }
 }
 
-// A path over a port that is down is left at once: its peer, at the other end of the cable, does
-// the same, and what was under way goes over other paths without a single retry. A port that is up
-// is tried at once, whatever pause was due.
-void EngineImpl::on_port_change(std::uint32_t rail, bool up) {
-  LOG_INFO("rail {} {}: its port is {}", rail, rails_[rail].info.name, up ? "up" : "down");
-  for (const auto& context : contexts_) {
-    for (const auto& link : context->links) {
-      if (!link->has_peer_link() || link->state() != LinkState::Up) continue;
-      const ProgressLoop::Guard guard(context->loop);
-      for (std::uint32_t i = 0; i < link->peer_link().path_count(); ++i) {
-        Path& path = link->peer_link().path(i);
-        if (path.rail != rail) continue;
-        if (!up) link->peer_link().quarantine(path, "its port is down");
-        const bool waits = path.health.state == PathState::Down &&
-                           link->repairs[i].step == PathRepair::Step::Waiting;
-        if (up && waits) link->repairs[i].at_ns = clock_.now_ns();
-      }
-    }
-  }
+void PortEvents::on_port_change(std::uint32_t rail, bool up) {
+  LOG_INFO("rail {} {}: its port is {}", rail, host_.rails()[rail].info.name, up ? "up" : "down");
+  links_.on_port_change(rail, up);
 }
 
 }  // namespace mesh::engine

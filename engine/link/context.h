@@ -25,8 +25,21 @@ class Listener {
 
 class Context {
  public:
-  Context(const ContextOptions& options_of, engine::ControlWaker& waker)
-      : options(options_of), loop(waker) {}
+  Context(const ContextOptions& options_of, engine::LinkHost& host)
+      : options(options_of), loop(host.waker()), host_(host) {}
+
+  // ---- Its links.
+  engine::Link* connector_to(const engine::Id128& peer_context) const;  // null: none is usable
+  engine::Link& add_connector(const engine::Id128& peer_context);
+  engine::Link& add_acceptor(const engine::Id128& link, const engine::Hello& hello);
+  void reap_links();  // those that are over
+
+  // ---- Its end.
+  void begin_close();             // everything is told to end; nothing is waited for
+  bool said_every_close() const;  // our own work is over
+  void take_down() noexcept;      // the links; nothing touches our memory any more
+  bool may_go(std::uint64_t now_ns) const noexcept;  // lingering is over
+  void cut_links();                                  // those that are left
 
   const ContextOptions options;
   engine::Id128 id{};
@@ -43,6 +56,9 @@ class Context {
   std::uint64_t turns_seen = 0;  // of the loop, at the watch's last look
   bool turned = true;            // between the watch's last two looks
   bool polled = false;           // a poller was asked to turn the loop
+
+ private:
+  engine::LinkHost& host_;
 };
 
 }  // namespace mesh

@@ -2,7 +2,9 @@
 
 #include "engine/link/context.h"
 #include "src/base/log.h"
+#include "src/base/secret.h"
 
+#include <new>
 #include <utility>
 
 namespace mesh::engine {
@@ -35,10 +37,130 @@ void Link::say(Bytes frame) {
   conversation_.keep(std::move(frame));
 }
 
-void Link::acknowledge() {
-  if (connection_ == 0 || !conversation_.owes_acknowledgement()) return;
-  host_.plane().send(connection_, encode(conversation_.aside(identity_.id), Acknowledge{}));
-  conversation_.acknowledged_now();
+bool Link::on_frame(const FrameHeader& header, std::span<const std::byte> bytes) {
+  if (!same_secret(header.link, identity_.id)) {
+    return complain("a control message for another link");
+  }
+  const Verdict verdict = conversation_.take(header);
+  if (verdict == Verdict::Repeated) return true;
+  if (verdict == Verdict::Broken) {
+    complain(fmt::format("message {} after {}, which acknowledges {} of {}", header.sequence,
+                         conversation_.handled(), header.acknowledged, conversation_.said()));
+  }
+  if (verdict == Verdict::Broken || !dispatch(header, bytes)) {
+    take_down(Errc::Protocol);
+  } else if (connection_ != 0 && conversation_.owes_acknowledgement()) {
+    host_.plane().send(connection_, encode(conversation_.aside(identity_.id), Acknowledge{}));
+    conversation_.acknowledged_now();
+  }
+  return true;  // take_down closed the connection in good order
+}
+
+// Which part hears a frame, and when it may come.
+bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes) {
+  const auto read = [&]<typename Body>(Body* body, bool expected) {
+    if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, body))
+      return true;
+    const int type = static_cast<int>(header.type);
+    return complain(
+        fmt::format("a control message (type {}) that is malformed or out of order", type));
+  };
+  const auto tell = [&]<typename Part, typename Body>(
+                        Part& part, bool (Part::*handler)(const Body&), bool expected) {
+    Body body;
+    return read(&body, expected) && (part.*handler)(body);
+  };
+  const LinkState state = state_;
+  const bool up = has_peer_link() && state != LinkState::AwaitWelcome &&
+                  state != LinkState::AwaitAttach && state != LinkState::Connecting;
+  const bool sends = up && connector(), receives = up && !connector();
+  Acknowledge nothing;
+  switch (header.type) {
+    case MessageType::Hello: return true;  // said again
+    case MessageType::Welcome:
+      return tell(handshake_, &Handshake::on_welcome, state == LinkState::AwaitWelcome);
+    case MessageType::Attach:
+      return tell(handshake_, &Handshake::on_attach, state == LinkState::AwaitAttach);
+    case MessageType::Ready:
+      return tell(handshake_, &Handshake::on_ready, state == LinkState::AwaitReady);
+    case MessageType::Refuse: return tell(handshake_, &Handshake::on_refuse, true);
+    case MessageType::Open: return tell(openings_, &Openings::on_open, receives);
+    case MessageType::Opened: return tell(openings_, &Openings::on_opened, sends);
+    case MessageType::Revoke: return tell(farewell_, &Farewell::on_revoke, up);
+    case MessageType::Revoked: return tell(farewell_, &Farewell::on_revoked, up);
+    case MessageType::Close: return tell(farewell_, &Farewell::on_close, up);
+    case MessageType::Bye: return tell(farewell_, &Farewell::on_bye, up);
+    case MessageType::Fence: return tell(repair_, &PathRepair::on_fence, up);
+    case MessageType::Reopen: return tell(repair_, &PathRepair::on_reopen, receives);
+    case MessageType::Reopened: return tell(repair_, &PathRepair::on_reopened, sends);
+    case MessageType::PathUp: return tell(repair_, &PathRepair::on_path_up, receives);
+    case MessageType::Acknowledge: return read(&nothing, true);  // its header was all
+    case MessageType::Resume:
+    case MessageType::Resumed:
+    case MessageType::Summon: return read(&nothing, false);  // only first on a connection
+  }
+  return false;
+}
+
+// Whatever a link's business throws, which is that no memory is left, ends that link.
+bool Link::tend() noexcept {
+  try {
+    if (unsaid_ && state_ != LinkState::Down) throw std::bad_alloc();
+    return tend_parts();
+  } catch (const std::exception& error) {
+    end_for_memory(error.what());
+    return true;
+  }
+}
+
+bool Link::tend_parts() {
+  finish_bring_up();
+  handshake_.tend();
+  const bool repairing = repair_.tend();
+  const bool lost = redial_.tend();
+  if (const Errc why = failure(); state_ != LinkState::Down && why != Errc::Ok) {
+    send(Refuse{.reason = why,
+                .text = fmt::format("host {}: its end of the link failed: {}",
+                                    host_.options().provider->host_name(), errc_name(why))});
+    take_down(why);
+  }
+  if (!peer_link_ || (bring_up_ && !bring_up_->reopens())) return false;
+  const bool parting = farewell_.tend();
+  return lost || repairing || parting;
+}
+
+// ---- Queue pairs on their way to RTS.
+
+void Link::begin_bring_up(BringUp::Order order) {
+  order.asked_ns = host_.now_ns();
+  bring_up_ = std::make_unique<BringUp>(std::move(order));
+  if (host_.options().threading == Threading::Manual) bring_up_->run();
+}
+
+void Link::start_bring_up() {
+  handshake_.bring_up_starts();
+  bring_up_->start(host_.waker());
+}
+
+// The job's setting goes before the communicator's wish, as in NCCL's own transport.
+Settings Link::settings() const {
+  Settings settings = host_.options().settings;
+  if (settings.traffic_class == 0 && context_.options.traffic_class != kAuto)
+    settings.traffic_class = context_.options.traffic_class;
+  return settings;
+}
+
+void Link::finish_bring_up() {
+  if (!bring_up_ || !bring_up_->over()) return;
+  const std::unique_ptr<BringUp> done = std::move(bring_up_);
+  if (state_ == LinkState::Down) {
+    const ProgressLoop::Guard guard(context_.loop);
+    end_queue_pairs();  // it was taken down meanwhile
+  } else if (done->reopens()) {
+    repair_.risen(*done);
+  } else {
+    handshake_.brought_up(*done);
+  }
 }
 
 // ---- Lines in the log.
@@ -62,7 +184,7 @@ void Link::announce() const {
   bool wanted = false;
   for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
     paths += (i == 0 ? "" : ", ") + peer_link.path(i).name;
-    wanted |= peer_link.path(i).lane->index() == rail_wanted;
+    wanted |= peer_link.path(i).lane->index() == handshake_.rail_wanted();
   }
   std::size_t queue_pairs = 0;
   for (const auto& lane : context_.loop.lanes) queue_pairs += lane->queue_pair_count();
@@ -75,7 +197,7 @@ void Link::announce() const {
       policy.rq_depth, queue_pairs);
   if (connector() && !wanted) {
     LOG_INFO("device {} does not reach host {}; using {} instead",
-             host_.rails()[rail_wanted].info.name, identity_.peer_host,
+             host_.rails()[handshake_.rail_wanted()].info.name, identity_.peer_host,
              peer_link.path(0).lane->name());
   }
 }
@@ -86,17 +208,17 @@ void Link::take_down(Errc why) noexcept {
   if (state_ == LinkState::Down) return;
   state_ = LinkState::Down;
   host_.tend_soon();
-  if (bring_up) bring_up->abandon();
-  if (bring_up && !bring_up->running()) bring_up.reset();
-  const bool one_rises = bring_up && bring_up->reopens();
+  if (bring_up_) bring_up_->abandon();
+  if (bring_up_ && !bring_up_->running()) bring_up_.reset();
+  const bool one_rises = bring_up_ && bring_up_->reopens();
   if (peer_link_) {
     const ProgressLoop::Guard guard(context_.loop);
     context_.loop.drain_completions();  // what was announced before the end still counts
     peer_link_->fail(why, "");
     // A thread may still be at work on the queue pairs; then they end with it. Nothing is sent to
     // them before READY.
-    if (!bring_up) end_queue_pairs();
-    if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up->indices().front()));
+    if (!bring_up_) end_queue_pairs();
+    if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up_->indices().front()));
   }
   openings_.fail_all(why);
   drop_connection();
@@ -114,6 +236,33 @@ void Link::end(Errc why, const std::string& text) {
   const bool is_over = over();
   if (!is_over) LOG_WARN("peer {} is lost: {}", identity_.peer_host, text);
   take_down(is_over ? Errc::PeerClosed : why);
+}
+
+void Link::begin_close() {
+  if (state_ != LinkState::Up && state_ != LinkState::ByeSent) take_down(Errc::PeerClosed);
+  if (!peer_link_) return;
+  for (std::uint32_t i = 0; i < peer_link_->channel_index_bound(); ++i) {
+    if (Channel* const channel = peer_link_->channel(i); channel != nullptr)
+      farewell_.begin_close(*channel);
+  }
+  farewell_.say_bye_if_empty();
+}
+
+bool Link::may_be_forgotten() const noexcept {
+  return state_ == LinkState::Down && !bring_up_ && openings_.empty() &&
+         (!peer_link_ || peer_link_->channel_count() == 0);
+}
+
+void Link::cut() {
+  take_down(Errc::PeerClosed);
+  const bool was_brought_up = bring_up_ != nullptr;
+  bring_up_.reset();
+  if (!peer_link_) return;
+  const ProgressLoop::Guard guard(context_.loop);
+  if (was_brought_up) end_queue_pairs();
+  for (std::uint32_t i = 0; i < peer_link_->channel_index_bound(); ++i) {
+    if (peer_link_->channel(i) != nullptr) peer_link_->remove_channel(i);
+  }
 }
 
 void Link::end_for_memory(const char* what) noexcept {

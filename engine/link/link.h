@@ -12,18 +12,20 @@
 #include "engine/data/stall_watch.h"
 #include "engine/link/bring_up.h"
 #include "engine/link/farewell.h"
+#include "engine/link/handshake.h"
 #include "engine/link/link_host.h"
 #include "engine/link/openings.h"
+#include "engine/link/path_repair.h"
 #include "engine/link/redial.h"
 #include "src/base/check.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace mesh::engine {
 
@@ -36,35 +38,6 @@ enum class LinkState : std::uint8_t {
   Up,
   ByeSent,  // connector: no channels left
   Down,     // queue pairs stopped; waits for NCCL to close what is left
-};
-
-inline constexpr std::uint64_t kFirstBackoffNs =
-    50'000'000;  // before a path is opened again for the first time
-inline constexpr std::uint64_t kStalledBackoffNs =
-    400'000'000;  // between tries at most, while no path is up
-inline constexpr std::uint64_t kSteadyNs =
-    10'000'000'000;  // up for so long: what comes next is another trouble
-
-// What is being done about a path that is not up; begun anew whenever it leaves Up.
-struct PathRepair {
-  enum class Step : std::uint8_t { Waiting, Asked, Rising, Answered, Probing };
-  // The fence.
-  bool stopped = false;  // our queue pairs are
-  std::uint64_t drain_until_ns = 0;
-  bool said = false;  // FENCE is on its way
-  bool peer_said = false;
-  std::vector<std::uint64_t> peer_taken{};
-  // Opening it again.
-  Step step = Step::Waiting;
-  std::uint64_t at_ns = 0;  // of the next try, or when the peer's answer is late
-  std::uint64_t backoff_ns =
-      0;  // before the next try; grows, and stays when a path fails again soon
-  std::uint32_t psn = 0;
-  std::optional<Reopened>
-      answer{};                   // connector: what the acceptor has made, while another path rises
-  std::optional<Reopen> asked{};  // acceptor: what the connector wants
-  Reopen asked_now{};             // acceptor: what is being done
-  std::uint64_t lost_at_ns = 0;   // when it left Up
 };
 
 // What the watch over open requests has seen of a link (request_watch.h).
@@ -122,7 +95,16 @@ class Link {
       host_.tend_soon();
     }
   }
-  void acknowledge();
+
+  bool on_frame(const FrameHeader& header, std::span<const std::byte> bytes);
+  bool tend() noexcept;  // true: soon again
+
+  // ---- Queue pairs on their way to RTS: those of the link, or of one path that is opened again. A
+  // link that is taken down meanwhile ends when they do.
+  const BringUp* bring_up() const noexcept { return bring_up_.get(); }  // null: none are
+  void begin_bring_up(BringUp::Order order);
+  void start_bring_up();      // a thread is free for it
+  Settings settings() const;  // with the communicator's wishes
 
   // ---- Lines in the log. A peer without a channel here may come again and again, so the lines
   // that it causes come out of a budget.
@@ -134,40 +116,29 @@ class Link {
   void take_down(Errc why) noexcept;               // asks for no memory
   void end(Errc why, const std::string& text);     // with the peer, or with the way to it
   void end_for_memory(const char* what) noexcept;  // what was said could not be heard
-  bool unsaid() const noexcept { return unsaid_; }
-  void end_queue_pairs() noexcept;  // holding the token
+  void begin_close();  // with all channels, in good order; nothing is waited for
+  bool may_be_forgotten() const noexcept;
+  void cut();  // at once, with all channels; waits for the try of a bring-up that is under way
 
+  // ---- Its parts.
+  Handshake& handshake() noexcept { return handshake_; }
+  PathRepair& repair() noexcept { return repair_; }
   Openings& openings() noexcept { return openings_; }
   Redial& redial() noexcept { return redial_; }
   Farewell& farewell() noexcept { return farewell_; }
+  const Handshake& handshake() const noexcept { return handshake_; }
   const Openings& openings() const noexcept { return openings_; }
   const Redial& redial() const noexcept { return redial_; }
   const Farewell& farewell() const noexcept { return farewell_; }
-
-  std::vector<PathRepair> repairs;  // by path
-  bool rewriting = false;           // acceptor: credits are to be written again after a fence
-  std::uint64_t admitted_ns = 0, work_when_admitted = 0;  // the last time that a path came back
-  std::uint64_t stalled_since_ns = 0;                     // no path is up since then; 0: one is
-  std::unique_ptr<BringUp> bring_up;  // of the link, or of one of its paths; a link that is taken
-                                      // down meanwhile ends when this does
-  LinkPlace counters;                 // connector: the window words
-  std::vector<WireRail> peer_rails;
-  std::uint32_t hello_tries = 0;  // dials after the first
-  std::uint64_t anew_until_ns =
-      0;  // connector: a refusal for want of room is no verdict before; 0: there was none
-  std::uint64_t dial_at_ns = 0;     // connector: after a refusal for want of room
-  std::uint64_t anew_pause_ns = 0;  // and how long the last pause was
-  SocketAddress source;             // the peer's, of the connection that said HELLO
-  std::vector<Id128> listeners;     // acceptor: those that HELLO named, up to kHelloListenersMax
-  std::uint32_t rail_wanted = 0;    // the device NCCL asked for first
-  std::uint32_t psn = 0;
-  std::uint64_t step_deadline_ns =
-      0;  // of the handshake's step under way; of an acceptor that carries no channel, of that
 
   LinkWatched watched;
 
  private:
   void say(Bytes frame);
+  bool dispatch(const FrameHeader& header, std::span<const std::byte> bytes);
+  bool tend_parts();
+  void finish_bring_up();
+  void end_queue_pairs() noexcept;  // holding the token
 
   LinkHost& host_;
   Context& context_;
@@ -177,6 +148,9 @@ class Link {
   Conversation conversation_;
   std::unique_ptr<PeerLink> peer_link_;
   bool unsaid_ = false;
+  std::unique_ptr<BringUp> bring_up_;
+  Handshake handshake_{*this};
+  PathRepair repair_{*this};
   Openings openings_{*this};
   Redial redial_{*this};
   Farewell farewell_{*this};

@@ -114,6 +114,12 @@ WireRail describe_rail(const verbs::Rail& rail) {
   return wire;
 }
 
+std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails) {
+  std::vector<WireRail> described;
+  for (const verbs::Rail& rail : rails) described.push_back(describe_rail(rail));
+  return described;
+}
+
 WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPlace& counters) {
   WirePath wire;
   wire.psn = psn;
@@ -122,6 +128,14 @@ WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPl
   wire.counters_rkey = counters.rkey;
   for (const auto& queue_pair : path.queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
   return wire;
+}
+
+void set_peer_windows(Path& path, const WirePath& peer) {
+  for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
+    path.queue_pairs[qp]->set_peer_window(
+        {.address = peer.counters_address + qp * sizeof(std::uint64_t),
+         .rkey = peer.counters_rkey});
+  }
 }
 
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {

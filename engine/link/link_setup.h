@@ -11,11 +11,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace mesh::engine {
 
 WireRail describe_rail(const verbs::Rail& rail);
+std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails);
 
 // This side's queue pairs of one path. counters: the connector's window words, null on the
 // acceptor.
@@ -24,6 +26,9 @@ struct PathCountersPlace {
   std::uint32_t rkey = 0;
 };
 WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPlace& counters);
+
+// Acceptor: where the peer counts the announcements of each queue pair of the path.
+void set_peer_windows(Path& path, const WirePath& peer);
 
 struct PeerEnd {
   const WireRail* rail = nullptr;

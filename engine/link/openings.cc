@@ -33,6 +33,15 @@ void Openings::fail(PendingConnect& stage, Errc why) noexcept {
   stage.error = why;
 }
 
+std::vector<Id128> Openings::name_listeners() {
+  std::vector<Id128> listeners;
+  for (PendingConnect* const stage : waiting_) {
+    stage->named = listeners.size() < kHelloListenersMax;
+    if (stage->named) listeners.push_back(stage->listener);
+  }
+  return listeners;
+}
+
 void Openings::fail_named(Errc why) {
   const std::vector<PendingConnect*> waiting = waiting_;
   for (PendingConnect* const stage : waiting) {

@@ -42,8 +42,9 @@ class Openings {
   // ---- The connects that wait for this link; a stage outlives its place here.
   void reserve_one() { waiting_.reserve(waiting_.size() + 1); }  // add() then needs no memory
   void add(PendingConnect& stage) { waiting_.push_back(&stage); }
+  // For HELLO: the listeners that the first of them wait for.
+  std::vector<Id128> name_listeners();
   bool empty() const noexcept { return waiting_.empty(); }
-  const std::vector<PendingConnect*>& waiting() const noexcept { return waiting_; }
   void open(PendingConnect& stage);  // the link is up
   void open_all();                   // likewise: READY has come
   void fail(PendingConnect& stage, Errc why) noexcept;

@@ -1,13 +1,34 @@
-// Frames and losses of connections, and whose they are.
-#include "engine/engine_impl.h"
+#include "engine/link/reception.h"
+
+#include "engine/link/context.h"
+#include "engine/link/half_open.h"
+#include "engine/link/handshake.h"
+#include "engine/link/link.h"
+#include "engine/link/link_setup.h"
+#include "engine/link/path_choice.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
 
+#include <algorithm>
 #include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace mesh::engine {
 
 namespace {
+static_assert(kRailsMax == verbs::kRailsMax, "a rail's index means the same in HELLO as here");
+
+bool names_a_listener(const Hello& hello, const Context& context) {
+  return std::any_of(
+      context.listeners.begin(), context.listeners.end(), [&hello](const auto& listener) {
+        return std::any_of(
+            hello.listeners.begin(), hello.listeners.end(),
+            [&listener](const Id128& nonce) { return same_secret(nonce, listener->nonce); });
+      });
+}
+
 // What NCCL is told. A peer that was never reached is unreachable; one that was, is gone.
 Errc verdict(LinkState state, Errc reason) {
   if (state == LinkState::Dialing) return reason == Errc::PeerGone ? Errc::Unreachable : reason;
@@ -15,96 +36,185 @@ Errc verdict(LinkState state, Errc reason) {
 }
 }  // namespace
 
-// ---- Peers that come with a claim on a link.
-
-// The newest of that name: a HELLO that is said again makes another link while the first may not
-// have noticed.
-Link* EngineImpl::find_claimed(LinkRole role, const Id128& id, const LinkClaim& claim) {
-  Link* found = nullptr;
-  for (const auto& context : contexts_) {
-    for (const auto& link : context->links) {
-      const LinkClaim ours = link->redial().claim();
-      if (link->identity().role == role && same_secret(link->identity().id, id) &&
-          same_secret(ours.connector_context, claim.connector_context) &&
-          same_secret(ours.acceptor_context, claim.acceptor_context)) {
-        found = link.get();
-      }
-    }
+void refuse(LinkHost& host, const Caller& caller, const Refuse& why) {
+  if (host.stranger_lines().take(host.now_ns())) {
+    LOG_WARN("{}: refused: {}{}", host.plane().peer_name(caller.connection), why.text,
+             host.stranger_lines().rest());
   }
-  return found;
+  host.plane().send(caller.connection,
+                    encode(FrameHeader{.sequence = 1, .link = caller.link}, why));
+  host.plane().close(caller.connection);
 }
 
-void EngineImpl::deny(ConnectionId id, const Link* link, const Id128& link_id) {
+// ---- The control plane's events.
+
+void Reception::end_link_of(ConnectionId id, const char* what) noexcept {
+  Link* link = links_.of_connection(id);
+  if (link == nullptr) link = links_.of_redial(id);
+  if (link != nullptr) link->end_for_memory(what);
+}
+
+void Reception::on_dialed(ConnectionId id) {
+  try {
+    hear_dialed(id);
+  } catch (const std::exception& error) {
+    end_link_of(id, error.what());
+  }
+}
+
+bool Reception::on_frame(ConnectionId id, const FrameHeader& header,
+                         std::span<const std::byte> body) {
+  try {
+    return hear(id, header, body);
+  } catch (const std::exception& error) {
+    end_link_of(id, error.what());
+    return false;
+  }
+}
+
+void Reception::on_lost(ConnectionId id, Errc reason, const std::string& text) {
+  Link* const concerned = links_.of_connection(id);
+  try {
+    hear_lost(id, reason, text);
+  } catch (const std::exception& error) {
+    end_link_of(id, error.what());
+    // It may have let go of the connection already.
+    if (concerned != nullptr) concerned->take_down(Errc::System);
+  }
+}
+
+void Reception::hear_dialed(ConnectionId id) {
+  if (Link* const lost = links_.of_redial(id); lost != nullptr) return lost->redial().on_dialed();
+  if (Link* const link = links_.of_connection(id); link != nullptr) link->handshake().greet();
+}
+
+bool Reception::hear(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
+  if (Link* const lost = links_.of_redial(id); lost != nullptr)
+    return lost->redial().on_frame(header, body);
+  Link* const link = links_.of_connection(id);
+  return link == nullptr ? on_stranger(id, header, body) : link->on_frame(header, body);
+}
+
+void Reception::hear_lost(ConnectionId id, Errc reason, const std::string& text) {
+  if (Link* const link = links_.of_redial(id); link != nullptr)
+    return link->redial().on_lost(reason, text);
+  Link* const link = links_.of_connection(id);
+  if (link == nullptr) return;
+  link->set_connection(0);
+  if (link->handshake().say_hello_again(reason)) return;
+  if (!link->redial().begin(reason, text)) link->end(verdict(link->state(), reason), text);
+}
+
+// ---- Peers whose connection belongs to no link.
+
+bool Reception::on_stranger(ConnectionId id, const FrameHeader& header,
+                            std::span<const std::byte> bytes) {
+  const Caller caller{.connection = id, .link = header.link};
+  Hello hello;
+  Resume resume;
+  Summon summon;
+  if (header.type == MessageType::Resume)
+    return decode_into(bytes, &resume) && on_resume(caller, header, resume);
+  if (header.type == MessageType::Summon)
+    return decode_into(bytes, &summon) && on_summon(caller, summon);
+  if (header.type != MessageType::Hello) return false;
+  if (header.sequence == 1 && header.acknowledged == 0 && decode_into(bytes, &hello) &&
+      is_sane(hello.qps, hello.rq_depth, hello.slots))
+    return on_hello(caller, header, hello);
+  if (host_.stranger_lines().take(host_.now_ns())) {
+    LOG_WARN("{}: a malformed hello; connection dropped{}", host_.plane().peer_name(id),
+             host_.stranger_lines().rest());
+  }
+  return false;
+}
+
+bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const Hello& hello) {
+  const std::string& name = host_.options().provider->host_name();
+  Context* const context = links_.context_of(hello.acceptor_context);
+  if (context == nullptr || context->closing) {
+    refuse(host_, caller,
+           {.reason = Errc::PeerClosed,
+            .text = fmt::format("host {}: the communicator asked for has ended", name)});
+    return true;
+  }
+  if (!names_a_listener(hello, *context)) {
+    refuse(host_, caller,
+           {.reason = Errc::PeerClosed,
+            .text = fmt::format("host {}: the listener asked for was closed", name)});
+    return true;
+  }
+  const std::vector<WireRail> rails = describe_rails(host_.rails());
+  std::vector<WirePath> paths = choose_paths(hello, rails);
+  if (paths.empty()) {
+    refuse(host_, caller,
+           {.reason = Errc::Unreachable,
+            .text = fmt::format("hosts {} and {} share no subnet: {}", hello.host, name,
+                                no_path_text(hello, rails))});
+    return true;
+  }
+  if (!links_.make_room(hello.listeners)) {
+    turn_away(caller);
+    return true;
+  }
+  Link& link = context->add_acceptor(caller.link, hello);
+  link.set_connection(caller.connection);  // at once, so that whatever follows can be undone by it
+  host_.plane().identify(caller.connection);
+  link.conversation().take(header);
+  link.handshake().accept(hello, std::move(paths));
+  return true;
+}
+
+void Reception::turn_away(const Caller& caller) {
+  ControlPlane& plane = host_.plane();
+  if (host_.stranger_lines().take(host_.now_ns())) {
+    LOG_INFO("{}: asked to come again, {} links carry no channel yet{}",
+             plane.peer_name(caller.connection), kHalfOpenMax, host_.stranger_lines().rest());
+  }
+  const std::string text = fmt::format("host {}: {} links of its peers carry no channel yet",
+                                       host_.options().provider->host_name(), kHalfOpenMax);
+  plane.send(caller.connection, encode(FrameHeader{.sequence = 1, .link = caller.link},
+                                       Refuse{.reason = Errc::Exhausted, .text = text}));
+  plane.close(caller.connection);
+}
+
+void Reception::deny(const Caller& caller, const Link* link) {
+  ControlPlane& plane = host_.plane();
   const Errc failure = link != nullptr ? link->failure() : Errc::Ok;
   const Errc reason = failure == Errc::Ok ? Errc::PeerGone : failure;
-  if (link != nullptr ? link->may_cause_lines() : stranger_lines_.take(clock_.now_ns())) {
-    LOG_INFO("{}: wants to go on with a link that has ended here", plane_->peer_name(id));
+  if (link != nullptr ? link->may_cause_lines() : host_.stranger_lines().take(host_.now_ns())) {
+    LOG_INFO("{}: wants to go on with a link that has ended here",
+             plane.peer_name(caller.connection));
   }
-  plane_->send(
-      id, encode(FrameHeader{.link = link_id},
-                 Refuse{.reason = reason,
-                        .text = fmt::format("host {}: its end of the link has ended: {}",
-                                            options_.provider->host_name(), errc_name(reason))}));
-  plane_->close(id);
+  const std::string text = fmt::format("host {}: its end of the link has ended: {}",
+                                       host_.options().provider->host_name(), errc_name(reason));
+  plane.send(caller.connection,
+             encode(FrameHeader{.link = caller.link}, Refuse{.reason = reason, .text = text}));
+  plane.close(caller.connection);
 }
 
-bool EngineImpl::on_resume(ConnectionId id, const FrameHeader& header, const Resume& body) {
-  Link* const link = find_claimed(LinkRole::Acceptor, header.link, body);
+bool Reception::on_resume(const Caller& caller, const FrameHeader& header, const Resume& body) {
+  Link* const link = links_.claimed(LinkRole::Acceptor, caller.link, body);
   if (link == nullptr || link->state() != LinkState::Up || link->failure() != Errc::Ok) {
-    deny(id, link, header.link);
+    deny(caller, link);
     return true;
   }
   if (!link->redial().is_newer(body)) return false;  // it has dialed again since
-  if (link->redial().resume_on(id, header, body)) return true;
-  deny(id, nullptr, header.link);
+  if (link->redial().resume_on(caller.connection, header, body)) return true;
+  deny(caller, nullptr);
   link->end(Errc::Protocol, fmt::format("{} wants to go on behind messages that were never sent",
-                                        plane_->peer_name(id)));
+                                        host_.plane().peer_name(caller.connection)));
   return true;
 }
 
 // Ends the peer's connection in any case: it has said what it had to say.
-bool EngineImpl::on_summon(ConnectionId id, const FrameHeader& header, const Summon& body) {
-  Link* const link = find_claimed(LinkRole::Connector, header.link, body);
+bool Reception::on_summon(const Caller& caller, const Summon& body) {
+  Link* const link = links_.claimed(LinkRole::Connector, caller.link, body);
   if (link == nullptr || link->state() == LinkState::Down) {
-    deny(id, link, header.link);
+    deny(caller, link);
     return true;
   }
   link->redial().on_summon(body);
   return false;
-}
-
-// ---- Connections that are lost.
-
-Link* EngineImpl::find_redial(ConnectionId id) {
-  for (const auto& context : contexts_) {
-    for (const auto& link : context->links) {
-      if (link->redial().connection() == id) return link.get();
-    }
-  }
-  return nullptr;
-}
-
-void EngineImpl::on_lost(ConnectionId id, Errc reason, const std::string& text) {
-  Link* const concerned = find_link(id);
-  try {
-    take_loss(id, reason, text);
-  } catch (const std::exception& error) {
-    end_link_of(id, error.what());
-    if (concerned != nullptr)
-      concerned->take_down(Errc::System);  // it may have let go of the connection already
-  }
-}
-
-void EngineImpl::take_loss(ConnectionId id, Errc reason, const std::string& text) {
-  if (Link* const link = find_redial(id); link != nullptr) {
-    link->redial().on_lost(reason, text);
-    return;
-  }
-  Link* const link = find_link(id);
-  if (link == nullptr) return;
-  link->set_connection(0);
-  if (say_hello_again(*link, reason)) return;
-  if (!link->redial().begin(reason, text)) link->end(verdict(link->state(), reason), text);
 }
 
 }  // namespace mesh::engine

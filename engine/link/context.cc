@@ -1,0 +1,83 @@
+#include "engine/link/context.h"
+
+#include "src/base/log.h"
+#include "src/base/random.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace mesh {
+
+using engine::Link;
+using engine::LinkState;
+
+// ---- Its links.
+
+Link* Context::connector_to(const engine::Id128& peer_context) const {
+  const auto found = std::find_if(links.begin(), links.end(), [&](const auto& link) {
+    return link->connector() && link->identity().peer_context == peer_context && link->usable() &&
+           link->failure() == Errc::Ok;
+  });
+  return found == links.end() ? nullptr : found->get();
+}
+
+Link& Context::add_connector(const engine::Id128& peer_context) {
+  return *links.emplace_back(
+      std::make_unique<Link>(host_, *this,
+                             engine::LinkIdentity{.role = engine::LinkRole::Connector,
+                                                  .id = random_id(),
+                                                  .peer_context = peer_context,
+                                                  .peer_host = "not yet known"}));
+}
+
+Link& Context::add_acceptor(const engine::Id128& link, const engine::Hello& hello) {
+  return *links.emplace_back(
+      std::make_unique<Link>(host_, *this,
+                             engine::LinkIdentity{.role = engine::LinkRole::Acceptor,
+                                                  .id = link,
+                                                  .peer_context = hello.connector_context,
+                                                  .peer_host = hello.host}));
+}
+
+void Context::reap_links() {
+  std::erase_if(links, [this](const auto& link) {
+    if (!link->may_be_forgotten()) return false;
+    host_.keep_figures(*link);
+    return true;
+  });
+}
+
+// ---- Its end.
+
+void Context::begin_close() {
+  for (const auto& link : links) link->begin_close();
+  host_.plane().wake();
+  host_.tend_soon();
+}
+
+// A channel says CLOSE when nothing of it is outstanding.
+bool Context::said_every_close() const {
+  return std::all_of(links.begin(), links.end(),
+                     [](const auto& link) { return link->farewell().said_every_close(); });
+}
+
+void Context::take_down() noexcept {
+  for (const auto& link : links) link->take_down(Errc::PeerClosed);
+}
+
+bool Context::may_go(std::uint64_t now_ns) const noexcept {
+  if (!lingering) return false;
+  const bool busy = std::any_of(links.begin(), links.end(),
+                                [](const auto& link) { return link->bring_up() != nullptr; });
+  return links.empty() || (!busy && now_ns >= linger_until_ns);
+}
+
+void Context::cut_links() {
+  if (!links.empty())
+    LOG_INFO("{} peer links did not say goodbye within 1 s and are cut", links.size());
+  for (const auto& link : links) link->cut();
+  for (const auto& link : links) host_.keep_figures(*link);
+  links.clear();
+}
+
+}  // namespace mesh

@@ -1,0 +1,87 @@
+#pragma once
+// How a link comes up: HELLO and WELCOME agree on rails, paths and sizes, ATTACH and READY tell the
+// other side's queue pairs, and each side brings its own up in between. A step that the peer leaves
+// unanswered for kHandshakeStepNs ends the link. Thread: control mutex; it takes the loop's token
+// where it touches queue pairs. Bounds: those of half_open.h.
+
+#include <mesh/policy.h>
+
+#include "engine/control/frames.h"
+#include "engine/data/link_memory.h"
+#include "src/base/socket.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mesh::engine {
+
+class BringUp;
+class Link;
+enum class LinkState : std::uint8_t;
+
+// What a peer may ask for: values outside would break our arithmetic, so they are refused, not
+// trimmed.
+bool is_sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots);
+
+class Handshake {
+ public:
+  explicit Handshake(Link& link) : link_(link) {}
+
+  // ---- Connector.
+  void want_rail(std::uint32_t rail) noexcept { rail_wanted_ = rail; }  // NCCL asked for it first
+  std::uint32_t rail_wanted() const noexcept { return rail_wanted_; }
+  void greet();                       // the connection is up: HELLO
+  bool say_hello_again(Errc reason);  // the connection is lost; true: it is being dialed again
+
+  // ---- Acceptor.
+  void accept(Hello hello, std::vector<WirePath> paths);  // WELCOME; its connection is set
+  bool names_one_of(std::span<const Id128> listeners) const;
+
+  // ---- Both.
+  void tend();
+  void brought_up(const BringUp& done);  // the link's queue pairs are at RTS, or some of them
+  void bring_up_starts();                // the wait for a thread was not the peer's
+  // When the step began that the link is at.
+  std::uint64_t began_ns() const;
+  const SocketAddress& source() const noexcept { return source_; }
+  const std::vector<WireRail>& peer_rails() const noexcept { return peer_rails_; }
+  // Those of our queue pairs that the connector tells the peer, with the words where it counts our
+  // announcements.
+  WirePath offer_path(std::uint32_t index, std::uint32_t psn);
+
+  // ---- What the peer says. False: the link ends.
+  bool on_welcome(const Welcome& body);
+  bool on_attach(const Attach& body);
+  bool on_ready(const Ready& body);
+  bool on_refuse(const Refuse& body);
+
+ private:
+  void enter(LinkState state);  // a step, whose time begins
+  bool build(const TransferPolicy& policy, const std::vector<WirePath>& paths);
+  bool fits(const Welcome& body) const;
+  void bring_up(const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
+  bool some_path_is_left(const std::vector<std::uint8_t>& down) const;
+  void attach(const BringUp& done);
+  void ready(const BringUp& done);
+  const char* awaited() const;
+  void give_up(const char* what);
+  bool dials_anew(const Refuse& body);
+  void dial_anew(std::uint64_t pause_ns);
+
+  Link& link_;
+  std::vector<WireRail> peer_rails_;
+  std::uint32_t psn_ = 0;               // of our queue pairs
+  LinkPlace counters_;                  // connector: the window words
+  std::uint64_t step_deadline_ns_ = 0;  // 0: no step is under way
+  SocketAddress source_;                // the peer's, of the connection that carried HELLO
+  std::vector<Id128> listeners_;        // acceptor: those that HELLO named
+  std::uint32_t rail_wanted_ = 0;
+  std::uint32_t hello_tries_ = 0;  // dials after the first
+  // Connector: a refusal for want of room is no verdict before this time. 0: there was none.
+  std::uint64_t anew_until_ns_ = 0;
+  std::uint64_t dial_at_ns_ = 0;     // after such a refusal
+  std::uint64_t anew_pause_ns_ = 0;  // the last pause, which grows
+};
+
+}  // namespace mesh::engine

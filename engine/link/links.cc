@@ -1,0 +1,164 @@
+#include "engine/link/links.h"
+
+#include "engine/link/bring_up.h"
+#include "engine/link/context.h"
+#include "engine/link/half_open.h"
+#include "engine/link/link.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/base/secret.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace mesh::engine {
+
+template <typename Visit>
+void Links::for_each(Visit&& visit) const {
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) visit(*link);
+  }
+}
+
+template <typename Matches>
+Link* Links::last_of(Matches&& matches) const {
+  Link* found = nullptr;
+  for_each([&](Link& link) {
+    if (matches(link)) found = &link;
+  });
+  return found;
+}
+
+// ---- Finding one.
+
+Context* Links::context_of(const Id128& id) const {
+  const auto found = std::find_if(contexts_.begin(), contexts_.end(),
+                                  [&id](const auto& each) { return same_secret(each->id, id); });
+  return found == contexts_.end() ? nullptr : found->get();
+}
+
+Link* Links::of_connection(ConnectionId id) const {
+  return last_of([id](const Link& link) { return link.connection() == id; });
+}
+
+Link* Links::of_redial(ConnectionId id) const {
+  return last_of([id](const Link& link) { return link.redial().connection() == id; });
+}
+
+Link* Links::claimed(LinkRole role, const Id128& id, const LinkClaim& claim) const {
+  return last_of([&](const Link& link) {
+    const LinkClaim ours = link.redial().claim();
+    return link.identity().role == role && same_secret(link.identity().id, id) &&
+           same_secret(ours.connector_context, claim.connector_context) &&
+           same_secret(ours.acceptor_context, claim.acceptor_context);
+  });
+}
+
+Link& Links::of_channel(const Channel& channel) const {
+  Link* const found = last_of([&channel](const Link& link) {
+    return link.has_peer_link() && &link.peer_link() == &channel.link;
+  });
+  CHECK(found != nullptr);  // a channel belongs to a link
+  return *found;
+}
+
+// ---- All of them.
+
+bool Links::tend() {
+  bool again = false;
+  for (const auto& context : contexts_) {
+    for (const auto& link : context->links) again |= link->tend();
+    context->reap_links();
+  }
+  start_bring_ups();
+  return again;
+}
+
+// What waits for a thread is looked at again when one ends, which wakes the control thread.
+void Links::start_bring_ups() {
+  std::vector<SocketAddress> running;
+  std::vector<WaitingBringUp> waiting;
+  std::vector<Link*> links;
+  for_each([&](Link& link) {
+    const BringUp* const bring_up = link.bring_up();
+    if (bring_up == nullptr || bring_up->over()) return;
+    if (bring_up->running()) {
+      running.push_back(link.handshake().source());
+    } else {
+      waiting.push_back({.peer = link.handshake().source(), .asked_ns = bring_up->asked_ns()});
+      links.push_back(&link);
+    }
+  });
+  for (std::size_t next = next_in_turn(running, waiting); next < waiting.size();
+       next = next_in_turn(running, waiting)) {
+    links[next]->start_bring_up();
+    running.push_back(waiting[next].peer);
+    links.erase(links.begin() + static_cast<std::ptrdiff_t>(next));
+    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(next));
+  }
+}
+
+void Links::on_port_change(std::uint32_t rail, bool up) {
+  for_each([rail, up](Link& link) {
+    if (link.state() != LinkState::Up) return;
+    PeerLink& peer_link = link.peer_link();
+    const ProgressLoop::Guard guard(link.context().loop);
+    for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
+      Path& path = peer_link.path(i);
+      if (path.rail != rail) continue;
+      if (!up) peer_link.quarantine(path, "its port is down");
+      if (up) link.repair().try_now(i);
+    }
+  });
+}
+
+// ---- Too many links that carry no channel.
+
+bool Links::make_room(std::span<const Id128> named) {
+  std::size_t idle = 0, related = 0;
+  Link* oldest = nullptr;
+  Link* oldest_related = nullptr;
+  const auto note_older = [](Link*& so_far, Link& link) {
+    if (so_far == nullptr || link.handshake().began_ns() < so_far->handshake().began_ns())
+      so_far = &link;
+  };
+  for_each([&](Link& link) {
+    if (!link.carries_nothing()) return;
+    ++idle;
+    note_older(oldest, link);
+    if (!link.handshake().names_one_of(named)) return;
+    ++related;
+    note_older(oldest_related, link);
+  });
+  if (related >= kHalfOpenPerListenerMax) {
+    send_away(*oldest_related,
+              fmt::format("carries no channel and gives way, as the oldest of {} for one listener",
+                          related));
+    return true;
+  }
+  if (idle < kHalfOpenMax) return true;
+  const std::uint64_t began_ns = oldest->handshake().began_ns();
+  if (host_.now_ns() - began_ns < kHalfOpenGraceNs) return false;
+  send_away(*oldest, fmt::format("carries no channel and gives way, as the oldest of {}", idle));
+  return true;
+}
+
+void Links::send_away(Link& link, const std::string& why) {
+  Context& context = link.context();
+  if (link.has_carried()) {
+    link.send(Bye{});
+    link.take_down(Errc::PeerClosed);
+    return context.reap_links();
+  }
+  if (host_.stranger_lines().take(host_.now_ns())) {
+    LOG_WARN("peer {} ({}): {}{}", link.identity().peer_host, link.connection_name(), why,
+             host_.stranger_lines().rest());
+  }
+  link.send(Refuse{
+      .reason = Errc::Exhausted,
+      .text = fmt::format("host {}: this link {}", host_.options().provider->host_name(), why)});
+  link.take_down(Errc::Exhausted);
+  context.reap_links();
+}
+
+}  // namespace mesh::engine

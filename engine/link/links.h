@@ -1,0 +1,63 @@
+#pragma once
+// The links of all contexts of an engine: finds the one that is meant, tends them all, gives their
+// bring-ups threads in turn, and makes room among those that carry no channel. Thread: control
+// mutex. Bounds: kBringUpsMax threads; kHalfOpenMax acceptors' links without a channel, and
+// kHalfOpenPerListenerMax of one listener.
+
+#include "engine/control/control_plane.h"
+#include "engine/control/frames.h"
+#include "engine/data/peer_link.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh {
+class Context;
+}
+
+namespace mesh::engine {
+
+class Link;
+class LinkHost;
+
+class Links {
+ public:
+  using Contexts = std::vector<std::unique_ptr<Context>>;
+  Links(LinkHost& host, const Contexts& contexts) : host_(host), contexts_(contexts) {}
+
+  // ---- Finding one; null: there is none.
+  Context* context_of(const Id128& id) const;
+  Link* of_connection(ConnectionId id) const;
+  Link* of_redial(ConnectionId id) const;
+  // The newest of that name: a HELLO that is said again makes another link while the first may not
+  // have noticed.
+  Link* claimed(LinkRole role, const Id128& id, const LinkClaim& claim) const;
+  Link& of_channel(const Channel& channel) const;  // there is one
+
+  // ---- All of them.
+  bool tend();  // true: soon again
+  // A path over a port that is down is left at once: its peer, at the other end of the cable, does
+  // the same, and what was under way goes over other paths without a single retry. A path over a
+  // port that is up is tried at once.
+  void on_port_change(std::uint32_t rail, bool up);
+
+  // For one more acceptor's link, which names these listeners. False: there is no room, and none of
+  // the others gives way yet.
+  bool make_room(std::span<const Id128> named);
+
+ private:
+  template <typename Visit>
+  void for_each(Visit&& visit) const;
+  template <typename Matches>
+  Link* last_of(Matches&& matches) const;
+  void start_bring_ups();
+  void send_away(Link& link, const std::string& why);
+
+  LinkHost& host_;
+  const Contexts& contexts_;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,204 @@
+#include "engine/link/path_repair.h"
+
+#include "engine/link/context.h"
+#include "engine/link/link.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+
+namespace mesh::engine {
+
+namespace {
+// Every receive of a stopped queue pair completes; a device that does not say so is not waited for.
+// What it took and did not report is sent once more to the same place: its queue pairs are
+// destroyed before the counts are said, so nobody hears of it twice.
+constexpr std::uint64_t kDrainBoundNs = 1'000'000'000;
+
+// A queue pair's completions are its device's last writes: when all its receives have come back, no
+// write of it is under way.
+bool drained(const Path& path) {
+  return std::all_of(path.queue_pairs.begin(), path.queue_pairs.end(),
+                     [](const auto& queue_pair) { return queue_pair->drained(); });
+}
+
+// Grows with whatever gets through, in either direction.
+std::uint64_t work_done(PeerLink& link) {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    const PathCounters counters = link.path(i).counters();
+    sum += counters.send_completions + counters.announcements;
+  }
+  return sum;
+}
+
+std::string causes_of(PeerLink& link) {
+  std::string text;
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", link.path(i).name,
+                        link.path(i).health.last_cause);
+  }
+  return text;
+}
+}  // namespace
+
+void PathRepair::begin() { repairs_.resize(link_.peer_link().path_count()); }
+
+void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
+  const ProgressLoop::Guard guard(link_.context().loop);
+  for (const std::uint8_t index : down) {
+    Path& path = link_.peer_link().path(index);
+    if (path.health.state == PathState::Down) continue;
+    link_.peer_link().leave_out(path, "it could not be brought up");
+    const std::uint64_t now_ns = link_.host().now_ns();
+    repairs_[index] = {
+        .at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};
+    LOG_WARN("peer {}: path {} could not be brought up; {} of {} paths carry on",
+             link_.identity().peer_host, path.name, link_.peer_link().usable_count(),
+             link_.peer_link().path_count());
+  }
+}
+
+void PathRepair::try_now(std::uint32_t index) {
+  const bool down = link_.peer_link().path(index).health.state == PathState::Down;
+  if (down && repairs_[index].step == Step::Waiting) repairs_[index].at_ns = link_.host().now_ns();
+}
+
+// ---- The fence.
+
+bool PathRepair::tend() {
+  if (link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return false;
+  bool again = false;
+  if (!link_.peer_link().every_path_is_up()) {
+    for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) again |= tend_path(i);
+  }
+  note_stall();
+  if (!rewriting_) return again;
+  const ProgressLoop::Guard guard(link_.context().loop);
+  rewriting_ = !link_.peer_link().rewrite_credits();
+  return again || rewriting_;
+}
+
+void PathRepair::note_admitted() {
+  admitted_ns_ = link_.host().now_ns();
+  work_when_admitted_ = work_done(link_.peer_link());
+}
+
+bool PathRepair::tend_path(std::uint32_t index) {
+  PathState state = PathState::Up;
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    state = link_.peer_link().path(index).health.state;
+  }
+  if (state == PathState::Quarantined) return fence(index);
+  return state == PathState::Down && reopen(index);
+}
+
+bool PathRepair::fence(std::uint32_t index) {
+  Repair& repair = repairs_[index];
+  if (!repair.said && !say_fence(index)) return true;
+  if (!repair.peer_said) return false;  // its frame wakes us
+  Path& path = link_.peer_link().path(index);
+  const ProgressLoop::Guard guard(link_.context().loop);
+  const std::uint64_t before = path.health.replayed_stripes;
+  if (!link_.peer_link().settle(path, repair.peer_taken)) {
+    link_.peer_link().fail(Errc::Protocol,
+                           fmt::format("peer {}: counts announcements on {} that were not made",
+                                       link_.identity().peer_host, path.name));
+    return true;
+  }
+  link_.peer_link().destroy_path(path);
+  rewriting_ = !link_.connector();
+  LOG_INFO("peer {}: path {} is fenced; {} stripes are sent again", link_.identity().peer_host,
+           path.name, path.health.replayed_stripes - before);
+  // A path that fails again soon after it came back is left alone for longer.
+  const bool soon = repair.backoff_ns != 0 && link_.host().now_ns() < repair.at_ns;
+  const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kFirstBackoffNs;
+  repair = {.at_ns = link_.host().now_ns() + backoff_ns,
+            .backoff_ns = backoff_ns,
+            .lost_at_ns = repair.lost_at_ns};
+  return true;
+}
+
+// False: not everything has been counted yet.
+bool PathRepair::say_fence(std::uint32_t index) {
+  Repair& repair = repairs_[index];
+  Path& path = link_.peer_link().path(index);
+  const ProgressLoop::Guard guard(link_.context().loop);
+  if (!repair.stopped) {
+    link_.peer_link().stop_path(path);
+    repair.stopped = true;
+    repair.lost_at_ns = link_.host().now_ns();
+    repair.drain_until_ns = repair.lost_at_ns + kDrainBoundNs;
+  }
+  link_.context().loop.drain_completions();
+  Fence fence{.path = static_cast<std::uint8_t>(index),
+              .epoch = path.health.epoch,
+              .cause = path.health.last_cause,
+              .taken = {}};
+  if (!link_.connector()) {
+    if (!drained(path) && link_.host().now_ns() < repair.drain_until_ns) return false;
+    for (const auto& queue_pair : path.queue_pairs)
+      fence.taken.push_back(queue_pair->announcements_taken());
+    link_.peer_link().destroy_path(path);
+  }
+  repair.said = true;
+  link_.send(fence);
+  return true;
+}
+
+bool PathRepair::on_fence(const Fence& body) {
+  if (link_.state() != LinkState::Up) return true;
+  const std::size_t counts = link_.connector() ? 1 + link_.peer_link().policy().qps : 0;
+  if (body.path >= link_.peer_link().path_count() || body.taken.size() != counts) {
+    return link_.complain(fmt::format("a fence for path {} of {} with {} counts, {} are due",
+                                      body.path, link_.peer_link().path_count(), body.taken.size(),
+                                      counts));
+  }
+  Repair& repair = repairs_[body.path];
+  Path& path = link_.peer_link().path(body.path);
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    if (body.epoch != path.health.epoch || path.health.state == PathState::Down)
+      return true;  // said again
+    link_.peer_link().quarantine(path, fmt::format("the peer says: {}", body.cause));
+  }
+  repair.peer_said = true;
+  repair.peer_taken = body.taken;
+  link_.host().tend_soon();
+  return true;
+}
+
+// Without any path requests wait, but not for ever. A path that comes back and fails again at the
+// first message is none: only what got through, or a while without trouble, ends the wait.
+void PathRepair::note_stall() {
+  if (stalled_since_ns_ == 0 && link_.peer_link().every_path_is_up()) return;
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const std::uint64_t bound_ns = link_.path_timeout_ns();
+  const ProgressLoop::Guard guard(link_.context().loop);
+  if (!link_.peer_link().stalled()) {
+    if (stalled_since_ns_ == 0) return;
+    if (now_ns >= admitted_ns_ + kSteadyNs || work_done(link_.peer_link()) != work_when_admitted_)
+      stalled_since_ns_ = 0;
+    link_.host().tend_at(admitted_ns_ + kSteadyNs);
+    return;
+  }
+  if (stalled_since_ns_ == 0) stalled_since_ns_ = now_ns;
+  for (Repair& repair : repairs_) {
+    if (repair.step != Step::Waiting) continue;
+    repair.backoff_ns = std::min(repair.backoff_ns, kStalledBackoffNs);
+    repair.at_ns = std::min(repair.at_ns, now_ns + kStalledBackoffNs);
+  }
+  if (now_ns >= stalled_since_ns_ + bound_ns && !link_.peer_link().has_open_requests())
+    stalled_since_ns_ = now_ns;  // nobody waits
+  link_.host().tend_at(stalled_since_ns_ + bound_ns);
+  if (now_ns < stalled_since_ns_ + bound_ns) return;
+  link_.peer_link().fail(
+      Errc::Timeout, fmt::format("peer {}: none of {} paths has come back within {} s "
+                                 "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
+                                 "have waited for one. {}",
+                                 link_.identity().peer_host, link_.peer_link().path_count(),
+                                 link_.host().options().settings.path_timeout_s,
+                                 link_.peer_link().channel_count(), causes_of(link_.peer_link())));
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,97 @@
+#pragma once
+// What the control path does about a path that is not up. Both sides stop their queue pairs of it,
+// count what these took, and tell each other (FENCE). Only then is anything sent again: nothing of
+// the old queue pairs can land any more, and the counts tell what has (path_repair.cc). Then the
+// connector opens the path again, with pauses that grow and never end: new queue pairs on both
+// sides (REOPEN, REOPENED), a write of no bytes that shows whether anything gets through, and the
+// path is used again (PATH UP; path_repair_reopen.cc). Thread: control mutex; it takes the loop's
+// token where it touches paths. Bounds: kPathsMax paths, one of them brought up at a time; ten
+// seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests wait.
+
+#include "engine/control/frames.h"
+#include "engine/data/peer_link.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+class BringUp;
+class Link;
+
+// Before a path is opened again for the first time.
+inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;
+// Between tries at most, while no path is up.
+inline constexpr std::uint64_t kStalledBackoffNs = 400'000'000;
+// When a path has been up for so long, what comes next is another trouble.
+inline constexpr std::uint64_t kSteadyNs = 10'000'000'000;
+
+class PathRepair {
+ public:
+  explicit PathRepair(Link& link) : link_(link) {}
+
+  void begin();  // the link has its paths
+  bool tend();   // true: soon again
+  // These could not be brought up with the link, which does without them until they can be opened.
+  void leave_out(const std::vector<std::uint8_t>& down);
+  void try_now(std::uint32_t index);  // its port is up: no pause is waited for; holding the token
+  void risen(const BringUp& done);    // its queue pairs are at RTS, or could not be brought there
+
+  // ---- What the peer says. False: the link ends.
+  bool on_fence(const Fence& body);
+  bool on_reopen(const Reopen& body);
+  bool on_reopened(const Reopened& body);
+  bool on_path_up(const PathUp& body);
+
+ private:
+  enum class Step : std::uint8_t { Waiting, Asked, Rising, Answered, Probing };
+  // Of one path; begun anew whenever it leaves Up.
+  struct Repair {
+    // The fence.
+    bool stopped = false;  // our queue pairs are
+    std::uint64_t drain_until_ns = 0;
+    bool said = false;  // FENCE is on its way
+    bool peer_said = false;
+    std::vector<std::uint64_t> peer_taken{};
+    // Opening it again.
+    Step step = Step::Waiting;
+    std::uint64_t at_ns = 0;  // of the next try, or when the peer's answer is late
+    // Before the next try. It grows, and stays when a path fails again soon.
+    std::uint64_t backoff_ns = 0;
+    std::uint32_t psn = 0;
+    // Connector: what the acceptor has made, while another path rises.
+    std::optional<Reopened> answer{};
+    std::optional<Reopen> asked{};  // acceptor: what the connector wants
+    Reopen asked_now{};             // acceptor: what is being done
+    std::uint64_t lost_at_ns = 0;   // when it left Up
+  };
+
+  // ---- The fence (path_repair.cc).
+  bool tend_path(std::uint32_t index);
+  bool fence(std::uint32_t index);
+  bool say_fence(std::uint32_t index);
+  void note_stall();
+  void note_admitted();
+
+  // ---- Opening a path again (path_repair_reopen.cc).
+  bool reopen(std::uint32_t index);
+  bool begin_try(std::uint32_t index);
+  void give_up_try(std::uint32_t index, const std::string& why);
+  bool answer(std::uint32_t index);
+  void refuse(const Reopen& asked, const std::string& why);
+  bool make_again(std::uint32_t index, std::uint32_t epoch, std::string* why);
+  void raise(std::uint32_t index, const WirePath& peer);
+  bool probe(std::uint32_t index);
+  void admit(std::uint32_t index);
+
+  Link& link_;
+  std::vector<Repair> repairs_;  // by path
+  bool rewriting_ = false;       // acceptor: credits are to be written again after a fence
+  std::uint64_t admitted_ns_ = 0, work_when_admitted_ = 0;  // the last time that a path came back
+  std::uint64_t stalled_since_ns_ = 0;                      // no path is up since then; 0: one is
+};
+
+}  // namespace mesh::engine

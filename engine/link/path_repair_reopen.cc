@@ -1,0 +1,268 @@
+#include "engine/link/path_repair.h"
+
+#include "engine/link/context.h"
+#include "engine/link/link.h"
+#include "engine/link/link_setup.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+constexpr std::uint64_t kBackoffMaxNs = 10'000'000'000;
+constexpr std::uint64_t kAnswerBoundNs =
+    10'000'000'000;  // the peer's kernel may ask for our address three times
+}  // namespace
+
+// True: to be looked at again in a millisecond.
+bool PathRepair::reopen(std::uint32_t index) {
+  Repair& repair = repairs_[index];
+  if (!link_.connector()) {
+    return repair.step == Step::Asked && !link_.bring_up() && answer(index);
+  }
+  const bool due = link_.host().now_ns() >= repair.at_ns;
+  switch (repair.step) {
+    case Step::Waiting:
+      if (due && !link_.bring_up()) return begin_try(index);
+      if (!due) link_.host().tend_at(repair.at_ns);
+      return due;
+    case Step::Asked:
+      if (due) give_up_try(index, "the peer has not answered");
+      link_.host().tend_at(repair.at_ns);
+      return false;
+    case Step::Probing: return probe(index);
+    case Step::Answered:
+      if (!link_.bring_up()) raise(index, std::exchange(repair.answer, std::nullopt)->ends.front());
+      return true;
+    case Step::Rising: return false;
+  }
+  return false;
+}
+
+// Queue pairs in RESET under a new epoch.
+bool PathRepair::make_again(std::uint32_t index, std::uint32_t epoch, std::string* why) {
+  Path& path = link_.peer_link().path(index);
+  const verbs::Rail& rail = path.lane->rail();
+  // The address may have been taken away and given back under another index.
+  const verbs::GidEntry& known = rail.gids[path.ends.own_address];
+  const std::vector<verbs::GidEntry> gids = link_.host().options().provider->gids(
+      rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
+  const auto found = std::find_if(gids.begin(), gids.end(), [&known](const verbs::GidEntry& each) {
+    return each.type == known.type &&
+           std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) == 0;
+  });
+  if (found == gids.end()) {
+    *why = "our port has lost its address";
+    return false;
+  }
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    link_.peer_link().stop_path(path);
+    link_.peer_link().destroy_path(path);
+    path.own_gid_index = found->index;
+    path.health.epoch = epoch;
+    ++path.health.reopen_tries;
+  }
+  repairs_[index].psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
+  if (link_.peer_link().make_path(path).ok()) return true;
+  *why = "no queue pairs could be made";
+  return false;
+}
+
+bool PathRepair::begin_try(std::uint32_t index) {
+  Repair& repair = repairs_[index];
+  std::string why;
+  if (!make_again(index, link_.peer_link().path(index).health.epoch + 1, &why)) {
+    give_up_try(index, why);
+    return false;
+  }
+  repair.step = Step::Asked;
+  repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
+  link_.host().tend_at(repair.at_ns);
+  link_.send(Reopen{.path = static_cast<std::uint8_t>(index),
+                    .epoch = link_.peer_link().path(index).health.epoch,
+                    .ends = link_.handshake().offer_path(index, repair.psn)});
+  return false;
+}
+
+void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
+  Repair& repair = repairs_[index];
+  Path& path = link_.peer_link().path(index);
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    link_.peer_link().stop_path(path);
+    link_.peer_link().destroy_path(path);
+    path.health.last_cause = why;
+  }
+  repair.step = Step::Waiting;
+  // Where nothing else is up, there is nothing that a try could disturb.
+  repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
+                                 stalled_since_ns_ != 0 ? kStalledBackoffNs : kBackoffMaxNs);
+  repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
+  link_.host().tend_at(repair.at_ns);
+  LOG_INFO("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
+           path.name, why, repair.backoff_ns / 1'000'000);
+}
+
+bool PathRepair::on_reopen(const Reopen& body) {
+  if (link_.state() != LinkState::Up) return true;
+  if (body.path >= link_.peer_link().path_count() ||
+      body.ends.qpn.size() != link_.peer_link().path(body.path).queue_pairs.size()) {
+    return link_.complain(fmt::format("opens path {} of {} with {} queue pairs", body.path,
+                                      link_.peer_link().path_count(), body.ends.qpn.size()));
+  }
+  tend_path(body.path);  // its FENCE may have come with the same wake-up
+  Path& path = link_.peer_link().path(body.path);
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    if (body.epoch <= path.health.epoch) return true;  // said again
+    if (path.health.state != PathState::Down) {
+      return link_.complain(fmt::format("opens path {}, which is not down", path.name));
+    }
+  }
+  Repair& repair = repairs_[body.path];
+  repair.asked = body;
+  if (repair.step != Step::Rising) repair.step = Step::Asked;
+  link_.host().tend_soon();
+  return true;
+}
+
+bool PathRepair::answer(std::uint32_t index) {
+  Repair& repair = repairs_[index];
+  const Reopen asked = *std::exchange(repair.asked, std::nullopt);
+  std::string why;
+  if (!make_again(index, asked.epoch, &why)) {
+    refuse(asked, why);
+    return false;
+  }
+  repair.asked_now = asked;
+  raise(index, asked.ends);
+  return true;
+}
+
+// One path of a link at a time.
+void PathRepair::raise(std::uint32_t index, const WirePath& peer) {
+  Repair& repair = repairs_[index];
+  repair.step = Step::Rising;
+  link_.begin_bring_up({.link = &link_.peer_link(),
+                        .peer_rails = link_.handshake().peer_rails(),
+                        .paths = {peer},
+                        .indices = {index},
+                        .psn = repair.psn,
+                        .settings = link_.settings(),
+                        .reopens = true});
+  link_.host().tend_soon();
+}
+
+void PathRepair::refuse(const Reopen& asked, const std::string& why) {
+  repairs_[asked.path].step = Step::Waiting;
+  link_.send(Reopened{
+      .path = asked.path,
+      .epoch = asked.epoch,
+      .result = Errc::Unreachable,
+      .text = fmt::format("host {}: {}", link_.host().options().provider->host_name(), why),
+      .ends = {}});
+}
+
+bool PathRepair::on_reopened(const Reopened& body) {
+  if (link_.state() != LinkState::Up || body.path >= link_.peer_link().path_count())
+    return link_.state() != LinkState::Up;
+  Repair& repair = repairs_[body.path];
+  Path& path = link_.peer_link().path(body.path);
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    if (path.health.state != PathState::Down || body.epoch != path.health.epoch)
+      return true;  // of a try that was given up
+  }
+  if (repair.step != Step::Asked) return true;
+  if (body.result != Errc::Ok) {
+    give_up_try(body.path, body.text);
+    return true;
+  }
+  if (body.ends.front().qpn.size() != path.queue_pairs.size()) return false;
+  repair.answer = body;
+  repair.step = Step::Answered;
+  link_.host().tend_soon();
+  return true;
+}
+
+// The queue pairs are at RTS, or could not be brought there.
+void PathRepair::risen(const BringUp& done) {
+  const std::uint32_t index = done.indices().front();
+  Repair& repair = repairs_[index];
+  Path& path = link_.peer_link().path(index);
+  const char* const unreachable = "the peer's address does not answer";
+  link_.host().tend_soon();
+  if (link_.connector()) {
+    if (done.outcome() != Errc::Ok) return give_up_try(index, unreachable);
+    const ProgressLoop::Guard guard(link_.context().loop);
+    path.health.probe_failed = !path.queue_pairs[0]->post_probe();
+    repair.step = Step::Probing;
+    repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
+    return;
+  }
+  if (repair.asked) {
+    repair.step = Step::Asked;  // the connector has begun anew meanwhile
+  } else if (done.outcome() != Errc::Ok) {
+    refuse(repair.asked_now, unreachable);
+  } else {
+    set_peer_windows(path, done.paths().front());
+    repair.step = Step::Answered;
+    link_.send(Reopened{.path = static_cast<std::uint8_t>(index),
+                        .epoch = path.health.epoch,
+                        .result = Errc::Ok,
+                        .text = "",
+                        .ends = {describe_path(path, repair.psn, {})}});
+  }
+}
+
+bool PathRepair::probe(std::uint32_t index) {
+  Path& path = link_.peer_link().path(index);
+  bool failed = false, through = false;
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    link_.context().loop.drain_completions();
+    failed = path.health.probe_failed;
+    through = path.queue_pairs[0]->outstanding() == 0;
+  }
+  if (failed || link_.host().now_ns() >= repairs_[index].at_ns) {
+    give_up_try(index, "nothing gets through");
+    return false;
+  }
+  if (!through) return true;
+  admit(index);
+  link_.send(PathUp{.path = static_cast<std::uint8_t>(index), .epoch = path.health.epoch});
+  return false;
+}
+
+void PathRepair::admit(std::uint32_t index) {
+  Path& path = link_.peer_link().path(index);
+  Repair& repair = repairs_[index];
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    link_.peer_link().admit(path);
+    note_admitted();
+  }
+  const std::uint64_t now_ns = link_.host().now_ns();
+  LOG_INFO("peer {}: path {} is back after {} ms", link_.identity().peer_host, path.name,
+           (now_ns - repair.lost_at_ns) / 1'000'000);
+  // at_ns: until then a failure counts as the same trouble, and the pause goes on growing.
+  repair = {.at_ns = now_ns + kSteadyNs,
+            .backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs)};
+}
+
+bool PathRepair::on_path_up(const PathUp& body) {
+  if (link_.state() != LinkState::Up) return true;
+  if (body.path >= link_.peer_link().path_count()) return false;
+  if (repairs_[body.path].step != Step::Answered ||
+      body.epoch != link_.peer_link().path(body.path).health.epoch)
+    return true;
+  admit(body.path);
+  return true;
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,55 @@
+#pragma once
+// Where the control plane's events arrive: finds the link that a connection belongs to, and hears
+// the peers whose connection belongs to none yet (HELLO, RESUME, SUMMON). Thread: control mutex.
+// Bounds: those of half_open.h for links that a HELLO makes; lines about strangers come out of a
+// budget.
+
+#include <mesh/status.h>
+
+#include "engine/control/control_plane.h"
+#include "engine/control/frames.h"
+#include "engine/link/links.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace mesh::engine {
+
+class LinkHost;
+
+// A connection that is not, or no longer, a link's, and the link that its peer has named.
+struct Caller {
+  ConnectionId connection = 0;
+  Id128 link{};
+};
+// Says no, and why, and closes the connection.
+void refuse(LinkHost& host, const Caller& caller, const Refuse& why);
+
+class Reception {
+ public:
+  Reception(LinkHost& host, Links& links) : host_(host), links_(links) {}
+
+  // As ControlEvents. Where there is no memory to hear what was said, the link ends, and no other.
+  void on_dialed(ConnectionId id);
+  bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body);
+  void on_lost(ConnectionId id, Errc reason, const std::string& text);
+
+ private:
+  void hear_dialed(ConnectionId id);
+  bool hear(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body);
+  void hear_lost(ConnectionId id, Errc reason, const std::string& text);
+  void end_link_of(ConnectionId id, const char* what) noexcept;
+
+  bool on_stranger(ConnectionId id, const FrameHeader& header, std::span<const std::byte> bytes);
+  bool on_hello(const Caller& caller, const FrameHeader& header, const Hello& hello);
+  bool on_resume(const Caller& caller, const FrameHeader& header, const Resume& body);
+  bool on_summon(const Caller& caller, const Summon& body);
+  void deny(const Caller& caller, const Link* link);
+  void turn_away(const Caller& caller);
+
+  LinkHost& host_;
+  Links& links_;
+};
+
+}  // namespace mesh::engine
