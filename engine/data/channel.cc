@@ -84,6 +84,4 @@ void close(Channel* channel) noexcept {
   if (channel != nullptr) channel->link.owner().close_channel(*channel);
 }
 
-bool is_send_channel(const Channel& channel) noexcept { return channel.side == engine::Side::Send; }
-
 }  // namespace mesh

@@ -93,11 +93,6 @@ bool RecvChannel::names(const Registration& region) const noexcept {
   return false;
 }
 
-bool RecvChannel::has_live_credit() const noexcept {
-  return std::any_of(requests.get(), requests.get() + slot_count,
-                     [](const Request& request) { return request.expected != kNoAnnouncement; });
-}
-
 Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
   if (sequence < accepted.load(std::memory_order_relaxed)) {
     return {.reason = WaitReason::Data, .landed = request(sequence).stripe_count()};

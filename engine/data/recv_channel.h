@@ -57,7 +57,6 @@ class RecvChannel final : public Channel {
       std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
   bool names(const Registration& region)
       const noexcept;  // a live credit does, or a receive still to get one
-  bool has_live_credit() const noexcept;
   void drop_unposted(Errc why) noexcept override;
   MessageCounts counts() const noexcept override;
   bool uses(const Registration& region) const noexcept override { return names(region); }

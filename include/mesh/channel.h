@@ -60,7 +60,4 @@ void deregister_memory(Channel& channel, Registration* region) noexcept;
 // Null: does nothing.
 void close(Channel* channel) noexcept;
 
-// True for the side that sends.
-bool is_send_channel(const Channel& channel) noexcept;
-
 }  // namespace mesh

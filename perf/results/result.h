@@ -1,10 +1,8 @@
 #pragma once
 // What a performance tool found out: series of points, with all that is needed to read them right.
-// A value that read_file() returned is always consistent. Every rate is in 10^9 bytes of payload a
-// second, every latency in microseconds one way. Thread: any (values). Bounds: kSeriesMax series of
-// kPointsMax points.
+// Every rate is in 10^9 bytes of payload a second, every latency in microseconds one way. Thread:
+// any (values).
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,8 +13,6 @@ namespace mesh::results {
 
 inline constexpr const char* kFormat = "nccl-mesh-results";
 inline constexpr int kVersion = 1;
-inline constexpr std::size_t kSeriesMax = 4096;
-inline constexpr std::size_t kPointsMax = 4096;
 
 // Figures of different kinds are never drawn into one plot, nor compared, without being told apart.
 enum class Kind : std::uint8_t { Model, Soft, Rdma };

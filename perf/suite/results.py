@@ -1,5 +1,5 @@
-"""Result files as plain dictionaries: the same checks, with the same words, as perf/results/read.cc. perf/results/README.md has
-the format."""
+"""Result files as plain dictionaries, checked as a whole when they are read. The format is in
+perf/results/README.md."""
 
 import json
 import math
@@ -10,7 +10,8 @@ KINDS = ("model", "soft", "rdma")
 SERIES_MAX = POINTS_MAX = 4096
 COUNT_MAX = 2 ** 53  # what every reader of JSON can hold exactly
 SETTINGS = ("qps", "signal_interval", "inline_bytes", "channels", "outstanding")
-TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null", int: "number", float: "number"}
+TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null",
+              int: "number", float: "number"}
 
 
 class ResultError(Exception):
@@ -89,14 +90,16 @@ def _latency(value, where):
 
 
 def _point(value, where):
-    _object(value, where, ("bytes", "iterations", "verified", "bandwidth", "latency_us", "cpu_seconds_per_gb", "extra"))
+    _object(value, where, ("bytes", "iterations", "verified", "bandwidth", "latency_us",
+                           "cpu_seconds_per_gb", "extra"))
     _count(value, where, "bytes", 0)
     _count(value, where, "iterations", 1)
     if not isinstance(value.get("verified"), (bool, type(None))):
         _fail("%s.verified: %s is not true, false or null", where, json.dumps(value["verified"]))
     bandwidth, latency = value.get("bandwidth"), value.get("latency_us")
     if bandwidth is not None:
-        _numbers(bandwidth, where + ".bandwidth", ("gbytes_per_s", "bus_gbytes_per_s"), ("ceiling_gbytes_per_s",))
+        _numbers(bandwidth, where + ".bandwidth", ("gbytes_per_s", "bus_gbytes_per_s"),
+                 ("ceiling_gbytes_per_s",))
     if latency is not None:
         _latency(latency, where + ".latency_us")
     if bandwidth is None and latency is None:
@@ -124,18 +127,21 @@ def _series(value, where):
         place = "%s.points[%d]" % (where, index)
         _point(point, place)
         if before is not None and point["bytes"] <= before:
-            _fail("%s.bytes: %d does not rise above the %d before it", place, point["bytes"], before)
+            _fail("%s.bytes: %d does not rise above the %d before it", place, point["bytes"],
+                  before)
         before = point["bytes"]
 
 
 def check(value):
     """Raises ResultError unless value is a result file's content."""
-    _object(value, "file", ("format", "version", "kind", "label", "tool", "arguments", "place", "notes", "series"))
+    _object(value, "file",
+            ("format", "version", "kind", "label", "tool", "arguments", "place", "notes", "series"))
     if _text(value, "file", "format") != FORMAT:
         _fail('file.format: "%s" is not "%s"', value["format"], FORMAT)
     _count(value, "file", "version", 1)
     if value["version"] != VERSION:
-        _fail("file.version: %d is not the version this program reads (%d)", value["version"], VERSION)
+        _fail("file.version: %d is not the version this program reads (%d)", value["version"],
+              VERSION)
     if _text(value, "file", "kind") not in KINDS:
         _fail('file.kind: "%s" is not model, soft or rdma', value["kind"])
     if not _text(value, "file", "label"):

@@ -65,12 +65,6 @@ std::vector<int> poller_cpus(const HostTopology& host, int numa_node) {
   return cpus;
 }
 
-Result<int> choose_cpu(const HostTopology& host, int numa_node, int k) {
-  const std::vector<int> cpus = poller_cpus(host, numa_node);
-  if (k < 0 || static_cast<std::size_t>(k) >= cpus.size()) return Errc::NotFound;
-  return cpus[static_cast<std::size_t>(k)];
-}
-
 Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node) {
   const Result<std::string> directory = user_directory(user_places());
   if (!directory.ok()) return directory.status();

@@ -18,9 +18,6 @@ namespace mesh::topo {
 // numbers first, since CPU 0 serves most interrupts.
 std::vector<int> poller_cpus(const HostTopology& host, int numa_node);
 
-// Poller k of a NIC: the k-th of poller_cpus. NotFound: there are not so many.
-Result<int> choose_cpu(const HostTopology& host, int numa_node, int k);
-
 // A CPU taken for one poller among all processes that this user runs on this machine, in whatever
 // network namespace, until destroyed. A locked file in user_directory() is the claim: it ends with
 // its process, and no other user can take it. Claims of different users do not meet, nor do those

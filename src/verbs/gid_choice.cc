@@ -38,13 +38,6 @@ std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWi
   return chosen;
 }
 
-const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish) {
-  const std::vector<GidEntry> chosen = choose_gids(entries, wish);
-  if (chosen.empty()) return nullptr;
-  return &*std::find_if(entries.begin(), entries.end(),
-                        [&](const GidEntry& entry) { return entry.index == chosen.front().index; });
-}
-
 SocketAddress address_of(const ibv_gid& gid) noexcept {
   std::array<std::uint8_t, 16> raw{};
   std::copy(std::begin(gid.raw), std::end(gid.raw), raw.begin());

@@ -25,9 +25,6 @@ inline constexpr std::size_t kRailGidsMax = 8;
 // none. Bound: kRailGidsMax.
 std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish);
 
-// The preferred one of them, for who speaks to one peer only. Null: there is none.
-const GidEntry* choose_gid(std::span<const GidEntry> entries, const GidWish& wish);
-
 SocketAddress address_of(const ibv_gid& gid) noexcept;
 const char* gid_type_name(GidType type) noexcept;
 

@@ -14,11 +14,11 @@ bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& d
   endpoint.context = provider.open_device(device);
   EXPECT_NE(endpoint.context, nullptr);
   if (endpoint.context == nullptr) return false;
-  const std::vector<verbs::GidEntry> gids = provider.gids(endpoint.context, 1);
-  const verbs::GidEntry* gid = verbs::choose_gid(gids, {});
-  EXPECT_NE(gid, nullptr);
-  if (gid == nullptr) return false;
-  endpoint.gid = *gid;
+  const std::vector<verbs::GidEntry> gids =
+      verbs::choose_gids(provider.gids(endpoint.context, 1), {});
+  EXPECT_FALSE(gids.empty());
+  if (gids.empty()) return false;
+  endpoint.gid = gids.front();
   ibv_port_attr port{};
   EXPECT_EQ(provider.query_port(endpoint.context, 1, &port), 0);
   endpoint.mtu = port.active_mtu;

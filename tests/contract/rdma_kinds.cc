@@ -26,7 +26,7 @@ bool usable(verbs::Provider& provider, const std::string& device) {
   ibv_port_attr port{};
   if (!context || provider.query_port(context.get(), 1, &port) != 0) return false;
   const bool up = port.state == IBV_PORT_ACTIVE && port.link_layer == IBV_LINK_LAYER_ETHERNET;
-  return up && verbs::choose_gid(provider.gids(context.get(), 1), {}) != nullptr;
+  return up && !verbs::choose_gids(provider.gids(context.get(), 1), {}).empty();
 }
 
 Host open_first(Side) {

@@ -39,8 +39,9 @@ struct HostOfThreads {
 // What one progress thread does with its side of a channel.
 class Side {
  public:
-  Side(Channel& channel, std::uint64_t messages)
-      : channel_(channel), messages_(messages), memory_(kOpen * kLargest) {}
+  enum class Kind { Send, Receive };
+  Side(Kind kind, Channel& channel, std::uint64_t messages)
+      : kind_(kind), channel_(channel), messages_(messages), memory_(kOpen * kLargest) {}
 
   void run() {
     region_ = register_memory(channel_, memory_.data(), memory_.size(), MemoryType::Host).value();
@@ -51,7 +52,7 @@ class Side {
   }
 
  private:
-  bool sends() const { return is_send_channel(channel_); }
+  bool sends() const { return kind_ == Kind::Send; }
   std::byte* place(std::uint64_t message) { return memory_.data() + message % kOpen * kLargest; }
 
   bool step() {
@@ -89,6 +90,7 @@ class Side {
     return true;
   }
 
+  const Kind kind_;
   Channel& channel_;
   const std::uint64_t messages_;
   std::vector<std::byte> memory_;
@@ -211,8 +213,9 @@ TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
       pairs.push_back(connect(from, communicator));
   }
   for (const testkit::Pair& pair : pairs) {
-    for (Channel* channel : {pair.send, pair.receive}) {
-      sides.push_back(std::make_unique<Side>(*channel, kMessages));
+    for (const auto kind : {Side::Kind::Send, Side::Kind::Receive}) {
+      Channel* const channel = kind == Side::Kind::Send ? pair.send : pair.receive;
+      sides.push_back(std::make_unique<Side>(kind, *channel, kMessages));
       threads.emplace_back([side = sides.back().get()] { side->run(); });
     }
   }

@@ -134,25 +134,24 @@ class FakeEngine : public Engine {
     handle.back() =
         static_cast<std::byte>(static_cast<int>(handle.back()) + 1);  // the stage moves on
     if (s.connect_answer != Errc::Ok) return s.connect_answer;
-    return make_channel(&context, rail, true);
+    return make_channel(&context, rail);
   }
   Result<Channel*> accept(Listener& listener) override {
     State& s = state();
     const std::lock_guard lock(s.mutex);
     if (s.accept_answer != Errc::Ok) return s.accept_answer;
-    return make_channel(listener.context, listener.rail, false);
+    return make_channel(listener.context, listener.rail);
   }
 
   bool poll_loop(Context&) override { return false; }
   bool poll_control() override { return false; }
 
  private:
-  static Channel* make_channel(Context* context, int rail, bool sends) {
+  static Channel* make_channel(Context* context, int rail) {
     ++state().channels_alive;
     auto* const channel = new Channel;
     channel->context = context;
     channel->rail = rail;
-    channel->sends = sends;
     state().channels.push_back(channel);
     return channel;
   }
@@ -233,8 +232,6 @@ void close(Channel* channel) noexcept {
   fake::state().calls.emplace_back("channel closed");
   delete channel;
 }
-
-bool is_send_channel(const Channel& channel) noexcept { return channel.sends; }
 
 namespace plugin {
 

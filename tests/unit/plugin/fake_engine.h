@@ -30,7 +30,6 @@ class Channel {
  public:
   Context* context = nullptr;
   int rail = -1;
-  bool sends = false;
 };
 
 class Request {

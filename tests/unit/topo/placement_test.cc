@@ -64,14 +64,6 @@ TEST(Placement, OnlyWhatTheProcessMayUse) {
   EXPECT_EQ(host.usable_cores(), 2);
 }
 
-TEST(Placement, ChoosesTheKthOrSaysThereAreNotSoMany) {
-  EXPECT_EQ(*choose_cpu(two_nodes(), 1, 0), 3);
-  EXPECT_EQ(*choose_cpu(two_nodes(), 1, 7), 4);
-  EXPECT_EQ(choose_cpu(two_nodes(), 1, 8).code(), Errc::NotFound);
-  EXPECT_EQ(choose_cpu(two_nodes(), 1, -1).code(), Errc::NotFound);
-  EXPECT_EQ(choose_cpu(host_of({}), 0, 0).code(), Errc::NotFound);
-}
-
 // CPU numbers no host here has, so that no living poller interferes.
 TEST(Placement, ACoreIsClaimedOnceUntilGivenBack) {
   std::vector<Cpu> cpus;

@@ -14,8 +14,8 @@ namespace {
 using testkit::gid_of;
 
 int chosen_index(const std::vector<GidEntry>& entries, const GidWish& wish = {}) {
-  const GidEntry* gid = choose_gid(entries, wish);
-  return gid == nullptr ? -1 : gid->index;
+  const std::vector<GidEntry> gids = choose_gids(entries, wish);
+  return gids.empty() ? -1 : gids.front().index;
 }
 
 // What a port with one IPv4 and one IPv6 address shows: each address once as v1 and once as v2.

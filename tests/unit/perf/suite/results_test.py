@@ -1,4 +1,4 @@
-"""The Python reader passes the cases of the C++ one, word for word."""
+"""The reader takes what the C++ writer is held to, and refuses the rest in so many words."""
 
 import copy
 import json
