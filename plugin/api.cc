@@ -116,7 +116,7 @@ ncclResult_t init_process(ncclDebugLogger_t logger) noexcept {
   });
 }
 
-ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config,
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const nccl::NewestCommConfig* config,
                                void** context) noexcept {
   *context = nullptr;
   return guarded("init", [&] {
@@ -147,7 +147,7 @@ ncclResult_t devices(int* count) noexcept {
   });
 }
 
-ncclResult_t properties(int device, ncclNetProperties_v12_t* properties) noexcept {
+ncclResult_t properties(int device, nccl::NewestProperties* properties) noexcept {
   return guarded("getProperties", [&] {
     const Engine* const engine = engine_with(device, "getProperties");
     if (engine == nullptr) return ncclInvalidArgument;

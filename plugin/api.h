@@ -7,7 +7,7 @@
 #include <mesh/channel.h>
 #include <mesh/engine.h>
 
-#include "plugin/nccl/net_v12.h"
+#include "plugin/nccl/versions.h"
 #include "plugin/result.h"
 #include "src/base/fork_guard.h"
 
@@ -29,12 +29,12 @@ struct Memory {
 // v5..v10: one init per process. v11 and later: one per communicator, *context is then listen's and
 // connect's.
 ncclResult_t init_process(ncclDebugLogger_t logger) noexcept;
-ncclResult_t init_communicator(ncclDebugLogger_t logger, const ncclNetCommConfig_v12_t* config,
+ncclResult_t init_communicator(ncclDebugLogger_t logger, const nccl::NewestCommConfig* config,
                                void** context) noexcept;
 ncclResult_t finalize(void* context) noexcept;  // null: success
 
 ncclResult_t devices(int* count) noexcept;
-ncclResult_t properties(int device, ncclNetProperties_v12_t* properties) noexcept;
+ncclResult_t properties(int device, nccl::NewestProperties* properties) noexcept;
 
 // *comm stays null while there is none yet and on every error.
 ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;

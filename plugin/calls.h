@@ -3,7 +3,7 @@
 // this form. Thread: as NCCL calls them (plugin/nccl/functions.h).
 
 #include "plugin/api.h"
-#include "plugin/nccl/net_v12.h"
+#include "plugin/properties.h"
 
 namespace mesh::plugin::calls {
 
@@ -12,6 +12,14 @@ ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
 ncclResult_t init_v11(void** context, std::uint64_t comm_id, ncclNetCommConfig_v11_t* config,
                       ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept;
 ncclResult_t devices(int* count) noexcept;
+
+template <typename Properties>
+ncclResult_t get_properties(int device, Properties* properties) noexcept {
+  nccl::NewestProperties newest;
+  const ncclResult_t result = api::properties(device, &newest);
+  if (result == ncclSuccess) *properties = properties_as<Properties>(newest);
+  return result;
+}
 
 ncclResult_t listen_v5(int device, void* handle, void** listen_comm) noexcept;
 ncclResult_t listen_v11(void* context, int device, void* handle, void** listen_comm) noexcept;

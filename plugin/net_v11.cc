@@ -1,26 +1,14 @@
+#include "plugin/nccl/net_v11.h"
 #include "plugin/calls.h"
-#include "plugin/exports.h"
-#include "plugin/properties.h"
-
-namespace {
 
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
-
-ncclResult_t get_properties(int device, ncclNetProperties_v11_t* properties) noexcept {
-  ncclNetProperties_v12_t newest;
-  const ncclResult_t result = api::properties(device, &newest);
-  if (result == ncclSuccess) *properties = mesh::plugin::to_v11(newest);
-  return result;
-}
-
-}  // namespace
 
 const ncclNet_v11_t ncclNetPlugin_v11 = {
     .name = api::kName,
     .init = calls::init_v11,
     .devices = calls::devices,
-    .getProperties = get_properties,
+    .getProperties = calls::get_properties,
     .listen = calls::listen_v11,
     .connect = calls::connect_v11,
     .accept = calls::accept_v7,

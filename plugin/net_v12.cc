@@ -1,17 +1,8 @@
+#include "plugin/nccl/net_v12.h"
 #include "plugin/calls.h"
-#include "plugin/exports.h"
-#include "plugin/properties.h"
-
-namespace {
 
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
-
-ncclResult_t get_properties(int device, ncclNetProperties_v12_t* properties) noexcept {
-  return api::properties(device, properties);
-}
-
-}  // namespace
 
 // The newest version: the tables of the others differ from this one only in the form of their
 // parameters. Null where NCCL asks first: DMA buffers (ptrSupport names host memory only), device
@@ -21,7 +12,7 @@ const ncclNet_v12_t ncclNetPlugin_v12 = {
     .name = api::kName,
     .init = calls::init_v11,
     .devices = calls::devices,
-    .getProperties = get_properties,
+    .getProperties = calls::get_properties,
     .listen = calls::listen_v11,
     .connect = calls::connect_v11,
     .accept = calls::accept_v7,

@@ -1,18 +1,10 @@
+#include "plugin/nccl/net_v5.h"
 #include "plugin/calls.h"
-#include "plugin/exports.h"
-#include "plugin/properties.h"
 
 namespace {
 
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
-
-ncclResult_t get_properties(int device, ncclNetProperties_v5_t* properties) noexcept {
-  ncclNetProperties_v12_t newest;
-  const ncclResult_t result = api::properties(device, &newest);
-  if (result == ncclSuccess) *properties = mesh::plugin::to_v5(newest);
-  return result;
-}
 
 // Call, with the codes of v5.
 template <auto Call, typename Type = decltype(Call)>
@@ -33,7 +25,7 @@ const ncclNet_v5_t ncclNetPlugin_v5 = {
     .name = api::kName,
     .init = kFiltered<&calls::init_v5>,
     .devices = kFiltered<&calls::devices>,
-    .getProperties = kFiltered<&get_properties>,
+    .getProperties = kFiltered<&calls::get_properties<ncclNetProperties_v5_t>>,
     .listen = kFiltered<&calls::listen_v5>,
     .connect = kFiltered<&calls::connect_v5>,
     .accept = kFiltered<&calls::accept_v5>,

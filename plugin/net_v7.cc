@@ -1,26 +1,14 @@
+#include "plugin/nccl/net_v7.h"
 #include "plugin/calls.h"
-#include "plugin/exports.h"
-#include "plugin/properties.h"
-
-namespace {
 
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
-
-ncclResult_t get_properties(int device, ncclNetProperties_v7_t* properties) noexcept {
-  ncclNetProperties_v12_t newest;
-  const ncclResult_t result = api::properties(device, &newest);
-  if (result == ncclSuccess) *properties = mesh::plugin::to_v7(newest);
-  return result;
-}
-
-}  // namespace
 
 const ncclNet_v7_t ncclNetPlugin_v7 = {
     .name = api::kName,
     .init = calls::init_v5,
     .devices = calls::devices,
-    .getProperties = get_properties,
+    .getProperties = calls::get_properties,
     .listen = calls::listen_v5,
     .connect = calls::connect_v7,
     .accept = calls::accept_v7,

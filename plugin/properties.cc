@@ -20,8 +20,8 @@ char* kept_for_ever(const std::string& text) {
 
 }  // namespace
 
-ncclNetProperties_v12_t properties_of(const RailInfo& rail, int device) {
-  ncclNetProperties_v12_t properties{};
+nccl::NewestProperties properties_of(const RailInfo& rail, int device) {
+  nccl::NewestProperties properties{};
   properties.name = kept_for_ever(rail.name);
   properties.pciPath = rail.pci_path.empty() ? nullptr : kept_for_ever(rail.pci_path);
   properties.guid = rail.guid;
@@ -44,86 +44,6 @@ ncclNetProperties_v12_t properties_of(const RailInfo& rail, int device) {
   properties.railId = NCCL_NET_ID_UNDEF;
   properties.planeId = NCCL_NET_ID_UNDEF;
   return properties;
-}
-
-ncclNetProperties_v11_t to_v11(const ncclNetProperties_v12_t& p) noexcept {
-  return {.name = p.name,
-          .pciPath = p.pciPath,
-          .guid = p.guid,
-          .ptrSupport = p.ptrSupport,
-          .regIsGlobal = p.regIsGlobal,
-          .forceFlush = p.forceFlush,
-          .speed = p.speed,
-          .port = p.port,
-          .latency = p.latency,
-          .maxComms = p.maxComms,
-          .maxRecvs = p.maxRecvs,
-          .netDeviceType = p.netDeviceType,
-          .netDeviceVersion = p.netDeviceVersion,
-          .vProps = {.ndevs = p.vProps.ndevs, .devs = {p.vProps.devs[0], 0, 0, 0}},
-          .maxP2pBytes = p.maxP2pBytes,
-          .maxCollBytes = p.maxCollBytes,
-          .maxMultiRequestSize = p.maxMultiRequestSize};
-}
-
-ncclNetProperties_v9_t to_v9(const ncclNetProperties_v12_t& p) noexcept {
-  return {.name = p.name,
-          .pciPath = p.pciPath,
-          .guid = p.guid,
-          .ptrSupport = p.ptrSupport,
-          .regIsGlobal = p.regIsGlobal,
-          .forceFlush = p.forceFlush,
-          .speed = p.speed,
-          .port = p.port,
-          .latency = p.latency,
-          .maxComms = p.maxComms,
-          .maxRecvs = p.maxRecvs,
-          .netDeviceType = p.netDeviceType,
-          .netDeviceVersion = p.netDeviceVersion,
-          .vProps = {.ndevs = p.vProps.ndevs, .devs = {p.vProps.devs[0], 0, 0, 0}},
-          .maxP2pBytes = p.maxP2pBytes,
-          .maxCollBytes = p.maxCollBytes};
-}
-
-ncclNetProperties_v8_t to_v8(const ncclNetProperties_v12_t& p) noexcept {
-  return {.name = p.name,
-          .pciPath = p.pciPath,
-          .guid = p.guid,
-          .ptrSupport = p.ptrSupport,
-          .regIsGlobal = p.regIsGlobal,
-          .speed = p.speed,
-          .port = p.port,
-          .latency = p.latency,
-          .maxComms = p.maxComms,
-          .maxRecvs = p.maxRecvs,
-          .netDeviceType = p.netDeviceType,
-          .netDeviceVersion = p.netDeviceVersion};
-}
-
-ncclNetProperties_v7_t to_v7(const ncclNetProperties_v12_t& p) noexcept {
-  return {.name = p.name,
-          .pciPath = p.pciPath,
-          .guid = p.guid,
-          .ptrSupport = p.ptrSupport,
-          .speed = p.speed,
-          .port = p.port,
-          .latency = p.latency,
-          .maxComms = p.maxComms,
-          .maxRecvs = p.maxRecvs,
-          .netDeviceType = p.netDeviceType,
-          .netDeviceVersion = p.netDeviceVersion};
-}
-
-ncclNetProperties_v5_t to_v5(const ncclNetProperties_v12_t& p) noexcept {
-  return {.name = p.name,
-          .pciPath = p.pciPath,
-          .guid = p.guid,
-          .ptrSupport = p.ptrSupport,
-          .speed = p.speed,
-          .port = p.port,
-          .latency = p.latency,
-          .maxComms = p.maxComms,
-          .maxRecvs = p.maxRecvs};
 }
 
 }  // namespace mesh::plugin

@@ -5,23 +5,47 @@
 
 #include <mesh/engine.h>
 
-#include "plugin/nccl/net_v12.h"
-#include "plugin/nccl/net_v5.h"
-#include "plugin/nccl/net_v7.h"
-#include "plugin/nccl/net_v8.h"
+#include "plugin/nccl/versions.h"
 
 namespace mesh::plugin {
 
 inline constexpr int kDevicesMax =
     128;  // NCCL indexes arrays of 128 by device, unchecked (proxy.h)
 
-ncclNetProperties_v12_t properties_of(const RailInfo& rail, int device);
+nccl::NewestProperties properties_of(const RailInfo& rail, int device);
 
-// Older versions: the same values in fewer fields.
-ncclNetProperties_v11_t to_v11(const ncclNetProperties_v12_t& properties) noexcept;
-ncclNetProperties_v9_t to_v9(const ncclNetProperties_v12_t& properties) noexcept;  // v10 too
-ncclNetProperties_v8_t to_v8(const ncclNetProperties_v12_t& properties) noexcept;
-ncclNetProperties_v7_t to_v7(const ncclNetProperties_v12_t& properties) noexcept;
-ncclNetProperties_v5_t to_v5(const ncclNetProperties_v12_t& properties) noexcept;  // v6 too
+// The same values in the fields that a version has.
+template <typename Properties>
+Properties properties_as(const nccl::NewestProperties& newest) noexcept {
+  Properties p{};
+  p.name = newest.name;
+  p.pciPath = newest.pciPath;
+  p.guid = newest.guid;
+  p.ptrSupport = newest.ptrSupport;
+  p.speed = newest.speed;
+  p.port = newest.port;
+  p.latency = newest.latency;
+  p.maxComms = newest.maxComms;
+  p.maxRecvs = newest.maxRecvs;
+  if constexpr (requires { p.netDeviceType; }) {
+    p.netDeviceType = newest.netDeviceType;
+    p.netDeviceVersion = newest.netDeviceVersion;
+  }
+  if constexpr (requires { p.regIsGlobal; }) p.regIsGlobal = newest.regIsGlobal;
+  if constexpr (requires { p.vProps; }) {
+    p.forceFlush = newest.forceFlush;
+    p.vProps.ndevs = newest.vProps.ndevs;
+    p.vProps.devs[0] = newest.vProps.devs[0];
+    p.maxP2pBytes = newest.maxP2pBytes;
+    p.maxCollBytes = newest.maxCollBytes;
+  }
+  if constexpr (requires { p.maxMultiRequestSize; })
+    p.maxMultiRequestSize = newest.maxMultiRequestSize;
+  if constexpr (requires { p.railId; }) {
+    p.railId = newest.railId;
+    p.planeId = newest.planeId;
+  }
+  return p;
+}
 
 }  // namespace mesh::plugin

@@ -1,9 +1,8 @@
 #pragma once
-// One class for the tables v5..v12: every difference is an `if constexpr` on the version beside the
-// call it concerns. Thread: as NetApi.
+// One class for the tables of all versions: every difference is an `if constexpr` on the version
+// beside the call it concerns. Thread: as NetApi.
 
 #include "perf/driver/net_api.h"
-#include "plugin/nccl/net_v10.h"
 
 #include <climits>
 #include <cstring>
@@ -29,8 +28,11 @@ class Library {
   void* handle_;
 };
 
-template <int kVersion, typename Net, typename Properties>
+template <int kVersion>
 class NetAdapter final : public NetApi {
+  using Net = typename nccl::Version<kVersion>::Net;
+  using Properties = typename nccl::Version<kVersion>::Properties;
+
  public:
   NetAdapter(Library library, const Net& net)
       : library_(std::move(library)), net_(net), name_(net.name) {}

@@ -1,38 +1,29 @@
 #include "perf/driver/net_api.h"
 
 #include "perf/driver/net_adapter.h"
-#include "plugin/nccl/net_v10.h"
-#include "plugin/nccl/net_v11.h"
-#include "plugin/nccl/net_v12.h"
-#include "plugin/nccl/net_v5.h"
-#include "plugin/nccl/net_v6.h"
-#include "plugin/nccl/net_v7.h"
-#include "plugin/nccl/net_v8.h"
-#include "plugin/nccl/net_v9.h"
 
 #include <dlfcn.h>
+
+#include <type_traits>
+#include <utility>
 
 namespace mesh::driver {
 namespace {
 
-template <int kVersion, typename Net, typename Properties>
-std::unique_ptr<NetApi> adapt(Library library, const void* table) {
-  return std::make_unique<NetAdapter<kVersion, Net, Properties>>(std::move(library),
-                                                                 *static_cast<const Net*>(table));
-}
+using Versions = std::make_integer_sequence<int, kNetVersionMax - kNetVersionMin + 1>;
 
-std::unique_ptr<NetApi> adapt_version(int version, Library library, const void* table) {
-  switch (version) {
-    case 5: return adapt<5, ncclNet_v5_t, ncclNetProperties_v5_t>(std::move(library), table);
-    case 6: return adapt<6, ncclNet_v6_t, ncclNetProperties_v6_t>(std::move(library), table);
-    case 7: return adapt<7, ncclNet_v7_t, ncclNetProperties_v7_t>(std::move(library), table);
-    case 8: return adapt<8, ncclNet_v8_t, ncclNetProperties_v8_t>(std::move(library), table);
-    case 9: return adapt<9, ncclNet_v9_t, ncclNetProperties_v9_t>(std::move(library), table);
-    case 10: return adapt<10, ncclNet_v10_t, ncclNetProperties_v10_t>(std::move(library), table);
-    case 11: return adapt<11, ncclNet_v11_t, ncclNetProperties_v11_t>(std::move(library), table);
-    case 12: return adapt<12, ncclNet_v12_t, ncclNetProperties_v12_t>(std::move(library), table);
-    default: return nullptr;
-  }
+template <int... kOffsets>
+std::unique_ptr<NetApi> adapt(int version, Library library, const void* table,
+                              std::integer_sequence<int, kOffsets...>) {
+  std::unique_ptr<NetApi> api;
+  const auto adapt_if = [&]<int kVersion>(std::integral_constant<int, kVersion>) {
+    using Net = typename nccl::Version<kVersion>::Net;
+    if (version == kVersion)
+      api = std::make_unique<NetAdapter<kVersion>>(std::move(library),
+                                                   *static_cast<const Net*>(table));
+  };
+  (adapt_if(std::integral_constant<int, kNetVersionMin + kOffsets>{}), ...);
+  return api;
 }
 
 }  // namespace
@@ -60,7 +51,8 @@ const char* net_result_name(int result) noexcept {
 
 std::unique_ptr<NetApi> NetApi::load(const std::string& path, int version, std::string& error) {
   if (version < kNetVersionMin || version > kNetVersionMax) {
-    error = "ncclNet version " + std::to_string(version) + " is outside 5..12";
+    error = "ncclNet version " + std::to_string(version) + " is outside " +
+            std::to_string(kNetVersionMin) + ".." + std::to_string(kNetVersionMax);
     return nullptr;
   }
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -75,7 +67,7 @@ std::unique_ptr<NetApi> NetApi::load(const std::string& path, int version, std::
     error = path + " has no symbol " + symbol;
     return nullptr;
   }
-  return adapt_version(version, std::move(library), table);
+  return adapt(version, std::move(library), table, Versions{});
 }
 
 }  // namespace mesh::driver

@@ -1,9 +1,11 @@
 #pragma once
-// A network plugin as NCCL sees it, with the differences between ncclNet v5..v12 taken out: one
-// table of calls for the driver, whatever version is loaded. Behaves as NCCL's own adapters do
+// A network plugin as NCCL sees it, with the differences between the versions of ncclNet taken out:
+// one table of calls for the driver, whatever version is loaded. Behaves as NCCL's own adapters do
 // (init once per load before v11, size limits before v9). Thread: as NCCL: connections and
 // registrations from service threads, data calls from one progress thread per comm. Results are
 // ncclResult_t values as int; names for the ones we meet are below.
+
+#include "plugin/nccl/versions.h"
 
 #include <array>
 #include <cstddef>
@@ -13,8 +15,8 @@
 
 namespace mesh::driver {
 
-inline constexpr int kNetVersionMin = 5;
-inline constexpr int kNetVersionMax = 12;
+inline constexpr int kNetVersionMin = nccl::kOldestVersion;
+inline constexpr int kNetVersionMax = nccl::kNewestVersion;
 inline constexpr std::size_t kNetHandleBytes = 128;
 using NetHandle = std::array<std::byte, kNetHandleBytes>;
 

@@ -97,7 +97,7 @@ void add_place(CLI::App& app, Options& options) {
       ->delimiter(',');
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_option("--net-version", options.net_version, "ncclNet version to drive it with")
-      ->check(CLI::Range(5, 12));
+      ->check(CLI::Range(driver::kNetVersionMin, driver::kNetVersionMax));
   app.add_option("--rank", options.world.rank,
                  "This process's rank (Env: RANK, or what mpirun or srun say)")
       ->check(CLI::NonNegativeNumber);

@@ -3,6 +3,7 @@
 // word for. Thread: any (values).
 
 #include "perf/collectives/collective.h"
+#include "perf/driver/net_api.h"
 #include "perf/driver/world.h"
 
 #include <cstddef>
@@ -24,7 +25,7 @@ struct Options {
   DataType type = DataType::Float;
   int channels = 1;
   int outstanding = 8;  // messages in flight per connection; 8 is NCCL_STEPS
-  int net_version = 12;
+  int net_version = driver::kNetVersionMax;
   bool one_way = false;
   bool measure_memcpy = false;
   bool verbose = false;

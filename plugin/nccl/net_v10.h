@@ -41,3 +41,5 @@ struct ncclNet_v10_t {
   mesh::nccl::MakeVDeviceV9 makeVDevice;
 };
 static_assert(sizeof(ncclNet_v10_t) == 20 * sizeof(void*));
+
+extern "C" [[gnu::visibility("default")]] const ncclNet_v10_t ncclNetPlugin_v10;

@@ -70,3 +70,5 @@ struct ncclNet_v12_t {
   mesh::nccl::SetNetAttr setNetAttr;
 };
 static_assert(sizeof(ncclNet_v12_t) == 22 * sizeof(void*));
+
+extern "C" [[gnu::visibility("default")]] const ncclNet_v12_t ncclNetPlugin_v12;

@@ -38,3 +38,5 @@ struct ncclNet_v5_t {
   mesh::nccl::Close closeListen;
 };
 static_assert(sizeof(ncclNet_v5_t) == 16 * sizeof(void*));
+
+extern "C" [[gnu::visibility("default")]] const ncclNet_v5_t ncclNetPlugin_v5;

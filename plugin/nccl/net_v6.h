@@ -27,3 +27,5 @@ struct ncclNet_v6_t {
 };
 static_assert(sizeof(ncclNet_v6_t) == 17 * sizeof(void*));
 static_assert(offsetof(ncclNet_v6_t, regMrDmaBuf) == 8 * sizeof(void*));
+
+extern "C" [[gnu::visibility("default")]] const ncclNet_v6_t ncclNetPlugin_v6;

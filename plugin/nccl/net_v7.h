@@ -43,3 +43,5 @@ struct ncclNet_v7_t {
 };
 static_assert(sizeof(ncclNet_v7_t) == 19 * sizeof(void*));
 static_assert(offsetof(ncclNet_v7_t, getDeviceMr) == 17 * sizeof(void*));
+
+extern "C" [[gnu::visibility("default")]] const ncclNet_v7_t ncclNetPlugin_v7;

@@ -44,3 +44,5 @@ struct ncclNet_v8_t {
   mesh::nccl::IrecvConsumed irecvConsumed;
 };
 static_assert(sizeof(ncclNet_v8_t) == 19 * sizeof(void*));
+
+extern "C" [[gnu::visibility("default")]] const ncclNet_v8_t ncclNetPlugin_v8;

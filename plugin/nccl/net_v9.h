@@ -61,3 +61,5 @@ struct ncclNet_v9_t {
   mesh::nccl::MakeVDeviceV9 makeVDevice;
 };
 static_assert(sizeof(ncclNet_v9_t) == 20 * sizeof(void*));
+
+extern "C" [[gnu::visibility("default")]] const ncclNet_v9_t ncclNetPlugin_v9;

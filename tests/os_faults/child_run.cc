@@ -68,7 +68,7 @@ void copy(const RunReport& report, Shared& shared) {
 
 }  // namespace
 
-RunReport run_here(const ncclNet_v12_t& net, const RunOrder& order) {
+RunReport run_here(const nccl::NewestNet& net, const RunOrder& order) {
   RunReport report;
   const auto complain = [&report](const std::string& what) {
     report.complaint += (report.complaint.empty() ? "" : "; ") + what;
@@ -126,7 +126,7 @@ RunReport run_here(const ncclNet_v12_t& net, const RunOrder& order) {
   return report;
 }
 
-RunReport run_in_child(const ncclNet_v12_t& net, const RunOrder& order) {
+RunReport run_in_child(const nccl::NewestNet& net, const RunOrder& order) {
   void* const page =
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) throw std::runtime_error("no shared page");

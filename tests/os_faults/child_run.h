@@ -31,9 +31,9 @@ struct RunReport {
   std::string log;        // the plugin's lines
 };
 
-RunReport run_in_child(const ncclNet_v12_t& net, const RunOrder& order);
+RunReport run_in_child(const nccl::NewestNet& net, const RunOrder& order);
 
 // In this process, for a debugger; the door stops at the fault.
-RunReport run_here(const ncclNet_v12_t& net, const RunOrder& order);
+RunReport run_here(const nccl::NewestNet& net, const RunOrder& order);
 
 }  // namespace mesh::testkit

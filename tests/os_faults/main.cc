@@ -70,7 +70,7 @@ std::string text_of(const RunOrder& order, const RunReport& report) {
 
 class Runner {
  public:
-  Runner(const Options& options, const ncclNet_v12_t& net) : options_(options), net_(net) {}
+  Runner(const Options& options, const nccl::NewestNet& net) : options_(options), net_(net) {}
 
   int run_all() {
     for (const std::string& kind : options_.kinds) {
@@ -141,7 +141,7 @@ class Runner {
   }
 
   const Options& options_;
-  const ncclNet_v12_t& net_;
+  const nccl::NewestNet& net_;
   std::mutex mutex_;
   int faults_ = 0, wrong_ = 0;
 };
@@ -182,7 +182,8 @@ int run(int argc, char** argv) {
     fmt::print("{}\n", ::dlerror());
     return 2;
   }
-  const auto* const net = static_cast<const ncclNet_v12_t*>(::dlsym(library, "ncclNetPlugin_v12"));
+  const std::string symbol = "ncclNetPlugin_v" + std::to_string(nccl::kNewestVersion);
+  const auto* const net = static_cast<const nccl::NewestNet*>(::dlsym(library, symbol.c_str()));
   if (net == nullptr) return 2;
   Runner runner(options, *net);
   if (options.n == 0) return runner.run_all();

@@ -50,7 +50,7 @@ struct Communicator {
 
 class Life {
  public:
-  explicit Life(const ncclNet_v12_t& net) : net_(net) {}
+  explicit Life(const nccl::NewestNet& net) : net_(net) {}
 
   End run() {
     begin() && connect() && register_both() && exchange();
@@ -79,12 +79,12 @@ class Life {
 
   bool begin() {
     for (Communicator* each : {&sender_, &receiver_}) {
-      ncclNetCommConfig_v12_t config{NCCL_NET_TRAFFIC_CLASS_UNDEF};
+      nccl::NewestCommConfig config{NCCL_NET_TRAFFIC_CLASS_UNDEF};
       if (!step("init", [&] { return net_.init(&each->context, 1, &config, log, nullptr); }))
         return false;
     }
     int devices = 0;
-    ncclNetProperties_v12_t properties{};
+    nccl::NewestProperties properties{};
     return step("devices", [&] { return net_.devices(&devices); }) &&
            step("getProperties", [&] { return net_.getProperties(0, &properties); }) &&
            step("listen", [&] {
@@ -168,7 +168,7 @@ class Life {
     if (each.context != nullptr) step("finalize", [&] { return net_.finalize(each.context); });
   }
 
-  const ncclNet_v12_t& net_;
+  const nccl::NewestNet& net_;
   Communicator sender_, receiver_;
   std::array<std::byte, NCCL_NET_HANDLE_MAXSIZE> handle_{};
   End end_;
@@ -176,19 +176,19 @@ class Life {
 
 }  // namespace
 
-void* open_bystander(const ncclNet_v12_t& net) {
+void* open_bystander(const nccl::NewestNet& net) {
   void* context = nullptr;
-  ncclNetCommConfig_v12_t config{NCCL_NET_TRAFFIC_CLASS_UNDEF};
+  nccl::NewestCommConfig config{NCCL_NET_TRAFFIC_CLASS_UNDEF};
   const door::Inside inside;
   return net.init(&context, 2, &config, log, nullptr) == ncclSuccess ? context : nullptr;
 }
 
-void close_bystander(const ncclNet_v12_t& net, void* context) {
+void close_bystander(const nccl::NewestNet& net, void* context) {
   const door::Inside inside;
   net.finalize(context);
 }
 
-End run_scenario(const ncclNet_v12_t& net) { return Life(net).run(); }
+End run_scenario(const nccl::NewestNet& net) { return Life(net).run(); }
 
 std::string take_log() {
   const std::lock_guard lock(g_log_mutex);

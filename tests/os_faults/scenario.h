@@ -4,7 +4,7 @@
 // NCCL does. Only the plugin's own calls are made inside the door. Thread: one. Bound: kWaitSeconds
 // for each of connect and messages.
 
-#include "plugin/nccl/net_v12.h"
+#include "plugin/nccl/versions.h"
 
 #include <string>
 
@@ -20,11 +20,11 @@ struct End {
 };
 
 // Both communicators in this process.
-End run_scenario(const ncclNet_v12_t& net);
+End run_scenario(const nccl::NewestNet& net);
 
 // A communicator that does nothing, so that the engine outlives the scenario. Null: there is none.
-void* open_bystander(const ncclNet_v12_t& net);
-void close_bystander(const ncclNet_v12_t& net, void* context);
+void* open_bystander(const nccl::NewestNet& net);
+void close_bystander(const nccl::NewestNet& net, void* context);
 
 // What the plugin has logged since the last call, a line each.
 std::string take_log();

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Discovery on odd topologies: what mesh_rails says on each host, line by line, which rails are then paired, and that data flows
-over them, or that the hosts are refused by name. Each topology is booted once."""
+"""Discovery on odd topologies: what mesh_rails says on each host, line by line, which rails are
+then paired, and that data flows over them, or that the hosts are refused by name. Each topology is
+booted once."""
 
 import re
 import shlex
@@ -15,19 +16,22 @@ SCRIPT = """
 ranked=(%(ranked)s)
 for rank in "${!ranked[@]}"; do
   [[ ${ranked[rank]} == "$LAB_HOST" ]] || continue
-  RANK=$rank WORLD_SIZE=${#ranked[@]} MESH_RENDEZVOUS=$(getent hosts "${ranked[0]}" | cut -d' ' -f1):29500 \\
+  first=$(getent hosts "${ranked[0]}" | cut -d' ' -f1)
+  RANK=$rank WORLD_SIZE=${#ranked[@]} MESH_RENDEZVOUS=$first:29500 \\
     %(perf)s all_reduce --fabric rdma -b 1K -e 64K -f 64 -n 2 -w 1 -c 1 --timeout 400 -v
   echo "perf: exit status $?"
 done
 """
 GUID = re.compile(r"  505400fffe4d[0-9a-f]{4}$")
 HEADER = re.compile(r"#  rail +address +GID +Gb/s +MTU +NUMA +PCI +guid$")
-LINK = re.compile(r"mesh_perf: rank \d+: INFO (sending to|receiving from) host (\w+): (.+?); per path ")
+LINK = re.compile(
+    r"mesh_perf: rank \d+: INFO (sending to|receiving from) host (\w+): (.+?); per path ")
 VERIFIED = "# Out of bounds values : 0 OK"
 
 
 def rail(index, name, mtu, *addresses):
-    """A rail as mesh_rails shows it, its columns one blank apart. addresses: "10.0.12.1/24 at 1"."""
+    """A rail as mesh_rails shows it, its columns one blank apart. addresses: "10.0.12.1/24 at
+    1"."""
     first, *others = [text.replace(" at ", " RoCE v2 at ") for text in addresses]
     return ["%d rxe_%s:1 %s 2.5 %d none none" % (index, name, first, mtu)] + others
 
@@ -36,7 +40,8 @@ class OddTest(LabCase):
     """Thread: main."""
 
     def boot(self, topology, ranked="ab", env=None):
-        command = SCRIPT % {"rails": shlex.quote(built("perf/mesh_rails/mesh_rails")), "ranked": " ".join(ranked),
+        command = SCRIPT % {"rails": shlex.quote(built("perf/mesh_rails/mesh_rails")),
+                            "ranked": " ".join(ranked),
                             "perf": shlex.quote(built("perf/mesh_perf/mesh_perf"))}
         return self.run_lab(topology, command, timeout=900, env=env)
 
@@ -44,22 +49,29 @@ class OddTest(LabCase):
         """Exactly these rails, and exactly this line about ports."""
         lines = run.lines(host)
         self.assertIn("rails: exit status 0", lines)
-        shown = lines[lines.index("Mesh (ncclNet v12)") + 1:lines.index("rails: exit status 0")]
+        title = next(n for n, line in enumerate(lines) if line.startswith("Mesh (ncclNet v"))
+        shown = lines[title + 1:lines.index("rails: exit status 0")]
         self.assertRegex(shown[0], HEADER)
         shown = [" ".join(GUID.sub("", line).split()) for line in shown[1:]]
-        self.assertEqual(shown, [line for each in rails for line in each] + ([note] if note else []))
+        self.assertEqual(shown,
+                         [line for each in rails for line in each] + ([note] if note else []))
 
     def links_are(self, run, host, peer, *paths):
-        """Both directions to the peer go over exactly these paths: "mesh0 10.0.12.1 -> mesh0 10.0.12.2"."""
+        """Both directions to the peer go over exactly these paths: "mesh0 10.0.12.1 -> mesh0
+        10.0.12.2"."""
         links = [LINK.match(line) for line in run.lines(host)]
-        found = {match[1]: sorted(match[3].split(", ")) for match in links if match and match[2] == peer}
-        wanted = sorted(re.sub(r"(\w+) (\S+) -> (\w+) ", r"rxe_\1:1 \2 -> rxe_\3:1 ", path) for path in paths)
-        self.assertEqual(found, {"sending to": wanted, "receiving from": wanted}, "%s to %s" % (host, peer))
+        found = {match[1]: sorted(match[3].split(", ")) for match in links if match
+                 and match[2] == peer}
+        wanted = sorted(re.sub(r"(\w+) (\S+) -> (\w+) ", r"rxe_\1:1 \2 -> rxe_\3:1 ", path)
+                        for path in paths)
+        self.assertEqual(found, {"sending to": wanted, "receiving from": wanted},
+                         "%s to %s" % (host, peer))
 
     def paths_are(self, run, *paths):
         """Of two hosts a and b, as a sees them."""
         self.links_are(run, "a", "b", *paths)
-        self.links_are(run, "b", "a", *(re.sub(r"(.+) -> (.+)", r"\2 -> \1", path) for path in paths))
+        self.links_are(run, "b", "a",
+                       *(re.sub(r"(.+) -> (.+)", r"\2 -> \1", path) for path in paths))
         self.data_flowed(run, "ab")
 
     def data_flowed(self, run, hosts):
@@ -69,10 +81,13 @@ class OddTest(LabCase):
         self.assertEqual(run.code, 0)
 
     def refused(self, run, asking, asked, line):
-        """Both hosts say this line, one as the refused, one as the refusing side, and both end with an error."""
+        """Both hosts say this line, one as the refused, one as the refusing side, and both end with
+        an error."""
         words = "mesh_perf: rank %d: WARN %s10.255.0.N:PORT: %s" + line
-        for host, said in ((asking, words % (0, "peer ", "")), (asked, words % (1, "", "refused: "))):
-            lines = [re.sub(r"10\.255\.0\.\d:\d+", "10.255.0.N:PORT", line) for line in run.lines(host)]
+        for host, said in ((asking, words % (0, "peer ", "")),
+                           (asked, words % (1, "", "refused: "))):
+            lines = [re.sub(r"10\.255\.0\.\d:\d+", "10.255.0.N:PORT", line)
+                     for line in run.lines(host)]
             self.assertIn(said, lines)
             self.assertIn("perf: exit status 1", lines)
 
@@ -81,9 +96,12 @@ class OddTest(LabCase):
     @at_length
     def test_slash30(self):
         run = self.boot("odd_slash30", "abc")
-        self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.1/30 at 1"), rail(1, "mesh1", 4096, "10.0.0.10/30 at 1"))
-        self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.0.5/30 at 1"), rail(1, "mesh1", 4096, "10.0.0.2/30 at 1"))
-        self.rails_are(run, "c", rail(0, "mesh0", 4096, "10.0.0.9/30 at 1"), rail(1, "mesh1", 4096, "10.0.0.6/30 at 1"))
+        self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.1/30 at 1"),
+                       rail(1, "mesh1", 4096, "10.0.0.10/30 at 1"))
+        self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.0.5/30 at 1"),
+                       rail(1, "mesh1", 4096, "10.0.0.2/30 at 1"))
+        self.rails_are(run, "c", rail(0, "mesh0", 4096, "10.0.0.9/30 at 1"),
+                       rail(1, "mesh1", 4096, "10.0.0.6/30 at 1"))
         text = run.text  # A ring needs one direction between each two.
         for path in ("sending to host b: rxe_mesh0:1 10.0.0.1 -> rxe_mesh1:1 10.0.0.2;",
                      "sending to host c: rxe_mesh0:1 10.0.0.5 -> rxe_mesh1:1 10.0.0.6;",
@@ -93,8 +111,10 @@ class OddTest(LabCase):
 
     def test_slash31_with_unlike_names(self):
         run = self.boot("odd_slash31")
-        self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.0/31 at 1"), rail(1, "mesh1", 4096, "10.0.0.2/31 at 1"))
-        self.rails_are(run, "b", rail(0, "roce0", 4096, "10.0.0.3/31 at 1"), rail(1, "roce1", 4096, "10.0.0.1/31 at 1"))
+        self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.0/31 at 1"),
+                       rail(1, "mesh1", 4096, "10.0.0.2/31 at 1"))
+        self.rails_are(run, "b", rail(0, "roce0", 4096, "10.0.0.3/31 at 1"),
+                       rail(1, "roce1", 4096, "10.0.0.1/31 at 1"))
         self.paths_are(run, "mesh0 10.0.0.0 -> roce1 10.0.0.1", "mesh1 10.0.0.2 -> roce0 10.0.0.3")
 
     @at_length
@@ -109,7 +129,9 @@ class OddTest(LabCase):
         run = self.boot("odd_hostroute")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.1/32 at 1"))
         self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.0.2/32 at 1"))
-        self.refused(run, "a", "b", "hosts a and b share no subnet: our subnets 10.0.0.1/32; the peer's 10.0.0.2/32")
+        self.refused(
+            run, "a", "b",
+            "hosts a and b share no subnet: our subnets 10.0.0.1/32; the peer's 10.0.0.2/32")
 
     # ---- Addresses.
 
@@ -123,22 +145,31 @@ class OddTest(LabCase):
     @at_length
     def test_zeroconf(self):
         run = self.boot("odd_zeroconf")
-        self.rails_are(run, "a", rail(0, "mesh0", 4096, "169.254.33.1/16 at 1", "fe80::5054:ff:fe4d:100/64 at 0"))
-        self.rails_are(run, "b", rail(0, "mesh0", 4096, "169.254.140.9/16 at 1", "fe80::5054:ff:fe4d:101/64 at 0"))
+        self.rails_are(run, "a", rail(0, "mesh0", 4096, "169.254.33.1/16 at 1",
+                                      "fe80::5054:ff:fe4d:100/64 at 0"))
+        self.rails_are(run, "b", rail(0, "mesh0", 4096, "169.254.140.9/16 at 1",
+                                      "fe80::5054:ff:fe4d:101/64 at 0"))
         self.paths_are(run, "mesh0 169.254.33.1 -> mesh0 169.254.140.9")
 
     def test_ports_that_lead_elsewhere(self):
         run = self.boot("odd_strays")
         self.rails_are(run, "a", rail(0, "bare0", 4096, "fe80::5054:ff:fe4d:100/64 at 0"),
-                       rail(1, "mesh0", 4096, "10.0.12.1/24 at 1"), rail(2, "stor0", 4096, "192.168.7.1/24 at 1"))
-        self.rails_are(run, "b", rail(0, "bare0", 4096, "fe80::5054:ff:fe4d:200/64 at 0"), rail(1, "mesh0", 4096, "10.0.12.2/24 at 1"))
-        self.assertIn("mesh_perf: rank 0: INFO device rxe_bare0:1 does not reach host b; using rxe_mesh0:1 instead", run.lines("a"))
+                       rail(1, "mesh0", 4096, "10.0.12.1/24 at 1"),
+                       rail(2, "stor0", 4096, "192.168.7.1/24 at 1"))
+        self.rails_are(run, "b", rail(0, "bare0", 4096, "fe80::5054:ff:fe4d:200/64 at 0"),
+                       rail(1, "mesh0", 4096, "10.0.12.2/24 at 1"))
+        self.assertIn(
+            "mesh_perf: rank 0: INFO device rxe_bare0:1 does not reach host b; using rxe_mesh0:1 "
+            "instead",
+            run.lines("a"))
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2")
 
     def test_ipv6_only(self):
         run = self.boot("odd_ipv6")
-        self.rails_are(run, "a", rail(0, "mesh0", 4096, "fd12::1/64 at 1"), rail(1, "mesh1", 4096, "fd13::/127 at 1"))
-        self.rails_are(run, "b", rail(0, "mesh0", 4096, "fd13::1/127 at 1"), rail(1, "mesh1", 4096, "fd12::2/64 at 1"))
+        self.rails_are(run, "a", rail(0, "mesh0", 4096, "fd12::1/64 at 1"),
+                       rail(1, "mesh1", 4096, "fd13::/127 at 1"))
+        self.rails_are(run, "b", rail(0, "mesh0", 4096, "fd13::1/127 at 1"),
+                       rail(1, "mesh1", 4096, "fd12::2/64 at 1"))
         self.paths_are(run, "mesh0 fd12::1 -> mesh1 fd12::2", "mesh1 fd13:: -> mesh0 fd13::1")
 
     # ---- GID tables.
@@ -146,14 +177,17 @@ class OddTest(LabCase):
     def test_gids_in_unusual_order(self):
         run = self.boot("odd_gids")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 2"))
-        self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.12.2/24 at 5", "fd07::1/64 at 1", "fd07::3/64 at 3", "fd07::4/64 at 4"))
+        self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.12.2/24 at 5", "fd07::1/64 at 1",
+                                      "fd07::3/64 at 3", "fd07::4/64 at 4"))
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2")
 
     def test_second_address_is_the_common_one(self):
         run = self.boot("odd_second")
-        self.rails_are(run, "a", rail(0, "mesh0", 4096, "192.168.50.1/24 at 1", "10.0.12.1/24 at 2"),
+        self.rails_are(run, "a",
+                       rail(0, "mesh0", 4096, "192.168.50.1/24 at 1", "10.0.12.1/24 at 2"),
                        rail(1, "mesh1", 4096, "192.168.51.1/24 at 1", "fd12::1/64 at 2"))
-        self.rails_are(run, "b", rail(0, "mesh0", 4096, "192.168.60.2/24 at 1", "10.0.12.2/24 at 3", "fd60::2/64 at 2"),
+        self.rails_are(run, "b", rail(0, "mesh0", 4096, "192.168.60.2/24 at 1", "10.0.12.2/24 at 3",
+                                      "fd60::2/64 at 2"),
                        rail(1, "mesh1", 4096, "fd12::2/64 at 1"))
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2", "mesh1 fd12::1 -> mesh1 fd12::2")
 
@@ -165,21 +199,30 @@ class OddTest(LabCase):
         for host, number in (("a", 1), ("b", 2)):
             self.rails_are(run, host, rail(0, "mesh0", 4096, "10.0.12.%d/24 at 1" % number),
                            rail(1, "mesh1", 1024, "10.1.12.%d/24 at 1" % number),
-                           rail(2, "mesh2", 4096 if host == "a" else 1024, "10.2.12.%d/24 at 1" % number))
-        self.paths_are(run, *("mesh%d 10.%d.12.1 -> mesh%d 10.%d.12.2" % (n, n, n, n) for n in range(3)))
+                           rail(2, "mesh2", 4096 if host == "a" else 1024,
+                                "10.2.12.%d/24 at 1" % number))
+        self.paths_are(run,
+                       *("mesh%d 10.%d.12.1 -> mesh%d 10.%d.12.2" % (n, n, n, n) for n in range(3)))
 
     def test_netdev_down(self):
         run = self.boot("odd_down")
-        self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"), rail(1, "mesh1", 4096, "10.1.12.1/24 at 1"))
-        self.rails_are(run, "b", rail(0, "mesh1", 4096, "10.1.12.2/24 at 1"), note="ports not used: rxe_mesh0:1 is down")
-        self.assertIn("mesh_perf: rank 0: INFO device rxe_mesh0:1 does not reach host b; using rxe_mesh1:1 instead", run.lines("a"))
+        self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"),
+                       rail(1, "mesh1", 4096, "10.1.12.1/24 at 1"))
+        self.rails_are(run, "b", rail(0, "mesh1", 4096, "10.1.12.2/24 at 1"),
+                       note="ports not used: rxe_mesh0:1 is down")
+        self.assertIn(
+            "mesh_perf: rank 0: INFO device rxe_mesh0:1 does not reach host b; using rxe_mesh1:1 "
+            "instead",
+            run.lines("a"))
         self.paths_are(run, "mesh1 10.1.12.1 -> mesh1 10.1.12.2")
 
     # ---- Cables.
 
     def two_cables_in_one_subnet(self, run):
-        note = ("rails rxe_mesh0:1, rxe_mesh1:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are taken to join "
-                "the ports of both hosts in this order, unless each has a subnet of its own")
+        note = (
+            "rails rxe_mesh0:1, rxe_mesh1:1 are in one subnet 10.0.12.0/24: right on a switch; "
+            "direct cables are taken to join the ports of both hosts in this order, unless each "
+            "has a subnet of its own")
         for host, first, second in (("a", 1, 3), ("b", 2, 4)):
             self.rails_are(run, host, rail(0, "mesh0", 4096, "10.0.12.%d/24 at 1" % first),
                            rail(1, "mesh1", 4096, "10.0.12.%d/24 at 1" % second), note=note)
@@ -188,19 +231,24 @@ class OddTest(LabCase):
     def test_two_cables_in_one_subnet(self):
         run = self.boot("odd_onesubnet")
         self.two_cables_in_one_subnet(run)
-        self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2", "mesh1 10.0.12.3 -> mesh1 10.0.12.4")
+        self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2",
+                       "mesh1 10.0.12.3 -> mesh1 10.0.12.4")
 
     def test_two_cables_in_one_subnet_crossed(self):
-        """Nothing tells the crossing, so the pairing errs; the end must come soon and name the path."""
+        """Nothing tells the crossing, so the pairing errs; the end must come soon and name the
+        path."""
         run = self.boot("odd_crossed", env={"NCCL_MESH_PATH_TIMEOUT": "5"})
         self.two_cables_in_one_subnet(run)
         warned = r"mesh_perf: rank \d: WARN peer [ab]: "
-        named = re.compile(warned + r"path rxe_mesh(\d):1 10\.0\.12\.\d -> rxe_mesh\1:1 10\.0\.12\.\d is lost: "
-                           r"retries exceeded \(status 12, vendor 0x0\) on queue pair \d; the peer's NIC does not answer: "
-                           r"look at the cable, the peer's port and MTU; ")
-        ended = re.compile(warned + r"none of 2 paths has come back within 5 s \(NCCL_MESH_PATH_TIMEOUT\)")
+        named = re.compile(
+            warned + r"path rxe_mesh(\d):1 10\.0\.12\.\d -> rxe_mesh\1:1 10\.0\.12\.\d is lost: "
+            r"retries exceeded \(status 12, vendor 0x0\) on queue pair \d; the peer's NIC does "
+            r"not answer: look at the cable, the peer's port and MTU; ")
+        ended = re.compile(warned +
+                           r"none of 2 paths has come back within 5 s \(NCCL_MESH_PATH_TIMEOUT\)")
         for what in (named, ended):
-            self.assertTrue([line for host in "ab" for line in run.lines(host) if what.match(line)], "nobody said: " + what.pattern)
+            self.assertTrue([line for host in "ab" for line in run.lines(host) if what.match(line)],
+                            "nobody said: " + what.pattern)
         for host in "ab":
             self.assertIn("perf: exit status 1", run.lines(host))
 
@@ -209,7 +257,9 @@ class OddTest(LabCase):
         run = self.boot("line3", "ac")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"))
         self.rails_are(run, "c", rail(0, "mesh0", 4096, "10.0.23.3/24 at 1"))
-        self.refused(run, "a", "c", "hosts a and c share no subnet: our subnets 10.0.12.0/24; the peer's 10.0.23.0/24")
+        self.refused(
+            run, "a", "c",
+            "hosts a and c share no subnet: our subnets 10.0.12.0/24; the peer's 10.0.23.0/24")
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ TEST(NetApi, SaysWhatIsMissing) {
   EXPECT_NE(error.find("ncclNetPlugin_v5"), std::string::npos);
   EXPECT_EQ(NetApi::load("/nonexistent/plugin.so", 12, error), nullptr);
   EXPECT_NE(error.find("/nonexistent/plugin.so"), std::string::npos);
-  EXPECT_EQ(NetApi::load(MESH_FAKE_PLUGIN, 13, error), nullptr);
+  EXPECT_EQ(NetApi::load(MESH_FAKE_PLUGIN, kNetVersionMax + 1, error), nullptr);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ sys.path.insert(0, os.path.join(ROOT, "perf", "instructions"))
 
 import callgrind
 
-DRIVER = "mesh::driver::NetAdapter<12, N>::%s(void*)'mesh::instructions::%s(mesh::instructions::Traffic&)'main"
+DRIVER = ("mesh::driver::NetAdapter<12>::%s(void*)'"
+          "mesh::instructions::%s(mesh::instructions::Traffic&)'main")
 SEND = DRIVER % ("isend", "sender_isend")
 TEST = DRIVER % ("test", "receiver_test")
 PROFILE = """# callgrind format
@@ -79,9 +80,11 @@ class Compare(unittest.TestCase):
                 paths.append(os.path.join(folder, name))
                 with open(paths[-1], "w") as file:
                     json.dump(cases if isinstance(cases, list) else
-                              {"kind": "instructions", "cases": {case: {"instructions": {"sum": total}}
-                                                                 for case, total in cases.items()}}, file)
-            done = subprocess.run([os.path.join(ROOT, "perf", "compare"), *paths], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              {"kind": "instructions",
+                               "cases": {case: {"instructions": {"sum": total}}
+                                         for case, total in cases.items()}}, file)
+            done = subprocess.run([os.path.join(ROOT, "perf", "compare"), *paths],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, check=False)
             return done.returncode, done.stdout
 
@@ -114,24 +117,30 @@ class Page(unittest.TestCase):
 
     def rows(self):
         with open(os.path.join(ROOT, "perf", "README.md"), encoding="utf-8") as file:
-            return {cells[0]: cells[1] for cells in (re.split(r" *\| *", line.strip("|\n ")) for line in file) if len(cells) == 3}
+            return {cells[0]: cells[1] for cells in (re.split(r" *\| *", line.strip("|\n "))
+                                                     for line in file) if len(cells) == 3}
 
     def test_the_table_is_the_baseline(self):
-        with open(os.path.join(ROOT, "perf", "instructions", "baseline.json"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "perf", "instructions", "baseline.json"),
+                  encoding="utf-8") as file:
             cases = json.load(file)["cases"]
         counted = {name: round(case["instructions"]["sum"]) for name, case in cases.items()}
         eight = cases["rolling8-8B"]
         for row, expected in (
                 ("8 B, one at a time: instructions", "%d" % counted["one-8B"]),
-                ("8 B, eight in flight: instructions", "%d (rolling), %d (bursts)" % (counted["rolling8-8B"], counted["burst8-8B"])),
+                ("8 B, eight in flight: instructions",
+                 "%d (rolling), %d (bursts)" % (counted["rolling8-8B"], counted["burst8-8B"])),
                 ("8 B, eight in flight: doorbells, send completions",
                  "%.2f, %.2f" % (eight["doorbells"]["sum"], eight["send_completions"])),
                 ("1 MiB on four queue pairs, eight in flight: instructions",
-                 "%d (rolling), %d (bursts)" % (counted["rolling8-1M-4stripes"], counted["burst8-1M-4stripes"])),
-                ("8 B, 512 channels in turn: instructions, simulated D1 misses", "%d, " % counted["one-8B-512channels"])):
+                 "%d (rolling), %d (bursts)" %
+                 (counted["rolling8-1M-4stripes"], counted["burst8-1M-4stripes"])),
+                ("8 B, 512 channels in turn: instructions, simulated D1 misses",
+                 "%d, " % counted["one-8B-512channels"])):
             with self.subTest(row=row):
-                self.assertTrue(self.rows().get(row, "").startswith(expected), "wanted %s, the page has %s" % (
-                    expected, self.rows().get(row)))
+                self.assertTrue(self.rows().get(row, "").startswith(expected),
+                                "wanted %s, the page has %s" % (
+                expected, self.rows().get(row)))
 
 
 if __name__ == "__main__":

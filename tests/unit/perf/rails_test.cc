@@ -1,5 +1,6 @@
 // mesh_rails: how it reads the plugin's lines, and the program itself on hosts of the software
 // fabric.
+#include "perf/driver/net_api.h"
 #include "perf/mesh_rails/rail_lines.h"
 #include "perf/mesh_rails/report.h"
 
@@ -15,6 +16,7 @@
 namespace mesh::rails {
 namespace {
 
+const std::string kTitle = "Mesh (ncclNet v" + std::to_string(driver::kNetVersionMax) + ")\n";
 constexpr const char* kLine =
     "rail 3 mlx5_0:2: 10.0.12.1/30, RoCE v2 GID index 7, 100 Gb/s, MTU 4096, NUMA node 1, PCI "
     "0000:01:00.1";
@@ -117,10 +119,10 @@ TEST(MeshRails, ShowsTheRailsOfASoftwareHost) {
   const Ran ran = run(kTriangle + "NCCL_MESH_HOST=b");
   EXPECT_EQ(ran.code, 0);
   EXPECT_EQ(without_guids(ran.text),
-            "Mesh (ncclNet v12)\n"
-            "#  rail     address       GID           Gb/s  MTU   NUMA  PCI   guid\n"
-            "0  mesh0:1  10.0.12.2/24  RoCE v2 at 5  100   4096  none  none  GUID\n"
-            "1  mesh1:1  10.0.23.2/31  RoCE v2 at 7  100   4096  none  none  GUID\n");
+            kTitle +
+                "#  rail     address       GID           Gb/s  MTU   NUMA  PCI   guid\n"
+                "0  mesh0:1  10.0.12.2/24  RoCE v2 at 5  100   4096  none  none  GUID\n"
+                "1  mesh1:1  10.0.23.2/31  RoCE v2 at 7  100   4096  none  none  GUID\n");
 }
 
 TEST(MeshRails, NamesThePortsThatAreNotUsed) {
@@ -133,10 +135,11 @@ TEST(MeshRails, NamesThePortsThatAreNotUsed) {
 TEST(MeshRails, WithoutARailSaysWhyAndFails) {
   const Ran none = run(kTriangle + "NCCL_MESH_HOST=a NCCL_IB_HCA==nothing");
   EXPECT_EQ(none.code, 1);
-  EXPECT_EQ(none.text,
-            "Mesh (ncclNet v12)\n"
-            "no usable rail on a (fabric soft): mesh0 left out by NCCL_IB_HCA, mesh1 left out by "
-            "NCCL_IB_HCA\n");
+  EXPECT_EQ(
+      none.text,
+      kTitle +
+          "no usable rail on a (fabric soft): mesh0 left out by NCCL_IB_HCA, mesh1 left out by "
+          "NCCL_IB_HCA\n");
   const Ran stranger = run(kTriangle + "NCCL_MESH_HOST=x");
   EXPECT_EQ(stranger.code, 1);
   EXPECT_NE(stranger.text.find("host x is not one of its 3 hosts"), std::string::npos)
@@ -149,7 +152,7 @@ TEST(MeshRails, WithoutARailSaysWhyAndFails) {
 TEST(MeshRails, EveryInterfaceVersionShowsTheSame) {
   const std::string settings = kTriangle + "NCCL_MESH_HOST=c";
   const std::string newest = run(settings).text;
-  for (int version = 5; version < 12; ++version) {
+  for (int version = driver::kNetVersionMin; version < driver::kNetVersionMax; ++version) {
     const Ran ran = run(settings, "--net-version " + std::to_string(version));
     EXPECT_EQ(ran.code, 0) << version;
     EXPECT_EQ(ran.text.substr(ran.text.find('\n')), newest.substr(newest.find('\n'))) << version;

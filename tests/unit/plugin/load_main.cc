@@ -1,12 +1,13 @@
-// Loads the library as NCCL does and calls init once: load FILE. Prints "version result rails",
+// Loads the library as NCCL does and calls init once: load FILE. Prints "loaded RESULT RAILS",
 // each log line above it. Linked like the plugin itself, so that it runs where there is only libc.
 
-#include "plugin/nccl/net_v12.h"
+#include "plugin/nccl/versions.h"
 
 #include <dlfcn.h>
 
 #include <cstdarg>
 #include <cstdio>
+#include <string>
 
 namespace {
 
@@ -28,7 +29,9 @@ int main(int argc, char** argv) {
     std::printf("dlopen: %s\n", ::dlerror());
     return 1;
   }
-  const auto* const net = static_cast<const ncclNet_v12_t*>(::dlsym(library, "ncclNetPlugin_v12"));
+  const std::string symbol = "ncclNetPlugin_v" + std::to_string(mesh::nccl::kNewestVersion);
+  const auto* const net =
+      static_cast<const mesh::nccl::NewestNet*>(::dlsym(library, symbol.c_str()));
   if (net == nullptr) return 1;
   void* context = nullptr;
   int rails = 0;
@@ -36,6 +39,6 @@ int main(int argc, char** argv) {
   if (result == ncclSuccess &&
       (net->devices(&rails) != ncclSuccess || net->finalize(context) != ncclSuccess))
     return 1;
-  std::printf("v12 %u %d\n", static_cast<unsigned>(result), rails);
+  std::printf("loaded %u %d\n", static_cast<unsigned>(result), rails);
   return ::dlclose(library) == 0 ? 0 : 1;
 }

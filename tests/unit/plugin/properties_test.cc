@@ -76,15 +76,17 @@ class Properties : public PluginTest {
   void* context_ = nullptr;
 };
 
+template <int kVersion>
+void expect_properties() {
+  expect_common(ask(nccl::Version<kVersion>::table().getProperties, 1), "fake1:1");
+}
+
 TEST_F(Properties, EveryFieldOfEveryVersionIsFilled) {
-  expect_common(ask(ncclNetPlugin_v5.getProperties, 1), "fake1:1");
-  expect_common(ask(ncclNetPlugin_v6.getProperties, 1), "fake1:1");
-  expect_common(ask(ncclNetPlugin_v7.getProperties, 1), "fake1:1");
-  expect_common(ask(ncclNetPlugin_v8.getProperties, 1), "fake1:1");
-  expect_common(ask(ncclNetPlugin_v9.getProperties, 1), "fake1:1");
-  expect_common(ask(ncclNetPlugin_v10.getProperties, 1), "fake1:1");
-  expect_common(ask(ncclNetPlugin_v11.getProperties, 1), "fake1:1");
-  expect_common(ask(ncclNetPlugin_v12.getProperties, 1), "fake1:1");
+  constexpr int kCount = nccl::kNewestVersion - nccl::kOldestVersion + 1;
+  [&]<int... kOffsets>(std::integer_sequence<int, kOffsets...>) {
+    (expect_properties<nccl::kOldestVersion + kOffsets>(), ...);
+  }
+  (std::make_integer_sequence<int, kCount>{});
 }
 
 TEST_F(Properties, OutOfRangeIsRefusedAndNothingWritten) {

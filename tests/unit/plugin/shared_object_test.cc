@@ -201,7 +201,7 @@ TEST_F(BareRoot, WithoutLibibverbsInitFailsQuietlyInOneLine) {
   const Outcome outcome = load({});
   const std::string text = joined(outcome.lines);
   ASSERT_EQ(outcome.exit_status, 0) << text;
-  EXPECT_EQ(count(outcome, "v12 2 0", ""), 1) << text;
+  EXPECT_EQ(count(outcome, "loaded 2 0", ""), 1) << text;
   EXPECT_EQ(count(outcome, "INFO", "libibverbs"), 1) << text;
   EXPECT_EQ(count(outcome, "WARN", ""), 0) << text;
 }
@@ -215,7 +215,7 @@ TEST_F(BareRoot, OnTheSoftwareFabricItRunsAndMissesHwlocInOneLine) {
       load({"NCCL_MESH_FABRIC=soft:/fabric.json", "NCCL_MESH_HOST=a", "NCCL_MESH_THREADS=1"});
   const std::string text = joined(outcome.lines);
   ASSERT_EQ(outcome.exit_status, 0) << text;
-  EXPECT_EQ(count(outcome, "v12 0 1", ""), 1) << text;
+  EXPECT_EQ(count(outcome, "loaded 0 1", ""), 1) << text;
   EXPECT_EQ(count(outcome, "INFO", "hwloc"), 1) << text;
   EXPECT_EQ(count(outcome, "WARN", ""), 0) << text;
 }
