@@ -1,5 +1,5 @@
-# The Debian packages the project builds and tests with, in one place, and the function that installs what is missing.
-# Sourced by tests/run, perf/run and tests/lab/run.
+# The Debian packages the project builds and tests with, in one place, and the function that
+# installs what is missing. Sourced by tests/run, perf/run and tests/lab/run.
 
 MESH_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config binutils
@@ -16,7 +16,8 @@ MESH_CHART_PACKAGES=(python3-munkres python3-matplotlib)
 mesh_python=python3
 if [[ -x /usr/bin/python3 ]]; then mesh_python=/usr/bin/python3; fi
 
-# What tests/fuzz needs; other versions of clang have the same libraries, CMakePresets.json names this one.
+# What tests/fuzz needs; other versions of clang have the same libraries, CMakePresets.json names
+# this one.
 MESH_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
 
 # Hosts with kernel verbs, and other people's RDMA programs and launchers to compare with on them.
@@ -29,7 +30,8 @@ MESH_LAB_PACKAGES=(
 mesh_missing_packages() { # PACKAGE...
   local package
   for package in "$@"; do
-    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+      echo "$package"
   done
 }
 
@@ -44,12 +46,14 @@ mesh_install_packages() { # PACKAGE...
   local root=()
   if ((EUID != 0)); then
     if ! sudo -n true 2>/dev/null; then
-      echo "Packages are missing and this is not root. Run once: sudo apt-get install ${missing[*]}" >&2
+      echo "Packages are missing and this is not root." \
+        "Run once: sudo apt-get install ${missing[*]}" >&2
       return 1
     fi
     root=(sudo -n)
   fi
   echo "Installing ${missing[*]}" >&2
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq update </dev/null
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" </dev/null >/dev/null
+  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq)
+  "${apt[@]}" update </dev/null
+  "${apt[@]}" -y --no-install-recommends install "${missing[@]}" </dev/null >/dev/null
 }

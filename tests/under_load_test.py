@@ -1,4 +1,5 @@
-"""tests/under_load: its exit status, what it tells, and that its busy loops are gone however it ends."""
+"""tests/under_load: its exit status, what it tells, and that its busy loops are gone however it
+ends."""
 
 import os
 import signal
@@ -46,12 +47,14 @@ class UnderLoad(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def run_it(self, *words):
-        return subprocess.run([UNDER_LOAD, "--logs", self.folder, *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return subprocess.run([UNDER_LOAD, "--logs", self.folder, *words], capture_output=True,
+                              text=True, timeout=PATIENCE_S, check=False)
 
     def start(self, *words):
         """A run that has its loops and whose command is at work."""
         command = [UNDER_LOAD, "--logs", self.folder, "--busy", "2", "--", *words]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -60,7 +63,8 @@ class UnderLoad(unittest.TestCase):
 
     def test_every_run_is_told_and_one_that_fails_is_the_status(self):
         # The second of three runs fails.
-        script = "echo x >>%s; lines=$(wc -l <%s); echo this is run $lines; [ $lines != 2 ]" % ((self.path("count"),) * 2)
+        script = "echo x >>%s; lines=$(wc -l <%s); echo this is run $lines; [ $lines != 2 ]" % (
+            (self.path("count"),) * 2)
         done = self.run_it("--times", "3", "--busy", "1", "--", "sh", "-c", script)
         self.assertEqual(done.returncode, 1)
         self.assertIn("run 1 of 3 beside 1 busy loops: passed", done.stdout)
@@ -75,18 +79,22 @@ class UnderLoad(unittest.TestCase):
         self.assertEqual(self.run_it("--times", "2", "--busy", "2", "--", "true").returncode, 0)
 
     def test_loops_and_command_end_with_it(self):
-        for number, code in ((signal.SIGTERM, 130), (signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)):
+        for number, code in ((signal.SIGTERM, 130), (signal.SIGINT, 130),
+                             (signal.SIGKILL, -signal.SIGKILL)):
             with self.subTest(number):
-                process, children = self.start("sh", "-c", "touch %s; exec sleep 1000" % self.path("started"))
+                process, children = self.start("sh", "-c",
+                                               "touch %s; exec sleep 1000" % self.path("started"))
                 os.unlink(self.path("started"))
                 self.assertEqual(len(children), 3, "two loops and the command")
                 process.send_signal(number)
                 self.assertEqual(process.wait(PATIENCE_S), code)
-                wait_until("all are gone", lambda: not any(os.path.exists("/proc/%d" % child) for child in children))
+                wait_until("all are gone", lambda: not any(os.path.exists("/proc/%d" % child)
+                                                           for child in children))
 
     def test_mistakes(self):
         for words, says in ((["--times", "0", "--", "true"], "--times 0 is not in 1..100000"),
-                            (["--busy", "-1", "--", "true"], "--busy -1 is not in 0..1024"), (["--times", "2"], "no COMMAND")):
+                            (["--busy", "-1", "--", "true"], "--busy -1 is not in 0..1024"),
+                            (["--times", "2"], "no COMMAND")):
             done = self.run_it(*words)
             self.assertEqual(done.returncode, 2)
             self.assertIn(says, done.stderr)

@@ -1,6 +1,8 @@
-"""What the engine has promised for its own instructions, doorbells and growth, as checks of a result (see perf/README.md).
+"""What the engine has promised for its own instructions, doorbells and growth, as checks of a
+result (see perf/README.md).
 
-Each bar: words, the figure, the most it may be. NCCL's own figures beside some were counted the same way.
+Each bar: words, the figure, the most it may be. NCCL's own figures beside some were counted the
+same way.
 """
 
 EIGHT = ("burst8", "rolling8")  # the two ways to have eight messages outstanding
@@ -17,24 +19,34 @@ def _ratio(cases, name, to):
 def bars(cases):
     """Yields (words, figure, most)."""
     for pattern in EIGHT:
-        yield "instructions, %s of 8 B (NCCL 1074)" % pattern, _instructions(cases, pattern + "-8B"), 537
+        yield "instructions, %s of 8 B (NCCL 1074)" % pattern, _instructions(cases,
+                                                                             pattern + "-8B"), 537
     yield "instructions, one of 8 B at a time (NCCL 1190)", _instructions(cases, "one-8B"), 595
     for pattern in EIGHT:
-        yield "instructions, %s of 8 B with the marker" % pattern, _instructions(cases, pattern + "-8B-marker"), 400
+        yield "instructions, %s of 8 B with the marker" % pattern, _instructions(cases, pattern +
+                                                                                 "-8B-marker"), 400
     for pattern in EIGHT:
         name = pattern + "-1M-4stripes"
-        yield "instructions, %s of 1 MiB in four stripes (NCCL 1923)" % pattern, _instructions(cases, name), 960
+        yield "instructions, %s of 1 MiB in four stripes (NCCL 1923)" % pattern, _instructions(
+            cases, name), 960
         # Fewer announcements would mean that not all four stripes were posted.
         yield "  stripes it is short of four", 4 - cases[name]["announcements"], 0
     for pattern in EIGHT:
-        yield "doorbells of both sides, %s (NCCL 2)" % pattern, cases[pattern + "-8B"]["doorbells"]["sum"], 1.5
-        yield "send completions, %s (NCCL 1)" % pattern, cases[pattern + "-8B"]["send_completions"], 0.5
-    yield "one at a time, against NCCL_MESH_SIGNAL_INTERVAL=1", _ratio(cases, "one-8B", "one-8B-signal1"), 1.03
+        yield "doorbells of both sides, %s (NCCL 2)" % pattern, cases[pattern +
+                                                                      "-8B"]["doorbells"][
+                                                                          "sum"], 1.5
+        yield "send completions, %s (NCCL 1)" % pattern, cases[pattern +
+                                                               "-8B"]["send_completions"], 0.5
+    yield "one at a time, against NCCL_MESH_SIGNAL_INTERVAL=1", _ratio(cases, "one-8B",
+                                                                       "one-8B-signal1"), 1.03
     many = cases["one-8B-512channels"]
-    yield "512 channels against one, instructions", _ratio(cases, "one-8B-512channels", "one-8B"), 1.05
+    yield "512 channels against one, instructions", _ratio(cases, "one-8B-512channels",
+                                                           "one-8B"), 1.05
     yield "512 channels, simulated D1 misses (NCCL 36)", many["d1_misses"]["sum"], 16
-    yield "512 channels, bytes per further channel and side", many["allocated_bytes_per_channel"], 8192
-    yield "512 channels, queue pairs more than with one", many["queue_pairs"] - cases["one-8B"]["queue_pairs"], 0
+    yield "512 channels, bytes per further channel and side", many[
+        "allocated_bytes_per_channel"], 8192
+    yield "512 channels, queue pairs more than with one", many["queue_pairs"] - cases["one-8B"][
+        "queue_pairs"], 0
     yield "receivers not ready, all cases", sum(case["rnr_events"] for case in cases.values()), 0
 
 

@@ -1,8 +1,9 @@
 """Reads callgrind's output and tells our own code from the rest.
 
-Callgrind is run with --separate-callers: every function appears once per chain of callers, as "function'caller'caller...". A record
-belongs to the plugin when the driver's table of calls (NetAdapter) is among its callers; to the null fabric when one of its entry
-points is in the chain; to a side by the driver's function that made the call (sender_isend, sender_test, receiver_irecv,
+Callgrind is run with --separate-callers: every function appears once per chain of callers, as
+"function'caller'caller...". A record belongs to the plugin when the driver's table of calls
+(NetAdapter) is among its callers; to the null fabric when one of its entry points is in the chain;
+to a side by the driver's function that made the call (sender_isend, sender_test, receiver_irecv,
 receiver_test). Only self costs are added up, so nothing is counted twice.
 """
 
@@ -22,7 +23,8 @@ class Failure(Exception):
 
 
 def command(out_file, cache_sim):
-    options = ["valgrind", "--tool=callgrind", "--quiet", "--instr-atstart=no", "--collect-atstart=no",
+    options = ["valgrind", "--tool=callgrind", "--quiet", "--instr-atstart=no",
+               "--collect-atstart=no",
                "--separate-callers=%d" % CALLERS, "--callgrind-out-file=%s" % out_file]
     return options + (CACHE_SIM if cache_sim else [])
 
@@ -56,7 +58,8 @@ def records(path):
                 record = Record(names[number], events)
             elif line.startswith("calls="):
                 skip = True  # the next line is the callee's inclusive cost
-                record.calls[callee] = record.calls.get(callee, 0) + int(line[len("calls="):].split()[0])
+                record.calls[callee] = record.calls.get(callee,
+                                                        0) + int(line[len("calls="):].split()[0])
             elif line and (line[0].isdigit() or line[0] in "+-*"):
                 if not skip:
                     for event, value in zip(events, line.split()[1:]):
@@ -88,8 +91,10 @@ class OwnCode:
     def _add(self, record):
         chain = record.chain
         inside = any(name.startswith(ADAPTER) for name in chain[1:])
-        if not inside and any(record.costs.values()) and chain[0].startswith(("mesh::engine::", "mesh::plugin::")):
-            raise Failure("a chain of callers of %s ends before the driver: %s" % (chain[0], chain[-1]))
+        if not inside and any(record.costs.values()) and chain[0].startswith(("mesh::engine::",
+                                                                              "mesh::plugin::")):
+            raise Failure("a chain of callers of %s ends before the driver: %s" %
+                          (chain[0], chain[-1]))
         if not inside or any(name.startswith(FABRIC) for name in chain):
             return
         call = call_of(chain)
@@ -106,11 +111,13 @@ class OwnCode:
 
     def sum_of(self, side, event_names):
         """The events added up over every call of a side ("sender", "receiver", "" for both)."""
-        return sum(events.get(event, 0) for call, functions in self.costs.items() if call.startswith(side)
+        return sum(events.get(event, 0) for call,
+                   functions in self.costs.items() if call.startswith(side)
                    for events in functions.values() for event in event_names)
 
     def entries_of(self, side, entry):
-        return sum(entries.get(entry, 0) for call, entries in self.entries.items() if call.startswith(side))
+        return sum(entries.get(entry, 0) for call,
+                   entries in self.entries.items() if call.startswith(side))
 
 
 def check_valgrind():

@@ -14,7 +14,8 @@ BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_
         "NCCL_MESH_PROFILE": "none"}
 STRIPED = {"NCCL_MESH_QPS": "4"}
 UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
-MESSAGES = 4096     # a multiple of every ring's length, so that what happens once a round is counted in full
+# a multiple of every ring's length, so that what happens once a round is counted in full
+MESSAGES = 4096
 WARM_UP = 2048
 TIME_MESSAGES = 40960
 TIME_RUNS = 9
@@ -33,13 +34,16 @@ class Case:
         assert not more, more
 
     def command(self, binary, messages, repetitions=1):
-        return [binary, "--pattern", self.pattern, "--bytes", str(self.bytes), "--channels", str(self.channels),
-                "--messages", str(messages), "--warm-up", str(WARM_UP), "--repetitions", str(repetitions),
+        return [binary, "--pattern", self.pattern, "--bytes", str(self.bytes), "--channels",
+                str(self.channels),
+                "--messages", str(messages), "--warm-up", str(WARM_UP), "--repetitions",
+                str(repetitions),
                 *(["--marker"] if self.marker else []), *self.extra]
 
     def environment(self):
         # Settings of the caller's are kept, so that the effect of any of them can be looked at.
-        return {**os.environ, **{k: v for k, v in BASE.items() if k not in os.environ}, **self.settings}
+        return {**os.environ, **{k: v for k, v in BASE.items() if k not in os.environ},
+                **self.settings}
 
 
 CASES = [
@@ -67,52 +71,66 @@ def forget_settings():
 
 
 def run(command, environment):
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise callgrind.Failure("%s ended with %d: %s" % (" ".join(command), done.returncode, reason))
+        raise callgrind.Failure("%s ended with %d: %s" %
+                                (" ".join(command), done.returncode, reason))
     return json.loads(done.stdout)
 
 
 def count_instructions(case, options, messages):
-    """Our own code under callgrind, per message and side, with data misses if asked for; and the OwnCode it was read from."""
+    """Our own code under callgrind, per message and side, with data misses if asked for; and the
+    OwnCode it was read from."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "callgrind.out")
-        run(callgrind.command(out, options.caches) + case.command(options.binary, messages), case.environment())
+        run(callgrind.command(out, options.caches) + case.command(options.binary, messages),
+            case.environment())
         own = callgrind.OwnCode(out)
 
     def by_side(total, divisor=messages):
-        return {side or "sum": round(total(side) / divisor, 2) for side in ("sender", "receiver", "")}
+        return {side or "sum": round(total(side) / divisor, 2)
+                for side in ("sender", "receiver", "")}
 
     called = messages + WARM_UP  # callgrind counts calls during the warm-up too
     figures = {"instructions": by_side(lambda side: own.sum_of(side, ("Ir",))),
                "doorbells": by_side(lambda side: own.entries_of(side, "null_post_send"), called),
                "polls": by_side(lambda side: own.entries_of(side, "null_poll_cq"), called),
-               "calls": {call: round(own.sum_of(call, ("Ir",)) / messages, 2) for call in sorted(own.costs)}}
+               "calls": {call: round(own.sum_of(call, ("Ir",)) / messages, 2)
+                         for call in sorted(own.costs)}}
     if options.caches:
         figures["d1_misses"] = by_side(lambda side: own.sum_of(side, DATA_MISSES))
     return figures, own
 
 
 def count_verbs(case, options):
-    """What the null fabric counted, per message: of two runs the difference, so that set-up and end cancel."""
-    few, many = (run(case.command(options.binary, messages), case.environment()) for messages in (MESSAGES, 3 * MESSAGES))
+    """What the null fabric counted, per message: of two runs the difference, so that set-up and end
+    cancel."""
+    few, many = (run(case.command(options.binary, messages), case.environment())
+                 for messages in (MESSAGES, 3 * MESSAGES))
     more = many["messages"] - few["messages"]
     if not many["fabric"]:
-        raise callgrind.Failure("NCCL_MESH_FABRIC=%s is no null fabric" % case.environment()["NCCL_MESH_FABRIC"])
-    names = ("work_requests", "announcements", "send_completions", "receive_completions", "receives_posted", "rnr_events")
-    figures = {name: round((many["fabric"][name] - few["fabric"][name]) / more, 4) for name in names}
+        raise callgrind.Failure("NCCL_MESH_FABRIC=%s is no null fabric" %
+                                case.environment()["NCCL_MESH_FABRIC"])
+    names = ("work_requests", "announcements", "send_completions", "receive_completions",
+             "receives_posted", "rnr_events")
+    figures = {name: round((many["fabric"][name] - few["fabric"][name]) / more, 4)
+               for name in names}
     figures["compiler"] = many["compiler"]
     figures["queue_pairs"] = many["fabric"]["queue_pairs"]
     figures["registered_bytes"] = many["fabric"]["registered_bytes"] - many["user_bytes"]
     if case.channels > 1:
         # Of malloc, registered memory included; a channel is one side's half of a connection.
-        figures["allocated_bytes_per_channel"] = round(many["grown_bytes"] / (case.channels - 1) / 2)
+        figures["allocated_bytes_per_channel"] = round(many["grown_bytes"] / (case.channels - 1) /
+                                                       2)
     return figures
 
 
 def measure_time(case, options):
     """CPU nanoseconds a message, both ends and the null fabric together, outside callgrind."""
-    times = run(case.command(options.binary, TIME_MESSAGES, TIME_RUNS), case.environment())["cpu_ns"]
-    return {"cpu_ns": {"median": round(statistics.median(times), 1), "least": round(min(times), 1), "runs": len(times)}}
+    times = run(case.command(options.binary, TIME_MESSAGES, TIME_RUNS),
+                case.environment())["cpu_ns"]
+    return {"cpu_ns": {"median": round(statistics.median(times), 1), "least": round(min(times), 1),
+                       "runs": len(times)}}

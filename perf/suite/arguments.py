@@ -7,23 +7,32 @@ import plan
 
 UNITS = {"K": 2 ** 10, "M": 2 ** 20, "G": 2 ** 30}
 SIZE_MAX = 2 ** 34
-SUMMARY = """Sweeps message size x QPS x SIGNAL_INTERVAL x INLINE x channels, shows how far it is, and writes one result file (JSON) and one
-report (HTML). Lists are given with commas; "default" in a list of settings is what the plugin chooses itself."""
-EPILOG = """The report needs nothing but a browser; figures of the model, of the software fabric and of real verbs never share one.
-Exit status: 0 all right; 1 some run failed, or wrong usage of a run; 2 wrong data or wrong usage; 77 the place cannot be had here."""
+SUMMARY = """Sweeps message size x QPS x SIGNAL_INTERVAL x INLINE x channels, shows how far it is,
+and writes one result file (JSON) and one report (HTML). Lists are given with commas; "default" in a
+list of settings is what the plugin chooses itself."""
+EPILOG = """The report needs nothing but a browser; figures of the model, of the software fabric and
+of real verbs never share one. Exit status: 0 all right; 1 some run failed, or wrong usage of a
+run; 2 wrong data or wrong usage; 77 the place cannot be had here."""
 
-# Of each place: smallest and largest size, factor; iterations by operation. Latency as perftest; bandwidth enough to be quiet.
+# Of each place: smallest and largest size, factor; iterations by operation. Latency as perftest;
+# bandwidth enough to be quiet.
 DEFAULTS = {
-    "soft": ((8, 4 << 20, 4), {"latency": 2000, "bandwidth": 500, "sendrecv": 300, "alltoall": 100, "all_reduce": 50}),
+    "soft": ((8, 4 << 20, 4), {"latency": 2000, "bandwidth": 500, "sendrecv": 300, "alltoall": 100,
+                               "all_reduce": 50}),
     "model": ((8, 1 << 20, 4), {"model": 0}),
-    "lab": ((8, 256 << 10, 4), {"latency": 200, "bandwidth": 40, "sendrecv": 30, "alltoall": 10, "all_reduce": 5}),
-    "hosts": ((8, 16 << 20, 4), {"latency": 1000, "bandwidth": 500, "sendrecv": 300, "alltoall": 100, "all_reduce": 50}),
+    "lab": ((8, 256 << 10, 4),
+            {"latency": 200, "bandwidth": 40, "sendrecv": 30, "alltoall": 10, "all_reduce": 5}),
+    "hosts": ((8, 16 << 20, 4), {"latency": 1000, "bandwidth": 500, "sendrecv": 300,
+                                 "alltoall": 100, "all_reduce": 50}),
 }
 QUICK = {
-    "soft": ((8, 1 << 20, 8), {"latency": 300, "bandwidth": 100, "sendrecv": 60, "alltoall": 30, "all_reduce": 20}),
+    "soft": ((8, 1 << 20, 8),
+             {"latency": 300, "bandwidth": 100, "sendrecv": 60, "alltoall": 30, "all_reduce": 20}),
     "model": ((8, 1 << 20, 16), {"model": 0}),
-    "lab": ((8, 64 << 10, 16), {"latency": 50, "bandwidth": 10, "sendrecv": 10, "alltoall": 5, "all_reduce": 2}),
-    "hosts": ((8, 1 << 20, 16), {"latency": 200, "bandwidth": 100, "sendrecv": 60, "alltoall": 30, "all_reduce": 20}),
+    "lab": ((8, 64 << 10, 16),
+            {"latency": 50, "bandwidth": 10, "sendrecv": 10, "alltoall": 5, "all_reduce": 2}),
+    "hosts": ((8, 1 << 20, 16),
+              {"latency": 200, "bandwidth": 100, "sendrecv": 60, "alltoall": 30, "all_reduce": 20}),
 }
 
 
@@ -37,7 +46,8 @@ def size(text):
     unit = UNITS.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
     if not digits.isdecimal() or not 1 <= int(digits) * unit <= SIZE_MAX:
-        raise argparse.ArgumentTypeError("%s is not a size of 1..16G (K, M, G are powers of 1024)" % text)
+        raise argparse.ArgumentTypeError("%s is not a size of 1..16G (K, M, G are powers of 1024)" %
+                                         text)
     return int(digits) * unit
 
 
@@ -79,55 +89,82 @@ def rate(text):
 
 def _add_places(parser):
     place = parser.add_argument_group("where").add_mutually_exclusive_group()
-    place.add_argument("--soft", action="store_true", help="software fabric, real time, on this host (the default)")
-    place.add_argument("--model", action="store_true", help="the model: computed links and NICs, no clock, the same on any machine")
-    place.add_argument("--lab", nargs="?", const="pair", metavar="TOPOLOGY", help="soft-RoCE between small virtual machines (default pair)")
+    place.add_argument("--soft", action="store_true",
+                       help="software fabric, real time, on this host (the default)")
+    place.add_argument("--model", action="store_true",
+                       help="the model: computed links and NICs, no clock, the same on any machine")
+    place.add_argument("--lab", nargs="?", const="pair", metavar="TOPOLOGY",
+                       help="soft-RoCE between small virtual machines (default pair)")
     place.add_argument("--hosts", type=lambda text: text.split(","), metavar="A,B",
                        help="real hosts, by ssh; this tree at the same place on each")
-    place.add_argument("--compare", nargs=2, metavar=("A", "B"), help="two result files beside each other; nothing is run")
-    place.add_argument("--report", metavar="FILE", help="the report of a result file once more; nothing is run")
+    place.add_argument("--compare", nargs=2, metavar=("A", "B"),
+                       help="two result files beside each other; nothing is run")
+    place.add_argument("--report", metavar="FILE",
+                       help="the report of a result file once more; nothing is run")
 
 
 def _add_sweep(parser):
     sweep = parser.add_argument_group("what")
     sweep.add_argument("-b", "--minbytes", type=size, metavar="SIZE", help="smallest size")
     sweep.add_argument("-e", "--maxbytes", type=size, metavar="SIZE", help="largest size")
-    sweep.add_argument("-f", "--stepfactor", type=number(2, 1024), metavar="N", help="multiply by this from size to size")
+    sweep.add_argument("-f", "--stepfactor", type=number(2, 1024), metavar="N",
+                       help="multiply by this from size to size")
     sweep.add_argument("-n", "--iters", type=number(1, 1000000), metavar="N",
                        help="timed iterations per size (default: by operation and time)")
     sweep.add_argument("--operations", type=names(plan.OPERATIONS), metavar="LIST",
-                       help="of %s (default latency,bandwidth,all_reduce; bandwidth is one way)" % ", ".join(plan.OPERATIONS))
-    sweep.add_argument("--qps", type=numbers(1, 32), metavar="LIST", help="queue pairs per path (default 1,4; --quick: default)")
-    sweep.add_argument("--signal-interval", type=numbers(1, 64), default=[None], metavar="LIST", help="of 1..64")
-    sweep.add_argument("--inline", type=numbers(0, 512), default=[None], metavar="LIST", help="bytes, of 0..512")
-    sweep.add_argument("--channels", type=numbers(1, 64), default=[1], metavar="LIST", help="connections per pair (default 1)")
-    sweep.add_argument("--outstanding", type=numbers(1, 32), default=[8], metavar="LIST", help="messages in flight per channel (default 8)")
+                       help="of %s (default latency,bandwidth,all_reduce; bandwidth is one way)" %
+                       ", ".join(plan.OPERATIONS))
+    sweep.add_argument("--qps", type=numbers(1, 32), metavar="LIST",
+                       help="queue pairs per path (default 1,4; --quick: default)")
+    sweep.add_argument("--signal-interval", type=numbers(1, 64), default=[None], metavar="LIST",
+                       help="of 1..64")
+    sweep.add_argument("--inline", type=numbers(0, 512), default=[None], metavar="LIST",
+                       help="bytes, of 0..512")
+    sweep.add_argument("--channels", type=numbers(1, 64), default=[1], metavar="LIST",
+                       help="connections per pair (default 1)")
+    sweep.add_argument("--outstanding", type=numbers(1, 32), default=[8], metavar="LIST",
+                       help="messages in flight per channel (default 8)")
     sweep.add_argument("--quick", action="store_true", help="fewer sizes and iterations: a minute")
-    sweep.add_argument("--perftest", action="store_true", help="ib_write_bw, ib_write_lat and ib_send_lat beside ours (--lab, --hosts)")
-    sweep.add_argument("extra", nargs="*", metavar="-- ARGUMENTS", help="further arguments of mesh_perf or mesh_model, as they are")
+    sweep.add_argument(
+        "--perftest",
+        action="store_true",
+        help="ib_write_bw, ib_write_lat and ib_send_lat beside ours (--lab, --hosts)")
+    sweep.add_argument("extra", nargs="*", metavar="-- ARGUMENTS",
+                       help="further arguments of mesh_perf or mesh_model, as they are")
 
 
 def parser_of():
-    parser = argparse.ArgumentParser(prog="perf/run", description=SUMMARY, epilog=EPILOG, allow_abbrev=False,
+    parser = argparse.ArgumentParser(prog="perf/run", description=SUMMARY, epilog=EPILOG,
+                                     allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     _add_places(parser)
     _add_sweep(parser)
     more = parser.add_argument_group("how")
-    more.add_argument("--out", metavar="PREFIX", help="writes PREFIX.json and PREFIX.html (default build/perf/PLACE-TIME)")
-    more.add_argument("--note", action="append", default=[], metavar="TEXT", help="stands in every title, as \"taken on a busy machine\"")
-    more.add_argument("--ceiling", type=rate, metavar="GB/S", help="the links' goodput, where the fabric does not say it")
-    more.add_argument("--fabric", metavar="FILE", help="fabric file of --soft and --model (default perf/fabrics/triangle.json)")
-    more.add_argument("--timeout", type=number(1, 86400), default=120, metavar="S", help="for one run (default %(default)s)")
+    more.add_argument("--out", metavar="PREFIX",
+                      help="writes PREFIX.json and PREFIX.html (default build/perf/PLACE-TIME)")
+    more.add_argument("--note", action="append", default=[], metavar="TEXT",
+                      help="stands in every title, as \"taken on a busy machine\"")
+    more.add_argument("--ceiling", type=rate, metavar="GB/S",
+                      help="the links' goodput, where the fabric does not say it")
+    more.add_argument("--fabric", metavar="FILE",
+                      help="fabric file of --soft and --model (default perf/fabrics/triangle.json)")
+    more.add_argument("--timeout", type=number(1, 86400), default=120, metavar="S",
+                      help="for one run (default %(default)s)")
     more.add_argument("--dry-run", action="store_true", help="print the commands, run nothing")
-    more.add_argument("--ssh", default="ssh -o BatchMode=yes", metavar="COMMAND", help="how --hosts reaches a host (default %(default)s)")
-    more.add_argument("--port", type=number(1, 65535), default=29500, help="of rank 0, for --hosts (default %(default)s)")
-    more.add_argument("--perftest-device", metavar="DEVICE", help="for --perftest, on both hosts (--lab: rxe_mesh0)")
-    more.add_argument("--build", default=os.environ.get("MESH_BUILD"), metavar="DIR", help="build tree (default build/release)")
+    more.add_argument("--ssh", default="ssh -o BatchMode=yes", metavar="COMMAND",
+                      help="how --hosts reaches a host (default %(default)s)")
+    more.add_argument("--port", type=number(1, 65535), default=29500,
+                      help="of rank 0, for --hosts (default %(default)s)")
+    more.add_argument("--perftest-device", metavar="DEVICE",
+                      help="for --perftest, on both hosts (--lab: rxe_mesh0)")
+    more.add_argument("--build", default=os.environ.get("MESH_BUILD"), metavar="DIR",
+                      help="build tree (default build/release)")
     return parser
 
 
 def place_of(options):
-    return "model" if options.model else "lab" if options.lab else "hosts" if options.hosts else "soft"
+    chosen = (("model", options.model), ("lab", options.lab), ("hosts", options.hosts))
+    return next((name for name, wanted in chosen if wanted), "soft")
 
 
 def _check(parser, options, place):
@@ -152,19 +189,25 @@ def lists_of(parser, options):
     place = place_of(options)
     _check(parser, options, place)
     (low, high, factor), iterations = (QUICK if options.quick else DEFAULTS)[place]
-    sizes = plan.Sizes(options.minbytes or low, options.maxbytes or max(high, options.minbytes or 0), options.stepfactor or factor)
+    sizes = plan.Sizes(options.minbytes or low, options.maxbytes
+                       or max(high, options.minbytes or 0), options.stepfactor or factor)
     if sizes.high < sizes.low:
         parser.error("--maxbytes %d is below --minbytes %d" % (sizes.high, sizes.low))
     if len(sizes.all()) > 64:
-        parser.error("--stepfactor %d gives %d sizes, at most 64" % (sizes.factor, len(sizes.all())))
-    operations = ["model"] if place == "model" else options.operations or ["latency", "bandwidth", "all_reduce"]
+        parser.error("--stepfactor %d gives %d sizes, at most 64" %
+                     (sizes.factor, len(sizes.all())))
+    operations = ["model"] if place == "model" else options.operations or ["latency", "bandwidth",
+                                                                           "all_reduce"]
     if options.perftest:
         operations = operations + list(plan.PERFTEST)
-        iterations = dict(iterations, **{name: iterations["latency" if name.endswith("lat") else "bandwidth"] for name in plan.PERFTEST})
+        iterations = dict(iterations,
+                          **{name: iterations["latency" if name.endswith("lat") else "bandwidth"]
+                             for name in plan.PERFTEST})
     min_time = (QUICK_MIN_TIME_MS if options.quick else MIN_TIME_MS)[place]
     if options.iters:
         min_time = 0
         iterations = {operation: options.iters for operation in iterations}
     qps = options.qps or ([None] if options.quick else [1, 4])
-    return plan.Lists(operations, sizes, qps, options.signal_interval, options.inline, options.channels, options.outstanding,
+    return plan.Lists(operations, sizes, qps, options.signal_interval, options.inline,
+                      options.channels, options.outstanding,
                       iterations, tuple(options.extra), min_time)

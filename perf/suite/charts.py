@@ -87,7 +87,8 @@ def _curves(axes, plot):
 
 
 def figure_of(plot):
-    """matplotlib decides what stands where; the height leaves room for all words and legend rows."""
+    """matplotlib decides what stands where; the height leaves room for all words and legend
+    rows."""
     title = textwrap.wrap(plot.title, TITLE_COLUMNS)
     label = textwrap.wrap(plot.label, LABEL_COLUMNS)
     names = [curve.name for curve in plot.curves] + [ceiling.text for ceiling in plot.ceilings]

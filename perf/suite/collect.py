@@ -7,21 +7,26 @@ class Collection:
     """series of runs, of one kind; what went wrong becomes a note."""
 
     def __init__(self, tool, arguments, notes):
-        self._value = {"format": results.FORMAT, "version": results.VERSION, "kind": None, "label": "", "tool": tool,
+        self._value = {"format": results.FORMAT, "version": results.VERSION, "kind": None,
+                       "label": "", "tool": tool,
                        "arguments": arguments, "place": None, "notes": list(notes), "series": []}
         self._keys = set()
 
     def add(self, run, outcome, ceiling):
-        """outcome: a result file, or only {"series": [...]} of a program that is not ours. ceiling: GB/s where nobody knows it."""
+        """outcome: a result file, or only {"series": [...]} of a program that is not ours. ceiling:
+        GB/s where nobody knows it."""
         if "kind" in outcome:
             if self._value["kind"] not in (None, outcome["kind"]):
-                raise results.ResultError("figures of different kinds: %s and %s" % (self._value["kind"], outcome["kind"]))
+                raise results.ResultError("figures of different kinds: %s and %s" %
+                                          (self._value["kind"], outcome["kind"]))
             self._value["kind"] = outcome["kind"]
             if not self._value["label"]:
                 self._value["label"], self._value["place"] = outcome["label"], outcome["place"]
             elif self._value["label"] != outcome["label"]:
-                raise results.ResultError("figures taken on different things: %s and %s" % (self._value["label"], outcome["label"]))
-            self._value["place"]["ranks"] = max(self._value["place"]["ranks"], outcome["place"]["ranks"])
+                raise results.ResultError("figures taken on different things: %s and %s" %
+                                          (self._value["label"], outcome["label"]))
+            self._value["place"]["ranks"] = max(self._value["place"]["ranks"],
+                                                outcome["place"]["ranks"])
         for series in outcome["series"]:
             self._add_series(run, series, ceiling)
 
@@ -35,7 +40,8 @@ class Collection:
             return
         self._keys.add(key)
         for point in series["points"]:
-            if ceiling and point.get("bandwidth") and point["bandwidth"].get("ceiling_gbytes_per_s") is None:
+            if ceiling and point.get("bandwidth") and point["bandwidth"].get(
+                "ceiling_gbytes_per_s") is None:
                 point["bandwidth"]["ceiling_gbytes_per_s"] = ceiling
         self._value["series"].append(series)
 
@@ -44,7 +50,8 @@ class Collection:
 
     def wrong(self):
         """Whether some series holds wrong data."""
-        return any(point.get("verified") is False for series in self._value["series"] for point in series["points"])
+        return any(point.get("verified") is False for series in self._value["series"]
+                   for point in series["points"])
 
     def value(self):
         """The file's content, series of one operation together; None: there is no result at all."""

@@ -21,7 +21,8 @@ def change(before, after):
     return "%+.1f" % (100 * (after / before - 1)) if before else "\u2013"
 
 
-MEASURES = (("bus bandwidth", "GB/s", figures.bus), ("latency, median", "us", figures.latency("median")),
+MEASURES = (("bus bandwidth", "GB/s", figures.bus),
+            ("latency, median", "us", figures.latency("median")),
             ("latency, p99", "us", figures.latency("p99")), ("CPU", "s per GB sent", figures.cpu))
 
 
@@ -29,7 +30,8 @@ def differences(before, after):
     """(series of A, size, name, unit, value in A, value in B) for every point that both have."""
     others = {key_of(series): series for series in after["series"]}
     for series in before["series"]:
-        points = {point["bytes"]: point for point in others.get(key_of(series), {"points": []})["points"]}
+        points = {point["bytes"]: point
+                  for point in others.get(key_of(series), {"points": []})["points"]}
         for name, unit, value_of in MEASURES:
             for point in series["points"]:
                 other = points.get(point["bytes"])
@@ -42,13 +44,15 @@ def table_text(before, after):
     lines = ["%-58s %9s %22s %10s %10s %9s" % ("series", "size", "measure", "A", "B", "B to A, %")]
     for series, size, name, unit, a, b in differences(before, after):
         words = key_text(key_of(series))
-        lines.append("%-58s %9s %22s %10s %10s %9s" % (words, units.size_text(size), "%s (%s)" % (name, unit.split()[0]),
-                                                      units.figure_text(a), units.figure_text(b), change(a, b)))
+        lines.append("%-58s %9s %22s %10s %10s %9s" %
+                     (words, units.size_text(size), "%s (%s)" % (name, unit.split()[0]),
+                     units.figure_text(a), units.figure_text(b), change(a, b)))
     return "\n".join(lines)
 
 
 def key_text(key):
-    said = ["%s %s" % (word, value) for (_, word), value in zip(figures.SETTING_TEXTS, key[1:]) if value is not None]
+    said = ["%s %s" % (word, value) for (_, word),
+            value in zip(figures.SETTING_TEXTS, key[1:]) if value is not None]
     return ", ".join([key[0]] + said)
 
 
@@ -62,32 +66,41 @@ def unmatched_text(before, after):
 def unmatched(before, after):
     """Keys that only one of the two has."""
     keys = [{key_of(series) for series in result["series"]} for result in (before, after)]
-    return [(mark, key) for mark, own, other in (("A", *keys), ("B", *keys[::-1])) for key in sorted(own - other, key=str)]
+    return [(mark, key) for mark, own,
+            other in (("A", *keys), ("B", *keys[::-1])) for key in sorted(own - other, key=str)]
 
 
 def _section(title, both, label):
-    """both: the series of A and of B that share at least one picture; the same settings get the same colour."""
+    """both: the series of A and of B that share at least one picture; the same settings get the
+    same colour."""
     styles = {}
     for series in both[0] + both[1]:
         styles.setdefault(key_of(series), len(styles))
     names = figures.names_of(both[0] + both[1])
     names = (names[:len(both[0])], names[len(both[0]):])
-    sources = [figures.Source(series, name, dash, mark + ": ", [styles[key_of(one)] for one in series])
+    sources = [figures.Source(series, name, dash, mark + ": ",
+                              [styles[key_of(one)] for one in series])
                for series, name, dash, mark in zip(both, names, ("solid", "dashed"), "AB")]
-    drawn = [charts.draw(plot) for plot in figures.bandwidth_plots(title, label, sources) + figures.latency_plots(title, label, sources)]
+    drawn = [charts.draw(plot) for plot in figures.bandwidth_plots(title, label, sources) +
+             figures.latency_plots(title, label, sources)]
     rows = []
     named = {key_of(series): name for series, name in zip(both[0], names[0])}
     for series, size, name, unit, a, b in differences({"series": both[0]}, {"series": both[1]}):
-        rows.append(["%s: %s (%s)" % (named[key_of(series)], name, unit), units.size_text(size), tables.number(a), tables.number(b),
+        rows.append(["%s: %s (%s)" % (named[key_of(series)], name, unit), units.size_text(size),
+                     tables.number(a), tables.number(b),
                      change(a, b)])
-    numbers = report.table([("measure", ""), ("size", ""), ("A", ""), ("B", ""), ("B to A", "%")], rows) if rows else ""
-    return '<section><h2>%s</h2><div class="plots">%s</div>%s</section>' % (escape(title), "\n".join(drawn), numbers)
+    numbers = report.table([("measure", ""), ("size", ""), ("A", ""), ("B", ""), ("B to A", "%")],
+                           rows) if rows else ""
+    return '<section><h2>%s</h2><div class="plots">%s</div>%s</section>' % (escape(title),
+                                                                            "\n".join(drawn),
+                                                                            numbers)
 
 
 def of(before, after):
     """The page; ResultError where the two may not be compared."""
     if before["kind"] != after["kind"]:
-        raise results.ResultError("figures of different kinds are never compared: %s and %s" % (before["kind"], after["kind"]))
+        raise results.ResultError("figures of different kinds are never compared: %s and %s" %
+                                  (before["kind"], after["kind"]))
     label = report.label_of(before)
     if report.label_of(after) != label:
         label = "A: %s; B: %s" % (label, report.label_of(after))
@@ -102,5 +115,6 @@ def of(before, after):
         different = {key_of(series): series for series in both[0] + both[1]}
         for words, members in figures.groups(list(different.values()), figures.CURVES_MAX // 2):
             keys = {key_of(series) for series in members}
-            body.append(_section(title + words, [[one for one in series if key_of(one) in keys] for series in both], label))
+            body.append(_section(title + words, [[one for one in series if key_of(one) in keys]
+                                                 for series in both], label))
     return report.page("nccl-mesh performance: B compared with A", "\n".join(body))

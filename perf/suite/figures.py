@@ -1,4 +1,5 @@
-"""From series to plots: which belong into one picture, what each is called, and which axes they get. Pure."""
+"""From series to plots: which belong into one picture, what each is called, and which axes they
+get. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -8,9 +9,11 @@ import units
 FAMILIES = (("One way between two hosts", ("sendrecv one way", "ib_write_bw", "ib_send_bw")),
             ("One message at a time", ("latency", "ib_write_lat", "ib_send_lat")))
 OURS = "nccl-mesh"
-TITLES = {"all_reduce": "All-reduce on a ring", "sendrecv": "Send and receive around a ring", "alltoall": "All to all"}
+TITLES = {"all_reduce": "All-reduce on a ring", "sendrecv": "Send and receive around a ring",
+          "alltoall": "All to all"}
 CURVES_MAX = 8  # as many as there are colours
-SETTING_TEXTS = (("qps", "QPS"), ("signal_interval", "SIGNAL_INTERVAL"), ("inline_bytes", "INLINE"), ("channels", "channels"),
+SETTING_TEXTS = (("qps", "QPS"), ("signal_interval", "SIGNAL_INTERVAL"), ("inline_bytes", "INLINE"),
+                 ("channels", "channels"),
                  ("outstanding", "outstanding"))
 
 
@@ -30,7 +33,8 @@ def families(series):
 
 
 def groups(series, most=CURVES_MAX):
-    """[(words, series)]: no more in one picture than eyes can tell apart; split by one setting after the other."""
+    """[(words, series)]: no more in one picture than eyes can tell apart; split by one setting
+    after the other."""
     found = [("", series)]
     for key, word in SETTING_TEXTS:
         if max(len(members) for _, members in found) <= most:
@@ -40,9 +44,11 @@ def groups(series, most=CURVES_MAX):
             values = list(dict.fromkeys(one.get(key) for one in members))
             for value in values:
                 chosen = [one for one in members if one.get(key) == value]
-                split.append((words + (", " + setting_text(chosen[0], key, word) if len(values) > 1 else ""), chosen))
+                split.append((words + (", " + setting_text(chosen[0], key, word) if len(values) > 1
+                                       else ""), chosen))
         found = split
-    return [("%s, part %d" % (words, start // most + 1) if len(members) > most else words, members[start:start + most])
+    return [("%s, part %d" % (words, start // most + 1) if len(members) > most else words,
+             members[start:start + most])
             for words, members in found for start in range(0, len(members), most)]
 
 
@@ -59,7 +65,8 @@ def names_of(series):
     """A name for each that tells it from the others: only what differs."""
     programs = {operation_text(one["operation"]) for one in series}
     ours = [one for one in series if operation_text(one["operation"]) == OURS]
-    varying = [(key, word) for key, word in SETTING_TEXTS if len({one.get(key) for one in ours}) > 1]
+    varying = [(key, word) for key,
+               word in SETTING_TEXTS if len({one.get(key) for one in ours}) > 1]
     names = []
     for one in series:
         program = operation_text(one["operation"])
@@ -100,8 +107,8 @@ class Ceiling:
 
 @dataclass
 class Plot:
-    """Curves over the message size. size_unit: 0 for a logarithmic size axis, else the axis is linear
-    and this is its unit in bytes."""
+    """Curves over the message size. size_unit: 0 for a logarithmic size axis, else the axis is
+    linear and this is its unit in bytes."""
     title: str
     label: str  # what kind of figures these are
     x_title: str
@@ -162,19 +169,24 @@ def rate_unit(series):
 
 
 def _yardsticks(sources, unit):
-    """Small blocks stay in the caches, so the largest say what memory can do; of several runs the best."""
-    rates = [(point["bytes"], memcpy_rate(point), source.prefix) for source in sources for one in source.series for point in one["points"]
+    """Small blocks stay in the caches, so the largest say what memory can do; of several runs the
+    best."""
+    rates = [(point["bytes"], memcpy_rate(point), source.prefix) for source in sources
+             for one in source.series for point in one["points"]
              if memcpy_rate(point)]
     for prefix in dict.fromkeys(prefix for _, _, prefix in rates):
         size, rate, _ = max(one for one in rates if one[2] == prefix)
         rate *= unit[1]
-        words = "%smemcpy by one thread, blocks of %s: %s %s" % (prefix, units.size_text(size), units.figure_text(rate), unit[0])
+        words = "%smemcpy by one thread, blocks of %s: %s %s" % (prefix, units.size_text(size),
+                                                                 units.figure_text(rate), unit[0])
         yield Ceiling(rate, words, "yardstick")
 
 
 def _ceilings(sources, unit):
-    values = sorted({ceiling(point) for source in sources for one in source.series for point in one["points"] if ceiling(point)})
-    links = [Ceiling(value * unit[1], "link's ceiling: %s %s" % (units.figure_text(value * unit[1], 4), unit[0])) for value in values]
+    values = sorted({ceiling(point) for source in sources for one in source.series
+                     for point in one["points"] if ceiling(point)})
+    links = [Ceiling(value * unit[1], "link's ceiling: %s %s" %
+                     (units.figure_text(value * unit[1], 4), unit[0])) for value in values]
     return links + list(_yardsticks(sources, unit))
 
 
@@ -189,7 +201,8 @@ SIZE_LOG = "message size (logarithmic)"
 
 def bandwidth_plots(title, label, sources):
     unit = rate_unit([one for source in sources for one in source.series])
-    curves = [curve for source in sources for curve in source.curves(lambda point: (bus(point) or 0) * unit[1])]
+    curves = [curve for source in sources
+              for curve in source.curves(lambda point: (bus(point) or 0) * unit[1])]
     if not curves:
         return []
     ceilings = _ceilings(sources, unit)

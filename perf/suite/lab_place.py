@@ -1,5 +1,5 @@
-"""A sweep between the lab's hosts: one boot for all runs, so that ours and other people's programs are measured on the same
-machines in the same minutes."""
+"""A sweep between the lab's hosts: one boot for all runs, so that ours and other people's programs
+are measured on the same machines in the same minutes."""
 
 import os
 import re
@@ -36,26 +36,32 @@ class Lab(places.Place):
         if run.operation in places.plan.PERFTEST:
             work = "(\n%s\n)" % perftest.script(run, self.device, "%s %d" % (perftest.MARK, number))
         else:
-            perf = shlex.join([self.program] + run.perf_arguments() + ["--fabric", "rdma", "--timeout", str(self.timeout_s)])
-            given = places.assignments(run.environment()) + ["MESH_RENDEZVOUS=${MESH_RENDEZVOUS%%:*}:%d" % (29500 + number)]
+            perf = shlex.join([self.program] + run.perf_arguments() +
+                              ["--fabric", "rdma", "--timeout", str(self.timeout_s)])
+            given = places.assignments(run.environment()) + [
+                "MESH_RENDEZVOUS=${MESH_RENDEZVOUS%%:*}:%d" % (29500 + number)]
             if run.pair:
                 given.append("WORLD_SIZE=2")
             # Rank 0 alone writes the file.
-            work = "env %s %s --json %s/%d.json >&2" % (" ".join(given), perf, shlex.quote(folder), number)
+            work = "env %s %s --json %s/%d.json >&2" % (" ".join(given), perf, shlex.quote(folder),
+                                                        number)
         part = "[ $RANK -ge 2 ] ||" if run.pair else ""
-        return 'echo "%s %d $WORLD_SIZE"\n%s %s || echo "%s %d $?"' % (BEGIN, number, part, work, FAILED, number)
+        return 'echo "%s %d $WORLD_SIZE"\n%s %s || echo "%s %d $?"' % (BEGIN, number, part, work,
+                                                                       FAILED, number)
 
     def command(self, runs, folder):
         script = "\n".join(self.body(number, run, folder) for number, run in enumerate(runs))
         limit = min(86400, (self.timeout_s + 30) * len(runs))
-        return [self.runner, self.topology, "--timeout", str(limit), "--share", folder, "--", "bash", "-c", script]
+        return [self.runner, self.topology, "--timeout", str(limit), "--share", folder, "--",
+                "bash", "-c", script]
 
     def show(self, runs):
         return [shlex.join(self.command(runs, "FOLDER"))]
 
     def run_all(self, runs, begin, end):
         with tempfile.TemporaryDirectory() as folder:
-            with subprocess.Popen(self.command(runs, folder), cwd=places.ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            with subprocess.Popen(self.command(runs, folder), cwd=places.ROOT,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace") as lab:
                 try:
                     self._follow(lab, runs, folder, (begin, end))
@@ -87,7 +93,8 @@ class Lab(places.Place):
             raise LabError("%s\n%s" % (reason, places.tail("".join(said))))
         self._finish(now, runs, folder, (end, lines, said))
         for number in range(now + 1, len(runs)):
-            end(number, None, "the lab ended before, exit status %d\n%s" % (code, places.tail("".join(said))))
+            end(number, None,
+                "the lab ended before, exit status %d\n%s" % (code, places.tail("".join(said))))
 
     def _finish(self, number, runs, folder, told):
         end, lines, said = told

@@ -1,4 +1,5 @@
-"""Other people's RDMA programs beside ours: how they are called between two hosts, and what their tables say. Pure."""
+"""Other people's RDMA programs beside ours: how they are called between two hosts, and what their
+tables say. Pure."""
 
 MARK = "suite: perftest"
 TX_DEPTH_MIN = 2
@@ -6,12 +7,14 @@ WARM_ITERATIONS_MIN = 5  # what the programs insist on
 
 
 def script(run, device, marker):
-    """For bash on ranks 0 (serves) and 1 (calls until somebody listens), with RANK and MESH_RENDEZVOUS set: one call for each
-    size, every line of the tables marked."""
+    """For bash on ranks 0 (serves) and 1 (calls until somebody listens), with RANK and
+    MESH_RENDEZVOUS set: one call for each size, every line of the tables marked."""
     words = [run.operation, "-d", device, "-F", "-n", str(max(run.iterations, WARM_ITERATIONS_MIN))]
     if run.operation.endswith("bw"):
-        words += ["--report_gbits", "-q", "1", "-t", str(max(run.setting["outstanding"], TX_DEPTH_MIN))]
-    calls = ["call %s -s %d || failed=1" % (" ".join(words), size) for size in run.sizes.all() if size >= 2]
+        words += ["--report_gbits", "-q", "1", "-t",
+                  str(max(run.setting["outstanding"], TX_DEPTH_MIN))]
+    calls = ["call %s -s %d || failed=1" % (" ".join(words), size) for size in run.sizes.all()
+             if size >= 2]
     return "\n".join([
         "failed=0",
         "call() {",
@@ -33,13 +36,17 @@ def point_of(operation, words):
         numbers = [float(word) for word in words]
     except ValueError:
         return None
-    if operation.endswith("bw") and len(numbers) == 5:  # bytes, iterations, peak Gb/s, average Gb/s, messages
+    # bytes, iterations, peak Gb/s, average Gb/s, messages
+    if operation.endswith("bw") and len(numbers) == 5:
         rate = numbers[3] / 8
         return {"bytes": int(numbers[0]), "iterations": int(numbers[1]), "verified": None,
-                "bandwidth": {"gbytes_per_s": rate, "bus_gbytes_per_s": rate, "ceiling_gbytes_per_s": None}}
-    if operation.endswith("lat") and len(numbers) == 9:  # bytes, iterations, min, max, typical, average, deviation, 99 %, 99.9 %
+                "bandwidth": {"gbytes_per_s": rate, "bus_gbytes_per_s": rate,
+                              "ceiling_gbytes_per_s": None}}
+    # bytes, iterations, min, max, typical, average, deviation, 99 %, 99.9 %
+    if operation.endswith("lat") and len(numbers) == 9:
         return {"bytes": int(numbers[0]), "iterations": int(numbers[1]), "verified": None,
-                "latency_us": {"min": numbers[2], "median": numbers[4], "p99": numbers[7], "p99.9": numbers[8], "samples": int(numbers[1])}}
+                "latency_us": {"min": numbers[2], "median": numbers[4], "p99": numbers[7],
+                               "p99.9": numbers[8], "samples": int(numbers[1])}}
     return None
 
 
@@ -50,5 +57,7 @@ def series_of(run, lines):
         point = point_of(run.operation, line.split())
         if point:
             points[point["bytes"]] = point
-    return {"operation": run.operation, "qps": 1, "signal_interval": None, "inline_bytes": None, "channels": 1,
-            "outstanding": run.setting["outstanding"], "points": [points[size] for size in sorted(points)]}
+    return {"operation": run.operation, "qps": 1, "signal_interval": None, "inline_bytes": None,
+            "channels": 1,
+            "outstanding": run.setting["outstanding"],
+            "points": [points[size] for size in sorted(points)]}

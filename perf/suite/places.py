@@ -1,5 +1,5 @@
-"""Where a sweep's runs happen. Each place shows the commands it would give, and gives them: run_all() calls begin(number)
-before each run and end(number, outcome, error) after it."""
+"""Where a sweep's runs happen. Each place shows the commands it would give, and gives them:
+run_all() calls begin(number) before each run and end(number, outcome, error) after it."""
 
 import json
 import os
@@ -31,7 +31,8 @@ def assignments(environment):
 def call(command, environment, timeout_s):
     """stdout of a local command."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=dict(os.environ, **environment),
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace",
+                              env=dict(os.environ, **environment),
                               timeout=timeout_s, check=False, cwd=ROOT, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         raise RunError("not done within %d s" % timeout_s) from None
@@ -41,7 +42,8 @@ def call(command, environment, timeout_s):
 
 
 class Place:
-    """show(runs): the command lines. one(run): a result file's content, or only {"series": ...} of somebody else's program."""
+    """show(runs): the command lines. one(run): a result file's content, or only {"series": ...} of
+    somebody else's program."""
 
     waits_for = ""  # what comes before the first run
 
@@ -66,9 +68,11 @@ class Local(Place):
     def one(self, run):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "result.json")
-            done = call(self.command(run) + ["--json", path], run.environment(), self.timeout_s + 60)
+            done = call(self.command(run) + ["--json", path], run.environment(),
+                        self.timeout_s + 60)
             if not os.path.exists(path):
-                raise RunError("exit status %d\n%s" % (done.returncode, tail(done.stderr or done.stdout)))
+                raise RunError("exit status %d\n%s" %
+                               (done.returncode, tail(done.stderr or done.stdout)))
             return results.read(path)
 
 
@@ -83,7 +87,8 @@ class Soft(Local):
     def command(self, run):
         hosts = ["--hosts", ",".join(self.hosts[:2])] if run.pair and len(self.hosts) > 2 else []
         rate = ["--memcpy"] if run.operation != "latency" else []
-        return [self.program] + run.perf_arguments() + ["--fabric", self.fabric, "--timeout", str(self.timeout_s)] + hosts + rate
+        return [self.program] + run.perf_arguments() + ["--fabric", self.fabric, "--timeout",
+                                                        str(self.timeout_s)] + hosts + rate
 
 
 class Model(Local):
@@ -103,11 +108,13 @@ class Hosts(Place):
     """Real hosts through ssh, this tree at the same place on each."""
 
     def __init__(self, options, build):
-        self.hosts, self.ssh, self.port, self.timeout_s = options.hosts, shlex.split(options.ssh), options.port, options.timeout
+        self.hosts, self.ssh, self.port, self.timeout_s = options.hosts, shlex.split(
+            options.ssh), options.port, options.timeout
         self.device = options.perftest_device
         self.program = os.path.join(build, "perf/mesh_perf/mesh_perf")
         self.environment = {name: value for name, value in os.environ.items()
-                            if name.startswith(PASSED_ON) and name not in ("MESH_RENDEZVOUS", "MESH_BUILD")}
+                            if name.startswith(PASSED_ON)
+                            and name not in ("MESH_RENDEZVOUS", "MESH_BUILD")}
 
     def commands(self, run):
         hosts = self.hosts[:2] if run.pair else self.hosts
@@ -115,24 +122,30 @@ class Hosts(Place):
         for rank, host in enumerate(hosts):
             environment = dict(self.environment, RANK=str(rank), WORLD_SIZE=str(len(hosts)),
                                MESH_RENDEZVOUS="%s:%d" % (hosts[0], self.port), **run.environment())
-            found.append(self.ssh + [host, "cd %s && %s" % (shlex.quote(ROOT), self._remote(run, rank, environment))])
+            found.append(self.ssh + [host, "cd %s && %s" %
+                                     (shlex.quote(ROOT), self._remote(run, rank, environment))])
         return found
 
     def _remote(self, run, rank, environment):
         given = " ".join(shlex.quote(one) for one in assignments(environment))
         if run.operation in plan.PERFTEST:
-            return "env %s bash -c %s" % (given, shlex.quote(perftest.script(run, self.device, perftest.MARK)))
-        command = "env %s %s" % (given, shlex.join([self.program] + run.perf_arguments() + ["--timeout", str(self.timeout_s)]))
+            return "env %s bash -c %s" % (given, shlex.quote(perftest.script(run, self.device,
+                                                                             perftest.MARK)))
+        command = "env %s %s" % (given, shlex.join([self.program] + run.perf_arguments() +
+                                                   ["--timeout", str(self.timeout_s)]))
         if rank != 0:
             return command
-        return 'file=$(mktemp) && { %s --json "$file" >&2; code=$?; cat "$file"; rm -f "$file"; exit $code; }' % command
+        return ('file=$(mktemp) && { %s --json "$file" >&2; code=$?; '
+                'cat "$file"; rm -f "$file"; exit $code; }' % command)
 
     def show(self, runs):
         return [shlex.join(command) for run in runs for command in self.commands(run)]
 
     def one(self, run):
-        processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                      errors="replace", start_new_session=True) for command in self.commands(run)]
+        processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True,
+                                      errors="replace", start_new_session=True)
+                     for command in self.commands(run)]
         try:
             said = [process.communicate(timeout=self.timeout_s + 60) for process in processes]
         except subprocess.TimeoutExpired:
@@ -144,12 +157,14 @@ class Hosts(Place):
                     process.communicate()
         codes = [process.returncode for process in processes]
         if run.operation in plan.PERFTEST:
-            lines = [line[len(perftest.MARK):] for line in said[1][0].splitlines() if line.startswith(perftest.MARK)]
+            lines = [line[len(perftest.MARK):] for line in said[1][0].splitlines()
+                     if line.startswith(perftest.MARK)]
             if not lines:
                 raise RunError("exit status %s\n%s" % (codes, tail(said[1][1] or said[0][1])))
             return {"series": [perftest.series_of(run, lines)]}
         try:
             return results.from_json(said[0][0])
         except results.ResultError:
-            words = "\n".join("%s, exit status %d:\n%s" % (host, code, tail(one[1])) for host, code, one in zip(self.hosts, codes, said))
+            words = "\n".join("%s, exit status %d:\n%s" % (host, code, tail(one[1])) for host, code,
+                              one in zip(self.hosts, codes, said))
             raise RunError("no result\n" + words) from None

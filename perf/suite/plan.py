@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 OPERATIONS = ("latency", "bandwidth", "sendrecv", "all_reduce", "alltoall")
 PAIR_OPERATIONS = ("latency", "bandwidth")  # of two hosts, whatever the topology
 PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_lat")
-VARIABLES = {"qps": "NCCL_MESH_QPS", "signal_interval": "NCCL_MESH_SIGNAL_INTERVAL", "inline_bytes": "NCCL_MESH_INLINE"}
+VARIABLES = {"qps": "NCCL_MESH_QPS", "signal_interval": "NCCL_MESH_SIGNAL_INTERVAL",
+             "inline_bytes": "NCCL_MESH_INLINE"}
 MODEL_FLAGS = {"qps": "--qps", "signal_interval": "--signal-interval", "inline_bytes": "--inline"}
 RING_OUTSTANDING = 8
 
@@ -50,11 +51,14 @@ class Run:
         return " ".join([self.operation] + said)
 
     def environment(self):
-        return {VARIABLES[key]: str(value) for key, value in self.settings if key in VARIABLES and value is not None}
+        return {VARIABLES[key]: str(value) for key,
+                value in self.settings if key in VARIABLES and value is not None}
 
     def perf_arguments(self):
-        words = {"bandwidth": ["sendrecv", "--one-way"]}.get(self.operation, [self.operation]) + self.sizes.flags()
-        words += ["-n", str(self.iterations)] + (["--min-time", str(self.min_time_ms)] if self.min_time_ms else [])
+        words = {"bandwidth": ["sendrecv", "--one-way"]}.get(self.operation,
+                                                             [self.operation]) + self.sizes.flags()
+        words += ["-n", str(self.iterations)] + (["--min-time", str(self.min_time_ms)]
+                                                 if self.min_time_ms else [])
         if self.operation != "latency":
             words += ["--channels", str(self.setting["channels"])]
         if self.operation in ("bandwidth", "sendrecv", "alltoall"):
@@ -63,7 +67,8 @@ class Run:
 
     def model_arguments(self):
         words = ["--one-way"] + self.sizes.flags() + ["--channels", str(self.setting["channels"]),
-                                                      "--outstanding", str(self.setting["outstanding"])]
+                                                      "--outstanding",
+                                                      str(self.setting["outstanding"])]
         for key, flag in MODEL_FLAGS.items():
             if self.setting[key] is not None:
                 words += [flag, str(self.setting[key])]
@@ -90,12 +95,16 @@ def runs(lists):
     found = []
     for operation in lists.operations:
         channels = [1] if operation == "latency" else lists.channels
-        outstanding = {"latency": [1], "all_reduce": [RING_OUTSTANDING]}.get(operation, lists.outstanding)
+        outstanding = {"latency": [1], "all_reduce": [RING_OUTSTANDING]}.get(operation,
+                                                                             lists.outstanding)
         if operation in PERFTEST:
-            axes = [[1], [None], [None], [1], [1] if operation.endswith("lat") else lists.outstanding[:1]]
+            axes = [[1], [None], [None], [1],
+                    [1] if operation.endswith("lat") else lists.outstanding[:1]]
         else:
             axes = [lists.qps, lists.signal_interval, lists.inline_bytes, channels, outstanding]
         for values in itertools.product(*axes):
-            settings = tuple(zip(("qps", "signal_interval", "inline_bytes", "channels", "outstanding"), values))
-            found.append(Run(operation, settings, lists.sizes, lists.iterations[operation], lists.extra, lists.min_time_ms))
+            settings = tuple(zip(("qps", "signal_interval", "inline_bytes", "channels",
+                                  "outstanding"), values))
+            found.append(Run(operation, settings, lists.sizes, lists.iterations[operation],
+                             lists.extra, lists.min_time_ms))
     return found

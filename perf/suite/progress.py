@@ -1,4 +1,5 @@
-"""How far a sweep is, on stderr: one line that is rewritten on a terminal, one line a run elsewhere."""
+"""How far a sweep is, on stderr: one line that is rewritten on a terminal, one line a run
+elsewhere."""
 
 import sys
 import time
@@ -13,7 +14,8 @@ def duration(seconds):
 
 def line(done, total, elapsed, title):
     left = ", about %s left" % duration(elapsed / done * (total - done)) if done else ""
-    return "run %d of %d, %s elapsed%s: %s" % (min(done + 1, total), total, duration(elapsed), left, title)
+    return "run %d of %d, %s elapsed%s: %s" % (min(done + 1, total), total, duration(elapsed), left,
+                                               title)
 
 
 class Progress:
@@ -22,7 +24,8 @@ class Progress:
         self._begin = None
 
     def begin(self, done, title):
-        self._begin = self._begin or self._clock()  # what went before (a boot) says nothing about the runs
+        # what went before (a boot) says nothing about the runs
+        self._begin = self._begin or self._clock()
         text = line(done, self._total, self._clock() - self._begin, title)
         self._say("\r%s\x1b[K" % text if self._stream.isatty() else text + "\n")
 
@@ -31,7 +34,8 @@ class Progress:
         self._say(("\r\x1b[K" if self._stream.isatty() else "") + text + "\n")
 
     def end(self, done):
-        self.note("%d of %d runs in %s" % (done, self._total, duration(self._clock() - (self._begin or self._clock()))))
+        self.note("%d of %d runs in %s" %
+                  (done, self._total, duration(self._clock() - (self._begin or self._clock()))))
 
     def _say(self, text):
         self._stream.write(text)

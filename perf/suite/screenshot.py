@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Opens a report in headless Chromium, takes its picture, and lets the browser itself look for texts that overlap or leave
-their plot. Needs Chromium (Debian: chromium); no test does."""
+"""Opens a report in headless Chromium, takes its picture, and lets the browser itself look for
+texts that overlap or leave their plot. Needs Chromium (Debian: chromium); no test does."""
 
 import argparse
 import os
@@ -17,13 +17,16 @@ CHECK = """<script>
 const found = [], say = text => found.push(text);
 document.querySelectorAll('svg').forEach((plot, number) => {
   const frame = plot.getBoundingClientRect(), name = 'plot ' + (number + 1) + ': ';
-  const texts = [...plot.querySelectorAll('text')].map(text => ({text: text.textContent, box: text.getBoundingClientRect()}));
+  const texts = [...plot.querySelectorAll('text')].map(
+    text => ({text: text.textContent, box: text.getBoundingClientRect()}));
   texts.forEach((one, i) => {
     const a = one.box;
-    if (a.left < frame.left || a.right > frame.right || a.top < frame.top || a.bottom > frame.bottom) say(name + 'cut off: ' + one.text);
+    if (a.left < frame.left || a.right > frame.right || a.top < frame.top ||
+        a.bottom > frame.bottom) say(name + 'cut off: ' + one.text);
     texts.slice(i + 1).forEach(other => {
       const b = other.box;
-      if (a.left < b.right && b.left < a.right && a.top < b.bottom - 2 && b.top < a.bottom - 2) say(name + one.text + ' | ' + other.text);
+      if (a.left < b.right && b.left < a.right && a.top < b.bottom - 2 &&
+          b.top < a.bottom - 2) say(name + one.text + ' | ' + other.text);
     });
   });
 });
@@ -34,8 +37,10 @@ document.body.innerHTML = '<pre id="faults">' + found.join('\\n').replace(/[<&]/
 
 def browse(browser, *arguments):
     with tempfile.TemporaryDirectory() as profile:
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--user-data-dir=" + profile, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=TIME_S_MAX, check=False)
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                   "--user-data-dir=" + profile, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=TIME_S_MAX,
+                              check=False)
 
 
 def faults(browser, page):
@@ -44,7 +49,8 @@ def faults(browser, page):
         with open(page, encoding="utf-8") as stream:
             copy.write(stream.read().replace("</body>", CHECK + "</body>"))
         copy.flush()
-        shown = browse(browser, "--window-size=1280,2000", "--dump-dom", "file://" + copy.name).stdout
+        shown = browse(browser, "--window-size=1280,2000", "--dump-dom",
+                       "file://" + copy.name).stdout
     count = re.search(r"<title>plots (\d+), faults \d+</title>", shown)
     lines = re.search(r'<pre id="faults">(.*?)</pre>', shown, re.S)
     if not count or not lines:
@@ -53,13 +59,18 @@ def faults(browser, page):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, epilog="Exit status: 0 all right; 1 texts overlap or are cut off; 77 no browser.")
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="Exit status: 0 all right; 1 texts overlap or are cut off; 77 no browser.")
     parser.add_argument("page", help="the HTML report")
     parser.add_argument("picture", help="PNG file to write")
-    parser.add_argument("--width", type=int, default=1280, help="of the window, 320..4000 pixels (default %(default)s)")
-    parser.add_argument("--height", type=int, default=2400, help="of the window, 320..20000 pixels (default %(default)s)")
+    parser.add_argument("--width", type=int, default=1280,
+                        help="of the window, 320..4000 pixels (default %(default)s)")
+    parser.add_argument("--height", type=int, default=2400,
+                        help="of the window, 320..20000 pixels (default %(default)s)")
     options = parser.parse_args()
-    for name, value, most in (("--width", options.width, 4000), ("--height", options.height, 20000)):
+    for name, value, most in (("--width", options.width, 4000),
+                              ("--height", options.height, 20000)):
         if not 320 <= value <= most:
             parser.error("%s %d is not in 320..%d" % (name, value, most))
     if not os.path.isfile(options.page):

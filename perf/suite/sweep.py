@@ -35,7 +35,8 @@ def can_draw():
 
 
 def prefix_of(options, name):
-    prefix = options.out or os.path.join(places.ROOT, "build/perf", "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S")))
+    prefix = options.out or os.path.join(places.ROOT, "build/perf",
+                                         "%s-%s" % (name, time.strftime("%Y%m%d-%H%M%S")))
     os.makedirs(os.path.dirname(os.path.abspath(prefix)), exist_ok=True)
     return prefix
 
@@ -125,7 +126,8 @@ def measured(parser, options):
     if not can_draw():
         return EXIT_CANNOT
     if not os.path.exists(place.program):
-        say("%s is not built; perf/run builds it%s" % (os.path.relpath(place.program), " where the tree has it" if name == "model" else ""))
+        say("%s is not built; perf/run builds it%s" %
+            (os.path.relpath(place.program), " where the tree has it" if name == "model" else ""))
         return EXIT_CANNOT
     collection = Collection("perf/run", sys.argv[1:], options.note)
     code = 0

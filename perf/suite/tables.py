@@ -24,8 +24,10 @@ def _without_empty(columns, rows):
 def bandwidth(series, names):
     """(columns, rows) of every point; columns: (name, unit)."""
     unit, factor = figures.rate_unit(series)
-    columns = [("settings", ""), ("size", ""), ("bus bandwidth", unit), ("of the link's ceiling", "%"), ("size over time", unit),
-               ("CPU, all ranks", "s per GB sent"), ("memcpy, same blocks", unit), ("iterations", ""), ("every byte verified", "")]
+    columns = [("settings", ""), ("size", ""), ("bus bandwidth", unit),
+               ("of the link's ceiling", "%"), ("size over time", unit),
+               ("CPU, all ranks", "s per GB sent"), ("memcpy, same blocks", unit),
+               ("iterations", ""), ("every byte verified", "")]
     rows = []
     for one, name in zip(series, names):
         for point in one["points"]:
@@ -33,26 +35,32 @@ def bandwidth(series, names):
                 continue
             most = figures.ceiling(point)
             share = "%.1f" % (100 * figures.bus(point) / most) if most else NOTHING
-            rows.append([name, units.size_text(point["bytes"]), number(figures.bus(point), factor), share,
-                         number(point["bandwidth"]["gbytes_per_s"], factor), number(figures.cpu(point)),
-                         number(figures.memcpy_rate(point), factor), str(point["iterations"]), verdict(point)])
+            rows.append([name, units.size_text(point["bytes"]), number(figures.bus(point), factor),
+                         share,
+                         number(point["bandwidth"]["gbytes_per_s"], factor),
+                         number(figures.cpu(point)),
+                         number(figures.memcpy_rate(point), factor), str(point["iterations"]),
+                         verdict(point)])
     return _without_empty(columns, rows)
 
 
 def latency(series, names):
-    columns = [("settings", ""), ("size", "")] + [(name, "us, one way") for name in ("min", "median", "p99", "p99.9")] + [
-        ("samples", ""), ("every byte verified", "")]
+    columns = [("settings", ""), ("size", "")] + [(name, "us, one way")
+                                                  for name in ("min", "median", "p99", "p99.9")] + [
+("samples", ""), ("every byte verified", "")]
     rows = []
     for one, name in zip(series, names):
         for point in one["points"]:
             if point.get("latency_us"):
-                rows.append([name, units.size_text(point["bytes"])] + [number(point["latency_us"][key]) for key in (
-                    "min", "median", "p99", "p99.9")] + [str(point["latency_us"]["samples"]), verdict(point)])
+                rows.append([name, units.size_text(point["bytes"])] +
+                            [number(point["latency_us"][key]) for key in (
+"min", "median", "p99", "p99.9")] + [str(point["latency_us"]["samples"]), verdict(point)])
     return _without_empty(columns, rows)
 
 
 def _by_size(named, measures):
-    """A row for each size; a column for each of (series, name) and each of (words, unit, value_of, factor)."""
+    """A row for each size; a column for each of (series, name) and each of (words, unit, value_of,
+    factor)."""
     sizes = sorted({point["bytes"] for one, _ in named for point in one["points"]})
     columns, cells = [("size", "")], [[units.size_text(size)] for size in sizes]
     for one, name in named:
@@ -67,13 +75,17 @@ def _by_size(named, measures):
 def beside(series, names):
     """[(what, columns, rows)]: the series next to one another, by size."""
     found = []
-    rates = [pair for pair in zip(series, names) if any(point.get("bandwidth") for point in pair[0]["points"])]
-    delays = [pair for pair in zip(series, names) if any(point.get("latency_us") for point in pair[0]["points"])]
+    rates = [pair for pair in zip(series, names)
+             if any(point.get("bandwidth") for point in pair[0]["points"])]
+    delays = [pair for pair in zip(series, names)
+              if any(point.get("latency_us") for point in pair[0]["points"])]
     if 0 < len(rates) <= BESIDE_MAX:
         unit, factor = figures.rate_unit(series)
         columns, rows = _by_size(rates, [("", unit, figures.bus, factor)])
-        most = {point["bytes"]: figures.ceiling(point) for one, _ in rates for point in one["points"] if figures.ceiling(point)}
-        copied = {point["bytes"]: figures.memcpy_rate(point) for one, _ in rates for point in one["points"]}
+        most = {point["bytes"]: figures.ceiling(point) for one,
+                _ in rates for point in one["points"] if figures.ceiling(point)}
+        copied = {point["bytes"]: figures.memcpy_rate(point) for one,
+                  _ in rates for point in one["points"]}
         for words, values in (("link's ceiling", most), ("memcpy, same blocks", copied)):
             columns.append((words, unit))
             sizes = sorted({point["bytes"] for one, _ in rates for point in one["points"]})
@@ -81,7 +93,8 @@ def beside(series, names):
                 row.append(number(values.get(size), factor))
         found.append(("bus bandwidth",) + _without_empty(columns, rows))
     if 0 < len(delays) <= BESIDE_MAX:
-        measures = [(key, "us", figures.latency(key), 1) for key in ("median", "p99")[:2 if len(delays) <= 3 else 1]]
+        measures = [(key, "us", figures.latency(key), 1)
+                    for key in ("median", "p99")[:2 if len(delays) <= 3 else 1]]
         found.append(("latency, one way",) + _by_size(delays, measures))
     return found
 
@@ -90,15 +103,19 @@ def best(series, names):
     """[(what, columns, rows)]: which of many series wins, by size."""
     found = []
     unit, factor = figures.rate_unit(series)
-    for what, measured, value_of, scale, better in (("bus bandwidth", unit, figures.bus, factor, max),
-                                                    ("latency, one way", "median, us", figures.latency("median"), 1, min)):
+    for what, measured, value_of, scale, better in (("bus bandwidth", unit, figures.bus, factor,
+                                                     max),
+                                                    ("latency, one way", "median, us",
+                                                     figures.latency("median"), 1, min)):
         winners = {}
         for one, name in zip(series, names):
             for point in one["points"]:
                 value = value_of(point)
                 if value is not None:
-                    winners[point["bytes"]] = better(winners.get(point["bytes"], (value, name)), (value, name), key=lambda pair: pair[0])
-        rows = [[units.size_text(size), number(value, scale), name] for size, (value, name) in sorted(winners.items())]
+                    winners[point["bytes"]] = better(winners.get(point["bytes"], (value, name)),
+                                                     (value, name), key=lambda pair: pair[0])
+        rows = [[units.size_text(size), number(value, scale), name] for size,
+                (value, name) in sorted(winners.items())]
         if rows:
             found.append((what, [("size", ""), ("best of all", measured), ("settings", "")], rows))
     return found
@@ -108,7 +125,8 @@ def text(columns, rows):
     """For a terminal."""
     head = [["%s (%s)" % column if column[1] else column[0] for column in columns]] + rows
     widths = [max(len(row[index]) for row in head) for index in range(len(columns))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in head)
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths))
+                     for row in head)
 
 
 def summary(result):

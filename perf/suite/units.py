@@ -6,7 +6,8 @@ SIZE_UNITS = ((2 ** 30, "GiB"), (2 ** 20, "MiB"), (2 ** 10, "KiB"), (1, "B"))
 
 
 def figure_text(value, digits=3):
-    """So many digits that count, without an exponent: for tables, where they stand below one another."""
+    """So many digits that count, without an exponent: for tables, where they stand below one
+    another."""
     if value == 0:
         return "0"
     return "%.*f" % (max(0, digits - 1 - math.floor(math.log10(value) + 1e-9)), value)

@@ -1,5 +1,6 @@
-"""Whole sweeps with the built programs on the software fabric: result files, reports, hosts reached by a command in ssh's place,
-runs that fail, and comparing. Figures are not judged. sweep_test.py BUILD [unittest's arguments]"""
+"""Whole sweeps with the built programs on the software fabric: result files, reports, hosts reached
+by a command in ssh's place, runs that fail, and comparing. Figures are not judged. sweep_test.py
+BUILD [unittest's arguments]"""
 
 import os
 import stat
@@ -13,7 +14,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 sys.path.insert(0, os.path.join(ROOT, "perf/suite"))
 import results
 
-BUILD = os.path.abspath(sys.argv.pop(1) if len(sys.argv) > 1 and os.path.isdir(sys.argv[1]) else os.path.join(ROOT, "build/release"))
+BUILD = os.path.abspath(sys.argv.pop(1) if len(sys.argv) > 1 and os.path.isdir(sys.argv[1])
+                        else os.path.join(ROOT, "build/release"))
 SMALL = ["-b", "8", "-e", "4K", "-f", "8", "-n", "20"]
 
 
@@ -25,8 +27,10 @@ class Sweep(unittest.TestCase):
         self.out = os.path.join(self.folder, "made")
 
     def sweep(self, *words, **environment):
-        command = [sys.executable, os.path.join(ROOT, "perf/suite/sweep.py"), "--build", BUILD, "--out", self.out, *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ, **environment))
+        command = [sys.executable, os.path.join(ROOT, "perf/suite/sweep.py"), "--build", BUILD,
+                   "--out", self.out, *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False,
+                              env=dict(os.environ, **environment))
 
     def made(self):
         with open(self.out + ".html", encoding="utf-8") as stream:
@@ -37,32 +41,44 @@ class Sweep(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("run 6 of 6", done.stderr)
         value, page = self.made()
-        self.assertEqual((value["kind"], value["notes"], len(value["series"])), ("soft", ["a test"], 6))
-        self.assertEqual({one["operation"] for one in value["series"]}, {"latency", "sendrecv one way", "all_reduce"})
-        self.assertTrue(all(point["verified"] for one in value["series"] for point in one["points"]))
-        self.assertTrue(all("latency_us" in point for one in value["series"] if one["operation"] == "latency" for point in one["points"]))
-        self.assertTrue(all(point["cpu_seconds_per_gb"] > 0 for one in value["series"] for point in one["points"] if "bandwidth" in point))
+        self.assertEqual((value["kind"], value["notes"], len(value["series"])),
+                         ("soft", ["a test"], 6))
+        self.assertEqual({one["operation"] for one in value["series"]},
+                         {"latency", "sendrecv one way", "all_reduce"})
+        self.assertTrue(all(point["verified"] for one in value["series"]
+                            for point in one["points"]))
+        self.assertTrue(all("latency_us" in point for one in value["series"]
+                            if one["operation"] == "latency" for point in one["points"]))
+        self.assertTrue(all(point["cpu_seconds_per_gb"] > 0 for one in value["series"]
+                            for point in one["points"] if "bandwidth" in point))
         self.assertIn("software fabric on this host, not RDMA (triangle.json); a test", page)
 
     def test_the_ceiling_is_the_fabric_file_s(self):
         fabric = os.path.join(ROOT, "perf/fabrics/capped.json")
-        done = self.sweep("--soft", *SMALL, "--quick", "--operations", "bandwidth", "--fabric", fabric)
+        done = self.sweep("--soft", *SMALL, "--quick", "--operations", "bandwidth", "--fabric",
+                          fabric)
         self.assertEqual(done.returncode, 0, done.stderr)
         value, page = self.made()
-        self.assertAlmostEqual(value["series"][0]["points"][0]["bandwidth"]["ceiling_gbytes_per_s"], 4096 / 4178)
-        self.assertRegex(page, r"ceiling: (0\.9804 GB|980\.4 MB)/s")  # the axis takes its unit from the figures
+        self.assertAlmostEqual(value["series"][0]["points"][0]["bandwidth"]["ceiling_gbytes_per_s"],
+                               4096 / 4178)
+        # the axis takes its unit from the figures
+        self.assertRegex(page, r"ceiling: (0\.9804 GB|980\.4 MB)/s")
 
     def test_hosts_are_reached_by_a_command(self):
         ssh = os.path.join(self.folder, "ssh")
         with open(ssh, "w", encoding="utf-8") as stream:
             stream.write('#!/bin/bash\nexport NCCL_MESH_HOST=$1; shift\nexec bash -c "$*"\n')
         os.chmod(ssh, stat.S_IRWXU)
-        # The software fabric between "hosts" that all are this one; its names resolve to nothing, so the rendezvous is an address.
+        # The software fabric between "hosts" that all are this one; its names resolve to nothing,
+        # so the rendezvous is an address.
         fabric = os.path.join(self.folder, "pair.json")
-        with open(os.path.join(ROOT, "perf/fabrics/pair.json"), encoding="utf-8") as stream, open(fabric, "w", encoding="utf-8") as copy:
-            copy.write(stream.read().replace('"name": "a"', '"name": "127.0.0.1"').replace('"name": "b"', '"name": "127.0.0.2"').replace(
-                '"a/', '"127.0.0.1/').replace('"b/', '"127.0.0.2/'))
-        done = self.sweep("--hosts", "127.0.0.1,127.0.0.2", "--ssh", ssh, "--port", str(20000 + os.getpid() % 10000), *SMALL, "--qps", "2",
+        with open(os.path.join(ROOT, "perf/fabrics/pair.json"),
+                  encoding="utf-8") as stream, open(fabric, "w", encoding="utf-8") as copy:
+            copy.write(stream.read().replace('"name": "a"', '"name": "127.0.0.1"').replace(
+                '"name": "b"',
+                '"name": "127.0.0.2"').replace('"a/', '"127.0.0.1/').replace('"b/', '"127.0.0.2/'))
+        done = self.sweep("--hosts", "127.0.0.1,127.0.0.2", "--ssh", ssh, "--port",
+                          str(20000 + os.getpid() % 10000), *SMALL, "--qps", "2",
                           NCCL_MESH_FABRIC="soft:" + fabric)
         self.assertEqual(done.returncode, 0, done.stderr)
         value, _ = self.made()
@@ -71,7 +87,8 @@ class Sweep(unittest.TestCase):
                          [("latency", 2), ("sendrecv one way", 2), ("all_reduce", 2)])
 
     def test_a_run_that_fails_is_named_and_the_others_stay(self):
-        done = self.sweep("--soft", *SMALL, "--qps", "1", "--operations", "bandwidth,alltoall", "--", "--one-way")
+        done = self.sweep("--soft", *SMALL, "--qps", "1", "--operations", "bandwidth,alltoall",
+                          "--", "--one-way")
         self.assertEqual(done.returncode, 1)
         self.assertIn("alltoall qps 1", done.stderr)
         self.assertIn("one way needs sendrecv between exactly 2 ranks", done.stderr)

@@ -1,5 +1,5 @@
-"""The hosts' kernel and first shell: Debian's packages, unpacked beside the build and never installed, and the initial file system
-made from them."""
+"""The hosts' kernel and first shell: Debian's packages, unpacked beside the build and never
+installed, and the initial file system made from them."""
 
 import lzma
 import os
@@ -10,10 +10,12 @@ import tempfile
 
 META_PACKAGE = "linux-image-amd64"
 # crc32_generic first: without it "rdma link add" answers "No such file or directory".
-MODULES = ("virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay", "crc32_generic", "ib_uverbs", "rdma_ucm",
+MODULES = ("virtio_pci", "virtio_net", "virtio_console", "9pnet_virtio", "9p", "overlay",
+           "crc32_generic", "ib_uverbs", "rdma_ucm",
            "rdma_rxe", "sch_netem")
 SHELL_PACKAGE = "busybox-static"
-SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])  # a user's own often lacks the last two
+# a user's own often lacks the last two
+SYSTEM_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
 class KernelError(Exception):
@@ -23,14 +25,17 @@ class KernelError(Exception):
 def _output(command, **options):
     try:
         environment = dict(os.environ, LC_ALL="C", PATH=SYSTEM_PATH)
-        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, **options).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=environment,
+                              **options).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         lines = (getattr(error, "stderr", "") or "").strip().splitlines()
-        raise KernelError("%s failed: %s" % (" ".join(command[:2]), lines[-1] if lines else error)) from error
+        raise KernelError("%s failed: %s" %
+                          (" ".join(command[:2]), lines[-1] if lines else error)) from error
 
 
 def _package():
-    found = re.search(r"Depends: (linux-image-\S+)", _output(["apt-cache", "depends", META_PACKAGE]))
+    found = re.search(r"Depends: (linux-image-\S+)",
+                      _output(["apt-cache", "depends", META_PACKAGE]))
     if not found:
         raise KernelError("apt knows no kernel package behind %s" % META_PACKAGE)
     return found.group(1)
@@ -88,18 +93,21 @@ def _newest(cache):
 
 
 def provide(cache):
-    """The newest Debian kernel, downloaded once into `cache`. Without a package source: what is there already."""
+    """The newest Debian kernel, downloaded once into `cache`. Without a package source: what is
+    there already."""
     try:
         os.makedirs(cache, exist_ok=True)
         try:
             package = _newest(cache)
         except KernelError:
-            _output(["apt-get", "-qq", "update"])  # no lists yet, or older than what the source has now
+            # no lists yet, or older than what the source has now
+            _output(["apt-get", "-qq", "update"])
             package = _newest(cache)
     except OSError as error:
         raise KernelError("%s: %s" % (cache, error)) from error
     except KernelError as error:
-        unpacked = sorted(entry for entry in os.listdir(cache) if re.fullmatch(r"linux-image-\S+-amd64", entry))
+        unpacked = sorted(entry for entry in os.listdir(cache)
+                          if re.fullmatch(r"linux-image-\S+-amd64", entry))
         if not unpacked:
             raise error
         package = unpacked[-1]

@@ -11,8 +11,10 @@ QEMU = "qemu-system-x86_64"
 PORTS = ("lab.control", "lab.output", "lab.request")
 PR_SET_PDEATHSIG = 1
 MONITOR_S_MAX = 60
-# no_timer_check: on a busy machine the check of the timer's interrupt finds too few and stops the start.
-KERNEL_WORDS = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr random.trust_cpu=on"
+# no_timer_check: on a busy machine the check of the timer's interrupt finds too few and stops the
+# start.
+KERNEL_WORDS = ("console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr "
+                "random.trust_cpu=on")
 _prctl = ctypes.CDLL(None).prctl
 
 
@@ -34,22 +36,30 @@ def _devices(plan, fds):
     for number, port in enumerate(PORTS):
         command += ["-chardev", "socket,id=port%d,fd=%d" % (number, fds[port]),
                     "-device", "virtserialport,chardev=port%d,name=%s" % (number, port)]
-    command += ["-chardev", "socket,id=monitor,fd=%d" % fds["monitor"], "-mon", "chardev=monitor,mode=control"]
+    command += ["-chardev", "socket,id=monitor,fd=%d" % fds["monitor"], "-mon",
+                "chardev=monitor,mode=control"]
     for name, mac, end, mtu in plan.network:
         command += ["-netdev", "dgram,id=%s,local.type=fd,local.str=%d" % (name, end.fileno()),
-                    "-device", "virtio-net-pci,netdev=%s,mac=%s,host_mtu=%d,mq=off" % (name, mac, mtu)]
+                    "-device",
+                    "virtio-net-pci,netdev=%s,mac=%s,host_mtu=%d,mq=off" % (name, mac, mtu)]
     for number, path in enumerate(plan.shared):
-        command += ["-virtfs", "local,path=%s,mount_tag=shared%d,security_model=none,multidevs=remap" % (path, number)]
+        command += ["-virtfs",
+                    "local,path=%s,mount_tag=shared%d,security_model=none,multidevs=remap" %
+                    (path, number)]
     return command
 
 
 def _command(plan, fds):
-    # One thread of translated code per host: with two a guest's own locks wait for the scheduler here.
-    command = [QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-M", "q35,usb=off", "-cpu", "max",
-               "-accel", "tcg,thread=multi", "-smp", "1", "-m", str(plan.memory_mib), "-kernel", plan.kernel, "-initrd", plan.initrd,
+    # One thread of translated code per host: with two a guest's own locks wait for the scheduler
+    # here.
+    command = [QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-M",
+               "q35,usb=off", "-cpu", "max",
+               "-accel", "tcg,thread=multi", "-smp", "1", "-m", str(plan.memory_mib), "-kernel",
+               plan.kernel, "-initrd", plan.initrd,
                "-append", KERNEL_WORDS,
                "-serial", "file:" + plan.console,
-               "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"]
+               "-virtfs",
+               "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"]
     return command + _devices(plan, fds)
 
 
@@ -62,7 +72,8 @@ class Machine:
             self.ports[port], ends[port] = socket.socketpair()
         fds = {port: end.fileno() for port, end in ends.items()}
         passed = list(fds.values()) + [end.fileno() for _, _, end, _ in plan.network]
-        self.process = subprocess.Popen(_command(plan, fds), pass_fds=passed, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen(_command(plan, fds), pass_fds=passed,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, preexec_fn=_die_with_runner)
         for end in list(ends.values()) + [end for _, _, end, _ in plan.network]:
             end.close()

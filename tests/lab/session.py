@@ -1,4 +1,5 @@
-"""A running lab: boots the hosts, hands each its command, passes output and exit codes on, serves their requests."""
+"""A running lab: boots the hosts, hands each its command, passes output and exit codes on, serves
+their requests."""
 
 import os
 import selectors
@@ -14,7 +15,8 @@ import topology as topologies
 BOOT_S_MAX = 600  # alone on a machine it takes ten to sixty
 LINE_MAX = 1 << 20
 EXIT_MARK = b"\0lab-exit "
-# A busy machine lets a host stand still for longer than the default's 0.27 s, and rxe does not survive every retransmission.
+# A busy machine lets a host stand still for longer than the default's 0.27 s, and rxe does not
+# survive every retransmission.
 ACKNOWLEDGE_TIMER = 18  # 1.1 s
 EXIT_TIMEOUT, EXIT_LOST = 124, 125
 
@@ -47,20 +49,25 @@ def _set_up_script(topology, name, request):
     for other in topology.hosts:
         lines.append("echo %s %s >>/etc/hosts" % (topology.address(other), other))
     lines += ["rename %s %s" % (_management_mac(topology, name), topologies.MANAGEMENT),
-              "ip addr add %s/24 dev %s" % (topology.address(name), topologies.MANAGEMENT), "ip link set %s up" % topologies.MANAGEMENT]
+              "ip addr add %s/24 dev %s" % (topology.address(name), topologies.MANAGEMENT),
+              "ip link set %s up" % topologies.MANAGEMENT]
     if os.geteuid() != 0:
         lines.append("mount -t tmpfs none /root")  # closed to us, and so to the host
     for number, path in enumerate(request.shared):
         lines += ["mkdir -p %s" % shlex.quote(path),
-                  "mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288 shared%d %s" % (number, shlex.quote(path))]
+                  "mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288 shared%d %s" %
+                  (number, shlex.quote(path))]
     for end in topology.interfaces(name):
-        lines += ["rename %s %s" % (end.mac, end.name), "ip link set %s mtu %d up" % (end.name, end.mtu),
+        lines += ["rename %s %s" % (end.mac, end.name),
+                  "ip link set %s mtu %d up" % (end.name, end.mtu),
                   "rdma link add rxe_%s type rxe netdev %s" % (end.name, end.name)]
         # An IPv6 address is no GID before it has proved to be alone; on a cable of ours it is.
-        lines += ["ip addr add %s dev %s%s" % (address, end.name, " nodad" if ":" in address else "") for address in end.addresses]
+        lines += ["ip addr add %s dev %s%s" % (address, end.name, " nodad" if ":" in address
+                                               else "") for address in end.addresses]
         lines += end.setup
     lines += ["}", "run_command() {", "cd %s" % shlex.quote(os.getcwd())]
-    lines += ["export %s=%s" % (key, shlex.quote(value)) for key, value in _environment(topology, name, request).items()]
+    lines += ["export %s=%s" % (key, shlex.quote(value)) for key,
+              value in _environment(topology, name, request).items()]
     lines += [shlex.join(request.command) if name in request.hosts else "true", "}"]
     return "\n".join(lines) + "\n"
 
@@ -72,10 +79,14 @@ def _management_mac(topology, name):
 def _environment(topology, name, request):
     environment = {"NCCL_IB_TIMEOUT": str(ACKNOWLEDGE_TIMER)}
     environment.update(request.inherited)
-    environment.update({"LAB_HOST": name, "LAB_TOPOLOGY": topology.name, "RANK": str(topology.hosts.index(name)),
-                        "WORLD_SIZE": str(len(topology.hosts)), "MESH_RENDEZVOUS": topology.address(topology.hosts[0]) + ":29500",
-                        "NCCL_SOCKET_IFNAME": "=" + topologies.MANAGEMENT, "MESH_TOPOLOGY": topology.name, "MESH_LAB": "1",
-                        "PATH": os.path.dirname(os.path.abspath(__file__)) + "/guest:" + kernel.SYSTEM_PATH})
+    environment.update({"LAB_HOST": name, "LAB_TOPOLOGY": topology.name,
+                        "RANK": str(topology.hosts.index(name)),
+                        "WORLD_SIZE": str(len(topology.hosts)),
+                        "MESH_RENDEZVOUS": topology.address(topology.hosts[0]) + ":29500",
+                        "NCCL_SOCKET_IFNAME": "=" + topologies.MANAGEMENT,
+                        "MESH_TOPOLOGY": topology.name, "MESH_LAB": "1",
+                        "PATH": os.path.dirname(os.path.abspath(__file__)) + "/guest:" +
+                        kernel.SYSTEM_PATH})
     if len(request.hosts) == 1:
         environment.update({"RANK": "0", "WORLD_SIZE": "1"})
     environment.update(request.environment)
@@ -96,14 +107,17 @@ class Session:
         for host in self._hosts.values():
             plan = machine.Plan(host.name, kernel_image, self._memory_file(initrd))
             host.console = self._memory_file(b"")
-            plan.console, plan.memory_mib, plan.shared = host.console, self._request.memory_mib, self._request.shared
+            plan.console, plan.shared = host.console, self._request.shared
+            plan.memory_mib = self._request.memory_mib
             plan.network = plugs[host.name]
             host.machine = machine.Machine(plan)
             for port in ("lab.control", "lab.output", "lab.request"):
-                self._selector.register(host.machine.ports[port], selectors.EVENT_READ, (host, port))
+                self._selector.register(host.machine.ports[port], selectors.EVENT_READ,
+                                        (host, port))
             text = _set_up_script(self._topology, host.name, self._request).encode()
             host.machine.ports["lab.control"].sendall(b"%d\n%s" % (len(text), text))
-        self._turn_until(lambda: all(host.ready for host in self._hosts.values()), BOOT_S_MAX, "boot")
+        self._turn_until(lambda: all(host.ready for host in self._hosts.values()), BOOT_S_MAX,
+                         "boot")
         for host in self._hosts.values():
             if host.ready != "ready":
                 raise LabError("host %s: %s" % (host.name, host.ready))
@@ -122,7 +136,8 @@ class Session:
         for name in self._topology.hosts:
             ours, theirs = switch.wire()
             management.append(ours)
-            plugs[name].append((topologies.MANAGEMENT, _management_mac(self._topology, name), theirs, 1500))
+            plugs[name].append((topologies.MANAGEMENT, _management_mac(self._topology, name),
+                                theirs, 1500))
         self._add_switch(management)
         for ends in self._topology.cables.values():
             if len(ends) == 2:
@@ -144,7 +159,9 @@ class Session:
         for host in self._hosts.values():
             self._answer(host, "lab.control", "go")
         try:
-            self._turn_until(lambda: all(host.exit_code is not None for host in self._hosts.values()), self._request.timeout_s, "command")
+            self._turn_until(lambda: all(host.exit_code is not None
+                                         for host in self._hosts.values()), self._request.timeout_s,
+                             "command")
         except TimeoutError:
             late = [host.name for host in self._hosts.values() if host.exit_code is None]
             self._say("no end within %d s on %s" % (self._request.timeout_s, ", ".join(late)))
@@ -178,7 +195,8 @@ class Session:
         host.ready = host.ready or "lost"
         host.exit_code = 0 if host.killed else EXIT_LOST
         if not host.killed:
-            self._say("host %s is lost: %s\n%s" % (host.name, host.machine.complaint(), self.console_tail(host.name)))
+            self._say("host %s is lost: %s\n%s" %
+                      (host.name, host.machine.complaint(), self.console_tail(host.name)))
 
     def console_tail(self, name):
         with open(self._hosts[name].console, "rb") as file:
@@ -240,7 +258,8 @@ class Session:
         if action in ("cut", "restore") and name in self._topology.cables:
             for end in self._topology.cables[name]:
                 try:
-                    self._hosts[end.host].machine.plug(end.name, "in" if action == "restore" else "out")
+                    self._hosts[end.host].machine.plug(end.name,
+                                                       "in" if action == "restore" else "out")
                 except (OSError, RuntimeError) as error:
                     if not self._hosts[end.host].killed:
                         return "%s %s: host %s: %s" % (action, name, end.host, error)

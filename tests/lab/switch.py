@@ -1,4 +1,5 @@
-"""What joins more than two interfaces: a learning Ethernet switch between sockets that carry one frame per datagram."""
+"""What joins more than two interfaces: a learning Ethernet switch between sockets that carry one
+frame per datagram."""
 
 import select
 import socket
@@ -18,7 +19,8 @@ def wire():
 
 
 class Switch:
-    """Thread: its own, from start() to stop(). A frame for a port that is full is dropped, as hardware does."""
+    """Thread: its own, from start() to stop(). A frame for a port that is full is dropped, as
+    hardware does."""
 
     def __init__(self, ports):
         self._ports, self._learned = ports, {}

@@ -1,11 +1,13 @@
-"""Topology files: which hosts there are, which interfaces they have, what joins them. A mistake is one line: file, place, value."""
+"""Topology files: which hosts there are, which interfaces they have, what joins them. A mistake is
+one line: file, place, value."""
 
 import ipaddress
 import json
 import os
 import re
 
-NAME = re.compile(r"^[a-z][a-z0-9]{0,11}$")  # also an interface name: 15 characters at most, with room for a prefix
+# also an interface name: 15 characters at most, with room for a prefix
+NAME = re.compile(r"^[a-z][a-z0-9]{0,11}$")
 HOSTS_MAX = 8
 ENDS_MAX = 8
 MTU_RANGE = (1280, 9000)  # 1280: IPv6's least
@@ -49,7 +51,8 @@ def _only(path, place, value, known):
         _refuse(path, place, "must be an object, not %s" % json.dumps(value))
     for key in value:
         if key not in known:
-            _refuse(path, place, "knows no %s (known: %s)" % (json.dumps(key), ", ".join(sorted(known))))
+            _refuse(path, place,
+                    "knows no %s (known: %s)" % (json.dumps(key), ", ".join(sorted(known))))
 
 
 def _names(path, place, values, most):
@@ -57,7 +60,9 @@ def _names(path, place, values, most):
         _refuse(path, place, "must be a list of 1 to %d names" % most)
     for value in values:
         if not isinstance(value, str) or not NAME.match(value):
-            _refuse(path, place, "%s is no name (a small letter, then up to 11 small letters and digits)" % json.dumps(value))
+            _refuse(path, place,
+                    "%s is no name (a small letter, then up to 11 small letters and digits)" %
+                    json.dumps(value))
     if len(set(values)) != len(values):
         _refuse(path, place, "names occur twice: %s" % ", ".join(values))
     return values
@@ -72,7 +77,8 @@ def _addresses(path, place, values):
                 raise ValueError("no prefix length")
             ipaddress.ip_interface(value)
         except ValueError as error:
-            _refuse(path, place, "%s is no address with a prefix length (%s)" % (json.dumps(value), error))
+            _refuse(path, place,
+                    "%s is no address with a prefix length (%s)" % (json.dumps(value), error))
     return values
 
 
@@ -83,7 +89,8 @@ def _end(path, place, interface, text):
     if not isinstance(interface.mtu, int) or not MTU_RANGE[0] <= interface.mtu <= MTU_RANGE[1]:
         _refuse(path, place, "mtu %s is not in %d..%d" % ((json.dumps(interface.mtu),) + MTU_RANGE))
     interface.setup = text.get("setup", [])
-    if not isinstance(interface.setup, list) or not all(isinstance(line, str) and "\n" not in line for line in interface.setup):
+    if not isinstance(interface.setup, list) or not all(isinstance(line, str) and "\n" not in line
+                                                        for line in interface.setup):
         _refuse(path, place, "setup must be a list of command lines")
 
 
@@ -95,9 +102,11 @@ def _cable(path, topology, name, ends):
     for where, text in ends.items():
         host, _, interface_name = where.partition("/")
         if host not in topology.hosts:
-            _refuse(path, place, "end %s: no host %s (hosts: %s)" % (where, host, ", ".join(topology.hosts)))
+            _refuse(path, place,
+                    "end %s: no host %s (hosts: %s)" % (where, host, ", ".join(topology.hosts)))
         _names(path, "%s, end %s" % (place, where), [interface_name], 1)
-        if interface_name == MANAGEMENT or any(other.name == interface_name for other in topology.interfaces(host)):
+        if interface_name == MANAGEMENT or any(other.name == interface_name
+                                               for other in topology.interfaces(host)):
             _refuse(path, place, "end %s: %s has that interface already" % (where, host))
         number = len(topology.cables), len(topology.cables[name])
         interface = Interface(host, interface_name, name, "52:54:00:4d:%02x:%02x" % number)
@@ -128,5 +137,6 @@ def find(name, folder):
     path = name if "/" in name or name.endswith(".json") else os.path.join(folder, name + ".json")
     if not os.path.exists(path):
         known = sorted(entry[:-5] for entry in os.listdir(folder) if entry.endswith(".json"))
-        raise TopologyError("no topology %s (known: %s; or the path of a file)" % (name, ", ".join(known)))
+        raise TopologyError("no topology %s (known: %s; or the path of a file)" %
+                            (name, ", ".join(known)))
     return load(path)

@@ -1,6 +1,7 @@
 """C++ as text: what is left of it without comments and literals, and what Universal Ctags finds.
 
-Blanking keeps every offset and newline, so a position in the blanked text is a position in the file.
+Blanking keeps every offset and newline, so a position in the blanked text is a position in the
+file.
 """
 
 import collections
@@ -63,7 +64,8 @@ class Function:
         self.is_named = not self.name.startswith("__anon")  # a lambda is not
         self.name_line = tag["line"]
         self.line = _first_line(statements, tag["line"])
-        self.length = tag["end"] - self.line + 1 if tag["kind"] == "function" and "end" in tag else 0
+        self.length = tag["end"] - self.line + 1 if tag[
+            "kind"] == "function" and "end" in tag else 0
         macro = MACRO_NAME.match(self.name) or self.name == "static_assert"
         self.parameters = 0 if macro else comma_count(signature[1:signature.rfind(")")])
 

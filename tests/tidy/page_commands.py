@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the commands of the pages: page_commands.py BUILD [PAGE...].
 
-Every block of a page that begins with ```sh is a script. The block marked "set-up" comes first; the others run after it, in
-order, each in a shell of its own. They run in a folder of links to the tree whose build/release holds only what the set-up of
-the page has built there: a cmake of ours stands in for the real one and links each target from BUILD, so a command whose
-program the set-up forgets fails here as it would for a reader. Blocks with another mark are left out, and the reasons printed.
+Every block of a page that begins with ```sh is a script. The block marked "set-up" comes first; the
+others run after it, in order, each in a shell of its own. They run in a folder of links to the tree
+whose build/release holds only what the set-up of the page has built there: a cmake of ours stands
+in for the real one and links each target from BUILD, so a command whose program the set-up forgets
+fails here as it would for a reader. Blocks with another mark are left out, and the reasons printed.
 """
 
 import contextlib
@@ -24,7 +25,8 @@ import tree  # noqa: E402
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TIME_S_MAX = {"": 120, "set-up": 300, "long": 1800}  # of a block
 LEFT_OUT = {
-    "hosts": "needs several real hosts (tests/lab/suites/launch_test.py runs those of perf/README.md)",
+    "hosts": "needs several real hosts (tests/lab/suites/launch_test.py runs those of "
+             "perf/README.md)",
     "lab": "boots virtual machines",
     "nccl": "needs NCCL and its frameworks",
     "debugger": "needs a terminal with a debugger",
@@ -53,7 +55,8 @@ def built(target):
     found = []
     for folder, folders, names in os.walk(BUILD):
         folders[:] = [name for name in folders if name not in ("CMakeFiles", "Testing")]
-        found += [os.path.join(folder, name) for name in names if name in (target, "lib%%s.so" %% target)]
+        wanted = (target, "lib%%s.so" %% target)
+        found += [os.path.join(folder, name) for name in names if name in wanted]
     return found
 
 if "--install" in arguments:
@@ -84,7 +87,8 @@ class Block:
 
 
 def blocks_of(page, text):
-    return [Block(page, text.count("\n", 0, found.start()) + 2, found.group(1), found.group(2)) for found in BLOCK.finditer(text)]
+    return [Block(page, text.count("\n", 0, found.start()) + 2, found.group(1), found.group(2))
+            for found in BLOCK.finditer(text)]
 
 
 def is_left_out(block):
@@ -94,7 +98,8 @@ def is_left_out(block):
 
 
 def prepare(folder, tools, build):
-    """The reader's tree in one empty folder, stand-ins and a home in another; returns the environment of the commands."""
+    """The reader's tree in one empty folder, stand-ins and a home in another; returns the
+    environment of the commands."""
     for name in os.listdir(ROOT):
         if name == ".gitignore":  # git follows no link there
             shutil.copy(os.path.join(ROOT, name), folder)
@@ -103,21 +108,26 @@ def prepare(folder, tools, build):
     os.makedirs(os.path.join(folder, "build", "release"))
     cmake = os.path.join(tools, "cmake")
     with open(cmake, "w", encoding="utf-8") as file:
-        file.write(CMAKE % {"build": build, "here": folder, "installed": tools, "cmake": shutil.which("cmake")})
+        file.write(CMAKE % {"build": build, "here": folder, "installed": tools,
+                            "cmake": shutil.which("cmake")})
     # What is judged is the commands and not the machine's packages: a test installs nothing.
     with open(os.path.join(tools, "dpkg-query"), "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\necho installed\n")
     for name in ("cmake", "dpkg-query"):
         os.chmod(os.path.join(tools, name), 0o755)
-    keep = {name: value for name, value in os.environ.items() if not re.match(r"(NCCL|MESH|RANK|WORLD_SIZE|OMPI|SLURM|PMI)", name)}
+    keep = {name: value for name, value in os.environ.items()
+            if not re.match(r"(NCCL|MESH|RANK|WORLD_SIZE|OMPI|SLURM|PMI)", name)}
     return dict(keep, PATH=tools + ":" + os.environ["PATH"], HOME=tools, NCCL_MESH_PROFILE="none")
 
 
 def run(block, folder, environment):
-    """Whether the script ended well; prints what it said if not. Stops at the first command that fails, and says which."""
+    """Whether the script ended well; prints what it said if not. Stops at the first command that
+    fails, and says which."""
     script = "set -eE -o pipefail\ntrap 'echo \"FAILED: $BASH_COMMAND\"' ERR\n" + block.script
-    with subprocess.Popen(["bash", "-c", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True) as process:
+    with subprocess.Popen(["bash", "-c", script], cwd=folder, env=environment,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace",
+                          start_new_session=True) as process:
         try:
             said, _ = process.communicate(timeout=TIME_S_MAX[block.mark])
         except subprocess.TimeoutExpired:
@@ -136,10 +146,12 @@ def run_page(page, build):
         blocks = blocks_of(page, file.read())
     for block in blocks:
         if block.mark not in LEFT_OUT and block.mark not in ("", "set-up"):
-            sys.exit("%s: a block is marked %s, which is none of %s" % (block, block.mark, ", ".join(["set-up", *LEFT_OUT])))
+            sys.exit("%s: a block is marked %s, which is none of %s" %
+                     (block, block.mark, ", ".join(["set-up", *LEFT_OUT])))
     wanted = [block for block in blocks if not is_left_out(block)]
     failed = []
-    with tempfile.TemporaryDirectory(prefix="page-") as folder, tempfile.TemporaryDirectory(prefix="tools-") as tools:
+    with tempfile.TemporaryDirectory(prefix="page-") as folder, tempfile.TemporaryDirectory(
+        prefix="tools-") as tools:
         environment = prepare(folder, tools, build)
         for block in wanted:
             before = cpu_seconds()
@@ -166,7 +178,8 @@ def main():
     print("left out:")
     for block in omitted:
         print("  %s: %s: %s" % (block, LEFT_OUT[block.mark], block.script.splitlines()[0]))
-    print("%d blocks of commands run, %d failed, %d left out; %.0f s of CPU" % (counts, len(failures), len(omitted), cpu_seconds()))
+    print("%d blocks of commands run, %d failed, %d left out; %.0f s of CPU" %
+          (counts, len(failures), len(omitted), cpu_seconds()))
     return 1 if failures else 0
 
 

@@ -1,4 +1,5 @@
-"""Rules for the pages (Markdown): links lead somewhere, paths exist, lines and pages keep their bounds.
+"""Rules for the pages (Markdown): links lead somewhere, paths exist, lines and pages keep their
+bounds.
 
 Each rule takes the page and yields (path, line, rule, what), as those of rules.py do.
 """
@@ -43,7 +44,8 @@ class Page:
         return ((number, line) for number, line, fenced in self.lines if not fenced)
 
     def fenced(self):
-        return ((number, line) for number, line, fenced in self.lines if fenced and not FENCE.match(line))
+        return ((number, line) for number, line,
+                fenced in self.lines if fenced and not FENCE.match(line))
 
 
 def slugs(text):
@@ -64,7 +66,8 @@ def _folders(files):
 
 
 def is_there(path, files):
-    """Whether a path, which may end with a slash and have * in it, names a file or a folder; or the stem of a .h or .cc."""
+    """Whether a path, which may end with a slash and have * in it, names a file or a folder; or the
+    stem of a .h or .cc."""
     path = path.rstrip("/")
     known = set(files) | _folders(files)
     if "*" in path:
@@ -87,8 +90,10 @@ def links(page, read):
 
 
 def _span_paths(span):
-    """What of a code span is a path: the whole span, or what in a command begins with a room's name."""
-    if PATH.fullmatch(span) and ("/" in span or span.endswith(SUFFIXES)) and not re.match(r"[\d.]+/", span):
+    """What of a code span is a path: the whole span, or what in a command begins with a room's
+    name."""
+    if PATH.fullmatch(span) and ("/" in span
+                                 or span.endswith(SUFFIXES)) and not re.match(r"[\d.]+/", span):
         return [span]
     return ROOM_PATH.findall(span)
 
@@ -103,7 +108,8 @@ def _exists(page, path):
             continue
         beside = posixpath.join(page.folder, one) if page.folder else one
         anywhere = "/" not in one and any(posixpath.basename(each) == one for each in page.files)
-        if not (anywhere or any(is_there(each, page.files) for each in (one, beside, "tests/" + one))):
+        if not (anywhere
+                or any(is_there(each, page.files) for each in (one, beside, "tests/" + one))):
             return False
     return True
 
@@ -113,7 +119,8 @@ def _alternatives(path):
     braces = re.search(r"\{([^}]*)\}", path)
     if not braces:
         return [path]
-    return [path[: braces.start()] + each + path[braces.end():] for each in braces.group(1).split(",")]
+    return [path[: braces.start()] + each + path[braces.end():]
+            for each in braces.group(1).split(",")]
 
 
 def paths(page):
@@ -130,20 +137,25 @@ def paths(page):
 
 def bounds(page):
     if page.path == "README.md" and len(page.lines) > README_LINES_MAX:
-        yield page.path, len(page.lines), "page-lines", "%d lines, at most %d" % (len(page.lines), README_LINES_MAX)
+        yield page.path, len(page.lines), "page-lines", "%d lines, at most %d" % (len(page.lines),
+                                                                                  README_LINES_MAX)
     for number, line, _ in page.lines:
         if len(line) > COLUMNS_MAX and not line.startswith("|"):
-            yield page.path, number, "page-width", "%d columns, at most %d" % (len(line), COLUMNS_MAX)
+            yield page.path, number, "page-width", "%d columns, at most %d" % (len(line),
+                                                                               COLUMNS_MAX)
 
 
 def unlisted(page):
-    """Every header of a room that has a table of its files is named there, or stands for a family such as control_*.h."""
+    """Every header of a room that has a table of its files is named there, or stands for a family
+    such as control_*.h."""
     if page.path not in ROOM_PAGES:
         return
-    named = [name for _, line in page.prose() for span in SPAN.findall(line) for name in _alternatives(span)]
+    named = [name for _,
+             line in page.prose() for span in SPAN.findall(line) for name in _alternatives(span)]
     for path in page.files:
         name = posixpath.basename(path)
-        if path.endswith(".h") and posixpath.dirname(path) == page.folder and not any(fnmatch.fnmatch(name, each) for each in named):
+        if path.endswith(".h") and posixpath.dirname(path) == page.folder and not any(
+            fnmatch.fnmatch(name, each) for each in named):
             yield page.path, 1, "page-unlisted", "%s is not in its table of files" % path
 
 
@@ -155,6 +167,7 @@ def check(root, files, read):
 
     for path in files:
         if path.endswith(".md"):
-            page = Page(read(path), files + [tree.NOT_OURS + "*"])  # its folder is there, whatever lies in it
+            # its folder is there, whatever lies in it
+            page = Page(read(path), files + [tree.NOT_OURS + "*"])
             for rule in (lambda page: links(page, text_of), paths, bounds, unlisted):
                 yield from rule(page)

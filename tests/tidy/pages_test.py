@@ -9,11 +9,13 @@ sys.dont_write_bytecode = True
 import pages  # noqa: E402
 import tree  # noqa: E402
 
-FILES = ["README.md", "engine/README.md", "engine/data/turn.h", "engine/message/wire.h", "perf/run", "perf/mesh_perf/main.cc",
-         "tests/unit/engine/message/wire_test.cc"]
+FILES = ["README.md", "engine/README.md", "engine/turn.h", "engine/wire.h", "perf/run",
+         "perf/mesh_perf/main.cc",
+         "tests/unit/engine/wire_test.cc"]
 
 
-RULES = (lambda page: pages.links(page, lambda _: "# One page\n## What `it` is, and why\n"), pages.paths, pages.bounds)
+RULES = (lambda page: pages.links(page, lambda _: "# One page\n## What `it` is, and why\n"),
+         pages.paths, pages.bounds)
 
 
 def violations(text, path="engine/README.md", rules=RULES):
@@ -30,25 +32,36 @@ class Pages(unittest.TestCase):
         self.assertEqual([(line, rule)], violations(text))
 
     def test_every_header_of_a_room_is_in_its_table(self):
-        for text, red in (("`wire.h`\n`turn.h`\n", []), ("`t*.h`, `{wire,turn}.h`\n", []), ("`turn.h`\n", [(1, "page-unlisted")])):
+        for text, red in (("`wire.h`\n`turn.h`\n", []), ("`t*.h`, `{wire,turn}.h`\n", []),
+                          ("`turn.h`\n", [(1, "page-unlisted")])):
             self.assertEqual(red, violations(text, rules=(pages.unlisted,)))
 
     def test_links(self):
-        self.green("[a](../README.md) [b](turn.h) [c](https://example.org/x) [d](../README.md#one-page) [e](#one-page)\n")
+        self.green(
+            "[a](../README.md) [b](turn.h) [c](https://example.org/x) [d](../README.md#one-page) "
+            "[e](#one-page)\n"
+        )
         self.green("[a](../README.md#what-it-is-and-why)\n```\n[x](nowhere.md)\n```\n")
         self.red("\n[a](README2.md)\n", "page-link", 2)
         self.red("[a](../README.md#two-pages)\n", "page-link")
 
     def test_paths_in_prose(self):
-        self.green("`engine/data/turn.h`, `turn.h`, `engine/*.h`, `engine/{turn,wire}.h`, `engine/turn`\n")
-        self.green("`unit/engine/message/wire_test`, `perf/run --model`, `~/.config/x.json`, `10.0.0.1/24`, `/etc/x.json`\n")
+        self.green(
+            "`engine/turn.h`, `turn.h`, `engine/*.h`, `engine/{turn,wire}.h`, `engine/turn`\n")
+        self.green(
+            "`unit/engine/wire_test`, `perf/run --model`, `~/.config/x.json`, "
+            "`10.0.0.1/24`, `/etc/x.json`\n"
+        )
         self.red("`engine/gone.h`\n", "page-path")
         self.red("`gone.h`\n", "page-path")
         self.red("`perf/walk --model`\n", "page-path")
         self.red("`engine/{turn,gone}.h`\n", "page-path")
 
     def test_paths_in_commands(self):
-        self.green("```sh\nperf/run\nbuild/release/perf/mesh_perf/mesh_perf -b 1 # perf/run.\n$PWD/perf/x a/perf/x\n```\n")
+        self.green(
+            "```sh\nperf/run\nbuild/release/perf/mesh_perf/mesh_perf -b 1 # perf/run.\n"
+            "$PWD/perf/x a/perf/x\n```\n"
+        )
         self.red("```sh\nperf/walk\n```\n", "page-path", 2)
         self.red("```sh\nbuild/release/perf/gone/mesh_perf\n```\n", "page-path", 2)
 

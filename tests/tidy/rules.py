@@ -52,7 +52,8 @@ def target_room(bracket, name):
         return "include/mesh" if bracket == "<" else ""
     room = room_of(name)
     if bracket == "<":
-        return room  # <mesh/...> aside, nothing of ours is written so; a room named like this is still an arrow
+        # <mesh/...> aside, nothing of ours is written so; a room named like this is still an arrow
+        return room
     return room or ""
 
 
@@ -63,11 +64,14 @@ def include_arrows(source):
         if target is None:
             continue
         if target == "":
-            yield source.path, line, "include-form", 'write "room/file.h" or <mesh/file.h>, not "%s"' % name
+            what = 'write "room/file.h" or <mesh/file.h>, not "%s"' % name
+            yield source.path, line, "include-form", what
         elif room is None:
             yield source.path, line, "include-arrow", "a source outside every room"
-        elif target != room and tables.ARROWS[room] is not None and target not in tables.ARROWS[room]:
-            yield source.path, line, "include-arrow", "%s may not include %s (%s)" % (room, target, name)
+        elif target != room and tables.ARROWS[room] is not None and target not in tables.ARROWS[
+            room]:
+            yield source.path, line, "include-arrow", "%s may not include %s (%s)" % (room, target,
+                                                                                      name)
 
 
 def fenced_headers(source):
@@ -82,7 +86,8 @@ def fenced_words(source):
         if re.match(allowed, source.path):
             continue
         for found in re.finditer(pattern, source.code):
-            yield source.path, line_of(source.code, found.start()), rule, "%s has no place here" % found.group()
+            yield source.path, line_of(source.code,
+                                       found.start()), rule, "%s has no place here" % found.group()
 
 
 def hot_files(source):
@@ -90,13 +95,15 @@ def hot_files(source):
         return
     for name, pattern in tables.HOT_FORBIDDEN:
         for found in re.finditer(pattern, source.statements):
-            yield source.path, line_of(source.code, found.start()), "hot-file", "%s on a message's way" % name
+            yield source.path, line_of(source.code,
+                                       found.start()), "hot-file", "%s on a message's way" % name
 
 
 def namespaces(source):
     for found in re.finditer(r"\busing\s+namespace\s+([\w:]+)", source.code):
         if not re.match(tables.NAMESPACES_OPEN, found.group(1)):
-            yield source.path, line_of(source.code, found.start()), "using-namespace", "spell out %s" % found.group(1)
+            yield source.path, line_of(
+                source.code, found.start()), "using-namespace", "spell out %s" % found.group(1)
 
 
 def header_shape(source):
@@ -113,8 +120,10 @@ def header_shape(source):
         comment.append(line)
     if not comment:
         yield source.path, 2, "header-comment", "behind #pragma once stands what the header is for"
-    elif source.path.startswith(tables.THREAD_LINE_ROOMS) and not any("Thread:" in line for line in comment):
-        yield source.path, 2, "header-thread", "the first comment has a line \"Thread:\" that says who may call"
+    elif source.path.startswith(tables.THREAD_LINE_ROOMS) and not any("Thread:" in line
+                                                                      for line in comment):
+        what = 'the first comment has a line "Thread:" that says who may call'
+        yield source.path, 2, "header-thread", what
 
 
 def own_header_first(source, files):
@@ -126,7 +135,8 @@ def own_header_first(source, files):
     own = None
     if stem + ".h" in files:
         own = stem + ".h"
-    elif "include/" + public in files and public in written and tables.ARROWS.get(room_of(source.path)) is not None:
+    elif "include/" + public in files and public in written and tables.ARROWS.get(
+        room_of(source.path)) is not None:
         own = public
     if own and written[0] != own:
         yield source.path, source.includes[0][0], "own-header", "%s comes first" % own
@@ -134,7 +144,8 @@ def own_header_first(source, files):
 
 def function_shape(functions):
     for function in functions:
-        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(function.path, function.head):
+        if function.parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(function.path,
+                                                                                     function.head):
             yield function.path, function.line, "parameters", "%s has %d, at most %d" % (
                 function.name, function.parameters, tables.PARAMETERS_MAX)
         if function.length > tables.FUNCTION_LINES_MAX:
@@ -145,18 +156,22 @@ def function_shape(functions):
 def function_pointers(source):
     for offset, head, parameters in cpp_text.function_pointers(source.statements):
         if parameters > tables.PARAMETERS_MAX and not _signature_is_foreign(source.path, head):
-            yield source.path, line_of(source.code, offset), "parameters", "%s has %d, at most %d" % (
-                head, parameters, tables.PARAMETERS_MAX)
+            yield source.path, line_of(source.code,
+                                       offset), "parameters", "%s has %d, at most %d" % (
+            head, parameters, tables.PARAMETERS_MAX)
 
 
 def _signature_is_foreign(path, head):
-    return any(re.match(paths, path) and re.search(heads, head) for paths, heads in tables.FOREIGN_SIGNATURES)
+    return any(re.match(paths, path) and re.search(heads, head) for paths,
+               heads in tables.FOREIGN_SIGNATURES)
 
 
 def line_shape(file):
-    """Tabs, trailing space, width, length of file, newline at its end, work left without an issue."""
+    """Tabs, trailing space, width, length of file, newline at its end, work left without an
+    issue."""
     if (file.is_cpp or file.is_script) and len(file.lines) > tables.FILE_LINES_MAX:
-        yield file.path, len(file.lines), "file-lines", "%d lines, at most %d" % (len(file.lines), tables.FILE_LINES_MAX)
+        yield file.path, len(file.lines), "file-lines", "%d lines, at most %d" % (len(
+            file.lines), tables.FILE_LINES_MAX)
     if file.text and not file.text.endswith("\n"):
         yield file.path, len(file.lines), "final-newline", "the file ends without one"
     for number, columns in wide_lines(file) if file.is_code else ():
@@ -174,8 +189,8 @@ def line_shape(file):
 
 def wide_lines(file):
     """(number, columns) of every line over the width."""
-    most = tables.LINE_COLUMNS_MAX if file.is_cpp else tables.SCRIPT_COLUMNS_MAX
-    return [(n, len(line)) for n, line in enumerate(file.lines, 1) if len(line) > most]
+    return [(n, len(line)) for n, line in enumerate(file.lines, 1)
+            if len(line) > tables.LINE_COLUMNS_MAX]
 
 
 def comments(file, source):
@@ -209,7 +224,9 @@ def cmake_lists(files, cmake_files):
         for line in file.lines:
             for name in re.findall(r"[\w./${}+-]+\.cc\b", line.split("#")[0]):
                 name = re.sub(r"^.*\}/", "", name)
-                named |= {name, posixpath.normpath(posixpath.join(posixpath.dirname(file.path), name))}
+                named |= {name,
+                          posixpath.normpath(posixpath.join(posixpath.dirname(file.path), name))}
     for path in files:
-        if path.endswith(".cc") and path.startswith(tables.CMAKE_LISTED_ROOMS) and path not in named:
+        if path.endswith(".cc") and path.startswith(
+            tables.CMAKE_LISTED_ROOMS) and path not in named:
             yield path, 1, "cmake-unlisted", "no CMake file names it"

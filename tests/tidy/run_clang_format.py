@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""clang-format, looking only, over every C++ file of ours: run_clang_format.py [--clang-format PROGRAM] [FILE...]."""
+"""clang-format, looking only, over every C++ file of ours: run_clang_format.py [--clang-format
+PROGRAM] [FILE...]."""
 
 import argparse
 import os
@@ -19,13 +20,15 @@ def main():
     parser.add_argument("--clang-format", default="clang-format")
     parser.add_argument("files", nargs="*")
     args = parser.parse_args()
-    files = [path for path in tree.paths(ROOT) if path.endswith(tree.CPP_SUFFIXES) and (not args.files or path in args.files)]
+    files = [path for path in tree.paths(ROOT) if path.endswith(tree.CPP_SUFFIXES)
+             and (not args.files or path in args.files)]
     if not files:
         print("clang_format: no such source")
         return 1
     command = [args.clang_format, "--dry-run", "-Werror", "--style=file", *files]
     answer = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
-    findings = [line for line in answer.stderr.decode(errors="replace").splitlines() if ": error:" in line]
+    findings = [line for line in answer.stderr.decode(errors="replace").splitlines()
+                if ": error:" in line]
     print("\n".join(findings) or answer.stderr.decode(errors="replace"))
     wrong = sorted({line.split(":")[0] for line in findings})
     print("clang_format: %d files, %d to format: %s" % (len(files), len(wrong), " ".join(wrong)))

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""clang-tidy over every .cc of ours that a build directory compiles, findings printed, exit status 1 if there is any.
+"""clang-tidy over every .cc of ours that a build directory compiles, findings printed, exit status
+1 if there is any.
 
-run_clang_tidy.py BUILD [--clang-tidy PROGRAM] [--jobs N] [--seconds N] [FILE...]: FILE, from the root, narrows it down; after
+run_clang_tidy.py BUILD [--clang-tidy PROGRAM] [--jobs N] [--seconds N] [FILE...]: FILE, from the
+root, narrows it down; after
 --seconds no further file is begun, and those that changed last come first.
-A file found clean is not looked at again until it, a header of ours it reaches, its command, .clang-tidy or the program
-changes: BUILD/clang_tidy_cache holds one empty file per clean state.
+A file found clean is not looked at again until it, a header of ours it reaches, its command,
+.clang-tidy or the program changes: BUILD/clang_tidy_cache holds one empty file per clean state.
 """
 
 import argparse
@@ -23,7 +25,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 INCLUDE = re.compile(rb'(?m)^\s*#\s*include\s*["<]([^">]+)[">]')
 # g++'s flags reach clang, which must not stumble over a warning it has not heard of.
 EXTRA = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-unused-command-line-argument",
-         "--extra-arg=-Wno-ignored-optimization-argument"]  # flags of the compiler's that clang does not have
+         # flags of the compiler's that clang does not have
+         "--extra-arg=-Wno-ignored-optimization-argument"]
 
 
 BRIEF_S = 240
@@ -40,7 +43,8 @@ class Headers:
         if path not in self.data:
             with open(path, "rb") as stream:
                 self.data[path] = stream.read()
-            self.direct[path] = [each for each in map(self._place, INCLUDE.findall(self.data[path])) if each]
+            self.direct[path] = [each for each in map(self._place, INCLUDE.findall(self.data[path]))
+                                 if each]
         return self.data[path]
 
     @staticmethod
@@ -71,7 +75,8 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=2)
     brief = os.environ.get("MESH_BRIEF") == "1"
     parser.add_argument("--seconds", type=float, default=BRIEF_S if brief else float("inf"),
-                        help="after these no further file is begun (none; %d where MESH_BRIEF=1)" % BRIEF_S)
+                        help="after these no further file is begun (none; %d where MESH_BRIEF=1)" %
+                        BRIEF_S)
     parser.add_argument("files", nargs="*")
     return parser.parse_args()
 
@@ -83,8 +88,10 @@ def commands(build, wanted):
     found = {}
     for entry in entries:
         path = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
-        inside = path.startswith(ROOT + os.sep) and not path.startswith(os.path.abspath(build) + os.sep)
-        if inside and os.path.isfile(path) and (not wanted or os.path.relpath(path, ROOT) in wanted):
+        inside = path.startswith(ROOT + os.sep) and not path.startswith(os.path.abspath(build) +
+                                                                        os.sep)
+        if inside and os.path.isfile(path) and (not wanted
+                                                or os.path.relpath(path, ROOT) in wanted):
             found[path] = entry.get("command") or " ".join(entry["arguments"])
     return found
 
@@ -100,10 +107,12 @@ def state_of(path, command, headers, program_version):
 
 
 def changed_last_first(paths):
-    """By the last commit that touched them, what is not committed first; by name where git does not know."""
+    """By the last commit that touched them, what is not committed first; by name where git does not
+    know."""
     ages = {}
     try:
-        log = subprocess.run(["git", "log", "--format=", "--name-only"], capture_output=True, check=False, cwd=ROOT).stdout
+        log = subprocess.run(["git", "log", "--format=", "--name-only"], capture_output=True,
+                             check=False, cwd=ROOT).stdout
     except FileNotFoundError:
         log = b""
     for name in os.fsdecode(log).split():
@@ -134,7 +143,8 @@ def main():
     cache = os.path.join(build, "clang_tidy_cache")
     os.makedirs(cache, exist_ok=True)
     headers = Headers()
-    states = {path: os.path.join(cache, state_of(path, command, headers, version)) for path, command in sources.items()}
+    states = {path: os.path.join(cache, state_of(path, command, headers, version)) for path,
+              command in sources.items()}
     stale = changed_last_first(path for path, state in states.items() if not os.path.exists(state))
     failed = left = 0
     end = time.monotonic() + args.seconds
@@ -148,10 +158,13 @@ def main():
                 open(states[path], "wb").close()
                 continue
             failed += 1
-            print("%s:\n%s" % (os.path.relpath(path, ROOT), text.replace(ROOT + os.sep, "").strip()), flush=True)
-    print("clang_tidy: %d files, %d looked at, %d with findings" % (len(sources), len(stale) - left, failed))
+            print("%s:\n%s" % (os.path.relpath(path, ROOT),
+                               text.replace(ROOT + os.sep, "").strip()), flush=True)
+    print("clang_tidy: %d files, %d looked at, %d with findings" %
+          (len(sources), len(stale) - left, failed))
     if left:
-        print("clang_tidy: %d files are left out, those changed longest ago: %.0f s are over" % (left, args.seconds))
+        print("clang_tidy: %d files are left out, those changed longest ago: %.0f s are over" %
+              (left, args.seconds))
     return 1 if failed else 0
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The figures of the whole tree: each goes red beyond its bar, and pointers are held to the code."""
+"""The figures of the whole tree: each goes red beyond its bar, and pointers are held to the
+code."""
 
 import os
 import sys
@@ -157,7 +158,8 @@ class FilePointers(unittest.TestCase):
         self.assertEqual([], self.wrong_lines("  // b.cc\n  // Does f. (a.cc)\n  void f();\n"))
 
     def test_headings(self):
-        for heading in ("// b.cc", "// b.cc: for h.", "// ---- b.cc", "// ---- Ends (b.cc; token)."):
+        for heading in ("// b.cc", "// b.cc: for h.", "// ---- b.cc",
+                        "// ---- Ends (b.cc; token)."):
             with self.subTest(heading=heading):
                 self.assertEqual([], self.wrong_lines("  %s\n  void h();\n" % heading))
                 body = "  %s\n  void h();\n  int n;\n\n  void f();\n private:\n  void g();\n"

@@ -2,10 +2,12 @@
 
 TOP_LEVEL = {
     "CMakeLists.txt", "src", "include", "engine", "plugin", "perf", "tests", "tuning",
-    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "CMakePresets.json",
+    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE",
+    "CMakePresets.json",
 }  # and dotfiles
 
-# Room -> rooms it may include besides itself. The longest prefix of a path is its room; None: anything.
+# Room -> rooms it may include besides itself. The longest prefix of a path is its room; None:
+# anything.
 ARROWS = {
     "include/mesh": set(),
     "src/base": {"include/mesh"},
@@ -28,13 +30,15 @@ ARROWS = {
 # (rule, pattern over #include lines, pattern of the paths that may)
 FENCED_HEADERS = [
     ("nccl-header", r'["<](plugin/nccl/|nccl)', r"(plugin|perf|tests)/"),
-    ("verbs-header", r"<(infiniband|rdma)/", r"(src/verbs|src/soft|tests|engine/data)/|engine/link/link_setup"),
+    ("verbs-header", r"<(infiniband|rdma)/",
+     r"(src/verbs|src/soft|tests|engine/data)/|engine/link/link_setup"),
     ("hwloc-header", r"[\"<]hwloc", r"src/topo/"),
 ]
 
 # (rule, pattern over code without comments and strings, pattern of the paths that may)
 FENCED_WORDS = [
-    ("getenv", r"\b(secure_getenv|getenv|environ)\b", r"(src/base/config|perf/driver/environment)\.cc$"),
+    ("getenv", r"\b(secure_getenv|getenv|environ)\b",
+     r"(src/base/config|perf/driver/environment)\.cc$"),
     ("setenv", r"\b(setenv|unsetenv|putenv|clearenv)\b", r"tests/|perf/driver/"),
     ("dlopen", r"\bdl(m?open|sym)\b", r"(src/verbs|src/topo|perf/driver|tests)/"),
 ]
@@ -69,7 +73,6 @@ FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 PARAMETERS_MAX = 4
 LINE_COLUMNS_MAX = 100
-SCRIPT_COLUMNS_MAX = 140
 
 # A class has its methods in its header and in at most so many files beside it.
 CLASS_FILES_MAX = 3
@@ -97,8 +100,9 @@ CLASS_FILES_STILL = {
 # Files of NCCL and rdma-core that comments cite.
 FOREIGN_FILES = {"device.h", "proxy.h", "topo.cc", "verbs.h"}
 
-# Signatures that others decide may have more parameters: (pattern of paths, pattern of the function's head).
-# In src/verbs and src/topo only pointers to the library's functions, for dlsym; no function of ours.
+# Signatures that others decide may have more parameters: (pattern of paths, pattern of the
+# function's head). In src/verbs and src/topo only pointers to the library's functions, for dlsym;
+# no function of ours.
 FOREIGN_SIGNATURES = [
     (r"plugin/nccl/", r""),
     (r"(plugin|tests)/", r"\bncclResult_t\b"),
@@ -108,7 +112,8 @@ FOREIGN_SIGNATURES = [
     (r"src/topo/", r"^\(\s*\*\s*\w*\s*\)\s*\([^)]*\bhwloc_"),
 ]
 
-THREAD_LINE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")  # headers that say who may call
+# headers that say who may call
+THREAD_LINE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")
 NAMESPACES_OPEN = r"std::(literals|chrono_literals)\b"  # what `using namespace` may name
 CMAKE_LISTED_ROOMS = ("src/", "engine/", "tuning/", "plugin/")  # every .cc is named in a CMake file
 

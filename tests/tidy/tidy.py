@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Layering and style as a test: tidy.py [ROOT]. One line per violation, exit status 1 if there is any.
+"""Layering and style as a test: tidy.py [ROOT]. One line per violation, exit status 1 if there is
+any.
 
 The rules' tables are in tables.py, the rules in rules.py; those for the pages in pages.py.
 """
@@ -17,7 +18,8 @@ import shape  # noqa: E402
 import tree  # noqa: E402
 
 SOURCE_RULES = (
-    rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files, rules.namespaces,
+    rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files,
+    rules.namespaces,
     rules.header_shape, rules.function_pointers,
 )
 

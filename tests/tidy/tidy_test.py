@@ -23,7 +23,8 @@ LONG_BODY = "  work();\n" * 59  # with signature and brace 61 lines
 
 
 def violations(files):
-    """(path, line, rule) of every violation in a tree of these files, each .cc named in a CMake file."""
+    """(path, line, rule) of every violation in a tree of these files, each .cc named in a CMake
+    file."""
     listed = "".join("  %s\n" % path for path in files if path.endswith(".cc"))
     with tempfile.TemporaryDirectory() as root:
         for path, text in {"CMakeLists.txt": "add_library(all\n%s)\n" % listed, **files}.items():
@@ -66,9 +67,12 @@ class Layering(RuleTest):
                         self.red(room + "/y.cc", text, "include-arrow")
 
     def test_arrows_as_designed(self):
-        for path, name in (("src/base/a.cc", "engine/b.h"), ("src/verbs/a.cc", "src/soft/b.h"), ("src/soft/a.cc", "src/topo/b.h"),
-                           ("src/topo/a.cc", "src/verbs/b.h"), ("engine/a.cc", "plugin/b.h"), ("engine/a.cc", "tuning/b.h"),
-                           ("tuning/a.cc", "src/base/b.h"), ("plugin/a.cc", "src/topo/b.h"), ("plugin/a.cc", "perf/b.h"),
+        for path, name in (("src/base/a.cc", "engine/b.h"), ("src/verbs/a.cc", "src/soft/b.h"),
+                           ("src/soft/a.cc", "src/topo/b.h"),
+                           ("src/topo/a.cc", "src/verbs/b.h"), ("engine/a.cc", "plugin/b.h"),
+                           ("engine/a.cc", "tuning/b.h"),
+                           ("tuning/a.cc", "src/base/b.h"), ("plugin/a.cc", "src/topo/b.h"),
+                           ("plugin/a.cc", "perf/b.h"),
                            ("include/mesh/a.cc", "src/base/b.h"), ("engine/a.cc", "tests/b.h")):
             with self.subTest(path=path, name=name):
                 self.red(path, '#include "%s"\n' % name, "include-arrow")
@@ -80,25 +84,30 @@ class Layering(RuleTest):
         self.red("tuning/a.cc", "#  include <engine/b.h>\n", "include-arrow")
 
     def test_includes_in_comments_and_strings_are_none(self):
-        self.green("src/base/a.cc", '/*\n#include "engine/a.h"\n*/\nconst char* k = R"(\n#include "engine/a.h"\n)";\n')
+        self.green(
+            "src/base/a.cc",
+            '/*\n#include "engine/a.h"\n*/\nconst char* k = R"(\n#include "engine/a.h"\n)";\n')
 
     def test_top_level_entries(self):
         self.assertEqual([("misc", 1, "top-level")], violations({"misc/a.txt": "a\n"}))
         self.green(".ci/run", "a\n")
 
     def test_nccl_headers(self):
-        self.assertIn(("engine/a.cc", 1, "nccl-header"), violations({"engine/a.cc": '#include "plugin/nccl/net.h"\n'}))
+        self.assertIn(("engine/a.cc", 1, "nccl-header"),
+                      violations({"engine/a.cc": '#include "plugin/nccl/net.h"\n'}))
         self.red("engine/a.cc", "#include <nccl.h>\n", "nccl-header")
         for room in ("plugin", "perf", "tests"):
             self.green(room + "/a.cc", '#include "plugin/nccl/net.h"\n')
 
     def test_verbs_headers(self):
         text = "#include <infiniband/verbs.h>\n"
-        for path in ("engine/control/frames.cc", "engine/control/control_plane.cc", "engine/control/handle.cc",
+        for path in ("engine/control/frames.cc", "engine/control/control_plane.cc",
+                     "engine/control/handle.cc",
                      "engine/stripe.cc", "plugin/a.cc",
                      "src/topo/a.cc", "tuning/a.cc", "include/mesh/a.cc"):
             self.red(path, text, "verbs-header")
-        for path in ("src/verbs/a.cc", "src/soft/a.cc", "tests/a.cc", "engine/data/lane.cc", "engine/data/send_channel.cc"):
+        for path in ("src/verbs/a.cc", "src/soft/a.cc", "tests/a.cc", "engine/data/lane.cc",
+                     "engine/data/send_channel.cc"):
             self.green(path, text)
 
     def test_hwloc_headers(self):
@@ -114,7 +123,8 @@ class Layering(RuleTest):
             self.green("src/base/config.cc", text)
             self.green("perf/driver/environment.cc", text)
         self.red("plugin/a.cc", 'int a = setenv("A", "1", 1);\n', "setenv")
-        self.green("tests/a.cc", 'int a = setenv("A", "1", 1);  // getenv\nconst char* k = "getenv";\n')
+        self.green("tests/a.cc",
+                   'int a = setenv("A", "1", 1);  // getenv\nconst char* k = "getenv";\n')
 
     def test_dlopen(self):
         self.red("engine/a.cc", "auto a = dlopen(name, 0);\n", "dlopen")
@@ -143,35 +153,49 @@ class Shape(RuleTest):
 
     def test_functions_in_scopes(self):
         long = "void f() {\n" + LONG_BODY + "}\n"
-        for before, after in (("namespace a::b {\n", "}\n"), ("class A final : public B<int> {\n public:\n", "};\n"),
-                              ('extern "C" {\n', "}\n"), ("int a[] = {1, 2};\n#define X {{{ \\\n  {{\n", ""),
-                              ("const char* k = R\"x(}}}\n)x\";\nchar c = '{'; int n = 1'000'000;\n", "")):
+        for before, after in (
+            ("namespace a::b {\n", "}\n"), ("class A final : public B<int> {\n public:\n", "};\n"),
+            ('extern "C" {\n', "}\n"), ("int a[] = {1, 2};\n#define X {{{ \\\n  {{\n", ""),
+            ("const char* k = R\"x(}}}\n)x\";\nchar c = '{'; int n = 1'000'000;\n", "")):
             with self.subTest(before=before):
-                self.red("tests/a.cc", before + long + after, "function-lines", before.count("\n") + 1)
+                self.red("tests/a.cc", before + long + after, "function-lines",
+                         before.count("\n") + 1)
 
     def test_tables_may_be_long(self):
-        self.green("engine/a.cc", "const Row kRows[] = {\n" + "  {1, 2},\n" * 80 + "};\nstruct A {\n" + "  int a;\n" * 80 + "};\n")
+        self.green("engine/a.cc", "const Row kRows[] = {\n" + "  {1, 2},\n" * 80 +
+                   "};\nstruct A {\n" + "  int a;\n" * 80 + "};\n")
 
     def test_parameters(self):
-        for text in ("void f(int a, int b, int c, int d, int e);\n", "void f(int a, int b, int c, int d, int e) {}\n",
-                     "struct A {\n virtual int f(M<int, int> a, int b, int c, int d, int e = g(1, 2)) const = 0;\n};\n",
-                     "using F = void (*)(int, int, int, int, int);\n", "void (*f)(int, int, int, int, int) = nullptr;\n",
-                     "void f() {\n  auto g = [&](int a, int b, int c, int d, int e) mutable {};\n}\n",
-                     "A::A(int a, int b, int c, int d, int e) : a_(a) {}\n"):
+        for text in (
+                "void f(int a, int b, int c, int d, int e);\n",
+                "void f(int a, int b, int c, int d, int e) {}\n",
+                "struct A {\n virtual int f(M<int, int> a, int b, int c, int d, int e = g(1, 2)) "
+                "const = 0;\n};\n",
+                "using F = void (*)(int, int, int, int, int);\n",
+                "void (*f)(int, int, int, int, int) = nullptr;\n",
+                "void f() {\n  auto g = [&](int a, int b, int c, int d, int e) mutable {};\n}\n",
+                "A::A(int a, int b, int c, int d, int e) : a_(a) {}\n"):
             with self.subTest(text=text):
-                self.red("engine/a.cc", text, "parameters", 1 + text.startswith("struct") + ("g = [" in text))
-        for text in ("void f(std::map<int, M<int, int>> a, int b = g(1, 2), int c = 1 << 2, void (*d)(int, int));\n",
-                     "void f() {\n  g(1, 2, 3, 4, 5, 6);\n  int a[] = {b[0](1, 2, 3, 4, 5)};\n}\n", "int f(void);\n",
-                     "INSTANTIATE(A, B, C, D, E, F);\n", "static const int a = f(1, 2, 3, 4, 5);\n"):
+                self.red("engine/a.cc", text, "parameters",
+                         1 + text.startswith("struct") + ("g = [" in text))
+        for text in (
+                "void f(std::map<int, M<int, int>> a, int b = g(1, 2), int c = 1 << 2, void "
+                "(*d)(int, int));\n",
+                "void f() {\n  g(1, 2, 3, 4, 5, 6);\n  int a[] = {b[0](1, 2, 3, 4, 5)};\n}\n",
+                "int f(void);\n", "INSTANTIATE(A, B, C, D, E, F);\n",
+                "static const int a = f(1, 2, 3, 4, 5);\n"):
             with self.subTest(text=text):
                 self.green("engine/a.cc", text)
 
     def test_parameters_of_loaded_functions(self):
-        text = "struct L {\n  ibv_cq* (*create_cq)(ibv_context*, int, void*, int, int) = nullptr;\n};\n"
+        text = ("struct L {\n"
+                "  ibv_cq* (*create_cq)(ibv_context*, int, void*, int, int) = nullptr;\n};\n")
         self.green("src/verbs/a.cc", text)
         self.red("engine/a.cc", text, "parameters", 2)
-        self.red("src/verbs/a.cc", "ibv_cq* create_cq(ibv_context*, int, void*, int, int);\n", "parameters")
-        self.red("src/verbs/a.cc", "int f(int (*a)(ibv_cq*), int b, int c, int d, int e);\n", "parameters")
+        self.red("src/verbs/a.cc", "ibv_cq* create_cq(ibv_context*, int, void*, int, int);\n",
+                 "parameters")
+        self.red("src/verbs/a.cc", "int f(int (*a)(ibv_cq*), int b, int c, int d, int e);\n",
+                 "parameters")
 
     def test_parameters_that_nccl_decides(self):
         text = "ncclResult_t f(int a, int b, int c, int d, int e);\n"
@@ -179,11 +203,13 @@ class Shape(RuleTest):
         self.green("tests/a.cc", text)
         self.red("engine/a.cc", text, "parameters")
         self.red("plugin/a.cc", text.replace("ncclResult_t", "int"), "parameters")
-        self.green("plugin/nccl/a.cc", "struct N {\n  int (*f)(int a, int b, int c, int d, int e);\n};\n")
+        self.green("plugin/nccl/a.cc",
+                   "struct N {\n  int (*f)(int a, int b, int c, int d, int e);\n};\n")
 
     def test_using_namespace(self):
         self.red("engine/a.cc", "using namespace std;\n", "using-namespace")
-        self.green("engine/a.cc", "using namespace std::literals;\nusing namespace std::chrono_literals;\n")
+        self.green("engine/a.cc",
+                   "using namespace std::literals;\nusing namespace std::chrono_literals;\n")
 
     def test_headers(self):
         self.green("engine/a.h", HEADER)
@@ -195,8 +221,11 @@ class Shape(RuleTest):
     def test_own_header_first(self):
         for own, name in (("engine/a.h", '"engine/a.h"'), ("include/mesh/a.h", "<mesh/a.h>")):
             wrong = "#include <vector>\n#include %s\n" % name
-            self.assertEqual([("engine/a.cc", 1, "own-header")], violations({own: HEADER, "engine/a.cc": wrong}))
-            self.assertEqual([], violations({own: HEADER, "engine/a.cc": "#include %s\n#include <vector>\n" % name}))
+            self.assertEqual([("engine/a.cc", 1, "own-header")],
+                             violations({own: HEADER, "engine/a.cc": wrong}))
+            self.assertEqual([],
+                             violations({own: HEADER,
+                                         "engine/a.cc": "#include %s\n#include <vector>\n" % name}))
 
     def test_lines(self):
         self.red("engine/a.cc", "int a; \n", "trailing-space")
@@ -209,7 +238,8 @@ class Shape(RuleTest):
         self.green("engine/a.cc", "// TO" + "DO(#12): later\n")
 
     def test_hot_files(self):
-        for word in ("std::function<void()> a", "std::string a", "std::map<int, int> a", "std::mutex a", "std::shared_ptr<A> a",
+        for word in ("std::function<void()> a", "std::string a", "std::map<int, int> a",
+                     "std::mutex a", "std::shared_ptr<A> a",
                      "auto a = std::make_unique<A>()"):
             self.red("engine/data/send_channel.cc", word + ";\n", "hot-file")
             self.green("engine/control/handle.cc", word + ";\n")
@@ -227,29 +257,39 @@ class Shape(RuleTest):
         self.red("tests/x.cmake", "FILE( GLOB_RECURSE sources *.h)\n", "cmake-glob")
         for room in ("src/base", "engine", "tuning", "plugin"):
             path = room + "/a.cc"
-            unlisted = {path: "int a;\n", "CMakeLists.txt": "# " + path + "\n", "tests/CMakeLists.txt": "add_library(a a.cc)\n"}
+            unlisted = {path: "int a;\n", "CMakeLists.txt": "# " + path + "\n",
+                        "tests/CMakeLists.txt": "add_library(a a.cc)\n"}
             self.assertEqual([(path, 1, "cmake-unlisted")], violations(unlisted))
-            beside = {path: "int a;\n", "CMakeLists.txt": "\n", room + "/part.cmake": "add_library(a a.cc)\n"}
+            beside = {path: "int a;\n", "CMakeLists.txt": "\n",
+                      room + "/part.cmake": "add_library(a a.cc)\n"}
             self.assertEqual([], violations(beside))
 
 
 class Scan(unittest.TestCase):
     def test_heads(self):
-        for text, expected in (
-                ("[[nodiscard]] Status f(int a) noexcept(noexcept(a + 1));", [("f", 1)]),
-                ("template <typename T, int N = (3 > 2)>\nrequires (N > 1)\nvoid f(T a, T b) {}", [("f", 2)]),
-                ("struct ibv_pd* f(struct ibv_context* a) { return {}; }", [("f", 1)]),
-                ("struct alignas(64) A { A() noexcept : a{1}, b{} {} ~A() { } int a{}, b; };", [("A", 0), ("~A", 0)]),
-                ("A& operator=(A&& a) { return *this; }\nbool operator()(int a, int b) const { return a < b; }",
-                 [("operator =", 1), ("operator ()", 2)]),
-                ("enum class E : int { A, B };\nextern \"C\" const T kT = {f(1), {2}};\nint g() { return '\\''; }", [("g", 0)])):
+        for text, expected in (("[[nodiscard]] Status f(int a) noexcept(noexcept(a + 1));", [
+            ("f", 1)
+        ]), ("template <typename T, int N = (3 > 2)>\nrequires (N > 1)\nvoid f(T a, T b) {}", [
+            ("f", 2)
+        ]), ("struct ibv_pd* f(struct ibv_context* a) { return {}; }", [("f", 1)]), (
+                "struct alignas(64) A { A() noexcept : a{1}, b{} {} ~A() { } int a{}, b; };", [
+                    ("A", 0), ("~A", 0)
+                ]
+        ), ("A& operator=(A&& a) { return *this; }\n"
+            "bool operator()(int a, int b) const { return a < b; }",
+            [("operator =", 1), ("operator ()", 2)]), (
+                "enum class E : int { A, B };\nextern \"C\" const T kT = {f(1), {2}};\n"
+                "int g() { return '\\''; }",
+                [("g", 0)])):
             with self.subTest(text=text):
                 self.assertEqual(expected, functions(text))
 
 
     def test_literals_are_blanked_and_offsets_stay(self):
-        for text, expected in (('a("x\\"y", \'\\\'\');', 'a(""    , 0   );'), ("1'000 /* ' */ 'b'", "1'000         0  "),
-                               ('R"x(a\n")x" u8"b"', '""   \n     u8"" '), ("a // b \\\n c\nd", "a      \n  \nd"),
+        for text, expected in (('a("x\\"y", \'\\\'\');', 'a(""    , 0   );'),
+                               ("1'000 /* ' */ 'b'", "1'000         0  "),
+                               ('R"x(a\n")x" u8"b"', '""   \n     u8"" '),
+                               ("a // b \\\n c\nd", "a      \n  \nd"),
                                ("a /* b", "a     ")):
             with self.subTest(text=text):
                 code = cpp_text.code_of(text)
@@ -263,10 +303,13 @@ class Scan(unittest.TestCase):
 
 
 class ClangTidyRunner(unittest.TestCase):
-    """The runner's memory, with a program in clang-tidy's place that finds fault with whatever has the word "bad"."""
+    """The runner's memory, with a program in clang-tidy's place that finds fault with whatever has
+    the word "bad"."""
 
-    PROGRAM = '#!/bin/sh\nfor last; do :; done\n[ "$1" = --version ] && echo 1 && exit 0\n! grep -H bad "$last"\n'
-    FILES = {"engine/a.cc": '#include "engine/a.h"\n', "engine/a.h": "#include <mesh/b.h>\n", "include/mesh/b.h": "int b;\n",
+    PROGRAM = ('#!/bin/sh\nfor last; do :; done\n'
+               '[ "$1" = --version ] && echo 1 && exit 0\n! grep -H bad "$last"\n')
+    FILES = {"engine/a.cc": '#include "engine/a.h"\n', "engine/a.h": "#include <mesh/b.h>\n",
+             "include/mesh/b.h": "int b;\n",
              "engine/other.h": "int c;\n", ".clang-tidy": "\n", "program": PROGRAM}
 
     def setUp(self):
@@ -292,7 +335,8 @@ class ClangTidyRunner(unittest.TestCase):
         """(exit status, last line of what it said)"""
         build, program = os.path.join(self.root, "build"), os.path.join(self.root, "program")
         said = io.StringIO()
-        with mock.patch.object(sys, "argv", ["x", build, "--clang-tidy", program]), contextlib.redirect_stdout(said):
+        with mock.patch.object(sys, "argv", ["x", build, "--clang-tidy",
+                                             program]), contextlib.redirect_stdout(said):
             return run_clang_tidy.main(), said.getvalue().splitlines()[-1]
 
     def test_clean_is_remembered_until_something_reached_changes(self):
@@ -309,7 +353,8 @@ class ClangTidyRunner(unittest.TestCase):
     def test_findings_are_red_every_time(self):
         self.write("engine/a.cc", "int bad;\n")
         for _ in range(2):
-            self.assertEqual((1, "clang_tidy: 1 files, 1 looked at, 1 with findings"), self.run_once())
+            self.assertEqual((1, "clang_tidy: 1 files, 1 looked at, 1 with findings"),
+                             self.run_once())
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ def paths(root):
     found = _from_git(root)
     if found is None:
         found = _from_walk(root)
-    wanted = (path for path in set(found) if not path.endswith(".pyc") and not path.startswith(NOT_OURS))
+    wanted = (path for path in set(found) if not path.endswith(".pyc")
+              and not path.startswith(NOT_OURS))
     return sorted(path for path in wanted if os.path.isfile(os.path.join(root, path)))
 
 
@@ -63,7 +64,8 @@ class File:
     @property
     def is_script(self):
         name = os.path.basename(self.path)
-        return name.endswith(SCRIPT_SUFFIXES) or ("." not in name.lstrip(".") and self.text.startswith("#!"))
+        return name.endswith(SCRIPT_SUFFIXES) or ("." not in name.lstrip(".")
+                                                  and self.text.startswith("#!"))
 
     @property
     def is_code(self):

@@ -1,4 +1,5 @@
-"""The control: other people's RDMA programs between the same hosts. When these fail it is the kernel or the lab, not us."""
+"""The control: other people's RDMA programs between the same hosts. When these fail it is the
+kernel or the lab, not us."""
 
 import re
 import sys
@@ -6,7 +7,8 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
-# Host a serves, host b calls until somebody listens. One more device of perftest's own choice would be wrong: it is named.
+# Host a serves, host b calls until somebody listens. One more device of perftest's own choice would
+# be wrong: it is named.
 SCRIPT = """
 both() {
   echo "== $1"
@@ -29,11 +31,15 @@ class Control(lab_case.LabCase):
         bandwidth = re.search(r"^ 65536\s+300" + NUMBER * 3, said, re.M)
         latency = re.search(r"^ 8\s+500" + NUMBER * 4, said, re.M)
         pingpong = re.search(r"200 iters in ([0-9.]+) seconds", said)
-        for name, found in (("ib_write_bw", bandwidth), ("ib_send_lat", latency), ("ibv_rc_pingpong", pingpong)):
+        for name, found in (("ib_write_bw", bandwidth), ("ib_send_lat", latency),
+                            ("ibv_rc_pingpong", pingpong)):
             self.assertTrue(found, "no result of %s" % name)
         self.assertGreater(float(bandwidth.group(2)), 0)
-        print("control, rdma (soft-RoCE, emulated): ib_write_bw 64 KiB %s MB/s, ib_send_lat 8 B typical %s us, "
-              "200 ibv_rc_pingpong of 4 KiB in %s s" % (bandwidth.group(2), latency.group(3), pingpong.group(1)), file=sys.stderr)
+        print(
+            "control, rdma (soft-RoCE, emulated): ib_write_bw 64 KiB %s MB/s, ib_send_lat 8 B "
+            "typical %s us, 200 ibv_rc_pingpong of 4 KiB in %s s" %
+            (bandwidth.group(2), latency.group(3), pingpong.group(1)),
+            file=sys.stderr)
 
 
 if __name__ == "__main__":

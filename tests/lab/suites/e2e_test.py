@@ -1,5 +1,6 @@
-"""The end-to-end suite over rdma, the same binaries as on the software fabric: each topology is booted once and runs them one after
-the other, one parent per host. What a topology cannot show is skipped there by the tests themselves, with the reason."""
+"""The end-to-end suite over rdma, the same binaries as on the software fabric: each topology is
+booted once and runs them one after the other, one parent per host. What a topology cannot show is
+skipped there by the tests themselves, with the reason."""
 
 import shlex
 import sys
@@ -31,7 +32,8 @@ class EndToEnd(lab_case.LabCase):
         self.tell(topology, lab)
         self.assertEqual(lab.code, 0)
         for name in names:
-            self.assertTrue(any(line.startswith("suite %s: exit status 0" % name) for line in lab.lines("a")), name)
+            self.assertTrue(any(line.startswith("suite %s: exit status 0" % name)
+                                for line in lab.lines("a")), name)
         return lab
 
     def tell(self, topology, lab):

@@ -1,6 +1,7 @@
-"""Paths that fail and come back while every byte is verified: the job goes on. Cables pulled, an address taken away, a port that
-swallows everything; the only path away for three seconds; and away for good, which is a clear error. Each failure happens twice (once
-if brief), or as often as MESH_LAB_FAILURES says; TIMES in an action is that number."""
+"""Paths that fail and come back while every byte is verified: the job goes on. Cables pulled, an
+address taken away, a port that swallows everything; the only path away for three seconds; and away
+for good, which is a clear error. Each failure happens twice (once if brief), or as often as
+MESH_LAB_FAILURES says; TIMES in an action is that number."""
 
 import os
 import shlex
@@ -10,11 +11,19 @@ sys.dont_write_bytecode = True
 import lab_case
 
 TIMES = int(os.environ.get("MESH_LAB_FAILURES", "1" if lab_case.BRIEF else "2"))
-# Host `actor` acts every time some traffic has gone through its management-free interfaces, so that every failure meets a job at work,
-# and the job lasts until all of it is done, however slow the hosts are.
+# Host `actor` acts every time some traffic has gone through its management-free interfaces, so that
+# every failure meets a job at work, and the job lasts until all of it is done, however slow the
+# hosts are.
 SCRIPT = """
-traffic() { cat /sys/class/net/mesh*/statistics/[rt]x_bytes | awk '{ sum += $1 } END { print sum }'; }
-flow() { local from=$(traffic); until [ $(($(traffic) - from)) -gt 300000 ]; do [ ! -e /run/ended ] && sleep 0.05 || return; done; }
+traffic() {
+  cat /sys/class/net/mesh*/statistics/[rt]x_bytes | awk '{ sum += $1 } END { print sum }'
+}
+flow() {
+  local from=$(traffic)
+  until [ $(($(traffic) - from)) -gt 300000 ]; do
+    [ ! -e /run/ended ] && sleep 0.05 || return
+  done
+}
 says() { until grep -q "$1" /run/said; do [ ! -e /run/ended ] && sleep 0.2 || return; done; }
 act() {
   for ((time = 0; time < %(times)d; ++time)); do
@@ -27,7 +36,8 @@ act() {
 }
 : >/run/said
 [ $LAB_HOST != %(actor)s ] || act &
-%(perf)s all_reduce -b 96K -e 96K --until /run/acted --fabric rdma -w 0 -n 1 -v --timeout %(timeout)d 2>&1 | tee /run/said
+%(perf)s all_reduce -b 96K -e 96K --until /run/acted --fabric rdma -w 0 -n 1 -v \\
+  --timeout %(timeout)d 2>&1 | tee /run/said
 code=${PIPESTATUS[0]}
 touch /run/ended
 [ $LAB_HOST != %(actor)s ] || wait
@@ -44,9 +54,11 @@ def limit_s(times):
 class Failover(lab_case.LabCase):
     def fail_over(self, topology, action, *, times=TIMES, at_the_end=":", env=None):
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
-        script = SCRIPT % {"times": times, "actor": "a", "action": action, "at_the_end": at_the_end, "perf": perf,
+        script = SCRIPT % {"times": times, "actor": "a", "action": action, "at_the_end": at_the_end,
+                           "perf": perf,
                            "timeout": limit_s(times)}
-        return self.run_lab(topology, script, timeout=limit_s(times), env={"NCCL_IB_TIMEOUT": "16", **(env or {})})
+        return self.run_lab(topology, script, timeout=limit_s(times),
+                            env={"NCCL_IB_TIMEOUT": "16", **(env or {})})
 
     def went_on(self, lab, times=TIMES):
         self.assertEqual(lab.code, 0)
@@ -54,10 +66,12 @@ class Failover(lab_case.LabCase):
         self.assertIn("# Out of bounds values : 0 OK", lab.text)
         lost = [line for line in lab.text.splitlines() if " is lost: " in line and " path " in line]
         back = [line for line in lab.text.splitlines() if " is back after " in line]
-        again = sum(int(line.split(" stripes are sent again")[0].split()[-1]) for line in lab.text.splitlines()
+        again = sum(int(line.split(" stripes are sent again")[0].split()[-1])
+                    for line in lab.text.splitlines()
                     if " stripes are sent again" in line)
         name = self.id().split(".")[-1]
-        print("%s: %d times, %d paths lost, %d back, %d stripes sent again" % (name, times, len(lost), len(back), again))
+        print("%s: %d times, %d paths lost, %d back, %d stripes sent again" %
+              (name, times, len(lost), len(back), again))
         self.assertTrue(lost, "nothing was lost")
         self.assertTrue(back, "nothing came back")
 
@@ -67,29 +81,36 @@ class Failover(lab_case.LabCase):
                 "tc qdisc add dev mesh0 root netem loss 100%; sleep 2; tc qdisc del dev mesh0 root")
         chosen = " ;; ".join("%d) %s" % (number, way) for number, way in enumerate(ways))
         times = len(ways) * TIMES
-        self.went_on(self.fail_over("pair2", "case $((time %% %d)) in %s ;; esac; sleep 2" % (len(ways), chosen), times=times,
+        self.went_on(self.fail_over("pair2", "case $((time %% %d)) in %s ;; esac; sleep 2" %
+                                    (len(ways), chosen), times=times,
                                     at_the_end=PATHS_ARE_BACK), times)
 
     def test_paths_of_a_triangle_fail_in_every_way(self):
-        ways = ("c=$(set -- ab0 ac1 ab1 ac0; shift $((time / 3 % 4)); echo $1); lab cut $c; sleep 1; lab restore $c",
-                "ip addr del 10.1.12.1/24 dev mesh1; sleep 1; ip addr add 10.1.12.1/24 dev mesh1",
-                "tc qdisc add dev mesh2 root netem loss 100%; sleep 2; tc qdisc del dev mesh2 root")
+        ways = (
+            "c=$(set -- ab0 ac1 ab1 ac0; shift $((time / 3 % 4)); echo $1); lab cut $c; sleep 1; "
+            "lab restore $c",
+            "ip addr del 10.1.12.1/24 dev mesh1; sleep 1; ip addr add 10.1.12.1/24 dev mesh1",
+            "tc qdisc add dev mesh2 root netem loss 100%; sleep 2; tc qdisc del dev mesh2 root")
         chosen = " ;; ".join("%d) %s" % (number, way) for number, way in enumerate(ways))
         times = len(ways) * TIMES
-        self.went_on(self.fail_over("triangle2", "case $((time %% %d)) in %s ;; esac; sleep 1" % (len(ways), chosen), times=times,
+        self.went_on(self.fail_over("triangle2", "case $((time %% %d)) in %s ;; esac; sleep 1" %
+                                    (len(ways), chosen), times=times,
                                     at_the_end=PATHS_ARE_BACK), times)
 
     def test_the_only_path_comes_back_and_then_stays_away(self):
         # The last time nothing ends the job but its own error.
         for_good = "echo cut for good; until [ -e /run/ended ]; do sleep 0.2; done"
-        away = "lab cut ab; if ((time == %d)); then %s; else sleep 3; lab restore ab; sleep 2; fi" % (TIMES, for_good)
+        away = ("lab cut ab; if ((time == %d)); then %s; "
+                "else sleep 3; lab restore ab; sleep 2; fi" % (TIMES, for_good))
         lab = self.fail_over("pair", away, times=TIMES + 1, env={"NCCL_MESH_PATH_TIMEOUT": "8"})
         self.assertEqual(lab.code, 1)
         before, cut, after = lab.text.partition("cut for good")
         self.assertTrue(cut, "the job ended before the last cut")
         self.assertGreaterEqual(lab.text.count(" is back after "), 2 * TIMES)
         self.assertNotIn("has come back within", before)
-        self.assertRegex(after, r"peer [ab]: none of 1 paths has come back within 8 s \(NCCL_MESH_PATH_TIMEOUT\)")
+        self.assertRegex(
+            after,
+            r"peer [ab]: none of 1 paths has come back within 8 s \(NCCL_MESH_PATH_TIMEOUT\)")
         self.assertIn("rxe_mesh0:1 10.0.12.1 -> rxe_mesh0:1 10.0.12.2", after)
 
     def test_a_stopped_peer_is_waited_for(self):

@@ -1,6 +1,7 @@
-"""What breaks for good while traffic flows: the only cable, a process, a host. The bound follows from our own retry defaults (0.27 s
-a try, six retries: two seconds) and from how long we let a path be away here (5 s), ten times as much for hosts emulated on a busy
-machine. What nobody notices would go on for ten minutes."""
+"""What breaks for good while traffic flows: the only cable, a process, a host. The bound follows
+from our own retry defaults (0.27 s a try, six retries: two seconds) and from how long we let a path
+be away here (5 s), ten times as much for hosts emulated on a busy machine. What nobody notices
+would go on for ten minutes."""
 
 import shlex
 import sys
@@ -12,9 +13,13 @@ BOUND_MS = 70000
 # With nothing under way to a dead host, only the control connection's keep-alive can tell: 20 s.
 DEAD_HOST_BOUND_MS = 200000
 JOB_S_MAX = 600
-# Host `actor` acts once half a megabyte has gone through its first cable. Clocks of the hosts differ by up to a second.
+# Host `actor` acts once half a megabyte has gone through its first cable. Clocks of the hosts
+# differ by up to a second.
 SCRIPT = """
-traffic() { local sent received; read sent <$1/tx_bytes; read received <$1/rx_bytes; echo $((sent + received)); }
+traffic() {
+  local sent received
+  read sent <$1/tx_bytes; read received <$1/rx_bytes; echo $((sent + received))
+}
 now() { echo "$1 at $(date +%%s%%3N) ms"; }
 act() {
   local figures=/sys/class/net/mesh0/statistics before
@@ -40,8 +45,10 @@ def moment(lab, what, host):
 class Faults(lab_case.LabCase):
     def break_it(self, topology, actor, action, run):
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
-        script = SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf, "timeout": JOB_S_MAX}
-        return self.run_lab(topology, script, timeout=JOB_S_MAX + 60, env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_PATH_TIMEOUT": "5"})
+        script = SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf,
+                           "timeout": JOB_S_MAX}
+        return self.run_lab(topology, script, timeout=JOB_S_MAX + 60,
+                            env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_PATH_TIMEOUT": "5"})
 
     def ended_soon(self, lab, actor, hosts, bound_ms=BOUND_MS):
         acted = moment(lab, "acted", actor)
@@ -59,24 +66,29 @@ class Faults(lab_case.LabCase):
         lab = self.break_it("triangle", "a", "lab cut ab", "alltoall -b 96K -e 96K")
         self.assertEqual(lab.code, 1)
         self.ended_soon(lab, "a", "abc")
-        over = [line for host in "abc" for line in self.warnings(lab, host) if "NCCL_MESH_PATH_TIMEOUT" in line]
+        over = [line for host in "abc" for line in self.warnings(lab, host)
+                if "NCCL_MESH_PATH_TIMEOUT" in line]
         self.assertTrue(over, "nobody names a cable")
         for line in over:
-            self.assertRegex(line, r"peer [ab]: none of 1 paths has come back within 5 s \(NCCL_MESH_PATH_TIMEOUT\).*"
-                                   r"(rxe_mesh0:1 10\.0\.12\.1 -> rxe_mesh0:1 10\.0\.12\.2|"
-                                   r"rxe_mesh0:1 10\.0\.12\.2 -> rxe_mesh0:1 10\.0\.12\.1)")
+            self.assertRegex(
+                line,
+                r"peer [ab]: none of 1 paths has come back within 5 s \(NCCL_MESH_PATH_TIMEOUT\).*"
+                r"(rxe_mesh0:1 10\.0\.12\.1 -> rxe_mesh0:1 10\.0\.12\.2|"
+                r"rxe_mesh0:1 10\.0\.12\.2 -> rxe_mesh0:1 10\.0\.12\.1)")
 
     def test_a_killed_process_is_noticed_by_its_peer(self):
         lab = self.break_it("pair", "b", "pkill -KILL mesh_perf", "all_reduce -b 96K -e 96K")
         self.assertEqual(lab.code, 137)
         self.ended_soon(lab, "b", "ab")
-        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b is lost: nobody listens on its control port any more")
+        self.assertRegex("\n".join(self.warnings(lab, "a")),
+                         r"peer b is lost: nobody listens on its control port any more")
 
     def test_a_killed_host_is_noticed_by_its_sender(self):
         lab = self.break_it("pair", "b", "lab kill b", "sendrecv --one-way -b 96K -e 96K")
         self.assertEqual(lab.code, 1)
         self.ended_soon(lab, "b", "a", DEAD_HOST_BOUND_MS)
-        self.assertRegex("\n".join(self.warnings(lab, "a")), r"peer b(: none of 1 paths has come back| is lost: no way back to its "
+        self.assertRegex("\n".join(self.warnings(lab, "a")),
+                         r"peer b(: none of 1 paths has come back| is lost: no way back to its "
                                                              r"control port)")
 
     def test_a_killed_host_is_noticed_by_its_receiver(self):

@@ -1,6 +1,7 @@
-"""Runs the lab from Python tests: run_lab() for one boot, LabCase to have everything printed when a test fails, main() for
-`some_test.py [--build DIR] [unittest's arguments]`. Without a lab tests are skipped with its reason (MESH_LAB_REQUIRED=1: they
-fail), and main() exits 77 when nothing but skips is left."""
+"""Runs the lab from Python tests: run_lab() for one boot, LabCase to have everything printed when a
+test fails, main() for `some_test.py [--build DIR] [unittest's arguments]`. Without a lab tests are
+skipped with its reason (MESH_LAB_REQUIRED=1: they fail), and main() exits 77 when nothing but skips
+is left."""
 
 import os
 import signal
@@ -27,12 +28,14 @@ def built(path):
     """Absolute path of a built file; the hosts see it at the same place."""
     found = os.path.join(os.path.abspath(_build), path)
     if not os.path.exists(found):
-        raise FileNotFoundError("%s is not built (--build DIR or MESH_BUILD names the build tree)" % found)
+        raise FileNotFoundError("%s is not built (--build DIR or MESH_BUILD names the build tree)" %
+                                found)
     return found
 
 
 class LabRun:
-    """What one boot of the lab said. code: its exit status. text: everything, stdout and stderr as they came."""
+    """What one boot of the lab said. code: its exit status. text: everything, stdout and stderr as
+    they came."""
 
     def __init__(self, what, code, text):
         self.what, self.code, self.text = what, code, text
@@ -56,21 +59,25 @@ def _arguments(topology, command, on, timeout, env):
 
 
 def _finish(process, timeout):
-    """The output. The runner cleans up behind itself when asked to stop, so it is asked before it is killed."""
+    """The output. The runner cleans up behind itself when asked to stop, so it is asked before it
+    is killed."""
     try:
         return process.communicate(timeout=timeout + BOOT_S_MAX)[0]
     except BaseException:
         process.send_signal(signal.SIGTERM)
         try:
-            print(process.communicate(timeout=LAST_WORDS_S)[0].decode(errors="replace"), file=sys.stderr, flush=True)
+            print(process.communicate(timeout=LAST_WORDS_S)[0].decode(errors="replace"),
+                  file=sys.stderr, flush=True)
         except subprocess.TimeoutExpired:
             process.kill()
         raise
 
 
 def run_lab(topology, command, *, on=None, timeout=1200, env=None):
-    """Boots a topology and runs a command on its hosts (a text: by bash). Skips the test where there can be no lab."""
-    with subprocess.Popen(_arguments(topology, command, on, timeout, env), cwd=ROOT, stdin=subprocess.DEVNULL,
+    """Boots a topology and runs a command on its hosts (a text: by bash). Skips the test where
+    there can be no lab."""
+    with subprocess.Popen(_arguments(topology, command, on, timeout, env), cwd=ROOT,
+                          stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         text = _finish(process, timeout).decode(errors="replace")
     run = LabRun("lab %s" % topology, process.returncode, text)
@@ -83,7 +90,8 @@ def run_lab(topology, command, *, on=None, timeout=1200, env=None):
 
 
 class LabCase(unittest.TestCase):
-    """self.run_lab() as the function of that name; what the lab said is printed when the test fails."""
+    """self.run_lab() as the function of that name; what the lab said is printed when the test
+    fails."""
 
     maxDiff = None
 

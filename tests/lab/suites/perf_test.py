@@ -1,6 +1,7 @@
-"""mesh_perf over rdma between lab hosts: what the table is called, that every byte is right, both halves of a cable, one and more
-queue pairs, inline or not; the collectives in a triangle, in whatever order its cables are plugged; a sweep beside perftest. Figures are
-printed, not judged: an emulated host says nothing about a real one."""
+"""mesh_perf over rdma between lab hosts: what the table is called, that every byte is right, both
+halves of a cable, one and more queue pairs, inline or not; the collectives in a triangle, in
+whatever order its cables are plugged; a sweep beside perftest. Figures are printed, not judged: an
+emulated host says nothing about a real one."""
 
 import json
 import os
@@ -42,14 +43,17 @@ class Perf(lab_case.LabCase):
     def test_inline_and_queue_pairs(self):
         script = """
         for inline in 0 220; do
-          NCCL_MESH_QPS=1 NCCL_MESH_INLINE=$inline %(perf)s sendrecv --fabric rdma -b 8 -e 8 -n 200 -w 20 -c 1 || exit
+          NCCL_MESH_QPS=1 NCCL_MESH_INLINE=$inline %(perf)s sendrecv --fabric rdma \\
+            -b 8 -e 8 -n 200 -w 20 -c 1 || exit
         done
         for qps in 1 2 4; do
-          NCCL_MESH_QPS=$qps %(perf)s sendrecv --one-way --fabric rdma -b 1M -e 1M -n 30 -w 2 -c 1 || exit
+          NCCL_MESH_QPS=$qps %(perf)s sendrecv --one-way --fabric rdma \\
+            -b 1M -e 1M -n 30 -w 2 -c 1 || exit
         done""" % {"perf": self.perf}
         lab = self.run_lab("pair", script)
         found = self.good_rows(lab, 5)
-        self.assertEqual(sum(LABEL in line for line in lab.lines("a")), 5, "the tables are not labelled")
+        self.assertEqual(sum(LABEL in line for line in lab.lines("a")), 5,
+                         "the tables are not labelled")
         for (_, time_us, _, _), inline in zip(found[:2], (0, 220)):
             tell("8 B both ways, 1 queue pair, NCCL_MESH_INLINE=%d: %.0f us" % (inline, time_us))
         for (_, _, rate, _), qps in zip(found[2:], (1, 2, 4)):
@@ -60,7 +64,8 @@ class Perf(lab_case.LabCase):
         figures() {
           local half verbs=/sys/class/infiniband
           for half in mesh0 mesh1; do
-            echo $1 $half $(cat /sys/class/net/$half/statistics/tx_bytes $verbs/rxe_$half/ports/1/hw_counters/sent_pkts)
+            echo $1 $half $(cat /sys/class/net/$half/statistics/tx_bytes \\
+              $verbs/rxe_$half/ports/1/hw_counters/sent_pkts)
           done
         }
         figures before
@@ -88,27 +93,36 @@ class Perf(lab_case.LabCase):
         with tempfile.TemporaryDirectory() as folder:
             out = os.path.join(folder, "made")
             sweep = os.path.join(lab_case.ROOT, "perf/suite/sweep.py")
-            command = [sys.executable, sweep, "--build", lab_case.built("."), "--lab", "pair", "--quick", "--perftest",
+            command = [sys.executable, sweep, "--build", lab_case.built("."), "--lab", "pair",
+                       "--quick", "--perftest",
                        "-b", "8", "-e", "4K", "-f", "512", "-n", "20", "--out", out]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
-            if done.returncode == lab_case.EXIT_CANNOT and os.environ.get("MESH_LAB_REQUIRED") != "1":
+            done = subprocess.run(command, capture_output=True, text=True, timeout=3000,
+                                  check=False)
+            if done.returncode == lab_case.EXIT_CANNOT and os.environ.get(
+                "MESH_LAB_REQUIRED") != "1":
                 self.skipTest(done.stderr.strip().splitlines()[-1])
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(out + ".json", encoding="utf-8") as stream:
                 made = json.load(stream)
         self.assertEqual((made["kind"], made["label"]), ("rdma", LABEL))
-        programs = ("latency", "sendrecv one way", "all_reduce", "ib_write_bw", "ib_write_lat", "ib_send_lat")
-        self.assertEqual({series["operation"]: [point["bytes"] for point in series["points"]] for series in made["series"]},
+        programs = ("latency", "sendrecv one way", "all_reduce", "ib_write_bw", "ib_write_lat",
+                    "ib_send_lat")
+        self.assertEqual({series["operation"]: [point["bytes"] for point in series["points"]]
+                          for series in made["series"]},
                          {name: [8, 4096] for name in programs})
-        ours = [point for series in made["series"] for point in series["points"] if not series["operation"].startswith("ib_")]
+        ours = [point for series in made["series"] for point in series["points"]
+                if not series["operation"].startswith("ib_")]
         self.assertTrue(all(point["verified"] for point in ours), "wrong data")
         tell("beside perftest:\n" + done.stdout)
 
     def test_triangle_cabled_in_every_order(self):
-        # The order of a host's devices is that of their names: they are made again under each other's name.
+        # The order of a host's devices is that of their names: they are made again under each
+        # other's name.
         script = """
         swap() { for i in 0 1; do rdma link del rxe_mesh$i || exit; done
-                 for i in 0 1; do rdma link add rxe_mesh$i type rxe netdev mesh$((i ^ $1)) || exit; done; }
+                 for i in 0 1; do
+                   rdma link add rxe_mesh$i type rxe netdev mesh$((i ^ $1)) || exit
+                 done; }
         for order in 0 1 2 3 4 5 6 7; do
           swap $(((order >> RANK) & 1))
           export MESH_RENDEZVOUS=a:$((29500 + order))

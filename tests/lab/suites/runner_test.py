@@ -1,4 +1,5 @@
-"""The lab itself: exit codes, output, limits, cables, and that nothing stays behind however a run ends."""
+"""The lab itself: exit codes, output, limits, cables, and that nothing stays behind however a run
+ends."""
 
 import os
 import signal
@@ -32,7 +33,8 @@ class Started:
     """A run of the lab that is let go on while we look."""
 
     def __init__(self, *command):
-        self.process = subprocess.Popen([lab_case.LAB_RUN, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen([lab_case.LAB_RUN, *command], stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True)
 
     def wait_for(self, text):
         for line in self.process.stdout:
@@ -59,7 +61,11 @@ def wait_until_gone(numbers):
 
 class Runner(lab_case.LabCase):
     def test_worst_exit_code_and_names_before_lines(self):
-        lab = self.run_lab("pair", ["sh", "-c", "echo I am rank $RANK of $WORLD_SIZE at $MESH_RENDEZVOUS; printf end; exit $((RANK * 3))"])
+        lab = self.run_lab("pair", [
+            "sh", "-c",
+            "echo I am rank $RANK of $WORLD_SIZE at $MESH_RENDEZVOUS; printf end; exit $((RANK * "
+            "3))"
+        ])
         self.assertEqual(lab.code, 3, lab.text)
         self.assertEqual(lab.lines("a"), ["I am rank 0 of 2 at 10.255.0.1:29500", "end"])
         self.assertEqual(lab.lines("b"), ["I am rank 1 of 2 at 10.255.0.1:29500", "end"])
@@ -67,13 +73,20 @@ class Runner(lab_case.LabCase):
     def test_cables_and_hosts_obey_the_command(self):
         script = """
         state() { cat /sys/class/infiniband/rxe_mesh0/ports/1/state; }
-        changes_to() { for i in $(seq 2000); do case "$(state)" in *$1) echo is $1; return;; esac; sleep 0.05; done; echo stays $(state); }
+        changes_to() {
+          for i in $(seq 2000); do
+            case "$(state)" in *$1) echo is $1; return;; esac
+            sleep 0.05
+          done
+          echo stays $(state)
+        }
         state; lab cut ab; changes_to DOWN; lab restore ab; changes_to ACTIVE
         lab cut nothing; echo code $?; lab kill b; echo code $?"""
         lab = self.run_lab("pair", ["sh", "-c", script], on="a")
         self.assertEqual(lab.code, 0, lab.text)
         refusal = "lab: cut nothing: no such thing here (hosts: a, b; cables: ab)"
-        self.assertEqual(lab.lines("a"), ["4: ACTIVE", "is DOWN", "is ACTIVE", refusal, "code 1", "code 0"])
+        self.assertEqual(lab.lines("a"),
+                         ["4: ACTIVE", "is DOWN", "is ACTIVE", refusal, "code 1", "code 0"])
 
     @lab_case.at_length
     def test_out_of_time(self):
@@ -86,7 +99,8 @@ class Runner(lab_case.LabCase):
     @lab_case.at_length
     def test_a_host_that_dies_is_named(self):
         switch_off = "echo 1 >/proc/sys/kernel/sysrq; echo o >/proc/sysrq-trigger"
-        lab = self.run_lab("pair", ["sh", "-c", "[ $LAB_HOST = a ] || { %s; }; sleep 3" % switch_off])
+        lab = self.run_lab("pair",
+                           ["sh", "-c", "[ $LAB_HOST = a ] || { %s; }; sleep 3" % switch_off])
         self.assertEqual(lab.code, 125, lab.text)
         self.assertIn("lab: host b is lost", lab.text)
 
@@ -104,7 +118,8 @@ class Runner(lab_case.LabCase):
 
 class Mistakes(unittest.TestCase):
     def refused(self, arguments, *says):
-        end = subprocess.run([lab_case.LAB_RUN, *arguments], capture_output=True, text=True, timeout=600)
+        end = subprocess.run([lab_case.LAB_RUN, *arguments], capture_output=True, text=True,
+                             timeout=600)
         self.assertEqual(end.returncode, 2, end.stderr)
         for text in says:
             self.assertIn(text, end.stderr)
@@ -115,7 +130,8 @@ class Mistakes(unittest.TestCase):
         self.refused(["pair", "--on", "z", "--", "true"], "--on z: no host z (hosts: a, b)")
         self.refused(["pair", "--timeout", "0", "--", "true"], "--timeout 0 is not in 1..86400")
         self.refused(["pair", "--memory", "1", "--", "true"], "--memory 1 is not in 256..65536")
-        self.refused(["pair", "--share", "/nowhere", "--", "true"], "--share /nowhere: no directory")
+        self.refused(["pair", "--share", "/nowhere", "--", "true"],
+                     "--share /nowhere: no directory")
         self.refused(["pair", "--env", "X", "--", "true"], "--env X: NAME=VALUE")
 
     def test_topology_files(self):
@@ -128,11 +144,16 @@ class Mistakes(unittest.TestCase):
                 ('{"hosts": ["a"], "wires": {}}', 'knows no "wires"'),
                 ('{"hosts": ["a"], "cables": {"ab": %s}}' % end, "no host b (hosts: a)"),
                 ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {}}}}', "has 2 to 8 ends"),
-                ('{"hosts": ["a", "b"], "cables": {"ab": %s}}' % end.replace("/24", ""), "no prefix length"),
-                ('{"hosts": ["a", "b"], "cables": {"ab": %s}}' % end.replace("10.0.0.1", "10.0.0.256"), "10.0.0.256"),
-                ('{"hosts": ["a", "b"], "cables": {"ab": %s, "cd": %s}}' % (end, end), "a has that interface already"),
-                ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"mtu": 100}, "b/m0": {}}}}', "mtu 100 is not in 1280..9000"),
-                ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"setup": "x"}, "b/m0": {}}}}', "setup must be a list")):
+                ('{"hosts": ["a", "b"], "cables": {"ab": %s}}' % end.replace("/24", ""),
+                 "no prefix length"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": %s}}' %
+                 end.replace("10.0.0.1", "10.0.0.256"), "10.0.0.256"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": %s, "cd": %s}}' % (end, end),
+                 "a has that interface already"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"mtu": 100}, "b/m0": {}}}}',
+                 "mtu 100 is not in 1280..9000"),
+                ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"setup": "x"}, "b/m0": {}}}}',
+                 "setup must be a list")):
             with self.subTest(says), tempfile.NamedTemporaryFile("w", suffix=".json") as file:
                 file.write(text)
                 file.flush()
@@ -150,16 +171,19 @@ class Absence(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 file.write("#!/bin/sh\necho no package source >&2\nexit 100\n")
             os.chmod(path, 0o755)
-        self.environment = dict(os.environ, PATH=folder.name + ":" + os.environ["PATH"], MESH_LAB_CACHE=os.path.join(folder.name, "cache"))
+        self.environment = dict(os.environ, PATH=folder.name + ":" + os.environ["PATH"],
+                                MESH_LAB_CACHE=os.path.join(folder.name, "cache"))
 
     def ends(self, code, says, *command):
-        end = subprocess.run([os.path.join(lab_case.ROOT, command[0]), *command[1:]], env=self.environment, capture_output=True,
+        end = subprocess.run([os.path.join(lab_case.ROOT, command[0]), *command[1:]],
+                             env=self.environment, capture_output=True,
                              text=True, timeout=600, stdin=subprocess.DEVNULL)
         self.assertEqual(end.returncode, code, end.stdout + end.stderr)
         self.assertIn(says, end.stdout + end.stderr)
 
     def test_the_lab_says_what_it_lacks(self):
-        self.ends(77, "lab: cannot run here: apt-get -qq failed: no package source", "tests/lab/run", "pair", "--", "true")
+        self.ends(77, "lab: cannot run here: apt-get -qq failed: no package source",
+                  "tests/lab/run", "pair", "--", "true")
 
     def test_only_no_lab_makes_that_good(self):
         self.ends(1, "lab: SKIPPED, it cannot be had here", "tests/run", "lab")

@@ -8,7 +8,8 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../perf/suite"))
+sys.path.insert(0,
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../perf/suite"))
 import arguments
 import collect
 import lab_place
@@ -35,14 +36,20 @@ class Arguments(unittest.TestCase):
         return said.getvalue().strip().splitlines()[-1]
 
     def test_name_what_is_wrong_and_the_range(self):
-        for words, said in ((("--qps", "4,33"), "33 is not a number of 1..32"), (("--qps", "four"), "four is not a number of 1..32"),
-                            (("--inline", "513"), "513 is not a number of 0..512"), (("-b", "8X"), "8X is not a size of 1..16G"),
-                            (("--operations", "latency,scatter"), "scatter is not one of latency, bandwidth"),
-                            (("--hosts", "a"), "--hosts a: two hosts or more"), (("--perftest",), "--perftest needs real verbs"),
+        for words, said in ((("--qps", "4,33"), "33 is not a number of 1..32"),
+                            (("--qps", "four"), "four is not a number of 1..32"),
+                            (("--inline", "513"), "513 is not a number of 0..512"),
+                            (("-b", "8X"), "8X is not a size of 1..16G"),
+                            (("--operations", "latency,scatter"),
+                             "scatter is not one of latency, bandwidth"),
+                            (("--hosts", "a"), "--hosts a: two hosts or more"),
+                            (("--perftest",), "--perftest needs real verbs"),
                             (("--hosts", "a,b", "--perftest"), "needs --perftest-device"),
                             (("-b", "1M", "-e", "1K"), "--maxbytes 1024 is below"),
-                            (("--ceiling", "0"), "0 is not a number of GB/s above 0"), (("--soft", "--model"), "not allowed with argument"),
-                            (("--lab", "--fabric", "x"), "--fabric x: only with"), (("--channels", "default"), "are numbers, not"),
+                            (("--ceiling", "0"), "0 is not a number of GB/s above 0"),
+                            (("--soft", "--model"), "not allowed with argument"),
+                            (("--lab", "--fabric", "x"), "--fabric x: only with"),
+                            (("--channels", "default"), "are numbers, not"),
                             (("--model", "--operations", "latency"), "the model always does")):
             with self.subTest(words=words):
                 self.assertIn(said, self.refused(*words))
@@ -50,40 +57,48 @@ class Arguments(unittest.TestCase):
 
 class Plan(unittest.TestCase):
     def test_every_combination_is_one_run(self):
-        _, runs = parsed("--soft", "--operations", "bandwidth", "--qps", "1,4,default", "--signal-interval", "1,16", "--inline", "0,220",
+        _, runs = parsed("--soft", "--operations", "bandwidth", "--qps", "1,4,default",
+                         "--signal-interval", "1,16", "--inline", "0,220",
                          "--channels", "1,2", "--outstanding", "1,8")
         self.assertEqual(len(runs), 3 * 2 * 2 * 2 * 2)
         self.assertEqual(len(set(runs)), len(runs))
 
     def test_nothing_is_varied_that_the_operation_does_not_know(self):
-        _, runs = parsed("--operations", "latency,all_reduce", "--qps", "4", "--channels", "1,2", "--outstanding", "1,8")
+        _, runs = parsed("--operations", "latency,all_reduce", "--qps", "4", "--channels", "1,2",
+                         "--outstanding", "1,8")
         self.assertEqual([run.operation for run in runs], ["latency", "all_reduce", "all_reduce"])
 
     def test_settings_go_into_the_environment(self):
-        _, runs = parsed("--operations", "bandwidth", "--qps", "2", "--inline", "0", "-b", "1K", "-e", "4K", "-f", "2", "-n", "7")
+        _, runs = parsed("--operations", "bandwidth", "--qps", "2", "--inline", "0", "-b", "1K",
+                         "-e", "4K", "-f", "2", "-n", "7")
         self.assertEqual(runs[0].environment(), {"NCCL_MESH_QPS": "2", "NCCL_MESH_INLINE": "0"})
-        self.assertEqual(shlex.join(runs[0].perf_arguments()),
-                         "sendrecv --one-way -b 1024 -e 4096 -f 2 -n 7 --channels 1 --outstanding 8")
+        self.assertEqual(
+            shlex.join(runs[0].perf_arguments()),
+            "sendrecv --one-way -b 1024 -e 4096 -f 2 -n 7 --channels 1 --outstanding 8")
         self.assertEqual(runs[0].sizes.all(), [1024, 2048, 4096])
 
     def test_iterations_grow_with_time_unless_they_were_given(self):
-        for words, grows in ((("--soft",), True), (("--soft", "-n", "7"), False), (("--lab",), False)):
+        for words, grows in ((("--soft",), True), (("--soft", "-n", "7"), False),
+                             (("--lab",), False)):
             _, runs = parsed(*words, "--operations", "bandwidth")
             self.assertEqual("--min-time" in runs[0].perf_arguments(), grows, words)
 
     def test_the_model_gets_flags(self):
         _, runs = parsed("--model", "--qps", "1,4", "--signal-interval", "8", "--", "--gbps", "400")
         self.assertEqual(len(runs), 2)
-        self.assertIn("--qps 1 --signal-interval 8 --gbps 400", shlex.join(runs[0].model_arguments()))
+        self.assertIn("--qps 1 --signal-interval 8 --gbps 400",
+                      shlex.join(runs[0].model_arguments()))
 
 
 class Places(unittest.TestCase):
     def test_real_hosts_get_rank_world_and_rendezvous(self):
-        options, runs = parsed("--hosts", "east,west,north", "--operations", "latency,all_reduce", "--qps", "2", "--port", "1234")
+        options, runs = parsed("--hosts", "east,west,north", "--operations", "latency,all_reduce",
+                               "--qps", "2", "--port", "1234")
         shown = places.Hosts(options, "BUILD").show(runs)
         self.assertEqual(len(shown), 2 + 3)
         last = shown[-1]
-        for words in ("ssh -o BatchMode=yes north", "RANK=2", "WORLD_SIZE=3", "MESH_RENDEZVOUS=east:1234", "NCCL_MESH_QPS=2",
+        for words in ("ssh -o BatchMode=yes north", "RANK=2", "WORLD_SIZE=3",
+                      "MESH_RENDEZVOUS=east:1234", "NCCL_MESH_QPS=2",
                       "mesh_perf all_reduce"):
             self.assertIn(words, last)
         self.assertIn("--json", shown[0])
@@ -91,22 +106,30 @@ class Places(unittest.TestCase):
         self.assertIn("WORLD_SIZE=2", shown[0])
 
     def test_the_lab_boots_once_for_all(self):
-        options, runs = parsed("--lab", "triangle", "--operations", "latency,all_reduce", "--qps", "1,2", "--perftest")
+        options, runs = parsed("--lab", "triangle", "--operations", "latency,all_reduce", "--qps",
+                               "1,2", "--perftest")
         shown = lab_place.Lab(options, "BUILD").show(runs)
         self.assertEqual(len(shown), 1)
-        for words in ("tests/lab/run triangle", "WORLD_SIZE=2", "NCCL_MESH_QPS=2", "suite: begin 6", "ib_send_lat -d rxe_mesh0"):
+        for words in ("tests/lab/run triangle", "WORLD_SIZE=2", "NCCL_MESH_QPS=2", "suite: begin 6",
+                      "ib_send_lat -d rxe_mesh0"):
             self.assertIn(words, shown[0])
 
 
 class Perftest(unittest.TestCase):
     def test_tables_become_points(self):
         run = plan.Run("ib_write_bw", (("qps", 1), ("outstanding", 8)), plan.Sizes(8, 64, 8), 40)
-        made = perftest.series_of(run, [" 64 40 0.40 0.32 0.000625", " 8 40 0.05 0.04 0.000625", " 8 words 1 2 3", " 8 40"])
+        made = perftest.series_of(run, [" 64 40 0.40 0.32 0.000625", " 8 40 0.05 0.04 0.000625",
+                                        " 8 words 1 2 3", " 8 40"])
         self.assertEqual([point["bytes"] for point in made["points"]], [8, 64])
         self.assertAlmostEqual(made["points"][1]["bandwidth"]["gbytes_per_s"], 0.04)
         run = plan.Run("ib_send_lat", (("qps", 1), ("outstanding", 1)), plan.Sizes(8, 8, 8), 1000)
-        made = perftest.series_of(run, [" 8       1000          11.52          98.21        12.90     13.02   2.1   19.33   98.21"])
-        self.assertEqual(made["points"][0]["latency_us"], {"min": 11.52, "median": 12.9, "p99": 19.33, "p99.9": 98.21, "samples": 1000})
+        made = perftest.series_of(run, [
+            " 8       1000          11.52          98.21        12.90     13.02   2.1   19.33   "
+            "98.21"
+        ])
+        self.assertEqual(made["points"][0]["latency_us"],
+                         {"min": 11.52, "median": 12.9, "p99": 19.33, "p99.9": 98.21,
+                          "samples": 1000})
         results.check(samples.file([made]))
 
 
@@ -114,19 +137,24 @@ class Collection(unittest.TestCase):
     def setUp(self):
         self.collection = collect.Collection("perf/run", [], [])
         self.run_of = lambda **settings: plan.Run("bandwidth", tuple(dict(
-            {"qps": None, "signal_interval": None, "inline_bytes": None, "channels": 1, "outstanding": 8}, **settings).items()), None, 1)
+            {"qps": None, "signal_interval": None, "inline_bytes": None, "channels": 1,
+             "outstanding": 8}, **settings).items()), None, 1)
 
     def test_never_mixes_kinds(self):
         self.collection.add(self.run_of(), samples.file([samples.bandwidth()]), None)
         with self.assertRaisesRegex(results.ResultError, "different kinds: model and soft"):
-            self.collection.add(self.run_of(), samples.file([samples.bandwidth()], kind="soft"), None)
+            self.collection.add(self.run_of(), samples.file([samples.bandwidth()], kind="soft"),
+                                None)
         with self.assertRaisesRegex(results.ResultError, "taken on different things"):
-            self.collection.add(self.run_of(), samples.file([samples.bandwidth()], label="another"), None)
+            self.collection.add(self.run_of(), samples.file([samples.bandwidth()], label="another"),
+                                None)
 
     def test_keeps_each_series_once_under_the_settings_asked_for(self):
         for _ in range(2):
-            self.collection.add(self.run_of(qps=4), samples.file([samples.bandwidth(), samples.latency()]), None)
-        self.assertEqual([(one["operation"], one["qps"]) for one in self.collection.value()["series"]],
+            self.collection.add(self.run_of(qps=4),
+                                samples.file([samples.bandwidth(), samples.latency()]), None)
+        self.assertEqual([(one["operation"], one["qps"])
+                          for one in self.collection.value()["series"]],
                          [("sendrecv one way", 4), ("latency", 4)])
 
     def test_knows_a_ceiling_only_where_nobody_else_does(self):
@@ -134,7 +162,8 @@ class Collection(unittest.TestCase):
         for point in unknown["points"]:
             point["bandwidth"]["ceiling_gbytes_per_s"] = None
         self.collection.add(self.run_of(), samples.file([known, unknown]), 24.5)
-        self.assertEqual([one["points"][0]["bandwidth"]["ceiling_gbytes_per_s"] for one in self.collection.value()["series"]],
+        self.assertEqual([one["points"][0]["bandwidth"]["ceiling_gbytes_per_s"]
+                          for one in self.collection.value()["series"]],
                          [12.25, 24.5])
 
     def test_sees_wrong_data_and_emptiness(self):
@@ -148,7 +177,8 @@ class Collection(unittest.TestCase):
 class Progress(unittest.TestCase):
     def test_tells_how_far_and_how_long(self):
         self.assertEqual(progress.line(0, 4, 0, "latency"), "run 1 of 4, 0:00 elapsed: latency")
-        self.assertEqual(progress.line(1, 4, 10, "latency"), "run 2 of 4, 0:10 elapsed, about 0:30 left: latency")
+        self.assertEqual(progress.line(1, 4, 10, "latency"),
+                         "run 2 of 4, 0:10 elapsed, about 0:30 left: latency")
         self.assertEqual(progress.duration(3725), "1:02:05")
 
 

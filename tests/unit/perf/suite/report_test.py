@@ -13,7 +13,8 @@ import xml.etree.ElementTree as tree
 from unittest import mock
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../perf/suite"))
+sys.path.insert(0,
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../perf/suite"))
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
@@ -32,7 +33,8 @@ SMALL = [name for name in MANY if not name.startswith("crowd")]
 def plots_of(value):
     label = report.label_of(value)
     split = [group for title, series in figures.families(value["series"])
-             for group in [(title + words, members) for words, members in figures.groups(series)][:1]]
+             for group in [(title + words, members) for words,
+                           members in figures.groups(series)][:1]]
     for title, series in split:
         source = [figures.Source(series, figures.names_of(series))]
         yield from figures.bandwidth_plots(title, label, source)
@@ -143,10 +145,13 @@ class Names(unittest.TestCase):
     def test_say_only_what_differs(self):
         made = [samples.bandwidth(qps=1), samples.bandwidth(qps=None)]
         self.assertEqual(figures.names_of(made), ["QPS 1", "QPS default"])
-        self.assertEqual(figures.common_text(made), "For all: SIGNAL_INTERVAL default, INLINE default, channels 1, outstanding 8")
+        self.assertEqual(
+            figures.common_text(made),
+            "For all: SIGNAL_INTERVAL default, INLINE default, channels 1, outstanding 8")
 
     def test_tell_programs_apart(self):
-        made = [samples.latency(), samples.series("ib_write_lat", [samples.point(8, delay=2.0)], qps=1)]
+        made = [samples.latency(),
+                samples.series("ib_write_lat", [samples.point(8, delay=2.0)], qps=1)]
         self.assertEqual(figures.names_of(made), ["nccl-mesh", "ib_write_lat"])
         self.assertEqual(len(figures.families(made)), 1)
         self.assertTrue(figures.common_text(made).startswith("nccl-mesh: QPS default"))
@@ -157,12 +162,14 @@ class Groups(unittest.TestCase):
         for name, value in samples.many():
             for _, series in figures.families(value["series"]):
                 found = figures.groups(series)
-                self.assertEqual(sorted(id(one) for _, members in found for one in members), sorted(map(id, series)), name)
+                self.assertEqual(sorted(id(one) for _, members in found for one in members),
+                                 sorted(map(id, series)), name)
                 self.assertLessEqual(max(len(members) for _, members in found), figures.CURVES_MAX)
                 self.assertEqual(len({words for words, _ in found}), len(found))
 
     def test_are_split_by_one_setting_after_the_other(self):
-        crowd = [samples.bandwidth(qps=qps, inline_bytes=inline) for qps in (1, 2, 4, 8) for inline in (0, 64, 220)]
+        crowd = [samples.bandwidth(qps=qps, inline_bytes=inline) for qps in (1, 2, 4, 8)
+                 for inline in (0, 64, 220)]
         self.assertEqual([(words, len(members)) for words, members in figures.groups(crowd)],
                          [(", QPS %d" % qps, 3) for qps in (1, 2, 4, 8)])
 
@@ -171,7 +178,9 @@ class Groups(unittest.TestCase):
         (what, _, rows), = tables.best([slow, fast], figures.names_of([slow, fast]))
         self.assertEqual((what, {row[2] for row in rows}), ("bus bandwidth", {"QPS 2"}))
         quick, late = samples.latency(1.0, qps=1), samples.latency(2.0, qps=2)
-        self.assertEqual({row[2] for row in tables.best([quick, late], figures.names_of([quick, late]))[0][2]}, {"QPS 1"})
+        self.assertEqual({row[2]
+                          for row in tables.best([quick, late],
+                                                 figures.names_of([quick, late]))[0][2]}, {"QPS 1"})
 
 
 class Page(unittest.TestCase):
@@ -181,7 +190,8 @@ class Page(unittest.TestCase):
             with self.subTest(name):
                 page = report.of(value)
                 self.assertNotRegex(page, r"<script|<link|<img|@import|url\((?!#)")
-                self.assertNotRegex(page.replace(charts.SVG, "").replace(charts.XLINK, ""), r"https?://")
+                self.assertNotRegex(page.replace(charts.SVG, "").replace(charts.XLINK, ""),
+                                    r"https?://")
                 self.assertIn(value["label"].strip(), page)
                 for drawn in re.findall(r"<svg.*?</svg>", page, re.S):
                     tree.fromstring(drawn)
@@ -189,16 +199,20 @@ class Page(unittest.TestCase):
     def test_has_a_table_for_every_point(self):
         value = samples.file([samples.bandwidth(qps=1), samples.latency(qps=1)])
         page = report.of(value)
-        self.assertEqual(page.count("<tr>") + page.count('<tr class="first">'), 2 + sum(len(one["points"]) for one in value["series"]))
+        self.assertEqual(page.count("<tr>") + page.count('<tr class="first">'),
+                         2 + sum(len(one["points"]) for one in value["series"]))
 
     def test_series_stand_beside_one_another_by_size(self):
-        slow = samples.series("ib_write_bw", [samples.point(size, 0.05) for size in samples.sizes(8, 1 << 10)], qps=1)
+        slow = samples.series("ib_write_bw", [samples.point(size, 0.05)
+                                              for size in samples.sizes(8, 1 << 10)], qps=1)
         ours = samples.bandwidth(0.08, high=1 << 10)
         (what, columns, rows), = tables.beside([ours, slow], ["nccl-mesh", "ib_write_bw"])
-        self.assertEqual((what, columns[1:3]), ("bus bandwidth", [("nccl-mesh", "MB/s"), ("ib_write_bw", "MB/s")]))
+        self.assertEqual((what, columns[1:3]),
+                         ("bus bandwidth", [("nccl-mesh", "MB/s"), ("ib_write_bw", "MB/s")]))
         self.assertEqual((len(rows), rows[0][0], rows[0][2]), (4, "8 B", "50.0"))
         self.assertIn("All numbers", report.of(samples.file([ours, slow])))
-        self.assertIn("nccl-mesh (MB/s)  ib_write_bw (MB/s)", tables.summary(samples.file([ours, slow])))
+        self.assertIn("nccl-mesh (MB/s)  ib_write_bw (MB/s)",
+                      tables.summary(samples.file([ours, slow])))
 
     def test_shows_wrong_data(self):
         wrong = samples.bandwidth()
@@ -208,21 +222,26 @@ class Page(unittest.TestCase):
 
 class Compare(unittest.TestCase):
     def test_overlays_what_both_have_and_names_the_rest(self):
-        before = samples.file([samples.bandwidth(qps=1), samples.latency(), samples.bandwidth(qps=2)])
-        after = samples.file([samples.bandwidth(qps=1, link=24.5), samples.latency(), samples.bandwidth(qps=8)])
+        before = samples.file([samples.bandwidth(qps=1), samples.latency(),
+                               samples.bandwidth(qps=2)])
+        after = samples.file([samples.bandwidth(qps=1, link=24.5), samples.latency(),
+                              samples.bandwidth(qps=8)])
         rows = list(compare.differences(before, after))
         first = rows[0]
         self.assertEqual((first[1], first[2]), (8, "bus bandwidth"))
         self.assertEqual(compare.change(first[4], first[5]), "+100.0")
-        self.assertEqual([(mark, key[1]) for mark, key in compare.unmatched(before, after)], [("A", 2), ("B", 8)])
+        self.assertEqual([(mark, key[1]) for mark, key in compare.unmatched(before, after)],
+                         [("A", 2), ("B", 8)])
         page = compare.of(before, after)
         for words in ("A: QPS 1", "B: QPS 1", "+100.0", "Only in one of the two"):
             self.assertIn(words, page)
         self.assertIn("+100.0", compare.table_text(before, after))
 
     def test_refuses_figures_of_different_kinds(self):
-        soft = samples.file([samples.bandwidth()], kind="soft", label="software fabric on this host, not RDMA")
-        with self.assertRaisesRegex(compare.results.ResultError, "different kinds are never compared: model and soft"):
+        soft = samples.file([samples.bandwidth()], kind="soft",
+                            label="software fabric on this host, not RDMA")
+        with self.assertRaisesRegex(compare.results.ResultError,
+                                    "different kinds are never compared: model and soft"):
             compare.of(samples.file([samples.bandwidth()]), soft)
 
     def test_its_two_files_are_told_apart_by_their_dashes(self):
@@ -242,7 +261,8 @@ class Drawing(unittest.TestCase):
         for seed in ("1", "2"):  # of Python's hashes, which differ from process to process
             environment = dict(os.environ, PYTHONHASHSEED=seed, PYTHONDONTWRITEBYTECODE="1",
                                PYTHONPATH=os.pathsep.join(sys.path))
-            pages.add(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+            pages.add(subprocess.run([sys.executable, "-c", program], capture_output=True,
+                                     text=True,
                                      check=True, timeout=300, env=environment).stdout)
         self.assertEqual(len(pages), 1)
         self.assertNotRegex(pages.pop(), r"dc:date|<metadata")
