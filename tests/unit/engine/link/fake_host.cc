@@ -1,0 +1,117 @@
+#include "tests/unit/engine/link/fake_host.h"
+
+#include "src/base/log.h"
+#include "src/base/random.h"
+#include "src/verbs/discovery.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace mesh::testkit {
+
+namespace {
+soft::FabricFile parsed(const char* text) {
+  Result<soft::FabricFile> file = soft::parse(text);
+  if (!file.ok()) throw std::runtime_error("the fabric does not parse");
+  return std::move(*file);
+}
+
+engine::FrameHeader header_of(const engine::Bytes& frame) {
+  std::uint16_t version = 0;
+  return engine::decode_header(frame.data(), frame.size(), &version).value();
+}
+
+void carry_frames(FakeHost& from, FakeHost& to) {
+  std::deque<FakePlane::Said> said;
+  said.swap(from.wire.said);
+  for (const FakePlane::Said& each : said) {
+    const std::span<const std::byte> body(each.frame.data() + engine::kFrameHeaderBytes,
+                                          each.frame.size() - engine::kFrameHeaderBytes);
+    to.reception.on_frame(each.connection, header_of(each.frame), body);
+  }
+}
+}  // namespace
+
+std::vector<engine::MessageType> FakePlane::types() const {
+  std::vector<engine::MessageType> types;
+  for (const Said& each : said) types.push_back(header_of(each.frame).type);
+  return types;
+}
+
+FakeHost::FakeHost(const soft::FabricFile& fabric, const std::string& name,
+                   const std::atomic<std::uint64_t>& clock)
+    : clock_(clock) {
+  auto opened = soft::SoftProvider::open({.fabric = fabric,
+                                          .host = name,
+                                          .copy = soft::CopyMode::Auto,
+                                          .agent = soft::Agent::None,
+                                          .clock = Clock(&clock)});
+  if (!opened.ok()) throw std::runtime_error("no provider for " + name);
+  provider = std::move(*opened);
+  settled.provider = provider.get();
+  settled.threading = Threading::Manual;
+  auto rails = verbs::discover(*provider, settled.settings);
+  if (!rails.ok()) throw std::runtime_error("no rails for " + name);
+  found = std::move(*rails);
+  auto context = std::make_unique<Context>(ContextOptions{}, *this);
+  context->id = random_id();
+  for (std::uint32_t i = 0; i < found.size(); ++i) {
+    context->loop.lanes.push_back(std::make_unique<engine::Lane>(*provider, found[i], i));
+    if (!context->loop.lanes.back()->open().ok()) throw std::runtime_error("no lane");
+  }
+  contexts.push_back(std::move(context));
+}
+
+FakeHost::~FakeHost() {
+  for (const auto& context : contexts) context->cut_links();
+}
+
+TwoEnds::TwoEnds() : fabric_(parsed(kHalves)), a(fabric_, "a", clock_), b(fabric_, "b", clock_) {
+  set_log_level(LogLevel::Warn);
+  auto made = std::make_unique<Listener>();
+  made->context = b.contexts[0].get();
+  made->nonce = random_id();
+  connect.context = a.contexts[0].get();
+  connect.listener = made->nonce;
+  b.contexts[0]->listeners.push_back(std::move(made));
+  engine::Link& link = a.contexts[0]->add_connector(b.contexts[0]->id);
+  link.redial().set_port({*SocketAddress::from_text("127.0.0.2")}, 4711);
+  connect.link = &link;
+  link.openings().add(connect);
+}
+
+void TwoEnds::dial() {
+  sender().set_connection(sender().redial().dial_all());
+  a.reception.on_dialed(sender().connection());
+}
+
+bool TwoEnds::carry() {
+  if (a.wire.said.empty() && b.wire.said.empty()) return false;
+  carry_frames(a, b);
+  carry_frames(b, a);
+  return true;
+}
+
+void TwoEnds::carry_all() {
+  constexpr int kRoundsMax = 1000;
+  for (int round = 0; round < kRoundsMax; ++round) {
+    const bool carried = carry();
+    turn();
+    const bool soon = a.links.tend() | b.links.tend();
+    if (!carried && !soon && a.wire.said.empty() && b.wire.said.empty()) return;
+  }
+}
+
+void TwoEnds::come_up() {
+  dial();
+  carry_all();
+}
+
+void TwoEnds::turn() {
+  for (FakeHost* const host : {&a, &b}) {
+    host->provider->turn();
+    for (const auto& context : host->contexts) context->loop.try_turn();
+  }
+}
+
+}  // namespace mesh::testkit

@@ -1,0 +1,116 @@
+#include "engine/link/farewell.h"
+
+#include "engine/link/link.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/link/fake_host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+using testkit::TwoEnds;
+
+class FarewellTest : public ::testing::Test {
+ protected:
+  FarewellTest() {
+    ends_.come_up();
+    receiver_ = ends_.listener().arrived.front();
+    ends_.b.contexts[0]->registrations = std::make_unique<RegistrationTable>(std::vector<Lane*>{
+        ends_.b.contexts[0]->loop.lanes[0].get(), ends_.b.contexts[0]->loop.lanes[1].get()});
+    region_ = ends_.b.contexts[0]
+                  ->registrations
+                  ->acquire({.data = room_.data(), .bytes = room_.size()}, MemoryType::Host,
+                            receiver_->link.rails())
+                  .value();
+  }
+  ~FarewellTest() override {
+    ends_.b.contexts[0]->cut_links();
+    ends_.b.contexts[0]->registrations->clear();
+  }
+  bool receive() {
+    return irecv(*receiver_, {.data = room_.data(), .bytes = room_.size(), .region = region_}).ok();
+  }
+  bool has_said(const testkit::FakeHost& host, MessageType type) const {
+    const std::vector<MessageType> types = host.wire.types();
+    return std::find(types.begin(), types.end(), type) != types.end();
+  }
+
+  TwoEnds ends_;
+  std::array<std::byte, 64> room_{};
+  Channel* receiver_ = nullptr;
+  Registration* region_ = nullptr;
+};
+
+TEST_F(FarewellTest, MemoryThatNothingNamesIsGivenBackWithoutAWord) {
+  int waits = 0;
+  ends_.receiver().farewell().take_back(*receiver_, *region_,
+                                        [&](std::uint64_t, const auto&) { return ++waits > 0; });
+  EXPECT_EQ(waits, 0);
+  EXPECT_TRUE(ends_.b.wire.said.empty());
+}
+
+TEST_F(FarewellTest, MemoryOfALiveCreditIsRevokedAndTheAnswerIsWaitedFor) {
+  ASSERT_TRUE(receive());
+  std::uint64_t bound_ns = 0;
+  ends_.receiver().farewell().take_back(*receiver_, *region_,
+                                        [&](std::uint64_t bound, const auto& done) {
+                                          bound_ns = bound;
+                                          EXPECT_TRUE(has_said(ends_.b, MessageType::Revoke));
+                                          EXPECT_FALSE(done());
+                                          ends_.carry_all();
+                                          return done();
+                                        });
+  EXPECT_EQ(bound_ns, 500'000'000u);
+  EXPECT_EQ(ends_.b.counted.revokes, 1u);
+  EXPECT_EQ(ends_.receiver().state(), LinkState::Up) << "only the channel is over";
+}
+
+TEST_F(FarewellTest, WithoutAnAnswerTheLinkIsCutAndTheNextOneGetsNoSecondWait) {
+  const testkit::LogCapture log;
+  ASSERT_TRUE(receive());
+  ends_.receiver().farewell().take_back(*receiver_, *region_,
+                                        [](std::uint64_t, const auto&) { return false; });
+  EXPECT_EQ(ends_.receiver().state(), LinkState::Down);
+  EXPECT_EQ(log.count(LogLevel::Warn, "no answer within 500 ms"), 1);
+  EXPECT_GT(ends_.b.contexts[0]->impatient_until_ns, ends_.b.now_ns());
+}
+
+TEST_F(FarewellTest, ACloseIsActedOnWhenItsMessagesAreHereOrTheirTimeIsOver) {
+  Farewell& farewell = ends_.receiver().farewell();
+  EXPECT_TRUE(farewell.on_close({.channel = receiver_->index, .messages = 1}));
+  EXPECT_EQ(farewell.pending_answers(), 1u);
+  EXPECT_FALSE(receiver_->life.closed_there);
+  ends_.advance_ns(1'000'000'000);
+  farewell.tend();
+  EXPECT_EQ(farewell.pending_answers(), 0u);
+  EXPECT_TRUE(receiver_->life.closed_there);
+}
+
+TEST_F(FarewellTest, ALinkWithoutChannelsSaysByeAndIsForgotten) {
+  ends_.sender().farewell().begin_close(*ends_.connect.channel);
+  ends_.receiver().farewell().begin_close(*receiver_);
+  EXPECT_TRUE(has_said(ends_.a, MessageType::Close));
+  ends_.carry_all();
+  EXPECT_TRUE(ends_.a.contexts[0]->links.empty());
+  EXPECT_TRUE(ends_.b.contexts[0]->links.empty());
+  EXPECT_EQ(ends_.a.forgotten, 1);
+}
+
+TEST_F(FarewellTest, APeerThatDoesNotAnswerByeIsWaitedForASecond) {
+  ends_.receiver().farewell().begin_close(*receiver_);
+  ends_.sender().farewell().begin_close(*ends_.connect.channel);
+  ends_.carry();
+  ends_.a.links.tend();
+  ASSERT_EQ(ends_.sender().state(), LinkState::ByeSent);
+  ends_.advance_ns(1'000'000'000);
+  ends_.a.links.tend();
+  EXPECT_TRUE(ends_.a.contexts[0]->links.empty());
+}
+
+}  // namespace
+}  // namespace mesh::engine

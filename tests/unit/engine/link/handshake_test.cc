@@ -1,0 +1,99 @@
+#include "engine/link/handshake.h"
+
+#include "engine/link/half_open.h"
+#include "engine/link/link.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/link/fake_host.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+using testkit::TwoEnds;
+using Types = std::vector<MessageType>;
+
+TEST(Handshake, EachSideSaysTwoFramesAndTheLinkIsUp) {
+  TwoEnds ends;
+  ends.dial();
+  EXPECT_EQ(ends.a.wire.types(), Types{MessageType::Hello});
+  ends.carry();  // HELLO, and WELCOME back
+  EXPECT_EQ(ends.sender().state(), LinkState::Connecting);
+  ends.a.links.tend();
+  EXPECT_EQ(ends.a.wire.types(), Types{MessageType::Attach});
+  EXPECT_EQ(ends.sender().state(), LinkState::AwaitReady);
+  ends.carry();
+  ends.b.links.tend();
+  EXPECT_EQ(ends.b.wire.types(), Types{MessageType::Ready});
+  ends.carry();
+  EXPECT_EQ(ends.sender().state(), LinkState::Up);
+  EXPECT_EQ(ends.receiver().state(), LinkState::Up);
+  EXPECT_EQ(ends.sender().peer_link().path_count(), 2u);
+  EXPECT_EQ(ends.receiver().identity().peer_host, "a");
+  EXPECT_EQ(ends.sender().identity().peer_host, "b");
+}
+
+TEST(Handshake, AStepThatIsNotAnsweredIsGivenUpWithALine) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  ends.dial();
+  ends.a.wire.said.clear();
+  ends.advance_ns(kHandshakeStepNs - 1);
+  ends.a.links.tend();
+  EXPECT_EQ(ends.connect.state, StageState::Waiting);
+  ends.advance_ns(1);
+  ends.a.links.tend();
+  EXPECT_EQ(ends.connect.state, StageState::Failed);
+  EXPECT_EQ(ends.connect.error, Errc::Timeout);
+  EXPECT_EQ(ends.a.wire.types(), Types{MessageType::Refuse});
+  EXPECT_EQ(log.count(LogLevel::Warn, "has not answered our HELLO with WELCOME"), 1);
+}
+
+TEST(Handshake, WithoutRoomTheConnectorDialsAnewAfterPausesThatGrow) {
+  TwoEnds ends;
+  ends.dial();
+  std::uint64_t pause_ns = kAnewPauseMinNs;
+  for (int tries = 0; tries < 3; ++tries, pause_ns *= 2) {
+    ends.sender().handshake().on_refuse({.reason = Errc::Exhausted, .text = "full"});
+    EXPECT_EQ(ends.connect.state, StageState::Waiting);
+    EXPECT_EQ(ends.connect.link, &ends.sender()) << "it waits for the new link";
+    const std::size_t dialed = ends.a.wire.dialed.size();
+    ends.advance_ns(pause_ns - 1);
+    ends.a.links.tend();
+    EXPECT_EQ(ends.a.wire.dialed.size(), dialed);
+    ends.advance_ns(1);
+    ends.a.links.tend();
+    EXPECT_EQ(ends.a.wire.dialed.size(), dialed + 1);
+    ends.a.reception.on_dialed(ends.sender().connection());
+  }
+  ends.a.wire.said.erase(ends.a.wire.said.begin(), ends.a.wire.said.end() - 1);
+  ends.carry_all();
+  EXPECT_EQ(ends.connect.state, StageState::Ready);
+}
+
+TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
+  TwoEnds ends;
+  ends.dial();
+  PendingConnect late;  // begins when HELLO is under way, so that HELLO does not name its listener
+  late.link = &ends.sender();
+  late.listener = {7};
+  ends.sender().openings().add(late);
+  ends.sender().handshake().on_refuse({.reason = Errc::PeerClosed, .text = "closed"});
+  EXPECT_EQ(ends.connect.state, StageState::Failed);
+  EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
+  EXPECT_EQ(late.state, StageState::Waiting);
+  ends.a.contexts[0]->begin_close();
+  EXPECT_EQ(late.state, StageState::Failed);
+}
+
+TEST(Handshake, AWelcomeThatAsksForMoreThanWasOfferedEndsTheLink) {
+  TwoEnds ends;
+  ends.dial();
+  EXPECT_FALSE(ends.sender().handshake().on_welcome(
+      {.host = "b", .qps = kQpsMax + 1, .rq_depth = 128, .slots = 64, .rails = {}, .paths = {}}));
+}
+
+}  // namespace
+}  // namespace mesh::engine

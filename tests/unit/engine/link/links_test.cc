@@ -1,0 +1,73 @@
+#include "engine/link/links.h"
+
+#include "engine/link/half_open.h"
+#include "engine/link/link.h"
+#include "tests/unit/engine/link/fake_host.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+using testkit::TwoEnds;
+
+TEST(Links, EachIsFoundByWhatNamesIt) {
+  TwoEnds ends;
+  ends.come_up();
+  Link& link = ends.sender();
+  EXPECT_EQ(ends.a.links.of_connection(link.connection()), &link);
+  EXPECT_EQ(ends.a.links.of_redial(77), nullptr);
+  EXPECT_EQ(&ends.a.links.of_channel(*ends.connect.channel), &link);
+  EXPECT_EQ(ends.a.links.context_of(link.context().id), &link.context());
+  const LinkClaim claim = ends.receiver().redial().claim();
+  EXPECT_EQ(ends.a.links.claimed(LinkRole::Connector, link.identity().id, claim), &link);
+  EXPECT_EQ(ends.a.links.claimed(LinkRole::Acceptor, link.identity().id, claim), nullptr);
+}
+
+TEST(Links, APortThatIsDownTakesItsPathsOutOfUseOnEveryLink) {
+  TwoEnds ends;
+  ends.come_up();
+  const std::uint32_t rail = ends.sender().peer_link().path(0).rail;
+  ends.a.links.on_port_change(rail, false);
+  EXPECT_EQ(ends.sender().peer_link().path(0).health.state, PathState::Quarantined);
+  EXPECT_EQ(ends.sender().peer_link().path(1).health.state, PathState::Up);
+}
+
+// Links that have sent WELCOME and hear no more, for one listener.
+TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
+  TwoEnds ends;
+  const Id128 nonce = ends.listener().nonce;
+  Context& context = *ends.b.contexts[0];
+  Hello hello;
+  hello.qps = 1, hello.rq_depth = 128, hello.slots = 64;
+  hello.listeners = {nonce};
+  for (std::size_t i = 0; i < kHalfOpenPerListenerMax; ++i) {
+    ASSERT_TRUE(ends.b.links.make_room(hello.listeners));
+    Link& link = context.add_acceptor({static_cast<std::uint8_t>(i + 1)}, hello);
+    link.handshake().accept(hello, {});
+    ends.advance_ns(1);
+  }
+  ASSERT_EQ(context.links.size(), kHalfOpenPerListenerMax);
+  const Id128 oldest = context.links.front()->identity().id;
+  const std::vector<Id128> other = {Id128{200}};
+  EXPECT_TRUE(ends.b.links.make_room(other)) << "another listener's has room";
+  EXPECT_EQ(context.links.size(), kHalfOpenPerListenerMax);
+  EXPECT_TRUE(ends.b.links.make_room(hello.listeners));
+  ASSERT_EQ(context.links.size(), kHalfOpenPerListenerMax - 1);
+  EXPECT_NE(context.links.front()->identity().id, oldest);
+}
+
+TEST(Links, LinksThatAreOverAreForgottenAndTheirFiguresKept) {
+  TwoEnds ends;
+  ends.come_up();
+  ends.sender().farewell().begin_close(*ends.connect.channel);
+  ends.sender().take_down(Errc::PeerClosed);
+  ends.a.links.tend();
+  EXPECT_TRUE(ends.a.contexts[0]->links.empty());
+  EXPECT_EQ(ends.a.forgotten, 1);
+}
+
+}  // namespace
+}  // namespace mesh::engine

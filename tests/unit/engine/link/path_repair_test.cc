@@ -1,0 +1,100 @@
+#include "engine/link/path_repair.h"
+
+#include "engine/link/link.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/link/fake_host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+using testkit::TwoEnds;
+
+class PathRepairTest : public ::testing::Test {
+ protected:
+  PathRepairTest() { ends_.come_up(); }
+
+  void lose_at_a(std::uint32_t index) {
+    const ProgressLoop::Guard guard(ends_.sender().context().loop);
+    ends_.sender().peer_link().quarantine(ends_.sender().peer_link().path(index), "pulled");
+  }
+  static PathState state_of(Link& link, std::uint32_t index) {
+    return link.peer_link().path(index).health.state;
+  }
+  static int count(const testkit::FakeHost& host, MessageType type) {
+    const std::vector<MessageType> types = host.wire.types();
+    return static_cast<int>(std::count(types.begin(), types.end(), type));
+  }
+
+  testkit::LogCapture log_;
+  TwoEnds ends_;
+};
+
+TEST_F(PathRepairTest, BothSidesSayAFenceBeforeThePathIsDown) {
+  lose_at_a(1);
+  ends_.a.links.tend();
+  EXPECT_EQ(count(ends_.a, MessageType::Fence), 1);
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Quarantined) << "b has said nothing yet";
+  ends_.carry();
+  EXPECT_EQ(state_of(ends_.receiver(), 1), PathState::Quarantined);
+  ends_.carry_all();
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Down);
+  EXPECT_EQ(state_of(ends_.receiver(), 1), PathState::Down);
+  EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Up);
+}
+
+TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
+  lose_at_a(1);
+  ends_.carry_all();
+  EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + kFirstBackoffNs);
+  ends_.advance_ns(kFirstBackoffNs - 1);
+  ends_.a.links.tend();
+  EXPECT_EQ(count(ends_.a, MessageType::Reopen), 0);
+  ends_.advance_ns(1);
+  ends_.a.links.tend();
+  EXPECT_EQ(count(ends_.a, MessageType::Reopen), 1);
+  ends_.carry_all();
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Up);
+  EXPECT_EQ(state_of(ends_.receiver(), 1), PathState::Up);
+  EXPECT_EQ(ends_.sender().peer_link().path(1).health.epoch,
+            ends_.receiver().peer_link().path(1).health.epoch);
+}
+
+TEST_F(PathRepairTest, APortThatIsUpIsTriedWithoutThePause) {
+  lose_at_a(1);
+  ends_.carry_all();
+  ends_.a.links.on_port_change(ends_.sender().peer_link().path(1).rail, true);
+  ends_.a.links.tend();
+  EXPECT_EQ(count(ends_.a, MessageType::Reopen), 1);
+}
+
+TEST_F(PathRepairTest, AReopenOfAPathThatIsUpBreaksTheProtocol) {
+  const Path& path = ends_.receiver().peer_link().path(0);
+  WirePath offered;
+  offered.qpn.resize(path.queue_pairs.size());
+  EXPECT_FALSE(ends_.receiver().repair().on_reopen(
+      {.path = 0, .epoch = path.health.epoch + 1, .ends = offered}));
+  EXPECT_EQ(log_.count(LogLevel::Warn, "which is not down"), 1);
+}
+
+TEST_F(PathRepairTest, AFenceWithCountsOfOtherQueuePairsBreaksTheProtocol) {
+  EXPECT_FALSE(
+      ends_.sender().repair().on_fence({.path = 0, .epoch = 0, .cause = "made up", .taken = {1}}));
+  EXPECT_EQ(state_of(ends_.sender(), 0), PathState::Up);
+}
+
+TEST_F(PathRepairTest, AFenceThatIsSaidAgainChangesNothing) {
+  lose_at_a(1);
+  ends_.carry_all();
+  Fence late{.path = 1, .epoch = 0, .cause = "pulled", .taken = {}};
+  late.taken.resize(1 + ends_.sender().peer_link().policy().qps);
+  EXPECT_TRUE(ends_.sender().repair().on_fence(late));
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Down);
+}
+
+}  // namespace
+}  // namespace mesh::engine

@@ -1,0 +1,72 @@
+#include "engine/link/reception.h"
+
+#include "engine/link/link.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/link/fake_host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+using testkit::TwoEnds;
+
+constexpr ConnectionId kStranger = 99;
+
+TEST(Reception, AHelloForACommunicatorThatHasEndedIsRefused) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  ends.b.contexts[0]->closing = true;
+  ends.dial();
+  ends.carry();
+  EXPECT_TRUE(ends.b.contexts[0]->links.empty());
+  EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
+  EXPECT_EQ(log.count(LogLevel::Warn, "the communicator asked for has ended"), 2) << log.joined();
+}
+
+TEST(Reception, AHelloThatNamesNoOpenListenerMakesNoLink) {
+  TwoEnds ends;
+  ends.b.contexts[0]->listeners.front()->nonce = {1, 2, 3};
+  ends.dial();
+  ends.carry();
+  EXPECT_TRUE(ends.b.contexts[0]->links.empty());
+  EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
+}
+
+TEST(Reception, AStrangersFrameOfALinkIsNotHeard) {
+  TwoEnds ends;
+  FrameHeader header;
+  header.type = MessageType::Bye;
+  EXPECT_FALSE(ends.b.reception.on_frame(kStranger, header, {}));
+  EXPECT_TRUE(ends.b.wire.said.empty());
+}
+
+TEST(Reception, AClaimOnALinkThatIsNotThereIsDenied) {
+  TwoEnds ends;
+  FrameHeader header;
+  header.type = MessageType::Resume;
+  const Bytes frame = encode(header, Resume{});
+  ends.b.reception.on_frame(kStranger, header, std::span(frame).subspan(kFrameHeaderBytes));
+  EXPECT_EQ(ends.b.wire.types(), std::vector<MessageType>{MessageType::Refuse});
+  EXPECT_EQ(ends.b.wire.closed, std::vector<ConnectionId>{kStranger});
+}
+
+// Its connection is closed for it; the link itself goes on when the peer dials again.
+TEST(Reception, AFrameForAnotherLinkIsNotHeard) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  ends.come_up();
+  FrameHeader header;
+  header.type = MessageType::Bye;
+  header.sequence = 1;
+  header.link = {9};
+  EXPECT_FALSE(ends.b.reception.on_frame(ends.receiver().connection(), header, {}));
+  EXPECT_EQ(ends.receiver().state(), LinkState::Up);
+  EXPECT_EQ(log.count(LogLevel::Warn, "a control message for another link"), 1);
+}
+
+}  // namespace
+}  // namespace mesh::engine
