@@ -2,6 +2,7 @@
 
 #include "perf/mesh_tune/traits.h"
 #include "perf/model/fabric_spec.h"
+#include "perf/model/in_order.h"
 #include "perf/model/measure.h"
 #include "tuning/derive.h"
 
@@ -30,26 +31,39 @@ class ModelBench final : public Bench {
     const model::Experiment experiment{
         .fabric = fabric_, .policy = tuning::derive_policy(traits_, wanted), .calls = {}};
     std::vector<double> times;
-    for (const Point& point : points) {
-      model::Load load{.bytes = point.bytes, .outstanding = 8};
-      load.messages = point.bytes > kLarge ? kLargeMessages : kMessages;
-      load.warmup = load.messages / 4;
-      if (point.figure == Figure::Stream) {
-        const auto found = model::measure_throughput(experiment, load, why);
-        if (!found || found->messages_per_us <= 0) return {};
-        times.push_back(1 / found->messages_per_us);
-      } else {
-        const auto found = model::measure_latency(experiment, load, 0, why);
-        if (!found) return {};
-        times.push_back(found->median_us);
-      }
-    }
+    const auto measure_one = [&](std::size_t i) { return measured(experiment, points[i]); };
+    const bool all =
+        model::in_order(points.size(), measure_one, [&](std::size_t, const Measured& one) {
+          why = one.why;
+          times.push_back(one.time_us);
+          return one.time_us > 0;
+        });
+    if (!all) times.clear();
     return times;
   }
   const tuning::Measured& ground() const override { return ground_; }
   bool wavers() const override { return false; }
 
  private:
+  struct Measured {
+    double time_us = 0;  // a message; 0: `why` says why not
+    std::string why;
+  };
+  static Measured measured(const model::Experiment& experiment, const Point& point) {
+    Measured one;
+    model::Load load{.bytes = point.bytes, .outstanding = 8};
+    load.messages = point.bytes > kLarge ? kLargeMessages : kMessages;
+    load.warmup = load.messages / 4;
+    if (point.figure == Figure::Stream) {
+      const auto found = model::measure_throughput(experiment, load, one.why);
+      if (found && found->messages_per_us > 0) one.time_us = 1 / found->messages_per_us;
+    } else {
+      const auto found = model::measure_latency(experiment, load, 0, one.why);
+      if (found) one.time_us = found->median_us;
+    }
+    return one;
+  }
+
   const soft::FabricFile fabric_;
   const FabricTraits traits_;
   const tuning::Measured ground_;

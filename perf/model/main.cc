@@ -1,4 +1,5 @@
 // mesh_model: the engine on computed wires, as a table.
+#include "perf/model/in_order.h"
 #include "perf/model/options.h"
 #include "perf/model/report.h"
 #include "src/base/log.h"
@@ -28,30 +29,61 @@ Load load_for(const Options& options, std::size_t bytes) {
   return load;
 }
 
-void show_progress(const char* what, std::size_t bytes) {
-  if (::isatty(STDERR_FILENO) != 0)
-    std::fprintf(stderr, "\r# %s of %zu bytes ...\033[K\r", what, bytes);
+void show_progress(const Row& row) {
+  if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r# %zu bytes ...\033[K\r", row.bytes);
 }
 
-std::optional<Row> run_size(const Experiment& experiment, const Options& options,
-                            std::size_t bytes) {
-  Row row;
-  row.bytes = bytes;
-  row.load = load_for(options, bytes);
+// One size's bandwidth or latency. A world for each, so that they run beside each other.
+struct Piece {
+  std::optional<Throughput> throughput;
+  std::optional<LatencyFigures> latency;
   std::string why;
-  show_progress("bandwidth", bytes);
-  const auto throughput = measure_throughput(experiment, row.load, why);
-  show_progress("latency", bytes);
-  const auto latency =
-      throughput ? measure_latency(experiment, row.load, options.beside_bytes, why) : std::nullopt;
-  if (!latency) {
-    std::fprintf(stderr, "mesh_model: %zu bytes: %s\n", bytes, why.c_str());
-    return std::nullopt;
+};
+
+class Sizes {
+ public:
+  Sizes(const Experiment& experiment, const Options& options)
+      : experiment_(experiment), options_(options) {
+    for (std::size_t bytes = options.bytes_min; bytes <= options.bytes_max;
+         bytes *= options.step_factor)
+      rows_.push_back(
+          {.bytes = bytes, .load = load_for(options, bytes), .throughput = {}, .latency = {}});
   }
-  row.throughput = *throughput;
-  row.latency = *latency;
-  return row;
-}
+
+  bool run(Report& report) {
+    return in_order(
+        2 * rows_.size(), [this](std::size_t i) { return measure(i); },
+        [&](std::size_t i, const Piece& piece) { return take(i, piece, report); });
+  }
+
+ private:
+  Piece measure(std::size_t i) const {
+    Piece piece;
+    const Row& row = rows_[i / 2];
+    if (i % 2 == 0)
+      piece.throughput = measure_throughput(experiment_, row.load, piece.why);
+    else
+      piece.latency = measure_latency(experiment_, row.load, options_.beside_bytes, piece.why);
+    return piece;
+  }
+
+  bool take(std::size_t i, const Piece& piece, Report& report) {
+    Row& row = rows_[i / 2];
+    if (!piece.throughput && !piece.latency) {
+      std::fprintf(stderr, "mesh_model: %zu bytes: %s\n", row.bytes, piece.why.c_str());
+      return false;
+    }
+    show_progress(row);
+    if (piece.throughput) row.throughput = *piece.throughput;
+    if (piece.latency) row.latency = *piece.latency;
+    if (i % 2 == 1) report.add(row);
+    return true;
+  }
+
+  const Experiment& experiment_;
+  const Options& options_;
+  std::vector<Row> rows_;
+};
 
 int run(const Options& options, const std::vector<std::string>& arguments) {
   const auto fabric = options.fabric_file.empty() ? soft::parse(fabric_text(options.spec))
@@ -68,12 +100,7 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
                               .direction = options.one_way ? Direction::OneWay : Direction::Both};
   Report report(options, experiment, arguments);
   report.print_header();
-  for (std::size_t bytes = options.bytes_min; bytes <= options.bytes_max;
-       bytes *= options.step_factor) {
-    const auto row = run_size(experiment, options, bytes);
-    if (!row) return 1;
-    report.add(*row);
-  }
+  if (!Sizes(experiment, options).run(report)) return 1;
   return report.finish() ? 0 : 1;
 }
 

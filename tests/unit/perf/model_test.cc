@@ -1,7 +1,12 @@
 // The model against times computed by hand: what a message takes, what a queue pair's cap, small
 // stripes and an even split cost.
 
+#include "perf/model/in_order.h"
 #include "tests/unit/perf/model_bed.h"
+
+#include <tbb/global_control.h>
+
+#include <vector>
 
 namespace mesh::model {
 namespace {
@@ -42,6 +47,41 @@ TEST(Model, SameInputSameFigures) {
                        two = latency(experiment, 2048, 64 << 20);
   EXPECT_EQ(one.p99_us, two.p99_us);
   EXPECT_EQ(one.samples, two.samples);
+}
+
+// A sweep runs its sizes beside each other: the figures are those of one after the other, in order.
+TEST(InOrder, FindsWhatOneAfterTheOtherFinds) {
+  const Experiment experiment = experiment_of({.paths = {100, 25}});
+  const auto sweep = [&](int threads) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
+                                    static_cast<std::size_t>(threads));
+    std::vector<double> figures;
+    const auto work = [&](std::size_t i) {
+      const std::size_t bytes = std::size_t{8} << (3 * (i / 2));
+      return i % 2 == 0 ? throughput(experiment, bytes, 3).gbytes_per_s
+                        : latency(experiment, bytes).p99_us;
+    };
+    EXPECT_TRUE(in_order(12, work, [&](std::size_t i, double figure) {
+      EXPECT_EQ(i, figures.size());
+      figures.push_back(figure);
+      return true;
+    }));
+    return figures;
+  };
+  const std::vector<double> alone = sweep(1);
+  ASSERT_EQ(alone.size(), 12u);
+  for (const int threads : {2, 4, 8}) EXPECT_EQ(sweep(threads), alone) << threads << " threads";
+}
+
+TEST(InOrder, EndsWithTheFirstThatIsRefused) {
+  std::vector<std::size_t> taken;
+  const auto work = [](std::size_t i) { return i; };
+  EXPECT_FALSE(in_order(1000, work, [&](std::size_t i, std::size_t) {
+    taken.push_back(i);
+    return i < 5;
+  }));
+  EXPECT_EQ(taken, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(in_order(0, work, [](std::size_t, std::size_t) { return false; }));
 }
 
 TEST(Model, PacketsCostTheirHeaders) {
