@@ -14,7 +14,8 @@ namespace mesh::plugin::api {
 
 namespace {
 
-// Every call but the hot ones: nothing in a forked child, and no exception into NCCL's C frames.
+// Wraps every call but the hot ones: it does nothing in a forked child, and lets no exception into
+// NCCL's C frames.
 template <typename Call>
 ncclResult_t guarded(const char* name, Call&& call) noexcept {
   if (in_forked_child()) return refuse_comm(name);
@@ -36,7 +37,7 @@ std::span<const RailInfo> rails_of(const Engine& engine) {
   return rails.first(std::min<std::size_t>(rails.size(), kDevicesMax));
 }
 
-// Null, and one line, where the engine or the rail does not exist.
+// Answers null and logs one line if the engine or the rail does not exist.
 Engine* engine_with(int device, const char* name) {
   Engine* const engine = Registry::instance().engine();
   if (engine == nullptr) {
@@ -49,7 +50,7 @@ Engine* engine_with(int device, const char* name) {
   return nullptr;
 }
 
-// A communicator's traffic class is the plugin's to interpret: ours is the IP header's byte.
+// The plugin interprets a communicator's traffic class. To us it is the byte of the IP header.
 int usable_traffic_class(int wanted) {
   if (wanted == NCCL_NET_TRAFFIC_CLASS_UNDEF) return kAuto;
   if (wanted >= 0 && wanted <= 255) return wanted;
@@ -67,7 +68,7 @@ Result<Context*> thread_context(int traffic_class) {
   return Errc::InvalidArgument;
 }
 
-// NCCL gets the comm only if its close will be understood: one that cannot be noted is closed at
+// NCCL gets the comm only if its close will be understood. A comm that cannot be noted is closed at
 // once.
 template <typename Close>
 void note_open(const void* comm, Context* context, Close&& close) {
@@ -84,7 +85,7 @@ void note_open(const void* comm, Context* context, Close&& close) {
 
 ncclResult_t refuse_comm(const char* call) noexcept {
   if (in_forked_child())
-    return ncclSystemError;  // silent: the parent's logger may hold a lock that nobody opens here
+    return ncclSystemError;  // no line: the parent's logger may have a lock that stays locked here
   return guarded(call, [&] { return refuse(call, "the object is null"); });
 }
 
@@ -182,7 +183,7 @@ ncclResult_t connect(void* context, int device, void* handle, void** send_comm) 
     std::memcpy(bytes.data(), handle, bytes.size());
     const Result<Channel*> channel =
         engine->connect(*static_cast<Context*>(context), device, bytes);
-    std::memcpy(handle, bytes.data(), bytes.size());  // the stage, for the next call
+    std::memcpy(handle, bytes.data(), bytes.size());  // keeps the stage for the next call
     if (!channel.ok()) return to_result(channel.code());
     note_open(channel.value(), static_cast<Context*>(context),
               [&] { mesh::close(channel.value()); });
@@ -227,7 +228,7 @@ ncclResult_t close_channel(void* comm) noexcept {
   if (comm == nullptr) return ncclSuccess;
   return guarded("close", [&] {
     Engine* const engine = Registry::instance().engine();
-    // Taken before the close, as the comm's address may come back at once in another thread.
+    // It is taken before the close, because another thread may get the same address at once.
     const Context* const context = Registry::instance().comms().take(comm);
     if (engine == nullptr || context == nullptr)
       return ncclSuccess;  // it went with its communicator

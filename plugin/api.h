@@ -1,8 +1,8 @@
 #pragma once
 // NCCL's calls without a version: the tables add or drop parameters and call these. Comms and
-// mhandles are the engine's own objects, so that the hot calls have nothing to look up. Thread: as
-// NCCL calls them; isend, irecv and test neither lock nor allocate. Nothing throws. In a forked
-// child every call answers ncclSystemError and touches nothing.
+// mhandles are the engine's own objects, so that the hot calls have nothing to look up. Nothing
+// throws. In a forked child every call answers ncclSystemError and touches nothing. Thread: as NCCL
+// calls them; isend, irecv and test neither lock nor allocate. Bound: the engine's.
 
 #include <mesh/channel.h>
 #include <mesh/engine.h>
@@ -16,31 +16,31 @@
 
 namespace mesh::plugin::api {
 
-inline constexpr char kName[] =
-    "Mesh";  // what NCCL_NET is compared with; NCCL 2.12 does so case-sensitively
+// NCCL_NET is compared with this name; NCCL 2.12 does so case-sensitively.
+inline constexpr char kName[] = "Mesh";
 
-// A slice of the address space as regMr gets it.
+// A range of the address space as regMr gets it.
 struct Memory {
   void* data = nullptr;
   std::size_t bytes = 0;
   int type = NCCL_PTR_HOST;
 };
 
-// v5..v10: one init per process. v11 and later: one per communicator, *context is then listen's and
-// connect's.
+// v5..v10: one init in a process. v11 and later: one for each communicator, and *context is passed
+// to listen and connect.
 ncclResult_t init_process(ncclDebugLogger_t logger) noexcept;
 ncclResult_t init_communicator(ncclDebugLogger_t logger, const nccl::NewestCommConfig* config,
                                void** context) noexcept;
-ncclResult_t finalize(void* context) noexcept;  // null: success
+ncclResult_t finalize(void* context) noexcept;  // success if it is null
 
 ncclResult_t devices(int* count) noexcept;
 ncclResult_t properties(int device, nccl::NewestProperties* properties) noexcept;
 
-// *comm stays null while there is none yet and on every error.
+// The comm stays null while there is none yet, and on every error.
 ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
 ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
 
-// For v5..v10: in the calling thread's context.
+// For v5..v10, which use the calling thread's context.
 struct Route {
   int device = 0;
   int traffic_class = NCCL_NET_TRAFFIC_CLASS_UNDEF;
@@ -49,19 +49,20 @@ ncclResult_t listen_on_thread(int device, void* handle, void** listen_comm) noex
 ncclResult_t connect_on_thread(const Route& route, void* handle, void** send_comm) noexcept;
 
 ncclResult_t accept(void* listen_comm, void** recv_comm) noexcept;
-ncclResult_t close_channel(void* comm) noexcept;  // null: success, here and below
+// From here on null means success.
+ncclResult_t close_channel(void* comm) noexcept;
 ncclResult_t close_listen(void* listen_comm) noexcept;
 
 ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept;
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
 
-// What goes wrong on the way of a message; kept out of line, as its frame would be paid by every
-// message.
+// Errors on the way of a message. They are kept out of line, because every message would pay for
+// their stack frame.
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_comm(const char* call) noexcept;
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_group(int n) noexcept;
 [[gnu::cold, gnu::noinline]] ncclResult_t refuse_size(int bytes) noexcept;
 
-// *request may hold a stale pointer or the 0x1 that says "no completion wanted"; it is only ever
+// *request may have a stale pointer or the 0x1 that says "no completion wanted", so it is only
 // written.
 inline ncclResult_t started(const Result<Request*>& result, void** request) noexcept {
   *request = result.ok() ? result.value() : nullptr;
@@ -84,8 +85,8 @@ inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noex
   return started(mesh::irecv(*static_cast<Channel*>(comm), args), request);
 }
 
-// NCCL's sizes are int and its messages at most 1 GiB; a caller who sent more sees the most an int
-// can say.
+// NCCL's sizes are int and its messages at most 1 GiB. A caller that sent more gets the largest
+// int.
 inline ncclResult_t finished(std::size_t moved, int* done, int* bytes) noexcept {
   *done = 1;
   if (bytes == nullptr) return ncclSuccess;
@@ -95,7 +96,7 @@ inline ncclResult_t finished(std::size_t moved, int* done, int* bytes) noexcept 
   return ncclSuccess;
 }
 
-// Apart from test(), so that asking about what is done needs no frame.
+// It is apart from test(), so that a test of a finished request needs no stack frame.
 ncclResult_t test_open(void* request, int* done, int* bytes) noexcept;
 
 inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {

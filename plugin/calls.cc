@@ -4,7 +4,7 @@ namespace mesh::plugin::calls {
 
 namespace {
 
-// NCCL asks for offload by a non-null *offload; we have none, and null says so.
+// A non-null *offload asks for offload to the device. We have none, and null says so.
 void decline(ncclNetDeviceHandle_t** offload) noexcept {
   if (offload != nullptr) *offload = nullptr;
 }
@@ -152,7 +152,7 @@ ncclResult_t iflush(void*, int, void**, int*, void**, void** request) noexcept {
 
 ncclResult_t finalize(void* context) noexcept { return api::finalize(context); }
 
-// Hints about peers and flows, given from two threads without a lock; nothing here depends on them.
+// NCCL gives hints about peers and flows, from two threads without a lock. We need none of them.
 ncclResult_t set_net_attr(void*, ncclNetAttr_v11_t*) noexcept { return ncclSuccess; }
 
 }  // namespace mesh::plugin::calls

@@ -1,6 +1,6 @@
 #pragma once
-// The entries of the tables, in NCCL's exact signatures, each named by the first version that has
-// this form. Thread: as NCCL calls them (plugin/nccl/functions.h).
+// The entries of the tables in NCCL's exact signatures. Each is named by the first version that has
+// this form. Thread: as NCCL calls them (plugin/nccl/functions.h). Bound: none.
 
 #include "plugin/api.h"
 #include "plugin/properties.h"

@@ -27,7 +27,7 @@ NcclLevel nccl_level(LogLevel level) noexcept {
   return {NCCL_LOG_NONE, NCCL_ALL};
 }
 
-// The text is never the format: it may hold a percent sign from a file name or a peer.
+// The text is never used as the format, because a file name or a peer may put a percent sign there.
 void forward(LogLevel level, const char* file, int line, const char* text) {
   const ncclDebugLogger_t logger = g_logger.load(std::memory_order_acquire);
   if (logger == nullptr) return;

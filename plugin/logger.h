@@ -1,13 +1,14 @@
 #pragma once
-// Our log lines into NCCL's log. The logger is the process's: NCCL gives the same one at every
-// init. Thread: any.
+// Passes our log lines to NCCL's logger. The process has one: NCCL gives the same at every init.
+// Thread: any. Bound: one logger.
 
 #include "plugin/nccl/types.h"
 
 namespace mesh::plugin {
 
-void use_logger(
-    ncclDebugLogger_t logger) noexcept;  // null: whatever was used stays, stderr at first
-void drop_logger() noexcept;             // at exit, when NCCL's own state may be gone
+// Null changes nothing. Lines go to stderr until there is a logger.
+void use_logger(ncclDebugLogger_t logger) noexcept;
+// For the exit of the process, when NCCL's own state may be gone.
+void drop_logger() noexcept;
 
 }  // namespace mesh::plugin

@@ -14,7 +14,7 @@ struct Label {
   std::string_view name, value;
 };
 
-// Backslash, quote and newline are the three that the format wants escaped.
+// The format requires that backslash, quote and newline are escaped.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char each : text) {
@@ -28,7 +28,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// The page as it grows: samples of the family at hand.
+// The growing page. It adds samples of the present family.
 class Page {
  public:
   Page(const EngineSnapshot& snapshot, const ProcessFacts& facts_of)
@@ -185,7 +185,7 @@ void path_failure_info(Page& page) {
 struct Family {
   const char* name;
   const char* type;
-  const char* labels;  // beside host and process
+  const char* labels;  // in addition to host and process
   const char* help;
   void (*emit)(Page& page);
 };
@@ -194,8 +194,7 @@ constexpr const char* kPeerLabels = "peer, direction";
 constexpr const char* kWaitLabels = "peer, direction, reason";
 constexpr const char* kPathLabels = "peer, direction, path, rail";
 
-// In the order of the page. Peers' and paths' counters go on over links that end, until the process
-// does.
+// The metrics in the order of the page. Counters of peers and paths include links that have ended.
 constexpr std::array kFamilies{
     Family{"mesh_running", "gauge", "", "1 while the plugin is in use, 0 on its last page.",
            [](Page& page) { page.add({}, page.facts.running ? 1 : 0); }},

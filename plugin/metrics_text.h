@@ -1,7 +1,7 @@
 #pragma once
-// The engine's figures as a page of Prometheus' text format, as node_exporter's textfile collector
-// reads it, and the table of all metrics for plugin/README.md. Pure. Thread: any. Bound: a page
-// grows with rails, and with peers and their paths (see engine/peer_ledger.h).
+// Writes the engine's figures as a page of Prometheus' text format, which node_exporter's textfile
+// collector reads, and the table of all metrics for plugin/README.md. Thread: any (pure). Bound: a
+// page grows with rails, and with peers and their paths (engine/peer_ledger.h).
 
 #include <mesh/snapshot.h>
 
@@ -10,7 +10,7 @@
 
 namespace mesh::plugin {
 
-// What the engine does not know about its process.
+// Facts about the process that the engine does not know.
 struct ProcessFacts {
   int process = 0;
   std::uint64_t start_s = 0, now_s = 0;  // since the epoch

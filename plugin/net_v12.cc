@@ -4,10 +4,10 @@
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
 
-// The newest version: the tables of the others differ from this one only in the form of their
-// parameters. Null where NCCL asks first: DMA buffers (ptrSupport names host memory only), device
-// offload (netDeviceType is HOST; and irecvConsumed would come with a request that is gone by
-// then), virtual NICs (the engine joins paths itself).
+// The newest version. The other tables differ from it only in the form of their parameters. An
+// entry is null if NCCL asks first whether it may call it: DMA buffers (ptrSupport names host
+// memory only), device offload (netDeviceType is HOST), irecvConsumed (its request would be gone by
+// then), and virtual NICs (the engine joins paths itself).
 const ncclNet_v12_t ncclNetPlugin_v12 = {
     .name = api::kName,
     .init = calls::init_v11,

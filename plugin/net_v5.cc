@@ -6,7 +6,7 @@ namespace {
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
 
-// Call, with the codes of v5.
+// The same call with the result codes of v5.
 template <auto Call, typename Type = decltype(Call)>
 struct Filtered;
 template <auto Call, typename... Args>

@@ -1,8 +1,11 @@
 #include "plugin/open_comms.h"
 
+#include "src/base/check.h"
+
 namespace mesh::plugin {
 
 void OpenComms::add(const void* comm, Context* context) {
+  DCHECK(comm != nullptr && context != nullptr);
   const std::lock_guard lock(mutex_);
   contexts_.insert_or_assign(comm, context);
 }

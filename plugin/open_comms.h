@@ -1,7 +1,7 @@
 #pragma once
-// The comms that NCCL was given and has not closed, by address, each with its context. NCCL may
-// close a comm after the finalize that has destroyed it: such a comm is no longer here, and its
-// close is forgiven. Thread: any; locks. Bound: one entry per open comm.
+// The comms that NCCL got and has not closed, by address, each with its context. NCCL may close a
+// comm after the finalize that has destroyed it. Such a comm is no longer here, and its close is
+// ignored. Thread: any; locks. Bound: one entry for each open comm.
 
 #include <mesh/engine.h>
 
@@ -12,9 +12,9 @@ namespace mesh::plugin {
 
 class OpenComms {
  public:
-  void add(const void* comm, Context* context);  // throws bad_alloc, and then has added nothing
-  Context* context_of(const void* comm) const;   // null: not open
-  Context* take(const void* comm) noexcept;      // from now on it is not open. Null: it was not
+  void add(const void* comm, Context* context);  // throws bad_alloc without adding anything
+  Context* context_of(const void* comm) const;   // null: it is not open
+  Context* take(const void* comm) noexcept;      // removes it; null: it was not open
   void drop_all_of(const Context* context) noexcept;
 
  private:

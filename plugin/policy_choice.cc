@@ -54,7 +54,7 @@ TransferPolicy choose_policy(Settings settings, const ProfileChoice& choice,
   if (profile != nullptr) {
     const std::string why = tuning::mismatch(profile->measured, traits);
     if (!why.empty()) {
-      // Who has named it expects it to be obeyed.
+      // A user who has named the file expects that it is used, so that is worth a warning.
       MESH_LOG(choice.named ? LogLevel::Warn : LogLevel::Info, "profile {} is ignored: {}",
                choice.file, why);
       profile = nullptr;

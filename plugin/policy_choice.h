@@ -1,6 +1,6 @@
 #pragma once
-// Where settings, the profile and the rails become the policy: what is set explicitly goes before a
-// profile's value, and that before the default. Every decision is told in one line. Thread: any, at
+// Makes the policy of settings, the profile and the rails. An explicit setting comes before the
+// profile's value, and that before the default. One line tells the decisions. Thread: any, at
 // start-up (reads a file). Bound: a profile's size.
 
 #include <mesh/config.h>
@@ -15,18 +15,18 @@
 namespace mesh::plugin {
 
 struct ProfileChoice {
-  std::optional<tuning::Profile> profile;  // none: nobody has one for us
+  std::optional<tuning::Profile> profile;  // none: there is no profile
   std::string file;
-  bool named = false;  // by NCCL_MESH_PROFILE, not found at a usual place
+  bool named = false;  // NCCL_MESH_PROFILE named the file; otherwise it is at a usual place
 };
 
-// A file that NCCL_MESH_PROFILE names must be there and right: else one WARN line and an error. The
-// first that is there of the usual places is taken; if it is wrong, one WARN line says so and
-// nothing is taken.
+// A file that NCCL_MESH_PROFILE names must exist and be right; otherwise there is one WARN line and
+// an error. Of the usual places the first that exists is taken. If it is wrong, one WARN line says
+// so, and no profile is taken.
 Result<ProfileChoice> load_profile(const Settings& settings);
 
-// For the engine, when the rails are known. A profile of other rails is left aside, and a line says
-// why.
+// The engine calls it when the rails are known. A profile of other rails is ignored, and a line
+// says why.
 TransferPolicy choose_policy(Settings settings, const ProfileChoice& choice,
                              const FabricTraits& traits);
 

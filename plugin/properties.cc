@@ -10,7 +10,7 @@ namespace mesh::plugin {
 
 namespace {
 
-// NCCL's field is char*, but NCCL only reads it. Elements of an unordered_set stay where they are.
+// NCCL's field is char*, but NCCL only reads it. Elements of an unordered_set never move.
 char* kept_for_ever(const std::string& text) {
   static std::mutex mutex;
   static auto* const kept = new std::unordered_set<std::string>;
@@ -27,11 +27,11 @@ nccl::NewestProperties properties_of(const RailInfo& rail, int device) {
   properties.guid = rail.guid;
   properties.ptrSupport = NCCL_PTR_HOST;
   properties.regIsGlobal = 0;  // a registration belongs to the rails of one channel's link
-  properties.forceFlush = 0;   // nothing to flush in host memory
+  properties.forceFlush = 0;   // host memory needs no flush
   properties.speed = static_cast<int>(rail.speed_mbps);
   properties.port = rail.port;
-  properties.latency = 0;  // NCCL cuts fractions of a microsecond off on the way (topo.cc), and
-                           // counts it twice for Simple
+  // NCCL drops fractions of a microsecond (topo.cc), and counts the latency twice for Simple.
+  properties.latency = 0;
   properties.maxComms = static_cast<int>(kChannelsMax);
   properties.maxRecvs = 1;
   properties.netDeviceType = NCCL_NET_DEVICE_HOST;

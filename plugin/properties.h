@@ -1,7 +1,7 @@
 #pragma once
-// What NCCL is told about a rail: every field of every version, since NCCL reads them from memory
-// it never cleared. Thread: any; locks while it copies a name. Bound: strings are kept once each
-// for the life of the process, because NCCL keeps the pointers beyond finalize.
+// Fills in what NCCL is told about a rail: every field of every version, because NCCL reads them
+// from memory that it never cleared. Thread: any; locks while it copies a name. Bound: each string
+// is kept once for the life of the process, because NCCL keeps the pointers beyond finalize.
 
 #include <mesh/engine.h>
 
@@ -9,12 +9,12 @@
 
 namespace mesh::plugin {
 
-inline constexpr int kDevicesMax =
-    128;  // NCCL indexes arrays of 128 by device, unchecked (proxy.h)
+// NCCL indexes arrays of 128 by device without a check (proxy.h).
+inline constexpr int kDevicesMax = 128;
 
 nccl::NewestProperties properties_of(const RailInfo& rail, int device);
 
-// The same values in the fields that a version has.
+// Copies the values into the fields that a version has.
 template <typename Properties>
 Properties properties_as(const nccl::NewestProperties& newest) noexcept {
   Properties p{};

@@ -22,8 +22,8 @@ soft::CopyMode copy_mode(std::string_view name) {
   return soft::CopyMode::Auto;
 }
 
-// NCCL_HOSTID means something else to NCCL and may well be unknown to the file; NCCL_MESH_HOST is
-// meant for it.
+// NCCL_HOSTID has another purpose in NCCL, so the file need not know it. NCCL_MESH_HOST is meant
+// for the file.
 std::string host_in(const soft::FabricFile& fabric, const Settings& settings) {
   if (!settings.host.empty()) return settings.host;
   return fabric.find_host(settings.host_id) >= 0 ? settings.host_id : std::string();

@@ -1,6 +1,5 @@
 #pragma once
-// Opens the fabric that NCCL_MESH_FABRIC names.
-// Thread: any, at the first init.
+// Opens the fabric that NCCL_MESH_FABRIC names. Thread: any, at the first init. Bound: none.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -11,8 +10,8 @@
 
 namespace mesh::plugin {
 
-// NotFound: this host has no such fabric (no libibverbs); one INFO line said so. Other errors had
-// their WARN line.
+// NotFound: this host has no such fabric (no libibverbs), and one INFO line said so. Other errors
+// had a WARN line.
 Result<std::unique_ptr<verbs::Provider>> open_provider(const Settings& settings);
 
 }  // namespace mesh::plugin

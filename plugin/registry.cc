@@ -4,6 +4,7 @@
 #include "plugin/metrics_text.h"
 #include "plugin/policy_choice.h"
 #include "plugin/provider.h"
+#include "src/base/check.h"
 #include "src/base/config.h"
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
@@ -25,7 +26,7 @@ std::uint64_t unix_seconds() {
   return static_cast<std::uint64_t>(system_clock::to_time_t(system_clock::now()));
 }
 
-// At exit, or at an unload that did not honour -z nodelete.
+// Runs at exit, or at an unload that did not honour -z nodelete.
 __attribute__((destructor)) void on_unload() { Registry::instance().process_exits(); }
 
 }  // namespace
@@ -47,8 +48,8 @@ Result<Context*> Registry::open_communicator(const ContextOptions& options) {
   const std::lock_guard lock(mutex_);
   if (const Status made = make_engine(); !made.ok()) return made;
   try {
-    communicators_.reserve(communicators_.size() +
-                           1);  // what throws does so before there is a context to lose
+    // This may throw, so it comes before there is a context to lose.
+    communicators_.reserve(communicators_.size() + 1);
     const Result<Context*> opened = owned_->open_context(options);
     if (opened.ok()) communicators_.push_back({.context = opened.value()});
     if (!opened.ok()) unmake_engine_if_unused();
@@ -77,16 +78,18 @@ void Registry::close_communicator(Context* context) noexcept {
     engine = owned_.get();
   }
   comms_.drop_all_of(context);
-  // Without the mutex, for it may take a second: other communicators begin and end meanwhile, and
-  // our entry keeps the engine.
+  // Closing may take a second, so it is done without the mutex: other communicators begin and end
+  // meanwhile, and our entry keeps the engine.
   engine->close_context(context);
   const std::lock_guard lock(mutex_);
-  communicators_.erase(find(context));
+  const auto closed = find(context);
+  CHECK(closed != communicators_.end() && closed->closing && owned_.get() == engine);
+  communicators_.erase(closed);
   unmake_engine_if_unused();
 }
 
-// Without the mutex, for closing its contexts may take a second each; meanwhile threads_ending_
-// keeps the engine.
+// Closing the thread's contexts may take a second for each, so it is done without the mutex.
+// threads_ending_ keeps the engine meanwhile.
 void Registry::thread_ended(std::uint64_t thread) noexcept {
   if (in_forked_child()) return;
   {
@@ -96,13 +99,14 @@ void Registry::thread_ended(std::uint64_t thread) noexcept {
   }
   threads_.thread_ended(*owned_, thread);
   const std::lock_guard lock(mutex_);
+  CHECK(threads_ending_ > 0 && owned_ != nullptr);
   --threads_ending_;
   unmake_engine_if_unused();
 }
 
-// With a comm or communicator still open, one of NCCL's threads may be inside a data call at this
-// moment: then the engine is left to the kernel, which ends our threads and tells the peers, and
-// only the way into NCCL's logger is closed.
+// With a comm or communicator still open, a thread of NCCL may be inside a data call at this
+// moment. Then only the way into NCCL's logger is closed, and the engine is left to the kernel,
+// which ends our threads and tells the peers.
 void Registry::process_exits() noexcept {
   if (in_forked_child()) return;
   drop_logger();
@@ -128,7 +132,7 @@ Status Registry::make_engine() {
   options.settings = *settings;
   Result<ProfileChoice> profile = load_profile(*settings);
   if (!profile.ok()) return profile.status();
-  // Asked when the devices are open, for the rules look at what these are.
+  // The engine calls it when the devices are open, because the rules look at them.
   options.choose_policy = [&](const FabricTraits& traits) {
     return choose_policy(*settings, *profile, traits);
   };
@@ -139,16 +143,17 @@ Status Registry::make_engine() {
   log_settings(*settings);
   provider_ = std::move(*provider);
   owned_ = std::move(*engine);
+  DCHECK(engine_.load(std::memory_order_relaxed) == nullptr && stats_ == nullptr);
   engine_.store(owned_.get(), std::memory_order_release);
   start_stats(*settings);
   return {};
 }
 
-// Metrics are no reason for an init to fail.
+// An init never fails because of metrics.
 void Registry::start_stats(const Settings& settings) noexcept {
   try {
     const std::optional<StatsTarget> target = read_stats_target(settings.stats);
-    if (!target) return;  // none wanted
+    if (!target) return;  // no metrics are wanted
     if (hung_stats_ != nullptr && !hung_stats_->has_ended()) {
       LOG_WARN(
           "NCCL_MESH_STATS: {} still hangs since an earlier communicator; there will be no metrics",
@@ -170,9 +175,10 @@ void Registry::start_stats(const Settings& settings) noexcept {
   }
 }
 
-// A writer that hangs in the file system is left to it, and no other is started before it has come
+// A writer that hangs in the file system is left there, and no other is started before it has come
 // back.
 void Registry::finish_stats() noexcept {
+  DCHECK(stats_ == nullptr || hung_stats_ == nullptr);
   if (stats_ != nullptr && !stats_->finish()) hung_stats_ = std::move(stats_);
   stats_.reset();
 }

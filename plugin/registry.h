@@ -1,7 +1,8 @@
 #pragma once
-// The process's one engine, shared by every version of the table in use: made by the first init,
-// gone with the last finalize. Callers of v5..v10 never finalize; once one of them has called init
-// the engine stays until the process exits. Thread: any; init and finalize lock, engine() does not.
+// The one engine of the process, shared by every version of the table. The first init makes it, and
+// the last finalize destroys it. Callers of v5..v10 never finalize; once one of them has called
+// init, the engine stays until the process exits. Thread: any; init and finalize lock, engine()
+// does not. Bound: one engine.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
@@ -28,9 +29,8 @@ class Registry {
   Result<Context*> open_communicator(const ContextOptions& options);  // init of v11 and later
   void close_communicator(Context* context) noexcept;                 // finalize
 
-  Engine* engine() const noexcept {
-    return engine_.load(std::memory_order_acquire);
-  }  // null: no init yet
+  // Null: there was no init yet.
+  Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }
   ThreadContexts& threads() noexcept { return threads_; }
   OpenComms& comms() noexcept { return comms_; }
 
@@ -43,7 +43,7 @@ class Registry {
     bool closing = false;  // its finalize is under way
   };
 
-  // With the lock held.
+  // The following are called with the lock held.
   Status make_engine();
   void unmake_engine_if_unused() noexcept;
   void start_stats(const Settings& settings) noexcept;
@@ -53,13 +53,12 @@ class Registry {
   mutable std::mutex mutex_;
   std::unique_ptr<verbs::Provider> provider_;
   std::unique_ptr<Engine> owned_;
-  std::atomic<Engine*> engine_{nullptr};  // owned_, released in make_engine, acquired in engine()
+  std::atomic<Engine*> engine_{nullptr};  // owned_; released in make_engine, acquired in engine()
   std::vector<Communicator> communicators_;
   bool held_for_process_ = false;
-  int threads_ending_ = 0;              // of NCCL's, whose contexts are being closed
-  std::unique_ptr<StatsWriter> stats_;  // null: no metrics are wanted
-  std::unique_ptr<StatsWriter>
-      hung_stats_;  // one that a file system has held up; at most one at a time
+  int threads_ending_ = 0;                   // threads of NCCL whose contexts are being closed
+  std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
+  std::unique_ptr<StatsWriter> hung_stats_;  // a writer that hangs in a file system; at most one
   ThreadContexts threads_;
   OpenComms comms_;
 };

@@ -7,7 +7,7 @@ ncclResult_t to_result(Errc code) noexcept {
     case Errc::Ok:
     case Errc::WouldBlock: return ncclSuccess;
     case Errc::InvalidArgument: return ncclInvalidArgument;
-    case Errc::Revoked: return ncclInvalidUsage;  // a request on memory its owner had deregistered
+    case Errc::Revoked: return ncclInvalidUsage;  // the request's memory was deregistered
     case Errc::Unreachable:
     case Errc::Protocol:
     case Errc::PeerClosed:

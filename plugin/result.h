@@ -1,6 +1,5 @@
 #pragma once
-// The one place where our errors become NCCL's codes.
-// Thread: any.
+// The one place where our errors become NCCL's codes. Thread: any (pure). Bound: none.
 
 #include <mesh/status.h>
 
@@ -8,8 +7,8 @@
 
 namespace mesh::plugin {
 
-// For callers of v6 and later, which know ncclRemoteError. WouldBlock is no error: ncclSuccess,
-// with whatever the caller leaves null or 0 saying "not yet".
+// For callers of v6 and later, which know ncclRemoteError. WouldBlock is no error and becomes
+// ncclSuccess; the caller leaves its output null or 0 to say "not yet".
 ncclResult_t to_result(Errc code) noexcept;
 
 // Callers of v5 (NCCL 2.12) know no code above ncclInvalidUsage.

@@ -1,8 +1,8 @@
 #pragma once
-// Writes the page of metrics to its file again and again, the first page included, on a thread of
-// its own: a file system that hangs holds up neither an init nor messages nor the control path.
-// Each page replaces the one before as a whole. Thread: start, finish and the end from one thread;
-// `page` is called on the writer's. Bound: one file; finish() kFinishMs.
+// Writes every page of metrics to its file on a thread of its own, so that a file system that hangs
+// delays neither an init nor messages nor the control path. Each page replaces the one before as a
+// whole. Thread: start, finish and destruction on one thread; `page` is called on the writer's own.
+// Bound: one file; finish() takes at most kFinishMs.
 
 #include "src/base/small_file.h"
 
@@ -29,17 +29,17 @@ class StatsWriter {
     std::function<std::string(PageKind)> page;  // not called after finish()
     std::function<int(const std::string& file, std::string_view text)> write = replace_file;
   };
-  // Returns at once. When the first page cannot be written, one WARN line says why and no other
-  // page is tried. Null: there is no thread for it, and one WARN line said so.
+  // Returns at once. If the first page cannot be written, one WARN line says why, and no other page
+  // is tried. Null: there is no thread for it, and one WARN line said so.
   static std::unique_ptr<StatsWriter> start(Options options);
 
-  // The last page is written and the thread ends. False: the file system does not answer; keep the
-  // object until has_ended().
+  // Writes the last page and ends the thread. False: the file system does not answer, and the
+  // object must be kept until has_ended().
   [[nodiscard]] bool finish();
-  bool has_ended() const
-      noexcept;  // the thread does nothing any more, so the end of the object waits for nobody
+  // The thread does nothing any more, so that destroying the object waits for nothing.
+  bool has_ended() const noexcept;
 
-  explicit StatsWriter(Options options) : options_(std::move(options)) {}  // for start()
+  explicit StatsWriter(Options options) : options_(std::move(options)) {}  // for start() only
   ~StatsWriter();  // waits for the thread, after finish()
   StatsWriter(const StatsWriter&) = delete;
   StatsWriter& operator=(const StatsWriter&) = delete;
@@ -53,9 +53,9 @@ class StatsWriter {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false, done_ = false;
-  bool wrote_ = false;     // the writer's: some page is in the file
-  bool failing_ = false;   // the writer's: a line has said so
-  std::mutex page_mutex_;  // held while a page is made
+  bool wrote_ = false;     // the writer's own: some page is in the file
+  bool failing_ = false;   // the writer's own: a line has said that pages cannot be written
+  std::mutex page_mutex_;  // locked while a page is made
   bool abandoned_ = false;
   std::thread thread_;
 };

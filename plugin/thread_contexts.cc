@@ -1,6 +1,7 @@
 #include "plugin/thread_contexts.h"
 
 #include "plugin/registry.h"
+#include "src/base/check.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +12,8 @@ namespace {
 
 std::atomic<std::uint64_t> g_next_thread{1};
 
-// Tells the registry when its thread ends. Numbers are never used again, unlike the system's thread
-// ids.
+// Tells the registry when its thread ends. Its numbers are never used again, unlike the system's
+// thread ids.
 class ThreadMark {
  public:
   ThreadMark() noexcept : number_(g_next_thread.fetch_add(1, std::memory_order_relaxed)) {}
@@ -39,7 +40,7 @@ Result<Context*> ThreadContexts::of_this_thread(Engine& engine, int traffic_clas
   for (const Entry& entry : entries_) {
     if (entry.thread == thread && entry.traffic_class == traffic_class) return entry.context;
   }
-  entries_.reserve(entries_.size() + 1);  // what throws does so before there is a context to lose
+  entries_.reserve(entries_.size() + 1);  // may throw, so it comes before there is a context
   const Result<Context*> opened = engine.open_context({.traffic_class = traffic_class});
   if (opened.ok())
     entries_.push_back(
@@ -57,6 +58,7 @@ void ThreadContexts::release(Engine& engine, const Context* context) noexcept {
     const std::lock_guard lock(mutex_);
     Entry* const entry = find(context);
     if (entry == nullptr) return;
+    CHECK(entry->comms > 0);
     --entry->comms;
   }
   close_idle_of_dead_threads(engine);
@@ -93,8 +95,8 @@ ThreadContexts::Entry* ThreadContexts::find(const Context* context) noexcept {
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-// One at a time and without the mutex, for a close may wait a second and other threads open and
-// close comms meanwhile.
+// Contexts are closed one at a time and without the mutex, because a close may wait a second and
+// other threads open and close comms meanwhile.
 template <typename Wanted>
 void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
   for (;;) {
@@ -107,6 +109,7 @@ void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
     lock.unlock();
     engine.close_context(context);
     lock.lock();
+    DCHECK(closing_ > 0);
     --closing_;
   }
 }

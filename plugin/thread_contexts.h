@@ -1,9 +1,9 @@
 #pragma once
-// Contexts for callers of v5..v10, which know none: one per thread that calls listen or connect,
-// and per traffic class. NCCL does both from a communicator's service thread, so this is one per
-// communicator in all but name. Those callers have no finalize either: a context whose thread has
-// ended closes with its last comm. Thread: any; locks. Bound: a context per living thread and
-// traffic class, and one per dead thread with comms still open.
+// Contexts for callers of v5..v10, which know none. There is one for each thread that calls listen
+// or connect, and for each traffic class. NCCL calls both from a communicator's service thread, so
+// each communicator has one. Those callers have no finalize either: a context whose thread has
+// ended closes with its last comm. Thread: any; locks. Bound: a context for each living thread and
+// traffic class, and one for each dead thread with open comms.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
@@ -17,25 +17,24 @@ namespace mesh::plugin {
 
 class ThreadContexts {
  public:
-  // The calling thread's context, opened at its first call.
+  // The calling thread's context, which its first call opens.
   Result<Context*> of_this_thread(Engine& engine, int traffic_class);
 
-  // A comm keeps its context open, from hold() until release(), which comes after the comm's close
-  // and may close the context beneath it. Unknown contexts (those of v11 and later) are none of
-  // ours and ignored.
+  // A comm keeps its context open from hold() until release(), which comes after the comm's close
+  // and may close the context. Unknown contexts, which are those of v11 and later, are ignored.
   void hold(const Context* context) noexcept;
   void release(Engine& engine, const Context* context) noexcept;
 
   void thread_ended(Engine& engine, std::uint64_t thread) noexcept;
-  bool any_held()
-      const;  // by a comm, or by a call that closes it at this moment: the engine must stay
+  // A context is kept by a comm, or is being closed at this moment: the engine must stay.
+  bool any_held() const;
   std::size_t count() const;
   void close_all(Engine& engine) noexcept;
 
  private:
   struct Entry {
     Context* context = nullptr;
-    std::uint64_t thread = 0;  // 0: ended
+    std::uint64_t thread = 0;  // 0: the thread has ended
     int traffic_class = 0;
     std::size_t comms = 0;
   };
@@ -47,7 +46,7 @@ class ThreadContexts {
 
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
-  int closing_ = 0;  // contexts that are no entries any more and not yet closed
+  int closing_ = 0;  // contexts that are no longer entries and not yet closed
 };
 
 }  // namespace mesh::plugin

@@ -2,27 +2,28 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cstdint>
 
 namespace mesh::tuning {
 
 namespace {
 
-// One queue pair fills a clean direct cable, but where a device or a LAG caps one at 64 % two are
-// too few as soon as their shares are uneven; four cost nothing on a clean link. Halves of a cable
-// each carry half of it and share the four.
+// One queue pair fills a clean direct cable. If a device or a LAG caps each at 64 %, two are too
+// few as soon as their shares differ, and four cost nothing on a clean link. The halves of a cable
+// carry half of it each, and share the four.
 constexpr std::uint32_t kQpsPerCable = 4;
 constexpr std::uint32_t kQpsPerHalf = 2;
-constexpr int kInlineAuto =
-    220;  // the largest that keeps a mlx5 work request at four 64-byte blocks: 256 - 16 - 16 - 4
+// The largest that keeps a mlx5 work request at four 64-byte blocks: 256 - 16 - 16 - 4.
+constexpr int kInlineAuto = 220;
 constexpr int kInlineMax = 512;
 constexpr int kSignalIntervalMax = 64;
-constexpr std::int64_t kMessageMax =
-    std::int64_t{1} << 31;  // what one work request may carry (InfiniBand spec, 9.4.1)
+// The most that one work request may carry (InfiniBand specification, 9.4.1).
+constexpr std::int64_t kMessageMax = std::int64_t{1} << 31;
 constexpr std::int64_t kInflightMax = std::int64_t{1} << 40;
-// An acknowledgement may wait behind all that is in flight: this leaves a port 60 times slower than
-// it says (soft-RoCE says 2.5 Gb/s) within the default acknowledge timer of 268 ms, and 16 Gb/s and
-// more with the 8 MiB of the policy.
+// An acknowledgement may wait behind all bytes in flight. With this limit a port that is 60 times
+// slower than it says (soft-RoCE says 2.5 Gb/s) stays within the default acknowledge timer of
+// 268 ms. Ports of 16 Gb/s and more have the 8 MiB of the policy.
 constexpr std::uint32_t kInflightUs = 4000;
 
 struct Range {
@@ -37,7 +38,8 @@ std::uint32_t clamp_to(int value, Range range) {
   return static_cast<std::uint32_t>(std::clamp(value, range.low, range.high));
 }
 
-// Rings are indexed by masks. Rounded down, so that a limit stays a limit.
+// Rings are indexed by masks, so sizes are powers of two. They are rounded down, so that a limit is
+// never exceeded.
 std::uint32_t ring_size(int value, Range range) { return std::bit_floor(clamp_to(value, range)); }
 
 std::uint32_t within_device(std::uint32_t depth, std::uint32_t device_limit) {
@@ -45,7 +47,7 @@ std::uint32_t within_device(std::uint32_t depth, std::uint32_t device_limit) {
   return std::min(depth, std::bit_floor(device_limit));
 }
 
-// A stripe boundary that is no multiple of a line would tear LL128's lines.
+// A stripe boundary that is no multiple of a line would tear the lines of LL128.
 std::uint64_t whole_lines(std::int64_t bytes, std::int64_t high) {
   const auto clamped =
       static_cast<std::uint64_t>(std::clamp(bytes, std::int64_t{kStripeAlign}, high));
@@ -77,8 +79,7 @@ TransferPolicy derive_policy(const FabricTraits& traits, const Settings& setting
   policy.slots = ring_size(settings.slots, kSlots);
   policy.rq_depth = within_device(ring_size(settings.rq_depth, kReceiveDepth), traits.qp_wr_max);
   policy.sq_depth = within_device(ring_size(settings.sq_depth, kSendDepth), traits.qp_wr_max);
-  // Room in the send queue comes back only with a signaled completion: at least four of them per
-  // queue.
+  // Only a signaled completion gives room in the send queue back, so a queue has at least four.
   const std::uint32_t sparsest = std::max(policy.sq_depth / 4, 1u);
   policy.signal_interval =
       std::min(clamp_to(settings.signal_interval, {1, kSignalIntervalMax}), sparsest);
@@ -87,17 +88,21 @@ TransferPolicy derive_policy(const FabricTraits& traits, const Settings& setting
   policy.stripe_bytes = whole_lines(settings.stripe_bytes, kMessageMax);
   policy.express_bytes =
       static_cast<std::uint64_t>(std::clamp(settings.express_bytes, std::int64_t{0}, kMessageMax));
-  // An express message is one work request, and a cap below one work request would never let it go.
+  // An express message is one work request, so it can be no larger than one.
   policy.express_bytes = std::min(policy.express_bytes, policy.wr_bytes);
   if (settings.inflight_bytes == kAuto) {
-    // Halves of a cable each say the whole cable's speed, and an acknowledgement waits behind the
-    // bytes of all of them.
+    // Each half of a cable names the whole cable's speed, and an acknowledgement waits behind the
+    // bytes of all halves.
     policy.inflight_us = kInflightUs / std::max(traits.rails_per_cable, 1u);
   } else {
     policy.inflight_bytes = static_cast<std::uint64_t>(
         std::clamp(settings.inflight_bytes, std::int64_t{0}, kInflightMax));
   }
+  // A limit below one work request would never let one go.
   policy.inflight_bytes = std::max(policy.inflight_bytes, policy.wr_bytes);
+  assert(std::has_single_bit(policy.slots) && policy.slots <= kSlotsMax);
+  assert(policy.qps >= 1 && policy.qps <= kQpsMax && policy.signal_interval >= 1);
+  assert(policy.wr_bytes % kStripeAlign == 0 && policy.stripe_bytes % kStripeAlign == 0);
   return policy;
 }
 

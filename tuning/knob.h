@@ -1,7 +1,7 @@
 #pragma once
 // The settings that a measurement may choose: one table with their names, ranges and places in
-// Settings. Thread: any (values). Ranges are those of src/base/settings_table.cc; a test compares
-// them.
+// Settings. The ranges are those of src/base/settings_table.cc; a test compares them. Thread: any
+// (values). Bound: kKnobCount.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>
@@ -31,13 +31,13 @@ struct KnobInfo {
   const char* key;      // in a profile
   const char* setting;  // in the environment
   std::int64_t min, max;
-  std::int64_t multiple;  // of which a value must be one
+  std::int64_t multiple;  // a value must be a multiple of this
 };
 const std::array<KnobInfo, kKnobCount>& knob_table() noexcept;
 const KnobInfo& info(Knob knob) noexcept;
 std::optional<Knob> find_knob(std::string_view key) noexcept;
 
-// A value for each, or none.
+// A value or none for each knob.
 class KnobValues {
  public:
   const std::optional<std::int64_t>& operator[](Knob knob) const noexcept {

@@ -23,8 +23,8 @@ const char* origin_name(Origin origin) noexcept {
   return "";
 }
 
-// A window below one work request would stop everything; of the two the one that the user gave
-// holds.
+// A limit on bytes in flight below one work request would stop everything. Of the two, the one that
+// the user gave is kept.
 void reconcile(Settings& settings) {
   if (settings.inflight_bytes == kAuto || settings.inflight_bytes >= settings.wr_bytes) return;
   if (given(settings, Knob::InflightBytes)) {

@@ -1,7 +1,7 @@
 #pragma once
-// A profile: settings that a measurement found better than the defaults, and on what they were
-// measured. JSON, versioned, checked as a whole; it holds only for rails like those it was taken
-// on. Thread: any (pure). Bound: kProfileBytesMax of text, kSizesMax size classes.
+// A profile: settings that a measurement found better than the defaults, and the rails on which it
+// was made. It is JSON with a version and checked as a whole. It is used only on rails like those.
+// Thread: any (pure). Bound: kProfileBytesMax of text, kSizesMax size classes.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>
@@ -28,43 +28,44 @@ const char* ground_name(Ground ground) noexcept;  // "model", "soft", "rdma"
 struct Measured {
   Ground ground = Ground::Soft;
   std::string when;   // "2026-11-21T01:02:03Z"
-  std::string how;    // the command
+  std::string how;    // the command that measured
   std::string label;  // for people: "software fabric on this host, not RDMA (pair.json)"
-  std::vector<std::string> devices;  // of both hosts; empty for a model
-  std::uint32_t rails = 1;           // of each host
-  std::uint32_t speed_mbps = 0;      // of the slowest
-  std::uint32_t mtu = 0;             // smallest
+  std::vector<std::string> devices;  // devices of both hosts; empty for a model
+  std::uint32_t rails = 1;           // rails of each host
+  std::uint32_t speed_mbps = 0;      // the slowest rail's
+  std::uint32_t mtu = 0;             // the smallest of all rails
 };
 
-// What the settings gained on messages of one size class; for people, the plugin does not read it.
+// What the settings gained on messages of one size. It is for people; the plugin does not read it.
 struct SizeClass {
   std::uint64_t bytes = 0;  // measured with messages of this size
   std::string figure;       // "one way" or "8 in flight"
   double default_us = 0;    // median time of a message
   double tuned_us = 0;
-  double spread = 0;  // run to run, as a share
+  double spread = 0;  // between runs, as a share of the median
 };
 
 struct Profile {
   Measured measured;
-  KnobValues settings;  // none: the default was not beaten
+  KnobValues settings;  // no value: nothing was better than the default
   std::vector<SizeClass> sizes;
 };
 
-// Nothing: `why` is one line that names the key, its value and what would be right.
+// No answer: `why` is one line that names the key, its value, and what would be right.
 std::optional<Profile> parse_profile(std::string_view text, std::string& why);
 std::string to_json(const Profile& profile);
 
-// Empty: these rails are like those of the profile. Else the difference in a few words.
+// Answers the difference of these rails from the profile's in a few words. Empty: there is none.
 std::string mismatch(const Measured& measured, const FabricTraits& traits);
 
 enum class Origin : std::uint8_t { Set, Profile, Default };
 struct Origins {
   std::array<Origin, kKnobCount> of{};
 };
-// Puts the profile's values where nothing was given explicitly. Null: no profile.
+// Uses the profile's values for settings that were not given explicitly. Null: there is no profile.
 Origins apply_profile(const Profile* profile, Settings& settings);
-// "qps 2 (profile), signal_interval 16 (default), ...": what the engine obeys and who decided it.
+// Says what the engine obeys and where each value comes from, such as "qps 2 (profile),
+// signal_interval 16 (default), ...".
 std::string choice_text(const TransferPolicy& policy, const Origins& origins);
 
 }  // namespace mesh::tuning

@@ -22,7 +22,7 @@ constexpr std::size_t kTextMax = 1024;
 constexpr std::size_t kDevicesMax = 64;
 constexpr std::int64_t kMbpsMax = 100'000'000;
 
-// A value shown in a line: short, whatever it is.
+// Shows a value in a line, cut to a bound.
 std::string shown(const Json& value) {
   constexpr std::size_t kShown = 60;
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -30,14 +30,13 @@ std::string shown(const Json& value) {
   return text;
 }
 
-// What may stand in a line of the log as it is: nothing in it ends the line or speaks to a
-// terminal.
+// True if a log line may show the text as it is: it has neither line ends nor control characters.
 bool is_plain(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
     if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0))
-      return false;  // the last: U+0080 to U+009F
+      return false;  // the last two bytes are U+0080 to U+009F
   }
   return true;
 }
@@ -48,7 +47,7 @@ bool is_text(const Json& value) {
   return text.size() <= kTextMax && is_plain(text);
 }
 
-// The keys of the objects that are being read, by depth.
+// Finds keys that occur twice in the objects that are being read.
 class Keys {
  public:
   void begin_object(int depth) { seen_[place(depth) + 1].clear(); }
@@ -62,7 +61,7 @@ class Keys {
   std::array<std::set<std::string>, kDepthMax + 2> seen_;
 };
 
-// Walks the document with the name of where it is; the first complaint stays.
+// Walks the document and knows the name of its place. It keeps the first complaint.
 class Reader {
  public:
   const std::string& why() const noexcept { return why_; }
@@ -71,7 +70,7 @@ class Reader {
     if (why_.empty()) why_ = std::move(what);
   }
 
-  // Whether this is an object with none but these keys.
+  // True: this is an object that has no other keys.
   bool object(const Json& value, const std::string& where,
               std::initializer_list<const char*> keys) {
     if (!value.is_object())
@@ -87,7 +86,7 @@ class Reader {
     return ok();
   }
 
-  // The member, or null with a complaint.
+  // The member. Null: it is missing, which is a complaint.
   const Json* member(const Json& object, const std::string& where, const char* key) {
     const auto found = object.find(key);
     if (found != object.end()) return &*found;
@@ -221,7 +220,7 @@ void read_document(Reader& reader, const Json& root, Profile& profile) {
   if (format != kProfileFormat)
     return reader.complain(
         fmt::format("format is {}; wanted: \"{}\"", shown(format), kProfileFormat));
-  // Before the keys: a later version may have others.
+  // The version comes before the keys, because a later version may have others.
   const auto version =
       reader.integer(root, "the file", "version", {1, std::numeric_limits<int>::max()});
   if (!reader.ok()) return;
@@ -254,8 +253,7 @@ std::optional<Profile> parse_profile(std::string_view text, std::string& why) {
             reader.complain(fmt::format("the key {} stands twice in one object", shown(parsed)));
           }
           if (depth > kDepthMax) reader.complain("it is nested deeper than any profile");
-          return depth <= kDepthMax;  // what lies deeper is dropped, so that nothing here walks
-                                      // without bound
+          return depth <= kDepthMax;  // deeper values are dropped, so that every walk is bounded
         },
         false);
     if (root.is_discarded()) reader.complain("it is not JSON");

@@ -6,8 +6,8 @@
 
 namespace mesh::engine {
 
-// What we have sent is ahead of what the peer released, what it sent is ahead of what we told it,
-// and the outbox holds exactly the frames between, unless some frame found no room.
+// The peer cannot have released more than we sent, and we cannot have told it of more than we
+// handled. The outbox holds the frames between, unless some frame found no room.
 bool Conversation::consistent() const noexcept {
   const bool ordered = released_ <= said_ && told_ <= handled_;
   const bool counted = overfull_ || outbox_.size() <= said_ - released_;

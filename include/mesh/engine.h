@@ -1,6 +1,7 @@
 #pragma once
-// The engine: rails, contexts, connections. One per process in the plugin; several in a simulator.
-// Thread: every call here may come from any thread and may lock; none of it is on a message's way.
+// The engine: rails, contexts, connections. The plugin has one in a process, a simulator several.
+// Thread: every call may come from any thread and may lock; no message passes here. Bounds: at the
+// calls.
 
 #include <mesh/channel.h>
 #include <mesh/config.h>
@@ -36,36 +37,36 @@ struct RailInfo {
   std::string name;    // unique: "rocep1s0f0:1"
   std::string device;  // "rocep1s0f0"
   std::uint8_t port = 1;
-  std::string pci_path;    // resolved sysfs path, last component the bus id; empty: no PCI parent
-  std::string address;     // of the chosen GID, "10.0.12.1/24"
+  std::string pci_path;    // resolved sysfs path that ends in the bus id; empty: no PCI parent
+  std::string address;     // address of the chosen GID, "10.0.12.1/24"
   std::uint64_t guid = 0;  // equal for the halves of one cable, different for different cables
   std::uint32_t speed_mbps = 0;
   std::uint32_t mtu = 0;  // path MTU in bytes
   int numa_node = -1;
 };
 
-// Who turns loops and control thread.
+// Which threads turn the loops and the control plane.
 enum class Threading : std::uint8_t {
-  Own,     // control thread always; pollers by Settings::threads
-  Manual,  // nobody but the caller's poll_once (simulator, deterministic tests)
+  Own,     // a control thread of the engine's, and pollers by Settings::threads
+  Manual,  // only the caller, by poll_loop() and poll_control() (simulator, deterministic tests)
 };
 
 struct EngineOptions {
   Settings settings;
   TransferPolicy policy;
-  // Asked once, when the rails are known, in the place of `policy`; none: `policy` it is.
+  // Called once when the rails are known, and used instead of `policy`. Empty: `policy` is used.
   std::function<TransferPolicy(const FabricTraits&)> choose_policy;
   verbs::Provider* provider = nullptr;                          // outlives the engine
-  const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: wall clock
+  const std::atomic<std::uint64_t>* manual_clock_ns = nullptr;  // null: the wall clock
   Threading threading = Threading::Own;
-  std::function<void()>
-      while_waiting;  // Threading::Manual: turns the rest of the world while a bounded wait lasts
-  engine::ControlNetwork* control_network =
-      nullptr;  // null: the kernel's sockets; outlives the engine
+  // Threading::Manual: turns the rest of the world while a bounded wait lasts.
+  std::function<void()> while_waiting;
+  // Null: the kernel's sockets. Outlives the engine.
+  engine::ControlNetwork* control_network = nullptr;
 };
 
 struct ContextOptions {
-  int traffic_class = kAuto;  // of the communicator; kAuto: the setting
+  int traffic_class = kAuto;  // the communicator's; kAuto: the setting's
 };
 
 class Context;
@@ -73,27 +74,28 @@ class Listener;
 
 class Engine {
  public:
-  // Opens every usable rail. NotFound: none is usable (one INFO line says what was looked at).
+  // Opens every usable rail. NotFound: none is usable, and one INFO line says what was looked at.
   static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
-  virtual ~Engine() = default;  // closes what is left; bounded by 1 s
+  virtual ~Engine() = default;  // closes what is left, within 1 s
 
   virtual std::span<const RailInfo> rails() const noexcept = 0;
   virtual EngineStats stats() const = 0;
-  virtual EngineSnapshot snapshot() const = 0;  // asks the devices about their ports too
+  virtual EngineSnapshot snapshot() const = 0;  // also queries the ports of the devices
 
-  // A context is one communicator: one loop, no queue pair shared with another.
+  // A context is one communicator. It has one loop and shares no queue pair with another.
   virtual Result<Context*> open_context(const ContextOptions& options) = 0;
-  virtual void close_context(Context* context) noexcept = 0;  // bounded by 1 s in all
+  virtual void close_context(Context* context) noexcept = 0;  // within 1 s in all
 
   virtual Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) = 0;
-  virtual void close_listener(Listener* listener) noexcept = 0;  // also what was never accepted
+  // Also closes the channels that were never accepted.
+  virtual void close_listener(Listener* listener) noexcept = 0;
 
-  // WouldBlock: call again with the same handle bytes (they hold the stage). Never blocks.
+  // WouldBlock: call again with the same handle bytes, which have the stage. They never block.
   virtual Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) = 0;
   virtual Result<Channel*> accept(Listener& listener) = 0;
 
-  // Threading::Manual only. One turn of a context's loop; one pass of the control plane. True:
-  // something was done.
+  // For Threading::Manual only: one turn of a context's loop, and one pass of the control plane.
+  // True: something was done.
   virtual bool poll_loop(Context& context) = 0;
   virtual bool poll_control() = 0;
 };

@@ -1,12 +1,12 @@
 #pragma once
-// Truthful counters. Units: counts, or bytes where the name says so.
-// Thread: as noted per struct; a Counter belongs to whoever holds its owner, who also reads it.
+// Counters of the engine. The units are counts, or bytes if the name says so. Thread: as each
+// struct says; the holder of a Counter's owner counts and reads it. Bound: none.
 
 #include <cstdint>
 
 namespace mesh {
 
-// A plain word: counting is one instruction, and readers take the loop's token for it.
+// A plain word, so that counting is one instruction. Readers take the loop's token.
 class Counter {
  public:
   void add(std::uint64_t n) noexcept { value_ += n; }
@@ -16,15 +16,15 @@ class Counter {
   std::uint64_t value_ = 0;
 };
 
-// One path of one peer link, as this side counts it. A copy.
+// A copy of the counters of one path of a peer link, as this side counts them.
 struct PathCounters {
   std::uint64_t bytes_sent = 0, work_requests = 0, doorbells = 0, send_completions = 0,
                 announcements = 0;
 };
 
-// One context's loop. Holder of the token.
+// The counters of a context's loop. Thread: the holder of the token.
 struct LoopCounters {
-  // Of channels and paths that are gone; those that live count themselves.
+  // The counts of channels and paths that are gone; living ones count for themselves.
   Counter messages_sent, messages_received, bytes_sent, bytes_received;
   Counter credit_stalls, queue_stalls, window_stalls, inflight_stalls, late_announcements, errors;
 
@@ -42,13 +42,13 @@ struct LoopCounters {
   }
 };
 
-// Of a link's channels that are gone.
+// The counts of a link's channels that are gone.
 struct EndedChannels {
   Counter messages, bytes_received;
 };
 
 // A copy of the engine's figures at one moment. Messages, bytes, late announcements, revokes,
-// resumes and errors are those of the engine's life; what is counted per path is that of living
+// resumes and errors are counted over the engine's life. Figures of paths are those of living
 // links.
 struct EngineStats {
   std::uint64_t contexts = 0, links = 0, channels = 0, queue_pairs = 0, completion_queues = 0,

@@ -1,7 +1,7 @@
 #pragma once
-// The numbers that decide how messages are cut, signaled and inlined. The engine obeys them and
-// never computes them; tuning/ does, from traits and settings. Immutable once a context has it.
-// Thread: any (values). Sizes in bytes, depths in work requests.
+// The numbers that decide how messages are cut, signaled and inlined. tuning/ computes them from
+// traits and settings; the engine only obeys them. They never change once a context has them. Sizes
+// are in bytes, depths in work requests. Thread: any (values). Bound: the constants below.
 
 #include <cstdint>
 #include <string>
@@ -9,48 +9,51 @@
 
 namespace mesh {
 
-inline constexpr std::uint32_t kStripeAlign =
-    128;  // LL128 needs 128-byte lines whole (NCCL device.h:101)
-inline constexpr std::uint32_t kPathsMax =
-    8;  // a peer link's paths; a credit row carries one rkey per peer rail
-inline constexpr std::uint32_t kQpsMax = 32;     // bulk queue pairs per path
+// LL128 needs 128-byte lines whole (NCCL device.h:101).
+inline constexpr std::uint32_t kStripeAlign = 128;
+// Paths of a peer link. A credit row has one rkey for each peer rail.
+inline constexpr std::uint32_t kPathsMax = 8;
+inline constexpr std::uint32_t kQpsMax = 32;     // bulk queue pairs of a path
 inline constexpr std::uint32_t kSlotsMax = 256;  // the immediate's slot field has 8 bits
-inline constexpr std::uint32_t kChannelsMax =
-    8191;  // the immediate's channel field has 13 bits; its last value is nobody's
+// The immediate's channel field has 13 bits. Its last value belongs to no channel.
+inline constexpr std::uint32_t kChannelsMax = 8191;
 
 struct TransferPolicy {
-  std::uint32_t qps = 4;  // bulk queue pairs per path
-  std::uint32_t signal_interval =
-      16;                            // within a doorbell chain, every n-th work request is signaled
-  std::uint32_t inline_bytes = 220;  // wanted; lowered to what the device grants
-  std::uint32_t slots = 32;          // per channel, a power of two
-  std::uint32_t batch =
-      4;  // requests of a channel that may wait for one doorbell; 1: each is posted at once
-  std::uint32_t rq_depth = 256;        // announcement window per queue pair, a power of two
-  std::uint32_t sq_depth = 256;        // send queue per queue pair, a power of two
-  std::uint64_t express_bytes = 8192;  // up to here: express queue pair
-  std::uint64_t stripe_bytes =
-      65536;  // up to here: one bulk queue pair; above: stripes of at least this
-  std::uint64_t wr_bytes =
-      524288;  // no work request is larger (1 MiB ones lose 28 % on one queue pair at 400 G)
-  std::uint64_t inflight_bytes = 8388608;  // per path, at most
-  std::uint32_t inflight_us =
-      0;  // and no more than its port carries in this time, but one work request; 0: no such limit
+  std::uint32_t qps = 4;  // bulk queue pairs of a path
+  // Every n-th work request of a doorbell chain is signaled.
+  std::uint32_t signal_interval = 16;
+  std::uint32_t inline_bytes = 220;  // lowered to what the device grants
+  std::uint32_t slots = 32;          // requests in flight on a channel, a power of two
+  // Requests of a channel that may wait for one doorbell. 1: each is posted at once.
+  std::uint32_t batch = 4;
+  std::uint32_t rq_depth = 256;  // announcement window of a queue pair, a power of two
+  std::uint32_t sq_depth = 256;  // send queue of a queue pair, a power of two
+  // A message up to this size goes over the express queue pair.
+  std::uint64_t express_bytes = 8192;
+  // A message up to this size goes over one bulk queue pair. A larger one is cut into stripes that
+  // are no smaller.
+  std::uint64_t stripe_bytes = 65536;
+  // No work request is larger. Those of 1 MiB lose 28 % on one queue pair at 400 Gb/s.
+  std::uint64_t wr_bytes = 524288;
+  std::uint64_t inflight_bytes = 8388608;  // the most on a path
+  // A path has no more in flight than its port carries in this time, but always one work request.
+  // 0: there is no such limit.
+  std::uint32_t inflight_us = 0;
 };
 
-// What tuning looks at when it derives a policy: the rails of this host, the worst of them where
-// they differ. 0 or empty: not told.
+// What tuning looks at when it derives a policy: the rails of this host, and the worst of them
+// where they differ. 0 or empty: unknown.
 struct FabricTraits {
   std::string fabric;                // "rdma" or "soft"
-  std::vector<std::string> devices;  // in use, sorted
+  std::vector<std::string> devices;  // those in use, sorted
   std::uint32_t rails = 0;           // ports of these devices, as PCIe functions show them
-  std::uint32_t rails_per_cable =
-      0;  // most of them that are one port: 2 where a cable is shown once per PCIe half
-  std::uint32_t speed_mbps = 0;         // of the slowest port
+  // The most rails that are one port: 2 if a cable is shown once for each PCIe half.
+  std::uint32_t rails_per_cable = 0;
+  std::uint32_t speed_mbps = 0;         // the slowest port's
   std::uint32_t mtu = 0;                // smallest path MTU
-  std::uint32_t inline_bytes_max = 0;   // granted by the devices
-  std::uint32_t qp_wr_max = 0;          // device limit on a send queue
-  std::uint32_t message_bytes_max = 0;  // of one work request
+  std::uint32_t inline_bytes_max = 0;   // what the devices grant
+  std::uint32_t qp_wr_max = 0;          // the device's limit on a send queue
+  std::uint32_t message_bytes_max = 0;  // largest work request
 };
 
 }  // namespace mesh

@@ -1,7 +1,7 @@
 #pragma once
-// The answer of every call that can fail: one byte that says what happened.
-// The text of an error is logged once, where it was decided; a Status only carries the verdict
-// onwards. Thread: any (values).
+// The answer of every call that can fail: one byte that says what happened. The text of an error is
+// logged once, where it was decided; a Status only passes the verdict on. Thread: any (values).
+// Bound: none.
 
 #include <cassert>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace mesh {
 
 enum class Errc : std::uint8_t {
   Ok,
-  WouldBlock,       // not an error: ask again later
+  WouldBlock,       // no error: ask again later
   InvalidArgument,  // the caller's value is outside what the header allows
   NotFound,         // a named thing (device, host, file) does not exist
   Unreachable,      // no local rail shares a subnet with the peer
@@ -28,14 +28,15 @@ enum class Errc : std::uint8_t {
   Internal,         // a mistake of ours
 };
 
-// Name of an error code, static storage. Thread: any.
+// The name of an error code, in static storage. Thread: any.
 const char* errc_name(Errc code) noexcept;
+
+// NOLINTBEGIN(google-explicit-constructor): a function returns a value or an error as it is.
 
 class [[nodiscard]] Status {
  public:
   constexpr Status() noexcept = default;
-  constexpr Status(Errc code) noexcept
-      : code_(code) {}  // NOLINT(google-explicit-constructor): errors read as values
+  constexpr Status(Errc code) noexcept : code_(code) {}
   constexpr bool ok() const noexcept { return code_ == Errc::Ok; }
   constexpr Errc code() const noexcept { return code_; }
   friend constexpr bool operator==(Status, Status) noexcept = default;
@@ -48,13 +49,9 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Errc code) : status_(code) {
-    assert(code != Errc::Ok);
-  }  // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(status) {
-    assert(!status.ok());
-  }  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}
+  Result(Errc code) : status_(code) { assert(code != Errc::Ok); }
+  Result(Status status) : status_(status) { assert(!status.ok()); }
 
   bool ok() const noexcept { return status_.ok(); }
   Status status() const noexcept { return status_; }
@@ -71,14 +68,13 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
-// The hot path's form: a pointer and a verdict in two registers, no optional.
+// The form for the hot path: a pointer and a verdict in two registers, without an optional.
 template <typename T>
 class [[nodiscard]] Result<T*> {
  public:
-  constexpr Result(T* value) noexcept : value_(value) {}   // NOLINT(google-explicit-constructor)
-  constexpr Result(Errc code) noexcept : status_(code) {}  // NOLINT(google-explicit-constructor)
-  constexpr Result(Status status) noexcept
-      : status_(status) {}  // NOLINT(google-explicit-constructor)
+  constexpr Result(T* value) noexcept : value_(value) {}
+  constexpr Result(Errc code) noexcept : status_(code) {}
+  constexpr Result(Status status) noexcept : status_(status) {}
 
   constexpr bool ok() const noexcept { return status_.ok(); }
   constexpr Status status() const noexcept { return status_; }
@@ -91,5 +87,7 @@ class [[nodiscard]] Result<T*> {
   T* value_ = nullptr;
   Status status_;
 };
+
+// NOLINTEND(google-explicit-constructor)
 
 }  // namespace mesh

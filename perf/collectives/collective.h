@@ -1,7 +1,7 @@
 #pragma once
 // What mesh_perf measures: a collective over the plugin's connections, in the ranks of one
-// communicator. Thread: one owner; data moves in the communicator's progress thread. Every wait is
-// bounded by Team::timeout.
+// communicator. Thread: one owner; data moves in the communicator's progress thread. Bound:
+// Team::timeout for every wait.
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/communicator.h"
@@ -35,7 +35,7 @@ struct Team {
   driver::Communicator* communicator = nullptr;
   driver::Bootstrap* bootstrap = nullptr;
   int channels = 1;
-  std::chrono::milliseconds timeout{60000};  // without an end to an operation: an error
+  std::chrono::milliseconds timeout{60000};  // an operation that takes longer is an error
 
   int rank() const { return bootstrap->rank(); }
   int world() const { return bootstrap->world(); }
@@ -45,19 +45,19 @@ struct CollectiveOptions {
   Kind kind = Kind::AllReduce;
   DataType type = DataType::Float;
   Direction direction = Direction::Both;
-  std::size_t bytes_max = 0;  // largest size that will be asked for
-  std::uint32_t outstanding =
-      8;  // messages open per connection, SendRecv and AllToAll; 8 is NCCL_STEPS
+  std::size_t bytes_max = 0;  // the largest size that will be requested
+  // SendRecv and AllToAll: open messages of a connection; 8 is NCCL_STEPS.
+  std::uint32_t outstanding = 8;
 };
 
 class Collective {
  public:
-  // Connects; every rank calls it at the same time. Null: `error` says why.
+  // Connects. Every rank calls it at the same time. Null: `error` says why.
   static std::unique_ptr<Collective> create(const Team& team, const CollectiveOptions& options,
                                             std::string& error);
   virtual ~Collective() = default;
 
-  // Elements really moved for a size asked for, and the size that goes with them.
+  // The elements that are really moved for a requested size, and their size.
   virtual std::size_t count_for(std::size_t bytes) const = 0;
   virtual std::size_t size_of(std::size_t count) const = 0;
   // Bytes on the busiest wire over the size, as nccl-tests defines it.
@@ -65,10 +65,9 @@ class Collective {
 
   // Runs it `iterations` times. An ncclResult_t.
   virtual int run(std::size_t count, int iterations) = 0;
-  // One verified run: fills, runs, looks at every byte. Wrong elements are added up in `wrong`.
+  // Makes one verified run: fills, runs, and looks at every byte. Adds wrong elements to `wrong`.
   virtual int check(std::size_t count, std::uint64_t round, std::size_t& wrong) = 0;
-  // One latency a message of the last run, in microseconds; null where nothing of the kind is
-  // measured.
+  // The latency of each message of the last run, in microseconds. Null: none is measured.
   virtual const std::vector<double>* samples_us() const { return nullptr; }
 };
 

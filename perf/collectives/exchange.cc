@@ -9,8 +9,8 @@
 namespace mesh::perf {
 namespace {
 
-constexpr std::size_t kFlowBytesMax =
-    std::size_t{64} << 20;  // memory of one flow, unless a single message needs more
+// Memory of one flow, unless a single message needs more.
+constexpr std::size_t kFlowBytesMax = std::size_t{64} << 20;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Exchange::Exchange(const Team& team, const CollectiveOptions& options)
     plan_.send_to.push_back((team.rank() + 1) % world);
     plan_.recv_from.push_back((team.rank() + world - 1) % world);
   } else {
-    // Shifted by the own rank, so that not everybody begins with the same peer.
+    // The order is shifted by our rank, so that not all ranks begin with the same peer.
     for (int step = 0; step < world; ++step) {
       plan_.send_to.push_back((team.rank() + step) % world);
       plan_.recv_from.push_back((team.rank() + world - step) % world);
@@ -98,7 +98,7 @@ double Exchange::bus_factor() const {
   return options_.kind == Kind::SendRecv ? 1.0 : (world - 1) / world;
 }
 
-// A message is one channel's part of what goes to one peer.
+// A message is one channel's part of the data for one peer.
 std::size_t Exchange::message_bytes(std::size_t count) const {
   return count * info(options_.type).bytes / static_cast<std::size_t>(team_.channels);
 }

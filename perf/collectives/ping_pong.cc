@@ -78,7 +78,7 @@ int PingPong::check(std::size_t count, std::uint64_t round, std::size_t& wrong) 
   const int result = run(count, kVolleySlots);
   if (result != driver::kNetSuccess) return result;
   for (std::uint32_t i = 0; i < kVolleySlots; ++i) {
-    // Both sides have sent as many as they received, so both count the same slots.
+    // Both sides have sent as many messages as they received, so both count the same slots.
     const driver::PatternKey expected =
         key(peer(), round * kVolleySlots + (sent + i) % kVolleySlots);
     const char* data = recv_memory_.data() + (first + i) % kVolleySlots * stride_of(bytes);

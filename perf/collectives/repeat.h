@@ -30,8 +30,8 @@ class Repeat final : public driver::Task {
   driver::Pipe& pipe_;
   RepeatOptions options_;  // written in start(), released by left_
   std::uint64_t next_ = 0;
-  std::atomic<std::uint64_t> left_{
-      0};  // pieces not yet pushed; released in start(), acquired in turn()
+  // Pieces that are not pushed yet; released in start(), acquired in turn().
+  std::atomic<std::uint64_t> left_{0};
 };
 
 }  // namespace mesh::perf

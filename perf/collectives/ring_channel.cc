@@ -37,8 +37,8 @@ void RingChannel<T>::begin_loop() {
   receives_wanted_ += static_cast<std::uint64_t>(2 * (place_.world - 1));
 }
 
-// The ring as NCCL walks it: a chunk starts at its right neighbour, comes home reduced after
-// world-1 steps, goes round again.
+// Walks the ring as NCCL does: a chunk starts at its right neighbour, comes home reduced after
+// world - 1 steps, and goes round again.
 template <typename T>
 typename RingChannel<T>::Step RingChannel<T>::step_at(int step) const {
   const int world = place_.world;

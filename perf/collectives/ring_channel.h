@@ -13,9 +13,8 @@
 
 namespace mesh::perf {
 
-inline constexpr std::uint32_t kRingSlots = 8;  // NCCL_STEPS
-inline constexpr std::size_t kRingSlotBytes =
-    std::size_t{512} * 1024;  // 4 MiB of buffer over 8 slots
+inline constexpr std::uint32_t kRingSlots = 8;                          // NCCL_STEPS
+inline constexpr std::size_t kRingSlotBytes = std::size_t{512} * 1024;  // 4 MiB over 8 slots
 
 // The pipes to the neighbours and their staging memory, kRingSlots * kRingSlotBytes each.
 struct RingWires {
@@ -29,7 +28,7 @@ struct RingPlace {
   int world = 1;
 };
 
-// What this channel reduces: elements [begin, end) of both arrays.
+// The part that this channel reduces: elements [begin, end) of both arrays.
 template <typename T>
 struct RingWork {
   const T* input = nullptr;
@@ -48,7 +47,7 @@ class RingChannel final : public driver::Task {
   bool active() const noexcept override { return running_.load(std::memory_order_seq_cst); }
 
  private:
-  // What one step of the ring does with its chunk.
+  // The work of one step of the ring on its chunk.
   struct Step {
     int chunk = 0;
     bool receive = false, reduce = false, keep = false, send = false;

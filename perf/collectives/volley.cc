@@ -44,8 +44,8 @@ void Volley::note_round_trip() {
   served_ = now;
 }
 
-// The server has nothing under way when as many messages are unsent as unanswered, and serves; the
-// returner sends only what it owes.
+// If as many messages are unsent as unanswered, the server has none under way and serves the next.
+// The returner sends only the answers that it owes.
 bool Volley::turn() {
   std::uint64_t left = left_.load(std::memory_order_acquire);
   if (left == 0) return false;

@@ -15,8 +15,8 @@
 
 namespace mesh::perf {
 
-inline constexpr std::uint32_t kVolleySlots =
-    8;  // receives are posted that far ahead, as NCCL's proxy does
+// Receives are posted that far ahead, as NCCL's proxy does.
+inline constexpr std::uint32_t kVolleySlots = 8;
 
 enum class VolleyRole : std::uint8_t { Server, Returner };
 
@@ -55,8 +55,9 @@ class Volley final : public driver::Task {
   std::uint64_t receives_left_ = 0, sends_left_ = 0, answered_ = 0;
   Clock::time_point served_;
   std::vector<double> samples_us_;
-  std::atomic<std::uint64_t> left_{
-      0};  // messages not yet come; released in start() and turn(), acquired in both and active()
+  // Messages that have not arrived yet; released in start() and turn(), acquired there and in
+  // active().
+  std::atomic<std::uint64_t> left_{0};
 };
 
 }  // namespace mesh::perf

@@ -43,7 +43,7 @@ Result<std::vector<std::string>> unpack(std::string_view packed, int count) {
   return blobs;
 }
 
-// The answer of rank 0 begins with what it is.
+// The answer of rank 0 begins with its kind.
 constexpr char kEverything = 'a';
 constexpr char kLoss = 'l';
 constexpr std::uint32_t kPackedOverhead = 1 + kWorldMax * sizeof(std::uint32_t);
@@ -90,7 +90,7 @@ Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
   return bootstrap;
 }
 
-// In the order of arrival, so that a lost rank is noticed while another takes its time.
+// Takes blobs in the order of arrival, so that a lost rank is noticed while another is slow.
 Result<std::vector<std::string>> Bootstrap::gather_as_root(std::string_view blob) {
   const Deadline deadline = after(timeout_);
   std::vector<std::string> blobs(peers_.size());
@@ -112,7 +112,7 @@ Result<std::vector<std::string>> Bootstrap::gather_as_root(std::string_view blob
       continue;
     for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
       if (waiting[peer].revents == 0) continue;
-      // Who has sent his blob has nothing to say before our answer: he hung up.
+      // A rank that has sent its blob sends nothing before our answer, so it has hung up.
       auto text = arrived[peer] ? Result<std::string>(Errc::PeerGone)
                                 : receive_message(peers_[peer].get(), kBlobBytesMax, deadline);
       lost_ = text.ok() ? lost_ : static_cast<int>(peer);
@@ -136,7 +136,7 @@ Result<std::vector<std::string>> Bootstrap::hand_out(
   return blobs;
 }
 
-// As far as it goes: who does not hear it sees us hang up.
+// Tells all ranks that can be reached. The others see us hang up.
 void Bootstrap::tell_of_loss() {
   for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
     (void)send_message(peers_[peer].get(), kLoss + std::to_string(lost_),
@@ -146,8 +146,8 @@ void Bootstrap::tell_of_loss() {
 
 Result<std::vector<std::string>> Bootstrap::gather_as_leaf(std::string_view blob) {
   const Deadline deadline = after(timeout_);
-  // Rank 0 may have gone with a last word about another's end, so the answer is looked for even
-  // when it hears us no more.
+  // Rank 0 may have sent the news of another rank's end and left, so we look for its answer even if
+  // it does not hear us any more.
   (void)send_message(peers_[0].get(), blob, deadline);
   auto answer = receive_message(peers_[0].get(), kBlobBytesMax + kPackedOverhead, deadline);
   if (answer.ok() && answer->starts_with(kEverything))

@@ -7,7 +7,7 @@
 namespace mesh::driver {
 namespace {
 
-// What a listener tells the rank that is to connect.
+// The data that a listener sends to the rank that connects.
 struct Offer {
   std::int32_t from = 0;
   std::int32_t channel = 0;
@@ -31,7 +31,7 @@ struct Collected {
   int first_failure = kNetSuccess;
 };
 
-// Takes what is ready off the front; true: nothing is left.
+// Takes finished ones off the front. True: none is left.
 bool collect_ready(Pending& pending, Collected& collected) {
   std::size_t ready = 0;
   while (ready < pending.size() &&
@@ -77,11 +77,11 @@ int ConnectionSet::connect_all(const ConnectionPlan& plan, int own_rank,
   for (bool done = false; !done;) {
     done = collect_ready(connects, sends);
     done = collect_ready(accepts, recvs) && done;
-    // One that failed is enough: what the others wait for may never come.
+    // One failure ends all: the others may wait for something that never comes.
     if (sends.first_failure != kNetSuccess || recvs.first_failure != kNetSuccess)
       communicator_.abandon_attempts();
   }
-  // accept closed its listener; what was not accepted we close.
+  // accept has closed its listener. We close the listeners without an accept.
   for (std::size_t i = 0; i < listens_.size(); ++i) {
     if (recvs_[i] == nullptr) communicator_.close_listen(listens_[i]);
   }

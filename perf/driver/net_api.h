@@ -25,7 +25,7 @@ inline constexpr int kNetSystemError = 2;
 inline constexpr int kNetInternalError = 3;
 inline constexpr int kNetInvalidUsage = 5;
 inline constexpr int kNetRemoteError = 6;
-inline constexpr int kDriverTimeout = -1;  // ours: a bounded wait ran out
+inline constexpr int kDriverTimeout = -1;  // the driver's own: a bounded wait ran out
 
 const char* net_result_name(int result) noexcept;
 
@@ -39,7 +39,7 @@ struct NetProperties {
   std::size_t max_p2p_bytes = 0, max_coll_bytes = 0;
 };
 
-// What one isend or irecv names.
+// The arguments of one isend or irecv.
 struct NetPiece {
   void* data = nullptr;
   std::size_t bytes = 0;

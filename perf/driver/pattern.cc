@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kBlock = 4096;
-constexpr std::uint64_t kOdd =
-    0x9e3779b97f4a7c15u;  // odd, so multiplication is a bijection of 64-bit words
+// The factor is odd, so multiplication is a bijection of 64-bit words.
+constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
 constexpr std::uint64_t kOddInverse = 0xf1de83e19937733du;  // kOdd * kOddInverse == 1
 static_assert(kOdd * kOddInverse == 1);
 
@@ -45,8 +45,8 @@ std::size_t first_wrong(std::uint64_t expected, const unsigned char* found,
   return i;
 }
 
-// No branch inside, so that it runs at the speed of memory; only a block with a mistake is looked
-// at word by word.
+// The loop has no branch, so that it runs at the speed of memory. Only a block with a mistake is
+// examined word by word.
 bool block_good(std::uint64_t base, const unsigned char* found) noexcept {
   std::uint64_t difference = 0;
   for (std::size_t i = 0; i < kBlock / kWord; ++i) {

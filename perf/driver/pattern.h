@@ -1,8 +1,8 @@
 #pragma once
-// Content that says where it belongs: each 8-byte word is a bijective function of its place in the
-// message, keyed by (seed, sender, message number), at the speed of memory. Two places of one
-// message never hold the same word, so a swap, a shift, a stale or a foreign byte is found for
-// certain. Thread: any (values).
+// Content that says where it belongs. Each 8-byte word is a bijective function of its place in the
+// message, keyed by (seed, sender, message number). Two places of one message never have the same
+// word, so a swap, a shift, a stale or a foreign byte is always found. It runs at the speed of
+// memory. Thread: any (values).
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ void fill_pattern(const PatternKey& key, void* data, std::size_t bytes) noexcept
 
 struct PatternVerdict {
   std::size_t wrong_bytes = 0;
-  std::size_t first_offset = 0;  // of the first wrong byte
+  std::size_t first_offset = 0;  // offset of the first wrong byte
   bool good() const noexcept { return wrong_bytes == 0; }
 };
 

@@ -2,8 +2,8 @@
 
 namespace mesh::driver {
 namespace {
-// What NCCL leaves in a slot is the last request that used it; a plugin that reads it must not get
-// away with it.
+// NCCL leaves the last request in a slot. A plugin that reads it must fail, so we leave a value
+// that is no request.
 void* const kStaleRequest = reinterpret_cast<void*>(0x5a5a5a5a5a5a5a50);
 void* const kOptionalCompletion = reinterpret_cast<void*>(0x1);
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// One side of one connection, as NCCL's proxy drives it: pieces are pushed in order, at most
-// `depth` of them open, the progress thread starts them with isend or irecv and tests only the
+// One side of one connection, as NCCL's proxy drives it. Pieces are pushed in order, and at most
+// `depth` of them are open. The progress thread starts them with isend or irecv, and tests only the
 // oldest. Request slots are never cleared between calls. Thread: push() and the readers from one
 // owner, turn() from the progress thread; the two may be the same.
 
@@ -51,9 +51,9 @@ class Pipe final : public Task {
   std::array<NetPiece, kDepthMax> pieces_{};
   std::array<void*, kDepthMax> requests_{};
   std::array<std::size_t, kDepthMax> sizes_{};
-  std::atomic<std::uint64_t> pushed_{
-      0};                     // sequentially consistent with ProgressThread's sleeping flag
-  std::uint64_t posted_ = 0;  // progress thread
+  // Sequentially consistent with ProgressThread's sleeping flag.
+  std::atomic<std::uint64_t> pushed_{0};
+  std::uint64_t posted_ = 0;            // the progress thread's
   std::atomic<std::uint64_t> done_{0};  // released in test_oldest(), acquired in completed()
   std::atomic<int> error_{0};           // released in turn(), acquired in error()
 };

@@ -1,7 +1,7 @@
 #pragma once
-// What a user would see of the plugin's lines in NCCL's log: those that pass NCCL's filter
-// (log_filter.h) are kept, so that a test can look for a sentence, and echoed to stderr as the
-// caller wants. One per process, as NCCL's logger is. Keeps the newest 20,000 lines. Thread: any.
+// The plugin's lines as a user would see them in NCCL's log. Those that pass NCCL's filter
+// (log_filter.h) are kept, so that a test can look for a sentence, and echoed to stderr if the
+// caller wants. A process has one, like NCCL's logger. Thread: any. Bound: the newest 20,000 lines.
 
 #include "perf/driver/log_filter.h"
 

@@ -78,7 +78,7 @@ bool ProgressThread::turn_all(const std::vector<Task*>& tasks) {
   for (Task* task : tasks) {
     moved |= task->turn();
     if (task->error() == 0) continue;
-    // As NCCL does: one failing call ends the whole thread's work.
+    // One failing call ends the work of the whole thread, as in NCCL.
     const std::lock_guard<std::mutex> lock(mutex_);
     error_.store(task->error(), std::memory_order_release);
     version_.fetch_add(1, std::memory_order_seq_cst);

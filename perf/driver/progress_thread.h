@@ -1,8 +1,8 @@
 #pragma once
-// The thread that moves data for one communicator, as NCCL's proxy progress thread does: every task
-// gets one turn per round, it yields when nothing moved, sleeps when nothing is open, and ends for
-// good at the first error. Thread: attach, detach, wait_idle from the owner; poke from whoever
-// pushes.
+// The thread that moves data for one communicator, as NCCL's proxy progress thread does. Every task
+// gets one turn in a round. The thread yields when nothing moved, sleeps when nothing is open, and
+// ends at the first error. Thread: attach, detach and wait_idle from the owner; poke from any
+// thread that pushes.
 
 #include <atomic>
 #include <chrono>
@@ -61,8 +61,8 @@ class ProgressThread {
   std::uint64_t seen_ = 0;    // under mutex_: the version the thread works with
   bool stop_ = false;         // under mutex_
   bool poked_ = false;        // under mutex_
-  std::atomic<std::uint64_t> version_{
-      0};  // of tasks_, and raised to stop; released by the owner, acquired in run()
+  // Version of tasks_, also raised to stop; released by the owner, acquired in run().
+  std::atomic<std::uint64_t> version_{0};
   std::atomic<bool> sleeping_{false};  // sequentially consistent with the tasks' own "pushed"
   std::atomic<int> error_{0};          // released in turn_all(), acquired in error()
   std::thread thread_;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kHelloBytesMax = 32;  // "mesh rank 255 of 256"
 using Length = std::uint32_t;                 // as send_message() puts it in front
 
-// -1: not one of ours.
+// Answers the rank. -1: this is no rank of ours.
 int rank_in(const std::string& hello, int world) {
   int rank = -1;
   const std::string_view key = "mesh rank ";
@@ -30,8 +30,8 @@ int rank_in(const std::string& hello, int world) {
   return -1;
 }
 
-// Of the hello as far as it is known: its length first. Not a byte more is read, for a rank goes on
-// with its first message.
+// The bytes of the hello that are known to come: its length first. Not a byte more is read, because
+// a rank goes on with its first message.
 std::size_t bytes_wanted(const std::string& text) {
   if (text.size() < sizeof(Length)) return sizeof(Length);
   Length length = 0;
@@ -48,7 +48,7 @@ std::string hello_of(int rank, int world) {
 Result<std::vector<UniqueFd>> Reception::gather(Deadline deadline) && {
   while (missing_ != 0) {
     Status done = wait(deadline);
-    // Before a new one may push the oldest out, those are heard who have spoken.
+    // Connections that have spoken are heard before a new one may push the oldest out.
     if (done.ok()) done = hear_guests();
     if (done.ok() && waiting_.back().revents != 0) done = let_in(deadline);
     if (!done.ok()) return done;

@@ -1,7 +1,7 @@
 #pragma once
-// Where rank 0 receives the others: everybody who knocks is listened to at once, so that a silent
-// stranger keeps no rank waiting. Thread: one owner. Bounded by the deadline, and by kStrangersMax
-// sockets more than ranks are missing: then the oldest goes.
+// Rank 0 receives the other ranks here. It listens to all connections at once, so that a silent
+// stranger keeps no rank waiting. Thread: one owner. Bounds: the deadline, and kStrangersMax
+// sockets more than ranks are missing; beyond that the oldest is dropped.
 
 #include <mesh/status.h>
 
@@ -31,10 +31,10 @@ class Reception {
   Result<std::vector<UniqueFd>> gather(Deadline deadline) &&;
 
  private:
-  // Who has not yet said who he is.
+  // A connection that has not yet said which rank it is.
   struct Guest {
     UniqueFd socket;
-    std::string text;  // of his hello, with the length in front
+    std::string text;  // its hello, with the length in front
   };
   enum class Hearing { Incomplete, Complete, Useless };
 

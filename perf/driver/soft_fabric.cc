@@ -14,7 +14,7 @@
 namespace mesh::driver {
 namespace {
 
-// Only the names: the fabric itself validates the rest when the ranks open it.
+// Reads only the names. The fabric itself validates the rest when the ranks open it.
 std::vector<std::string> host_names(const nlohmann::json& root) {
   std::vector<std::string> names;
   if (!root.is_object() || !root.contains("hosts") || !root["hosts"].is_array()) return names;

@@ -15,7 +15,7 @@ namespace mesh::driver {
 
 class SoftFabric {
  public:
-  // `wanted`: names of hosts by rank; empty: every host of the file. What is wrong goes to stderr.
+  // `wanted` has names of hosts by rank; empty: every host of the file. Errors go to stderr.
   static Result<SoftFabric> open(const std::string& file, const std::vector<std::string>& wanted);
   // The same from a text instead of a file.
   static Result<SoftFabric> make(const std::string& text, const std::vector<std::string>& wanted);

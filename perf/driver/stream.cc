@@ -48,13 +48,14 @@ AddressList resolve(const HostAndPort& address, int flags, int* error = nullptr)
   return {code == 0 ? found : nullptr, &::freeaddrinfo};
 }
 
-// A cluster makes the names of its hosts as these start: unknown, without an address or unanswered
-// now may be known soon.
+// A cluster makes the names of its hosts as these start. A name that is unknown, has no address or
+// gets no answer now may be known soon.
 bool may_appear(int error) {
   return error == EAI_AGAIN || error == EAI_NONAME || error == EAI_NODATA;
 }
 
-// At once, and noticed within about half a minute when the other host dies without a word.
+// Makes the socket send at once, and notice within about half a minute that the other host has
+// died.
 void set_options(int socket) {
   const auto set = [&](int level, int option, int value) {
     ::setsockopt(socket, level, option, &value, sizeof(value));

@@ -23,8 +23,8 @@ Result<std::string> receive_message(int socket, std::uint32_t bytes_max, Deadlin
 Status wait_for(int fd, short events, Deadline deadline);  // Timeout when it does not come
 Status wait_for_any(std::span<pollfd> entries, Deadline deadline);
 
-Result<UniqueFd> listen_at(
-    const std::string& address);  // "host:port" or "[v6]:port"; a name: everywhere
+// The address is "host:port" or "[v6]:port". With a name it listens on every address.
+Result<UniqueFd> listen_at(const std::string& address);
 // Tries until the deadline, whatever fails: a name that nobody knows yet, too (NotFound in the
 // end). At once: a port that is none.
 Result<UniqueFd> connect_to(const std::string& address, Deadline deadline);

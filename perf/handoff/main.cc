@@ -1,6 +1,6 @@
-// mesh_handoff: 8-byte latency with a dedicated poller, with the callers turning the loop, and with
-// the rule that NCCL_MESH_THREADS=auto follows, in one process and in turns, so that what disturbs
-// one disturbs all.
+// mesh_handoff measures the latency of 8 bytes with a dedicated poller, with callers that turn the
+// loop, and with the rule of NCCL_MESH_THREADS=auto. All run in one process and in turns, so that a
+// disturbance hits all of them.
 #include "perf/handoff/ping_pong.h"
 #include "perf/mesh_tune/compare.h"
 #include "perf/results/result_file.h"
@@ -74,7 +74,7 @@ bool run_all(const Options& options, std::array<Figures, kModes.size()>& figures
   for (int round = 0; round < options.rounds; ++round) {
     if (::isatty(STDERR_FILENO) != 0)
       std::fprintf(stderr, "\r# round %d of %d ...\033[K\r", round + 1, options.rounds);
-    // Another order each round: who comes after whom must not decide.
+    // The order differs in each round, so that it does not decide.
     for (std::size_t i = 0; i < kModes.size(); ++i) {
       const std::size_t mode = (i + static_cast<std::size_t>(round)) % kModes.size();
       if (!run_block(options, kModes[mode], figures[mode])) return false;

@@ -15,7 +15,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{20};
 
-// As NCCL's progress thread: a call, and the core to whoever wants it when nothing moved.
+// Acts as NCCL's progress thread: it makes a call, and yields the core if nothing moved.
 template <typename Done>
 bool turn_until(Done&& done) {
   const SteadyClock::time_point end = SteadyClock::now() + kPatience;
@@ -141,7 +141,7 @@ bool HandoffPair::end(Request* request) {
   return ended && status.ok();
 }
 
-// The next receive is always there before its message is asked for, as NCCL has it.
+// The next receive is always posted before its message is requested, as in NCCL.
 bool HandoffPair::echo(std::size_t exchanges) {
   Request* receive = begin(hosts_[1], Side::Receive);
   for (std::size_t i = 0; i < exchanges; ++i) {

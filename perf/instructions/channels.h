@@ -21,7 +21,7 @@ struct ChannelsOptions {
   Contexts contexts = Contexts::Two;
 };
 
-// What a pattern touches of one end, in one cache line.
+// The fields of one end that a pattern touches, in one cache line.
 struct alignas(64) End {
   void* comm = nullptr;
   void* mhandle = nullptr;

@@ -1,6 +1,6 @@
-// mesh_instructions: moves messages between two communicators of this process in one thread, over
-// whatever fabric the environment names, so that callgrind can count. perf/instructions/run is the
-// way to use it.
+// mesh_instructions moves messages between two communicators of this process in one thread, over
+// the fabric that the environment names, so that callgrind can count. Use it by
+// perf/instructions/run.
 #include "perf/driver/plugin_log.h"
 #include "perf/instructions/patterns.h"
 #include "perf/instructions/report.h"
@@ -43,8 +43,8 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// Under callgrind: set-up runs uninstrumented, the warm-up fills the simulated caches, and only
-// what lies between the two toggles is counted, only of this thread.
+// Under callgrind the set-up runs without instrumentation, and the warm-up fills the simulated
+// caches. Only this thread is counted, between the two toggles.
 std::string measure(Channels& channels, const Options& options,
                     mesh::instructions::Report& report) {
   Work warm_up = options.work;

@@ -19,7 +19,7 @@ bool refuse(Traffic& traffic, const char* call, int result) {
   return false;
 }
 
-// Nothing came of a call; far too many of those in a row are an error.
+// Counts calls without an effect. Far too many of them in a row are an error.
 bool idle(Traffic& traffic) {
   if (++traffic.idle > kIdleMax && traffic.error.empty())
     traffic.error = "stuck: a million calls in a row brought nothing";

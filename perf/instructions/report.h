@@ -1,6 +1,5 @@
 #pragma once
-// What one run of mesh_instructions measured by itself, as JSON.
-// Thread: one owner.
+// The figures that a run of mesh_instructions has taken by itself, as JSON. Thread: one owner.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,4 @@
-// mesh_fault: tells a running host of the software fabric that something of it breaks or is whole
-// again.
+// mesh_fault breaks a part of a running host of the software fabric, or mends it again.
 #include "src/base/log.h"
 #include "src/soft/fault_door.h"
 
@@ -97,7 +96,7 @@ int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
 }
 
 int run(const Options& options) {
-  mesh::set_log_level(mesh::LogLevel::Warn);  // what is wrong with the file is said there
+  mesh::set_log_level(mesh::LogLevel::Warn);  // mistakes in the file are warnings
   const Result<FabricFile> fabric = mesh::soft::load(options.fabric);
   if (!fabric.ok()) return fail(2, "no fabric in " + options.fabric);
   NicRef end, other;

@@ -8,7 +8,7 @@
 namespace mesh::perf {
 namespace {
 
-// Indices by rank; empty: some name is not in the file.
+// Answers the indices by rank. Empty: some name is not in the file.
 std::vector<int> places(const soft::FabricFile& file, const std::vector<std::string>& hosts) {
   std::vector<int> found;
   for (const std::string& host : hosts) {
@@ -27,7 +27,7 @@ std::optional<double> link_ceiling(const std::string& fabric_file,
   const auto file = soft::load(fabric_file);
   if (!file.ok()) return std::nullopt;
   const std::vector<int> ranks = places(*file, hosts);
-  // Between more than two, an all-to-all shares links in a way that no single one bounds.
+  // With more than two hosts an all-to-all shares links in a way that no single link bounds.
   if (ranks.size() < 2 || (kind == Kind::AllToAll && ranks.size() > 2)) return std::nullopt;
   std::optional<double> least;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

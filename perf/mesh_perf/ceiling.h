@@ -1,5 +1,5 @@
 #pragma once
-// What the links of a fabric file let through at most, as payload. Thread: any.
+// The most payload that the links of a fabric file let through. Thread: any.
 
 #include "perf/collectives/collective.h"
 
@@ -9,9 +9,10 @@
 
 namespace mesh::perf {
 
-// 10^9 bytes a second of bus bandwidth for this operation between these hosts (by rank; none: all
-// of the file): the sum of the links between two hosts, of the worst such pair that the operation
-// needs (src/soft/goodput.h). Nothing where a link has no rate, or the file says nothing.
+// The bus bandwidth for this operation between these hosts, in 10^9 bytes a second. The hosts are
+// by rank; none means all of the file. It is the sum of the links between two hosts, for the worst
+// pair that the operation needs (src/soft/goodput.h). No answer: a link has no rate, or the file
+// has none.
 std::optional<double> link_ceiling(const std::string& fabric_file,
                                    const std::vector<std::string>& hosts, Kind kind);
 

@@ -1,6 +1,6 @@
 #pragma once
-// On what the figures of a run were taken: the table and the JSON must never let one kind pass for
-// another. Thread: any (values).
+// The ground on which the figures of a run were taken. The table and the JSON must never let one
+// kind pass for another. Thread: any (values).
 
 #include "perf/collectives/collective.h"
 #include "perf/mesh_perf/options.h"
@@ -15,7 +15,7 @@ struct Ground {
   std::string device;           // the first one of this rank
   std::string software_fabric;  // the name of its file; empty: RDMA devices
   bool soft_roce = false;       // some rail of some rank is a kernel software device
-  bool other_rdma = false;      // some rail of some rank is none
+  bool other_rdma = false;      // some rail of some rank is another RDMA device
   bool emulated = false;        // in a lab of emulated machines (MESH_LAB)
 
   // "rdma", "rdma (soft-RoCE, emulated)", "rdma (some rails soft-RoCE)", "software fabric on this
@@ -23,11 +23,11 @@ struct Ground {
   std::string sentence() const;
 };
 
-// All ranks together, for figures are only as real as the least real of their devices. False: a
-// rank was lost.
+// Finds the ground of all ranks together, because figures are only as real as the least real of
+// their devices. False: a rank was lost.
 bool find_ground(const Options& options, const Team& team, Ground& ground);
 
-// What find_ground() tells of one rank, a letter each, and what the ranks' letters say together.
+// A letter for each fact that find_ground() tells of one rank, and the facts of all ranks' letters.
 std::string kinds_of(const std::vector<std::string>& devices,
                      const std::string& class_directory = "/sys/class/infiniband");
 void add_kinds(const std::vector<std::string>& of_ranks, Ground& ground);

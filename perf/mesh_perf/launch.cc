@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLastWords{2500};
 
-// INT and TERM as something to poll, so that no handler runs in between.
+// Makes INT and TERM a descriptor to poll, so that no handler runs in between.
 UniqueFd open_signals() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
@@ -30,7 +30,7 @@ int report_end(const driver::Launcher& launcher, const std::vector<std::string>&
   for (std::size_t rank = 0; rank < launcher.count(); ++rank) {
     if (launcher.running(rank) || launcher.end(rank).success()) continue;
     const driver::ProcessEnd& end = launcher.end(rank);
-    // Wrong data is told apart from failure only if no rank failed otherwise.
+    // Wrong data has its own status only if no rank failed in another way.
     const int code = end.exited && end.code == 2 ? 2 : 1;
     worst = worst == 1 ? 1 : code;
     std::fprintf(stderr, "mesh_perf: rank %zu (host %s) ended with %s\n", rank, hosts[rank].c_str(),
@@ -73,7 +73,7 @@ int launch_ranks(const Options& options, int argc, char** argv) {
   if (end == driver::WaitEnd::TimedOut)
     std::fprintf(stderr, "mesh_perf: not done within %d s (--timeout)\n", options.timeout_s);
   if (end == driver::WaitEnd::Signaled) std::fprintf(stderr, "mesh_perf: interrupted\n");
-  // The others see the loss by themselves and say so; then everything goes.
+  // The other ranks see the loss by themselves and say so. Then all are ended.
   if (end == driver::WaitEnd::OneFailed)
     launcher.wait({.timeout = kLastWords, .signal_fd = signals.get()});
   const int worst = report_end(launcher, hosts);

@@ -1,4 +1,4 @@
-// mesh_perf: launcher and rank are the same program; a rank is one that was given a rendezvous.
+// mesh_perf is launcher and rank in one program. A process with a rendezvous is a rank.
 #include "perf/mesh_perf/launch.h"
 #include "perf/mesh_perf/options.h"
 #include "perf/mesh_perf/rank.h"

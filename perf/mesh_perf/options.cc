@@ -113,8 +113,8 @@ void add_place(CLI::App& app, Options& options) {
 
 constexpr std::string_view kSoft = "soft:";
 
-// A rank that our launcher did not start runs over what its environment names; --fabric may only
-// say the same.
+// A rank that our launcher did not start uses the fabric that its environment names. --fabric may
+// only name the same.
 std::string choose_fabric(const Environment& environment, Options& options) {
   const std::string setting = driver::variable(environment, "NCCL_MESH_FABRIC");
   const std::string chosen = setting.starts_with(kSoft) ? setting.substr(kSoft.size()) : "rdma";
@@ -132,7 +132,7 @@ std::string choose_fabric(const Environment& environment, Options& options) {
          "mpirun or srun";
 }
 
-// Empty: all is well.
+// Answers the mistake. Empty: there is none.
 std::string find_place(Options& options) {
   const Environment environment = process_environment();
   std::string why;
@@ -156,7 +156,7 @@ void set_defaults(const CLI::App& app, Options& options) {
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
 }
 
-// Without what our launcher put behind them.
+// The arguments without those that our launcher appended.
 std::vector<std::string> own_arguments(int argc, char** argv, const Options& options) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto last = std::find(arguments.rbegin(), arguments.rend(), "--rank");

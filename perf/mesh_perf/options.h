@@ -1,6 +1,6 @@
 #pragma once
-// The command line of mesh_perf: nccl-tests' flags where they exist, ours for what they have no
-// word for. Thread: any (values).
+// The command line of mesh_perf. It uses the flags of nccl-tests where these exist, and our own for
+// the rest. Thread: any (values).
 
 #include "perf/collectives/collective.h"
 #include "perf/driver/net_api.h"
@@ -30,9 +30,9 @@ struct Options {
   bool measure_memcpy = false;
   bool verbose = false;
   int timeout_s = 600;  // of the whole run
-  std::string
-      until_file;      // verified runs go on until some rank's host has it; empty: not asked for
-  std::string fabric;  // file of the software fabric, or "rdma"
+  // Verified runs go on until the host of some rank has this file. Empty: the length is fixed.
+  std::string until_file;
+  std::string fabric;              // file of the software fabric, or "rdma"
   std::vector<std::string> hosts;  // empty: every host of the file
   std::string plugin;
   std::string json_file;
@@ -48,7 +48,7 @@ struct Options {
 
 const char* kind_name(Kind kind) noexcept;
 
-// False: the process is to end with *exit_code; --help and mistakes have been printed.
+// False: the process must end with *exit_code; --help and mistakes have been printed.
 bool parse_options(int argc, char** argv, Options& options, int* exit_code);
 
 }  // namespace mesh::perf

@@ -29,7 +29,7 @@ int fail(RunLimit& limit, const std::string& what, const std::string& why) {
   return 1;
 }
 
-// What every rank tells the others about one size.
+// The data about one size that every rank sends to the others.
 struct Measure {
   double seconds = 0;
   double cpu_seconds = 0;  // of the process, all timed iterations
@@ -65,8 +65,8 @@ class Session {
   std::vector<Row> rows_;
 };
 
-// As many as were asked for; with a least time as many more as it needs, by what those took on the
-// slowest rank.
+// The number of iterations: those that were requested, and with a least time as many more as that
+// needs, by the time of the slowest rank.
 int Session::choose_iterations(std::size_t count, int& iterations) {
   iterations = options_.iterations;
   if (options_.min_time_ms == 0) return driver::kNetSuccess;
@@ -84,7 +84,7 @@ int Session::choose_iterations(std::size_t count, int& iterations) {
   return driver::kNetSuccess;
 }
 
-// As many rounds as were asked for, and with --until as many more as pass before its file is there.
+// Makes the requested rounds, and with --until further ones until the file exists.
 int Session::verify(Row& row, Measure& own) {
   EndMark end(options_.until_file, *team_.bootstrap);
   std::size_t wrong = 0;
@@ -208,7 +208,7 @@ int run_collective(const Options& options, const Team& team, RunLimit& limit) {
   return Session(options, team, *collective, limit).run(ground);
 }
 
-// The first to come says when everybody's time is over. False: a rank was lost.
+// The first rank decides when the time of all is over. False: a rank was lost.
 bool agree_on_end(driver::Bootstrap& bootstrap, RunLimit& limit) {
   const auto all = bootstrap.all_gather(std::to_string(limit.left().count()));
   if (!all.ok()) return false;

@@ -1,6 +1,6 @@
 #pragma once
-// What rank 0 prints and writes: nccl-tests' table, or perftest's of latencies, and the same as a
-// result file. Figures of the software fabric are always called so. Thread: one owner.
+// The report that rank 0 prints and writes: nccl-tests' table, or perftest's of latencies, and the
+// same as a result file. Figures of the software fabric are always marked. Thread: one owner.
 
 #include "perf/mesh_perf/row.h"
 

@@ -9,7 +9,8 @@
 namespace mesh::perf {
 namespace {
 
-// A setting as the plugin of rank 0 finds it; nothing: unset or auto, and the plugin chooses.
+// A setting as the plugin of rank 0 finds it. No answer: it is unset or auto, and the plugin
+// chooses.
 std::optional<std::uint64_t> setting(const Environment& environment, const std::string& name) {
   const std::string text = driver::variable(environment, name);
   std::uint64_t value = 0;
@@ -77,7 +78,7 @@ results::File result_file(const Options& options, const Ground& ground,
   file.place = results::this_place();
   file.place.topology = topology_of(options, ground);
   file.place.ranks = static_cast<std::uint64_t>(ground.world);
-  // Where the ranks sit is known only of ranks that our launcher placed.
+  // The places of ranks are known only if our launcher placed them.
   std::optional<double> ceiling;
   if (options.soft() && options.launched)
     ceiling = link_ceiling(options.fabric, options.hosts, options.kind);

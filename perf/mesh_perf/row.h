@@ -1,5 +1,5 @@
 #pragma once
-// What rank 0 knows of one size, and the file made of all of them. Thread: any (values).
+// The figures of one size as rank 0 has them, and the file made of all. Thread: any (values).
 
 #include "perf/mesh_perf/ground.h"
 #include "perf/results/result.h"
@@ -16,8 +16,8 @@ struct Row {
   double time_us = 0;                     // of one iteration, mean over the ranks
   double time_us_max = 0;                 // of the slowest rank
   double algbw_gbps = 0, busbw_gbps = 0;  // 10^9 bytes a second
-  double cpu_seconds_per_gb =
-      0;  // of all ranks, per 10^9 bytes that they sent; 0: nothing was sent
+  // CPU time of all ranks for 10^9 bytes that they sent. 0: nothing was sent.
+  double cpu_seconds_per_gb = 0;
   std::size_t wrong = 0;
   int checks = 0;                              // 0: nothing was verified
   double memcpy_gbps = 0;                      // 0: not measured

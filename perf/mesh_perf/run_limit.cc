@@ -12,8 +12,8 @@ namespace {
 
 // The ranks' deadlines differ by the way of one message on busy hosts.
 constexpr std::chrono::milliseconds kSkew{250};
-// How long a rank stays after it has said that its time is over: on busy hosts another one notices
-// its own deadline later, and before that it would tell of a lost peer.
+// How long a rank stays after it has said that its time is over. On busy hosts another rank notices
+// its own deadline later, and would report a lost peer before that.
 constexpr std::chrono::milliseconds kLinger{2500};
 
 }  // namespace
@@ -45,7 +45,7 @@ void RunLimit::watch() {
   if (over_) return;
   tell_end();
   changed_.wait_for(lock, kLinger, [this] { return over_; });
-  // A call into the plugin may never return, and the kernel takes back whatever is open.
+  // A call into the plugin may never return. The kernel closes everything that is open.
   ::_exit(1);
 }
 
@@ -55,7 +55,7 @@ void RunLimit::tell_end() {
                  static_cast<long long>(limit_.count()), stage_);
   }
   told_end_ = true;
-  // From here on the others end too, and what the plugin says of that is no news.
+  // From here on the others end too, and the plugin's lines about that are no news.
   driver::PluginLog::instance().set_echo(driver::Echo::Nothing, "");
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// The one deadline of a whole run in a rank that no launcher of ours watches: then the process says
-// so in one line and ends with status 1, whatever it waits for. Its failures are told here too, so
-// that what the end of the run breaks is not blamed. Thread: one owner; its own thread only sleeps.
+// The deadline of a whole run in a rank that no launcher of ours watches. When it is over, the
+// process says so in one line and ends with status 1, whatever it waits for. Failures are reported
+// here too, so that those caused by the deadline are not blamed. Thread: one owner; its own thread
+// only sleeps.
 
 #include <chrono>
 #include <condition_variable>
@@ -18,14 +19,14 @@ class RunLimit {
   RunLimit(const RunLimit&) = delete;
   RunLimit& operator=(const RunLimit&) = delete;
 
-  void enforce();  // from now on; without it the limit only counts
+  void enforce();  // begins to end the process in time; without it the limit only counts
 
-  // Ranks start at different times; the deadline of the first one is everybody's.
+  // Ranks start at different times. The deadline of the first one holds for all.
   std::chrono::milliseconds left() const;
   void shorten_to(std::chrono::milliseconds left);
-  void enter(const char* stage);  // where the line says that it got to
+  void enter(const char* stage);  // the stage that the line names
 
-  // One line on stderr. A rank lost when the time is over was lost to that, and the line says so.
+  // Writes one line on stderr. If the time is over when a rank is lost, the line says so.
   void tell(const std::string& failure);
 
  private:

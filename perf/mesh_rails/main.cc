@@ -1,4 +1,4 @@
-// mesh_rails: loads the plugin as NCCL does and prints the rails NCCL would be offered on this
+// mesh_rails loads the plugin as NCCL does, and prints the rails that NCCL would be offered on this
 // host.
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
@@ -33,7 +33,7 @@ int fail(const char* what, const std::string& why) {
   return 1;
 }
 
-// Empty where the plugin refused to start; its log has the reason.
+// Empty: the plugin refused to start, and its log has the reason.
 int fill(NetApi& api, mesh::rails::Report& report) {
   void* context = nullptr;
   if (api.init(1, &context) != kNetSuccess) return kNetSuccess;

@@ -6,8 +6,7 @@
 namespace mesh::rails {
 namespace {
 
-// Takes a line apart from its front. After the first thing that is not there, good() is false for
-// ever.
+// Takes a line apart from its front. After the first missing part good() stays false.
 class Words {
  public:
   explicit Words(std::string_view text) : left_(text) {}
@@ -31,7 +30,7 @@ class Words {
     if (good_) left_.remove_prefix(static_cast<std::size_t>(end - left_.data()));
     return value;
   }
-  // What comes before `end`, which is taken as well; something must.
+  // Takes the text before `end`, which must not be empty, and `end` itself.
   std::string before(std::string_view end) {
     const std::size_t at = left_.find(end);
     good_ = good_ && at != std::string_view::npos && at > 0;
@@ -40,7 +39,7 @@ class Words {
     left_.remove_prefix(at + end.size());
     return text;
   }
-  // Up to the next comma, or the end.
+  // Takes the text up to the next comma or the end.
   std::string word() {
     std::string text(left_.substr(0, left_.find(',')));
     good_ = good_ && !text.empty() && text.find(' ') == std::string::npos;

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the plugin's own INFO lines about rails: NCCL's interface has no field for addresses, GIDs
-// and MTU, the log has. Thread: any (values).
+// Reads the plugin's own INFO lines about rails, because NCCL's interface has no field for
+// addresses, GIDs and MTU. Thread: any (values).
 
 #include <optional>
 #include <string>
@@ -13,8 +13,8 @@ struct GidAddress {
   int gid_index = -1;
 };
 
-// What "rail 0 mlx5_0:1: 10.0.12.1/24, RoCE v2 GID index 3, 100 Gb/s, MTU 4096, NUMA node 1, PCI
-// 0000:01:00.0" says.
+// The facts in a line such as "rail 0 mlx5_0:1: 10.0.12.1/24, RoCE v2 GID index 3, 100 Gb/s, MTU
+// 4096, NUMA node 1, PCI 0000:01:00.0".
 struct RailLine {
   int index = -1;
   std::string name;                   // "mlx5_0:1"
@@ -27,8 +27,8 @@ struct RailLine {
 
 std::optional<RailLine> parse_rail_line(const std::string& line);
 
-// What else the plugin said of ports: why some are not used, or none is usable, and which share a
-// subnet.
+// The plugin's other lines about ports: why some are not used, why none is usable, and which share
+// a subnet.
 std::vector<std::string> port_notes(const std::vector<std::string>& lines);
 
 }  // namespace mesh::rails

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kColumns = 9;
 using Cells = std::array<std::string, kColumns>;
 
-// Digits enough to tell 2.5 from 25, and no more.
+// Writes enough digits to tell 2.5 from 25, and no more.
 std::string speed_text(int mbps) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%g", mbps / 1000.0);
@@ -26,7 +26,7 @@ std::string guid_text(std::uint64_t guid) {
   return text.data();
 }
 
-// The first row of a rail tells everything, further ones its further addresses.
+// The first row of a rail has everything; the others have its other addresses.
 std::vector<Cells> rows_of(const Rail& rail) {
   Cells first{std::to_string(rail.index),
               rail.properties.name,

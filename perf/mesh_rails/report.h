@@ -1,6 +1,5 @@
 #pragma once
-// What mesh_rails prints: a table for people, JSON for programs.
-// Thread: one owner.
+// The report of mesh_rails: a table for people, JSON for programs. Thread: one owner.
 
 #include "perf/driver/net_api.h"
 #include "perf/mesh_rails/rail_lines.h"

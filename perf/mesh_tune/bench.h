@@ -1,6 +1,6 @@
 #pragma once
-// What mesh_tune measures on: a pair of hosts that takes settings and answers with times.
-// Thread: one owner.
+// The bench of mesh_tune: a pair of hosts that takes settings and answers with times. Thread: one
+// owner.
 
 #include "perf/mesh_tune/sweep.h"
 #include "tuning/profile.h"

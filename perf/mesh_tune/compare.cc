@@ -32,7 +32,7 @@ Comparison compare(std::span<const double> candidate, std::span<const double> re
 }
 
 Verdict judge(const Comparison& comparison, double noise) noexcept {
-  // Better: even its worse quartile is on the right side of what noise alone can do.
+  // It is better only if even its worse quartile exceeds what noise alone can do.
   if (comparison.ratio < 1 - noise && comparison.high < 1) return Verdict::Better;
   if (comparison.ratio > 1 + noise && comparison.low > 1) return Verdict::Worse;
   return Verdict::Same;

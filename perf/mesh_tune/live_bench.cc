@@ -41,7 +41,7 @@ std::string order_text(const tuning::KnobValues& settings, std::span<const Point
   return order.dump();
 }
 
-// The plugin's settings for one round, taken back afterwards, so that what a user gave stays.
+// Sets the plugin's settings for one round and restores the user's afterwards.
 class RoundSettings {
  public:
   explicit RoundSettings(const json& settings) {
@@ -60,12 +60,12 @@ class RoundSettings {
   std::vector<std::string> names_;
 };
 
-// Both kinds of traffic between the two ranks, each connected when it is first asked for.
+// Both kinds of traffic between the two ranks. Each is connected when it is first needed.
 class Traffic {
  public:
   explicit Traffic(const perf::Team& team) : team_(team) {}
 
-  // Microseconds a message on this rank; below 0: `why`.
+  // The microseconds of a message on this rank. Below 0: `why`.
   double time(const Point& point, std::uint64_t bytes_max, std::string& why) {
     const bool stream = point.figure == Figure::Stream;
     std::unique_ptr<perf::Collective>& flow = flows_[stream];
@@ -118,8 +118,8 @@ std::unique_ptr<LiveBench> LiveBench::open(const LiveOptions& options, driver::B
   return bench->api_ == nullptr ? nullptr : std::move(bench);
 }
 
-// The rails of both hosts: all names, the lesser of the numbers. Looked at before the plugin has
-// them.
+// The rails of both hosts: all names, and the smaller of the numbers. They are read before the
+// plugin opens them.
 bool LiveBench::find_ground(std::string& why) {
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) why = "a setting is not usable";

@@ -1,5 +1,5 @@
-// mesh_tune: on the model, as the launcher of two ranks over the software fabric, or as one of two
-// ranks.
+// mesh_tune runs on the model, as the launcher of two ranks over the software fabric, or as one of
+// two ranks.
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/launcher.h"
 #include "perf/driver/own_environment.h"
@@ -19,7 +19,7 @@
 namespace mesh::tune {
 namespace {
 
-// What a single round may take, and the comparison at the end.
+// The time limits of a round and of the comparison at the end.
 constexpr std::chrono::seconds kPatience{120};
 
 int fail(const std::string& why) {
@@ -52,7 +52,7 @@ int run_model(const Options& options) {
 
 int run_rank(const Options& options) {
   const Environment environment = process_environment();
-  // Profiles that are there must not colour what is measured, nor may the plugin's lines stand in
+  // Existing profiles must not affect the measurement, and the plugin's lines must not appear in
   // the table.
   driver::set_variable("NCCL_MESH_PROFILE", "none");
   driver::PluginLog::instance().set_echo(driver::Echo::Warnings, "mesh_tune: ");

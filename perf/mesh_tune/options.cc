@@ -56,7 +56,7 @@ bool can_hold(const std::string& file) {
          (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), W_OK) == 0);
 }
 
-// Empty: all is well.
+// Answers the mistake. Empty: there is none.
 std::string settle(Options& options) {
   const Environment environment = process_environment();
   const Result<Settings> settings = load_settings(environment);
@@ -65,7 +65,7 @@ std::string settle(Options& options) {
   if (options.plugin.empty()) options.plugin = MESH_PLUGIN_FILE;
   for (const std::string& file : {options.output, options.json_file}) {
     if (!options.dry_run && !file.empty() && !can_hold(file))
-      return file + " cannot be written";  // better now than in ten minutes
+      return file + " cannot be written";  // the user learns it now, not in ten minutes
   }
   if (!options.model_file.empty()) {
     options.world = {};

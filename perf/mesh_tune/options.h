@@ -1,5 +1,5 @@
 #pragma once
-// What mesh_tune was asked to do. Thread: any (values).
+// The command line of mesh_tune. Thread: any (values).
 
 #include "perf/driver/world.h"
 #include "perf/mesh_tune/sweep.h"

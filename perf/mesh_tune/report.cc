@@ -127,7 +127,7 @@ bool write_files(const Options& options, Report& report) {
   profile.measured.when = now_text();
   profile.measured.how = fmt::format("mesh_tune {}", fmt::join(options.arguments, " "));
   const std::string text = tuning::to_json(profile);
-  // What we write the plugin must read.
+  // The plugin must be able to read what we write.
   std::string why;
   if (!tuning::parse_profile(text, why)) {
     std::fprintf(stderr, "mesh_tune: the profile would not be readable: %s\n", why.c_str());

@@ -1,5 +1,5 @@
 #pragma once
-// What mesh_tune prints and writes. Thread: any.
+// The table that mesh_tune prints, and the profile that it writes. Thread: any.
 
 #include "perf/mesh_tune/options.h"
 #include "perf/mesh_tune/tuner.h"

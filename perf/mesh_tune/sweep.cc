@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kMiB = 1024 * kKiB;
 
-// What two measurements of one setting differ by: the quartile of the rounds that is farther off,
+// How much two measurements of one setting differ: the quartile of the rounds that is farther off,
 // and at least kNoiseMin.
 double noise_of(std::span<const double> there, std::span<const double> again) {
   const Comparison same = compare(again, there);
@@ -34,7 +34,7 @@ Candidate judge_candidate(const Stage& stage, const Trial& there, const Trial& a
   return candidate;
 }
 
-// Of the points where it is better, the one where it gains most.
+// Among the points where the setting is better, the one where it gains most.
 std::string reason(const Candidate& winner) {
   const PointVerdict* best = nullptr;
   for (const PointVerdict& each : winner.points) {

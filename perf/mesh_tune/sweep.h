@@ -1,7 +1,8 @@
 #pragma once
-// Which settings are tried on which messages, and which of them win. One setting after the other,
-// the winner of each stage being the ground of the next; the setting that is there is measured
-// twice in every round, which is what noise is. Thread: any (pure). Bound: the stages of the plan.
+// The plan: which settings are tried on which messages, and which of them win. One setting is tried
+// after the other, and the next stage starts from the winner. The present setting is measured twice
+// in every round, and the difference is the noise. Thread: any (pure). Bound: the stages of the
+// plan.
 
 #include "perf/mesh_tune/compare.h"
 #include "tuning/knob.h"

@@ -1,6 +1,6 @@
 #pragma once
-// What a profile says of the rails on which it was taken. Thread: any, while no engine holds the
-// provider's host.
+// The facts that a profile has about the rails on which it was taken. Thread: any, while no engine
+// uses the provider's host.
 
 #include <mesh/config.h>
 #include <mesh/policy.h>

@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRoundsMin = 3;  // fewer have no spread worth the name
+constexpr int kRoundsMin = 3;  // fewer rounds have no useful spread
 
 class Tuner {
  public:
@@ -26,7 +26,7 @@ class Tuner {
   Report& report() { return report_; }
 
  private:
-  // One set of settings with what it took.
+  // One set of settings with its times.
   struct Contender {
     tuning::KnobValues settings;
     Trial trial;
@@ -35,7 +35,8 @@ class Tuner {
   bool over() const { return Clock::now() >= end_; }
   int rounds() const { return bench_.wavers() ? options_.plan.rounds : 1; }
 
-  // Everybody once a round, in another order each time. The number of whole rounds; below 0: `why`.
+  // Runs each set once in a round, in another order each time. Answers the number of whole rounds.
+  // Below 0: `why`.
   int run_rounds(std::vector<Contender>& contenders, std::span<const Point> points,
                  const std::string& what, std::string& why) {
     for (Contender& each : contenders) each.trial.times.resize(points.size());
@@ -55,7 +56,7 @@ class Tuner {
 
   bool run_stage(const Stage& stage, std::string& why) {
     StageReport& report = report_.stages.emplace_back(StageReport{.stage = stage, .choice = {}});
-    // The setting that is there, twice, then the others.
+    // The present setting comes twice, and then the others.
     std::vector<Contender> contenders(2, Contender{.settings = chosen_, .trial = {}});
     for (const std::int64_t value : stage.values) {
       Contender other{.settings = chosen_, .trial = {.value = value, .times = {}}};
@@ -78,7 +79,7 @@ class Tuner {
     return true;
   }
 
-  // Those of the plan, and where the winners won.
+  // The sizes of the plan, and those where the winners won.
   std::vector<Point> points_of_whole() const {
     std::vector<Point> points = options_.plan.final_points;
     for (const StageReport& stage : report_.stages) {
@@ -91,8 +92,8 @@ class Tuner {
     return points;
   }
 
-  // The stages looked at a few sizes each; whether all of it together is no loss is a question of
-  // its own. The time limit does not cut it short: without it nothing may be chosen.
+  // Each stage looked at a few sizes. This checks that all winners together are no loss. The time
+  // limit does not shorten it, because without it nothing may be chosen.
   bool compare_whole(std::string& why) {
     if (chosen_ == tuning::KnobValues()) {
       report_.verdict = "the defaults hold: nothing was faster by more than the noise";

@@ -1,4 +1,4 @@
-// mesh_micro: times of the parts of a message's way, on this machine. For counts that repeat see
+// mesh_micro times the parts of a message's way on this machine. For counts that repeat, see
 // perf/instructions.
 #include "src/base/log.h"
 

@@ -16,7 +16,7 @@ LinkPairOptions options_of(const benchmark::State& state) {
           .bytes = static_cast<std::size_t>(state.range(0))};
 }
 
-// Until both are done.
+// Turns until both are done.
 void finish(Request& send, Request& receive) {
   bool sent = false, received = false;
   while (!(sent && received)) {
@@ -25,7 +25,7 @@ void finish(Request& send, Request& receive) {
   }
 }
 
-// One at a time, channels in turn.
+// One message at a time; the channels take turns.
 void one_message(benchmark::State& state) {
   LinkPair pair(options_of(state));
   const auto bytes = static_cast<std::size_t>(state.range(0));
@@ -39,7 +39,7 @@ void one_message(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 
-// Eight at a time on one channel, channels in turn. An iteration is eight messages.
+// Eight messages at a time on one channel; the channels take turns. An iteration is eight messages.
 void eight_messages(benchmark::State& state) {
   LinkPair pair(options_of(state));
   const auto bytes = static_cast<std::size_t>(state.range(0));
@@ -54,7 +54,7 @@ void eight_messages(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kEight));
 }
 
-// A test of a receive that nobody sends to: one empty turn of its loop.
+// A test of a receive that never gets a message, which is one empty turn of its loop.
 void empty_test(benchmark::State& state) {
   LinkPair pair(options_of(state));
   Request* const receive = pair.receive(0, 8);

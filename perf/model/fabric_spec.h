@@ -1,6 +1,6 @@
 #pragma once
-// Two hosts and what joins them, as numbers: from it a fabric file's text, and the goodput its
-// wires allow. Thread: any (values). Rates in Gb/s.
+// Two hosts and the cables between them, as numbers. They give the text of a fabric file, and the
+// goodput that its wires allow. Rates are in Gb/s. Thread: any (values).
 
 #include <mesh/policy.h>
 
@@ -12,19 +12,23 @@
 
 namespace mesh::model {
 
-// The defaults are a modern NIC's, each from a published source:
-//   headers   82 bytes a packet, 16 on the first, 4 with immediate data: RoCE v2 over IPv4, RC
-//   WRITE (src/soft/wire_model.h) costs     UCX's model of mlx5: post 75 ns through libibverbs,
-//   doorbell 40 ns, completion 20 ns, work-request fetch 350 ns half      109 Gb/s: what a PCIe
-//   Gen5 x4 function moves at 128-byte payloads, as NVIDIA's DGX Spark shows each port twice delay
-//   600 ns: with the costs above an 8-byte message takes 0.8 us, the lower end of what is measured
-//   (0.8 to 1.5) quantum   16 KiB: how long one queue pair keeps the wire. Not documented by any
-//   vendor, therefore a parameter of every run
+// The defaults are those of a modern NIC, each from a published source:
+// - Headers are 82 bytes for a packet, 16 more on the first, and 4 more with immediate data: RoCE
+// v2
+//   over IPv4, RC WRITE (src/soft/wire_model.h).
+// - Costs are those of UCX's model of mlx5: post 75 ns through libibverbs, doorbell 40 ns,
+//   completion 20 ns, fetch of a work request 350 ns.
+// - A half moves 109 Gb/s, as a PCIe Gen5 x4 function does at 128-byte payloads. NVIDIA's DGX Spark
+//   shows each port twice in this way.
+// - The delay is 600 ns. With the costs above an 8-byte message takes 0.8 us, the lower end of what
+//   is measured (0.8 to 1.5).
+// - The quantum is 16 KiB: how much one queue pair sends before another does. No vendor documents
+//   it, so it is a parameter of every run.
 struct FabricSpec {
-  std::vector<double> paths = {100};  // a cable each; one cable's rate with halves
+  std::vector<double> paths = {100};  // rate of each cable, or of the one cable with halves
   double half = 0;                    // above 0: the one cable is two NICs of this rate
   double qp_cap = 0;                  // what one queue pair can use; 0: all
-  double port = 0;                    // what every port says it is; 0: the truth
+  double port = 0;                    // the rate that every port shows; 0: the true one
   std::uint32_t mtu = 4096;
   std::uint64_t delay_ns = 600;
   std::uint64_t quantum_bytes = 16384;
@@ -33,10 +37,10 @@ struct FabricSpec {
 
 inline constexpr double kHalfGbps = 109;
 
-// For soft::parse().
+// The text of a fabric file, for soft::parse().
 std::string fabric_text(const FabricSpec& spec);
 
-// What the first host's rails look like to tuning: how many, and how many of them are one cable.
+// The traits of the first host's rails for tuning: how many, and how many of them are one cable.
 FabricTraits traits_of(const soft::FabricFile& fabric);
 
 }  // namespace mesh::model

@@ -48,8 +48,8 @@ std::vector<std::uint64_t> Flow::latencies_ns() const {
   return latencies;
 }
 
-// Messages in flight together may complete in bunches, so each end of the measured stretch is the
-// mean of as many completions as can be in flight.
+// Messages in flight together may complete in bunches. So each end of the measured time is the mean
+// of as many completions as can be in flight.
 double Flow::bytes_per_ns() const {
   const std::uint64_t bunch = load.outstanding;
   if (load.warmup < bunch || received_ns_.size() <= 2 * load.warmup) return 0;

@@ -24,7 +24,7 @@ class Flow {
  public:
   Flow(const Load& load, std::size_t sender, std::size_t receiver);
 
-  // What came of one call.
+  // The outcome of one call.
   enum class Called : std::uint8_t { Nothing, Waiting, Progress, Failed };
 
   // One side: the host's proxy asks it for its next call, in turn start, test, start, test.

@@ -1,4 +1,4 @@
-// mesh_model: the engine on computed wires, as a table.
+// mesh_model runs the engine on computed wires and prints a table.
 #include "perf/model/in_order.h"
 #include "perf/model/options.h"
 #include "perf/model/report.h"

@@ -79,7 +79,7 @@ std::optional<LatencyFigures> measure_latency(const Experiment& experiment, cons
   return figures_of(flow->latencies_ns());
 }
 
-// Nearest rank: every figure is a latency that occurred.
+// By the nearest rank, so that every figure is a latency that occurred.
 LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns) {
   if (latencies_ns.empty()) return {};
   std::sort(latencies_ns.begin(), latencies_ns.end());

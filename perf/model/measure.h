@@ -1,7 +1,7 @@
 #pragma once
-// What a pair of hosts achieves in the model: throughput with messages in flight, latency one
-// message at a time, alone or beside a large message on another channel. Thread: any, one world
-// each. Bounds: those of Load.
+// Measures a pair of hosts in the model: throughput with messages in flight, and latency one
+// message at a time, alone or beside a large message on another channel. Thread: any, one world for
+// each call. Bounds: those of Load.
 
 #include "perf/model/world.h"
 

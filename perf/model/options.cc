@@ -139,7 +139,7 @@ void add_settings(CLI::App& app, Options& options) {
       ->group(group);
 }
 
-// Empty: all is well.
+// Answers the mistake. Empty: there is none.
 std::string settle(Options& options) {
   FabricSpec& spec = options.spec;
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;

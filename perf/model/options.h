@@ -1,5 +1,5 @@
 #pragma once
-// What mesh_model was asked to do. Thread: any (values).
+// The command line of mesh_model. Thread: any (values).
 
 #include <mesh/config.h>
 

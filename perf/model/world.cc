@@ -11,8 +11,8 @@ namespace mesh::model {
 namespace {
 constexpr int kHandshakeSteps = 2'000'000;
 constexpr std::uint64_t kHandshakeStepNs = 100;
-constexpr std::uint64_t kStartNs =
-    1'000'000'000;  // later than any handshake's end: 2 million steps of 100 ns
+// Later than the end of any handshake, which takes at most 2 million steps of 100 ns.
+constexpr std::uint64_t kStartNs = 1'000'000'000;
 constexpr int kStuckSteps = 10'000'000;  // calls without progress while no NIC has anything to do
 }  // namespace
 
@@ -115,8 +115,8 @@ bool World::register_memory(Flow::End& end, std::string& why) {
   return true;
 }
 
-// However many steps the kernel's sockets took, what follows begins at the same moment, with
-// nothing left over.
+// The kernel's sockets may have taken any number of steps. What follows begins at the same moment
+// every time, with nothing left over.
 void World::start_clock() {
   settle();
   const std::uint64_t start_ns = (now_ns() / kStartNs + 1) * kStartNs;
@@ -164,8 +164,8 @@ World::Host* World::next_host() {
   return next;
 }
 
-// While nobody's round achieves anything, nothing can change before the next NIC event: whole
-// rounds go by unseen, and every proxy is where it would have been.
+// While no round achieves anything, nothing can change before the next NIC event. So whole rounds
+// are skipped, and every proxy is where it would have been.
 void World::skip_idle(std::uint64_t due_ns) {
   if (due_ns == UINT64_MAX) return;
   for (const Host& host : hosts_)
@@ -198,7 +198,7 @@ bool World::run(const std::function<bool()>& done, std::string& why) {
   return true;
 }
 
-// One call of the host's proxy. False: it failed.
+// Makes one call of the host's proxy. False: it failed.
 bool World::act(Host& host) {
   const std::uint64_t from_ns = now_ns();
   Flow::End& end = *host.ends[host.at];

@@ -62,14 +62,14 @@ class World {
     std::unique_ptr<Engine> engine;
     Context* context = nullptr;
     std::vector<std::string> nics;
-    std::vector<Flow::End*> ends;  // what its proxy looks after
+    std::vector<Flow::End*> ends;  // the ends that the host's proxy drives
     std::size_t at = 0;            // the end whose turn it is
     bool tests = false;            // and whether it starts or tests
     std::uint64_t free_at_ns = 0;
-    std::uint64_t round_ns = 0;  // of the round under way
-    bool round_idle = true;      // it has achieved nothing so far
-    std::uint64_t idle_round_ns =
-        0;  // above 0: the last round achieved nothing and took this; it can be repeated unseen
+    std::uint64_t round_ns = 0;  // time of the present round
+    bool round_idle = true;      // the present round has achieved nothing so far
+    // Above 0: the last round achieved nothing and took this time. It can be repeated unseen.
+    std::uint64_t idle_round_ns = 0;
     bool over() const noexcept;
   };
 
@@ -77,7 +77,7 @@ class World {
   bool open_hosts(const WorldOptions& options, std::string& why);
   bool connect(Flow& flow, std::string& why);
   bool register_memory(Flow::End& end, std::string& why);
-  void settle();  // the NICs do all that is due now
+  void settle();  // lets the NICs do everything that is due now
   void handshake_step();
   void start_clock();
   std::uint64_t next_due_ns() const;

@@ -7,7 +7,7 @@ namespace mesh::results {
 
 double quantile(const std::vector<double>& rising, double share) {
   const auto count = static_cast<double>(rising.size());
-  // 0.99 * 100 is a little more than 99 in binary; a rank is not to be lost to that.
+  // 0.99 * 100 is a little more than 99 in binary, which must not change the rank.
   const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(share * count - 1e-9)));
   return rising[std::min(rank, rising.size()) - 1];
 }

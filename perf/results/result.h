@@ -1,5 +1,5 @@
 #pragma once
-// What a performance tool found out: series of points, with all that is needed to read them right.
+// The results of a performance tool: series of points, with all that is needed to read them right.
 // Every rate is in 10^9 bytes of payload a second, every latency in microseconds one way. Thread:
 // any (values).
 
@@ -14,14 +14,14 @@ namespace mesh::results {
 inline constexpr const char* kFormat = "nccl-mesh-results";
 inline constexpr int kVersion = 1;
 
-// Figures of different kinds are never drawn into one plot, nor compared, without being told apart.
+// Figures of different kinds are marked wherever they are drawn or compared together.
 enum class Kind : std::uint8_t { Model, Soft, Rdma };
 const char* kind_name(Kind kind) noexcept;  // "model", "soft", "rdma"
 
 struct Bandwidth {
   double gbytes_per_s = 0;  // size over time
-  double bus_gbytes_per_s =
-      0;  // on the busiest wire, as nccl-tests defines it; the same for point to point
+  // On the busiest wire, as nccl-tests defines it; for point to point it is the same.
+  double bus_gbytes_per_s = 0;
   std::optional<double> ceiling_gbytes_per_s;  // the link's goodput, where it is known; to be
                                                // compared with the bus bandwidth
 };
@@ -37,8 +37,8 @@ struct Point {
   std::optional<bool> verified;  // true: every byte looked at and right; nothing: not looked at
   std::optional<Bandwidth> bandwidth;
   std::optional<Latency> latency_us;
-  std::optional<double>
-      cpu_seconds_per_gb;  // of all ranks together, user and system, per 10^9 bytes of payload
+  // User and system time of all ranks together for 10^9 bytes of payload.
+  std::optional<double> cpu_seconds_per_gb;
   std::map<std::string, double>
       extra;  // whatever else the tool counts, unit last: "memcpy_gbytes_per_s"
 };
@@ -51,8 +51,8 @@ struct Settings {
 };
 
 struct Series {
-  std::string
-      operation;  // "all_reduce", "sendrecv", "sendrecv one way", "latency", "ib_write_bw", ...
+  // "all_reduce", "sendrecv", "sendrecv one way", "latency", "ib_write_bw", ...
+  std::string operation;
   Settings settings;
   std::vector<Point> points;  // by rising size, each size once
 };

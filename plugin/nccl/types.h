@@ -1,8 +1,8 @@
 #pragma once
-// What every version of the ncclNet interface has in common: result codes, the logger, pointer
-// kinds, the device handle. Written from the interface's facts (values, order, names, sizes); a
-// mistake here is a crash inside NCCL. Thread: any (values). Bound: x86-64 and other LP64 hosts,
-// where the sizes below hold.
+// The parts that all versions of the ncclNet interface have in common: result codes, the logger,
+// pointer kinds, the device handle. Written from the interface's facts (values, order, names,
+// sizes); a mistake here is a crash inside NCCL. Thread: any (values). Bound: x86-64 and other LP64
+// hosts, where the sizes below hold.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,10 @@
 #pragma once
-// Little-endian fields in and out of byte buffers of control messages: every access is bounded, the
-// first one out of bounds makes the object fail for good, and failing reads answer zero, so that
-// callers check ok() once at the end. Thread: one owner. Bound: the span given at construction;
-// strings carry a 16-bit length.
+// Puts little-endian fields into byte buffers of control messages and gets them out again. Every
+// access is bounded. The first one out of bounds makes the object fail for good, and failing reads
+// answer zero, so that callers check ok() once at the end. Thread: one owner. Bound: the span given
+// at construction; strings carry a 16-bit length.
+
+#include "src/base/check.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +47,7 @@ class ByteWriter {
     return ok_;
   }
   void put_integer(std::uint64_t value, std::size_t bytes) noexcept {
+    DCHECK(bytes == sizeof value || value >> (8 * bytes) == 0);
     if (!take(bytes)) return;
     for (std::size_t i = 0; i < bytes; ++i)
       buffer_[used_ - bytes + i] = static_cast<std::byte>((value >> (8 * i)) & 0xffu);
@@ -63,7 +66,7 @@ class ByteReader {
   std::uint16_t get_u16() noexcept { return static_cast<std::uint16_t>(get_integer(2)); }
   std::uint32_t get_u32() noexcept { return static_cast<std::uint32_t>(get_integer(4)); }
   std::uint64_t get_u64() noexcept { return get_integer(8); }
-  // All of out or, when too little is left, nothing of it.
+  // Fills all of `out`, or nothing of it if too little is left.
   void get_bytes(std::span<std::byte> out) noexcept {
     if (!take(out.size()) || out.empty()) return;
     std::memcpy(out.data(), buffer_.data() + used_ - out.size(), out.size());

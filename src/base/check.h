@@ -1,6 +1,7 @@
 #pragma once
-// CHECK: a mistake of ours that would corrupt memory or data, always on. DCHECK: other mistakes of
-// ours, debug builds. External input is validated, never checked. Thread: any.
+// CHECK is for mistakes of ours that would corrupt memory or data; every build has it. DCHECK is
+// for our other mistakes; only debug builds have it. External input is validated, never checked.
+// Thread: any. Bound: none.
 
 namespace mesh {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition) noexcept;

@@ -1,6 +1,7 @@
 #pragma once
-// Time in nanoseconds: the wall's monotonic clock, or a word that a simulator moves by hand. A
-// value, copied freely. Thread: any. No system call (clock_gettime is answered by the vDSO).
+// Time in nanoseconds: the wall's monotonic clock, or a word that a simulator moves by hand. It is
+// a value and is copied freely. It makes no system call (the vDSO answers clock_gettime). Thread:
+// any. Bound: none.
 
 #include <atomic>
 #include <cstdint>

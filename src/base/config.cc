@@ -25,7 +25,7 @@ struct Overloaded : Visitors... {
 template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;  // clang 14 does not deduce it for aggregates
 
-// Decimal or 0x hexadecimal, whole text. NCCL's own parameters accept both.
+// Reads the whole text as decimal or 0x hexadecimal. NCCL's own parameters accept both.
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
@@ -40,7 +40,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   return negative ? -value : value;
 }
 
-// As parse_integer, with one of K, M, G behind it.
+// As parse_integer, but one of K, M, G may follow.
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
   std::int64_t unit = 1;
   if (!text.empty() && !text.starts_with("0x") && !text.starts_with("0X")) {
@@ -121,7 +121,7 @@ bool in_range(const Field& field, std::int64_t value) {
   return false;
 }
 
-// False: unusable, settings untouched.
+// False: the text is unusable, and the settings are untouched.
 bool assign(const Setting& setting, const std::string& text, Settings& settings) {
   return std::visit(
       Overloaded{[&](const IntField& field) {
@@ -152,7 +152,7 @@ bool assign(const Setting& setting, const std::string& text, Settings& settings)
       setting.field);
 }
 
-// The variable that decides a setting, or null when none is set.
+// The variable that decides a setting. Null: none is set.
 const Environment::value_type* deciding(const Setting& setting, const Environment& environment) {
   for (const char* name : {setting.name, setting.fallback}) {
     if (name == nullptr) continue;
@@ -193,8 +193,7 @@ void warn_of_unknown(const Environment& environment) {
   }
 }
 
-// A person's own profile goes before the host's. XDG's rules: a relative path there counts as
-// unset.
+// A user's own profile comes before the host's. By XDG's rules a relative path counts as unset.
 std::vector<std::string> profile_places(const Environment& environment) {
   constexpr const char* kName = "/nccl-mesh/profile.json";
   const auto path_in = [&](const char* variable) {

@@ -1,7 +1,7 @@
 #pragma once
-// Reads, validates, prints and documents the settings; all of it from one table
-// (settings_table.cc); config.cc is the project's only reader of the environment. Thread: any.
-// Bound: one pass over the environment at start-up.
+// Reads, validates, prints and documents the settings, all from one table (settings_table.cc).
+// config.cc is the project's only reader of the environment. Thread: any. Bound: one pass over the
+// environment at start-up.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -17,14 +17,14 @@ using Environment = std::map<std::string, std::string>;
 
 Environment process_environment();
 
-// An empty value counts as unset. InvalidArgument: one or more values are unusable; each got its
-// WARN line naming setting, value and range. A variable NCCL_MESH_* that nobody knows gets one WARN
-// line naming the nearest known one and does no harm.
+// An empty value counts as unset. InvalidArgument: one or more values are unusable; each got a WARN
+// line with setting, value and range. An unknown variable NCCL_MESH_* gets one WARN line with the
+// nearest known name, and is ignored.
 Result<Settings> load_settings();
 Result<Settings> load_settings(const Environment& environment);
 
-// One line per setting, joined by newlines: value, and where it is not the default, the default and
-// whence it came.
+// One line for each setting, joined by newlines: its value, and if that is not the default, the
+// default and the variable that set it.
 std::string describe_settings(const Settings& settings);
 std::string describe_settings(const Settings& settings, const Environment& environment);
 // One INFO line with the settings that differ from their defaults, and a TRACE line for each

@@ -1,5 +1,6 @@
 #pragma once
-// CPUs as a person lists them: "2,4-7". Thread: any (pure). Bound: indices below kCpuIndexMax.
+// Reads a list of CPUs as a person writes it: "2,4-7". Thread: any (pure). Bound: indices below
+// kCpuIndexMax.
 
 #include <optional>
 #include <string_view>
@@ -9,7 +10,7 @@ namespace mesh {
 
 inline constexpr int kCpuIndexMax = 8192;
 
-// Sorted, each once. Nothing: the text is not such a list, from its first character to its last.
+// Answers them sorted, each once. No answer: the whole text is not such a list.
 std::optional<std::vector<int>> read_cpu_list(std::string_view text);
 
 }  // namespace mesh

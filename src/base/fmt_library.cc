@@ -1,7 +1,7 @@
-// The formatting library's compiled half, once for the whole project: Debian ships it as a shared
-// library, which the plugin must not need, or header-only, which made every file that logs compile
-// three to ten times longer under the sanitizers. The instantiations are those that the header
-// declares and the linker asked for.
+// The compiled half of the formatting library, once for the whole project. Debian ships it as a
+// shared library, which the plugin must not need, or header-only, with which every file that logs
+// compiled three to ten times longer under the sanitizers. The instantiations are those that the
+// header declares and the linker asked for.
 #include <fmt/format-inl.h>
 
 namespace fmt {

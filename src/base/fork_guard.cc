@@ -18,7 +18,7 @@ namespace {
 constexpr int kWordBits = 64;
 std::array<std::atomic<std::uint64_t>, kForkFdsMax / kWordBits> g_fds{};
 
-// Only async-signal-safe calls: the parent may have had other threads.
+// Makes only async-signal-safe calls, because the parent may have had other threads.
 void in_child() {
   detail::g_forked_child = true;
   for (std::size_t word = 0; word < g_fds.size(); ++word) {

@@ -1,23 +1,23 @@
 #pragma once
-// After fork the child must not keep a killed parent's connections alive nor touch the plugin.
-// Descriptors named here are closed in the child by a pthread_atfork handler, and the library marks
-// itself dead there. Thread: any. Bound: descriptor numbers below kForkFdsMax; above, fork_close_fd
-// answers false.
+// After a fork the child must neither keep a killed parent's connections alive nor touch the
+// plugin. A pthread_atfork handler closes the descriptors named here in the child, and marks the
+// library dead there. Thread: any. Bound: descriptor numbers below kForkFdsMax; fork_close_fd
+// answers false for others.
 
 namespace mesh {
 
 namespace detail {
-// No atomic: written only in a child, by the one thread that it has then. Hidden, so that asking
-// costs no look-up of its address.
+// It is no atomic, because only a child writes it, while it has one thread. It is hidden, so that
+// reading it needs no look-up of its address.
 [[gnu::visibility("hidden")]] extern bool g_forked_child;
 }  // namespace detail
 
 inline constexpr int kForkFdsMax = 65536;
 
-bool fork_close_fd(int fd) noexcept;   // remember fd; installs the handler at first use
-void fork_forget_fd(int fd) noexcept;  // UniqueFd does this before it closes
+bool fork_close_fd(int fd) noexcept;   // remembers fd; the first use installs the handler
+void fork_forget_fd(int fd) noexcept;  // UniqueFd calls it before it closes
 
-// True in a child of a process that used the library. Asked in every call of NCCL's.
+// True in a child of a process that used the library. Every call from NCCL asks this.
 inline bool in_forked_child() noexcept { return detail::g_forked_child; }
 
 }  // namespace mesh

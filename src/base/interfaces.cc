@@ -26,7 +26,7 @@ bool family_matches(const SocketAddress& address, std::string_view family) {
   return address.family == AF_INET || address.family == AF_INET6;
 }
 
-// Bridges of container and virtual machine hosts: up everywhere, leading nowhere.
+// Bridges for containers and virtual machines are up on many hosts and lead to no other host.
 bool virtual_bridge(std::string_view name) {
   return name.starts_with("docker") || name.starts_with("virbr");
 }
@@ -52,7 +52,7 @@ std::vector<InterfaceAddress> all_interfaces() {
 std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates,
                                                 const InterfaceRule& rule) {
   const NameRule names(rule.names);
-  // Naming an interface is asking for it, whatever it is; an excluding rule asks for nothing in
+  // A rule that names an interface asks for it, whatever it is. An excluding rule asks for none in
   // particular.
   const bool named = !names.empty() && !names.excludes();
   std::vector<InterfaceAddress> chosen;

@@ -1,8 +1,8 @@
 #pragma once
-// Finds a key that occurs twice in one JSON object. The parser keeps one of the two values without
-// a word, so a person who reads the file and a program that reads it may see different settings.
-// Thread: one owner, for one document. Bound: the keys of the open objects, kLevels deep; deeper
-// ones are not looked at.
+// Finds a key that occurs twice in one JSON object. The parser silently keeps one of the two
+// values, so a person and a program that read the file may see different settings. Thread: one
+// owner, for one document. Bound: the keys of the open objects, kLevels deep; deeper ones are not
+// looked at.
 
 #include <cstddef>
 #include <set>
@@ -15,7 +15,7 @@ class JsonKeys {
  public:
   static constexpr int kLevels = 32;
 
-  // To be called for each event of nlohmann's parser callback, with what that passes.
+  // Must be called for each event of nlohmann's parser callback, with the values that it passes.
   template <typename Event, typename Json>
   void see(int depth, Event event, const Json& parsed) {
     if (depth >= kLevels) return;
@@ -25,8 +25,8 @@ class JsonKeys {
     if (event == Event::key) note(depth, parsed.template get_ref<const std::string&>());
   }
 
-  // The first key that was there twice, and the keys that lead to its object: "hosts.nics", empty
-  // at the top.
+  // The first key that occurred twice, and the keys that lead to its object, such as "hosts.nics";
+  // empty at the top.
   bool twice() const noexcept { return twice_; }
   const std::string& key() const noexcept { return key_; }
   const std::string& where() const noexcept { return where_; }

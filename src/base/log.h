@@ -1,7 +1,7 @@
 #pragma once
-// One line per event worth a line, to NCCL's logger when there is one, else to stderr. Control path
-// only. Thread: any; a line is formatted by its caller and handed over whole. Nothing throws: where
-// there is no memory to format a line it comes without its values.
+// Log lines, to NCCL's logger if there is one, otherwise to stderr. For the control path only. The
+// caller formats a line and hands it over as a whole. Nothing throws: without memory to format a
+// line it is written without its values. Thread: any. Bound: one line for each call.
 
 #include <fmt/format.h>
 
@@ -11,11 +11,11 @@ namespace mesh {
 // is for those who look into the network.
 enum class LogLevel : int { None = 0, Warn = 1, Info = 2, Detail = 3, Trace = 4 };
 
-// Gets one finished line without newline. Must not throw.
+// Takes one finished line without newline. Must not throw.
 using LogSink = void (*)(LogLevel level, const char* file, int line, const char* text);
 
 void set_log_sink(LogSink sink) noexcept;     // null: stderr
-void set_log_level(LogLevel level) noexcept;  // what stderr prints; a sink filters for itself
+void set_log_level(LogLevel level) noexcept;  // for stderr only; a sink filters for itself
 bool log_enabled(LogLevel level) noexcept;
 void log_line(LogLevel level, const char* file, int line, const char* text) noexcept;
 void log_without_values(LogLevel level, const char* file, int line, const char* format) noexcept;

@@ -1,6 +1,9 @@
 #pragma once
-// So many lines in a time, so that whoever can cause them at will cannot fill the log. What was not
-// said is counted and told with the next line that is. Thread: as each class says.
+// Allows a number of lines in a time, for lines that a stranger can cause at will: they must not
+// fill the log. Lines that were not shown are counted, and the next line says how many. Thread: as
+// each class says. Bound: kLines in kWindowNs.
+
+#include "src/base/check.h"
 
 #include <cstdint>
 #include <mutex>
@@ -17,12 +20,13 @@ class LogBudget {
   static constexpr std::uint32_t kLines = 16;
   static constexpr std::uint64_t kWindowNs = 10'000'000'000;
 
-  // False: say nothing.
+  // False: the line must not be written.
   bool take(std::uint64_t now_ns) noexcept {
     if (said_ == 0 || now_ns - began_ns_ >= kWindowNs) {
       began_ns_ = now_ns;
       said_ = 0;
     }
+    DCHECK(said_ <= kLines);
     if (said_ == kLines) {
       ++unsaid_;
       return false;
@@ -30,8 +34,8 @@ class LogBudget {
     ++said_;
     return true;
   }
-  // Behind a line that may be said: empty, or " (and 12 more that were not shown)". Starts counting
-  // anew.
+  // The end of a line that may be written: empty, or " (and 12 more that were not shown)". It
+  // starts the count anew.
   std::string rest() {
     const std::uint64_t unsaid = unsaid_;
     unsaid_ = 0;
@@ -43,10 +47,10 @@ class LogBudget {
   std::uint32_t said_ = 0;
 };
 
-// The same for lines that many threads say. Thread: any.
+// The same for lines of several threads. Thread: any.
 class SharedLogBudget {
  public:
-  // Nothing: say nothing. Else what goes behind the line.
+  // No answer: the line must not be written. Otherwise the answer is the end of the line.
   std::optional<std::string> take(std::uint64_t now_ns) {
     const std::lock_guard lock(mutex_);
     if (!budget_.take(now_ns)) return std::nullopt;

@@ -7,8 +7,8 @@
 namespace mesh {
 
 namespace {
-// "mlx5_0:2" is port 2 of mlx5_0; what follows a colon and is no number is part of the name
-// ("eth0:1" aliases aside).
+// "mlx5_0:2" is port 2 of mlx5_0. Text after a colon that is no number is part of the name. An
+// alias such as "eth0:1" cannot be told apart.
 int split_port(std::string_view& name) {
   const std::size_t colon = name.rfind(':');
   if (colon == std::string_view::npos) return NameRule::kAnyPort;

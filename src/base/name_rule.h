@@ -1,8 +1,7 @@
 #pragma once
-// NCCL's grammar for choosing interfaces and adapters by name: a comma list of prefixes, a leading
-// '^' excludes, a leading
-// '=' (after '^' if both) compares whole names, and an optional ":port" ties an entry to one port.
-// Thread: any (values).
+// NCCL's grammar for choosing interfaces and adapters by name. It is a comma list of prefixes. A
+// leading '^' excludes them, a leading '=' (after the '^') compares whole names, and ":port" ties
+// an entry to one port. Thread: any (values). Bound: the entries of the text.
 
 #include <string>
 #include <string_view>
@@ -17,7 +16,7 @@ class NameRule {
   explicit NameRule(std::string_view text);  // empty: everything matches
 
   bool matches(std::string_view name, int port = kAnyPort) const;
-  // False only when no port of that device can match: what need not even be opened.
+  // False if no port of that device can match, so that it need not be opened.
   bool may_match(std::string_view name) const;
   bool empty() const noexcept { return entries_.empty(); }
   bool excludes() const noexcept { return exclude_; }

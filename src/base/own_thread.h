@@ -1,22 +1,24 @@
 #pragma once
-// How the library starts a thread of its own: with every signal blocked, because signals belong to
-// the application's threads. Thread: any; start_own_thread may run on a thread of NCCL's, whose
-// signal mask is afterwards what it was.
+// Starts the library's own threads with every signal blocked, because signals belong to the
+// application's threads. Thread: any; start_own_thread may run on a thread of NCCL, whose signal
+// mask is restored. Bound: one thread for each call.
 
 #include <pthread.h>
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <thread>
 #include <utility>
 
 #include <mesh/status.h>
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 namespace mesh {
 
-// Blocks every signal for the calling thread while it lives; a thread that is made meanwhile
-// inherits that.
+// Blocks every signal for the calling thread while the object lives. A thread that is made
+// meanwhile inherits the mask.
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
@@ -32,10 +34,11 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// Errc::System: no thread is to be had, one INFO line says why, and `thread` is what it was. The
-// name has at most 15 characters.
+// Errc::System: there is no thread; one INFO line says why, and `thread` is unchanged. The name has
+// at most 15 characters.
 template <typename Body>
 Status start_own_thread(std::thread& thread, const char* name, Body body) {
+  DCHECK(!thread.joinable() && std::strlen(name) <= 15);
   const SignalsBlocked blocked;
   try {
     thread = std::thread([name, body = std::move(body)] {
@@ -43,8 +46,7 @@ Status start_own_thread(std::thread& thread, const char* name, Body body) {
       body();
     });
     return {};
-  } catch (const std::exception&
-               error) {  // system_error: the system has no thread left; bad_alloc: no memory for it
+  } catch (const std::exception& error) {  // system_error or bad_alloc
     LOG_INFO("no thread {} is to be had: {}", name, error.what());
     return Errc::System;
   }

@@ -14,7 +14,7 @@
 namespace mesh {
 
 namespace {
-// For containers whose seccomp filter refuses getrandom.
+// Serves containers whose seccomp filter refuses getrandom.
 bool read_urandom(void* out, std::size_t bytes) {
   const UniqueFd fd(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
   return fd.valid() && ::read(fd.get(), out, bytes) == static_cast<ssize_t>(bytes);
@@ -27,8 +27,8 @@ std::array<std::uint8_t, 16> random_id() {
   do {
     got = ::getrandom(id.data(), id.size(), 0);
   } while (got < 0 && errno == EINTR);
-  // Up to 256 bytes come whole or not at all (random(7)). Equal ids would join strangers' memory:
-  // without any nothing is made.
+  // Up to 256 bytes come whole or not at all (random(7)). Equal ids would join the memory of
+  // strangers, so without random bits nothing is made.
   if (got != static_cast<ssize_t>(id.size()) && !read_urandom(id.data(), id.size())) {
     throw std::runtime_error("the system has no random numbers");
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Names that nobody else has: 128 random bits from the kernel. Throws where the kernel has none.
-// Thread: any. Control path only (a system call).
+// Unique names: 128 random bits from the kernel. Throws if the kernel has none. For the control
+// path only, because it makes a system call. Thread: any. Bound: none.
 
 #include <array>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-// Compares what somebody claims to know with what we know, in a time that does not tell how much of
-// it was right. Thread: any (pure). Bound: 16 bytes.
+// Compares a claimed secret with ours, in a time that does not depend on how much of it is right.
+// Thread: any (pure). Bound: 16 bytes.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +14,7 @@ inline bool same_secret(const std::array<std::uint8_t, 16>& a,
   std::memcpy(left.data(), a.data(), a.size());
   std::memcpy(right.data(), b.data(), b.size());
   std::uint64_t differs = (left[0] ^ right[0]) | (left[1] ^ right[1]);
-  asm volatile("" : "+r"(differs));  // else the compiler might look at one word after the other
+  asm volatile("" : "+r"(differs));  // keeps the compiler from comparing word after word
   return differs == 0;
 }
 

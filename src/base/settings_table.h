@@ -1,6 +1,6 @@
 #pragma once
 // The table of all settings: name, field, range, unit and text of each, in the order of the
-// documentation. What reads and prints them is config.cc. Thread: any (constant).
+// documentation. config.cc reads and prints them. Thread: any (constant). Bound: the table.
 
 #include <mesh/config.h>
 
@@ -40,7 +40,7 @@ struct Setting {
   const char* unit;  // empty: none
   std::variant<IntField, BytesField, TextField> field;
   const char* doc;
-  const char* fallback = nullptr;  // another variable, used when name is unset
+  const char* fallback = nullptr;  // another variable that is used if `name` is unset
 };
 
 std::span<const Setting> settings_table() noexcept;

@@ -1,6 +1,6 @@
 #pragma once
-// Text of a file or of a peer as a log line may show it: on one line, without what a terminal would
-// obey, and short. Thread: any (pure).
+// Makes text of a file or of a peer fit for a log line: one line, short, and without control
+// characters. Thread: any (pure). Bound: the length given.
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ namespace mesh {
 
 inline constexpr std::size_t kShownTextMax = 400;
 
-// Every byte that is not a printable character of ASCII becomes \xNN; what lies behind the bound
+// Every byte that is not a printable ASCII character becomes \xNN, and the rest beyond the bound
 // becomes "...".
 inline std::string shown_text(std::string_view text, std::size_t most = kShownTextMax) {
   std::string shown;

@@ -34,7 +34,7 @@ std::optional<long long> read_number(const std::string& path) {
 }
 
 Result<std::string> read_short_file(const std::string& path, std::size_t bytes_max) {
-  // Without O_NONBLOCK a pipe would keep us until somebody writes.
+  // Without O_NONBLOCK opening a pipe would wait for a writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return errno == ENOENT || errno == ENOTDIR ? Errc::NotFound : Errc::System;
   struct stat about {};
@@ -66,12 +66,12 @@ int write_all(int fd, std::string_view text) {
 
 int replace_file(const std::string& path, std::string_view text) {
   struct stat about {};
-  // To rename over a device or pipe would be its end.
+  // Renaming over a device or a pipe would destroy it.
   if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
     return S_ISDIR(about.st_mode) ? EISDIR : EOPNOTSUPP;
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
-  // Made anew, so that what somebody has put there is not written through. Readable as far as the
-  // user's mask lets.
+  // The file is made anew, so that we do not write through a link that somebody has put there. It
+  // is as readable as the user's mask allows.
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) return errno;
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid()) return errno;

@@ -1,6 +1,6 @@
 #pragma once
-// One-line files as sysfs has them, short ones that people write, and whole ones that others read
-// while we write them. Thread: any. Bound: the first 4095 bytes, or as told.
+// Reads one-line files such as those of sysfs and short files that people write, and replaces files
+// that others read meanwhile. Thread: any. Bound: the first 4095 bytes, or the bound given.
 
 #include <mesh/status.h>
 
@@ -11,17 +11,17 @@
 
 namespace mesh {
 
-std::optional<std::string> read_first_line(
-    const std::string& path);  // without its newline; none: unreadable
-std::optional<long long> read_number(
-    const std::string& path);  // none: unreadable or not one decimal number
+// The line without its newline. No answer: the file is unreadable.
+std::optional<std::string> read_first_line(const std::string& path);
+// No answer: the file is unreadable, or is not one decimal number.
+std::optional<long long> read_number(const std::string& path);
 
-// The whole of a regular file. NotFound: there is none. Exhausted: more than bytes_max.
-// InvalidArgument: a folder, a pipe.
+// Reads a whole regular file. NotFound: there is none. Exhausted: it has more than bytes_max.
+// InvalidArgument: it is a folder or a pipe.
 Result<std::string> read_short_file(const std::string& path, std::size_t bytes_max);
 
-// Writes FILE.<pid>.tmp and renames it, so that a reader sees the old text or the new one, never a
-// part, and processes that write the same file do not break each other's. 0 or an errno.
+// Writes FILE.<pid>.tmp and renames it. So a reader sees the old text or the new one, never a part,
+// and processes that write the same file do not disturb each other. Answers 0 or an errno.
 int replace_file(const std::string& path, std::string_view text);
 
 }  // namespace mesh

@@ -19,15 +19,15 @@
 namespace mesh {
 
 namespace {
-constexpr int kListenBacklog =
-    4096;  // the kernel's own usual bound; what does not fit waits a second for its next SYN
+// The kernel's own usual bound. A connection that does not fit waits a second for its next SYN.
+constexpr int kListenBacklog = 4096;
 constexpr int kKeepAliveIdleS = 5;
 constexpr int kKeepAliveIntervalS = 5;
-constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 = 20 s
+constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 are 20 s
 static_assert((kKeepAliveIdleS + kKeepAliveIntervalS * kKeepAliveProbes) * 1000 ==
               kDeadHostTimeoutMs);
 
-// Strangers make us open sockets, as many as they like.
+// Strangers can make us open as many sockets as they like.
 constinit SharedLogBudget g_lines;
 
 UniqueFd adopt(int fd) {
@@ -217,7 +217,7 @@ Result<UniqueFd> tcp_connect_start(const SocketAddress& address, std::uint16_t p
   Result<UniqueFd> fd = tcp_socket(address.family);
   if (!fd.ok()) return fd;
   set_stream_options(fd->get());
-  // Interrupted is the same as under way (connect(2)).
+  // An interrupted connect goes on in the background (connect(2)).
   if (::connect(fd->get(), reinterpret_cast<const sockaddr*>(&storage), size) == 0 ||
       errno == EINPROGRESS || errno == EINTR)
     return fd;
@@ -235,7 +235,7 @@ Status tcp_connect_result(int fd) {
     errno = error;
     return connect_errc(error);
   }
-  // No error may also mean not yet: only a connected socket has a peer.
+  // Without an error the connect may still be under way: only a connected socket has a peer.
   sockaddr_storage storage{};
   size = sizeof storage;
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) == 0) return {};
@@ -249,7 +249,7 @@ Result<AcceptedSocket> tcp_accept(int listener) {
   accepted.fd = adopt(::accept4(listener, reinterpret_cast<sockaddr*>(&storage), &size,
                                 SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!accepted.fd.valid()) {
-    // accept(2): pending network errors of the new socket are to be treated like EAGAIN.
+    // Pending network errors of the new socket must be treated like EAGAIN (accept(2)).
     const bool later = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ||
                        errno == EPROTO || connect_errc(errno) == Errc::Unreachable;
     return later ? Errc::WouldBlock : Errc::System;

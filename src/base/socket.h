@@ -1,7 +1,7 @@
 #pragma once
-// TCP for the control path: addresses as values, and sockets that never block, close on exec and in
-// forked children, send at once, and notice a dead host in about 20 s. Thread: any. On an error
-// errno is left as the kernel set it, for the caller's one line.
+// TCP for the control path: addresses as values, and sockets. These never block, close on exec and
+// in forked children, send at once, and notice a dead host in about 20 s. On an error errno stays
+// as the kernel set it, for the caller's one line. Thread: any. Bound: none.
 
 #include <mesh/status.h>
 
@@ -22,8 +22,7 @@ inline constexpr int kDeadHostTimeoutMs = 20'000;
 struct SocketAddress {
   std::uint16_t family = AF_UNSPEC;      // AF_INET, AF_INET6, or AF_UNSPEC for none
   std::array<std::uint8_t, 16> bytes{};  // network order; IPv4 in the first four
-  std::uint32_t scope_id =
-      0;  // interface of a link-local IPv6 address, ours, so meaningless to the peer
+  std::uint32_t scope_id = 0;  // our interface of a link-local IPv6 address; no use to the peer
 
   friend bool operator==(const SocketAddress&, const SocketAddress&) = default;
 
@@ -46,17 +45,17 @@ struct SocketAddress {
 Result<UniqueFd> tcp_listen(const SocketAddress& address, std::uint16_t port);
 Result<std::uint16_t> local_port(int fd);
 
-// The socket may not be connected yet: wait for it to become writable, then ask tcp_connect_result.
+// The socket may not be connected yet: wait until it is writable, then ask tcp_connect_result.
 // Unreachable: refused, no route, or timed out. System: anything else.
 Result<UniqueFd> tcp_connect_start(const SocketAddress& address, std::uint16_t port);
-Status tcp_connect_result(int fd);  // also WouldBlock: still under way
+Status tcp_connect_result(int fd);  // WouldBlock: it is still under way
 
 struct AcceptedSocket {
   UniqueFd fd;
   SocketAddress peer;
   std::uint16_t peer_port = 0;
 };
-// WouldBlock: nobody waits, or who waited has gone.
+// WouldBlock: no connection waits, or the one that waited has gone.
 Result<AcceptedSocket> tcp_accept(int listener);
 
 struct InterfaceAddress {
@@ -65,17 +64,16 @@ struct InterfaceAddress {
   int prefix_len = -1;
 };
 struct InterfaceRule {
-  std::string_view names = {};  // NCCL_SOCKET_IFNAME; empty: everything but lo, docker* and virbr*,
-                                // lo when nothing else is up
-  std::string_view family = {};  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6 or empty for both
+  // NCCL_SOCKET_IFNAME. Empty: everything but lo, docker* and virbr*, and lo if nothing else is up.
+  std::string_view names = {};
+  std::string_view family = {};  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6, or empty for both
 };
 // Every address of every interface that is up and running.
 std::vector<InterfaceAddress> all_interfaces();
-// Those the rule chooses, in the kernel's order but link-local ones last. Empty: none.
+// The addresses that the rule chooses, in the kernel's order but link-local ones last. Empty: none.
 std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule);
 
-// The same choice among given candidates (pure, for tests and for callers that already have a
-// list).
+// The same choice among given candidates, for tests and for callers that have a list.
 std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates,
                                                 const InterfaceRule& rule);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Where NCCL_MESH_STATS wants the metrics and how often: FILE[:SECONDS], with %h and %p in FILE for
-// host and process. Thread: any (values).
+// Reads NCCL_MESH_STATS, which says where the metrics go and how often: FILE[:SECONDS], with %h and
+// %p in FILE for host and process. Thread: any (values). Bound: the text.
 
 #include <optional>
 #include <string>
@@ -15,11 +15,11 @@ struct StatsTarget {
   int seconds = kStatsSecondsUsual;
 };
 
-// None: not of that form. What follows the last colon behind the last slash is the seconds, so a
-// name with a colon needs them.
+// No answer: the text is not of that form. The seconds follow the last colon behind the last slash,
+// so a name with a colon needs them.
 std::optional<StatsTarget> read_stats_target(std::string_view text);
 
-// The file's name with the process's own host and number in it.
+// The file's name with this process's host and number filled in.
 std::string stats_file_name(std::string_view file, std::string_view host, int process);
 
 }  // namespace mesh

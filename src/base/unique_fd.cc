@@ -1,5 +1,6 @@
 #include "src/base/unique_fd.h"
 
+#include "src/base/check.h"
 #include "src/base/fork_guard.h"
 
 #include <unistd.h>
@@ -7,7 +8,8 @@
 namespace mesh {
 
 void UniqueFd::reset(int fd) noexcept {
-  // In a forked child the handler has closed it, and the number may be somebody else's by now.
+  DCHECK(fd < 0 || fd != fd_);
+  // In a forked child the handler has closed it, and the number may be in use again.
   if (fd_ >= 0 && !in_forked_child()) {
     fork_forget_fd(fd_);
     ::close(fd_);

@@ -1,5 +1,5 @@
 #pragma once
-// Owns one file descriptor and closes it. Thread: one owner.
+// Owns one file descriptor and closes it. Thread: one owner. Bound: one descriptor.
 
 #include <utility>
 

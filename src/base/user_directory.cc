@@ -16,10 +16,10 @@ namespace mesh {
 
 namespace {
 
-// Empty: the place is good. Otherwise why it is not.
+// Answers why the place cannot be used. Empty: it can.
 std::string fault_of(const std::string& place) {
   if (::mkdir(place.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
-  // Opened before it is judged, and not through a link: what is judged is what is there.
+  // It is opened before it is judged, and not through a link, so we judge what is there.
   const UniqueFd fd(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about {};
   if (!fd.valid() || ::fstat(fd.get(), &about) != 0) {
@@ -36,7 +36,7 @@ std::string fault_of(const std::string& place) {
 
 void warn_once(const std::string& line) {
   static std::mutex mutex;
-  static auto* const said = new std::set<std::string>;  // also asked by exit handlers
+  static auto* const said = new std::set<std::string>;  // exit handlers use it too
   const std::lock_guard lock(mutex);
   if (said->insert(line).second) LOG_WARN("{}", line);
 }

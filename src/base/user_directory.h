@@ -1,7 +1,7 @@
 #pragma once
-// The directory where the processes that one user runs on one machine meet, in whatever network
-// namespace each of them lives. Nobody else may enter it (root aside), so nobody else can take a
-// name in it, lock a file in it or put a link there. Thread: any.
+// The directory where all processes of one user on one machine meet, whatever network namespace
+// each is in. Nobody else but root may enter it, so nobody else can take a name there, lock a file
+// or put a link there. Thread: any. Bound: three places.
 
 #include <mesh/status.h>
 
@@ -11,13 +11,13 @@
 
 namespace mesh {
 
-// /dev/shm/nccl-mesh-UID, /run/user/UID/nccl-mesh, /tmp/nccl-mesh-UID: the places in the order in
-// which all processes try them, whatever their environment says.
+// The places in the order in which all processes try them, whatever their environment says:
+// /dev/shm/nccl-mesh-UID, /run/user/UID/nccl-mesh, /tmp/nccl-mesh-UID.
 std::vector<std::string> user_places();
 
-// The first place that is a directory of ours and closed to others, made where nothing is. A line
-// names those that were passed over and why, once in a process. System: there is no place; a line
-// said so.
+// Answers the first place that is a directory of ours and closed to others; it is made if nothing
+// is there. A line says which places were passed over and why, once in a process. System: there is
+// no place, and a line said so.
 Result<std::string> user_directory(std::span<const std::string> places);
 
 }  // namespace mesh

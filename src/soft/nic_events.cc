@@ -1,4 +1,4 @@
-// What happens to a NIC from outside, and the events by which it tells its users.
+// Changes of a NIC from outside, and the events by which it tells its users.
 
 #include "src/base/check.h"
 #include "src/soft/nic.h"

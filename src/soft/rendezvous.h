@@ -38,7 +38,7 @@ namespace mesh::soft {
 
 inline constexpr std::size_t kConnectionsMax = 4096;
 
-// What the rendezvous tells its host, from within poll_once().
+// Calls of the rendezvous to its host, from within poll_once().
 class RendezvousEvents {
  public:
   virtual void take_offer(const Offer& offer) = 0;

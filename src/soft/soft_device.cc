@@ -1,4 +1,4 @@
-// What the provider answers about its devices, ports and GIDs, and the entries of the data path in
+// The provider's answers about its devices, ports and GIDs, and the entries of the data path in
 // ibv_context_ops.
 
 #include "src/base/check.h"

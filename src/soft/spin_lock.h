@@ -14,7 +14,7 @@
 
 namespace mesh::soft {
 
-// Who holds a lock: for checks in debug builds only.
+// The thread that holds a lock, for checks in debug builds only.
 #ifdef NDEBUG
 class LockHolder {
  public:

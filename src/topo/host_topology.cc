@@ -17,7 +17,7 @@ namespace mesh::topo {
 
 namespace {
 
-// The main thread's mask: NCCL narrows the calling thread's for the time of an init.
+// Reads the main thread's mask, because NCCL narrows the calling thread's during an init.
 std::vector<int> affinity_of_process() {
   const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kCpusMax),
                                                              [](cpu_set_t* raw) { CPU_FREE(raw); });
@@ -101,7 +101,7 @@ void fill_from_sysfs(HostTopology& host, const std::string& root) {
   }
 }
 
-// cgroup v2 as a container sees its own: "200000 100000" is two CPUs, "max 100000" no limit.
+// A container sees its own quota in cgroup v2: "200000 100000" is two CPUs, "max 100000" no limit.
 int read_quota(const std::string& root) {
   const std::string text = read_first_line(root + "/fs/cgroup/cpu.max").value_or("");
   std::int64_t quota = 0;

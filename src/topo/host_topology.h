@@ -1,7 +1,7 @@
 #pragma once
-// The cores of this host as far as placing threads needs them: whose core, which NUMA node, how
-// fast, and whether this process may use them. Thread: reading at start-up (opens files); the
-// result is a value.
+// The CPUs of this host, as far as placing threads needs them: their core, NUMA node and speed, and
+// whether this process may use them. Thread: any; reading opens files, at start-up, and the result
+// is a value. Bound: kCpusMax.
 
 #include <cstdint>
 #include <string>
@@ -13,18 +13,18 @@ namespace mesh::topo {
 struct Cpu {
   int index = 0;             // as the kernel counts
   int core = 0;              // the lowest index among the hardware threads of its core
-  int numa_node = -1;        // -1: not told
-  std::int64_t max_khz = 0;  // 0: not told
+  int numa_node = -1;        // -1: unknown
+  std::int64_t max_khz = 0;  // 0: unknown
   bool allowed = false;      // by affinity mask and cpuset
 };
 
 struct HostTopology {
   std::vector<Cpu> cpus;  // by index
-  int quota_cpus = 0;     // whole CPUs the cgroup grants, at least 1; 0: no limit
+  int quota_cpus = 0;     // whole CPUs that the cgroup grants, at least 1; 0: no limit
 
   int usable_cores() const;  // distinct cores with an allowed CPU, no more than the quota
-  std::vector<int> allowed_on(
-      int numa_node) const;  // CPU indices; all allowed ones when the node has none or is not told
+  // Indices of the allowed CPUs on the node, or of all allowed ones if it has none or is unknown.
+  std::vector<int> allowed_on(int numa_node) const;
 };
 
 struct TopologySources {
@@ -34,8 +34,8 @@ struct TopologySources {
 };
 HostTopology read_host_topology(const TopologySources& sources = {});
 
-// "0-3,8" as the kernel writes it, sorted, without what is malformed. Bound: indices below
-// kCpusMax.
+// Reads a list as the kernel writes it, "0-3,8". The answer is sorted, and malformed parts are left
+// out.
 inline constexpr int kCpusMax = 8192;
 std::vector<int> parse_cpu_list(std::string_view text);
 

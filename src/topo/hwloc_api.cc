@@ -29,7 +29,7 @@ Result<HwlocApi> load_hwloc_api(const char* library) {
                      bind(opened, api.get_obj_by_depth, "hwloc_get_obj_by_depth") &&
                      bind(opened, api.bitmap_next, "hwloc_bitmap_next");
   decltype(&::hwloc_get_api_version) version = nullptr;
-  // Objects' layout is part of the ABI and changes with the major number.
+  // The layout of objects is part of the ABI and changes with the major number.
   if (!whole || !bind(opened, version, "hwloc_get_api_version") ||
       version() >> 16 != HWLOC_API_VERSION >> 16) {
     LOG_INFO(

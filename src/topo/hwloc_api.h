@@ -1,6 +1,6 @@
 #pragma once
-// The part of hwloc that we use, found at run time. Only src/topo sees hwloc's header, nothing
-// links its library. Thread: start-up. The library stays loaded.
+// The part of hwloc that we use, found at run time. Only src/topo sees hwloc's header, and nothing
+// links its library, which stays loaded. Thread: any, at start-up. Bound: the table.
 
 #include <mesh/status.h>
 
@@ -20,7 +20,7 @@ struct HwlocApi {
   decltype(&::hwloc_bitmap_next) bitmap_next = nullptr;
 };
 
-// NotFound: missing or of another ABI; one INFO line said so.
+// NotFound: the library is missing or has another ABI, and one INFO line said so.
 Result<HwlocApi> load_hwloc_api(const char* library = kHwlocLibrary);
 
 }  // namespace mesh::topo

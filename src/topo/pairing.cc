@@ -1,5 +1,6 @@
 #include "src/topo/pairing.h"
 
+#include "src/base/check.h"
 #include "src/topo/subnet.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ enum class Scope { Subnet, LinkLocal };
 
 struct Rule {
   Scope scope = Scope::Subnet;
-  bool equal_addresses = false;  // may meet: they do where a host connects to itself
+  bool equal_addresses = false;  // equal addresses may meet, as when a host connects to itself
 };
 
 SubnetMember member_of(const RailAddress& address) {
@@ -34,10 +35,11 @@ bool meet(const RailAddress& a, const RailAddress& b, const Rule& rule) {
 struct Meeting {
   RailPair pair;
   std::string subnet;
-  std::size_t company = 0;  // how many pairs of rails meet in that subnet; a cable's own has one
+  std::size_t company = 0;  // pairs of rails that meet in that subnet; a cable's own has one
 };
 
 std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule& rule) {
+  DCHECK(!a.addresses.empty() && !b.addresses.empty());
   std::vector<Meeting> meetings;
   if (a.ethernet != b.ethernet) return meetings;
   if (!a.ethernet) {
@@ -57,7 +59,8 @@ std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule&
   return meetings;
 }
 
-// Which rails reach each other, by the subnet that fewest others are in, the first of equals.
+// Finds which rails reach each other. Of several subnets it takes the one that the fewest pairs are
+// in, and the first of equals.
 std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
                                      std::span<const RailEnd> peers, const Rule& rule) {
   std::vector<std::vector<Meeting>> all;
@@ -92,14 +95,14 @@ class Pairing {
       : local_uses_(locals), peer_uses_(peers), reachable_(std::move(reachable)) {}
 
   std::vector<RailPair> pairs(Scope scope) {
-    // Those with a cable of their own first, so that it is not lent to others.
+    // Rails with a cable of their own come first, so that it is not lent to others.
     std::vector<std::size_t> locals(local_uses_.size());
     std::iota(locals.begin(), locals.end(), std::size_t{0});
     std::stable_sort(locals.begin(), locals.end(), [this](std::size_t a, std::size_t b) {
       return company_of(a) < company_of(b);
     });
-    // In order the least used peer rail is the k-th for the k-th local one, and the first again
-    // once all are taken.
+    // In this order the least used peer rail is the k-th for the k-th local one, and the first
+    // again once all are taken.
     for (const std::size_t local : locals)
       take(
           scope, [&](const RailPair& pair) { return pair.local == local; },
@@ -124,8 +127,8 @@ class Pairing {
     return least;
   }
 
-  // Of those that concern a rail the one in least company, then the one whose other end is used
-  // least so far, then the first.
+  // Takes one of the pairs that concern a rail: the one in the least company, then the one whose
+  // other end is used least so far, then the first.
   template <typename Concerns, typename Uses>
   void take(Scope scope, const Concerns& concerns, const Uses& uses_of) {
     const Meeting* best = nullptr;
@@ -136,6 +139,7 @@ class Pairing {
       if (concerns(each.pair) && (best == nullptr || rank(each) < rank(*best))) best = &each;
     }
     if (best == nullptr || (scope == Scope::LinkLocal && uses_of(best->pair) != 0)) return;
+    DCHECK(best->pair.local < local_uses_.size() && best->pair.peer < peer_uses_.size());
     pairs_.push_back(best->pair);
     ++local_uses_[best->pair.local];
     ++peer_uses_[best->pair.peer];
@@ -146,7 +150,8 @@ class Pairing {
   std::vector<RailPair> pairs_;
 };
 
-// Every rail of one side is also the other's; its processes may have been given different ones.
+// True if one side has every rail of the other. Processes of one host may have been given different
+// rails.
 bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
   const auto same_address = [](const RailAddress& a, const RailAddress& b) {
     return a.gid == b.gid;
@@ -204,6 +209,7 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
     };
     return speed(a) > speed(b);
   });
+  DCHECK(pairs.size() <= locals.size() * peers.size());
   if (pairs.size() > wish.path_count_max) pairs.resize(wish.path_count_max);
   return pairs;
 }

@@ -19,9 +19,9 @@
 namespace mesh::topo {
 
 namespace {
-// A lock on a file of the CPU's. The files stay, one for each CPU that was ever claimed: a file
-// that is removed could be locked by one process and made anew by the next. Whoever cleans up
-// around us must not make two holders either.
+// Locks the CPU's file. The files stay, one for each CPU that was ever claimed: a removed file
+// could be locked by one process and made anew by the next. A cleaner of old files must not cause
+// two holders either.
 Result<UniqueFd> take_lock(const std::string& path) {
   constexpr int kTries = 16;
   for (int i = 0; i < kTries; ++i) {

@@ -6,7 +6,7 @@
 namespace mesh::topo {
 
 namespace {
-// The bits of byte number index that belong to the prefix.
+// The bits that belong to the prefix in the byte with this index.
 std::uint8_t prefix_mask(int prefix_len, std::size_t index) noexcept {
   const int bits = prefix_len - static_cast<int>(index) * 8;
   if (bits >= 8) return 0xff;

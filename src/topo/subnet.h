@@ -1,6 +1,6 @@
 #pragma once
-// An address with the length of its network's prefix, and the question whether two of them share a
-// wire. Pure. Thread: any (values).
+// An address with the length of its network's prefix, and the test whether two of them share a
+// wire. Thread: any (values). Bound: none.
 
 #include "src/base/socket.h"
 
@@ -9,8 +9,8 @@
 namespace mesh::topo {
 
 struct SubnetMember {
-  SocketAddress address;  // IPv4-mapped GIDs as IPv4, see SocketAddress::from_gid
-  int prefix_len = 0;     // bits of the address's family
+  SocketAddress address;  // an IPv4-mapped GID is IPv4 here (SocketAddress::from_gid)
+  int prefix_len = 0;     // in bits of the address's family
 
   int bits() const noexcept { return address.family == AF_INET ? 32 : 128; }
   bool valid() const noexcept {
@@ -18,7 +18,7 @@ struct SubnetMember {
   }
 };
 
-// Each must hold the other for a neighbour: with different prefix lengths one side would send to a
+// Each must take the other for a neighbour. With different prefix lengths one side would send to a
 // gateway.
 bool same_subnet(const SubnetMember& a, const SubnetMember& b) noexcept;
 

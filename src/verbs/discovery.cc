@@ -1,5 +1,6 @@
 #include "src/verbs/discovery.h"
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/name_rule.h"
 #include "src/verbs/gid_choice.h"
@@ -17,7 +18,7 @@ namespace {
 constexpr int kIpv4PrefixUsual = 24;
 constexpr int kIpv6PrefixUsual = 64;
 
-// A field that rdma-core's headers got with XDR, whose code does not fit the old 8 bits.
+// Reads a field that rdma-core's headers got with XDR, whose code does not fit the old 8 bits.
 template <typename PortAttr>
 std::uint32_t active_speed(const PortAttr& attr) noexcept {
   if constexpr (requires { attr.active_speed_ex; }) {
@@ -42,7 +43,8 @@ std::string address_text(const GidEntry& gid) {
   return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len);
 }
 
-// One walk over the provider's devices: the rails found, and a reason for each port that is none.
+// One walk over the provider's devices. It collects the rails, and a reason for each port that is
+// none.
 class Discovery {
  public:
   Discovery(Provider& provider, const Settings& settings)
@@ -94,7 +96,7 @@ class Discovery {
       return refuse(port.name(), fmt::format("answers no query ({})", std::strerror(error)));
     if (attr.state != IBV_PORT_ACTIVE)
       return refuse(port.name(), fmt::format("is {}", state_name(attr.state)));
-    // Unspecified, as drivers older than RoCE leave it, means InfiniBand.
+    // Drivers older than RoCE leave the link layer unspecified, which means InfiniBand.
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
     std::vector<GidEntry> gids =
@@ -191,7 +193,11 @@ Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings)
         rails.size(), kRailsMax, rails[kRailsMax].info.name);
     rails.erase(rails.begin() + kRailsMax, rails.end());
   }
-  for (std::size_t index = 0; index < rails.size(); ++index) log_rail(index, rails[index]);
+  for (std::size_t index = 0; index < rails.size(); ++index) {
+    DCHECK(rails[index].context && !rails[index].gids.empty());
+    log_rail(index, rails[index]);
+  }
+  DCHECK(!rails.empty() && rails.size() <= kRailsMax);
   return rails;
 }
 

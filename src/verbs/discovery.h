@@ -1,6 +1,7 @@
 #pragma once
-// Finds the usable rails of this host: devices filtered by NCCL_IB_HCA, active ports, their GIDs
+// Finds the usable rails of this host: devices that NCCL_IB_HCA allows, their active ports, GIDs
 // chosen by type and address (never by a fixed index), subnets and MTU. Thread: any, at start-up.
+// Bound: kRailsMax.
 
 #include <mesh/config.h>
 #include <mesh/engine.h>
@@ -15,25 +16,25 @@
 
 namespace mesh::verbs {
 
-inline constexpr std::size_t kRailsMax =
-    64;  // of a host: as many as a peer hears of (engine/control/frames.h)
+// Rails of a host. A frame has room for as many (engine/control/frames.h).
+inline constexpr std::size_t kRailsMax = 64;
 
 struct Rail {
   RailInfo info;
-  ContextHandle context;  // one open device context per rail, so that rails share nothing
-  // At least one, the preferred first; which one speaks to a peer is the pairing's choice.
-  // prefix_len is filled, from the net device or NCCL_MESH_PREFIX_LEN.
+  ContextHandle context;  // one open device context for each rail, so that rails share nothing
+  // At least one, the preferred one first. The pairing chooses which of them speaks to a peer.
+  // prefix_len comes from the net device or NCCL_MESH_PREFIX_LEN.
   std::vector<GidEntry> gids;
   std::uint16_t lid = 0;
   bool ethernet = true;  // link layer
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;
-  std::uint32_t message_bytes_max = 0;  // of one work request
+  std::uint32_t message_bytes_max = 0;  // largest work request
 };
 
-// At most kRailsMax rails, sorted by device name and port. NotFound: none usable; one INFO line
-// says what was looked at and why each fell out.
+// Answers the rails, sorted by device name and port. NotFound: none is usable; one INFO line says
+// what was looked at and why each port is no rail.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
 
 }  // namespace mesh::verbs

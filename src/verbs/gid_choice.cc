@@ -1,5 +1,7 @@
 #include "src/verbs/gid_choice.h"
 
+#include "src/base/check.h"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -8,7 +10,7 @@
 namespace mesh::verbs {
 
 namespace {
-// Lower is better.
+// A lower rank is better.
 enum class Rank { Ipv4, Ipv6, LocalIpv4, LocalIpv6, Unfit };
 
 Rank rank(const GidEntry& entry) noexcept {
@@ -35,6 +37,7 @@ std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWi
     return std::pair(rank(a), a.index) < std::pair(rank(b), b.index);
   });
   if (chosen.size() > kRailGidsMax) chosen.resize(kRailGidsMax);
+  DCHECK(!any_global || !chosen.empty());
   return chosen;
 }
 

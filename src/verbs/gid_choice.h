@@ -1,6 +1,6 @@
 #pragma once
-// Which GID of a port we speak from, and small decoders of port attributes. Pure.
-// Thread: any.
+// Chooses the GIDs of a port that we speak from, and decodes port attributes. Thread: any (pure).
+// Bound: kRailGidsMax.
 
 #include "src/base/socket.h"
 #include "src/verbs/provider.h"
@@ -19,24 +19,24 @@ struct GidWish {
 
 inline constexpr std::size_t kRailGidsMax = 8;
 
-// Those a rail may speak from, the preferred first. InfiniBand: index 0. Ethernet: RoCE v2 only,
-// IPv4 addresses before global IPv6 ones, the lower index where equal; link-local ones only where
-// there is no other. With an index wished: that entry alone, whatever its type. Empty: there is
-// none. Bound: kRailGidsMax.
+// The GIDs that a rail may speak from, the preferred one first. InfiniBand: index 0. Ethernet: RoCE
+// v2 only, IPv4 before global IPv6 addresses, and the lower index first; link-local ones only if
+// there is no other. If the wish names an index, the answer is that entry alone, of any type.
+// Empty: there is none.
 std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish);
 
 SocketAddress address_of(const ibv_gid& gid) noexcept;
 const char* gid_type_name(GidType type) noexcept;
 
-// Megabits a second of a link; 0: a code we do not know.
+// The megabits a second of a link. 0: the code is unknown.
 std::uint32_t link_speed_mbps(std::uint32_t active_speed, std::uint32_t active_width) noexcept;
 
 std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept;
 
 // NCCL takes two devices with equal guid and port for two views of one port. The halves of one
-// cable are functions of equal number on different PCIe links of one adapter; different cables are
-// different functions: so the adapter's guid with the PCI function number in its filler bytes
-// (0xfffe in an EUI-64 made from a MAC address, so no other adapter's).
+// cable are functions of equal number on different PCIe links of one adapter, and different cables
+// are different functions. So the answer is the adapter's guid with the PCI function number in its
+// filler bytes. These are 0xfffe in an EUI-64 made from a MAC address, so no other adapter has it.
 std::uint64_t cable_guid(std::uint64_t adapter_guid, const std::string& pci_path) noexcept;
 
 }  // namespace mesh::verbs

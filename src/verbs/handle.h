@@ -1,15 +1,16 @@
 #pragma once
-// Owning handles for what a provider makes. Declare them in the order of creation: children die
-// before their parents. Thread: one owner. A destroy that fails is our mistake or a dead device; it
-// is logged and the object is given up.
+// Owning handles for the objects that a provider makes. Declare them in the order of creation, so
+// that children are destroyed before their parents. If a destroy fails, it is our mistake or a dead
+// device; it is logged, and the object is given up. Thread: one owner. Bound: one object.
 
+#include "src/base/check.h"
 #include "src/verbs/provider.h"
 
 #include <utility>
 
 namespace mesh::verbs {
 
-// One WARN line naming the object and the errno value.
+// Logs one WARN line that names the object and the errno value.
 void report_destroy_failure(const Provider& provider, const char* object, int error) noexcept;
 
 constexpr const char* object_name(const ibv_context*) noexcept { return "device context"; }
@@ -22,8 +23,8 @@ template <typename T, int (Provider::*Destroy)(T*)>
 class Handle {
  public:
   constexpr Handle() noexcept = default;
-  Handle(Provider& provider, T* object) noexcept
-      : provider_(&provider), object_(object) {}  // null: an empty handle
+  // A null object makes an empty handle.
+  Handle(Provider& provider, T* object) noexcept : provider_(&provider), object_(object) {}
   Handle(Handle&& other) noexcept
       : provider_(other.provider_), object_(std::exchange(other.object_, nullptr)) {}
   Handle& operator=(Handle&& other) noexcept {
@@ -46,6 +47,7 @@ class Handle {
   void reset() noexcept {
     T* object = std::exchange(object_, nullptr);
     if (object == nullptr) return;
+    DCHECK(provider_ != nullptr);
     if (const int error = (provider_->*Destroy)(object); error != 0)
       report_destroy_failure(*provider_, object_name(object), error);
   }

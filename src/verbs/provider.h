@@ -1,9 +1,9 @@
 #pragma once
 // The one seam to hardware for set-up calls. The data path does not pass here: ibv_post_send,
 // ibv_post_recv and ibv_poll_cq are inline jumps through context->ops, which rdma-core and the
-// software fabric both fill in. Thread: any; implementations lock. Errors as in libibverbs: nullptr
-// with errno, or an errno value (0 is success). Objects must be destroyed by the provider that made
-// them, children first.
+// software fabric both fill in. Errors are those of libibverbs: nullptr with errno, or an errno
+// value (0 is success). The provider that made an object must destroy it, children first. Thread:
+// any; implementations lock. Bound: the device's.
 
 #include <infiniband/verbs.h>
 
@@ -20,15 +20,15 @@ struct GidEntry {
   ibv_gid gid{};
   GidType type = GidType::RoceV2;
   int index = 0;
-  int prefix_len = -1;  // of the net device's address, in bits of its family; -1: not visible
+  int prefix_len = -1;  // bits of the net device's prefix, in its family; -1: not visible
   std::string netdev;   // empty: not visible
 };
 
 struct DeviceEntry {
   std::string name;      // "mlx5_0"
   std::string pci_path;  // resolved sysfs path of the PCI function; empty: none
-  std::uint64_t guid =
-      0;  // equal for the halves of one cable, different for different cables; host byte order
+  // Equal for the halves of one cable, different for different cables. In host byte order.
+  std::uint64_t guid = 0;
   int numa_node = -1;
 };
 
@@ -41,12 +41,13 @@ enum class DeviceEventKind : std::uint8_t {
   Other
 };
 
-// What a device says by itself.
+// An event that a device reports by itself.
 struct DeviceEvent {
   DeviceEventKind kind = DeviceEventKind::Other;
-  std::uint8_t port =
-      0;  // PortActive, PortError, GidChange: of this device, as every context of it is told
-  std::uint32_t qp_num = 0;  // QpFatal; told to the context that made the queue pair
+  // PortActive, PortError, GidChange: a port of this device. Every context of the device gets it.
+  std::uint8_t port = 0;
+  // QpFatal: the queue pair. Only the context that made it gets the event.
+  std::uint32_t qp_num = 0;
 };
 
 class Provider {
@@ -61,25 +62,25 @@ class Provider {
   virtual int close_device(ibv_context* context) = 0;
   virtual int query_device(ibv_context* context, ibv_device_attr* attr) = 0;
   virtual int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) = 0;
-  virtual std::vector<GidEntry> gids(ibv_context* context,
-                                     std::uint8_t port) = 0;  // zero GIDs left out
+  // Entries with a GID of zero are left out.
+  virtual std::vector<GidEntry> gids(ibv_context* context, std::uint8_t port) = 0;
 
-  // Readable while the context has an event; -1: its device never says anything. It belongs to the
-  // context.
+  // A descriptor of the context that is readable while there is an event. -1: the device never
+  // reports events.
   virtual int event_fd(ibv_context* context) const noexcept = 0;
-  // Takes the next one. False: none now. Never blocks.
+  // Takes the next event. False: there is none now. Never blocks.
   virtual bool next_event(ibv_context* context, DeviceEvent* event) = 0;
 
   virtual ibv_pd* alloc_pd(ibv_context* context) = 0;
   virtual int dealloc_pd(ibv_pd* pd) = 0;
   virtual ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) = 0;
-  virtual int dereg_mr(
-      ibv_mr* mr) = 0;  // synchronous: afterwards the NIC cannot touch the range through this mr
+  // When it returns, the NIC cannot touch the range through this region any more.
+  virtual int dereg_mr(ibv_mr* mr) = 0;
 
   virtual ibv_cq* create_cq(ibv_context* context, int entries) = 0;
   virtual int destroy_cq(ibv_cq* cq) = 0;
-  virtual ibv_qp* create_qp(ibv_pd* pd,
-                            ibv_qp_init_attr* attr) = 0;  // attr->cap holds what was granted
+  // Afterwards attr->cap has what was granted.
+  virtual ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) = 0;
   virtual int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) = 0;
   virtual int destroy_qp(ibv_qp* qp) = 0;
 };

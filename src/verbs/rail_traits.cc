@@ -8,11 +8,11 @@ namespace mesh::verbs {
 
 namespace {
 
-// The largest setting, the largest that keeps a mlx5 work request at four blocks, and what other
-// devices are known to take.
+// The largest setting, then the largest value that keeps a mlx5 work request at four blocks, then
+// values that other devices are known to take.
 constexpr std::array<std::uint32_t, 5> kInlineTried{512, 220, 128, 96, 64};
 
-// 0 as an answer means "not told", and the engine finds out for itself.
+// 0 means "unknown"; the engine then finds out for itself.
 std::uint32_t lower_known(std::uint32_t a, std::uint32_t b) {
   if (a == 0 || b == 0) return std::max(a, b);
   return std::min(a, b);

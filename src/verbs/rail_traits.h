@@ -1,7 +1,7 @@
 #pragma once
-// What the rails of this host can do, in the few numbers from which a policy is derived.
-// Thread: any, at start-up: one queue pair is made and destroyed per rail to see how much it takes
-// inline, for no query tells.
+// Finds what the rails of this host can do, in the few numbers from which a policy is derived. It
+// makes and destroys one queue pair on each rail to see how much it takes inline, because no query
+// tells. Thread: any, at start-up. Bound: the rails.
 
 #include <mesh/policy.h>
 

@@ -7,8 +7,8 @@
 namespace mesh::verbs {
 
 namespace {
-// Names are bound to the version whose signature we compiled against: the default one may differ
-// some day.
+// Binds each name to the version whose signature we compiled against, because the default version
+// may differ some day.
 class Binder {
  public:
   explicit Binder(void* library) : library_(library) {}

@@ -1,7 +1,8 @@
 #pragma once
-// The functions of libibverbs that we call, as pointers: found by name at run time so that our
-// library loads where rdma-core is not installed, and filled with fakes by tests. Thread: any
-// (immutable after loading). The library stays loaded for ever: its drivers leave state behind.
+// The functions of libibverbs that we call, as pointers. They are found by name at run time, so
+// that our library loads where rdma-core is not installed. Tests fill in fakes. libibverbs stays
+// loaded for ever, because its drivers leave state behind. Thread: any (immutable after loading).
+// Bound: the table.
 
 #include <mesh/status.h>
 
@@ -22,8 +23,8 @@ struct VerbsApi {
   ibv_context* (*open_device)(ibv_device*) = nullptr;
   int (*close_device)(ibv_context*) = nullptr;
   int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
-  int (*query_port)(ibv_context*, std::uint8_t,
-                    _compat_ibv_port_attr*) = nullptr;  // exported form: without the newest fields
+  // The exported form, without the newest fields.
+  int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = nullptr;
   int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = nullptr;
   int (*get_async_event)(ibv_context*, ibv_async_event*) = nullptr;
   void (*ack_async_event)(ibv_async_event*) = nullptr;
@@ -43,7 +44,7 @@ struct VerbsApi {
                              std::size_t) = nullptr;
 };
 
-// NotFound: library missing or too old; one INFO line said so.
+// NotFound: the library is missing or too old, and one INFO line said so.
 Result<VerbsApi> load_verbs_api(const char* library = kVerbsLibrary);
 
 }  // namespace mesh::verbs

@@ -19,11 +19,12 @@ namespace mesh::verbs {
 
 namespace {
 
-// Some calls answer an errno value, some -1 and errno; ours always answer the value.
+// Some calls answer an errno value, and others -1 and errno. Ours always answer the value.
 int as_errno(int result) noexcept { return result == -1 ? (errno != 0 ? errno : EIO) : result; }
 
-// The device's own extended call fills fields the exported function does not know (newest speeds).
-// What ibv_query_port in verbs.h does inline, without its reference to the library's symbol.
+// The device's own extended call fills fields that the exported function does not know, such as the
+// newest speeds. This does what ibv_query_port in verbs.h does inline, without its reference to the
+// library's symbol.
 verbs_context* with_query_port(ibv_context* context) noexcept {
   if (context->abi_compat != __VERBS_ABI_IS_EXTENDED) return nullptr;
   auto* extended = reinterpret_cast<verbs_context*>(reinterpret_cast<std::uint8_t*>(context) -
@@ -42,13 +43,13 @@ GidType from_verbs(std::uint32_t type) noexcept {
   return type == IBV_GID_TYPE_ROCE_V1 ? GidType::RoceV1 : GidType::Ib;
 }
 
-// Taking an event would block for ever where there is none.
+// Without this, taking an event would block for ever when there is none.
 bool stop_blocking(int fd) noexcept {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-// Valid until the event is acknowledged: its queue pair cannot be destroyed before.
+// The event must not be acknowledged before this: only until then its queue pair is sure to exist.
 DeviceEvent translate(const ibv_async_event& raw) noexcept {
   const auto port = static_cast<std::uint8_t>(raw.element.port_num);
   switch (raw.event_type) {
@@ -60,7 +61,7 @@ DeviceEvent translate(const ibv_async_event& raw) noexcept {
     case IBV_EVENT_QP_ACCESS_ERR:
       return {.kind = DeviceEventKind::QpFatal, .qp_num = raw.element.qp->qp_num};
     case IBV_EVENT_DEVICE_FATAL: return {.kind = DeviceEventKind::DeviceFatal};
-    default: return {};  // a kind that we have no use for, or that is newer than our headers
+    default: return {};  // a kind that we do not use, or that is newer than our headers
   }
 }
 
@@ -156,7 +157,8 @@ class RdmaProvider final : public Provider {
   ibv_pd* alloc_pd(ibv_context* context) override { return options_.api.alloc_pd(context); }
   int dealloc_pd(ibv_pd* pd) override { return as_errno(options_.api.dealloc_pd(pd)); }
 
-  // Flags of the optional range are for the newer call, which drops what the kernel does not know.
+  // Flags of the optional range need the newer call, which drops those that the kernel does not
+  // know.
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
     constexpr int kOptional = static_cast<int>(IBV_ACCESS_OPTIONAL_RANGE);
     if ((access & kOptional) != 0 && options_.api.reg_mr_iova2 != nullptr)
@@ -179,8 +181,8 @@ class RdmaProvider final : public Provider {
   int destroy_qp(ibv_qp* qp) override { return as_errno(options_.api.destroy_qp(qp)); }
 
  private:
-  // Calls visit(device) until it answers false. An opened device outlives the list (verbs keeps a
-  // reference).
+  // Calls visit(device) until it answers false. An opened device outlives the list, because verbs
+  // keeps a reference.
   template <typename Visit>
   void for_each_device(Visit visit) {
     int count = 0;
@@ -192,7 +194,7 @@ class RdmaProvider final : public Provider {
     errno = error;
   }
 
-  // The whole device's table in one call; none: rdma-core or kernel do not have it.
+  // Reads the whole device's table in one call. No answer: rdma-core or the kernel lack that call.
   std::optional<std::vector<GidEntry>> gid_table(ibv_context* context, std::uint8_t port) {
     ibv_device_attr device{};
     if (options_.api.query_gid_table == nullptr || query_device(context, &device) != 0)
@@ -228,14 +230,14 @@ class RdmaProvider final : public Provider {
       entry.index = index;
       if (options_.api.query_gid(context, port, index, &entry.gid) != 0 || zero(entry.gid))
         continue;
-      // Without the file the kernel is older than RoCE v2.
+      // A kernel without the file is older than RoCE v2.
       entry.type = sysfs_.gid_type({device, port, index}).value_or(GidType::RoceV1);
       entries.push_back(entry);
     }
     return entries;
   }
 
-  // The same address may stand on two interfaces; the GID's own one is the better witness.
+  // The same address may be on two interfaces. The GID's own one is the better source.
   static int prefix_of(const GidEntry& entry, const std::vector<InterfaceAddress>& addresses) {
     std::array<std::uint8_t, 16> raw{};
     std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw), raw.begin());

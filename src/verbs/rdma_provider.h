@@ -1,6 +1,7 @@
 #pragma once
-// The provider over rdma-core: set-up calls forwarded to libibverbs, what it does not know read
-// from sysfs and from the host's interface addresses. Thread: any (libibverbs locks).
+// The provider over rdma-core. It forwards set-up calls to libibverbs, and reads what that does not
+// know from sysfs and from the host's interface addresses. Thread: any (libibverbs locks). Bound:
+// none.
 
 #include <mesh/status.h>
 
@@ -15,8 +16,8 @@
 
 namespace mesh::verbs {
 
-// NotFound: libibverbs is missing or too old; one INFO line said so. No device is not an error:
-// devices() is empty then.
+// NotFound: libibverbs is missing or too old, and one INFO line said so. Without a device devices()
+// is empty, which is no error.
 Result<std::unique_ptr<Provider>> open_rdma();
 
 // The seam for tests: a table of functions, a sysfs tree and a list of interface addresses.

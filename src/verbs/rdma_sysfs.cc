@@ -12,7 +12,7 @@
 namespace mesh::verbs {
 
 namespace {
-// "0000:01:00.0": domain, bus, device, function.
+// A PCI function has the form "0000:01:00.0": domain, bus, device, function.
 bool looks_like_pci_function(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot + 2 != name.size() || dot < 10) return false;
@@ -22,8 +22,8 @@ bool looks_like_pci_function(std::string_view name) {
   });
 }
 
-// The nearest PCI function at or above the device; soft-RoCE on a virtio interface hangs one below
-// it, on a bridge nowhere.
+// The nearest PCI function at or above the device. Soft-RoCE on a virtio interface lies one level
+// below it, and on a bridge there is none.
 std::string pci_ancestor(const std::string& link) {
   const std::unique_ptr<char, decltype(&::free)> resolved(::realpath(link.c_str(), nullptr),
                                                           &::free);

@@ -1,6 +1,6 @@
 #pragma once
-// What the kernel says about RDMA devices beside the verbs calls. The root is a parameter so that
-// tests lay out a tree. Thread: any. Bound: a few small files per call.
+// Reads what the kernel says about RDMA devices beside the verbs calls. The root is a parameter, so
+// that tests can lay out a tree. Thread: any. Bound: a few small files for each call.
 
 #include "src/verbs/provider.h"
 
@@ -14,15 +14,15 @@ class RdmaSysfs {
  public:
   explicit RdmaSysfs(std::string root) : root_(std::move(root)) {}
 
-  DeviceEntry device(
-      const std::string& name) const;  // fields stay empty where the files are missing
+  // Fields stay empty if their files are missing.
+  DeviceEntry device(const std::string& name) const;
 
   struct GidSlot {
     std::string device;
     int port = 1;
     int index = 0;
   };
-  std::optional<GidType> gid_type(const GidSlot& slot) const;  // none: not in use or not told
+  std::optional<GidType> gid_type(const GidSlot& slot) const;  // none: unused or unknown
   std::string gid_netdev(const GidSlot& slot) const;           // empty: not visible
 
  private:
@@ -34,7 +34,7 @@ class RdmaSysfs {
   std::string root_;
 };
 
-// "0015:5dff:fe33:ff42" as the kernel prints a GUID; 0: malformed.
+// Parses a GUID as the kernel prints it, "0015:5dff:fe33:ff42". 0: it is malformed.
 std::uint64_t parse_guid(const std::string& text) noexcept;
 
 }  // namespace mesh::verbs

@@ -1,9 +1,11 @@
 #pragma once
-// Work requests staged for one queue pair and rung with one doorbell. Owns the requests, their
-// gather entries and the bytes of inline rows until post(). Nothing is allocated after
-// construction. Thread: loop. Bound: kCapacity staged requests.
+// Work requests that are staged for one queue pair and posted with one doorbell. The chain owns the
+// requests, their gather entries and the bytes of inline rows until post(). Nothing is allocated
+// after construction. Thread: loop. Bound: kCapacity staged requests.
 
 #include <infiniband/verbs.h>
+
+#include "src/base/check.h"
 
 #include <algorithm>
 #include <array>
@@ -25,7 +27,7 @@ struct LocalSource {
   std::uint32_t lkey = 0;
 };
 
-// One work request with everything that never changes filled in; what changes is set before each
+// One work request in which everything that never changes is filled in. The rest is set before each
 // post(). The bytes of a row live here.
 class WrSingle {
  public:
@@ -44,14 +46,14 @@ class WrSingle {
  private:
   ibv_send_wr wr_{};
   ibv_sge gather_{};
-  ibv_send_wr* bad_ = nullptr;  // what verbs say of a refusal, which nobody asks
+  ibv_send_wr* bad_ = nullptr;  // verbs store the refused request here; it is not read
   alignas(64) std::array<std::uint64_t, 8> row_{};
 };
 
 class WrChain {
  public:
   static constexpr std::uint32_t kCapacity = 32;
-  static constexpr std::uint32_t kRowBytesMax = 128;  // as far as the device grants so much inline
+  static constexpr std::uint32_t kRowBytesMax = 128;  // if the device grants that much inline
 
   WrChain() noexcept {
     for (std::uint32_t i = 0; i < kCapacity; ++i) {
@@ -69,8 +71,8 @@ class WrChain {
   std::uint32_t left() const noexcept { return kCapacity - staged(); }
   bool full() const noexcept { return next_ == elements_.data() + kCapacity; }
 
-  // A write from registered memory (or from any memory when inlined; the bytes are read at post()).
-  // One of no bytes: take its gather element away (num_sge 0).
+  // Stages a write from registered memory, or from any memory if it is inlined; the bytes are read
+  // at post(). For a write of no bytes the caller takes the gather element away (num_sge 0).
   ibv_send_wr& write(const LocalSource& source, const RemoteTarget& target,
                      std::uint32_t inline_bytes) noexcept {
     Element& element = next(target);
@@ -81,8 +83,8 @@ class WrChain {
     return element.wr;
   }
 
-  // The same, never inlined and announced with imm: all that changes from one to the next is
-  // written in one go.
+  // The same for a write that is never inlined and announced with imm. It stores only what changes
+  // from one request to the next.
   void write_announced(const LocalSource& source, const RemoteTarget& target,
                        std::uint32_t imm) noexcept {
     Element& element = next_announced(target);
@@ -91,12 +93,16 @@ class WrChain {
     write_pair(&element.wr.num_sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM);
     write_pair(&element.wr.send_flags, 0, imm);
   }
-  // The last one is shorter than it was written.
-  void shorten_last(std::uint32_t bytes) noexcept { next_[-1].gather.length = bytes; }
+  // Makes the last staged write shorter.
+  void shorten_last(std::uint32_t bytes) noexcept {
+    DCHECK(staged() != 0 && bytes <= next_[-1].gather.length);
+    next_[-1].gather.length = bytes;
+  }
 
-  // An inline write of a small row that the chain keeps until post(); the caller fills what is
-  // returned.
+  // Stages an inline write of a small row that the chain keeps until post(). The caller fills the
+  // words at the returned place.
   std::uint64_t* write_row(std::uint32_t bytes, const RemoteTarget& target) noexcept {
+    DCHECK(bytes <= kRowBytesMax);
     Element& element = next(target);
     element.gather = {
         .addr = reinterpret_cast<std::uint64_t>(element.row.data()), .length = bytes, .lkey = 0};
@@ -109,23 +115,30 @@ class WrChain {
     wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr.imm_data = imm;
   }
-  // Makes the i-th staged one complete under this id.
-  void signal(std::uint32_t i, std::uint64_t wr_id) noexcept { signal(elements_[i].wr, wr_id); }
-  void signal_last(std::uint64_t wr_id) noexcept { signal(next_[-1].wr, wr_id); }
-  // Is more staged than what one signal is for?
+  // Makes the i-th staged request complete under this id.
+  void signal(std::uint32_t i, std::uint64_t wr_id) noexcept {
+    DCHECK(i < staged());
+    signal(elements_[i].wr, wr_id);
+  }
+  void signal_last(std::uint64_t wr_id) noexcept {
+    DCHECK(staged() != 0);
+    signal(next_[-1].wr, wr_id);
+  }
+  // How many requests one signal covers, and whether more than that are staged.
   void set_interval(std::uint32_t interval) noexcept {
     interval_end_ = elements_.data() + std::min(interval, kCapacity);
   }
   bool exceeds_interval() const noexcept { return next_ > interval_end_; }
-  // Of those that are not signaled: only a failure shows it.
+  // The id of requests that are not signaled. Only a failure shows it.
   void set_silent_id(std::uint64_t wr_id) noexcept {
     for (Element& element : elements_) element.wr.wr_id = wr_id;
   }
 
   void clear() noexcept { next_ = elements_.data(); }
 
-  // Rings the doorbell. An errno value on failure; the chain is empty afterwards either way.
+  // Rings the doorbell. Answers an errno value on failure. The chain is empty afterwards.
   int post(ibv_qp* qp) noexcept {
+    DCHECK(staged() != 0 && staged() <= kCapacity);
     ibv_send_wr& tail = next_[-1].wr;
     ibv_send_wr* const link = tail.next;
     tail.next = nullptr;
@@ -136,14 +149,14 @@ class WrChain {
   }
 
  private:
-  // All of a request together, so that one address leads to it.
+  // The parts of a request lie together, so that one address leads to all.
   struct alignas(64) Element {
     ibv_send_wr wr{};
     ibv_sge gather{};
     alignas(64) std::array<std::uint64_t, kRowBytesMax / sizeof(std::uint64_t)> row{};
   };
 
-  // Two fields that lie side by side, in one store.
+  // Stores two fields that lie side by side at once.
   static_assert(std::endian::native == std::endian::little);
   static_assert(offsetof(ibv_sge, lkey) == offsetof(ibv_sge, length) + 4);
   static_assert(offsetof(ibv_send_wr, opcode) == offsetof(ibv_send_wr, num_sge) + 4);
@@ -162,13 +175,14 @@ class WrChain {
     return element;
   }
   Element& next_announced(const RemoteTarget& target) noexcept {
+    DCHECK(!full());
     Element& element = *next_++;
     element.wr.wr.rdma.remote_addr = target.address;
     element.wr.wr.rdma.rkey = target.rkey;
     return element;
   }
 
-  ibv_send_wr* bad_ = nullptr;  // what verbs say of a refusal, which nobody asks
+  ibv_send_wr* bad_ = nullptr;  // verbs store the refused request here; it is not read
   std::array<Element, kCapacity> elements_;
   Element* next_ = elements_.data();
   const Element* interval_end_ = elements_.data() + kCapacity;

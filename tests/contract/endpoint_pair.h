@@ -65,35 +65,33 @@ bool connect_endpoint(Endpoint& endpoint, const ibv_gid& peer_gid, std::uint32_t
                       const PairOptions& options);
 void close_endpoint(Endpoint& endpoint);
 
-// Where providers may differ. The defaults are what an adapter does; a kind says what it does
-// instead.
+// Where providers may differ. The defaults are what an adapter does; a kind says what differs.
 struct Traits {
-  bool exact_room = true;  // a queue is full at the depth create_qp told; else: there, or later
-  // Room comes back when a later signaled request has been polled; else: as soon as a request was
-  // executed.
+  bool exact_room = true;  // a queue is full at the depth that create_qp granted, not later
+  // Room comes back when a later signaled request has been polled. If false, it comes back as soon
+  // as a request was executed.
   bool room_by_polling = true;
-  bool flushes_late_receives = true;  // one that is posted in the error state
-  bool forgets_destroyed = true;      // takes a queue pair's completions with it
+  bool flushes_late_receives = true;  // flushes a receive that is posted in the error state
+  bool forgets_destroyed = true;      // destroying a queue pair removes its completions
   bool needs_its_process = false;     // its NIC stands still while the process is stopped
-  bool checks_counts = true;          // of retries and of reads from the peer
+  bool checks_counts = true;          // checks the numbers of retries and of reads
   bool sees_protection = true;        // refuses to register read-only memory for writing
-  ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // by the queue pair, as against its key
+  ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // the queue pair grants no writes
   ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;
   ibv_wc_status too_long_send = IBV_WC_REM_INV_REQ_ERR, too_long_receive = IBV_WC_LOC_LEN_ERR;
-  ibv_wc_status port_down =
-      IBV_WC_RETRY_EXC_ERR;                   // of what is posted to a port that was taken down
-  std::uint8_t timeout = 8, retry_count = 1;  // what a healthy pair never needs
-  std::uint64_t settle_ns = 0;                // how long to look before "nothing came", at least
+  ibv_wc_status port_down = IBV_WC_RETRY_EXC_ERR;  // status of a request on a port that is down
+  std::uint8_t timeout = 8, retry_count = 1;       // a healthy pair never needs them
+  std::uint64_t settle_ns = 0;  // the least time to look before "nothing came" is certain
 };
 
 enum class PortState : std::uint8_t { Down, Up };
 
 struct ProviderKind {
   std::string name;
-  Host (*open)(
-      Side side);  // no provider: not to be had here, and the reason was printed; the tests fail
+  // No provider: there is none here, and the reason was printed; the tests fail.
+  Host (*open)(Side side);
   Traits traits;
-  // What breaks on purpose; null: it cannot be done here. False: it did not work.
+  // They break something on purpose. Null: it cannot be done here. False: it did not work.
   bool (*set_port)(const Host& host, const std::string& netdev, PortState state) = nullptr;
   bool (*fail_queue_pairs)(const Host& host) = nullptr;
 

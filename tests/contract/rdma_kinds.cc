@@ -58,19 +58,17 @@ bool is_soft_roce() {
          attr.vendor_id == kSoftRoceVendor;
 }
 
-// Of Linux 6.1 with rdma-core 44. No error of ours is hidden by any of these: they are the driver's
-// own ways.
+// The traits of Linux 6.1 with rdma-core 44. They are the driver's own ways, and none of them hides
+// an error of ours.
 Traits soft_roce_traits() {
   Traits traits;
   traits.exact_room = false;       // depths are rounded up to 2^n - 1, and the caller is not told
   traits.room_by_polling = false;  // the kernel moves the queue's consumer index as it executes
-  traits.flushes_late_receives =
-      false;                     // posting a receive does not enter the kernel, so nobody looks
-  traits.checks_counts = false;  // takes them as they are
+  traits.flushes_late_receives = false;  // posting a receive does not enter the kernel
+  traits.checks_counts = false;          // it takes the numbers as they are
   traits.write_not_granted = IBV_WC_REM_INV_REQ_ERR;
   traits.wrong_local_key = IBV_WC_LOC_QP_OP_ERR;
-  traits.forgets_destroyed =
-      false;  // flushing is a task of its own; what it has done by then stays
+  traits.forgets_destroyed = false;  // flushing is a separate task; what it has done by then stays
   traits.too_long_send = IBV_WC_REM_OP_ERR;
   traits.too_long_receive = IBV_WC_LOC_QP_OP_ERR;
   traits.port_down = IBV_WC_LOC_QP_OP_ERR;  // at once: an interface that is down takes no packet. A

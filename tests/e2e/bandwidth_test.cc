@@ -22,8 +22,8 @@ using nlohmann::literals::operator""_json_pointer;
 
 constexpr const char* kPair = MESH_FABRIC_DIR "/pair.json";
 constexpr const char* kCapped = MESH_FABRIC_DIR "/capped.json";
-constexpr double kLinkGBps =
-    0.1;  // a tenth of its link's 8 Gb/s, of which one queue pair gets 64 %
+// A tenth of its link's 8 Gb/s, of which one queue pair gets 64 %.
+constexpr double kLinkGBps = 0.1;
 
 constexpr int kAttempts = 10;
 

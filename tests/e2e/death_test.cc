@@ -18,8 +18,8 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::uint64_t kForEver = std::uint64_t{1} << 60;
 constexpr driver::milliseconds kDeathPatience{30000};
-constexpr const char* kPathTimeoutS =
-    "300";  // so that only the peer's death can be what ends the flow
+// So long that only the peer's death can end the flow.
+constexpr const char* kPathTimeoutS = "300";
 
 // Data flows without end from rank 0 to rank 1.
 struct Flow {

@@ -299,8 +299,8 @@ TEST(Failover, AStoppedPeerIsWaitedFor) { expect_run(kStoppedMeanwhile, options(
 
 TEST(Failover, AKilledPeerIsAnErrorSoon) {
   RunOptions killed = options();
-  killed.environment.push_back(
-      {"NCCL_MESH_PATH_TIMEOUT", "300"});  // so that only the peer's death can be what ends the job
+  // So long that only the peer's death can end the job.
+  killed.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "300"});
   const std::vector<RankEnd> ranks = run(kKilledMeanwhile, killed);
   if (testing::Test::IsSkipped()) return;
   ASSERT_EQ(ranks.size(), 2u);

@@ -69,8 +69,8 @@ struct RunOptions {
   std::string fabric_text{};         // instead of a file
   std::vector<std::string> hosts{};  // empty: every host of the fabric
   std::string argument{};            // for the scenario
-  std::string
-      software_only{};  // why it makes no sense between real hosts; needed beside a fabric_text
+  // Why it makes no sense between real hosts. It is needed with a fabric_text.
+  std::string software_only{};
   std::vector<std::pair<std::string, std::string>> environment{};
   std::chrono::seconds timeout{60};
 };

@@ -36,8 +36,8 @@ struct Setup {
 };
 
 const Scenario kEverySize("every_size", [](Peer& peer) {
-  const std::size_t size_max =
-      largest(64 * kMiB, 16 * kMiB);  // both beyond what may be in flight on a path
+  // Both are more than may be in flight on a path.
+  const std::size_t size_max = largest(64 * kMiB, 16 * kMiB);
   Setup setup(peer, {.bytes = size_max + 4096});
   std::vector<std::size_t> sizes{0,   1,   7,   8,    63,    64,      65,
                                  255, 256, 257, 4097, 65537, 1000003, 8 * kMiB + 13};
@@ -77,8 +77,8 @@ TEST(Transfer, EverySizeArrivesWholeThroughTheKernel) {
 }
 
 const Scenario kOneGibibyte("one_gibibyte", [](Peer& peer) {
-  const std::size_t bytes =
-      largest(1024 * kMiB, 64 * kMiB);  // an emulated host has no more memory to spare
+  // An emulated host has no more memory to spare.
+  const std::size_t bytes = largest(1024 * kMiB, 64 * kMiB);
   Setup setup(peer, {.bytes = bytes});
   transfer(*setup.line, {.bytes = bytes, .number = 1});
   setup.finish(peer);

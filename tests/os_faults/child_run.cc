@@ -21,11 +21,11 @@ namespace mesh::testkit {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kSettleTime{
-    3};  // for what ends beside us: a thread's last instructions
+// For the last instructions of other threads that end.
+constexpr std::chrono::seconds kSettleTime{3};
 constexpr int kRunsAfterHang = 4;
-constexpr double kSecondsMax =
-    15;  // a scenario with a fault: every stated time-out fits in, none of 300 s does
+// A scenario with a fault takes no longer: every stated time-out fits, and none of 300 s does.
+constexpr double kSecondsMax = 15;
 
 std::string words(const End& end) {
   if (end.succeeded()) return "all succeeded";

@@ -45,8 +45,8 @@ Report report_of(std::uint64_t seed, const Verdict& verdict) {
   report.simulated_ns = verdict.simulated_ns;
   report.tally = verdict.tally;
   report.failed = !verdict.violation.empty();
-  report.violation[verdict.violation.copy(report.violation, sizeof report.violation - 1)] =
-      0;  // its beginning says what it is
+  // The beginning of the text is enough.
+  report.violation[verdict.violation.copy(report.violation, sizeof report.violation - 1)] = 0;
   copy_text(verdict.last_events, report.last_events, sizeof report.last_events);
   return report;
 }

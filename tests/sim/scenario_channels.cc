@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::uint64_t kLargeMax = 40'000;
 constexpr std::uint64_t kTagsMax = 4;
-constexpr std::uint64_t kBlockMax =
-    12;  // sends and receives of different tags change places within so many
+// Sends and receives of different tags change places within a block of at most this length.
+constexpr std::uint64_t kBlockMax = 12;
 constexpr std::size_t kCrowd = 16;  // hosts from which on channels carry little
 
 std::uint64_t draw_bytes(const TransferPolicy& policy, Random& random, std::uint64_t most) {

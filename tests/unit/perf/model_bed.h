@@ -50,8 +50,8 @@ inline LatencyFigures latency(const Experiment& experiment, std::size_t bytes,
 
 // ---- The wire, by hand.
 
-constexpr double kPacketBytes =
-    14 + 20 + 8 + 12 + 4 + 4 + 8 + 12;  // Ethernet, IPv4, UDP, BTH, ICRC, FCS, preamble, gap
+// Ethernet, IPv4, UDP, BTH, ICRC, FCS, preamble, gap.
+constexpr double kPacketBytes = 14 + 20 + 8 + 12 + 4 + 4 + 8 + 12;
 constexpr double kReth = 16, kImm = 4, kRecord = 16;
 
 // On the wire for one message in so many stripes of one work request each.

@@ -94,8 +94,8 @@ TEST(Model, PacketsCostTheirHeaders) {
 TEST(Model, OneQueuePairGivesItsCap) {
   Settings settings;
   settings.qps = 1;
-  const double expected =
-      64.0 / 8 * 1048576 / wire_bytes(1048576, 2, 4096, 1);  // two work requests
+  // 1 MiB is two work requests.
+  const double expected = 64.0 / 8 * 1048576 / wire_bytes(1048576, 2, 4096, 1);
   const double rate = throughput(experiment_of({.qp_cap = 64}, settings), 1 << 20, 8).gbytes_per_s;
   show("control: 100 Gb/s, 1 QP at 64 Gb/s, 1 MiB, GB/s", rate, expected);
   EXPECT_NEAR(rate / expected, 1, 0.01);

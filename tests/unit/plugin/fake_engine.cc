@@ -131,8 +131,8 @@ class FakeEngine : public Engine {
     s.rail = rail;
     s.context_seen = &context;
     s.handle_seen = handle;
-    handle.back() =
-        static_cast<std::byte>(static_cast<int>(handle.back()) + 1);  // the stage moves on
+    // The stage moves on.
+    handle.back() = static_cast<std::byte>(static_cast<int>(handle.back()) + 1);
     if (s.connect_answer != Errc::Ok) return s.connect_answer;
     return make_channel(&context, rail);
   }

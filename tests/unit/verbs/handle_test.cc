@@ -19,8 +19,8 @@ TEST(Handle, DestroysOnceWhereverItMoved) {
   {
     PdHandle first(provider, provider.alloc_pd(nullptr));
     PdHandle second = std::move(first);
-    EXPECT_FALSE(
-        first);  // NOLINT(bugprone-use-after-move): what a move leaves behind is the subject
+    // NOLINTNEXTLINE(bugprone-use-after-move): the test is about what a move leaves behind.
+    EXPECT_FALSE(first);
     EXPECT_TRUE(second);
     PdHandle third;
     third = std::move(second);

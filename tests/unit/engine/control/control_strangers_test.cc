@@ -249,8 +249,8 @@ TEST_F(ControlStrangersTest, CloseDeliversWhatWasSent) {
 TEST_F(ControlStrangersTest, CloseGivesUpOnAPeerThatReadsNothing) {
   // How many frames fit into the kernel's buffers and our queue, found with one client, fills those
   // of the other but for a few.
-  constexpr std::size_t kSpare =
-      32;  // half of our queue, so that the kernel may differ by half a MiB between the two
+  // Half of our queue, so that the kernel may differ by half a MiB between the two.
+  constexpr std::size_t kSpare = 32;
   const auto [probe, probe_id] = known_client();
   const auto [client, id] = known_client();
   const int small = 4096;
