@@ -90,6 +90,16 @@ def fenced_words(source):
                                        found.start()), rule, "%s has no place here" % found.group()
 
 
+def names_out_of_use(source):
+    if not source.path.startswith(tables.OUT_OF_USE_ROOMS):
+        return
+    for pattern, instead in tables.OUT_OF_USE:
+        for found in re.finditer(r"\b(?:%s)\b" % pattern, source.statements):
+            line = line_of(source.code, found.start())
+            what = "%s is out of use; write %s" % (found.group(), instead)
+            yield source.path, line, "name-out-of-use", what
+
+
 def hot_files(source):
     if source.path not in tables.HOT_FILES:
         return

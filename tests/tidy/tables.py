@@ -43,6 +43,15 @@ FENCED_WORDS = [
     ("dlopen", r"\bdl(m?open|sym)\b", r"(src/verbs|src/topo|perf/driver|tests)/"),
 ]
 
+# Identifiers that are out, as patterns of whole ones, and what to write. A rename that ends a
+# misleading name adds it here, so that it does not come back.
+OUT_OF_USE = [
+    (r"idx|cnt|cmpl|buf|len|ptr|ctx|conn|num",
+     "a whole word: index, count, completion, buffer, bytes, pointer, context, connection"),
+    (r"LinkControl", "Link"),
+]
+OUT_OF_USE_ROOMS = ("include/", "src/", "engine/", "tuning/", "plugin/")
+
 # The files a message passes through, and what has no place in them.
 HOT_FILES = {
     "engine/data/channel_datapath.cc",

@@ -19,8 +19,7 @@ import tree  # noqa: E402
 
 SOURCE_RULES = (
     rules.include_arrows, rules.fenced_headers, rules.fenced_words, rules.hot_files,
-    rules.namespaces,
-    rules.header_shape, rules.function_pointers,
+    rules.namespaces, rules.header_shape, rules.function_pointers, rules.names_out_of_use,
 )
 
 

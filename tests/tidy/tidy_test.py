@@ -244,8 +244,15 @@ class Shape(RuleTest):
             self.red("engine/data/send_channel.cc", word + ";\n", "hot-file")
             self.green("engine/control/handle.cc", word + ";\n")
         for word in ("throw 1", "new A", 'LOG_WARN("a")'):
-            self.red("engine/data/lane.cc", "void f() {\n  %s;\n}\n" % word, "hot-file", 2)
-        self.green("engine/data/lane.cc", "#include <new>\nstd::string_view a;  // new, throw\n")
+            self.red("engine/data/progress_loop.cc", "void f() {\n  %s;\n}\n" % word, "hot-file", 2)
+        self.green("engine/data/progress_loop.cc",
+                   "#include <new>\nstd::string_view a;  // new, throw\n")
+
+    def test_names_out_of_use(self):
+        for name in ("idx", "len", "LinkControl"):
+            self.red("engine/a.cc", "int %s = 0;\n" % name, "name-out-of-use")
+            self.green("perf/a.cc", "int %s = 0;\n" % name)
+            self.green("engine/a.cc", "int %s_of_all = 0;  // not %s\n" % (name, name))
 
     def test_machine_words(self):
         for word in ("/wo" + "rk/main", "/ro" + "ot/x", "work" + "place"):
