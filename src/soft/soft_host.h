@@ -86,7 +86,7 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask);
   std::shared_ptr<Peer> find_peer(const std::string& host, Sharing* sharing);
   void send_offer(const Peer& peer, const std::string& host, const Offer& offer);
-  void run();  // agent.cc: the host's one thread
+  void run();  // the host's one thread
   int tend();
   int route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const;
   Transmitter& transmitter_of(const NicSpec& nic);

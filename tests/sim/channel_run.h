@@ -42,7 +42,7 @@ class ChannelRun {
   std::string describe() const;
 
  private:
-  // channel_open.cc
+  // channel_life.cc: the beginning.
   void open(Side& side);
   void listen_and_accept();
   void dial();
@@ -67,7 +67,7 @@ class ChannelRun {
   std::span<std::byte> room_of(std::size_t receive);
   std::span<const std::byte> sent_bytes(std::size_t message) const;
 
-  // channel_end.cc
+  // channel_life.cc: the end.
   void finish(Side& side);
   bool end_early(Side& side);
   void close_side(Side& side);

@@ -1,0 +1,218 @@
+#include "src/soft/soft_host.h"
+
+#include "src/base/check.h"
+#include "src/base/fork_guard.h"
+#include "src/base/log.h"
+#include "src/base/own_thread.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+namespace mesh::soft {
+
+namespace {
+constexpr int kLookMs = 1;  // the agent turns a NIC that no thread has turned for this long
+constexpr std::uint64_t kAwakeNs = 100'000'000;  // then the idle agent sleeps until a bell rings
+constexpr int kTurnsPerLook = 64;                // then it looks at the sockets again
+constexpr int kForEver = -1;
+}  // namespace
+
+SoftHost::SoftHost(SoftOptions options) : options_(std::move(options)), cpu_(options_.clock) {}
+
+Transmitter& SoftHost::transmitter_of(const NicSpec& nic) {
+  const std::string cable =
+      nic.link < 0 ? "" : options_.fabric.links[static_cast<std::size_t>(nic.link)].cable;
+  return cable.empty() ? own_transmitters_.emplace_back() : cables_[cable];
+}
+
+Status SoftHost::start(int host_index) {
+  host_index_ = host_index;
+  const HostSpec& spec = options_.fabric.hosts[static_cast<std::size_t>(host_index)];
+  options_.host = spec.name;
+  universe_ = options_.fabric.identity;
+  // A clock is a pointer to its word, so hosts on different manual clocks never meet.
+  if (options_.clock.manual())
+    universe_ += fmt::format("@{:x}", std::bit_cast<std::uintptr_t>(options_.clock));
+  const bool alone = options_.clock.manual();
+  Result<Segment> memory =
+      Segment::create(sizeof(HostBoard), alone ? Sharing::Process : Sharing::Host);
+  if (!memory.ok()) return memory.status();
+  UniqueFd wake_fd(alone ? -1 : ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!alone && !wake_fd.valid()) {
+    LOG_WARN("soft fabric: no eventfd for host {}: {}", options_.host, std::strerror(errno));
+    return Errc::System;
+  }
+  if (wake_fd.valid()) fork_close_fd(wake_fd.get());
+  board_ = std::make_shared<Board>(std::move(*memory), std::move(wake_fd));
+  self_ = std::make_shared<Peer>(options_.host);
+  self_->set_board(board_);
+  arm_faults_of_file();
+  for (std::size_t i = 0; i < spec.nics.size(); ++i) {
+    const NicRef ref{host_index, static_cast<int>(i)};
+    nics_.push_back(std::make_unique<Nic>(NicOptions{&options_.fabric, &faults_, board_.get(),
+                                                     &transmitter_of(spec.nics[i]), &cpu_,
+                                                     options_.clock, ref}));
+  }
+  faults_.when_changed([this] { look_at_ports(); });
+  claimed_ = Registry::instance().claim(universe_, options_.host, this);
+  if (!claimed_) return Errc::Exhausted;
+  if (alone) return Errc::Ok;
+  Result<std::unique_ptr<Rendezvous>> meeting =
+      Rendezvous::open({universe_, options_.host, options_.copy, board_.get(), this});
+  if (!meeting.ok()) return meeting.status();
+  rendezvous_ = std::move(*meeting);
+  owner_pid_ = ::getpid();
+  const Status started = start_own_thread(thread_, "mesh-soft", [this] { run(); });
+  if (!started.ok())
+    LOG_WARN("soft fabric {}: host {} gets no thread", options_.fabric.name, options_.host);
+  return started;
+}
+
+void SoftHost::arm_faults_of_file() {
+  for (Fault fault : options_.fabric.faults) {
+    NicRef end;
+    if (fault.host.empty() || fault.host == options_.host) {
+      static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+    } else if (fault.both_ends && options_.fabric.other_end(fault.host, fault.nic, &end) &&
+               end.host == host_index_) {
+      fault.nic = options_.fabric.nic(end).name;
+      static_cast<void>(faults_.arm(fault, options_.clock.now_ns()));
+    }
+  }
+}
+
+// A port says at once that it has changed, even if no thread turns its NIC. Armed faults keep the
+// agent awake.
+void SoftHost::look_at_ports() {
+  for (const std::unique_ptr<Nic>& nic : nics_) static_cast<void>(nic->port_up());
+  board_->wake();
+}
+
+std::size_t SoftHost::fail_queue_pairs(const std::string& name, int only) {
+  std::size_t failed = 0;
+  for (const std::unique_ptr<Nic>& nic : nics_)
+    if (name.empty() || nic->spec().name == name) failed += nic->fail_queue_pairs(only);
+  return failed;
+}
+
+SoftHost::~SoftHost() {
+  if (claimed_) Registry::instance().release(universe_, options_.host);
+  stop_.store(true, std::memory_order_release);
+  if (thread_.joinable()) {
+    board_->wake();
+    // A forked child has a copy of the object but not the thread.
+    if (owner_pid_ != ::getpid()) {
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
+  }
+  if (self_ != nullptr) self_->lose();
+  nics_.clear();
+}
+
+bool SoftHost::turn() {
+  bool moved = false;
+  for (const std::unique_ptr<Nic>& nic : nics_) moved |= nic->try_turn();
+  return moved;
+}
+
+std::uint64_t SoftHost::next_due_ns() const {
+  std::uint64_t due_ns = UINT64_MAX;
+  for (const std::unique_ptr<Nic>& nic : nics_) due_ns = std::min(due_ns, nic->next_due_ns());
+  return due_ns;
+}
+
+SoftCounters SoftHost::counters(const std::string& name) const {
+  for (const std::unique_ptr<Nic>& nic : nics_) {
+    if (nic->spec().name != name) continue;
+    const Nic::Totals totals = nic->totals();
+    return {totals.work_requests, totals.bytes, totals.rnr_events, totals.doorbells};
+  }
+  return {};
+}
+
+void SoftHost::take_offer(const Offer& offer) {
+  if (offer.to_nic >= 0 && offer.to_nic < static_cast<int>(nics_.size()))
+    nics_[static_cast<std::size_t>(offer.to_nic)]->take_offer(offer);
+}
+
+FaultAnswer SoftHost::take_fault(const FaultOrder& order) {
+  const std::string& name = order.fault.nic;
+  const auto named = std::find_if(nics_.begin(), nics_.end(),
+                                  [&](const auto& nic) { return nic->spec().name == name; });
+  if (!name.empty() && named == nics_.end()) return {.code = Errc::NotFound};
+  FaultAnswer answer;
+  switch (order.verb) {
+    case FaultVerb::Arm:
+      answer.code = faults_.arm(order.fault, options_.clock.now_ns()).code();
+      break;
+    case FaultVerb::Lift: faults_.lift(order.fault); break;
+    case FaultVerb::LiftAll: faults_.disarm_all(); break;
+    case FaultVerb::FailQueuePairs:
+      answer.count = static_cast<std::uint32_t>(fail_queue_pairs(name, order.queue_pair));
+      break;
+    case FaultVerb::Look: break;
+  }
+  if (name.empty()) return answer;
+  const Nic::Totals totals = (*named)->totals();
+  answer.port_up = (*named)->port_up();
+  answer.work_requests = totals.work_requests;
+  answer.bytes = totals.bytes;
+  return answer;
+}
+
+void SoftHost::peer_changed(const Peer& peer) {
+  for (const std::unique_ptr<Nic>& nic : nics_) nic->peer_changed(peer);
+}
+
+// ---- The host's one thread: it meets hosts of other processes, and turns the NICs when no other
+// thread does.
+
+void SoftHost::run() {
+  DCHECK(rendezvous_ != nullptr && !options_.clock.manual());
+  turns_seen_.assign(nics_.size(), 0);
+  int timeout_ms = kForEver;
+  if (options_.agent == Agent::Thread) timeout_ms = kLookMs;
+  while (!stop_.load(std::memory_order_acquire)) {
+    rendezvous_->poll_once(timeout_ms);
+    if (options_.agent == Agent::Thread) timeout_ms = tend();
+  }
+}
+
+// Answers how long to wait before the next look. A bell wakes the sleeping agent: it is rung after
+// the work is visible, and the agent looks for work after it has said that it sleeps.
+int SoftHost::tend() {
+  DCHECK(turns_seen_.size() == nics_.size());
+  const Clock clock;
+  std::atomic<std::uint32_t>& asleep = board_->host().agent_asleep;
+  asleep.store(0, std::memory_order_seq_cst);  // a socket may have woken us
+  const std::uint64_t now_ns = clock.now_ns();
+  if (busy_at_ns_ == 0) busy_at_ns_ = now_ns;
+  bool moved = false;
+  for (std::size_t i = 0; i < nics_.size(); ++i) {
+    Nic& nic = *nics_[i];
+    if (nic.turns() == turns_seen_[i])
+      for (int turn = 0; turn < kTurnsPerLook && nic.try_turn(); ++turn) moved = true;
+    turns_seen_[i] = nic.turns();
+  }
+  if (moved) {
+    busy_at_ns_ = now_ns;
+    return 0;
+  }
+  if (now_ns - busy_at_ns_ < kAwakeNs) return kLookMs;
+  busy_at_ns_ = 0;
+  asleep.store(1, std::memory_order_seq_cst);
+  bool work = false;
+  for (const std::unique_ptr<Nic>& nic : nics_) work |= nic->has_work();
+  if (!work) return kForEver;
+  asleep.store(0, std::memory_order_seq_cst);
+  return kLookMs;
+}
+
+}  // namespace mesh::soft
