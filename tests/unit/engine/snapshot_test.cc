@@ -160,10 +160,10 @@ TEST(Snapshot, LinkThatEndsIsSummedUpInOneLine) {
     talk.close_both();
   }
   ASSERT_TRUE(bed.empties());
-  EXPECT_EQ(log.count(LogLevel::Info, "sent to host b: 1024 bytes in 2 messages over 1 path"), 1)
+  EXPECT_EQ(log.count(LogLevel::Detail, "sent to host b: 1024 bytes in 2 messages over 1 path"), 1)
       << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Info, "received from host a: 1024 bytes in 2 messages over 1 path"),
-            1)
+  EXPECT_EQ(
+      log.count(LogLevel::Detail, "received from host a: 1024 bytes in 2 messages over 1 path"), 1)
       << log.joined();
 }
 
