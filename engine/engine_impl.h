@@ -20,9 +20,7 @@
 #include "src/base/log_budget.h"
 #include "src/verbs/discovery.h"
 
-#include <algorithm>
 #include <condition_variable>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>

@@ -1,6 +1,7 @@
 #include "engine/link/bring_up.h"
 
 #include "engine/link/link_setup.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
 
@@ -15,6 +16,7 @@ BringUp::~BringUp() {
 }
 
 void BringUp::run() noexcept {
+  CHECK(!over() && order_.paths.size() == order_.indices.size());
   for (std::size_t i = 0; i < order_.paths.size(); ++i) {
     Path& path = order_.link->path(order_.indices[i]);
     const PeerEnd peer{.rail = &order_.peer_rails[path.ends.peer_rail],
@@ -41,6 +43,7 @@ void BringUp::run() noexcept {
 }
 
 void BringUp::start(ControlWaker& waker) {
+  CHECK(!over() && !thread_.joinable());
   const Status started = start_own_thread(thread_, "mesh-bring-up", [this, &waker] {
     run();
     waker.wake_control();

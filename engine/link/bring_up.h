@@ -22,17 +22,17 @@
 
 namespace mesh::engine {
 
-inline constexpr std::size_t kBringUpsMax =
-    16;  // threads at a time; the other links wait for one to end
+// Threads at a time; the other links wait for one to end.
+inline constexpr std::size_t kBringUpsMax = 16;
 inline constexpr std::size_t kBringUpsPerPeerMax = 4;  // of links to one peer address
 
 struct WaitingBringUp {
   SocketAddress peer;
   std::uint64_t asked_ns = 0;
 };
-// Which of those that wait gets a thread next, while some run for these peers: the peer for which
-// fewest run goes first, and of one peer what waits longest. The number of those that wait: none
-// may.
+// The index of the bring-up that gets a thread next, while others run for these peers. The peer for
+// which the fewest run goes first, and of one peer the bring-up that has waited longest. Where none
+// may start, it is the number of those that wait.
 std::size_t next_in_turn(std::span<const SocketAddress> running,
                          std::span<const WaitingBringUp> waiting);
 
@@ -53,7 +53,7 @@ class BringUp {
   BringUp(const BringUp&) = delete;
   BringUp& operator=(const BringUp&) = delete;
 
-  void run() noexcept;              // here and now
+  void run() noexcept;              // on the caller's thread
   void start(ControlWaker& waker);  // on its thread, which wakes the control thread at its end
   void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
 
@@ -61,9 +61,8 @@ class BringUp {
   bool running() const noexcept { return thread_.joinable() && !over(); }
   // When over; the reasons of failures have been logged. Ok if any path is up.
   Errc outcome() const noexcept { return outcome_; }
-  const std::vector<std::uint32_t>& failed() const noexcept {
-    return failed_;
-  }  // indices of the link's paths
+  // Indices of the link's paths.
+  const std::vector<std::uint32_t>& failed() const noexcept { return failed_; }
   const std::vector<WirePath>& paths() const noexcept { return order_.paths; }
   const std::vector<std::uint32_t>& indices() const noexcept { return order_.indices; }
   bool reopens() const noexcept { return order_.reopens; }
@@ -74,8 +73,8 @@ class BringUp {
   Errc outcome_ = Errc::Ok;
   std::vector<std::uint32_t> failed_;
   std::atomic<bool> abandoned_{false};
-  std::atomic<bool> over_{
-      false};  // released after outcome_ and all that was done to the queue pairs
+  // Released after outcome_ and all that was done to the queue pairs.
+  std::atomic<bool> over_{false};
   std::thread thread_;
 };
 

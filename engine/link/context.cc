@@ -1,5 +1,6 @@
 #include "engine/link/context.h"
 
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 
@@ -50,6 +51,7 @@ void Context::reap_links() {
 // ---- Its end.
 
 void Context::begin_close() {
+  CHECK(closing);
   for (const auto& link : links) link->begin_close();
   host_.plane().wake();
   host_.tend_soon();

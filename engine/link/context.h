@@ -37,7 +37,7 @@ class Context {
   // ---- Its end.
   void begin_close();             // everything is told to end; nothing is waited for
   bool said_every_close() const;  // our own work is over
-  void take_down() noexcept;      // the links; nothing touches our memory any more
+  void take_down() noexcept;      // all links: nothing touches our memory any more
   bool may_go(std::uint64_t now_ns) const noexcept;  // lingering is over
   void cut_links();                                  // those that are left
 
@@ -47,14 +47,14 @@ class Context {
   std::unique_ptr<engine::RegistrationTable> registrations;
   std::vector<std::unique_ptr<Listener>> listeners;
   std::vector<std::unique_ptr<engine::Link>> links;
-  bool closing = false;    // close_context was called; no new links
+  bool closing = false;    // close_context was called; there are no new links
   bool lingering = false;  // close_context has returned; the control thread may destroy it
-  std::uint64_t linger_until_ns =
-      0;  // then: until the peers have said their CLOSE and BYE, or this
-  std::uint64_t impatient_until_ns =
-      0;                         // a peer did not answer a REVOKE; until then nobody is waited for
-  std::uint64_t turns_seen = 0;  // of the loop, at the watch's last look
-  bool turned = true;            // between the watch's last two looks
+  // While lingering: the peers have so long for their CLOSE and BYE.
+  std::uint64_t linger_until_ns = 0;
+  // A peer did not answer a REVOKE; until this time no other peer is waited for.
+  std::uint64_t impatient_until_ns = 0;
+  std::uint64_t turns_seen = 0;  // turns of the loop at the watch's last look
+  bool turned = true;            // the loop was turned between the watch's last two looks
   bool polled = false;           // a poller was asked to turn the loop
 
  private:

@@ -2,6 +2,7 @@
 
 #include "engine/link/context.h"
 #include "engine/link/link.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr std::uint64_t kAnnouncedBoundNs = 1'000'000'000;
 // ---- Memory.
 
 void Farewell::take_back(Channel& channel, Registration& registration, const Wait& wait) {
+  CHECK(&channel.link == &link_.peer_link());
   bool named = false;
   {
     const ProgressLoop::Guard guard(channel.loop);
@@ -127,6 +129,7 @@ bool Farewell::on_revoked(const Revoked& body) {
 
 void Farewell::begin_close(Channel& channel) {
   if (channel.life.closed_here) return;
+  CHECK(&channel.link == &link_.peer_link());
   {
     const ProgressLoop::Guard guard(channel.loop);
     channel.fail_all(Errc::PeerClosed);
@@ -152,6 +155,7 @@ bool Farewell::advance_close(std::uint32_t index) {
   const bool over =
       link_.state() == LinkState::Down || (channel.life.close_sent && channel.life.closed_there);
   if (!over || !idle) return false;
+  CHECK(channel.life.closed_here && channel.outstanding == 0);  // NCCL may not use it any more
   link_.peer_link().remove_channel(index);
   if (link_.connector()) link_.openings().give_back(index);
   return true;
@@ -202,6 +206,7 @@ void Farewell::say_bye_if_empty() {
     return;
   link_.send(Bye{});
   link_.set_state(LinkState::ByeSent);
+  CHECK(closing_.empty());
   bye_deadline_ns_ = link_.host().now_ns() + kByeBoundNs;
   link_.host().tend_soon();
 }

@@ -7,6 +7,7 @@
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
 #include "engine/link/reception.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/secret.h"
@@ -81,6 +82,7 @@ void Handshake::greet() {
 }
 
 void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
+  CHECK(!link_.connector() && link_.connection() != 0);
   LinkHost& host = link_.host();
   source_ = host.plane().peer_address(link_.connection());
   listeners_ = std::move(hello.listeners);
@@ -205,6 +207,7 @@ void Handshake::bring_up_starts() {
 }
 
 void Handshake::brought_up(const BringUp& done) {
+  CHECK(done.over() && !done.reopens());
   if (done.outcome() != Errc::Ok) {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.peer_link().fail(done.outcome(), "");
@@ -216,6 +219,8 @@ void Handshake::brought_up(const BringUp& done) {
 }
 
 WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
+  CHECK(link_.connector() && counters_.memory != nullptr);
+  CHECK(index < link_.peer_link().path_count());
   const std::uint32_t words_per_path = 1 + link_.peer_link().policy().qps;
   auto* const words =
       reinterpret_cast<std::uint64_t*>(counters_.memory) + std::size_t{index} * words_per_path;
@@ -230,6 +235,7 @@ WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
 }
 
 void Handshake::attach(const BringUp& done) {
+  CHECK(link_.connector() && link_.state() == LinkState::Connecting);
   Attach attach;
   for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i)
     attach.paths.push_back(offer_path(i, psn_));
@@ -251,6 +257,7 @@ bool Handshake::on_attach(const Attach& body) {
 }
 
 void Handshake::ready(const BringUp& done) {
+  CHECK(!link_.connector() && link_.state() == LinkState::Connecting);
   PeerLink& peer_link = link_.peer_link();
   std::vector<std::uint8_t> down;
   std::size_t next = 0;

@@ -3,6 +3,7 @@
 #include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
 #include "engine/link/link.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
 
@@ -124,6 +125,7 @@ bool Handshake::dials_anew(const Refuse& body) {
 
 // What waits for this link is to wait for another one.
 void Handshake::dial_anew(std::uint64_t pause_ns) {
+  CHECK(link_.connector() && !link_.has_carried());
   Link& next = link_.context().add_connector(link_.identity().peer_context);
   next.name_peer(link_.identity().peer_host);
   next.redial().copy_port(link_.redial());

@@ -132,12 +132,14 @@ bool Link::tend_parts() {
 // ---- Queue pairs on their way to RTS.
 
 void Link::begin_bring_up(BringUp::Order order) {
+  CHECK(bring_up_ == nullptr && order.link == peer_link_.get());
   order.asked_ns = host_.now_ns();
   bring_up_ = std::make_unique<BringUp>(std::move(order));
   if (host_.options().threading == Threading::Manual) bring_up_->run();
 }
 
 void Link::start_bring_up() {
+  CHECK(bring_up_ != nullptr);
   handshake_.bring_up_starts();
   bring_up_->start(host_.waker());
 }
@@ -224,9 +226,11 @@ void Link::take_down(Errc why) noexcept {
   drop_connection();
   redial_.stop();
   farewell_.drop();
+  CHECK(connection_ == 0 && openings_.empty() && !redial_.under_way());
 }
 
 void Link::end_queue_pairs() noexcept {
+  CHECK(state_ == LinkState::Down && bring_up_ == nullptr);  // no thread is at work on them
   peer_link_->stop_queue_pairs();
   peer_link_->destroy_queue_pairs();
 }

@@ -63,14 +63,20 @@ class Link {
 
   // ---- How it is.
   LinkState state() const noexcept { return state_; }
-  void set_state(LinkState state) noexcept { state_ = state; }
+  void set_state(LinkState state) noexcept {
+    CHECK(state_ != LinkState::Down);  // there is no way back from there
+    state_ = state;
+  }
   bool usable() const noexcept { return state_ != LinkState::ByeSent && state_ != LinkState::Down; }
   bool has_peer_link() const noexcept { return peer_link_ != nullptr; }
   PeerLink& peer_link() const noexcept {
     CHECK(peer_link_ != nullptr);
     return *peer_link_;
   }
-  void set_peer_link(std::unique_ptr<PeerLink> made) noexcept { peer_link_ = std::move(made); }
+  void set_peer_link(std::unique_ptr<PeerLink> made) noexcept {
+    CHECK(peer_link_ == nullptr);  // channels and parts rely on it as long as the link lives
+    peer_link_ = std::move(made);
+  }
   Errc failure() const noexcept { return peer_link_ ? peer_link_->failure() : Errc::Ok; }
   // Nothing of ours depends on the peer any more.
   bool over() const noexcept;
@@ -80,7 +86,10 @@ class Link {
 
   // ---- What is said.
   ConnectionId connection() const noexcept { return connection_; }  // 0: none
-  void set_connection(ConnectionId id) noexcept { connection_ = id; }
+  void set_connection(ConnectionId id) noexcept {
+    CHECK(connection_ == 0 || id == 0);  // one at a time
+    connection_ = id;
+  }
   void drop_connection() noexcept;
   std::string connection_name() const { return host_.plane().peer_name(connection_); }
   Conversation& conversation() noexcept { return conversation_; }

@@ -3,6 +3,7 @@
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
 
@@ -23,7 +24,13 @@ Listener* find_listener(const Context& context, const Id128& nonce) {
 
 // ---- The connects that wait.
 
+void Openings::add(PendingConnect& stage) {
+  CHECK(stage.link == &link_ && stage.state == StageState::Waiting);
+  waiting_.push_back(&stage);
+}
+
 void Openings::fail(PendingConnect& stage, Errc why) noexcept {
+  CHECK(stage.link == &link_);
   if (stage.state == StageState::Ready || stage.state == StageState::Failed) return;
   std::erase(waiting_, &stage);
   // NCCL never gets this channel, so nobody else would close it.
@@ -83,7 +90,13 @@ void Openings::open_all() {
   }
 }
 
+void Openings::give_back(std::uint32_t index) noexcept {
+  CHECK(index < lives_.size() && free_indices_.size() < free_indices_.capacity());
+  free_indices_.push_back(index);
+}
+
 void Openings::open(PendingConnect& stage) {
+  CHECK(link_.connector() && stage.link == &link_ && stage.state == StageState::Waiting);
   std::uint32_t index = static_cast<std::uint32_t>(lives_.size());
   if (!free_indices_.empty()) {
     index = free_indices_.back();
@@ -110,6 +123,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   // Closing the channel needs this memory, and must not have to ask for it then.
   free_indices_.reserve(lives_.size());
   link_.farewell().reserve(lives_.size());
+  CHECK(peer_link.channel(index) == nullptr);  // the index is free
   const std::uint32_t life = ++lives_[index];
   const Result<LinkPlace> place = peer_link.memory().channel_place(index);
   if (!place.ok()) {

@@ -41,7 +41,7 @@ class Openings {
 
   // ---- The connects that wait for this link; a stage outlives its place here.
   void reserve_one() { waiting_.reserve(waiting_.size() + 1); }  // add() then needs no memory
-  void add(PendingConnect& stage) { waiting_.push_back(&stage); }
+  void add(PendingConnect& stage);
   // For HELLO: the listeners that the first of them wait for.
   std::vector<Id128> name_listeners();
   bool empty() const noexcept { return waiting_.empty(); }
@@ -58,7 +58,7 @@ class Openings {
   bool on_opened(const Opened& body);
 
   // A channel of the connector's is gone; open() has made room for its index. Needs no memory.
-  void give_back(std::uint32_t index) noexcept { free_indices_.push_back(index); }
+  void give_back(std::uint32_t index) noexcept;
 
  private:
   void open_at(PendingConnect& stage, std::uint32_t index);

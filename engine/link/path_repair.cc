@@ -2,6 +2,7 @@
 
 #include "engine/link/context.h"
 #include "engine/link/link.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -41,7 +42,10 @@ std::string causes_of(PeerLink& link) {
 }
 }  // namespace
 
-void PathRepair::begin() { repairs_.resize(link_.peer_link().path_count()); }
+void PathRepair::begin() {
+  CHECK(repairs_.empty());
+  repairs_.resize(link_.peer_link().path_count());
+}
 
 void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -84,6 +88,7 @@ void PathRepair::note_admitted() {
 }
 
 bool PathRepair::tend_path(std::uint32_t index) {
+  CHECK(repairs_.size() == link_.peer_link().path_count() && index < repairs_.size());
   PathState state = PathState::Up;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
@@ -97,6 +102,7 @@ bool PathRepair::fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   if (!repair.said && !say_fence(index)) return true;
   if (!repair.peer_said) return false;  // its frame wakes us
+  CHECK(repair.stopped && repair.step == Step::Waiting);
   Path& path = link_.peer_link().path(index);
   const ProgressLoop::Guard guard(link_.context().loop);
   const std::uint64_t before = path.health.replayed_stripes;
@@ -141,6 +147,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
       fence.taken.push_back(queue_pair->announcements_taken());
     link_.peer_link().destroy_path(path);
   }
+  CHECK(repair.stopped && !repair.said);  // one FENCE for each life of the queue pairs
   repair.said = true;
   link_.send(fence);
   return true;

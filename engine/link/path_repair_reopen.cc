@@ -3,6 +3,7 @@
 #include "engine/link/context.h"
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 
@@ -74,6 +75,7 @@ bool PathRepair::make_again(std::uint32_t index, std::uint32_t epoch, std::strin
 }
 
 bool PathRepair::begin_try(std::uint32_t index) {
+  CHECK(link_.connector() && link_.bring_up() == nullptr);
   Repair& repair = repairs_[index];
   std::string why;
   if (!make_again(index, link_.peer_link().path(index).health.epoch + 1, &why)) {
@@ -132,6 +134,7 @@ bool PathRepair::on_reopen(const Reopen& body) {
 }
 
 bool PathRepair::answer(std::uint32_t index) {
+  CHECK(!link_.connector() && repairs_[index].asked.has_value());
   Repair& repair = repairs_[index];
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;
@@ -144,8 +147,8 @@ bool PathRepair::answer(std::uint32_t index) {
   return true;
 }
 
-// One path of a link at a time.
 void PathRepair::raise(std::uint32_t index, const WirePath& peer) {
+  CHECK(link_.bring_up() == nullptr);  // one path of a link at a time
   Repair& repair = repairs_[index];
   repair.step = Step::Rising;
   link_.begin_bring_up({.link = &link_.peer_link(),
@@ -192,6 +195,7 @@ bool PathRepair::on_reopened(const Reopened& body) {
 
 // The queue pairs are at RTS, or could not be brought there.
 void PathRepair::risen(const BringUp& done) {
+  CHECK(done.reopens() && done.over() && done.indices().size() == 1);
   const std::uint32_t index = done.indices().front();
   Repair& repair = repairs_[index];
   Path& path = link_.peer_link().path(index);
@@ -221,6 +225,7 @@ void PathRepair::risen(const BringUp& done) {
 }
 
 bool PathRepair::probe(std::uint32_t index) {
+  CHECK(link_.connector() && repairs_[index].step == Step::Probing);
   Path& path = link_.peer_link().path(index);
   bool failed = false, through = false;
   {
@@ -240,6 +245,7 @@ bool PathRepair::probe(std::uint32_t index) {
 }
 
 void PathRepair::admit(std::uint32_t index) {
+  CHECK(link_.peer_link().path(index).health.state == PathState::Down);
   Path& path = link_.peer_link().path(index);
   Repair& repair = repairs_[index];
   {

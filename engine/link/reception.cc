@@ -6,6 +6,7 @@
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_choice.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
 
@@ -156,6 +157,7 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
     turn_away(caller);
     return true;
   }
+  CHECK(links_.of_connection(caller.connection) == nullptr);
   Link& link = context->add_acceptor(caller.link, hello);
   link.set_connection(caller.connection);  // at once, so that whatever follows can be undone by it
   host_.plane().identify(caller.connection);

@@ -2,6 +2,7 @@
 
 #include "engine/link/context.h"
 #include "engine/link/link.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -55,6 +56,7 @@ std::string Redial::addresses_text() const {
 bool Redial::begin(Errc reason, const std::string& text) {
   if (link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return false;
   if (reason == Errc::Protocol || reason == Errc::Exhausted) return false;
+  CHECK(link_.connection() == 0 && connection_ == 0);
   const bool connector = link_.connector();
   const std::uint64_t now_ns = link_.host().now_ns();
   // TCP has been silent for a while already when it gives up.
@@ -102,6 +104,7 @@ bool Redial::tend() {
 }
 
 void Redial::dial() {
+  CHECK(under_way_ && connection_ == 0 && link_.connection() == 0);
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::uint64_t left_ns = give_up_ns_ > now_ns ? give_up_ns_ - now_ns : 0;
   std::span<const SocketAddress> addresses(addresses_);
@@ -135,6 +138,7 @@ void Redial::stop() noexcept {
 // From here on there is no time-out where it is the peer's kernel that answers: a peer that stands
 // still is waited for.
 void Redial::on_dialed() {
+  CHECK(connection_ != 0 && answered_ns_ == 0);
   ControlPlane& plane = link_.host().plane();
   answered_ns_ = link_.host().now_ns();
   give_up_ns_ = std::max(give_up_ns_, lost_ns_ + link_.path_timeout_ns());
@@ -212,6 +216,7 @@ LinkClaim Redial::claim() const {
 
 bool Redial::resume_on(ConnectionId connection, const FrameHeader& header,
                        const LinkClaim& theirs) {
+  CHECK(!link_.connector() && is_newer(theirs));
   if (header.sequence != 0 || link_.conversation().take(header) != Verdict::New) return false;
   ControlPlane& plane = link_.host().plane();
   link_.drop_connection();  // where we have not noticed its loss yet
@@ -224,6 +229,7 @@ bool Redial::resume_on(ConnectionId connection, const FrameHeader& header,
 }
 
 void Redial::on_summon(const LinkClaim& theirs) {
+  CHECK(link_.connector());  // only the connector dials a link
   if (under_way_) {
     next_ns_ = 0;
   } else if (link_.state() == LinkState::Up && theirs.attempt >= attempt_) {

@@ -84,6 +84,7 @@ TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
   EXPECT_EQ(ends.connect.state, StageState::Failed);
   EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
   EXPECT_EQ(late.state, StageState::Waiting);
+  ends.a.contexts[0]->closing = true;
   ends.a.contexts[0]->begin_close();
   EXPECT_EQ(late.state, StageState::Failed);
 }

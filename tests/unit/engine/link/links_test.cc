@@ -46,6 +46,7 @@ TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
   for (std::size_t i = 0; i < kHalfOpenPerListenerMax; ++i) {
     ASSERT_TRUE(ends.b.links.make_room(hello.listeners));
     Link& link = context.add_acceptor({static_cast<std::uint8_t>(i + 1)}, hello);
+    link.set_connection(50 + i);
     link.handshake().accept(hello, {});
     ends.advance_ns(1);
   }
