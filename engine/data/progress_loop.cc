@@ -166,10 +166,11 @@ void ProgressLoop::visit_active() noexcept {
 }
 
 void ProgressLoop::fail_refused() noexcept {
-  const std::vector<Refused> refused = std::exchange(refused_, {});
+  refusing_.swap(refused_);  // both keep their room
   has_refused_ = false;
-  for (const Refused& each : refused)
+  for (const Refused& each : refusing_)
     each.queue_pair->link().on_post_failed(*each.queue_pair, each.error);
+  refusing_.clear();
 }
 
 void ProgressLoop::add_window_due(QueuePair& queue_pair) noexcept {

@@ -89,7 +89,7 @@ class ProgressLoop {
   void attach(Channel& channel);  // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) {
     window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs),
-        refused_.reserve(queue_pairs);
+        refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs);
   }
   void wake_control() noexcept { waker_.wake_control(); }
 
@@ -127,7 +127,7 @@ class ProgressLoop {
   std::vector<Source> sources_;
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
-  std::vector<Refused> refused_;  // empty in a healthy turn
+  std::vector<Refused> refused_, refusing_;  // empty in a healthy turn
 };
 
 }  // namespace mesh::engine

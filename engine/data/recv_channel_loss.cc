@@ -9,6 +9,8 @@ namespace mesh::engine {
 
 void RecvChannel::choose_express() noexcept {
   QueuePair& wanted = link.express(index);
+  // A queue pair that was made anew has posted none of the rows that were written again.
+  if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
   if (&wanted == express_) return post_to(wanted);  // it may be new
   // A row that was written again must have landed before another queue pair may write the same
   // row's next life: rows of two queue pairs overtake one another.
