@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace mesh {
 
@@ -20,6 +21,9 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
       batch(callers_turn ? link_of.policy().batch : 1),
       requests(std::make_unique<Request[]>(slot_count)),
       takes(side_of == engine::Side::Send ? engine::Takes::Sends : engine::Takes::Receives) {
+  DCHECK(std::has_single_bit(slot_count) && slot_count <= kSlotsMax);
+  DCHECK(index < kChannelsMax);
+  DCHECK(batch != 0);
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) requests[slot].channel = this;
 }
 
@@ -32,6 +36,7 @@ Errc Channel::refuse_range(const void* data, std::size_t bytes) const noexcept {
 // gone.
 engine::OpenRequest Channel::oldest_open(std::uint64_t from) const noexcept {
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);  // pairs with publish()
+  DCHECK(from <= limit);
   std::uint64_t sequence = std::max(from, limit > slot_count ? limit - slot_count : 0);
   for (; sequence < limit; ++sequence) {
     if (request(sequence).state.load(std::memory_order_acquire) == RequestState::Submitted)
@@ -51,6 +56,8 @@ std::uint32_t Channel::open_count() const noexcept {
 void Channel::replay(const engine::LostStripe& /*lost*/) { CHECK(side == engine::Side::Send); }
 
 void Channel::take_no_more(Errc why) noexcept {
+  DCHECK(loop.held());
+  DCHECK(why != Errc::Ok);
   Errc expected = Errc::Ok;
   failure.compare_exchange_strong(expected, why, std::memory_order_release,
                                   std::memory_order_relaxed);
@@ -58,6 +65,7 @@ void Channel::take_no_more(Errc why) noexcept {
 }
 
 void Channel::fail_all(Errc why) noexcept {
+  DCHECK(loop.held());
   take_no_more(why);
   const Errc first = failure.load(std::memory_order_relaxed);
   // What NCCL publishes from now on fails when it is accepted.

@@ -9,6 +9,7 @@
 
 #include "engine/data/request.h"
 #include "engine/data/stall_watch.h"
+#include "src/base/check.h"
 
 #include <atomic>
 #include <cstdint>
@@ -62,6 +63,8 @@ class Channel {
   // done already. False: the loop must be told.
   bool publish(Request& slot) noexcept {
     const std::uint64_t sequence = submitted.load(std::memory_order_relaxed);
+    DCHECK(slot.state.load(std::memory_order_relaxed) == RequestState::Free);
+    DCHECK(sequence - accepted.load(std::memory_order_relaxed) < slot_count);
     const bool more_to_come =
         !std::exchange(asked, false) || (second < sequence && is_done(second));
     slot.state.store(RequestState::Submitted,
@@ -146,6 +149,7 @@ class Channel {
  protected:
   // Loop.
   void accept_one() noexcept {
+    DCHECK(has_new());
     accepted.store(accepted.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 };

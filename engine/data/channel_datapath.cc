@@ -37,6 +37,8 @@ template <typename Kind, typename Args>
   if ((args.region == nullptr || !args.region->covers(args.data, args.bytes)) && args.bytes != 0)
       [[unlikely]]
     return channel.refuse_range(args.data, args.bytes);
+  DCHECK(slot.error == Errc::Ok);
+  DCHECK(!slot.begun);
   slot.address = reinterpret_cast<std::uint64_t>(args.data);
   slot.bytes = args.bytes;
   slot.tag = args.tag;
@@ -74,6 +76,7 @@ struct Answer {
   // NCCL is done with it.
   ++request.channel->second;
   const Errc error = std::exchange(request.error, Errc::Ok);
+  DCHECK(error != Errc::Ok);
   request.state.store(RequestState::Free, std::memory_order_relaxed);
   return error;
 }
@@ -81,6 +84,7 @@ struct Answer {
 [[gnu::always_inline]] inline Answer answer(Request& request, RequestState state) noexcept {
   if (state != RequestState::Done) return {.code = answer_otherwise(request, state)};
   ++request.channel->second;
+  DCHECK(request.channel->second <= request.channel->submitted.load(std::memory_order_relaxed) + 1);
   request.state.store(RequestState::Free, std::memory_order_relaxed);
   return {.bytes = request.bytes, .code = Errc::Ok};
 }

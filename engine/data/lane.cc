@@ -2,6 +2,7 @@
 
 #include "engine/data/lane_datapath.h"
 #include "engine/data/progress_loop.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -103,6 +104,7 @@ std::uint32_t Lane::take_place() {
     by_place_.emplace_back();
     return static_cast<std::uint32_t>(places_.size() - 1);
   }
+  DCHECK(by_place_.size() == places_.size());
   const std::uint32_t place = free_places_.back();
   free_places_.pop_back();
   return place;
@@ -113,6 +115,7 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
     LOG_WARN("{}: more than {} queue pairs in one communicator", name(), kQueuePairsMax);
     return Errc::Exhausted;
   }
+  DCHECK(queue_pair.verbs() == nullptr);
   const std::uint32_t reserve = order.policy->sq_depth + order.policy->rq_depth;
   const Result<std::uint32_t> queue = queue_with_room(reserve, *order.loop);
   if (!queue.ok()) return queue.status();
@@ -124,6 +127,8 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   Place& place = places_[at];
   place = {.life = place.life + 1, .queue = *queue, .reserved = reserve};
   queues_[*queue].reserved += reserve;
+  DCHECK(queues_[*queue].reserved <= queues_[*queue].entries);
+  DCHECK(by_place_[at].queue_pair == nullptr);
   ++queue_pairs_;
   queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), granted);
   by_place_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
@@ -133,13 +138,17 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
 void Lane::destroy(QueuePair& queue_pair) noexcept {
   if (queue_pair.verbs() == nullptr) return;
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
+  DCHECK(at < places_.size() && by_place_[at].queue_pair == &queue_pair);
+  DCHECK(queue_pairs_ != 0);
   Place& place = places_[at];
+  DCHECK(queue_pair.id_base() == wr_id_base(at, place.life));
   by_place_[at] = {.queue_pair = nullptr,
                    .receive_id = ~queue_pair.id_base()};  // another place's: what it still has in
                                                           // the completion queue is nobody's
   queue_pair.destroy();
   queue_pair.drop_outstanding();
   drain_queue(queues_[place.queue]);  // before its room is given to another
+  DCHECK(queues_[place.queue].reserved >= place.reserved);
   queues_[place.queue].reserved -= place.reserved;
   free_places_.push_back(at);
   --queue_pairs_;
@@ -150,6 +159,7 @@ std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept 
     on_poll_failed();
     return 0;
   }
+  DCHECK(count <= static_cast<int>(kPollBatch));
   for (const ibv_wc* const end = completions + count; completions != end; ++completions)
     dispatch(*completions);
   return static_cast<std::uint32_t>(count);

@@ -5,6 +5,7 @@
 #include "engine/data/lane.h"
 #include "engine/data/peer_link_datapath.h"
 #include "engine/data/queue_pair_datapath.h"
+#include "src/base/check.h"
 
 #include <array>
 #include <cstdint>
@@ -12,6 +13,7 @@
 namespace mesh::engine {
 
 inline void Lane::dispatch(const ibv_wc& completion) noexcept {
+  DCHECK((completion.wr_id >> 48) < by_place_.size());
   const Seat& seat = by_place_[completion.wr_id >> 48];  // ids are ours: the place exists
   if (completion.wr_id == seat.receive_id) [[likely]] {
     QueuePair& found = *seat.queue_pair;
@@ -25,6 +27,7 @@ inline void Lane::dispatch(const ibv_wc& completion) noexcept {
   if (((completion.wr_id ^ seat.receive_id) & ~kOther) != 0) [[unlikely]]
     return;
   QueuePair& found = *seat.queue_pair;
+  DCHECK(seat.queue_pair != nullptr);
   if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
     return found.link().on_error_completion(found, completion);
   found.retire_through(static_cast<std::uint32_t>(completion.wr_id));

@@ -1,6 +1,7 @@
 #include "engine/data/link_memory.h"
 
 #include "engine/data/lane.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <cerrno>
@@ -17,12 +18,16 @@ constexpr std::size_t kPage =
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
 void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path) {
+  DCHECK(bytes_per_channel != 0 && bytes_per_channel % 64 == 0);
+  DCHECK(!lanes_by_path.empty() && lanes_by_path.size() <= kPathsMax);
+  DCHECK(blocks_.empty());  // the places of a block lie by the number of bytes
   bytes_per_channel_ = bytes_per_channel;
   lanes_ = std::move(lanes_by_path);
 }
 
 Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
   const std::size_t rounded = (bytes + kPage - 1) / kPage * kPage;
+  DCHECK(rounded != 0);
   Block block;
   block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, rounded)));
   if (!block.memory) {
@@ -51,6 +56,8 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
 }
 
 Result<LinkPlace> LinkMemory::channel_place(std::uint32_t index) {
+  DCHECK(index < kChannelsMax);
+  DCHECK(bytes_per_channel_ != 0);
   const std::uint32_t at = index / kChannelsPerBlock;
   if (at >= blocks_.size()) blocks_.resize(at + 1);
   if (!blocks_[at]) {
@@ -64,6 +71,7 @@ Result<LinkPlace> LinkMemory::channel_place(std::uint32_t index) {
 }
 
 Result<LinkPlace> LinkMemory::counters(std::size_t bytes) {
+  DCHECK(counters_ == nullptr);
   Result<Block> made = make_block(bytes);
   if (!made.ok()) return made.status();
   counters_ = std::make_unique<Block>(std::move(*made));

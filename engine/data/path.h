@@ -5,6 +5,8 @@
 
 #include <mesh/metrics.h>
 
+#include "src/base/check.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -55,7 +57,10 @@ struct Path {
   // channel posts or ends.
   const Channel* byte_waiter = nullptr;
   PathCounters counters() const noexcept;  // summed over the queue pairs, of all epochs
-  std::uint64_t inflight_bytes() const noexcept { return bulk_posted - bulk_done; }
+  std::uint64_t inflight_bytes() const noexcept {
+    DCHECK(bulk_done <= bulk_posted);
+    return bulk_posted - bulk_done;
+  }
 
   std::uint64_t bulk_posted = 0,
                 bulk_done = 0;   // bytes given to the bulk queue pairs, and completed

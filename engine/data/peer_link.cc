@@ -87,6 +87,7 @@ bool PeerLink::has_open_requests() const noexcept {
 
 void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {
   if ((completion.wr_id & kReceiveBit) != 0) queue_pair.on_receive_flushed();
+  DCHECK(loop_.held());
   if (failure() != Errc::Ok) return;
   Path& path = queue_pair.path();
   path.health.probe_failed = true;
@@ -108,6 +109,7 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
 
 void PeerLink::on_post_failed(QueuePair& queue_pair, int error) noexcept {
   if (failure() != Errc::Ok) return;
+  DCHECK(loop_.held());
   queue_pair.path().health.probe_failed = true;
   try {
     quarantine(queue_pair.path(), fmt::format("posting on queue pair {} was refused: {}",
@@ -198,6 +200,8 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
 
 StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
   const std::uint32_t count = usable_count();
+  DCHECK(loop_.held());
+  DCHECK(count > 1 && count <= kPathsMax);
   std::array<PathProgress, kPathsMax> progress;
   for (std::uint32_t i = 0; i < count; ++i) {
     progress[i] = {.done_bytes = usable_[i]->bulk_done,
@@ -224,6 +228,7 @@ StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
     table.bytes[0] = bytes;
     table.position[0] = loads[path].next_qp % policy_.qps * count + path;
   }
+  DCHECK(plan.count != 0 && plan.count <= kStripesMax);
   for (std::uint32_t i = 0; i < plan.count; ++i) ++usable_[table.position[i] % count]->next_qp;
   return plan;
 }
@@ -234,6 +239,7 @@ void PeerLink::order_paths() {
     if (path->health.state == PathState::Up) usable_.push_back(path);
   }
   usable_count_ = static_cast<std::uint32_t>(usable_.size());
+  DCHECK(all_.size() == paths_.size() && usable_.size() <= all_.size());
   // A port that does not say how fast it is counts as much as the fastest that does.
   std::uint32_t fastest = 1;
   for (const Path* const path : usable_) fastest = std::max(fastest, path->speed_mbps);
@@ -251,6 +257,7 @@ void PeerLink::order_paths() {
     }
     if (round == 0) bulk_count_ = static_cast<std::uint32_t>(bulk_order_.size());
   }
+  DCHECK(bulk_count_ == usable_count_ * policy_.qps);
   bulk_cursor_ = 0;
   forget_even();
 }
@@ -268,11 +275,13 @@ bool PeerLink::grant_even() noexcept {
   for (std::uint32_t i = 0; i < bulk_count_; ++i)
     least = std::min(least, bulk_order_[i]->stripes_left());
   if (least == 0) return false;
+  DCHECK(least <= policy_.sq_depth);
   even_budget_ = static_cast<std::int32_t>(least) - 1;
   return true;
 }
 
 void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> channel) {
+  DCHECK(loop_.held());
   make_room_for(index);  // from here on only attach() may throw, and then has done nothing
   CHECK(!channels_[index]);
   loop_.attach(*channel);
@@ -286,11 +295,14 @@ void PeerLink::make_room_for(std::uint32_t index) {
   const std::size_t bound = std::max<std::size_t>(channels_.size(), index + 1);
   slots_.resize(std::bit_ceil(bound), {.first = &nobodys_, .mask = 0});
   slots_mask_ = slots_.size() - 1;
+  DCHECK(slots_.size() >= channels_.size());
   receivers_.resize(bound);
   channels_.resize(bound);
 }
 
 void PeerLink::place_slots(std::uint32_t index, RecvChannel* receiver) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(index < receivers_.size());
   receivers_[index] = receiver;
   slots_[index] = receiver == nullptr
                       ? Slots{.first = &nobodys_, .mask = 0}
@@ -318,6 +330,10 @@ RecvChannel* PeerLink::add_recv_channel(std::uint32_t index, std::uint32_t life,
 }
 
 void PeerLink::remove_channel(std::uint32_t index) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(index < channels_.size() && channels_[index]);
+  DCHECK(channels_[index]->outstanding == 0);
+  DCHECK(channel_count_ != 0);
   const MessageCounts counts = channels_[index]->counts();
   const bool sent = channels_[index]->side == Side::Send;
   (sent ? loop_.counters.messages_sent : loop_.counters.messages_received).add(counts.messages);
@@ -331,12 +347,14 @@ void PeerLink::remove_channel(std::uint32_t index) noexcept {
 }
 
 void PeerLink::stop_queue_pairs(const Path* but) noexcept {
+  DCHECK(loop_.held());
   for (Path* const path : all_) {
     if (path != but) stop_path(*path);
   }
 }
 
 void PeerLink::destroy_queue_pairs() noexcept {
+  DCHECK(loop_.held());
   for (const auto& path : paths_) {
     for (const auto& queue_pair : path->queue_pairs) {
       loop_.forget(*queue_pair);

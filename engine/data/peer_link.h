@@ -19,6 +19,7 @@
 #include "engine/message/id128.h"
 #include "engine/message/path_speed.h"
 #include "engine/message/stripe.h"
+#include "src/base/check.h"
 
 #include <array>
 #include <atomic>
@@ -59,8 +60,14 @@ class PeerLink {
   // ---- Hot, holding the token.
   const TransferPolicy& policy() const noexcept { return policy_; }
   ProgressLoop& loop() const noexcept { return loop_; }
-  Path& path(std::uint32_t i) noexcept { return *paths_[i]; }
-  const Path& path(std::uint32_t i) const noexcept { return *paths_[i]; }
+  Path& path(std::uint32_t i) noexcept {
+    DCHECK(i < paths_.size());
+    return *paths_[i];
+  }
+  const Path& path(std::uint32_t i) const noexcept {
+    DCHECK(i < paths_.size());
+    return *paths_[i];
+  }
   std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
   // Of all paths, those that are up. Without any, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return usable_count_; }
@@ -69,22 +76,29 @@ class PeerLink {
   // queue pair. Without a usable path it is one that has no room.
   QueuePair& express(std::uint32_t channel) noexcept {
     const auto& paths = stalled() ? all_ : usable_;
+    DCHECK(!paths.empty());
     return *paths[channel % paths.size()]->queue_pairs[0];
   }
   // Paths first, then the queue pairs of a path.
   QueuePair& bulk(std::uint32_t position) noexcept {
+    DCHECK(bulk_count_ != 0);
     return *bulk_order_[position < bulk_count_ ? position : position % bulk_count_];
   }
   std::uint32_t bulk_count() const noexcept { return bulk_count_; }
   // Bulk queue pairs one after the other, from one of them on: as many as there are.
-  QueuePair* const* bulk_from(std::uint32_t first) const noexcept { return &bulk_order_[first]; }
+  QueuePair* const* bulk_from(std::uint32_t first) const noexcept {
+    DCHECK(first < bulk_count_);
+    return &bulk_order_[first];
+  }
   // Over one path: may every bulk queue pair be given a stripe of one work request? Then that is
   // what happens to a message that asks; looked at once for many. Who posts anything else to one of
   // them, or takes room away, says so.
   bool take_even() noexcept { return --even_budget_ >= 0 || grant_even(); }
   void forget_even() noexcept { even_budget_ = 0; }
   std::uint32_t next_bulk(std::uint32_t stripes) noexcept {  // at most one for each
+    DCHECK(stripes <= bulk_count_);
     const std::uint32_t first = bulk_cursor_;
+    DCHECK(first < bulk_count_);
     if (stripes == bulk_count_) return first;
     const std::uint32_t next = first + stripes;
     bulk_cursor_ = next < bulk_count_ ? next : next - bulk_count_;

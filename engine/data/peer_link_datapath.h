@@ -4,6 +4,7 @@
 
 #include "engine/data/peer_link.h"
 #include "engine/data/recv_channel_datapath.h"
+#include "src/base/check.h"
 
 #include <bit>
 #include <cstdint>
@@ -11,6 +12,7 @@
 namespace mesh::engine {
 
 inline void PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept {
+  DCHECK(loop_.held());
   const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
   Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
   // What is expected says no number of stripes: the immediate's is all that may differ.
@@ -19,6 +21,7 @@ inline void PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) no
     RecvChannel::of(*slot.channel).on_message(slot, static_cast<std::uint32_t>(bytes));
   } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift);
              stripes - 1 < kStripesTold) {
+    DCHECK(slot.stripe_count() < kStripesTold);
     slot.stripes += (bytes << Request::kBytesShift) + 1;
     if (slot.stripe_count() == static_cast<std::uint8_t>(stripes))
       RecvChannel::of(*slot.channel).on_stripes(slot);

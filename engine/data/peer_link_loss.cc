@@ -3,6 +3,7 @@
 // decides when.
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop_datapath.h"
+#include "src/base/check.h"
 #include "src/base/log.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace mesh::engine {
 // The usable paths have changed: messages under way keep to the queue pairs they have, everything
 // else is shared out anew.
 void PeerLink::reroute() {
+  DCHECK(loop_.held());
   for (const auto& channel : channels_) {
     if (channel) channel->keep_queue_pairs();
   }
@@ -26,6 +28,7 @@ void PeerLink::reroute() {
 }
 
 void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
+  DCHECK(loop_.held());
   if (path.health.state != PathState::Up) return;
   path.health.state = PathState::Quarantined;
   paths_away_.fetch_add(1, std::memory_order_release);
@@ -71,6 +74,8 @@ void PeerLink::stop_path(Path& path) noexcept {
 }
 
 bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
+  DCHECK(loop_.held());
+  DCHECK(path.health.state == PathState::Quarantined);
   std::vector<LostStripe> lost;
   if (identity_.role == LinkRole::Connector) {
     if (taken.size() != path.queue_pairs.size()) return false;
@@ -89,6 +94,7 @@ bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
 }
 
 bool PeerLink::rewrite_credits() noexcept {
+  DCHECK(loop_.held());
   bool done = true;
   for (RecvChannel* const receiver : receivers_) {
     if (receiver != nullptr && !receiver->rewrite_credits()) done = false;
@@ -97,6 +103,8 @@ bool PeerLink::rewrite_credits() noexcept {
 }
 
 void PeerLink::destroy_path(Path& path) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(path.health.state != PathState::Up);
   for (const auto& queue_pair : path.queue_pairs) {
     queue_pair->add_to(&path.past);
     loop_.forget(*queue_pair);
@@ -115,6 +123,7 @@ Status PeerLink::make_path(Path& path) {
 }
 
 void PeerLink::leave_out(Path& path, std::string why) {
+  DCHECK(loop_.held());
   path.health.last_cause = std::move(why);
   if (path.health.state == PathState::Up) {
     ++path.health.failures;
@@ -127,6 +136,11 @@ void PeerLink::leave_out(Path& path, std::string why) {
 }
 
 void PeerLink::admit(Path& path) {
+  DCHECK(loop_.held());
+  DCHECK(path.health.state == PathState::Down);
+  DCHECK(paths_away_.load(std::memory_order_relaxed) != 0);
+  DCHECK(path.inflight_bytes() == 0);
+  DCHECK(path.byte_waiter == nullptr);
   path.health.state = PathState::Up;
   paths_away_.fetch_sub(1, std::memory_order_release);
   for (const auto& queue_pair : path.queue_pairs) queue_pair->open();

@@ -2,6 +2,8 @@
 
 #include "engine/data/progress_loop_datapath.h"
 
+#include "src/base/check.h"
+
 #include <sched.h>
 #include <algorithm>
 #include <bit>
@@ -58,9 +60,11 @@ void ProgressLoop::answer_mail() noexcept {
 }
 
 ProgressLoop::Guard::Guard(ProgressLoop& loop) noexcept : loop_(loop) {
+  DCHECK(!loop_.held());  // it would wait for itself
   loop_.token_.fetch_add(kGuard, std::memory_order_seq_cst);
   while ((loop_.token_.fetch_or(kHeld, std::memory_order_seq_cst) & kHeld) != 0) ::sched_yield();
   loop_.token_.fetch_sub(kGuard, std::memory_order_seq_cst);
+  loop_.holder_.take();
 }
 
 ProgressLoop::Guard::~Guard() {
@@ -70,30 +74,36 @@ ProgressLoop::Guard::~Guard() {
 }
 
 void ProgressLoop::drain_completions() noexcept {
+  DCHECK(held());
   for (const auto& lane : lanes) lane->drain();
 }
 
 void ProgressLoop::attach(Channel& channel) {
+  DCHECK(held());
   channel.mail_bit = next_mail_bit_++ % kMailBits;
   channels_[channel.mail_bit].push_back(&channel);
 }
 
 void ProgressLoop::forget(Channel& channel) noexcept {
+  DCHECK(held());
   std::erase(channels_[channel.mail_bit], &channel);
   if (!channel.active) return;
   Channel** link = &active_first_;
   Channel* before = nullptr;
   while (*link != &channel) {
+    DCHECK(*link != nullptr);  // an active channel is in the list
     before = *link;
     link = &(*link)->next_active;
   }
   *link = channel.next_active;
   if (active_last_ == &channel) active_last_ = before;
+  DCHECK(active_count_ != 0);
   --active_count_;
   channel.active = false;
 }
 
 void ProgressLoop::forget(QueuePair& queue_pair) noexcept {
+  DCHECK(held());
   std::erase(window_due_, &queue_pair);
   queue_pair.window_due = false;
   std::erase_if(refused_,
@@ -104,13 +114,19 @@ void ProgressLoop::forget(QueuePair& queue_pair) noexcept {
 void ProgressLoop::unstage(QueuePair& queue_pair) noexcept {
   if (!queue_pair.in_staged_list) return;
   QueuePair** link = &staged_;
-  while (*link != &queue_pair) link = &(*link)->next_staged;
+  while (*link != &queue_pair) {
+    DCHECK(*link != nullptr);  // one that has something staged is in the list
+    link = &(*link)->next_staged;
+  }
   *link = queue_pair.next_staged;
   queue_pair.in_staged_list = false;
 }
 
 void ProgressLoop::activate(Channel& channel) noexcept {
+  DCHECK(held());
+  DCHECK(&channel.loop == this);
   if (channel.active) return;
+  DCHECK((active_count_ == 0) == (active_first_ == nullptr));
   has_work_ = true;
   channel.active = true;
   channel.next_active = nullptr;
@@ -120,6 +136,7 @@ void ProgressLoop::activate(Channel& channel) noexcept {
 }
 
 void ProgressLoop::take_mail() noexcept {
+  DCHECK(held());
   std::uint64_t bits = mailbox_.exchange(0, std::memory_order_seq_cst);
   while (bits != 0) {
     for (Channel* channel : channels_[static_cast<std::size_t>(std::countr_zero(bits))]) {
@@ -143,7 +160,9 @@ void ProgressLoop::visit_active() noexcept {
   Channel* served_first = nullptr;
   Channel** served_end = &served_first;
   for (std::uint32_t i = 0; i < visits; ++i) {
+    DCHECK(active_first_ != nullptr && active_count_ != 0);
     Channel& channel = *active_first_;
+    DCHECK(channel.active);
     active_first_ = channel.next_active;
     if (active_first_ == nullptr) active_last_ = nullptr;
     --active_count_;
@@ -166,6 +185,8 @@ void ProgressLoop::visit_active() noexcept {
 }
 
 void ProgressLoop::fail_refused() noexcept {
+  DCHECK(held());
+  DCHECK(refusing_.empty());
   refusing_.swap(refused_);  // both keep their room
   has_refused_ = false;
   for (const Refused& each : refusing_)
@@ -174,7 +195,9 @@ void ProgressLoop::fail_refused() noexcept {
 }
 
 void ProgressLoop::add_window_due(QueuePair& queue_pair) noexcept {
+  DCHECK(held());
   if (queue_pair.window_due) return;
+  DCHECK(window_due_.size() < window_due_.capacity());  // a turn allocates nothing
   queue_pair.window_due = true;
   window_due_.push_back(&queue_pair);
   has_work_ = true;
@@ -182,8 +205,10 @@ void ProgressLoop::add_window_due(QueuePair& queue_pair) noexcept {
 
 void ProgressLoop::return_windows() noexcept {
   if (window_due_.empty()) return;
+  DCHECK(held());
   window_later_.clear();
   for (QueuePair* queue_pair : window_due_) {
+    DCHECK(queue_pair->window_due);
     if (!queue_pair->return_window()) window_later_.push_back(queue_pair);
   }
   window_due_.swap(window_later_);

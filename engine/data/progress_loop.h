@@ -11,6 +11,8 @@
 #include "engine/data/channel.h"
 #include "engine/data/lane.h"
 #include "engine/data/queue_pair.h"
+#include "src/base/check.h"
+#include "src/base/owner_thread.h"
 
 #include <array>
 #include <atomic>
@@ -64,7 +66,8 @@ class ProgressLoop {
   };
 
   // ---- The holder.
-  void poll_once(Channel* first) noexcept;  // one turn
+  void poll_once(Channel* first) noexcept;                     // one turn
+  bool held() const noexcept { return holder_.owned_here(); }  // for DCHECK alone
   std::uint64_t turns() const noexcept { return turns_; }
   void drain_completions() noexcept;
   [[gnu::noinline]] void activate(Channel& channel) noexcept;  // wants a visit
@@ -78,16 +81,24 @@ class ProgressLoop {
     QueuePair* queue_pair = nullptr;
     int error = 0;
   };
-  void add_refused(const Refused& refused) { refused_.push_back(refused), has_refused_ = true; }
+  void add_refused(const Refused& refused) {
+    DCHECK(held());
+    DCHECK(refused_.size() < refused_.capacity());  // a turn allocates nothing
+    refused_.push_back(refused);
+    has_refused_ = true;
+  }
   struct Source {
     Lane* lane = nullptr;
     ibv_cq* queue = nullptr;
   };
   void add_source(const Source& source) {
+    DCHECK(held());
+    DCHECK(source.lane != nullptr && source.queue != nullptr);
     sources_.push_back(source);
   }                               // a completion queue to be polled in every turn
   void attach(Channel& channel);  // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) {
+    DCHECK(held());
     window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs),
         refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs);
   }
@@ -111,6 +122,7 @@ class ProgressLoop {
   [[gnu::noinline]] void fail_refused() noexcept;
   [[gnu::noinline]] void return_windows() noexcept;
 
+  [[no_unique_address]] OwnerThread holder_;
   ControlWaker& waker_;
   alignas(64) std::atomic<std::uint64_t> mailbox_{
       0};  // bit n: a channel with that mail bit has something new

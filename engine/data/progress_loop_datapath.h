@@ -10,6 +10,7 @@
 #include "engine/data/queue_pair_datapath.h"
 #include "engine/data/recv_channel_datapath.h"
 #include "engine/data/send_channel_datapath.h"
+#include "src/base/check.h"
 
 #include <atomic>
 #include <cstdint>
@@ -20,11 +21,18 @@ namespace mesh::engine {
 
 inline bool ProgressLoop::try_acquire() noexcept {
   std::uint32_t free = 0;  // neither held nor wanted by a Guard
-  return token_.compare_exchange_strong(free, kHeld, std::memory_order_seq_cst,
-                                        std::memory_order_seq_cst);
+  const bool taken = token_.compare_exchange_strong(free, kHeld, std::memory_order_seq_cst,
+                                                    std::memory_order_seq_cst);
+  if (taken) holder_.take();
+  return taken;
 }
 
-inline void ProgressLoop::release() noexcept { token_.fetch_sub(kHeld, std::memory_order_seq_cst); }
+inline void ProgressLoop::release() noexcept {
+  DCHECK(held());
+  DCHECK(staged_ == nullptr);  // nothing waits for a doorbell that nobody rings
+  holder_.leave();
+  token_.fetch_sub(kHeld, std::memory_order_seq_cst);
+}
 
 inline void ProgressLoop::after_release() noexcept {
   if (mailbox_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
@@ -34,6 +42,8 @@ inline void ProgressLoop::after_release() noexcept {
 // ---- Doorbells.
 
 inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
+  DCHECK(held());
+  DCHECK(!queue_pair.in_staged_list);
   has_work_ = true;
   queue_pair.in_staged_list = true;
   queue_pair.next_staged = staged_;
@@ -41,9 +51,11 @@ inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
 }
 
 inline void ProgressLoop::ring_staged() noexcept {
+  DCHECK(held());
   if (staged_ != nullptr) ++events_;
   while (staged_ != nullptr) {
     QueuePair& queue_pair = *staged_;
+    DCHECK(queue_pair.in_staged_list);
     staged_ = queue_pair.next_staged;
     queue_pair.in_staged_list = false;
     queue_pair.ring();
@@ -58,6 +70,8 @@ inline bool advance_now(SendChannel& channel) noexcept { return channel.advance(
 inline bool advance_now(RecvChannel& channel) noexcept { return channel.advance(); }
 
 inline void ProgressLoop::visit(Channel& channel) noexcept {
+  DCHECK(held());
+  DCHECK(!channel.active);
   const bool again = channel.side == Side::Send ? advance_now(SendChannel::of(channel))
                                                 : advance_now(RecvChannel::of(channel));
   if (again) activate(channel);
@@ -71,16 +85,20 @@ template <typename Kind>
 
 template <typename Kind>
 inline void ProgressLoop::submit(Kind& channel, Request& request) noexcept {
+  DCHECK(&channel.loop == this);
   if (try_acquire()) [[likely]] {
     if (!channel.post_at_once(request)) visit_and_ring<Kind>(channel);
     release();
   } else {
+    DCHECK(channel.mail_bit < kMailBits);
     mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
   }
   after_release();
 }
 
 inline void ProgressLoop::poll_once(Channel* first) noexcept {
+  DCHECK(held());
+  DCHECK(first == nullptr || &first->loop == this);
   ++turns_;
   // Completions first: they make room in queues and windows for all that follows. One queue is what
   // most hosts have: no loop then.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 
 namespace mesh::engine {
@@ -28,9 +29,18 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       window_end_(policy.rq_depth),
       ring_(policy.sq_depth),
       parts_(policy.sq_depth),
-      receives_(policy.rq_depth / kWindowShares) {}
+      receives_(policy.rq_depth / kWindowShares) {
+  DCHECK(std::has_single_bit(sq_depth_));
+  DCHECK(rq_depth_ % kWindowShares == 0 && rq_depth_ >= kWindowShares);
+  DCHECK(signal_interval_ != 0 && signal_interval_ <= sq_depth_);
+  DCHECK(row_interval_ != 0);
+}
 
 void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted) {
+  DCHECK(qp && !qp_);
+  DCHECK(low_of(id_base) == 0 && (id_base & kReceiveBit) == 0);
+  DCHECK(granted.rows >= kCreditHalfBytes);
+  DCHECK(posted_ == 0 && announced_ == 0 && reposted_ == 0);
   qp_ = std::move(qp);
   id_base_ = id_base;
   inline_bytes_ = granted.data;
@@ -52,14 +62,18 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
 }
 
 bool QueuePair::read_window() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(window_word_ != nullptr);
   // acquire: pairs with the NIC's release of the word; the count only moves forward, an older one
   // landing late is ignored.
   const std::uint64_t end = load_word(*window_word_, std::memory_order_acquire) + rq_depth_;
   if (static_cast<std::int64_t>(end - window_end_) > 0) window_end_ = end;
+  DCHECK(announced_ <= window_end_);
   return announced_ != window_end_;
 }
 
 std::uint64_t QueuePair::room_left() const noexcept {
+  DCHECK(retired_ <= posted_);
   const std::uint64_t taken = posted_ - retired_;
   return taken < room_ ? room_ - taken : 0;
 }
@@ -68,12 +82,15 @@ bool QueuePair::grant_messages() noexcept {
   budget_ = window_open()
                 ? static_cast<std::int64_t>(std::min(room_left(), window_end_ - announced_))
                 : 0;
+  DCHECK(budget_ >= 0 && static_cast<std::uint64_t>(budget_) <= sq_depth_);
   return budget_ > 0;
 }
 
 // Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled, by
 // ring().
 bool QueuePair::grant_rows() noexcept {
+  DCHECK(rows_only_);
+  DCHECK(signaled_ <= posted_);
   const std::uint64_t silent = posted_ - signaled_ + 1;
   budget_ =
       silent < row_interval_
@@ -83,6 +100,7 @@ bool QueuePair::grant_rows() noexcept {
 }
 
 std::uint32_t QueuePair::stripes_left() noexcept {
+  DCHECK(counted_ != 0);
   if (chain_.full()) {
     ring();
     loop_.unstage(*this);
@@ -101,6 +119,8 @@ void QueuePair::signal_between() noexcept {
 void QueuePair::retire_part(std::uint64_t at) noexcept {
   const Part& part = parts_[at & ring_mask_];
   Request& request = *ring_[at & ring_mask_].request();
+  DCHECK(part.counted_bytes <= place_.path->inflight_bytes());
+  DCHECK(request.channel->outstanding != 0);
   place_.path->bulk_done += part.counted_bytes;
   --request.channel->outstanding;
   if (part.ends != Ends::Nothing) finish_stripe(request);
@@ -126,10 +146,14 @@ void QueuePair::add_to(PathCounters* counters) const noexcept {
 }
 
 void QueuePair::drop_outstanding() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(!qp_);
   for (; retired_ != posted_; ++retired_) {
     const Mark mark = ring_[retired_ & ring_mask_];
     if (mark.is_row()) continue;
     Request& request = *mark.request();
+    DCHECK(request.channel->outstanding != 0);
+    DCHECK(!mark.is_even() || request.open_stripes != 0);
     if (!mark.is_even() || --request.open_stripes == 0) --request.channel->outstanding;
   }
   room_ = 0;  // nobody posts to it any more
@@ -138,6 +162,8 @@ void QueuePair::drop_outstanding() noexcept {
 }
 
 Status QueuePair::post_receives(std::uint32_t count) noexcept {
+  DCHECK(count != 0 && count <= receives_.size());
+  DCHECK(reposted_ - announcements_taken() - flushed_ + count <= rq_depth_);
   receives_[count - 1].next = nullptr;
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_recv(qp_.get(), receives_.data(), &bad);
@@ -147,6 +173,7 @@ Status QueuePair::post_receives(std::uint32_t count) noexcept {
 }
 
 Status QueuePair::fill_receive_queue() noexcept {
+  DCHECK(reposted_ == 0);
   for (std::uint32_t i = 0; i < kWindowShares; ++i) {
     if (const Status status = post_receives(rq_depth_ / kWindowShares); !status.ok()) return status;
   }
@@ -156,6 +183,8 @@ Status QueuePair::fill_receive_queue() noexcept {
 void QueuePair::ask_for_return() noexcept { loop_.add_window_due(*this); }
 
 bool QueuePair::return_window() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(window_due);
   const std::uint32_t quarter = rq_depth_ / kWindowShares;
   while (to_return_ < 0) {
     if (!has_room(1)) return false;
@@ -165,7 +194,9 @@ bool QueuePair::return_window() noexcept {
       return true;
     }
     // What the peer may count on: receives posted beyond the first filling.
+    DCHECK(reposted_ >= rq_depth_);
     const std::uint64_t returned = reposted_ - rq_depth_;
+    DCHECK(returned <= announcements_taken());
     *stage_row(sizeof returned, peer_window_) = returned;
     place_.link->forget_even();
     set_return_at(returned + quarter);

@@ -11,6 +11,7 @@
 #include "engine/data/path.h"
 #include "engine/data/request.h"
 #include "engine/message/wire.h"
+#include "src/base/check.h"
 #include "src/verbs/handle.h"
 #include "src/verbs/wr_chain.h"
 
@@ -27,6 +28,7 @@ class ProgressLoop;
 // finds another life.
 inline constexpr std::uint64_t kReceiveBit = std::uint64_t{1} << 47;
 constexpr std::uint64_t wr_id_base(std::uint32_t index, std::uint32_t life) noexcept {
+  DCHECK(index <= 0xffff);
   return (std::uint64_t{index} << 48) | (std::uint64_t{life & 0x7fff} << 32);
 }
 
@@ -67,6 +69,7 @@ struct Mark {
   std::uintptr_t word = 0;
 
   static Mark of(const Request& request, std::uintptr_t tags) noexcept {
+    DCHECK((tags & ~kTags) == 0);
     return {reinterpret_cast<std::uintptr_t>(&request) | tags};
   }
   Request* request() const noexcept { return reinterpret_cast<Request*>(word & ~kTags); }
@@ -76,6 +79,7 @@ struct Mark {
   bool is_part() const noexcept { return word != 0 && (word & kTags) == 0; }
   Request& whole() const noexcept { return *reinterpret_cast<Request*>(word - kWhole); }
   std::uint32_t number() const noexcept {
+    DCHECK(is_even());
     return static_cast<std::uint32_t>((word & kTags) / kNumberStep);
   }
 };
@@ -85,7 +89,10 @@ class QueuePair {
   QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
 
   // ---- Staging. The caller asked has_room() first; nothing is posted before ring().
-  bool has_room(std::uint32_t count) const noexcept { return posted_ + count - retired_ <= room_; }
+  bool has_room(std::uint32_t count) const noexcept {
+    DCHECK(retired_ <= posted_);
+    return posted_ + count - retired_ <= room_;
+  }
   // May one more announcement be outstanding?
   bool window_open() noexcept { return announced_ != window_end_ || read_window(); }
   // The same for one whole message, in the chain too, and for one row, mostly answered by the
@@ -133,6 +140,7 @@ class QueuePair {
   inline bool post_message(
       const Data& data) noexcept;  // on an express one: whole, announced, not empty; false: refused
   void set_row_bytes(std::uint32_t bytes) noexcept {
+    DCHECK(bytes != 0 && bytes <= row_bytes_max_);
     row_.gather().length = bytes;
   }  // of all rows that are posted so
   inline std::uint64_t* row_to(
@@ -146,6 +154,7 @@ class QueuePair {
   // ---- Completions, from the lane.
   void retire_through(std::uint32_t count) noexcept;  // (queue_pair_datapath.h)
   void on_receive() noexcept {  // one announcement was taken from the receive queue
+    DCHECK(announcements_taken() + flushed_ < reposted_);
     if (--to_return_ < 0) [[unlikely]]
       ask_for_return();
   }
@@ -153,7 +162,10 @@ class QueuePair {
 
   // ---- A lost path (queue_pair_loss.cc; holding the token).
   void quarantine() noexcept;  // nothing more is staged or posted
-  void on_receive_flushed() noexcept { ++flushed_; }
+  void on_receive_flushed() noexcept {
+    ++flushed_;
+    DCHECK(announcements_taken() + flushed_ <= reposted_);
+  }
   bool drained() const noexcept {
     return announcements_taken() + flushed_ == reposted_;
   }  // stopped, and every receive was polled
@@ -173,9 +185,12 @@ class QueuePair {
   Status fill_receive_queue() noexcept;  // in state INIT or later
   void adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted);
   void set_window_word(std::uint64_t* word) noexcept {
+    DCHECK(!rows_only_);
+    DCHECK(reinterpret_cast<std::uintptr_t>(word) % alignof(std::uint64_t) == 0);
     window_word_ = word;
   }  // connector: written by the peer
   void set_peer_window(const verbs::RemoteTarget& target) noexcept {
+    DCHECK(rows_only_);
     peer_window_ = target;
   }  // acceptor
   void
@@ -187,10 +202,14 @@ class QueuePair {
 
   bool carries(
       const Request& request) const noexcept;  // a posted work request of it is not completed
-  std::uint64_t outstanding() const noexcept { return posted_ - retired_; }
+  std::uint64_t outstanding() const noexcept {
+    DCHECK(retired_ <= posted_);
+    return posted_ - retired_;
+  }
   std::uint64_t posted() const noexcept { return posted_; }
   std::uint64_t retired() const noexcept { return retired_; }
   void signal_next_doorbell() noexcept {
+    DCHECK(rows_only_);
     signal_next_ = true;
   }  // somebody waits for these rows to have landed
   void add_to(PathCounters* counters) const noexcept;

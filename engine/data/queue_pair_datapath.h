@@ -14,6 +14,7 @@ namespace mesh::engine {
 
 inline Mark& QueuePair::note() noexcept {
   if (!in_staged_list) loop_.add_staged(*this);
+  DCHECK(has_room(1));
   --budget_;
   return ring_[posted_++ & ring_mask_];
 }
@@ -24,11 +25,17 @@ inline void QueuePair::make_place() noexcept {
 }
 
 inline void QueuePair::announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
+  DCHECK(announced_ < window_end_);
   verbs::WrChain::announce(wr, imm);
   ++announced_;
 }
 
 inline void QueuePair::stage_data(const Data& data) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(!rows_only_);
+  DCHECK(data.request->channel->outstanding != 0);
+  DCHECK(data.source.bytes <= place_.link->policy().wr_bytes);
+  DCHECK(data.ends == Ends::Nothing || slot_of(data.imm) == slot_of(data.request->imm()));
   make_place();
   ibv_send_wr& wr = chain_.write(data.source, data.target, inline_bytes_);
   if (data.source.bytes == 0) [[unlikely]]
@@ -43,13 +50,21 @@ inline void QueuePair::stage_data(const Data& data) noexcept {
   note() = Mark::of(*data.request, 0);
 }
 inline void QueuePair::stage_stripe(const EvenStripe& stripe) noexcept {
-  DCHECK(has_room(1) && announced_ != window_end_ && counted_ != 0 && !chain_.full());
+  DCHECK(has_room(1));
+  DCHECK(announced_ < window_end_);
+  DCHECK(counted_ != 0);
+  DCHECK(!chain_.full());
+  DCHECK(stripe.source.bytes != 0);
+  DCHECK(Mark{stripe.mark}.is_even());
   chain_.write_announced(stripe.source, stripe.target, stripe.imm);
   ++announced_;
   if (!in_staged_list) loop_.add_staged(*this);
   ring_[posted_++ & ring_mask_].word = stripe.mark;
 }
 inline void QueuePair::stage_message(const Data& data) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(counted_ == 0);
+  DCHECK(data.source.bytes != 0);
   bytes_posted_ += data.source.bytes;
   DCHECK(!chain_.full());
   announce(chain_.write(data.source, data.target, inline_bytes_), data.imm);
@@ -58,12 +73,19 @@ inline void QueuePair::stage_message(const Data& data) noexcept {
 
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
                                            const verbs::RemoteTarget& target) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
   make_place();
   note() = {};
   return chain_.write_row(bytes, target);
 }
 
 inline bool QueuePair::post_message(const Data& data) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(!in_staged_list && chain_.staged() == 0);
+  DCHECK(has_room(1));
+  DCHECK(announced_ < window_end_);
+  DCHECK(!rows_only_ && counted_ == 0);
   ibv_send_wr& wr = message_.wr();
   message_.gather() = {
       .addr = data.source.address, .length = data.source.bytes, .lkey = data.source.lkey};
@@ -85,12 +107,17 @@ inline bool QueuePair::post_message(const Data& data) noexcept {
 }
 
 inline std::uint64_t* QueuePair::row_to(const verbs::RemoteTarget& target) noexcept {
+  DCHECK(rows_only_);
   row_.wr().wr.rdma.remote_addr = target.address;
   row_.wr().wr.rdma.rkey = target.rkey;
   return row_.row();
 }
 
 inline bool QueuePair::post_row() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(!in_staged_list && chain_.staged() == 0);
+  DCHECK(has_room(1));
+  DCHECK(posted_ - signaled_ + 1 < row_interval_);
   DCHECK(ring_[posted_ & ring_mask_]
              .is_row());  // who posts rows so posts nothing else: no entry was ever anything
   ++posted_;
@@ -106,6 +133,8 @@ inline void QueuePair::ring() noexcept {
     chain_.clear();
     return;
   }
+  DCHECK(loop_.held());
+  DCHECK(chain_.staged() != 0 && chain_.staged() <= posted_ - retired_);
   // Nobody waits for a row: its completion only makes room, so one in a quarter queue is enough.
   if (!rows_only_) [[likely]] {
     signal_chain();
@@ -129,9 +158,12 @@ inline void QueuePair::signal_chain() noexcept {
 
 // The last one of its message's is the message's end, after which the request is NCCL's again.
 inline void QueuePair::finish_stripe(Request& request) noexcept {
+  DCHECK(request.open_stripes != 0);
   if (--request.open_stripes != 0) return;
   if (request.even) [[likely]] {
     request.even = false;
+    DCHECK(request.channel->outstanding != 0);
+    DCHECK(request.bytes <= place_.path->inflight_bytes());
     --request.channel->outstanding;
     place_.path->bulk_done += request.bytes;
   }
@@ -139,6 +171,7 @@ inline void QueuePair::finish_stripe(Request& request) noexcept {
 }
 
 inline void QueuePair::retire_through(std::uint32_t count) noexcept {
+  DCHECK(loop_.held());
   ++completions_;
   std::uint64_t at = retired_;
   const std::uint32_t ended = count - static_cast<std::uint32_t>(at);
@@ -151,6 +184,7 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
     if (mark.is_even()) {
       finish_stripe(*mark.request());
     } else if (mark.is_whole()) {
+      DCHECK(mark.whole().channel->outstanding != 0);
       mark.whole().complete_whole();
       --mark.whole().channel->outstanding;
     } else if (!mark.is_row()) [[unlikely]] {
@@ -160,6 +194,7 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
     }
   } while (++at != limit);
   retired_ = limit;
+  DCHECK(retired_ <= posted_);
 }
 
 }  // namespace mesh::engine

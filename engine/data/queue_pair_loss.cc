@@ -4,10 +4,12 @@
 #include "engine/data/queue_pair.h"
 
 #include "engine/data/progress_loop_datapath.h"
+#include "src/base/check.h"
 
 namespace mesh::engine {
 
 void QueuePair::quarantine() noexcept {
+  DCHECK(loop_.held());
   refused_ = true;  // what is staged goes nowhere
   room_ = 0;
   budget_ = 0;
@@ -21,6 +23,7 @@ void QueuePair::retire(std::uint64_t at) noexcept {
   Request& request = *mark.request();
   if (mark.is_even()) return finish_stripe(request);
   if (!mark.is_whole()) return retire_part(at);
+  DCHECK(request.channel->outstanding != 0);
   --request.channel->outstanding;
   request.complete_whole();
 }
@@ -58,10 +61,12 @@ void QueuePair::count_apart(Request& request) noexcept {
     return;
   }
   request.even = false;
+  DCHECK(request.bytes <= place_.path->inflight_bytes());
   place_.path->bulk_done += request.bytes;
 }
 
 std::uint64_t QueuePair::open_announcements() const noexcept {
+  DCHECK(retired_ <= posted_);
   std::uint64_t open = 0;
   for (std::uint64_t at = retired_; at != posted_; ++at) {
     if (announces_at(at)) ++open;
@@ -74,6 +79,9 @@ bool QueuePair::may_have_taken(std::uint64_t taken) const noexcept {
 }
 
 void QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
+  DCHECK(loop_.held());
+  DCHECK(refused_);
+  DCHECK(may_have_taken(taken));
   std::uint64_t landed = taken - (announced_ - open_announcements());
   for (; retired_ != posted_; ++retired_) {
     const bool announces = announces_at(retired_);
@@ -90,9 +98,13 @@ void QueuePair::settle(std::uint64_t taken, std::vector<LostStripe>* lost) {
     retire(retired_);
     if (announces) --landed;
   }
+  DCHECK(landed == 0);
 }
 
 void QueuePair::renew() noexcept {
+  DCHECK(!qp_);
+  DCHECK(outstanding() == 0);
+  DCHECK(!in_staged_list && !window_due);
   chain_.clear();
   signal_next_ = started_ = false;
   posted_ = retired_ = announced_ = reposted_ = flushed_ = signaled_ = 0;
@@ -104,11 +116,17 @@ void QueuePair::renew() noexcept {
 }
 
 void QueuePair::open() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(refused_ && room_ == 0);
+  DCHECK(qp_ && started_);
+  DCHECK(outstanding() == 0);
   refused_ = false;
   room_ = sq_depth_;
 }
 
 bool QueuePair::post_probe() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(room_ == 0 && outstanding() == 0);
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = IBV_SEND_SIGNALED;

@@ -2,6 +2,7 @@
 
 #include "engine/data/progress_loop_datapath.h"
 #include "engine/data/waiting.h"
+#include "src/base/check.h"
 
 #include <algorithm>
 
@@ -23,9 +24,11 @@ void RecvChannel::post_to(QueuePair& express) noexcept {
   express_ = &express;
   express.set_row_bytes(cursor_.row_bytes());
   rows_per_write_ = express.row_bytes_max() / cursor_.row_bytes();
+  DCHECK(rows_per_write_ != 0);
 }
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {
+  DCHECK(express_->path().index < path_count_);
   credits_ = credits;
   cursor_.set_base(credits.address);
   credits_rkey_ = credits.rkeys[express_->path().index];
@@ -41,6 +44,8 @@ MessageCounts RecvChannel::counts() const noexcept {
 }
 
 bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
+  DCHECK(loop.held());
+  DCHECK(failure.load(std::memory_order_relaxed) != Errc::Ok);
   for (; accepted.load(std::memory_order_relaxed) != limit; accept_one()) {
     request(accepted.load(std::memory_order_relaxed)).fail(failure.load(std::memory_order_relaxed));
   }
@@ -48,6 +53,7 @@ bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
 }
 
 void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) const noexcept {
+  DCHECK(path_count_ > 1);
   Credit credit{.generation = request.generation};
   for (std::uint32_t path = 1; path < path_count_ && request.region != nullptr; ++path) {
     credit.rkeys[path] = request.region->keys(link.path(path).rail).rkey;
@@ -65,6 +71,7 @@ void RecvChannel::on_overrun(const Request& slot, std::uint64_t said) noexcept {
 void RecvChannel::on_recorded(Request& slot) noexcept {
   Record& record = records_[&slot - requests.get()];
   ++slot.stripes;
+  DCHECK(slot.stripe_count() != 0);
   if (!record_says(record, join(slot.stripe_count(), slot.generation))) return;
   const std::uint64_t size = record_bytes(record);
   if ((size & kRecordTruncated) != 0) return on_truncated(slot, size & ~kRecordTruncated);
@@ -94,6 +101,8 @@ bool RecvChannel::names(const Registration& region) const noexcept {
 }
 
 Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
+  DCHECK(loop.held());
+  DCHECK(sequence < submitted.load(std::memory_order_relaxed));
   if (sequence < accepted.load(std::memory_order_relaxed)) {
     return {.reason = WaitReason::Data, .landed = request(sequence).stripe_count()};
   }

@@ -80,6 +80,10 @@ class RecvChannel final : public Channel {
     count_received(slot, bytes);
   }
   void count_received(Request& slot, std::uint64_t bytes) noexcept {
+    DCHECK(loop.held());
+    DCHECK(slot.expected != kNoAnnouncement);
+    DCHECK(received_ < accepted.load(std::memory_order_relaxed));
+    DCHECK(bytes <= slot.bytes);
     slot.expected = kNoAnnouncement;
     ++received_;
     received_bytes_ += bytes;

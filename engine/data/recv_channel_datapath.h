@@ -16,6 +16,11 @@ namespace mesh::engine {
 
 inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
                                       std::uint64_t* words) noexcept {
+  DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
+  DCHECK(request.expected == kNoAnnouncement);  // its credit before this one is used up
+  DCHECK(request.stripes == 0);
+  DCHECK(&request == &requests[slot_of(imm)]);
+  DCHECK(channel_of(imm) == index && stripes_of(imm) == 0);
   request.expected = imm;
   request.generation = cursor_.generation();
   const std::uint32_t rkey = request.region == nullptr ? 0 : request.region->keys(first_rail_).rkey;
@@ -28,6 +33,7 @@ inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
 
 // The only receive that is there. False: it is not that simple.
 inline bool RecvChannel::post_at_once(Request& request) noexcept {
+  DCHECK(loop.held());
   // The channel may have failed since NCCL's thread looked; who fails it has accepted all there was
   // and will not come again.
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
@@ -46,6 +52,7 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
 }
 
 inline bool RecvChannel::advance() noexcept {
+  DCHECK(loop.held());
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
     return fail_new(limit);
@@ -69,6 +76,8 @@ inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
   if (rows > rows_per_write_) rows = rows_per_write_;
   if (rows > cursor_.slots_left()) rows = cursor_.slots_left();
   const std::uint32_t row_bytes = cursor_.row_bytes();
+  DCHECK(rows != 0 && rows * row_bytes <= express_->row_bytes_max());
+  DCHECK(express_->path().health.state == PathState::Up);
   std::uint64_t* words = express_->stage_row(static_cast<std::uint32_t>(rows) * row_bytes,
                                              {.address = cursor_.address(), .rkey = credits_rkey_});
   std::uint32_t imm = cursor_.imm();
@@ -84,6 +93,7 @@ inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
 inline void RecvChannel::on_message(Request& slot, std::uint32_t bytes) noexcept {
   if (bytes > slot.bytes) [[unlikely]]
     return on_overrun(slot, bytes);
+  DCHECK(slot.stripes == 0);
   count_received(slot, bytes);
   slot.complete(bytes);
 }

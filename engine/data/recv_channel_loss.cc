@@ -4,10 +4,12 @@
 #include "engine/data/recv_channel.h"
 
 #include "engine/data/progress_loop_datapath.h"
+#include "src/base/check.h"
 
 namespace mesh::engine {
 
 void RecvChannel::choose_express() noexcept {
+  DCHECK(loop.held());
   QueuePair& wanted = link.express(index);
   // A queue pair that was made anew has posted none of the rows that were written again.
   if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
@@ -24,12 +26,15 @@ void RecvChannel::choose_express() noexcept {
 void RecvChannel::fenced(const Path& /*path*/) noexcept { rewrite_next_ = 0; }
 
 bool RecvChannel::rewrite_credits() noexcept {
+  DCHECK(loop.held());
   if (failure.load(std::memory_order_relaxed) != Errc::Ok)
     return true;  // its memory may have been taken back
   for (; rewrite_next_ < slot_count; ++rewrite_next_) {
     const Request& request = requests[rewrite_next_];
     if (request.expected == kNoAnnouncement) continue;
     if (!express_->has_room(1)) return false;
+    DCHECK(slot_of(request.imm()) == rewrite_next_ && channel_of(request.imm()) == index);
+    DCHECK(((request.imm() ^ request.generation) & kGenerationMask) == 0);
     std::uint64_t* const words = express_->stage_row(
         cursor_.row_bytes(),
         {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.row_bytes(),
@@ -42,6 +47,7 @@ bool RecvChannel::rewrite_credits() noexcept {
         request.generation);
     if (path_count_ > 1) write_far_keys(request, words);
     express_->signal_next_doorbell();
+    DCHECK(rewritten_until_ < express_->posted());
     rewritten_until_ = express_->posted();
   }
   return true;

@@ -16,6 +16,8 @@ constexpr int kAccess =
 }
 
 Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
+  DCHECK(rail < lanes_.size());
+  DCHECK((entry.count_by_rail[rail] != 0) == static_cast<bool>(entry.mr_by_rail[rail]));
   if (entry.count_by_rail[rail] == 0) {
     Lane& lane = *lanes_[rail];
     verbs::MrHandle mr =
@@ -56,6 +58,7 @@ Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryTy
   if (status.ok()) return &entry;
   // Give back what this call took, and the entry with it when it was new.
   for (const std::uint32_t rail : rails.first(added)) {
+    DCHECK(entry.count_by_rail[rail] != 0);
     if (--entry.count_by_rail[rail] == 0) entry.mr_by_rail[rail].reset();
   }
   if (--entry.count == 0) entries_.erase(found);
@@ -68,6 +71,7 @@ std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& rang
   entry->address = reinterpret_cast<std::uint64_t>(range.data);
   entry->bytes = range.bytes;
   entry->type = type;
+  DCHECK(!lanes_.empty());
   entry->keys_by_rail.resize(lanes_.size());
   entry->count_by_rail.resize(lanes_.size());
   entry->mr_by_rail.resize(lanes_.size());

@@ -6,6 +6,7 @@
 #include <mesh/channel.h>
 #include <mesh/status.h>
 
+#include "src/base/check.h"
 #include "src/verbs/handle.h"
 
 #include <infiniband/verbs.h>
@@ -33,7 +34,10 @@ class Registration {
     std::uint64_t end = 0;
     return !__builtin_add_overflow(offset, size, &end) && end <= bytes;
   }
-  const Keys& keys(std::uint32_t rail) const noexcept { return keys_by_rail[rail]; }
+  const Keys& keys(std::uint32_t rail) const noexcept {
+    DCHECK(rail < keys_by_rail.size());
+    return keys_by_rail[rail];
+  }
 
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;

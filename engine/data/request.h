@@ -5,6 +5,8 @@
 
 #include <mesh/channel.h>
 
+#include "src/base/check.h"
+
 #include <atomic>
 #include <cstdint>
 
@@ -47,6 +49,7 @@ class alignas(64) Request {
   void complete(std::uint64_t bytes_done) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
+    DCHECK(bytes_done <= bytes);
     bytes = bytes_done;
     state.store(RequestState::Done, std::memory_order_release);
   }
@@ -54,17 +57,20 @@ class alignas(64) Request {
   void complete_whole() noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
+    DCHECK(error == Errc::Ok);
     state.store(RequestState::Done, std::memory_order_release);
   }
   // The last stripe of a send has completed; its size is what was asked for.
   void complete_send() noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
       return;
+    DCHECK(open_stripes == 0);
     state.store(error == Errc::Ok ? RequestState::Done : RequestState::Failed,
                 std::memory_order_release);
   }
   void fail(Errc why) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) return;
+    DCHECK(why != Errc::Ok && why != Errc::WouldBlock);
     error = why;
     state.store(RequestState::Failed, std::memory_order_release);
   }

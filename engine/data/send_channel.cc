@@ -2,6 +2,7 @@
 
 #include "engine/data/progress_loop_datapath.h"
 #include "engine/data/waiting.h"
+#include "src/base/check.h"
 
 #include <algorithm>
 
@@ -29,6 +30,7 @@ bool SendChannel::is_odd() const noexcept {
 
 // Large messages, full queues, tags out of order, the end.
 bool SendChannel::advance_oddly(bool in_turn) noexcept {
+  DCHECK(loop.held());
   // The place is asked for anew in every visit, so nobody keeps it who has come to wait for
   // something else.
   may_wait_for_bytes_ = in_turn || waits_for_bytes_;
@@ -40,6 +42,7 @@ bool SendChannel::advance_oddly(bool in_turn) noexcept {
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
   for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message)
     moves = match();
+  DCHECK(path_count_ == link.path_count());
   odd_ = is_odd();
   return !moves || has_new();
 }
@@ -53,6 +56,7 @@ bool SendChannel::match() noexcept {
   }
   Request* const request = take_matching();
   if (request == nullptr) return false;
+  DCHECK(credit_.generation == cursor_.generation());
   have_credit_ = false;
   begin(*request, cursor_.slot());
   cursor_.step();
@@ -72,9 +76,11 @@ Request* SendChannel::take_matching() noexcept {
   Request& found = request(next);
   found.begun = true;
   ++begun_;
+  DCHECK(begun_ <= slot_count);
   // Those at the head that have begun are passed now.
   while (has_new() && request(accepted.load(std::memory_order_relaxed)).begun) {
     request(accepted.load(std::memory_order_relaxed)).begun = false;
+    DCHECK(begun_ != 0);
     --begun_;
     accept_one();
   }
@@ -82,6 +88,8 @@ Request* SendChannel::take_matching() noexcept {
 }
 
 void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
+  DCHECK(posting_.request == nullptr);
+  DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
   const bool truncated = request.bytes > credit_.bytes;
   if (truncated) {
     // No byte is sent, but the receiver must learn it: the record says so, and both requests fail.
@@ -97,6 +105,7 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
   if (posting.plan.route == Route::Bulk && link.usable_count() > 1)
     posting.plan = link.spread(bytes, posting.table);
   posting.stripes_left = posting.plan.count;
+  DCHECK(posting.plan.count != 0 && posting.plan.count <= kStripesMax);
   // Who is cut into stripes of one work request each says with every one of them how many there
   // are.
   posting.record =
@@ -116,6 +125,7 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
 }
 
 QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
+  DCHECK(stripe < posting_.plan.count);
   if (posting_.pinned) [[unlikely]]
     return *posting_.queue_pairs[stripe];
   if (posting_.plan.route == Route::Express) return *express_;
@@ -178,6 +188,7 @@ bool SendChannel::post() noexcept {
 
 bool SendChannel::post_stripe(std::uint32_t stripe) noexcept {
   QueuePair& queue_pair = queue_pair_of(stripe);
+  DCHECK(posting_.posted_bytes[stripe] <= posting_.plan.bytes(stripe));
   const std::uint64_t left = posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe];
   const std::uint64_t bytes = std::min(left, link.policy().wr_bytes);
   const bool ends = bytes == left;
@@ -196,6 +207,7 @@ bool SendChannel::post_stripe(std::uint32_t stripe) noexcept {
   may_wait_for_bytes_ = false;
   stage(queue_pair, stripe, bytes);
   posting_.posted_bytes[stripe] = ends ? UINT64_MAX : posting_.posted_bytes[stripe] + bytes;
+  DCHECK(posting_.stripes_left != 0);
   if (ends) --posting_.stripes_left;
   return true;
 }
@@ -224,6 +236,9 @@ void SendChannel::leave_byte_wait() noexcept {
 void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) noexcept {
   const std::uint64_t size =
       request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
+  DCHECK(request.stripe_count() != 0);
+  DCHECK(stripes_of(request.imm()) == 0);
+  DCHECK(records_.address != 0);
   const Record record = encode_record(size, request.stripe_count(), request.generation);
   std::uint64_t* const words = queue_pair.stage_row(
       sizeof record, {.address = records_.address + slot_of(request.imm()) * sizeof(Record),
@@ -236,6 +251,9 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
   const Request& request = *posting_.request;
   const Path& path = queue_pair.path();
   const std::uint64_t offset = posting_.plan.offset(stripe) + posting_.posted_bytes[stripe];
+  DCHECK(queue_pair.path().health.state == PathState::Up);
+  DCHECK(offset + bytes <= posting_.credit.bytes);
+  DCHECK(posting_.posted_bytes[stripe] + bytes <= posting_.plan.bytes(stripe));
   const bool ends = posting_.posted_bytes[stripe] + bytes == posting_.plan.bytes(stripe);
   if (ends && stripe == 0 && posting_.record) {
     stage_record(queue_pair, request);
@@ -255,6 +273,7 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
 }
 
 void SendChannel::drop_unposted(Errc why) noexcept {
+  DCHECK(loop.held());
   odd_ = true;
   leave_byte_wait();
   for (; has_new(); accept_one()) {
@@ -286,6 +305,7 @@ MessageCounts SendChannel::counts() const noexcept {
 }
 
 std::uint64_t SendChannel::posted_messages() const noexcept {
+  DCHECK(dropped_ <= accepted.load(std::memory_order_relaxed) + begun_);
   return accepted.load(std::memory_order_relaxed) + begun_ - dropped_ -
          (posting_.request != nullptr ? 1 : 0);
 }
@@ -301,6 +321,8 @@ bool SendChannel::reads(const Registration& region) const noexcept {
 }
 
 Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
+  DCHECK(loop.held());
+  DCHECK(sequence < submitted.load(std::memory_order_relaxed));
   Request& open = request(sequence);
   const auto own = std::find_if(replays_.begin(), replays_.end(),
                                 [&](const Replay& replay) { return replay.lost.request == &open; });

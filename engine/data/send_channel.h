@@ -66,7 +66,10 @@ class SendChannel final : public Channel {
   std::uint64_t posted_messages() const noexcept;  // ever posted whole: a counter, it never falls
   // What CLOSE says: those of them that the receiver gets. One of which a stripe was lost and given
   // up is not among them.
-  std::uint64_t announced() const noexcept { return posted_messages() - given_up_; }
+  std::uint64_t announced() const noexcept {
+    DCHECK(given_up_ <= posted_messages());
+    return posted_messages() - given_up_;
+  }
   bool reads(const Registration& region)
       const noexcept;  // an open send does, or one that failed while posted may
 

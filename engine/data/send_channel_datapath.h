@@ -25,6 +25,10 @@ inline bool SendChannel::is_small(const Request& request) const noexcept {
 
 inline QueuePair::Data SendChannel::whole_message(Request& request,
                                                   const NearCredit& credit) noexcept {
+  DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
+  DCHECK(request.channel == this);
+  DCHECK(request.bytes != 0 && request.bytes <= credit.bytes && request.bytes <= wr_bytes_);
+  DCHECK(stripes_of(cursor_.imm()) == 1);
   ++outstanding;
   request.expected = cursor_.imm();
   return {.source = {.address = request.address,
@@ -45,6 +49,8 @@ inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
 // The only send that is there. False: it is not that simple. Who has just taken the token finds
 // nothing staged.
 inline bool SendChannel::post_at_once(Request& request) noexcept {
+  DCHECK(loop.held());
+  DCHECK(odd_ || !is_odd());
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   if (odd_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
   NearCredit credit;
@@ -76,6 +82,11 @@ inline void SendChannel::stage_even(Request& request, const EvenMessage& message
                                .target = message.target,
                                .imm = request.imm(),
                                .mark = Mark::of(request, Mark::kEven).word};
+  DCHECK(plan.count != 0 && plan.count == request.open_stripes);
+  DCHECK(plan.total_bytes == request.bytes);
+  DCHECK(step <= wr_bytes_);
+  DCHECK(message.first_bulk < link.bulk_count() && plan.count <= link.bulk_count());
+  DCHECK(stripes_of(request.imm()) == plan.count);
   request.even = true;
   path.bulk_posted += plan.total_bytes;
   ++outstanding;
@@ -93,6 +104,8 @@ inline void SendChannel::stage_even(Request& request, const EvenMessage& message
 // Most messages: the next send's credit is there, and one work request on the express queue pair
 // carries it.
 inline bool SendChannel::advance(bool in_turn) noexcept {
+  DCHECK(loop.held());
+  DCHECK(odd_ || !is_odd());
   if (odd_) [[unlikely]]
     return advance_oddly(in_turn);
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);

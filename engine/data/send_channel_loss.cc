@@ -6,12 +6,15 @@
 
 #include "engine/data/progress_loop_datapath.h"
 
+#include "src/base/check.h"
+
 #include <algorithm>
 #include <utility>
 
 namespace mesh::engine {
 
 void SendChannel::choose_express() noexcept {
+  DCHECK(loop.held());
   express_ = &link.express(index);
   express_path_ = express_->path().index;
   far_ = express_path_ != 0;
@@ -30,7 +33,10 @@ void SendChannel::keep_queue_pairs() noexcept {
 // What is posted of a stripe may still land, so only the fence says when it may begin anew. Of the
 // others nothing is posted: they go out at once.
 void SendChannel::leave_path(const Path& path) {
+  DCHECK(loop.held());
+  DCHECK(path.health.state != PathState::Up);
   if (posting_.request == nullptr) return;
+  DCHECK(posting_.pinned);
   for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
     const std::uint64_t posted_bytes = posting_.posted_bytes[stripe];
     QueuePair& queue_pair = queue_pair_of(stripe);
@@ -42,6 +48,7 @@ void SendChannel::leave_path(const Path& path) {
     if (posted_bytes != 0)
       replays_.back().posted_bytes = posted_bytes, replays_.back().queue_pair = &queue_pair;
     posting_.posted_bytes[stripe] = UINT64_MAX;
+    DCHECK(posting_.stripes_left != 0);
     --posting_.stripes_left;
   }
   if (posting_.stripes_left == 0) posting_.request = nullptr;
@@ -58,6 +65,10 @@ void SendChannel::fenced(const Path& path) noexcept {
 }
 
 void SendChannel::replay(const LostStripe& lost) {
+  DCHECK(loop.held());
+  DCHECK(lost.request->channel == this);
+  DCHECK(outstanding != 0);
+  DCHECK(lost.span.offset + lost.span.bytes <= lost.request->bytes);
   odd_ = true;
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) {
     give_up(lost);
@@ -66,16 +77,20 @@ void SendChannel::replay(const LostStripe& lost) {
   if (lost.whole_message) lost.request->open_stripes = 1, lost.request->even = false;
   replays_.push_back({.lost = lost});
   ++held_back_;
+  DCHECK((held_back_ & ~kNoPath) == replays_.size());
   loop.activate(*this);
 }
 
 bool SendChannel::Replay::waits_for_fence() const noexcept {
+  DCHECK(posted_bytes == 0 || queue_pair != nullptr);
   return posted_bytes != 0 && queue_pair->path().health.state != PathState::Up;
 }
 
 // False: one that may go out finds no room, and what comes after it waits. Nothing waits for one
 // that waits for its fence.
 bool SendChannel::post_replays() noexcept {
+  DCHECK((held_back_ & ~kNoPath) == replays_.size());
+  DCHECK(link.stalled() == ((held_back_ & kNoPath) != 0));
   if (link.stalled()) return false;
   for (auto replay = replays_.begin(); replay != replays_.end();) {
     if (replay->waits_for_fence()) {
@@ -101,6 +116,7 @@ bool SendChannel::credit_of(const Request& request, Credit* credit) const noexce
 
 // Has the queue pair room for the replay's next work request?
 bool SendChannel::takes_next(QueuePair& queue_pair, const Replay& replay) noexcept {
+  DCHECK(replay.posted_bytes <= replay.lost.span.bytes);
   const std::uint64_t left = replay.lost.span.bytes - replay.posted_bytes;
   if (!queue_pair.has_room(2) || (left <= wr_bytes_ && !queue_pair.window_open())) return false;
   return bytes_fit(queue_pair.path(), std::min(left, wr_bytes_));
@@ -134,6 +150,8 @@ bool SendChannel::post_replay(Replay& replay) noexcept {
     const std::uint64_t bytes = std::min(left, wr_bytes_);
     ends = bytes == left;
     const std::uint64_t offset = span.offset + replay.posted_bytes;
+    DCHECK(path.health.state == PathState::Up);
+    DCHECK(offset + bytes <= credit.bytes);
     if (ends && span.offset == 0 && stripes_of(request.imm()) == 0)
       stage_record(queue_pair, request);
     ++outstanding;
@@ -150,6 +168,8 @@ bool SendChannel::post_replay(Replay& replay) noexcept {
          .stripe = span});
     replay.posted_bytes += bytes;
   }
+  DCHECK(replay.posted_bytes == span.bytes);
+  DCHECK(outstanding > 1);  // the replay itself, and its work requests
   --outstanding;
   return true;
 }
@@ -162,6 +182,7 @@ bool SendChannel::withdraw(Request& request) noexcept {
 }
 
 void SendChannel::give_up(const LostStripe& lost) noexcept {
+  DCHECK(outstanding != 0);
   --outstanding;
   if (withdraw(*lost.request)) ++given_up_;
 }
@@ -173,6 +194,7 @@ void SendChannel::drop_replays(Errc why) noexcept {
   }
   replays_.clear();
   held_back_ &= kNoPath;
+  DCHECK(replays_.empty());
 }
 
 }  // namespace mesh::engine

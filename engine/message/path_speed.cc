@@ -1,5 +1,7 @@
 #include "engine/message/path_speed.h"
 
+#include "src/base/check.h"
+
 #include <algorithm>
 
 namespace mesh::engine {
@@ -15,8 +17,11 @@ constexpr std::uint32_t kLeast =
 
 void PathSpeeds::configure(std::span<const std::uint32_t> port_mbps,
                            std::span<const PathProgress> so_far) {
+  DCHECK(port_mbps.size() <= kPathsMax);
+  DCHECK(so_far.empty() || so_far.size() == port_mbps.size());
   *this = {};
   for (std::size_t i = 0; i < port_mbps.size(); ++i) {
+    DCHECK(port_mbps[i] != 0);
     const std::uint64_t done = so_far.empty() ? 0 : so_far[i].done_bytes;
     known_[i] = {.port_mbps = port_mbps[i], .mbps = port_mbps[i], .done_before = done};
     done_before_ += done;
@@ -26,6 +31,7 @@ void PathSpeeds::configure(std::span<const std::uint32_t> port_mbps,
 void PathSpeeds::observe(std::span<const PathProgress> paths) noexcept {
   std::uint64_t done = 0, in_flight = 0;
   for (std::size_t i = 0; i < paths.size(); ++i) {
+    DCHECK(paths[i].done_bytes >= known_[i].done_before);
     done += paths[i].done_bytes;
     in_flight += paths[i].in_flight_bytes;
     if (paths[i].in_flight_bytes == 0) ++known_[i].idle_looks;
@@ -58,6 +64,7 @@ void PathSpeeds::learn(std::span<const PathProgress> paths) noexcept {
     std::uint64_t seen = carried * busy_mbps / busy_bytes;
     if (known.idle_looks * 2 > looks_)
       seen *= 2;  // how long it was idle is not known; we look when a message is done
+    DCHECK(known.mbps != 0);
     const std::uint64_t old = known.mbps;
     // A quarter at a time: work requests are done in lumps.
     const std::uint64_t now = was_busy(known) || seen > old ? (3 * old + seen) / 4 : old;
@@ -84,6 +91,7 @@ void PathSpeeds::believe_the_best(std::uint32_t count) noexcept {
     if (here > std::uint64_t{known_[best].mbps} * known_[i].port_mbps) best = i;
   }
   const std::uint64_t from = known_[best].mbps, to = known_[best].port_mbps;
+  DCHECK(from != 0 && to != 0);
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint64_t least = std::max(1u, known_[i].port_mbps / kLeast);
     known_[i].mbps = static_cast<std::uint32_t>(std::max(known_[i].mbps * to / from, least));

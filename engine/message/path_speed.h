@@ -7,6 +7,8 @@
 
 #include <mesh/policy.h>
 
+#include "src/base/check.h"
+
 #include <array>
 #include <cstdint>
 #include <span>
@@ -28,7 +30,10 @@ class PathSpeeds {
   // Before each large message, one entry per path.
   void observe(std::span<const PathProgress> paths) noexcept;
 
-  std::uint32_t mbps(std::uint32_t path) const noexcept { return known_[path].mbps; }
+  std::uint32_t mbps(std::uint32_t path) const noexcept {
+    DCHECK(path < kPathsMax);
+    return known_[path].mbps;
+  }
 
  private:
   struct Known {

@@ -1,5 +1,7 @@
 #include "engine/message/path_spread.h"
 
+#include "src/base/check.h"
+
 #include <array>
 
 namespace mesh::engine {
@@ -28,6 +30,7 @@ std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
                          std::span<const PathLoad> paths, Parts& parts) noexcept {
   const std::uint64_t most = std::max<std::uint64_t>(1, ceil_div(bytes, policy.stripe_bytes));
   auto count = static_cast<std::uint32_t>(paths.size());
+  DCHECK(count != 0 && count <= kPathsMax);
   for (std::uint32_t i = 0; i < count; ++i) parts[i].path = i;
   for (;;) {
     std::uint64_t in_all = bytes, speed = 0;
@@ -35,6 +38,8 @@ std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
       in_all += paths[parts[i].path].bytes;
       speed += paths[parts[i].path].speed_mbps;
     }
+    DCHECK(speed != 0);
+    DCHECK(in_all >> (64 - kFraction) == 0);
     const std::uint64_t level = (in_all << kFraction) / speed;
     std::uint32_t least = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -54,6 +59,7 @@ std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
 std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths,
                             std::uint32_t from) noexcept {
   const auto count = static_cast<std::uint32_t>(paths.size());
+  DCHECK(count != 0);
   std::uint32_t best = from % count;
   for (std::uint32_t i = 1; i < count; ++i) {
     const std::uint32_t other = (from + i) % count;
@@ -67,6 +73,7 @@ std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths
 
 StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
                           std::span<const PathLoad> paths, StripeTable& table) noexcept {
+  DCHECK(bytes != 0);
   Parts parts;
   const std::uint32_t count = fill_paths(bytes, policy, paths, parts);
   const std::uint64_t lines = ceil_div(bytes, kStripeAlign);
@@ -75,6 +82,7 @@ StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
   std::uint64_t given = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     Part& part = parts[i];
+    DCHECK(given <= lines);
     if (i + 1 == count) part.lines = lines - given;  // and what rounding down has left
     part.at_line = given;
     given += part.lines;
@@ -91,11 +99,14 @@ StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
       const std::uint64_t taken = std::min(part.lines, part.stripe_lines);
       if (taken == 0) continue;
       const std::uint64_t begin = part.at_line * kStripeAlign;
+      DCHECK(plan.count < kStripesMax);
+      DCHECK(begin < bytes);
       table.offset[plan.count] = begin;
       table.bytes[plan.count] = std::min(begin + taken * kStripeAlign, bytes) - begin;
       table.position[plan.count] = part.next_qp++ % policy.qps * path_count + part.path;
       part.at_line += taken;
       part.lines -= taken;
+      DCHECK(taken <= left);
       left -= taken;
       ++plan.count;
     }

@@ -4,6 +4,7 @@
 // computes them. Thread: loop. Bound: the ring's size, a power of two.
 
 #include "engine/message/wire.h"
+#include "src/base/check.h"
 
 #include <bit>
 #include <cstdint>
@@ -17,6 +18,8 @@ class RingCursor {
     std::uint32_t stripes = 0;  // of the immediates
   };
   explicit RingCursor(const Shape& shape) : shape_(shape) {
+    DCHECK(std::has_single_bit(shape.slots) && shape.slots <= kSlotsMax);
+    DCHECK(shape.row_bytes != 0 && shape.row_bytes % sizeof(std::uint64_t) == 0);
     set_base(0);
     start(1);
   }
@@ -47,12 +50,14 @@ class RingCursor {
   void step() noexcept { skip(1); }
   // At most slots_left().
   void skip(std::uint32_t rows) noexcept {
+    DCHECK(rows <= slots_left());
     imm_ += rows * kImmStep;
     address_ += rows * shape_.row_bytes;
     if (address_ == end_) [[unlikely]] {
       ++generation_;
       rewind();
     }
+    DCHECK(address_ == base_ + std::uint64_t{slot()} * shape_.row_bytes);
   }
 
  private:

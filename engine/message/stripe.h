@@ -5,6 +5,7 @@
 #include <mesh/policy.h>
 
 #include "engine/message/wire.h"
+#include "src/base/check.h"
 
 #include <algorithm>
 #include <array>
@@ -32,9 +33,11 @@ struct StripePlan {
       nullptr;  // not null: says where the stripes are, and stripe_bytes says nothing
 
   constexpr std::uint64_t offset(std::uint32_t i) const noexcept {
+    DCHECK(i < count);
     return table == nullptr ? i * stripe_bytes : table->offset[i];
   }
   constexpr std::uint64_t bytes(std::uint32_t i) const noexcept {
+    DCHECK(i < count);
     if (table != nullptr) return table->bytes[i];
     return i + 1 == count ? total_bytes - offset(i) : stripe_bytes;
   }
@@ -50,12 +53,15 @@ constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& pol
     return {.route = Route::Express, .count = 1, .stripe_bytes = bytes, .total_bytes = bytes};
   const std::uint64_t wanted =
       bytes <= policy.stripe_bytes ? 1 : (bytes + policy.stripe_bytes - 1) / policy.stripe_bytes;
+  DCHECK(bulk_queue_pairs != 0);
   const std::uint64_t count = std::min<std::uint64_t>({wanted, bulk_queue_pairs, kStripesMax});
   const std::uint64_t even = (bytes + count - 1) / count;
   const std::uint64_t aligned = (even + kStripeAlign - 1) / kStripeAlign * kStripeAlign;
   // Rounding up can leave the last stripes without bytes: an empty announcement would cost a
   // completion for nothing.
   const std::uint64_t needed = (bytes + aligned - 1) / aligned;
+  DCHECK(needed >= 1 && needed <= count);
+  DCHECK((needed - 1) * aligned < bytes && bytes <= needed * aligned);
   return {.route = Route::Bulk,
           .count = static_cast<std::uint32_t>(needed),
           .stripe_bytes = needed == 1 ? bytes : aligned,
@@ -76,6 +82,8 @@ constexpr EvenPlan even_plan(const StripePlan& plan, std::uint64_t wr_bytes) noe
   if (plan.route != Route::Bulk || plan.table != nullptr || plan.count > kStripesTold ||
       plan.stripe_bytes > wr_bytes)
     return {.total_bytes = plan.total_bytes};
+  DCHECK(plan.count != 0);
+  DCHECK(plan.bytes(plan.count - 1) != 0 && plan.bytes(plan.count - 1) <= plan.stripe_bytes);
   return {.total_bytes = plan.total_bytes,
           .count = plan.count,
           .stripe_bytes = static_cast<std::uint32_t>(plan.stripe_bytes),

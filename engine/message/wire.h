@@ -7,6 +7,8 @@
 
 #include <mesh/policy.h>
 
+#include "src/base/check.h"
+
 #include <array>
 #include <atomic>
 #include <bit>
@@ -36,6 +38,9 @@ struct Announcement {
 };
 
 constexpr std::uint32_t pack(const Announcement& a) noexcept {
+  DCHECK(a.stripes <= kStripesTold);
+  DCHECK(a.channel <= kChannelMask);
+  DCHECK(a.slot < kSlotsMax);
   return (a.stripes << kStripesShift) | (a.channel << kChannelShift) | (a.slot << kGenerationBits) |
          (a.generation & kGenerationMask);
 }
@@ -79,6 +84,7 @@ inline constexpr std::uint32_t kCreditBytesMax = 2 * kCreditHalfBytes;
 
 // Of a row on a link of so many paths; rows of a ring follow each other without gaps.
 constexpr std::uint32_t credit_bytes(std::uint32_t paths) noexcept {
+  DCHECK(paths <= kPathsMax);
   return paths <= 1 ? kCreditHalfBytes : kCreditBytesMax;
 }
 
@@ -133,6 +139,7 @@ inline void encode_far(std::uint64_t* words, const Credit& c) noexcept {
 inline void encode_credit(const Credit& c, std::uint32_t paths, std::uint64_t* words) noexcept {
   encode_near(words, {.first = c.address, .second = c.bytes, .third = join(c.tag, c.rkeys[0])},
               c.generation);
+  DCHECK(paths <= kPathsMax);
   if (paths > 1) encode_far(words, c);
 }
 
@@ -178,6 +185,7 @@ inline bool read_far(std::uint64_t* words, std::uint32_t generation,
 // One of them, of a path that is not the first.
 inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::uint32_t path,
                          std::uint32_t* rkey) noexcept {
+  DCHECK(path != 0 && path < kPathsMax);
   std::array<std::uint32_t, kPathsMax> rkeys{};
   if (!read_far(words, generation, &rkeys)) return false;
   *rkey = rkeys[path];
@@ -187,6 +195,7 @@ inline bool read_far_key(std::uint64_t* words, std::uint32_t generation, std::ui
 // The whole row of a link of so many paths.
 inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t generation,
                         Credit* out) noexcept {
+  DCHECK(paths <= kPathsMax);
   NearCredit near;
   if (!read_near(words, generation, &near)) return false;
   *out = {.address = near.address,

@@ -19,14 +19,9 @@ constexpr std::uint32_t kIdleLooksMax = 32;
 
 bool is_up(const engine::Path& path) { return path.health.state == engine::PathState::Up; }
 
-std::uint64_t received(const Channel& channel) {
-  return static_cast<const engine::RecvChannel&>(channel).received();
-}
-
 engine::Waiting waiting_of(Channel& channel, std::uint64_t sequence) {
-  return channel.side == engine::Side::Send
-             ? static_cast<engine::SendChannel&>(channel).waiting(sequence)
-             : static_cast<engine::RecvChannel&>(channel).waiting(sequence);
+  const engine::ProgressLoop::Guard guard(channel.loop);
+  return channel.waiting(sequence);
 }
 
 bool is_for_room(WaitReason reason) {
@@ -64,7 +59,7 @@ void ChannelRun::on_close_said(Side& side, std::uint64_t messages) {
 // messages.
 void ChannelRun::check_received() {
   if (receive_.gone || receive_.channel == nullptr || !send_.close_said) return;
-  const std::uint64_t here = received(*receive_.channel);
+  const std::uint64_t here = receive_.channel->counts().messages;
   const bool acted = receive_.channel->life.closed_there;
   if (here > *send_.close_said || (acted && here < *send_.close_said)) {
     wrong(fmt::format("the sender's CLOSE counts {} messages, the receiver has seen {}",

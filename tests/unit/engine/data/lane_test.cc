@@ -59,6 +59,7 @@ TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   ASSERT_TRUE(link.add_path(*loop.lanes[0], {}, "path").ok());
   ASSERT_EQ(provider.entries_made, 1039);
   provider.left = provider.entries_made;
+  const ProgressLoop::Guard token(loop);
   loop.lanes[0]->drain();
   EXPECT_EQ(provider.left, 0);
   link.destroy_queue_pairs();

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 
 namespace mesh::engine {
 namespace {
@@ -49,6 +50,7 @@ class RecvChannelTest : public testing::Test {
                                        LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
                                        TransferPolicy{});
     EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {}, "path").ok());
+    token_.emplace(loop_);
     link_->order_paths();
     open(1);
   }
@@ -90,6 +92,7 @@ class RecvChannelTest : public testing::Test {
   verbs::Rail rail_;
   ProgressLoop loop_{waker_};
   std::unique_ptr<PeerLink> link_;
+  std::optional<ProgressLoop::Guard> token_;
   std::vector<Record> records_ = std::vector<Record>(TransferPolicy{}.slots);
   RecvChannel* channel_ = nullptr;
 };

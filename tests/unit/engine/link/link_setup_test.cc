@@ -78,7 +78,10 @@ class LinkSetupTest : public testing::Test {
                     .ok());
     peer_path_.qpn = {11, 12};
   }
-  ~LinkSetupTest() override { link_->destroy_queue_pairs(); }
+  ~LinkSetupTest() override {
+    const ProgressLoop::Guard token(loop_);
+    link_->destroy_queue_pairs();
+  }
 
   Status connect() {
     return connect_path(
