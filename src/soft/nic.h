@@ -9,16 +9,13 @@
 #include <infiniband/verbs.h>
 #include <mesh/status.h>
 
-#include "src/base/clock.h"
-#include "src/soft/board.h"
+#include "src/base/check.h"
 #include "src/soft/event_queue.h"
-#include "src/soft/fabric_file.h"
-#include "src/soft/fault_plan.h"
-#include "src/soft/host_cpu.h"
-#include "src/soft/memory_table.h"
+#include "src/soft/nic_core.h"
+#include "src/soft/nic_port.h"
+#include "src/soft/poster.h"
 #include "src/soft/queue_pair.h"
-#include "src/soft/race_edge.h"
-#include "src/soft/wire_model.h"
+#include "src/soft/queue_pair_table.h"
 
 #include <atomic>
 #include <cstdint>
@@ -27,15 +24,8 @@
 
 namespace mesh::soft {
 
-// Bytes of one work request, as the ports of soft-RoCE say.
-inline constexpr std::uint64_t kWorkRequestBytesMax = std::uint64_t{8} << 20;
-
-inline constexpr std::uint8_t kPort = 1;  // a NIC has one port
-
 inline constexpr std::uint32_t kTurnRequests = 256;
 inline constexpr std::uint64_t kTurnBytes = 1 << 20;
-// How often a manual clock looks at a path that a fault has cut.
-inline constexpr std::uint64_t kStalledLookNs = 1'000'000;
 
 // Offers a ring: it holds the requests that a peer's queue pair has for one of ours.
 struct Offer {
@@ -48,33 +38,6 @@ struct Offer {
   bool streams = false;  // sources come through the ring's stream
 };
 
-// All pointers outlive the NIC.
-struct NicOptions {
-  const FabricFile* fabric = nullptr;
-  FaultPlan* faults = nullptr;
-  Board* board = nullptr;
-  Transmitter* transmitter = nullptr;
-  HostCpu* cpu = nullptr;
-  Clock clock;
-  NicRef self;  // host and NIC
-};
-
-// Reads the clock at most once, and only if a caller asks for the time.
-class TurnTime {
- public:
-  explicit TurnTime(const Clock& clock) : clock_(clock) {}
-  std::uint64_t now_ns() {
-    if (!known_) value_ns_ = clock_.now_ns();
-    known_ = true;
-    return value_ns_;
-  }
-
- private:
-  const Clock& clock_;
-  std::uint64_t value_ns_ = 0;
-  bool known_ = false;
-};
-
 class Nic {
  public:
   explicit Nic(const NicOptions& options);
@@ -82,18 +45,26 @@ class Nic {
   Nic(const Nic&) = delete;
   Nic& operator=(const Nic&) = delete;
 
-  const NicSpec& spec() const noexcept { return spec_; }
-  const LinkSpec* link() const noexcept { return link_; }
+  const NicSpec& spec() const noexcept { return core_.spec; }
+  const LinkSpec* link() const noexcept { return core_.link; }
   bool port_up();  // at this moment; takes the turn lock
-  int index() const noexcept { return self_.nic; }
+  int index() const noexcept { return core_.self.nic; }
 
   // Data path.
   bool try_turn() noexcept;  // false: nothing moved, or another thread turns the NIC
-  int post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
-  int post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept;
+  int post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+    DCHECK(qp.nic == this);
+    core_.posts.release();
+    try_turn();
+    return poster_.send(qp, wr, bad);
+  }
+  int post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+    core_.posts.release();
+    return poster_.receive(qp, wr, bad);
+  }
   // Charges the host's CPU for completions that were polled.
   void count_completions(std::uint64_t count) noexcept {
-    cpu_.spend(count * fabric_.costs.completion_ns);
+    core_.cpu.spend(count * core_.fabric.costs.completion_ns);
   }
 
   // Control path.
@@ -124,10 +95,7 @@ class Nic {
   std::uint64_t turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
   bool has_work();              // something is pending now or will be later
   std::uint64_t next_due_ns();  // 0: now; UINT64_MAX: nothing
-  struct Totals {
-    std::uint64_t work_requests = 0, bytes = 0, rnr_events = 0, doorbells = 0;
-    void add(const QueuePair& qp) noexcept;
-  };
+  using Totals = QueuePairTable::Totals;
   Totals totals();
 
  private:
@@ -146,11 +114,7 @@ class Nic {
     std::uint32_t requests = kTurnRequests;
     std::uint64_t bytes = kTurnBytes;
   };
-  QueuePair* find(std::uint32_t index) const noexcept;
-  QueuePair* find_num(std::uint32_t qp_num) const noexcept;
   bool turn_locked() noexcept;
-  void watch_port(TurnTime& time) noexcept;
-  std::uint64_t port_due_ns(TurnTime& time) noexcept;
   std::uint64_t serve_due_ns(QueuePair& qp, TurnTime& time) noexcept;
   std::uint64_t complete_due_ns(QueuePair& qp, TurnTime& time) noexcept;
 
@@ -194,41 +158,14 @@ class Nic {
   std::uint64_t sends_at(std::uint32_t index, TurnTime& time) noexcept;
   void send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept;
 
-  // nic_post.cc, under the queue pair's send lock instead of the turn lock:
-  struct Posting;
-  void spend_on(const ibv_send_wr* wr) noexcept;
-  int stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept;
-  void check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept;
-  void publish(QueuePair& qp, Posting& posting) noexcept;
-
-  bool shaped() const noexcept { return modelled_ || faults_.armed(); }
-  bool turning() const noexcept { return turn_lock_.held_here(); }  // for DCHECK only
-
-  const NicRef self_;
-  const FabricFile& fabric_;
-  const NicSpec& spec_;
-  const LinkSpec* const link_;
-  FaultPlan& faults_;
-  Board& board_;
-  NicBoard& bells_;
-  const Clock clock_;
-  HostCpu& cpu_;
-  WireModel wire_;
-  const bool modelled_;
-
-  TurnLock turn_lock_;
-  RaceEdge posts_;
+  NicCore core_;
   std::atomic<std::uint64_t> turns_{0};
-  MemoryTable regions_;
+  Poster poster_;
   // All members below are used under the turn lock.
-  std::vector<QueuePair*> qps_;
-  std::vector<std::uint32_t> generations_;
+  QueuePairTable queue_pairs_;
+  NicPort port_;
   std::uint32_t serve_from_ = 0, schedule_from_ = 0;  // queue pair to begin with
-  IndexSet serving_, completing_, backlog_;
-  std::vector<Offer> offers_;  // for queue pairs that cannot receive yet
-  Totals gone_;                // totals of destroyed queue pairs
-  bool port_down_ = false;     // as the last event said
-  std::vector<EventQueue*> event_queues_;
+  std::vector<Offer> offers_;                         // for queue pairs that cannot receive yet
 };
 
 }  // namespace mesh::soft

@@ -1,5 +1,6 @@
-// The control path of a NIC: regions, queue pairs, state changes, offers of rings. Everything here
-// holds the turn lock, so when a call returns, no turn still acts on what it took away.
+// The control path of a NIC: regions, queue pairs, state changes, offers of rings, events.
+// Everything here holds the turn lock, so when a call returns, no turn still acts on what it took
+// away.
 
 #include "src/base/check.h"
 #include "src/soft/nic.h"
@@ -12,30 +13,24 @@
 
 namespace mesh::soft {
 
-namespace {
-// A queue pair number has 24 bits: 12 bits of generation over 12 bits of index.
-constexpr std::uint32_t kGenerations = 4096;
-static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << 24);
-}  // namespace
-
 std::uint32_t Nic::add_region(const MemoryTable::Region& region) {
-  std::lock_guard lock(turn_lock_);
-  return regions_.add(region);
+  std::lock_guard lock(core_.turn_lock);
+  return core_.regions.add(region);
 }
 
 // Removing a region that a posted request still reads is the user's mistake. The queue pair fails,
 // as with hardware, and nothing reads the region afterwards.
 void Nic::remove_region(std::uint32_t key) {
-  std::lock_guard lock(turn_lock_);
-  regions_.remove(key);
-  TurnTime time(clock_);
-  for (QueuePair* qp : qps_)
+  std::lock_guard lock(core_.turn_lock);
+  core_.regions.remove(key);
+  TurnTime time(core_.clock);
+  for (QueuePair* qp : queue_pairs_.slots())
     if (qp != nullptr && qp->out.ring != nullptr && uses(*qp, key))
       to_error(*qp, IBV_WC_LOC_PROT_ERR);
 }
 
 bool Nic::uses(QueuePair& qp, std::uint32_t key) noexcept {
-  DCHECK(turning());
+  DCHECK(core_.turning());
   std::lock_guard lock(qp.sends.lock);
   const std::uint64_t posted = qp.sends.posted.load(std::memory_order_acquire);
   const std::uint64_t executed =
@@ -71,50 +66,34 @@ QueuePair* Nic::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp->verbs.qp_type = IBV_QPT_RC;
   qp->verbs.state = IBV_QPS_RESET;
 
-  std::lock_guard lock(turn_lock_);
-  const auto free_slot = std::find(qps_.begin(), qps_.end(), nullptr);
-  if (free_slot == qps_.end()) {
-    if (qps_.size() >= kQpsMax) {
-      errno = ENOMEM;
-      return nullptr;
-    }
-    // Different hosts start at different numbers, so that a mixed-up number is noticed.
-    const auto seed = static_cast<std::uint32_t>(self_.host * 37 + self_.nic * 11);
-    generations_.push_back(seed % (kGenerations - 1));
-    qps_.push_back(nullptr);
-    qp->index = static_cast<std::uint32_t>(qps_.size() - 1);
-  } else {
-    qp->index = static_cast<std::uint32_t>(free_slot - qps_.begin());
+  std::lock_guard lock(core_.turn_lock);
+  if (!queue_pairs_.add(*qp)) {
+    errno = ENOMEM;
+    return nullptr;
   }
-  std::uint32_t& generation = generations_[qp->index];
-  generation = generation % (kGenerations - 1) + 1;
-  qp->verbs.qp_num = generation * kQpsMax + qp->index;
   ++qp->send_cq->users;
   ++qp->receive_cq->users;
-  DCHECK(generation != 0 && qp->verbs.qp_num >> 24 == 0 && qps_[qp->index] == nullptr);
-  qps_[qp->index] = qp.get();
   return qp.release();
 }
 
 void Nic::destroy_qp(QueuePair* qp) {
   std::unique_ptr<QueuePair> owner(qp);
-  std::lock_guard lock(turn_lock_);
+  std::lock_guard lock(core_.turn_lock);
   take_down(*qp);
   qp->events->forget_qp(qp->verbs.qp_num);
-  gone_.add(*qp);
-  DCHECK(find(qp->index) == qp && qp->send_cq->users > 0 && qp->receive_cq->users > 0);
-  qps_[qp->index] = nullptr;
+  DCHECK(qp->send_cq->users > 0 && qp->receive_cq->users > 0);
+  queue_pairs_.remove(*qp);
   --qp->send_cq->users;
   --qp->receive_cq->users;
 }
 
 // Takes both rings from the queue pair, and takes every completion that names it out of its queues.
 void Nic::take_down(QueuePair& qp) noexcept {
-  DCHECK(turning() && qp.nic == this);
+  DCHECK(core_.turning() && qp.nic == this);
   if (qp.out.ring != nullptr) qp.out.ring->close();
   detach(qp);
-  backlog_.erase(qp.index);
-  completing_.erase(qp.index);
+  core_.backlog.erase(qp.index);
+  core_.completing.erase(qp.index);
   qp.send_cq->forget(&qp);
   qp.receive_cq->forget(&qp);
   std::erase_if(offers_, [&](const Offer& offer) {
@@ -123,7 +102,7 @@ void Nic::take_down(QueuePair& qp) noexcept {
 }
 
 bool Nic::in_use(const CompletionQueue& cq) {
-  std::lock_guard lock(turn_lock_);
+  std::lock_guard lock(core_.turn_lock);
   return cq.users != 0;
 }
 
@@ -133,7 +112,7 @@ void Nic::set_state(QueuePair& qp, ibv_qp_state state) noexcept {
 }
 
 void Nic::initialise(QueuePair& qp, int access) {
-  std::lock_guard lock(turn_lock_);
+  std::lock_guard lock(core_.turn_lock);
   std::lock_guard send_lock(qp.sends.lock);
   DCHECK(qp.nic == this && qp.out.ring == nullptr && qp.in.ring == nullptr);
   qp.attributes.access = access;
@@ -141,7 +120,7 @@ void Nic::initialise(QueuePair& qp, int access) {
 }
 
 void Nic::connect(QueuePair& qp, const Attributes& attributes, Outgoing out) {
-  std::lock_guard lock(turn_lock_);
+  std::lock_guard lock(core_.turn_lock);
   {
     std::lock_guard send_lock(qp.sends.lock);
     DCHECK(out.ring != nullptr && out.peer != nullptr && out.peer_index < kQpsMax);
@@ -164,7 +143,7 @@ bool Nic::fits(const QueuePair& qp, const Offer& offer) noexcept {
 }
 
 void Nic::start(QueuePair& qp, const Attributes& attributes) {
-  std::lock_guard lock(turn_lock_);
+  std::lock_guard lock(core_.turn_lock);
   std::lock_guard send_lock(qp.sends.lock);
   DCHECK(qp.out.ring != nullptr && qp.sends.posted.load(std::memory_order_relaxed) == 0);
   qp.attributes = attributes;
@@ -173,15 +152,15 @@ void Nic::start(QueuePair& qp, const Attributes& attributes) {
 }
 
 void Nic::fail(QueuePair& qp) {
-  std::lock_guard lock(turn_lock_);
-  TurnTime time(clock_);
+  std::lock_guard lock(core_.turn_lock);
+  TurnTime time(core_.clock);
   if (qp.out.ring != nullptr && qp.state.load(std::memory_order_relaxed) == IBV_QPS_RTS)
     take_responses(qp, time);
   if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_ERR) to_error(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
 void Nic::reset(QueuePair& qp) {
-  std::lock_guard lock(turn_lock_);
+  std::lock_guard lock(core_.turn_lock);
   std::lock_guard send_lock(qp.sends.lock);
   std::lock_guard receive_lock(qp.receives.lock);
   set_state(qp, IBV_QPS_RESET);
@@ -201,10 +180,10 @@ void Nic::reset(QueuePair& qp) {
 }
 
 void Nic::take_offer(const Offer& offer) {
-  std::lock_guard lock(turn_lock_);
+  std::lock_guard lock(core_.turn_lock);
   std::erase_if(offers_,
                 [](const Offer& held) { return held.ring->closed() || held.peer->lost(); });
-  QueuePair* qp = find_num(offer.to_qp_num);
+  QueuePair* qp = queue_pairs_.find_num(offer.to_qp_num);
   const int state = qp == nullptr ? IBV_QPS_ERR : qp->state.load(std::memory_order_relaxed);
   const bool connected = state == IBV_QPS_RTR || state == IBV_QPS_RTS;
   const bool vacant =
@@ -221,16 +200,50 @@ void Nic::take_offer(const Offer& offer) {
 }
 
 void Nic::peer_changed(const Peer& peer) {
-  std::lock_guard lock(turn_lock_);
-  for (QueuePair* qp : qps_) {
+  std::lock_guard lock(core_.turn_lock);
+  for (QueuePair* qp : queue_pairs_.slots()) {
     if (qp == nullptr) continue;
     if (qp->out.peer.get() == &peer) {
-      completing_.insert(qp->index);
+      core_.completing.insert(qp->index);
       if (Board* board = peer.board(); board != nullptr)
         board->ring_request(qp->out.peer_nic, qp->out.peer_index);
     }
-    if (qp->in.peer.get() == &peer) serving_.insert(qp->index);
+    if (qp->in.peer.get() == &peer) core_.serving.insert(qp->index);
   }
+}
+
+void Nic::open_events(EventQueue& queue) {
+  std::lock_guard lock(core_.turn_lock);
+  port_.open(queue);
+}
+
+void Nic::close_events(EventQueue& queue) {
+  std::lock_guard lock(core_.turn_lock);
+  port_.close(queue);
+}
+
+bool Nic::port_up() {
+  std::lock_guard lock(core_.turn_lock);
+  TurnTime time(core_.clock);
+  port_.watch(time);
+  return port_.up();
+}
+
+// Acts as a device that can no longer serve a queue pair: everything is flushed, and an event tells
+// the owner.
+std::size_t Nic::fail_queue_pairs(int only) {
+  std::lock_guard lock(core_.turn_lock);
+  int connected = 0;
+  std::size_t failed = 0;
+  for (QueuePair* qp : queue_pairs_.slots()) {
+    const int state = qp == nullptr ? IBV_QPS_RESET : qp->state.load(std::memory_order_relaxed);
+    if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) continue;
+    if (only != kAllQueuePairs && connected++ != only) continue;
+    to_error(*qp, IBV_WC_WR_FLUSH_ERR);
+    qp->events->push({.kind = verbs::DeviceEventKind::QpFatal, .qp_num = qp->verbs.qp_num});
+    ++failed;
+  }
+  return failed;
 }
 
 }  // namespace mesh::soft

@@ -22,10 +22,10 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
 }  // namespace
 
 bool Nic::complete(QueuePair& qp, TurnTime& time) noexcept {
-  DCHECK(turning() && qp.nic == this);
+  DCHECK(core_.turning());
   const int state = qp.state.load(std::memory_order_acquire);
   if (state == IBV_QPS_ERR || qp.out.ring == nullptr) {
-    completing_.erase(qp.index);
+    core_.completing.erase(qp.index);
     return state == IBV_QPS_ERR && flush(qp);
   }
   bool moved = false;
@@ -43,16 +43,16 @@ bool Nic::complete(QueuePair& qp, TurnTime& time) noexcept {
     return true;
   }
   RingHeader& header = qp.out.ring->header();
-  if (!cut && header.tail.load(std::memory_order_relaxed) < posted) backlog_.insert(qp.index);
+  if (!cut && header.tail.load(std::memory_order_relaxed) < posted) core_.backlog.insert(qp.index);
   moved |= watch(qp, time);
   const bool answered = header.responded.load(std::memory_order_acquire) != qp.sends.completed;
   const bool watched = qp.outstanding() != 0 && (cut || qp.retry_deadline_ns != 0);
-  if (!answered && !watched) completing_.erase(qp.index);
+  if (!answered && !watched) core_.completing.erase(qp.index);
   return moved;
 }
 
 bool Nic::cut_off(const QueuePair& qp, TurnTime& time) noexcept {
-  return faults_.armed() && faults_.cut_off(spec_.name, qp.out.peer->host(), time.now_ns());
+  return core_.cut_off(qp.out.peer->host(), time);
 }
 
 bool Nic::take_responses(QueuePair& qp, TurnTime& time) noexcept {
@@ -60,7 +60,7 @@ bool Nic::take_responses(QueuePair& qp, TurnTime& time) noexcept {
   Ring& ring = *qp.out.ring;
   const std::uint64_t responded = ring.header().responded.load(std::memory_order_acquire);
   const std::uint64_t posted = queue.posted.load(std::memory_order_acquire);
-  DCHECK(turning() && queue.completed <= posted);
+  DCHECK(core_.turning() && queue.completed <= posted);
   bool moved = false;
   while (queue.completed < posted) {
     SendSlot& slot = queue.slot(queue.completed);
@@ -95,8 +95,8 @@ bool Nic::drain_read(QueuePair& qp) noexcept {
     if (piece == 0) break;
     for (std::size_t i = 0; i < slot.sges; ++i) {
       const RingSge& sge = slot.sge[i];
-      if (sge.bytes == 0 ||
-          regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE}))
+      if (sge.bytes == 0 || core_.regions.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd,
+                                                  IBV_ACCESS_LOCAL_WRITE}))
         continue;
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
@@ -118,7 +118,7 @@ bool Nic::stream(QueuePair& qp) noexcept {
   RingHeader& header = qp.out.ring->header();
   const std::uint64_t tail = header.tail.load(std::memory_order_acquire);
   bool moved = false;
-  DCHECK(turning() && queue.completed <= queue.posted.load(std::memory_order_acquire));
+  DCHECK(core_.turning() && queue.completed <= queue.posted.load(std::memory_order_acquire));
   while (queue.streamed < tail) {
     const SendSlot& slot = queue.slot(queue.streamed);
     const std::uint64_t total = slot.is_inline || slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
@@ -136,7 +136,8 @@ bool Nic::stream(QueuePair& qp) noexcept {
     if (piece == 0) break;
     for (std::size_t i = 0; i < slot.sges; ++i) {
       const RingSge& sge = slot.sge[i];
-      if (sge.bytes == 0 || regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, 0}))
+      if (sge.bytes == 0 ||
+          core_.regions.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, 0}))
         continue;
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
@@ -155,7 +156,7 @@ bool Nic::stream(QueuePair& qp) noexcept {
 // Watches a target that does not answer: after timeout x tries the oldest work request fails. A
 // peer that is alive and attached is waited for without end, because its process may be stopped.
 bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
-  DCHECK(turning() && qp.out.ring != nullptr);
+  DCHECK(core_.turning() && qp.out.ring != nullptr);
   const TargetState state = qp.out.ring->state();
   const bool answers = state == TargetState::Attached || state == TargetState::Unseen;
   const bool stuck =
@@ -175,7 +176,7 @@ bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
 
 void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
   SendQueue& queue = qp.sends;
-  DCHECK(turning() && qp.outstanding() != 0);
+  DCHECK(core_.turning() && qp.outstanding() != 0);
   const SendSlot& slot = queue.slot(queue.completed++);
   queue.read_done = 0;
   if (!slot.signaled && status == IBV_WC_SUCCESS) return;
@@ -193,7 +194,7 @@ void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
 // The oldest outstanding work request completes with `first`. The others and all receives are
 // flushed, and what the peer has sent is dropped. Afterwards no source of ours is read any more.
 void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
-  DCHECK(turning() && first != IBV_WC_SUCCESS);
+  DCHECK(core_.turning() && first != IBV_WC_SUCCESS);
   {
     std::lock_guard lock(qp.sends.lock);
     qp.state.store(IBV_QPS_ERR, std::memory_order_seq_cst);
@@ -201,16 +202,16 @@ void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   }
   if (qp.out.ring != nullptr) qp.out.ring->close();
   detach(qp);
-  backlog_.erase(qp.index);
+  core_.backlog.erase(qp.index);
   qp.retry_deadline_ns = 0;
-  completing_.insert(qp.index);
+  core_.completing.insert(qp.index);
   if (qp.outstanding() != 0) complete_send(qp, first);
   flush(qp);
-  DCHECK(qp.in.ring == nullptr && !serving_.has(qp.index) && !backlog_.has(qp.index));
+  DCHECK(qp.in.ring == nullptr && !core_.serving.has(qp.index) && !core_.backlog.has(qp.index));
 }
 
 bool Nic::flush(QueuePair& qp) noexcept {
-  DCHECK(turning() && qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR);
+  DCHECK(core_.turning() && qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR);
   bool moved = false;
   for (; qp.outstanding() != 0; moved = true) complete_send(qp, IBV_WC_WR_FLUSH_ERR);
   ReceiveQueue& queue = qp.receives;

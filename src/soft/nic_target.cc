@@ -32,14 +32,14 @@ bool with_imm(const RingRequest& request) {
 }  // namespace
 
 bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
-  DCHECK(turning() && qp.nic == this);
+  DCHECK(core_.turning());
   Incoming& in = qp.in;
   if (in.ring != nullptr && in.peer->lost()) detach(qp);
   const std::uint64_t tail =
       in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
-  posts_.acquire();  // the peer may have seen a post that came after our turn began
+  core_.posts.acquire();  // the peer may have seen a post that came after our turn began
   if (in.next == tail || in.ring->closed()) {
-    serving_.erase(qp.index);
+    core_.serving.erase(qp.index);
     return false;
   }
   if (tail - in.next > in.ring->slots()) {  // our own initiator never writes such a tail
@@ -73,7 +73,7 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
 bool Nic::stalled(QueuePair& qp, TurnTime& time) noexcept {
   Incoming& in = qp.in;
   const TargetState state = in.ring->state();
-  const bool cut = faults_.armed() && faults_.cut_off(spec_.name, in.peer->host(), time.now_ns());
+  const bool cut = core_.cut_off(in.peer->host(), time);
   if (cut == (state == TargetState::Stalled)) return cut;
   in.ring->set_state(cut ? TargetState::Stalled : TargetState::Attached);
   if (Board* board = in.peer->board(); board != nullptr)
@@ -109,8 +109,8 @@ Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& t
   }
   while (done < request.bytes) {
     const bool may = (qp.attributes.access & IBV_ACCESS_REMOTE_WRITE) != 0 &&
-                     regions_.allows({request.rkey, request.remote_address, request.bytes,
-                                      qp.verbs.pd, IBV_ACCESS_REMOTE_WRITE});
+                     core_.regions.allows({request.rkey, request.remote_address, request.bytes,
+                                           qp.verbs.pd, IBV_ACCESS_REMOTE_WRITE});
     if (!may) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
     if (budget.bytes == 0 || qp.in.ring->closed()) return {Step::Later};
     std::size_t bytes = std::min<std::size_t>({request.bytes - done, budget.bytes, kChunkBytes});
@@ -136,8 +136,8 @@ Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& ti
   for (std::size_t i = 0; i < slot.sges; ++i) {
     const RingSge& sge = slot.sge[i];
     room += sge.bytes;
-    if (sge.bytes == 0 ||
-        regions_.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE}))
+    if (sge.bytes == 0 || core_.regions.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd,
+                                                IBV_ACCESS_LOCAL_WRITE}))
       continue;
     complete_receive(qp, request, IBV_WC_LOC_PROT_ERR);
     return {Step::FailBoth, IBV_WC_REM_OP_ERR};
@@ -173,8 +173,8 @@ Nic::Outcome Nic::execute_read(QueuePair& qp, RingRequest& request, Budget& budg
   RingHeader& header = qp.in.ring->header();
   while (done < request.bytes) {
     const bool may = (qp.attributes.access & IBV_ACCESS_REMOTE_READ) != 0 &&
-                     regions_.allows({request.rkey, request.remote_address, request.bytes,
-                                      qp.verbs.pd, IBV_ACCESS_REMOTE_READ});
+                     core_.regions.allows({request.rkey, request.remote_address, request.bytes,
+                                           qp.verbs.pd, IBV_ACCESS_REMOTE_READ});
     if (!may) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
     const std::uint64_t in = header.read_in.load(std::memory_order_relaxed);
     const std::uint64_t used = in - header.read_out.load(std::memory_order_acquire);
@@ -217,7 +217,7 @@ Nic::Outcome Nic::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
 Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
                        std::size_t* bytes) noexcept {
   Incoming& in = qp.in;
-  DCHECK(turning() && in.ring != nullptr);
+  DCHECK(core_.turning() && in.ring != nullptr);
   if (request.is_inline != 0) {
     if (request.bytes > sizeof request.inline_bytes)
       return {Step::FailBoth, IBV_WC_REM_INV_REQ_ERR};
@@ -249,7 +249,7 @@ Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
 void Nic::complete_receive(QueuePair& qp, const RingRequest& request,
                            ibv_wc_status status) noexcept {
   ReceiveQueue& queue = qp.receives;
-  DCHECK(turning() && queue.taken < queue.posted.load(std::memory_order_acquire));
+  DCHECK(core_.turning() && queue.taken < queue.posted.load(std::memory_order_acquire));
   const bool is_write = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   CompletionEntry entry;
   entry.wc.wr_id = queue.slot(queue.taken++).wr_id;
@@ -269,19 +269,19 @@ void Nic::complete_receive(QueuePair& qp, const RingRequest& request,
 
 void Nic::respond(QueuePair& qp, ibv_wc_status status) noexcept {
   Incoming& in = qp.in;
-  DCHECK(turning() && in.ring != nullptr);
+  DCHECK(core_.turning() && in.ring != nullptr);
   const RingRequest& request = in.ring->request(in.next);
   RingResponse& response = in.ring->response(in.next);
   response.psn = request.psn;
   response.status = static_cast<std::uint32_t>(status);
   response.ready_at_ns = 0;
-  if (wire_.modelled()) {
+  if (core_.wire.modelled()) {
     std::uint64_t ticks = std::max(request.ready_at_ns, in.retry_at_ns) * kTicksPerNs;
     if (request.opcode == IBV_WR_RDMA_READ) {
       const std::uint64_t bytes = WireModel::wire_bytes(request.bytes, qp.attributes.mtu, false);
-      ticks = wire_.send(std::max(wire_.free_at_ticks(), ticks), bytes);
+      ticks = core_.wire.send(std::max(core_.wire.free_at_ticks(), ticks), bytes);
     }
-    response.ready_at_ns = ticks / kTicksPerNs + wire_.delay_ns();
+    response.ready_at_ns = ticks / kTicksPerNs + core_.wire.delay_ns();
   }
   ++in.next;
   in.done_bytes = 0;
@@ -290,7 +290,7 @@ void Nic::respond(QueuePair& qp, ibv_wc_status status) noexcept {
 }
 
 void Nic::attach(QueuePair& qp, const Offer& offer) {
-  DCHECK(turning() && qp.nic == this && fits(qp, offer));
+  DCHECK(core_.turning() && fits(qp, offer));
   qp.in = Incoming{};
   qp.in.ring = offer.ring;
   qp.in.peer = offer.peer;
@@ -299,14 +299,14 @@ void Nic::attach(QueuePair& qp, const Offer& offer) {
   qp.in.pid = offer.pid;
   offer.ring->header().streams.store(offer.streams ? 1 : 0, std::memory_order_relaxed);
   offer.ring->set_state(TargetState::Attached);
-  serving_.insert(qp.index);
+  core_.serving.insert(qp.index);
   if (Board* board = offer.peer->board(); board != nullptr)
     board->ring_response(offer.from_nic, qp.in.peer_index);
 }
 
 void Nic::detach(QueuePair& qp) noexcept {
-  DCHECK(turning() && qp.nic == this);
-  serving_.erase(qp.index);
+  DCHECK(core_.turning());
+  core_.serving.erase(qp.index);
   if (qp.in.ring == nullptr) return;
   qp.in.ring->set_state(TargetState::Dead);
   if (Board* board = qp.in.peer->board(); board != nullptr)

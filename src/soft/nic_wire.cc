@@ -20,15 +20,16 @@ bool carries_imm(ibv_wr_opcode opcode) {
 }  // namespace
 
 bool Nic::schedule(TurnTime& time) noexcept {
-  DCHECK(turning());
+  DCHECK(core_.turning());
   const std::uint64_t now_ticks = time.now_ns() * kTicksPerNs;
   bool moved = false;
   for (std::uint32_t step = 0;
-       step < kScheduleSteps && !backlog_.empty() && wire_.free_at_ticks() <= now_ticks; ++step) {
+       step < kScheduleSteps && !core_.backlog.empty() && core_.wire.free_at_ticks() <= now_ticks;
+       ++step) {
     std::uint64_t at_ticks = kNever;
     const std::uint32_t index = next_sender(time, &at_ticks);
     if (index == kQpsMax || at_ticks > now_ticks) break;
-    send_quantum(*find(index), std::max(at_ticks, wire_.free_at_ticks()));
+    send_quantum(*queue_pairs_.find(index), std::max(at_ticks, core_.wire.free_at_ticks()));
     schedule_from_ = index + 1;
     moved = true;
   }
@@ -43,14 +44,14 @@ std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept
   };
   std::uint32_t best = kQpsMax;
   for (const Span span : std::array<Span, 2>{{{schedule_from_, kQpsMax}, {0, schedule_from_}}}) {
-    for (std::uint32_t index = backlog_.next(span.from); index < span.to;
-         index = backlog_.next(index + 1)) {
+    for (std::uint32_t index = core_.backlog.next(span.from); index < span.to;
+         index = core_.backlog.next(index + 1)) {
       const std::uint64_t ticks = sends_at(index, time);
       if (ticks < *at_ticks) {
         best = index;
         *at_ticks = ticks;
       }
-      if (*at_ticks <= wire_.free_at_ticks()) return best;
+      if (*at_ticks <= core_.wire.free_at_ticks()) return best;
     }
   }
   return best;
@@ -59,16 +60,16 @@ std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept
 // A NIC reads the work requests of a doorbell side by side, so reading takes time but no bandwidth.
 // An inline one came with the doorbell.
 std::uint64_t Nic::may_start(const SendSlot& slot) const noexcept {
-  return slot.posted_at_ns * kTicksPerNs + (slot.is_inline ? 0 : wire_.fetch_ticks());
+  return slot.posted_at_ns * kTicksPerNs + (slot.is_inline ? 0 : core_.wire.fetch_ticks());
 }
 
 // When the queue pair's first unpublished request may start. kNever: it has none and leaves the
 // backlog.
 std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
-  QueuePair* qp = find(index);
+  QueuePair* qp = queue_pairs_.find(index);
   bool sends = qp != nullptr && qp->state.load(std::memory_order_acquire) == IBV_QPS_RTS;
   if (sends && cut_off(*qp, time)) {
-    completing_.insert(index);  // there it is watched
+    core_.completing.insert(index);  // there it is watched
     sends = false;
   }
   if (sends) {
@@ -78,33 +79,33 @@ std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
     if (any && slot.local_error == IBV_WC_SUCCESS)
       return std::max(may_start(slot), qp->pace.free_at_ticks);
   }
-  backlog_.erase(index);
+  core_.backlog.erase(index);
   return kNever;
 }
 
 void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
   Ring& ring = *qp.out.ring;
   const std::uint64_t tail = ring.header().tail.load(std::memory_order_relaxed);
-  DCHECK(turning() && qp.outstanding() != 0);
+  DCHECK(core_.turning() && qp.outstanding() != 0);
   const SendSlot& slot = qp.sends.slot(tail);
   const std::uint64_t payload = slot.opcode == IBV_WR_RDMA_READ ? 0 : slot.bytes;
   const std::uint64_t total =
       WireModel::wire_bytes(payload, qp.attributes.mtu, carries_imm(slot.opcode));
-  const std::uint64_t quantum = std::min(total - qp.pace.sent_bytes, wire_.quantum_bytes());
-  const std::uint64_t end_ticks = wire_.send(at_ticks, quantum);
-  qp.pace.free_at_ticks = std::max(qp.pace.free_at_ticks, at_ticks) + wire_.qp_ticks(quantum);
+  const std::uint64_t quantum = std::min(total - qp.pace.sent_bytes, core_.wire.quantum_bytes());
+  const std::uint64_t end_ticks = core_.wire.send(at_ticks, quantum);
+  qp.pace.free_at_ticks = std::max(qp.pace.free_at_ticks, at_ticks) + core_.wire.qp_ticks(quantum);
   qp.pace.sent_bytes += quantum;
   if (qp.pace.sent_bytes < total) return;
 
   qp.pace.sent_bytes = 0;
   const std::uint64_t arrival_ns =
-      (end_ticks + kTicksPerNs - 1) / kTicksPerNs + wire_.delay_ns() + slot.fault_delay_ns;
+      (end_ticks + kTicksPerNs - 1) / kTicksPerNs + core_.wire.delay_ns() + slot.fault_delay_ns;
   qp.pace.last_ready_ns = std::max(qp.pace.last_ready_ns, arrival_ns);
   ring.request(tail).ready_at_ns = qp.pace.last_ready_ns;
   ring.header().tail.store(tail + 1, std::memory_order_release);
   if (Board* board = qp.out.peer->board(); board != nullptr)
     board->ring_request(qp.out.peer_nic, qp.out.peer_index);
-  if (ring.header().streams.load(std::memory_order_relaxed) != 0) completing_.insert(qp.index);
+  if (ring.header().streams.load(std::memory_order_relaxed) != 0) core_.completing.insert(qp.index);
 }
 
 }  // namespace mesh::soft

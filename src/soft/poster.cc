@@ -1,7 +1,6 @@
-// Posting, on the user's thread: check, remember, publish, ring the bell. Nothing completes here.
+#include "src/soft/poster.h"
 
 #include "src/base/check.h"
-#include "src/soft/nic.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -45,7 +44,7 @@ void fill_request(const ibv_send_wr& wr, const SendSlot& slot, RingRequest& requ
 }  // namespace
 
 // One call of post_send, under the queue pair's send lock.
-struct Nic::Posting {
+struct Poster::Posting {
   std::uint64_t posted = 0;     // running count, stored at the end
   std::uint64_t published = 0;  // what the ring's tail will be
   // Requests go straight to the target. Otherwise the turn puts them on the modelled wire.
@@ -54,9 +53,7 @@ struct Nic::Posting {
   std::uint64_t bytes = 0;
 };
 
-int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
-  posts_.release();
-  try_turn();
+int Poster::send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   std::lock_guard lock(qp.sends.lock);
   const int state = qp.state.load(std::memory_order_acquire);
   if (state != IBV_QPS_RTS && state != IBV_QPS_ERR) {
@@ -68,7 +65,7 @@ int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   posting.dead = state == IBV_QPS_ERR;
   if (!posting.dead) {
     posting.published = qp.out.ring->header().tail.load(std::memory_order_relaxed);
-    posting.direct = !shaped() && !qp.sends.poisoned && posting.published == posting.posted;
+    posting.direct = !core_.shaped() && !qp.sends.poisoned && posting.published == posting.posted;
   }
   spend_on(wr);
   int error = 0;
@@ -81,16 +78,16 @@ int Nic::post_send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 }
 
 // Charges the host's CPU: requests are built one after the other, and one doorbell follows.
-void Nic::spend_on(const ibv_send_wr* wr) noexcept {
-  const NicCosts& costs = fabric_.costs;
+void Poster::spend_on(const ibv_send_wr* wr) noexcept {
+  const NicCosts& costs = core_.fabric.costs;
   if (costs.post_ns == 0 && costs.doorbell_ns == 0) return;
   std::uint64_t ns = costs.doorbell_ns;
   for (; wr != nullptr; wr = wr->next) ns += costs.post_ns;
-  cpu_.spend(ns);
+  core_.cpu.spend(ns);
 }
 
-int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept {
-  DCHECK(qp.sends.lock.held_here() && qp.nic == this);
+int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept {
+  DCHECK(qp.sends.lock.held_here());
   if (!is_supported(wr.opcode) || wr.num_sge < 0 ||
       static_cast<std::uint32_t>(wr.num_sge) > qp.max_sge)
     return EINVAL;
@@ -118,12 +115,12 @@ int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept 
     ++posting.posted;
     return 0;
   }
-  if (shaped()) {
-    slot.posted_at_ns = cpu_.now_ns();
+  if (core_.shaped()) {
+    slot.posted_at_ns = core_.cpu.now_ns();
     slot.fault_delay_ns = 0;
-    if (faults_.armed()) {
+    if (core_.faults.armed()) {
       const FaultPlan::PostVerdict verdict =
-          faults_.on_post(spec_.name, qp.verbs.qp_num, slot.posted_at_ns);
+          core_.faults.on_post(core_.spec.name, qp.verbs.qp_num, slot.posted_at_ns);
       if (verdict.refused) return EIO;
       if (verdict.status != IBV_WC_SUCCESS) slot.local_error = verdict.status;
       slot.fault_delay_ns = verdict.delay_ns;
@@ -142,19 +139,20 @@ int Nic::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept 
   return 0;
 }
 
-void Nic::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept {
+void Poster::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept {
   const int access = wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
   for (int i = 0; i < wr.num_sge; ++i) {
     const ibv_sge& sge = wr.sg_list[i];
     slot.sge[static_cast<std::size_t>(i)] = {sge.addr, sge.length, sge.lkey};
-    if (sge.length != 0 && !regions_.allows({sge.lkey, sge.addr, sge.length, qp.verbs.pd, access}))
+    if (sge.length != 0 &&
+        !core_.regions.allows({sge.lkey, sge.addr, sge.length, qp.verbs.pd, access}))
       slot.local_error = IBV_WC_LOC_PROT_ERR;
   }
 }
 
 // The tail is stored before `posted`: a turn that saw more posted than published would put the rest
 // on the modelled wire itself.
-void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
+void Poster::publish(QueuePair& qp, Posting& posting) noexcept {
   SendQueue& queue = qp.sends;
   const std::uint64_t before = queue.posted.load(std::memory_order_relaxed);
   DCHECK(qp.sends.lock.held_here() && posting.posted >= before);
@@ -175,7 +173,7 @@ void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
     if (published && board == nullptr) {
       // Our own bell is a full fence: if the board is still not known after it, the thread that
       // makes it known will see the new tail.
-      board_.ring_response(self_.nic, qp.index);
+      core_.board.ring_response(core_.self.nic, qp.index);
       board = qp.out.peer->board();
     }
     if (published && board != nullptr) board->ring_request(qp.out.peer_nic, qp.out.peer_index);
@@ -185,11 +183,10 @@ void Nic::publish(QueuePair& qp, Posting& posting) noexcept {
   } else {
     queue.posted.store(posting.posted, std::memory_order_release);
   }
-  if (look) board_.ring_response(self_.nic, qp.index);
+  if (look) core_.board.ring_response(core_.self.nic, qp.index);
 }
 
-int Nic::post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
-  posts_.release();
+int Poster::receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
   ReceiveQueue& queue = qp.receives;
   std::lock_guard lock(queue.lock);
   std::uint64_t posted = queue.posted.load(std::memory_order_relaxed);
@@ -212,7 +209,7 @@ int Nic::post_receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcep
   // look at the state.
   queue.posted.store(posted, std::memory_order_seq_cst);
   if (qp.state.load(std::memory_order_seq_cst) == IBV_QPS_ERR)
-    board_.ring_response(self_.nic, qp.index);
+    core_.board.ring_response(core_.self.nic, qp.index);
   return error;
 }
 

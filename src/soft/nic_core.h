@@ -1,0 +1,89 @@
+#pragma once
+// What all parts of one NIC share: its place in the fabric, its wire, its turn lock, the regions
+// registered with it and the sets of queue pairs that a turn looks at. Thread: the sets under the
+// turn lock; the rest as its own type says. Bound: kQpsMax queue pairs.
+
+#include "src/base/clock.h"
+#include "src/soft/board.h"
+#include "src/soft/fabric_file.h"
+#include "src/soft/fault_plan.h"
+#include "src/soft/host_cpu.h"
+#include "src/soft/index_set.h"
+#include "src/soft/memory_table.h"
+#include "src/soft/race_edge.h"
+#include "src/soft/spin_lock.h"
+#include "src/soft/wire_model.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mesh::soft {
+
+// Bytes of one work request, as the ports of soft-RoCE say.
+inline constexpr std::uint64_t kWorkRequestBytesMax = std::uint64_t{8} << 20;
+
+inline constexpr std::uint8_t kPort = 1;  // a NIC has one port
+
+// How often a manual clock looks at a path that a fault has cut.
+inline constexpr std::uint64_t kStalledLookNs = 1'000'000;
+
+// All pointers outlive the NIC.
+struct NicOptions {
+  const FabricFile* fabric = nullptr;
+  FaultPlan* faults = nullptr;
+  Board* board = nullptr;
+  Transmitter* transmitter = nullptr;
+  HostCpu* cpu = nullptr;
+  Clock clock;
+  NicRef self;  // host and NIC
+};
+
+// Reads the clock at most once, and only if a caller asks for the time.
+class TurnTime {
+ public:
+  explicit TurnTime(const Clock& clock) : clock_(clock) {}
+  std::uint64_t now_ns() {
+    if (!known_) value_ns_ = clock_.now_ns();
+    known_ = true;
+    return value_ns_;
+  }
+
+ private:
+  const Clock& clock_;
+  std::uint64_t value_ns_ = 0;
+  bool known_ = false;
+};
+
+struct NicCore {
+  explicit NicCore(const NicOptions& options);
+  NicCore(const NicCore&) = delete;
+  NicCore& operator=(const NicCore&) = delete;
+
+  bool shaped() const noexcept { return modelled || faults.armed(); }
+  bool turning() const noexcept { return turn_lock.held_here(); }  // for DCHECK only
+  // A fault cuts the path between this NIC and the host at this moment.
+  bool cut_off(const std::string& host, TurnTime& time) noexcept {
+    return faults.armed() && faults.cut_off(spec.name, host, time.now_ns());
+  }
+
+  const NicRef self;
+  const FabricFile& fabric;
+  const NicSpec& spec;
+  const LinkSpec* const link;
+  FaultPlan& faults;
+  Board& board;
+  NicBoard& bells;
+  const Clock clock;
+  HostCpu& cpu;
+  WireModel wire;
+  const bool modelled;
+
+  TurnLock turn_lock;
+  RaceEdge posts;
+  MemoryTable regions;
+  IndexSet serving;     // a peer's ring may hold requests for them
+  IndexSet completing;  // their target may have answered, or they are watched or flushed
+  IndexSet backlog;     // they have requests that are not on the modelled wire yet
+};
+
+}  // namespace mesh::soft

@@ -1,0 +1,53 @@
+#include "src/soft/queue_pair_table.h"
+
+#include <algorithm>
+
+namespace mesh::soft {
+
+namespace {
+// A queue pair number has 24 bits: 12 bits of generation over 12 bits of index.
+constexpr std::uint32_t kGenerations = 4096;
+static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << 24);
+}  // namespace
+
+bool QueuePairTable::add(QueuePair& qp) {
+  const auto free_slot = std::find(qps_.begin(), qps_.end(), nullptr);
+  if (free_slot == qps_.end()) {
+    if (qps_.size() >= kQpsMax) return false;
+    // Different hosts start at different numbers, so that a mixed-up number is noticed.
+    const auto seed = static_cast<std::uint32_t>(self_.host * 37 + self_.nic * 11);
+    generations_.push_back(seed % (kGenerations - 1));
+    qps_.push_back(nullptr);
+    qp.index = static_cast<std::uint32_t>(qps_.size() - 1);
+  } else {
+    qp.index = static_cast<std::uint32_t>(free_slot - qps_.begin());
+  }
+  std::uint32_t& generation = generations_[qp.index];
+  generation = generation % (kGenerations - 1) + 1;
+  qp.verbs.qp_num = generation * kQpsMax + qp.index;
+  DCHECK(generation != 0 && qp.verbs.qp_num >> 24 == 0 && qps_[qp.index] == nullptr);
+  qps_[qp.index] = &qp;
+  return true;
+}
+
+void QueuePairTable::remove(QueuePair& qp) {
+  DCHECK(find(qp.index) == &qp);
+  gone_.add(qp);
+  qps_[qp.index] = nullptr;
+}
+
+QueuePairTable::Totals QueuePairTable::totals() const noexcept {
+  Totals all = gone_;
+  for (const QueuePair* qp : qps_)
+    if (qp != nullptr) all.add(*qp);
+  return all;
+}
+
+void QueuePairTable::Totals::add(const QueuePair& qp) noexcept {
+  work_requests += qp.work_requests.load(std::memory_order_relaxed);
+  bytes += qp.bytes.load(std::memory_order_relaxed);
+  rnr_events += qp.rnr_events.load(std::memory_order_relaxed);
+  doorbells += qp.doorbells.load(std::memory_order_relaxed);
+}
+
+}  // namespace mesh::soft
