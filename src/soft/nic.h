@@ -11,32 +11,21 @@
 
 #include "src/base/check.h"
 #include "src/soft/event_queue.h"
+#include "src/soft/incoming_rings.h"
+#include "src/soft/initiator.h"
 #include "src/soft/nic_core.h"
 #include "src/soft/nic_port.h"
 #include "src/soft/poster.h"
 #include "src/soft/queue_pair.h"
 #include "src/soft/queue_pair_table.h"
+#include "src/soft/send_scheduler.h"
+#include "src/soft/target.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 namespace mesh::soft {
-
-inline constexpr std::uint32_t kTurnRequests = 256;
-inline constexpr std::uint64_t kTurnBytes = 1 << 20;
-
-// Offers a ring: it holds the requests that a peer's queue pair has for one of ours.
-struct Offer {
-  std::shared_ptr<Ring> ring;
-  std::shared_ptr<Peer> peer;  // the peer that offers
-  ibv_gid gid{};               // of the offering NIC
-  int from_nic = 0, to_nic = 0;
-  std::uint32_t from_qp_num = 0, to_qp_num = 0;
-  pid_t pid = 0;         // 0: this process
-  bool streams = false;  // sources come through the ring's stream
-};
 
 class Nic {
  public:
@@ -99,64 +88,10 @@ class Nic {
   Totals totals();
 
  private:
-  enum class Step : std::uint8_t {
-    Done,
-    Later,     // it is not due, or a receive or room is missing: look again
-    Fail,      // the initiator's queue pair fails, ours lives
-    FailBoth,  // both queue pairs fail, as reliable connected ones do
-    Drop,      // there is no answer at all
-  };
-  struct Outcome {
-    Step step = Step::Done;
-    ibv_wc_status status = IBV_WC_SUCCESS;  // for the initiator
-  };
-  struct Budget {
-    std::uint32_t requests = kTurnRequests;
-    std::uint64_t bytes = kTurnBytes;
-  };
   bool turn_locked() noexcept;
-  std::uint64_t serve_due_ns(QueuePair& qp, TurnTime& time) noexcept;
-  std::uint64_t complete_due_ns(QueuePair& qp, TurnTime& time) noexcept;
-
-  // The rest is called under the turn lock. nic_control.cc:
-  bool uses(QueuePair& qp, std::uint32_t key) noexcept;
+  // Under the turn lock:
   void take_down(QueuePair& qp) noexcept;
   static void set_state(QueuePair& qp, ibv_qp_state state) noexcept;
-  static bool fits(const QueuePair& qp, const Offer& offer) noexcept;
-
-  // nic_target.cc, as target of a peer's requests:
-  bool serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
-  Outcome execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcept;
-  Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
-                        Budget& budget) noexcept;
-  Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
-                       Budget& budget) noexcept;
-  Outcome execute_read(QueuePair& qp, RingRequest& request, Budget& budget) noexcept;
-  Outcome receiver_ready(QueuePair& qp, TurnTime& time) noexcept;
-  Outcome pull(QueuePair& qp, RingRequest& request, std::byte* to, std::size_t* bytes) noexcept;
-  void complete_receive(QueuePair& qp, const RingRequest& request, ibv_wc_status status) noexcept;
-  void respond(QueuePair& qp, ibv_wc_status status) noexcept;
-  bool stalled(QueuePair& qp, TurnTime& time) noexcept;
-  void attach(QueuePair& qp, const Offer& offer);
-  void detach(QueuePair& qp) noexcept;
-
-  // nic_initiator.cc, as initiator of our own requests:
-  bool complete(QueuePair& qp, TurnTime& time) noexcept;
-  bool take_responses(QueuePair& qp, TurnTime& time) noexcept;
-  bool drain_read(QueuePair& qp) noexcept;
-  bool stream(QueuePair& qp) noexcept;
-  bool watch(QueuePair& qp, TurnTime& time) noexcept;
-  void complete_send(QueuePair& qp, ibv_wc_status status) noexcept;
-  void to_error(QueuePair& qp, ibv_wc_status first) noexcept;
-  bool flush(QueuePair& qp) noexcept;
-  bool cut_off(const QueuePair& qp, TurnTime& time) noexcept;
-
-  // nic_wire.cc, the modelled wire of our sends:
-  bool schedule(TurnTime& time) noexcept;
-  std::uint32_t next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept;
-  std::uint64_t may_start(const SendSlot& slot) const noexcept;
-  std::uint64_t sends_at(std::uint32_t index, TurnTime& time) noexcept;
-  void send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept;
 
   NicCore core_;
   std::atomic<std::uint64_t> turns_{0};
@@ -164,8 +99,11 @@ class Nic {
   // All members below are used under the turn lock.
   QueuePairTable queue_pairs_;
   NicPort port_;
-  std::uint32_t serve_from_ = 0, schedule_from_ = 0;  // queue pair to begin with
-  std::vector<Offer> offers_;                         // for queue pairs that cannot receive yet
+  IncomingRings incoming_;
+  Initiator initiator_;
+  Target target_;
+  SendScheduler scheduler_;
+  std::uint32_t serve_from_ = 0;  // index of the queue pair to begin with
 };
 
 }  // namespace mesh::soft

@@ -8,8 +8,9 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstring>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 namespace mesh::soft {
 
@@ -25,23 +26,8 @@ void Nic::remove_region(std::uint32_t key) {
   core_.regions.remove(key);
   TurnTime time(core_.clock);
   for (QueuePair* qp : queue_pairs_.slots())
-    if (qp != nullptr && qp->out.ring != nullptr && uses(*qp, key))
-      to_error(*qp, IBV_WC_LOC_PROT_ERR);
-}
-
-bool Nic::uses(QueuePair& qp, std::uint32_t key) noexcept {
-  DCHECK(core_.turning());
-  std::lock_guard lock(qp.sends.lock);
-  const std::uint64_t posted = qp.sends.posted.load(std::memory_order_acquire);
-  const std::uint64_t executed =
-      std::max(qp.sends.completed, qp.out.ring->header().responded.load(std::memory_order_acquire));
-  for (std::uint64_t number = qp.sends.completed; number < posted; ++number) {
-    const SendSlot& slot = qp.sends.slot(number);
-    if (slot.is_inline || (number < executed && slot.opcode != IBV_WR_RDMA_READ)) continue;
-    for (std::size_t i = 0; i < slot.sges; ++i)
-      if (slot.sge[i].lkey == key && slot.sge[i].bytes != 0) return true;
-  }
-  return false;
+    if (qp != nullptr && qp->out.ring != nullptr && initiator_.uses(*qp, key))
+      initiator_.to_error(*qp, IBV_WC_LOC_PROT_ERR);
 }
 
 QueuePair* Nic::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
@@ -91,14 +77,12 @@ void Nic::destroy_qp(QueuePair* qp) {
 void Nic::take_down(QueuePair& qp) noexcept {
   DCHECK(core_.turning() && qp.nic == this);
   if (qp.out.ring != nullptr) qp.out.ring->close();
-  detach(qp);
+  incoming_.detach(qp);
   core_.backlog.erase(qp.index);
   core_.completing.erase(qp.index);
   qp.send_cq->forget(&qp);
   qp.receive_cq->forget(&qp);
-  std::erase_if(offers_, [&](const Offer& offer) {
-    return offer.to_qp_num == qp.verbs.qp_num || offer.ring->closed();
-  });
+  incoming_.forget_offers(qp);
 }
 
 bool Nic::in_use(const CompletionQueue& cq) {
@@ -129,17 +113,7 @@ void Nic::connect(QueuePair& qp, const Attributes& attributes, Outgoing out) {
     qp.out = std::move(out);
     set_state(qp, IBV_QPS_RTR);
   }
-  for (auto it = offers_.begin(); it != offers_.end(); ++it) {
-    if (!fits(qp, *it) || it->ring->closed()) continue;
-    attach(qp, *it);
-    offers_.erase(it);
-    return;
-  }
-}
-
-bool Nic::fits(const QueuePair& qp, const Offer& offer) noexcept {
-  return offer.to_qp_num == qp.verbs.qp_num && offer.from_qp_num == qp.attributes.dest_qp_num &&
-         std::memcmp(offer.gid.raw, qp.attributes.dest_gid.raw, sizeof offer.gid.raw) == 0;
+  incoming_.find_offer(qp);
 }
 
 void Nic::start(QueuePair& qp, const Attributes& attributes) {
@@ -155,8 +129,9 @@ void Nic::fail(QueuePair& qp) {
   std::lock_guard lock(core_.turn_lock);
   TurnTime time(core_.clock);
   if (qp.out.ring != nullptr && qp.state.load(std::memory_order_relaxed) == IBV_QPS_RTS)
-    take_responses(qp, time);
-  if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_ERR) to_error(qp, IBV_WC_WR_FLUSH_ERR);
+    initiator_.take_responses(qp, time);
+  if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_ERR)
+    initiator_.to_error(qp, IBV_WC_WR_FLUSH_ERR);
 }
 
 void Nic::reset(QueuePair& qp) {
@@ -181,22 +156,7 @@ void Nic::reset(QueuePair& qp) {
 
 void Nic::take_offer(const Offer& offer) {
   std::lock_guard lock(core_.turn_lock);
-  std::erase_if(offers_,
-                [](const Offer& held) { return held.ring->closed() || held.peer->lost(); });
-  QueuePair* qp = queue_pairs_.find_num(offer.to_qp_num);
-  const int state = qp == nullptr ? IBV_QPS_ERR : qp->state.load(std::memory_order_relaxed);
-  const bool connected = state == IBV_QPS_RTR || state == IBV_QPS_RTS;
-  const bool vacant =
-      connected && (qp->in.ring == nullptr || qp->in.ring->closed()) && fits(*qp, offer);
-  if (vacant) {
-    attach(*qp, offer);
-    return;
-  }
-  const bool later = state == IBV_QPS_RESET || state == IBV_QPS_INIT;
-  if (later) offers_.push_back(offer);
-  offer.ring->set_state(later ? TargetState::Held : TargetState::Dead);
-  if (Board* board = offer.peer->board(); board != nullptr)
-    board->ring_response(offer.from_nic, offer.from_qp_num % kQpsMax);
+  incoming_.take_offer(offer, queue_pairs_.find_num(offer.to_qp_num));
 }
 
 void Nic::peer_changed(const Peer& peer) {
@@ -239,7 +199,7 @@ std::size_t Nic::fail_queue_pairs(int only) {
     const int state = qp == nullptr ? IBV_QPS_RESET : qp->state.load(std::memory_order_relaxed);
     if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) continue;
     if (only != kAllQueuePairs && connected++ != only) continue;
-    to_error(*qp, IBV_WC_WR_FLUSH_ERR);
+    initiator_.to_error(*qp, IBV_WC_WR_FLUSH_ERR);
     qp->events->push({.kind = verbs::DeviceEventKind::QpFatal, .qp_num = qp->verbs.qp_num});
     ++failed;
   }

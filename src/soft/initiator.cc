@@ -1,9 +1,7 @@
-// The NIC as initiator: it takes what targets have answered, completes work requests, watches paths
-// that do not answer, and flushes.
+#include "src/soft/initiator.h"
 
 #include "src/base/check.h"
 #include "src/soft/copy.h"
-#include "src/soft/nic.h"
 
 #include <algorithm>
 #include <mutex>
@@ -21,7 +19,7 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
 
 }  // namespace
 
-bool Nic::complete(QueuePair& qp, TurnTime& time) noexcept {
+bool Initiator::complete(QueuePair& qp, TurnTime& time) noexcept {
   DCHECK(core_.turning());
   const int state = qp.state.load(std::memory_order_acquire);
   if (state == IBV_QPS_ERR || qp.out.ring == nullptr) {
@@ -51,11 +49,22 @@ bool Nic::complete(QueuePair& qp, TurnTime& time) noexcept {
   return moved;
 }
 
-bool Nic::cut_off(const QueuePair& qp, TurnTime& time) noexcept {
+std::uint64_t Initiator::due_ns(QueuePair& qp, TurnTime& time) noexcept {
+  DCHECK(core_.turning() && qp.out.ring != nullptr);
+  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return 0;
+  const std::uint64_t completed = qp.sends.completed;
+  std::uint64_t due_ns = qp.retry_deadline_ns != 0 ? qp.retry_deadline_ns : UINT64_MAX;
+  if (cut_off(qp, time)) return std::min(due_ns, time.now_ns() + kStalledLookNs);
+  if (qp.out.ring->header().responded.load(std::memory_order_acquire) > completed)
+    due_ns = std::min(due_ns, qp.out.ring->response(completed).ready_at_ns);
+  return due_ns;
+}
+
+bool Initiator::cut_off(const QueuePair& qp, TurnTime& time) noexcept {
   return core_.cut_off(qp.out.peer->host(), time);
 }
 
-bool Nic::take_responses(QueuePair& qp, TurnTime& time) noexcept {
+bool Initiator::take_responses(QueuePair& qp, TurnTime& time) noexcept {
   SendQueue& queue = qp.sends;
   Ring& ring = *qp.out.ring;
   const std::uint64_t responded = ring.header().responded.load(std::memory_order_acquire);
@@ -82,7 +91,7 @@ bool Nic::take_responses(QueuePair& qp, TurnTime& time) noexcept {
   return moved;
 }
 
-bool Nic::drain_read(QueuePair& qp) noexcept {
+bool Initiator::drain_read(QueuePair& qp) noexcept {
   DCHECK(qp.outstanding() != 0);
   SendSlot& slot = qp.sends.slot(qp.sends.completed);
   RingHeader& header = qp.out.ring->header();
@@ -113,7 +122,7 @@ bool Nic::drain_read(QueuePair& qp) noexcept {
 }
 
 // Puts sources into the stream for a target that cannot read our memory.
-bool Nic::stream(QueuePair& qp) noexcept {
+bool Initiator::stream(QueuePair& qp) noexcept {
   SendQueue& queue = qp.sends;
   RingHeader& header = qp.out.ring->header();
   const std::uint64_t tail = header.tail.load(std::memory_order_acquire);
@@ -155,7 +164,7 @@ bool Nic::stream(QueuePair& qp) noexcept {
 
 // Watches a target that does not answer: after timeout x tries the oldest work request fails. A
 // peer that is alive and attached is waited for without end, because its process may be stopped.
-bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
+bool Initiator::watch(QueuePair& qp, TurnTime& time) noexcept {
   DCHECK(core_.turning() && qp.out.ring != nullptr);
   const TargetState state = qp.out.ring->state();
   const bool answers = state == TargetState::Attached || state == TargetState::Unseen;
@@ -174,7 +183,7 @@ bool Nic::watch(QueuePair& qp, TurnTime& time) noexcept {
   return true;
 }
 
-void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
+void Initiator::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
   SendQueue& queue = qp.sends;
   DCHECK(core_.turning() && qp.outstanding() != 0);
   const SendSlot& slot = queue.slot(queue.completed++);
@@ -193,7 +202,7 @@ void Nic::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
 
 // The oldest outstanding work request completes with `first`. The others and all receives are
 // flushed, and what the peer has sent is dropped. Afterwards no source of ours is read any more.
-void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
+void Initiator::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   DCHECK(core_.turning() && first != IBV_WC_SUCCESS);
   {
     std::lock_guard lock(qp.sends.lock);
@@ -201,7 +210,7 @@ void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
     qp.verbs.state = IBV_QPS_ERR;
   }
   if (qp.out.ring != nullptr) qp.out.ring->close();
-  detach(qp);
+  incoming_.detach(qp);
   core_.backlog.erase(qp.index);
   qp.retry_deadline_ns = 0;
   core_.completing.insert(qp.index);
@@ -210,7 +219,22 @@ void Nic::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   DCHECK(qp.in.ring == nullptr && !core_.serving.has(qp.index) && !core_.backlog.has(qp.index));
 }
 
-bool Nic::flush(QueuePair& qp) noexcept {
+bool Initiator::uses(QueuePair& qp, std::uint32_t key) noexcept {
+  DCHECK(core_.turning());
+  std::lock_guard lock(qp.sends.lock);
+  const std::uint64_t posted = qp.sends.posted.load(std::memory_order_acquire);
+  const std::uint64_t executed =
+      std::max(qp.sends.completed, qp.out.ring->header().responded.load(std::memory_order_acquire));
+  for (std::uint64_t number = qp.sends.completed; number < posted; ++number) {
+    const SendSlot& slot = qp.sends.slot(number);
+    if (slot.is_inline || (number < executed && slot.opcode != IBV_WR_RDMA_READ)) continue;
+    for (std::size_t i = 0; i < slot.sges; ++i)
+      if (slot.sge[i].lkey == key && slot.sge[i].bytes != 0) return true;
+  }
+  return false;
+}
+
+bool Initiator::flush(QueuePair& qp) noexcept {
   DCHECK(core_.turning() && qp.state.load(std::memory_order_relaxed) == IBV_QPS_ERR);
   bool moved = false;
   for (; qp.outstanding() != 0; moved = true) complete_send(qp, IBV_WC_WR_FLUSH_ERR);

@@ -1,9 +1,7 @@
-// The NIC as target: it pulls requests from peers' rings, checks them against its own tables,
-// copies, completes and answers.
+#include "src/soft/target.h"
 
 #include "src/base/check.h"
 #include "src/soft/copy.h"
-#include "src/soft/nic.h"
 #include "src/verbs/wr_chain.h"
 
 #include <algorithm>
@@ -31,10 +29,10 @@ bool with_imm(const RingRequest& request) {
 
 }  // namespace
 
-bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
+bool Target::serve(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
   DCHECK(core_.turning());
   Incoming& in = qp.in;
-  if (in.ring != nullptr && in.peer->lost()) detach(qp);
+  if (in.ring != nullptr && in.peer->lost()) incoming_.detach(qp);
   const std::uint64_t tail =
       in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
   core_.posts.acquire();  // the peer may have seen a post that came after our turn began
@@ -43,7 +41,7 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
     return false;
   }
   if (tail - in.next > in.ring->slots()) {  // our own initiator never writes such a tail
-    detach(qp);
+    incoming_.detach(qp);
     return false;
   }
   if (stalled(qp, time)) return false;
@@ -65,12 +63,34 @@ bool Nic::serve(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
   const bool moved = in.next != next_before || in.done_bytes != bytes_before;
   if (Board* board = in.peer->board(); moved && board != nullptr)
     board->ring_response(in.peer_nic, in.peer_index);
-  if (outcome.step == Step::FailBoth) to_error(qp, IBV_WC_WR_FLUSH_ERR);
-  if (outcome.step == Step::Fail || outcome.step == Step::Drop) detach(qp);
+  if (outcome.step == Step::FailBoth) initiator_.to_error(qp, IBV_WC_WR_FLUSH_ERR);
+  if (outcome.step == Step::Fail || outcome.step == Step::Drop) incoming_.detach(qp);
   return moved;
 }
 
-bool Nic::stalled(QueuePair& qp, TurnTime& time) noexcept {
+std::uint64_t Target::due_ns(QueuePair& qp, TurnTime& time) noexcept {
+  DCHECK(core_.turning() && qp.in.ring != nullptr);
+  Incoming& in = qp.in;
+  const std::uint64_t tail = in.ring->header().tail.load(std::memory_order_acquire);
+  if (in.next == tail || in.ring->closed()) return 0;
+  if (in.ring->state() == TargetState::Stalled) return time.now_ns() + kStalledLookNs;
+  const RingRequest& request = in.ring->request(in.next);
+  if (in.retry_at_ns != 0 &&
+      qp.receives.posted.load(std::memory_order_acquire) == qp.receives.taken)
+    return in.retry_at_ns;
+  if (in.waits_for_stream) {
+    const RingHeader& header = in.ring->header();
+    const bool there = header.data_in.load(std::memory_order_acquire) !=
+                       header.data_out.load(std::memory_order_relaxed);
+    const bool room = header.read_in.load(std::memory_order_relaxed) !=
+                      header.read_out.load(std::memory_order_acquire) + kStreamBytes;
+    const bool read = request.opcode == IBV_WR_RDMA_READ;
+    return (read ? room : there) ? 0 : UINT64_MAX;
+  }
+  return request.ready_at_ns;
+}
+
+bool Target::stalled(QueuePair& qp, TurnTime& time) noexcept {
   Incoming& in = qp.in;
   const TargetState state = in.ring->state();
   const bool cut = core_.cut_off(in.peer->host(), time);
@@ -81,7 +101,7 @@ bool Nic::stalled(QueuePair& qp, TurnTime& time) noexcept {
   return cut;
 }
 
-Nic::Outcome Nic::execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcept {
+Target::Outcome Target::execute(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
   Incoming& in = qp.in;
   RingRequest& request = in.ring->request(in.next);
   if (request.ready_at_ns != 0 && request.ready_at_ns > time.now_ns()) return {Step::Later};
@@ -100,8 +120,8 @@ Nic::Outcome Nic::execute(QueuePair& qp, TurnTime& time, Budget& budget) noexcep
 
 // A request of zero bytes names no memory, so its key is not looked at (InfiniBand specification,
 // RDMA WRITE of length 0).
-Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
-                                Budget& budget) noexcept {
+Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
+                                      TurnBudget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
   if (with_imm(request) && done == 0) {
     const Outcome ready = receiver_ready(qp, time);
@@ -126,8 +146,8 @@ Nic::Outcome Nic::execute_write(QueuePair& qp, RingRequest& request, TurnTime& t
   return {};
 }
 
-Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
-                               Budget& budget) noexcept {
+Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
+                                     TurnBudget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
   const Outcome ready = receiver_ready(qp, time);
   if (ready.step != Step::Done) return ready;
@@ -168,7 +188,8 @@ Nic::Outcome Nic::execute_send(QueuePair& qp, RingRequest& request, TurnTime& ti
 
 // The bytes of the answer go back through the ring. The initiator's own NIC puts them where its
 // tables allow.
-Nic::Outcome Nic::execute_read(QueuePair& qp, RingRequest& request, Budget& budget) noexcept {
+Target::Outcome Target::execute_read(QueuePair& qp, RingRequest& request,
+                                     TurnBudget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
   RingHeader& header = qp.in.ring->header();
   while (done < request.bytes) {
@@ -195,7 +216,7 @@ Nic::Outcome Nic::execute_read(QueuePair& qp, RingRequest& request, Budget& budg
   return {};
 }
 
-Nic::Outcome Nic::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
+Target::Outcome Target::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
   Incoming& in = qp.in;
   if (qp.receives.posted.load(std::memory_order_acquire) != qp.receives.taken) {
     in.rnr_tries = 0;
@@ -214,8 +235,8 @@ Nic::Outcome Nic::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
 
 // Copies at most *bytes of the request's source, from its present position, into `to`, and stores
 // in *bytes how many were copied.
-Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
-                       std::size_t* bytes) noexcept {
+Target::Outcome Target::pull(QueuePair& qp, RingRequest& request, std::byte* to,
+                             std::size_t* bytes) noexcept {
   Incoming& in = qp.in;
   DCHECK(core_.turning() && in.ring != nullptr);
   if (request.is_inline != 0) {
@@ -246,8 +267,8 @@ Nic::Outcome Nic::pull(QueuePair& qp, RingRequest& request, std::byte* to,
   return {};
 }
 
-void Nic::complete_receive(QueuePair& qp, const RingRequest& request,
-                           ibv_wc_status status) noexcept {
+void Target::complete_receive(QueuePair& qp, const RingRequest& request,
+                              ibv_wc_status status) noexcept {
   ReceiveQueue& queue = qp.receives;
   DCHECK(core_.turning() && queue.taken < queue.posted.load(std::memory_order_acquire));
   const bool is_write = request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -267,7 +288,7 @@ void Nic::complete_receive(QueuePair& qp, const RingRequest& request,
   qp.receive_cq->push(entry);
 }
 
-void Nic::respond(QueuePair& qp, ibv_wc_status status) noexcept {
+void Target::respond(QueuePair& qp, ibv_wc_status status) noexcept {
   Incoming& in = qp.in;
   DCHECK(core_.turning() && in.ring != nullptr);
   const RingRequest& request = in.ring->request(in.next);
@@ -287,31 +308,6 @@ void Nic::respond(QueuePair& qp, ibv_wc_status status) noexcept {
   in.done_bytes = 0;
   in.waits_for_stream = false;
   in.ring->header().responded.store(in.next, std::memory_order_release);
-}
-
-void Nic::attach(QueuePair& qp, const Offer& offer) {
-  DCHECK(core_.turning() && fits(qp, offer));
-  qp.in = Incoming{};
-  qp.in.ring = offer.ring;
-  qp.in.peer = offer.peer;
-  qp.in.peer_nic = offer.from_nic;
-  qp.in.peer_index = offer.from_qp_num % kQpsMax;
-  qp.in.pid = offer.pid;
-  offer.ring->header().streams.store(offer.streams ? 1 : 0, std::memory_order_relaxed);
-  offer.ring->set_state(TargetState::Attached);
-  core_.serving.insert(qp.index);
-  if (Board* board = offer.peer->board(); board != nullptr)
-    board->ring_response(offer.from_nic, qp.in.peer_index);
-}
-
-void Nic::detach(QueuePair& qp) noexcept {
-  DCHECK(core_.turning());
-  core_.serving.erase(qp.index);
-  if (qp.in.ring == nullptr) return;
-  qp.in.ring->set_state(TargetState::Dead);
-  if (Board* board = qp.in.peer->board(); board != nullptr)
-    board->ring_response(qp.in.peer_nic, qp.in.peer_index);
-  qp.in = Incoming{};
 }
 
 }  // namespace mesh::soft

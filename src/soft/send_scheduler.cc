@@ -1,9 +1,6 @@
-// The modelled wire: queue pairs take turns by quanta, each within its cap. A request becomes
-// visible to its target with the time at which its last byte arrives. Times are computed from the
-// link's virtual time, so a late turn costs no bandwidth.
+#include "src/soft/send_scheduler.h"
 
 #include "src/base/check.h"
-#include "src/soft/nic.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +16,7 @@ bool carries_imm(ibv_wr_opcode opcode) {
 }
 }  // namespace
 
-bool Nic::schedule(TurnTime& time) noexcept {
+bool SendScheduler::turn(TurnTime& time) noexcept {
   DCHECK(core_.turning());
   const std::uint64_t now_ticks = time.now_ns() * kTicksPerNs;
   bool moved = false;
@@ -30,7 +27,7 @@ bool Nic::schedule(TurnTime& time) noexcept {
     const std::uint32_t index = next_sender(time, &at_ticks);
     if (index == kQpsMax || at_ticks > now_ticks) break;
     send_quantum(*queue_pairs_.find(index), std::max(at_ticks, core_.wire.free_at_ticks()));
-    schedule_from_ = index + 1;
+    from_ = index + 1;
     moved = true;
   }
   return moved;
@@ -38,12 +35,12 @@ bool Nic::schedule(TurnTime& time) noexcept {
 
 // The next queue pair that may send as soon as the wire is free. If there is none, it is the one
 // that may send first.
-std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept {
+std::uint32_t SendScheduler::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept {
   struct Span {
     std::uint32_t from, to;
   };
   std::uint32_t best = kQpsMax;
-  for (const Span span : std::array<Span, 2>{{{schedule_from_, kQpsMax}, {0, schedule_from_}}}) {
+  for (const Span span : std::array<Span, 2>{{{from_, kQpsMax}, {0, from_}}}) {
     for (std::uint32_t index = core_.backlog.next(span.from); index < span.to;
          index = core_.backlog.next(index + 1)) {
       const std::uint64_t ticks = sends_at(index, time);
@@ -59,16 +56,16 @@ std::uint32_t Nic::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept
 
 // A NIC reads the work requests of a doorbell side by side, so reading takes time but no bandwidth.
 // An inline one came with the doorbell.
-std::uint64_t Nic::may_start(const SendSlot& slot) const noexcept {
+std::uint64_t SendScheduler::may_start(const SendSlot& slot) const noexcept {
   return slot.posted_at_ns * kTicksPerNs + (slot.is_inline ? 0 : core_.wire.fetch_ticks());
 }
 
 // When the queue pair's first unpublished request may start. kNever: it has none and leaves the
 // backlog.
-std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
+std::uint64_t SendScheduler::sends_at(std::uint32_t index, TurnTime& time) noexcept {
   QueuePair* qp = queue_pairs_.find(index);
   bool sends = qp != nullptr && qp->state.load(std::memory_order_acquire) == IBV_QPS_RTS;
-  if (sends && cut_off(*qp, time)) {
+  if (sends && core_.cut_off(qp->out.peer->host(), time)) {
     core_.completing.insert(index);  // there it is watched
     sends = false;
   }
@@ -83,7 +80,7 @@ std::uint64_t Nic::sends_at(std::uint32_t index, TurnTime& time) noexcept {
   return kNever;
 }
 
-void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
+void SendScheduler::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
   Ring& ring = *qp.out.ring;
   const std::uint64_t tail = ring.header().tail.load(std::memory_order_relaxed);
   DCHECK(core_.turning() && qp.outstanding() != 0);
@@ -106,6 +103,17 @@ void Nic::send_quantum(QueuePair& qp, std::uint64_t at_ticks) noexcept {
   if (Board* board = qp.out.peer->board(); board != nullptr)
     board->ring_request(qp.out.peer_nic, qp.out.peer_index);
   if (ring.header().streams.load(std::memory_order_relaxed) != 0) core_.completing.insert(qp.index);
+}
+
+std::uint64_t SendScheduler::due_ns(TurnTime& time) noexcept {
+  std::uint64_t due_ns = kNever;
+  for (std::uint32_t i = core_.backlog.next(0); i < kQpsMax; i = core_.backlog.next(i + 1)) {
+    const std::uint64_t ticks = sends_at(i, time);
+    if (ticks == kNever) continue;
+    const std::uint64_t from_ticks = std::max(ticks, core_.wire.free_at_ticks());
+    due_ns = std::min(due_ns, (from_ticks + kTicksPerNs - 1) / kTicksPerNs);
+  }
+  return due_ns;
 }
 
 }  // namespace mesh::soft

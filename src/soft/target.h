@@ -1,0 +1,63 @@
+#pragma once
+// One NIC as target: it pulls requests from peers' rings, checks them against the regions of its
+// own NIC, copies, completes and answers. Thread: the NIC's turn lock. Bound: the turn's budget.
+
+#include <infiniband/verbs.h>
+
+#include "src/soft/incoming_rings.h"
+#include "src/soft/initiator.h"
+#include "src/soft/nic_core.h"
+#include "src/soft/queue_pair.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mesh::soft {
+
+inline constexpr std::uint32_t kTurnRequests = 256;
+inline constexpr std::uint64_t kTurnBytes = 1 << 20;
+
+// What one turn may still execute.
+struct TurnBudget {
+  std::uint32_t requests = kTurnRequests;
+  std::uint64_t bytes = kTurnBytes;
+};
+
+class Target {
+ public:
+  Target(NicCore& core, IncomingRings& incoming, Initiator& initiator)
+      : core_(core), incoming_(incoming), initiator_(initiator) {}
+
+  bool serve(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;  // true: it moved
+  std::uint64_t due_ns(QueuePair& qp, TurnTime& time) noexcept;
+
+ private:
+  enum class Step : std::uint8_t {
+    Done,
+    Later,     // it is not due, or a receive or room is missing: look again
+    Fail,      // the initiator's queue pair fails, ours lives
+    FailBoth,  // both queue pairs fail, as reliable connected ones do
+    Drop,      // there is no answer at all
+  };
+  struct Outcome {
+    Step step = Step::Done;
+    ibv_wc_status status = IBV_WC_SUCCESS;  // for the initiator
+  };
+  Outcome execute(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
+  Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
+                        TurnBudget& budget) noexcept;
+  Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
+                       TurnBudget& budget) noexcept;
+  Outcome execute_read(QueuePair& qp, RingRequest& request, TurnBudget& budget) noexcept;
+  Outcome receiver_ready(QueuePair& qp, TurnTime& time) noexcept;
+  Outcome pull(QueuePair& qp, RingRequest& request, std::byte* to, std::size_t* bytes) noexcept;
+  void complete_receive(QueuePair& qp, const RingRequest& request, ibv_wc_status status) noexcept;
+  void respond(QueuePair& qp, ibv_wc_status status) noexcept;
+  bool stalled(QueuePair& qp, TurnTime& time) noexcept;
+
+  NicCore& core_;
+  IncomingRings& incoming_;
+  Initiator& initiator_;
+};
+
+}  // namespace mesh::soft
