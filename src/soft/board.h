@@ -35,8 +35,15 @@ class Board {
   void ring_request(int nic, std::uint32_t index) noexcept;
   void ring_response(int nic, std::uint32_t index) noexcept;
   void wake() noexcept;  // wakes the agent, asleep or not
+  // Every board has these NICs, whatever a peer says.
+  static bool has_nic(int index) noexcept {
+    return index >= 0 && static_cast<std::size_t>(index) < kNicsMax;
+  }
   HostBoard& host() noexcept { return *host_; }
-  NicBoard& nic(int index) noexcept { return host_->nics[static_cast<std::size_t>(index)]; }
+  NicBoard& nic(int index) noexcept {
+    DCHECK(has_nic(index));
+    return host_->nics[static_cast<std::size_t>(index)];
+  }
   int memory_fd() const noexcept { return memory_.fd(); }
   int wake_fd() const noexcept { return wake_fd_.get(); }
 

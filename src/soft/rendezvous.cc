@@ -357,7 +357,7 @@ bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte>
   if (bytes.size() != sizeof body || !received.fds[0].valid()) return false;
   std::memcpy(&body, bytes.data(), sizeof body);
   Result<std::shared_ptr<Ring>> ring = Ring::map(std::move(received.fds[0]), body.slots);
-  if (!ring.ok()) return false;
+  if (!ring.ok() || !Board::has_nic(body.from_nic)) return false;
   Offer offer{*ring,          connection.peer, body.gid,
               body.from_nic,  body.to_nic,     body.from_qp_num,
               body.to_qp_num, connection.pid,  body.streams != 0};

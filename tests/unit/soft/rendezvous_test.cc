@@ -6,6 +6,7 @@
 #include "src/base/clock.h"
 #include "src/base/log_budget.h"
 #include "src/soft/rendezvous_wire.h"
+#include "src/soft/ring.h"
 #include "src/soft/soft_provider.h"
 #include "src/soft/unix_socket.h"
 #include "tests/unit/base/child.h"
@@ -34,11 +35,12 @@ using testkit::Limit;
 using testkit::LogCapture;
 using testkit::open_files;
 
-class NoEvents final : public RendezvousEvents {
+class CountedOffers final : public RendezvousEvents {
  public:
-  void take_offer(const Offer&) override {}
+  void take_offer(const Offer&) override { ++offers; }
   void peer_changed(const Peer&) override {}
   FaultAnswer take_fault(const FaultOrder&) override { return {}; }
+  int offers = 0;
 };
 
 class RendezvousTest : public ::testing::Test {
@@ -61,13 +63,23 @@ class RendezvousTest : public ::testing::Test {
     const std::array<int, 1> fds{memory};
     return send_message(fd, bytes_of(hello), fds) == Io::Done;
   }
+  // Offers a ring as the NIC of that number.
+  static bool offer(int fd, int from_nic) {
+    const std::shared_ptr<Ring> ring = std::move(*Ring::create(4, Sharing::Host));
+    OfferMessage message{};
+    message.prefix.type = kOffer;
+    message.from_nic = from_nic;
+    message.slots = ring->slots();
+    const std::array<int, 1> fds{ring->memory().fd()};
+    return send_message(fd, bytes_of(message), fds) == Io::Done;
+  }
   static bool readable(int fd, int timeout_ms = 0) {
     pollfd ready{fd, POLLIN, 0};
     return ::poll(&ready, 1, timeout_ms) == 1;
   }
 
   const std::string universe_;
-  NoEvents events_;
+  CountedOffers events_;
   std::unique_ptr<Board> board_;
 };
 
@@ -180,6 +192,23 @@ TEST_F(RendezvousTest, ASecondHelloReplacesNoBoard) {
   a->poll_once(0);
   a->poll_once(0);
   EXPECT_EQ(log.joined(), "soft fabric: host b greets twice, so its connection is closed\n");
+}
+
+// The number is an index into the board of the host that offers.
+TEST_F(RendezvousTest, AnOfferOfANicThatNoBoardHasIsRefused) {
+  const std::unique_ptr<Rendezvous> a = std::move(*open("a"));
+  const auto arrives = [&](int from_nic) {
+    const UniqueFd connection = connect_abstract(name_of("a"));
+    EXPECT_TRUE(greet(connection.get(), "b", kHello, board_->memory_fd()));
+    EXPECT_TRUE(offer(connection.get(), from_nic));
+    events_.offers = 0;
+    for (int pass = 0; pass < 3; ++pass) a->poll_once(0);
+    return events_.offers == 1;
+  };
+  constexpr int kNics = static_cast<int>(kNicsMax);
+  for (const int from_nic : {0, kNics - 1}) EXPECT_TRUE(arrives(from_nic)) << from_nic;
+  for (const int from_nic : {-1, kNics, INT32_MAX, INT32_MIN})
+    EXPECT_FALSE(arrives(from_nic)) << from_nic;
 }
 
 // Strangers may fill the queue for a moment; the host behind it is there all the same.
