@@ -70,10 +70,8 @@ void set_options(int socket) {
 
 // A port of the ephemeral range on this host can meet itself while nobody listens there.
 bool connected_to_itself(int socket) {
-  sockaddr_storage own{};
-  sockaddr_storage other{};
-  socklen_t own_length = sizeof(own);
-  socklen_t other_length = sizeof(other);
+  sockaddr_storage own{}, other{};
+  socklen_t own_length = sizeof(own), other_length = sizeof(other);
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) != 0) return true;
   if (::getpeername(socket, reinterpret_cast<sockaddr*>(&other), &other_length) != 0) return true;
   return own_length == other_length && std::memcmp(&own, &other, own_length) == 0;
@@ -127,8 +125,7 @@ Result<UniqueFd> listen_on(const HostAndPort& where) {
   const AddressList list = resolve(where, AI_NUMERICSERV);
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     UniqueFd socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int on = 1;
-    const int off = 0;
+    const int on = 1, off = 0;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (at->ai_family == AF_INET6)
       ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
@@ -161,9 +158,8 @@ Status wait_for_any(std::span<pollfd> entries, Deadline deadline) {
 
 Status send_message(int socket, std::string_view text, Deadline deadline) {
   const auto length = static_cast<std::uint32_t>(text.size());
-  char head[sizeof(length)];
-  std::memcpy(head, &length, sizeof(length));
-  const Status sent = send_bytes(socket, {head, sizeof(head)}, deadline);
+  const char* const head = reinterpret_cast<const char*>(&length);
+  const Status sent = send_bytes(socket, {head, sizeof(length)}, deadline);
   return sent.ok() ? send_bytes(socket, text, deadline) : sent;
 }
 

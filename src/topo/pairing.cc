@@ -3,6 +3,8 @@
 #include "src/base/check.h"
 #include "src/topo/subnet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -25,6 +27,10 @@ SubnetMember member_of(const RailAddress& address) {
   return {SocketAddress::from_gid(address.gid), address.prefix_len};
 }
 
+bool same_ib_subnet(const RailAddress& a, const RailAddress& b) {
+  return std::equal(a.gid.begin(), a.gid.begin() + kIbPrefixBytes, b.gid.begin());
+}
+
 bool meet(const RailAddress& a, const RailAddress& b, const Rule& rule) {
   const SubnetMember member = member_of(a);
   if (a.gid == b.gid && !rule.equal_addresses) return false;
@@ -43,9 +49,7 @@ std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule&
   std::vector<Meeting> meetings;
   if (a.ethernet != b.ethernet) return meetings;
   if (!a.ethernet) {
-    const auto& prefix = a.addresses.front().gid;
-    const bool equal = std::equal(prefix.begin(), prefix.begin() + kIbPrefixBytes,
-                                  b.addresses.front().gid.begin());
+    const bool equal = same_ib_subnet(a.addresses.front(), b.addresses.front());
     if (equal && rule.scope == Scope::Subnet) meetings.emplace_back();
     return meetings;
   }
@@ -190,10 +194,7 @@ std::string subnets_text(std::span<const RailEnd> rails) {
       if (std::find(seen.begin(), seen.end(), text) == seen.end()) seen.push_back(text);
     }
   }
-  if (seen.empty()) return "none";
-  std::string joined;
-  for (const std::string& text : seen) joined += (joined.empty() ? "" : ", ") + text;
-  return joined;
+  return seen.empty() ? "none" : fmt::format("{}", fmt::join(seen, ", "));
 }
 }  // namespace
 

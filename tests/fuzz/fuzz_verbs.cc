@@ -16,6 +16,14 @@ void touch(std::uint64_t address, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += kStride) sum = sum + at[i];
   if (bytes != 0) sum = sum + at[bytes - 1];
 }
+
+ibv_wc completion_of(std::uint64_t id, ibv_wc_status status, const ibv_qp& qp) {
+  ibv_wc completion{};
+  completion.wr_id = id;
+  completion.status = status;
+  completion.qp_num = qp.qp_num;
+  return completion;
+}
 }  // namespace
 
 FuzzVerbs::FuzzVerbs() {
@@ -115,13 +123,10 @@ FuzzVerbs::Pair* FuzzVerbs::pair_at(std::uint32_t index) {
 bool FuzzVerbs::announce(std::uint32_t queue_pair, std::uint32_t imm, std::uint32_t bytes) {
   Pair* const pair = pair_at(queue_pair);
   if (pair == nullptr || pair->failed || pair->receives.empty()) return false;
-  ibv_wc completion{};
-  completion.wr_id = pair->receives.front();
-  completion.status = IBV_WC_SUCCESS;
+  ibv_wc completion = completion_of(pair->receives.front(), IBV_WC_SUCCESS, pair->qp);
   completion.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
   completion.imm_data = imm;
   completion.byte_len = bytes;
-  completion.qp_num = pair->qp.qp_num;
   pair->receives.pop_front();
   pair->queue->ready.push_back(completion);
   return true;
@@ -134,11 +139,8 @@ void FuzzVerbs::complete(std::uint32_t queue_pair, std::uint32_t count, ibv_wc_s
     const Pair::Sent sent = pair->sent.front();
     pair->sent.pop_front();
     if (status == IBV_WC_SUCCESS && !sent.signaled) continue;
-    ibv_wc completion{};
-    completion.wr_id = sent.id;
-    completion.status = status;
+    ibv_wc completion = completion_of(sent.id, status, pair->qp);
     completion.opcode = IBV_WC_RDMA_WRITE;
-    completion.qp_num = pair->qp.qp_num;
     pair->queue->ready.push_back(completion);
     if (status == IBV_WC_SUCCESS) continue;
     flush(*pair);
@@ -149,17 +151,11 @@ void FuzzVerbs::complete(std::uint32_t queue_pair, std::uint32_t count, ibv_wc_s
 void FuzzVerbs::flush(Pair& pair) {
   if (pair.failed) return;
   pair.failed = true;
-  ibv_wc completion{};
-  completion.status = IBV_WC_WR_FLUSH_ERR;
-  completion.qp_num = pair.qp.qp_num;
-  for (const Pair::Sent& sent : pair.sent) {
-    completion.wr_id = sent.id;
-    pair.queue->ready.push_back(completion);
-  }
-  for (const std::uint64_t id : pair.receives) {
-    completion.wr_id = id;
-    pair.queue->ready.push_back(completion);
-  }
+  std::deque<ibv_wc>& ready = pair.queue->ready;
+  for (const Pair::Sent& sent : pair.sent)
+    ready.push_back(completion_of(sent.id, IBV_WC_WR_FLUSH_ERR, pair.qp));
+  for (const std::uint64_t id : pair.receives)
+    ready.push_back(completion_of(id, IBV_WC_WR_FLUSH_ERR, pair.qp));
   pair.sent.clear();
   pair.receives.clear();
 }
@@ -194,10 +190,7 @@ int FuzzVerbs::post_send(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** bad) {
   for (; chain != nullptr; chain = chain->next) {
     self.check_source(*chain);
     if (pair.failed) {
-      ibv_wc completion{};
-      completion.wr_id = chain->wr_id;
-      completion.status = IBV_WC_WR_FLUSH_ERR;
-      pair.queue->ready.push_back(completion);
+      pair.queue->ready.push_back(completion_of(chain->wr_id, IBV_WC_WR_FLUSH_ERR, pair.qp));
       continue;
     }
     // Room is free again only when a completion says so; the engine must never need to be told that

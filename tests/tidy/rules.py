@@ -1,7 +1,6 @@
 """The rules. Each takes the files and yields (path, line, rule, what)."""
 
 import os
-import posixpath
 import re
 
 import cpp_text
@@ -219,24 +218,3 @@ def machine_words(file):
         found = re.search(tables.MACHINE_WORDS, line)
         if found:
             yield file.path, number, "machine-path", "%s is of one machine only" % found.group()
-
-
-def cmake_globs(file):
-    for number, line in enumerate(file.lines, 1):
-        if re.search(r"(?i)\bfile\s*\(\s*GLOB", line.split("#")[0]):
-            yield file.path, number, "cmake-glob", "sources are listed by hand"
-
-
-def cmake_lists(files, cmake_files):
-    """Every source of the product is named in some CMake file, relative to it or from the root."""
-    named = set()
-    for file in cmake_files:
-        for line in file.lines:
-            for name in re.findall(r"[\w./${}+-]+\.cc\b", line.split("#")[0]):
-                name = re.sub(r"^.*\}/", "", name)
-                named |= {name,
-                          posixpath.normpath(posixpath.join(posixpath.dirname(file.path), name))}
-    for path in files:
-        if path.endswith(".cc") and path.startswith(
-            tables.CMAKE_LISTED_ROOMS) and path not in named:
-            yield path, 1, "cmake-unlisted", "no CMake file names it"

@@ -2,7 +2,8 @@
 """Layering and style as a test: tidy.py [ROOT]. One line per violation, exit status 1 if there is
 any.
 
-The rules' tables are in tables.py, the rules in rules.py; those for the pages in pages.py.
+The rules' tables are in tables.py, the rules in rules.py; those for CMake files are in
+cmake_rules.py, those for the pages in pages.py.
 """
 
 import os
@@ -11,6 +12,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import cmake_rules  # noqa: E402
 import cpp_text  # noqa: E402
 import pages  # noqa: E402
 import rules  # noqa: E402
@@ -35,7 +37,7 @@ def look(root):
         found += rules.machine_words(file)
         if file.is_cmake:
             cmake_files.append(file)
-            found += rules.cmake_globs(file)
+            found += cmake_rules.cmake_globs(file)
         if file.is_cpp:
             source = rules.Source(file)
             sources[file.path] = source
@@ -46,7 +48,7 @@ def look(root):
     found += rules.function_shape(scan.functions)
     whole = shape.Shape(paths, files, sources, scan)
     found += whole.violations()
-    found += rules.cmake_lists(paths, cmake_files)
+    found += cmake_rules.cmake_lists(paths, cmake_files)
     found += pages.check(root, paths, lambda path: tree.read(root, path))
     return sorted(set(found)), whole
 
