@@ -1,8 +1,7 @@
 // What the line about a request says that stays open: every reason, on a manual clock.
 #include "engine/request_watch.h"
 
-#include "tests/unit/base/log_capture.h"
-#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/watched.h"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +10,8 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed;
-using testkit::BedOptions;
-using testkit::LogCapture;
-using testkit::Talk;
-
-using testkit::kA, testkit::kB;
-constexpr std::uint64_t kS = 1'000'000'000;
-constexpr int kBar = 30;
+using testkit::kBar;
+using testkit::Watched;
 
 TransferPolicy small_policy() {
   TransferPolicy policy;
@@ -29,40 +22,6 @@ TransferPolicy small_policy() {
   policy.inflight_bytes = 64 << 20;
   return policy;
 }
-
-class Watched {
- public:
-  explicit Watched(const TransferPolicy& policy = {}, int stall_seconds = kBar)
-      : bed({.policy = policy, .stall_seconds = stall_seconds}), talk(bed, kA, kB, 16 << 20) {
-    bed.rounds(100);  // whatever the set-up left behind
-  }
-  // Before the memory goes that open requests name.
-  ~Watched() {
-    for (testkit::BedHost& host : bed.hosts) host.nics_stand = host.loops_stand = false;
-    bed.close_context(kA);
-    bed.close_context(kB);
-  }
-  // Requests that nobody asks about again.
-  void post_send(const Talk::Part& part) { EXPECT_TRUE(talk.send(part).ok()); }
-  void post_receive(const Talk::Part& part) { EXPECT_TRUE(talk.receive(part).ok()); }
-  // A loop that polls turns its NIC, so both.
-  void stop_nic_of_peer() { bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true; }
-  // One look of the watch a second.
-  void seconds(int count) {
-    for (int i = 0; i < count; ++i) {
-      bed.advance_ns(kS);
-      bed.round();
-    }
-  }
-  // How often the line was said at this level with these words.
-  void expect_said(LogLevel level, const std::string& words, int times) {
-    EXPECT_EQ(log.count(level, words), times) << words << "\n" << log.joined();
-  }
-
-  Bed bed;
-  Talk talk;
-  const LogCapture log;
-};
 
 TEST(RequestWatch, SendWithoutAReceiveWaitsForThePeer) {
   Watched watched;
@@ -182,46 +141,6 @@ TEST(RequestWatch, LinkWithoutAPathThatIsUpSaysSo) {
   watched.seconds(kBar + 2);
   state = before;
   watched.expect_said(LogLevel::Warn, "waits for a path: none to this peer is up", 1);
-}
-
-TEST(RequestWatch, ChannelsOfOneLinkShareALine) {
-  Watched watched;
-  Talk second(watched.bed, kA, kB, 4096), third(watched.bed, kA, kB, 4096);
-  watched.post_send({.bytes = 8});
-  watched.seconds(1);
-  EXPECT_TRUE(second.send({.bytes = 8}).ok() && third.send({.bytes = 8}).ok());
-  watched.seconds(kBar + 2);
-  watched.expect_said(LogLevel::Info, "send 0 of channel 0 (8 bytes) is open for 30 s", 1);
-  watched.expect_said(LogLevel::Info, "is open for", 1);
-  watched.seconds(kBar);
-  watched.expect_said(LogLevel::Warn, "send 0 of channel 0", 1);
-  watched.expect_said(LogLevel::Warn, "; 3 channels wait like this", 1);
-}
-
-TEST(RequestWatch, TrafficThatMovesIsNeverSaid) {
-  Watched watched;
-  for (int i = 0; i < 100; ++i) {
-    watched.talk.exchange(1000);
-    watched.seconds(1);
-  }
-  EXPECT_TRUE(watched.log.all().empty()) << watched.log.joined();
-}
-
-TEST(RequestWatch, ProcessThatStoodStillItselfSaysNothingAtOnce) {
-  Watched watched;
-  watched.post_send({.bytes = 8});
-  watched.seconds(2);
-  watched.bed.advance_ns(3600 * kS);
-  watched.bed.round();
-  watched.expect_said(LogLevel::Info, "is open for", 0);
-  watched.expect_said(LogLevel::Warn, "is open for", 0);
-}
-
-TEST(RequestWatch, ZeroSecondsMeansNever) {
-  Watched watched({}, 0);
-  watched.post_send({.bytes = 8});
-  watched.seconds(300);
-  EXPECT_TRUE(watched.log.all().empty()) << watched.log.joined();
 }
 
 TEST(RequestWatch, StripesThatHaveComeAreCounted) {

@@ -5,13 +5,12 @@
 #include "src/base/log.h"
 #include "src/soft/soft_provider.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/channel_side.h"
 #include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstring>
-#include <deque>
 #include <thread>
 
 namespace mesh {
@@ -19,84 +18,16 @@ namespace {
 
 constexpr std::size_t kCommunicators = 2;
 constexpr std::uint64_t kMessages = 200;  // per channel
-constexpr std::size_t kOpen = 8;          // under way per channel, as NCCL's steps
-constexpr std::size_t kLargest = 200'000;
+constexpr std::size_t kLargest = testkit::ChannelSide::kLargest;
 constexpr int kServiceRounds = 12;
 
-std::size_t size_of(std::uint64_t message) {
-  return message % 7 == 0 ? kLargest - message : message * 613 % 9000;
-}
-std::byte byte_of(std::uint64_t message) { return static_cast<std::byte>(message * 29 + 1); }
-
+using testkit::ChannelSide;
 using testkit::wait_until;
 
 struct HostOfThreads {
   std::unique_ptr<soft::SoftProvider> provider;
   std::unique_ptr<Engine> engine;
   std::array<Context*, kCommunicators> contexts{};
-};
-
-// What one progress thread does with its side of a channel.
-class Side {
- public:
-  enum class Kind { Send, Receive };
-  Side(Kind kind, Channel& channel, std::uint64_t messages)
-      : kind_(kind), channel_(channel), messages_(messages), memory_(kOpen * kLargest) {}
-
-  void run() {
-    region_ = register_memory(channel_, memory_.data(), memory_.size(), MemoryType::Host).value();
-    ASSERT_NE(region_, nullptr);
-    EXPECT_TRUE(wait_until([this] { return step(); }))
-        << ended_ << " of " << messages_ << " messages ended";
-    deregister_memory(channel_, region_);
-  }
-
- private:
-  bool sends() const { return kind_ == Kind::Send; }
-  std::byte* place(std::uint64_t message) { return memory_.data() + message % kOpen * kLargest; }
-
-  bool step() {
-    if (started_ < messages_ && open_.size() < kOpen) start();
-    while (!open_.empty() && end()) {
-    }
-    return ended_ == messages_ || testing::Test::HasFailure();
-  }
-  void start() {
-    const std::size_t bytes = size_of(started_);
-    std::byte* const at = place(started_);
-    if (sends()) std::memset(at, static_cast<int>(byte_of(started_)), bytes);
-    const auto request =
-        sends() ? isend(channel_, {.data = at, .bytes = bytes, .tag = 1, .region = region_})
-                : irecv(channel_, {.data = at, .bytes = kLargest, .tag = 1, .region = region_});
-    if (request.code() == Errc::WouldBlock) return;
-    ASSERT_TRUE(request.ok()) << errc_name(request.code());
-    open_.push_back(*request);
-    ++started_;
-  }
-  bool end() {
-    std::size_t bytes = 0;
-    const Status status = test(*open_.front(), &bytes);
-    if (status.code() == Errc::WouldBlock) return false;
-    open_.pop_front();
-    const std::uint64_t message = ended_++;
-    EXPECT_TRUE(status.ok()) << errc_name(status.code()) << ", message " << message;
-    EXPECT_EQ(bytes, size_of(message));
-    if (!sends()) {
-      const std::byte* const at = place(message);
-      const bool good = std::all_of(at, at + bytes,
-                                    [message](std::byte byte) { return byte == byte_of(message); });
-      EXPECT_TRUE(good) << "message " << message;
-    }
-    return true;
-  }
-
-  const Kind kind_;
-  Channel& channel_;
-  const std::uint64_t messages_;
-  std::vector<std::byte> memory_;
-  Registration* region_ = nullptr;
-  std::deque<Request*> open_;
-  std::uint64_t started_ = 0, ended_ = 0;
 };
 
 class EngineThreads : public testing::TestWithParam<int> {
@@ -207,15 +138,15 @@ class EngineThreads : public testing::TestWithParam<int> {
 TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
   std::vector<testkit::Pair> pairs;
   std::vector<std::thread> threads;
-  std::vector<std::unique_ptr<Side>> sides;
+  std::vector<std::unique_ptr<ChannelSide>> sides;
   for (std::size_t communicator = 0; communicator < kCommunicators; ++communicator) {
     for (const std::size_t from : {std::size_t{0}, std::size_t{0}, std::size_t{1}})
       pairs.push_back(connect(from, communicator));
   }
   for (const testkit::Pair& pair : pairs) {
-    for (const auto kind : {Side::Kind::Send, Side::Kind::Receive}) {
-      Channel* const channel = kind == Side::Kind::Send ? pair.send : pair.receive;
-      sides.push_back(std::make_unique<Side>(kind, *channel, kMessages));
+    for (const auto kind : {ChannelSide::Kind::Send, ChannelSide::Kind::Receive}) {
+      Channel* const channel = kind == ChannelSide::Kind::Send ? pair.send : pair.receive;
+      sides.push_back(std::make_unique<ChannelSide>(kind, *channel, kMessages));
       threads.emplace_back([side = sides.back().get()] { side->run(); });
     }
   }

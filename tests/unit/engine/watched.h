@@ -1,0 +1,51 @@
+#pragma once
+// Two hosts with a channel on a manual clock, and what the request watch says of its requests.
+// Thread: the test's.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mesh::testkit {
+
+inline constexpr std::uint64_t kS = 1'000'000'000;
+inline constexpr int kBar = 30;
+
+class Watched {
+ public:
+  explicit Watched(const TransferPolicy& policy = {}, int stall_seconds = kBar)
+      : bed({.policy = policy, .stall_seconds = stall_seconds}), talk(bed, kA, kB, 16 << 20) {
+    bed.rounds(100);  // whatever the set-up left behind
+  }
+  // Before the memory goes that open requests name.
+  ~Watched() {
+    for (BedHost& host : bed.hosts) host.nics_stand = host.loops_stand = false;
+    bed.close_context(kA);
+    bed.close_context(kB);
+  }
+  // Requests that nobody asks about again.
+  void post_send(const Talk::Part& part) { EXPECT_TRUE(talk.send(part).ok()); }
+  void post_receive(const Talk::Part& part) { EXPECT_TRUE(talk.receive(part).ok()); }
+  // A loop that polls turns its NIC, so both.
+  void stop_nic_of_peer() { bed.hosts[1].nics_stand = bed.hosts[1].loops_stand = true; }
+  // One look of the watch a second.
+  void seconds(int count) {
+    for (int i = 0; i < count; ++i) {
+      bed.advance_ns(kS);
+      bed.round();
+    }
+  }
+  // How often the line was said at this level with these words.
+  void expect_said(LogLevel level, const std::string& words, int times) {
+    EXPECT_EQ(log.count(level, words), times) << words << "\n" << log.joined();
+  }
+
+  Bed bed;
+  Talk talk;
+  const LogCapture log;
+};
+
+}  // namespace mesh::testkit
