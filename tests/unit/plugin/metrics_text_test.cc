@@ -4,13 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cctype>
-#include <fstream>
-#include <set>
-#include <sstream>
-#include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace mesh::plugin {
 namespace {
@@ -136,100 +130,6 @@ TEST(MetricsPage, TextsAreEscaped) {
 TEST(MetricsPage, TheLastOneSaysSo) {
   EXPECT_EQ(metric(parse_metrics(metrics_page(two_peers(), {.running = false})), "mesh_running"),
             0);
-}
-
-std::string plugin_page() {
-  std::ifstream file(MESH_PLUGIN_PAGE_FILE);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-TEST(PluginPage, HoldsTheMetricsTableAsGenerated) {
-  EXPECT_NE(plugin_page().find(metrics_markdown()), std::string::npos) << "paste this:\n"
-                                                                       << metrics_markdown();
-}
-
-std::string word_at(const std::string& text, std::size_t at) {
-  std::size_t end = at;
-  while (end < text.size() &&
-         (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
-    ++end;
-  return text.substr(at, end - at);
-}
-
-// A metric that the alert rules name, and the label by which they select; empty where they do not.
-struct Mention {
-  std::string metric, label;
-};
-std::vector<Mention> mentions_in(const std::string& alerts) {
-  const std::string prefix = "mesh_";
-  std::vector<Mention> found;
-  for (std::size_t at = alerts.find(prefix); at != std::string::npos;
-       at = alerts.find(prefix, at + 1)) {
-    Mention mention{.metric = word_at(alerts, at), .label = {}};
-    const std::size_t end = at + mention.metric.size();
-    if (end < alerts.size() && alerts[end] == '{') mention.label = word_at(alerts, end + 1);
-    found.push_back(std::move(mention));
-  }
-  return found;
-}
-
-// The row of the metrics table; empty where there is no such metric.
-std::string row_of(const std::string& metric) {
-  const std::string table = metrics_markdown();
-  const std::size_t at = table.find("| `" + metric + "` |");
-  return at == std::string::npos ? std::string() : table.substr(at, table.find('\n', at) - at);
-}
-
-TEST(PluginPage, AlertRulesNameMetricsLabelsAndReasonsThatThereAre) {
-  const std::string page = plugin_page();
-  const std::size_t begin = page.find("groups:\n- name: nccl-mesh\n");
-  ASSERT_NE(begin, std::string::npos) << "no alert rules in " << MESH_PLUGIN_PAGE_FILE;
-  const std::string alerts = page.substr(begin, page.find("```", begin) - begin);
-
-  const std::vector<Mention> mentions = mentions_in(alerts);
-  EXPECT_GE(mentions.size(), 5u);
-  int selected = 0;
-  for (const auto& [name, label] : mentions) {
-    const std::string row = row_of(name);
-    EXPECT_NE(row, "") << name;
-    if (label.empty()) continue;
-    ++selected;
-    EXPECT_TRUE(row.find(" " + label + ",") != std::string::npos ||
-                row.find(" " + label + " ") != std::string::npos)
-        << label;
-  }
-  EXPECT_EQ(selected, 2);
-
-  std::set<std::string> reasons;
-  for (std::size_t i = 0; i < kWaitReasons; ++i)
-    reasons.insert(wait_reason_name(static_cast<WaitReason>(i)));
-  const std::string mark = "reason!~\"";
-  const std::size_t excluded = alerts.find(mark);
-  ASSERT_NE(excluded, std::string::npos);
-  EXPECT_EQ(alerts.find(mark, excluded + 1), std::string::npos);
-  const std::size_t from = excluded + mark.size();
-  std::stringstream list(alerts.substr(from, alerts.find('"', from) - from));
-  for (std::string reason; std::getline(list, reason, '|');)
-    EXPECT_TRUE(reasons.contains(reason)) << reason;
-}
-
-TEST(PrometheusText, WhatIsWrongIsRefused) {
-  const std::string good = "# HELP a_total x\n# TYPE a_total counter\na_total{l=\"v\"} 1\n";
-  EXPECT_NO_THROW(parse_metrics(good));
-  for (const char* bad :
-       {"", "a 1", "a 1\n", "# HELP a x\n", "# HELP a \n# TYPE a gauge\n", "# TYPE a gauge\na 1\n",
-        "# HELP a x\n# TYPE a counter\na 1\n",
-        "# HELP a_total x\n# TYPE a_total gauge\na_total 1\n",
-        "# HELP a x\n# TYPE a summary\na 1\n", "# HELP a x\n# TYPE a gauge\na 1x\n",
-        "# HELP a x\n# TYPE a gauge\na{l=\"v} 1\n", "# HELP a x\n# TYPE a gauge\na{l=\"\\t\"} 1\n",
-        "# HELP a x\n# TYPE a gauge\na{l=\"1\",l=\"1\"} 1\n",
-        "# HELP a x\n# TYPE a gauge\na 1\na 2\n",
-        "# HELP a x\n# TYPE a gauge\n# HELP b x\n# TYPE b gauge\na 1\n",
-        "# HELP a x\n# TYPE a gauge\n\na 1\n"}) {
-    EXPECT_THROW(parse_metrics(bad), std::runtime_error) << bad;
-  }
 }
 
 }  // namespace
