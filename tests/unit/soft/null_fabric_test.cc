@@ -1,10 +1,10 @@
 // The null fabric keeps the rules of reliable connected queue pairs that the engine counts on, and
 // copies no payload.
 
-#include "src/base/log.h"
 #include "src/soft/null_provider.h"
 #include "src/soft/soft_provider.h"
 #include "tests/contract/endpoint_pair.h"
+#include "tests/unit/base/log_capture.h"
 
 #include <gtest/gtest.h>
 
@@ -24,11 +24,6 @@ constexpr std::uint32_t kSendDepth = 8;
 std::string file_text(int polls) {
   return R"({"name": "t", "null": {"delivery_polls": )" + std::to_string(polls) +
          R"(}, "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]}]})";
-}
-
-std::string g_lines;
-void keep_line(LogLevel, const char*, int, const char* line) {
-  g_lines += std::string(line) + "\n";
 }
 
 struct Write {
@@ -139,13 +134,11 @@ TEST_F(NullFabricTest, AnAnnouncementWaitsForAReceiveAndIsCounted) {
   ASSERT_EQ(post_receive(1), 0);
   EXPECT_EQ(poll(left_.send_cq).size(), 2u);
   EXPECT_EQ(poll(right_.receive_cq).size(), 1u);
-  set_log_sink(keep_line);
-  g_lines.clear();
+  const testkit::LogCapture log;
   close();
-  set_log_sink(nullptr);
-  EXPECT_NE(g_lines.find("rnr_events=1 "), std::string::npos) << g_lines;
-  EXPECT_NE(g_lines.find("doorbells=2 work_requests=2 announcements=1 "), std::string::npos)
-      << g_lines;
+  EXPECT_NE(log.joined().find("rnr_events=1 "), std::string::npos) << log.joined();
+  EXPECT_NE(log.joined().find("doorbells=2 work_requests=2 announcements=1 "), std::string::npos)
+      << log.joined();
 }
 
 TEST_F(NullFabricTest, RoomComesBackWithALaterSignaledCompletion) {
@@ -201,11 +194,10 @@ TEST_F(NullFabricTest, RefusesAQueuePairOfAnotherProcess) {
   attr.ah_attr.grh.dgid = right_.gid.gid;
   attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(left_.gid.index);
   attr.dest_qp_num = right_.qp->qp_num ^ 0x800000u;
-  set_log_sink(keep_line);
-  g_lines.clear();
+  const testkit::LogCapture log;
   EXPECT_EQ(provider_->modify_qp(left_.qp, &attr, IBV_QP_STATE), EHOSTUNREACH);
-  set_log_sink(nullptr);
-  EXPECT_NE(g_lines.find("joins only contexts of one process"), std::string::npos) << g_lines;
+  EXPECT_NE(log.joined().find("joins only contexts of one process"), std::string::npos)
+      << log.joined();
 }
 
 TEST_F(NullFabricTest, IsNoSoftFabricAndTheOtherWayRound) {

@@ -1,0 +1,125 @@
+// The fault plan on a manual clock: exact times, the same in every run.
+
+#include "tests/unit/soft/manual_fabric.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace mesh::soft {
+
+namespace {
+
+TEST(Faults, QueuePairFailsAfterSoManyWorkRequests) {
+  ManualFabric fabric("", 1);
+  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::QpError, .after_work_requests = 3}).ok());
+  for (std::uint64_t i = 0; i < 6; ++i) ASSERT_EQ(fabric.write(0, i, 64, 0), 0);
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 3u)
+      << "three went, unsignaled; the fourth fails, two are flushed";
+  EXPECT_EQ(fabric.sent[0][0].wc.wr_id, 3u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(fabric.sent[0][2].wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST(Faults, LostPeerEndsInRetryExceededAfterTheModelledTime) {
+  for (const bool at_sender : {true, false}) {
+    ManualFabric fabric("", 1);
+    const Fault lost{.kind = FaultKind::PeerLost, .peer_host = at_sender ? "b" : "a"};
+    ASSERT_TRUE((at_sender ? fabric.a : fabric.b)->faults().arm(lost).ok());
+    const std::uint64_t start_ns = fabric.now_ns();
+    ASSERT_EQ(fabric.announce(0, 1, 64), 0);
+    fabric.run();
+    ASSERT_EQ(fabric.sent[0].size(), 1u);
+    EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_EQ(fabric.sent[0][0].at_ns - start_ns, (4096u << 8) * 2);
+    EXPECT_TRUE(fabric.received[0].empty());
+  }
+}
+
+TEST(Faults, WritesAreLateFromTheChosenOneOn) {
+  ManualFabric fabric("", 1);
+  ASSERT_TRUE(
+      fabric.a->faults()
+          .arm({.kind = FaultKind::WriteDelay, .after_work_requests = 2, .delay_ns = 5'000'000'000})
+          .ok());
+  const std::uint64_t start_ns = fabric.now_ns();
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(fabric.write(0, i, 64), 0);
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 4u);
+  EXPECT_EQ(fabric.sent[0][1].at_ns, start_ns);
+  EXPECT_EQ(fabric.sent[0][2].at_ns, start_ns + 5'000'000'000);
+}
+
+TEST(Faults, ADelayedWriteCannotTouchMemoryTakenBack) {
+  ManualFabric fabric("", 1);
+  ASSERT_TRUE(
+      fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .delay_ns = 1'000'000'000}).ok());
+  fabric.left[0].memory[0] = std::byte{7};
+  ASSERT_EQ(fabric.write(0, 1, 4096), 0);
+  fabric.run(fabric.now_ns() + 500'000'000);
+  ASSERT_EQ(fabric.b->dereg_mr(std::exchange(fabric.right[0].mr, nullptr)), 0);
+  fabric.right[0].memory[0] = std::byte{99};
+  fabric.run();
+  EXPECT_EQ(fabric.right[0].memory[0], std::byte{99});
+  ASSERT_EQ(fabric.sent[0].size(), 1u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_REM_ACCESS_ERR);
+}
+
+// A run's history as text: who completed when.
+std::string reordered(std::uint64_t seed) {
+  ManualFabric fabric("", 3);
+  EXPECT_TRUE(
+      fabric.a->faults().arm({.kind = FaultKind::Reorder, .delay_ns = 100'000, .seed = seed}).ok());
+  for (std::uint64_t i = 0; i < 30; ++i) EXPECT_EQ(fabric.announce(i % 3, i, 64), 0);
+  fabric.run();
+  std::string history;
+  std::uint64_t last_ns[3] = {};
+  bool overtaken = false;
+  for (std::size_t i = 0; i < 10; ++i) {
+    for (std::size_t pair = 0; pair < 3; ++pair) {
+      const Seen& seen = fabric.received[pair].at(i);
+      EXPECT_EQ(seen.wc.wr_id, i * 3 + pair) << "in order within a queue pair";
+      EXPECT_GE(seen.at_ns, last_ns[pair]);
+      last_ns[pair] = seen.at_ns;
+      overtaken |= pair > 0 && seen.at_ns < last_ns[pair - 1];
+      history += std::to_string(seen.at_ns) + " ";
+    }
+  }
+  EXPECT_TRUE(overtaken);
+  return history;
+}
+
+TEST(Faults, ReorderingIsRandomAndRepeatable) {
+  EXPECT_EQ(reordered(1), reordered(1));
+  EXPECT_NE(reordered(1), reordered(2));
+}
+
+TEST(Faults, AShortPortFailureIsRetriedThrough) {
+  ManualFabric fabric("", 1);
+  const Fault down{.kind = FaultKind::PortDown, .after_ns = 1000, .duration_ns = 1'500'000};
+  ASSERT_TRUE(fabric.b->faults().arm(down, fabric.now_ns()).ok());
+  fabric.clock_ns += 2000;
+  ASSERT_EQ(fabric.announce(0, 1, 64), 0);
+  fabric.run();
+  ASSERT_EQ(fabric.received[0].size(), 1u);
+  EXPECT_EQ(fabric.received[0][0].wc.status, IBV_WC_SUCCESS);
+  EXPECT_GE(fabric.received[0][0].at_ns, 1'000'000u + 1'501'000u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_SUCCESS);
+}
+
+TEST(Faults, PlanRefusesNonsense) {
+  FaultPlan plan;
+  EXPECT_EQ(plan.arm({.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1}),
+            Errc::InvalidArgument);
+  EXPECT_EQ(plan.arm({.kind = FaultKind::PeerLost}), Errc::InvalidArgument);
+  EXPECT_FALSE(plan.armed());
+  for (std::size_t i = 0; i < kFaultsMax; ++i) EXPECT_TRUE(plan.arm({}).ok());
+  EXPECT_EQ(plan.arm({}), Errc::Exhausted);
+  plan.disarm_all();
+  EXPECT_FALSE(plan.armed());
+}
+
+}  // namespace
+
+}  // namespace mesh::soft
