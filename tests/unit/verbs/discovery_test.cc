@@ -12,18 +12,10 @@ namespace mesh::verbs {
 namespace {
 
 using mesh::testkit::LogCapture;
+using testkit::device, testkit::two_devices;
 using testkit::ethernet_port;
-using testkit::FakeDevice;
 using testkit::FakeProvider;
 using testkit::gid_of;
-
-FakeDevice device(const std::string& name, std::vector<testkit::FakePort> ports) {
-  FakeDevice fake;
-  fake.entry.name = name;
-  fake.entry.guid = 0x1000;
-  fake.ports = std::move(ports);
-  return fake;
-}
 
 std::vector<std::string> names(FakeProvider& provider, const Settings& settings = {}) {
   std::vector<std::string> found;
@@ -31,14 +23,6 @@ std::vector<std::string> names(FakeProvider& provider, const Settings& settings 
   if (!rails.ok()) return found;
   for (const Rail& rail : *rails) found.push_back(rail.info.name);
   return found;
-}
-
-FakeProvider two_devices() {
-  FakeProvider provider;
-  provider.fakes.push_back(device("mlx5_1", {ethernet_port({gid_of(3, "10.0.13.1")}),
-                                             ethernet_port({gid_of(3, "10.0.14.1")})}));
-  provider.fakes.push_back(device("mlx5_0", {ethernet_port({gid_of(3, "10.0.12.1")})}));
-  return provider;
 }
 
 using Names = std::vector<std::string>;
@@ -182,44 +166,6 @@ TEST(Discovery, InfiniBandPortTakesGidZeroAndItsSubnetPrefix) {
   EXPECT_EQ(rails->front().gids[0].index, 0);
   EXPECT_EQ(rails->front().gids[0].prefix_len, 64);
   EXPECT_EQ(rails->front().lid, 17);
-}
-
-TEST(Discovery, OneLineSaysWhyEachPortFellOut) {
-  FakeProvider provider;
-  testkit::FakePort down = ethernet_port({gid_of(3, "10.0.12.1")});
-  down.attr.state = IBV_PORT_DOWN;
-  provider.fakes.push_back(
-      device("a", {down, ethernet_port({gid_of(0, "10.0.0.1", GidType::RoceV1)})}));
-  provider.fakes.push_back(device("b", {}));
-  provider.fakes.back().opens = false;
-  provider.fakes.push_back(device("c", {ethernet_port({gid_of(3, "10.0.12.1")})}));
-  Settings settings;
-  settings.hca = "^c";
-  const LogCapture log;
-  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
-  ASSERT_EQ(log.all().size(), 1u) << log.joined();
-  EXPECT_EQ(log.all()[0].level, LogLevel::Info);
-  for (const char* part : {"host-a", "fake", "a:1 is down", "a:2 has no RoCE v2 GID among 1",
-                           "b does not open (Permission denied)", "c left out by NCCL_IB_HCA"})
-    EXPECT_NE(log.joined().find(part), std::string::npos) << part << " not in " << log.joined();
-  EXPECT_EQ(provider.open_now, 0);
-}
-
-TEST(Discovery, MissingGidIndexIsNamed) {
-  FakeProvider provider = two_devices();
-  Settings settings;
-  settings.gid_index = 5;
-  const LogCapture log;
-  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
-  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_IB_GID_INDEX 5"), 1) << log.joined();
-}
-
-TEST(Discovery, NoDeviceAtAllIsOneQuietLine) {
-  FakeProvider provider;
-  const LogCapture log;
-  EXPECT_EQ(discover(provider, {}).code(), Errc::NotFound);
-  ASSERT_EQ(log.all().size(), 1u);
-  EXPECT_NE(log.joined().find("there is no device"), std::string::npos);
 }
 
 }  // namespace

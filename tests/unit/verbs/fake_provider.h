@@ -140,4 +140,21 @@ inline FakePort ethernet_port(std::vector<GidEntry> gids) {
   return port;
 }
 
+inline FakeDevice device(const std::string& name, std::vector<FakePort> ports) {
+  FakeDevice fake;
+  fake.entry.name = name;
+  fake.entry.guid = 0x1000;
+  fake.ports = std::move(ports);
+  return fake;
+}
+
+// mlx5_0 with one port and mlx5_1 with two.
+inline FakeProvider two_devices() {
+  FakeProvider provider;
+  provider.fakes.push_back(device("mlx5_1", {ethernet_port({gid_of(3, "10.0.13.1")}),
+                                             ethernet_port({gid_of(3, "10.0.14.1")})}));
+  provider.fakes.push_back(device("mlx5_0", {ethernet_port({gid_of(3, "10.0.12.1")})}));
+  return provider;
+}
+
 }  // namespace mesh::verbs::testkit

@@ -1,0 +1,16 @@
+#pragma once
+// The settings of an environment that has no mistake. Thread: the test's.
+
+#include "src/base/config.h"
+
+#include <gtest/gtest.h>
+
+namespace mesh::testkit {
+
+inline Settings loaded(const Environment& environment) {
+  const Result<Settings> settings = load_settings(environment);
+  EXPECT_TRUE(settings.ok());
+  return settings.ok() ? *settings : Settings{};
+}
+
+}  // namespace mesh::testkit

@@ -1,0 +1,59 @@
+// What discovery says where it finds no rail.
+#include "src/verbs/discovery.h"
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mesh::verbs {
+namespace {
+
+using mesh::testkit::LogCapture;
+using testkit::device, testkit::two_devices;
+using testkit::ethernet_port;
+using testkit::FakeProvider;
+using testkit::gid_of;
+
+TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
+  FakeProvider provider;
+  testkit::FakePort down = ethernet_port({gid_of(3, "10.0.12.1")});
+  down.attr.state = IBV_PORT_DOWN;
+  provider.fakes.push_back(
+      device("a", {down, ethernet_port({gid_of(0, "10.0.0.1", GidType::RoceV1)})}));
+  provider.fakes.push_back(device("b", {}));
+  provider.fakes.back().opens = false;
+  provider.fakes.push_back(device("c", {ethernet_port({gid_of(3, "10.0.12.1")})}));
+  Settings settings;
+  settings.hca = "^c";
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
+  ASSERT_EQ(log.all().size(), 1u) << log.joined();
+  EXPECT_EQ(log.all()[0].level, LogLevel::Info);
+  for (const char* part : {"host-a", "fake", "a:1 is down", "a:2 has no RoCE v2 GID among 1",
+                           "b does not open (Permission denied)", "c left out by NCCL_IB_HCA"})
+    EXPECT_NE(log.joined().find(part), std::string::npos) << part << " not in " << log.joined();
+  EXPECT_EQ(provider.open_now, 0);
+}
+
+TEST(DiscoveryRefusals, MissingGidIndexIsNamed) {
+  FakeProvider provider = two_devices();
+  Settings settings;
+  settings.gid_index = 5;
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
+  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_IB_GID_INDEX 5"), 1) << log.joined();
+}
+
+TEST(DiscoveryRefusals, NoDeviceAtAllIsOneQuietLine) {
+  FakeProvider provider;
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, {}).code(), Errc::NotFound);
+  ASSERT_EQ(log.all().size(), 1u);
+  EXPECT_NE(log.joined().find("there is no device"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mesh::verbs
