@@ -4,20 +4,47 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/link/control_proxy.h"
+#include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 
+#include <net/route.h>
 #include <sched.h>
 
 namespace mesh {
 namespace {
+
+// The network namespace of the calling thread delivers to itself what is sent to this address of
+// this interface. The address is spelled in 32 hexadecimal digits, as the kernel lists it.
+bool delivers_to_itself(const std::string& address, const std::string& interface) {
+  std::ifstream routes("/proc/thread-self/net/ipv6_route");
+  std::string to, prefix, from, from_prefix, by, metric, holders, uses, flags, name;
+  while (routes >> to >> prefix >> from >> from_prefix >> by >> metric >> holders >> uses >>
+         flags >> name) {
+    if (to == address && prefix == "80" && name == interface &&
+        (std::stoul(flags, nullptr, 16) & RTF_LOCAL) != 0)
+      return true;
+  }
+  return false;
+}
+
+// The kernel makes the local route of an address on a thread of its own, some time after it has
+// answered the order to add the address. A dial that comes earlier looks for the address on the
+// cable, where nobody has it, and is silent for seconds.
+bool both_ends_deliver() {
+  return testkit::wait_until([] {
+    return delivers_to_itself("fe80000000000000000000000000000a", "mesh0") &&
+           delivers_to_itself("fe80000000000000000000000000000b", "mesh1");
+  });
+}
 
 // On a thread that has a network namespace to itself, with one link-local address on each end of a
 // cable to itself. What cannot be had is returned, in words.
@@ -39,6 +66,7 @@ std::string in_link_local_network(const std::function<void()>& run) {
       missing = "iproute2 makes no veth with link-local addresses here";
       return;
     }
+    ASSERT_TRUE(both_ends_deliver()) << "the kernel has made no local route to its own addresses";
     run();
   }).join();
   return missing;
