@@ -62,11 +62,13 @@ class Nic {
   QueuePair* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr);  // null with errno
   void destroy_qp(QueuePair* qp);
   bool in_use(const CompletionQueue& cq);
-  // State changes that are already validated. connect() needs the ring and where it goes.
-  void initialise(QueuePair& qp, int access);
-  void connect(QueuePair& qp, const Attributes& attributes, Outgoing out);
-  void start(QueuePair& qp, const Attributes& attributes);
-  void fail(QueuePair& qp);
+  // State changes, whose attributes are already validated. EINVAL: the queue pair's state does not
+  // allow the change, which is known only under the lock. connect() needs the ring and where it
+  // goes.
+  int initialise(QueuePair& qp, int access);
+  int connect(QueuePair& qp, const Attributes& attributes, Outgoing out);
+  int start(QueuePair& qp, const Attributes& attributes);
+  int fail(QueuePair& qp);
   void reset(QueuePair& qp);
   void take_offer(const Offer& offer);
   // The peer's board is known now, or the peer is lost: looks at everything that concerns it.

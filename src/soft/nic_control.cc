@@ -95,18 +95,22 @@ void Nic::set_state(QueuePair& qp, ibv_qp_state state) noexcept {
   qp.verbs.state = state;
 }
 
-void Nic::initialise(QueuePair& qp, int access) {
+int Nic::initialise(QueuePair& qp, int access) {
   std::lock_guard lock(core_.turn_lock);
   std::lock_guard send_lock(qp.sends.lock);
+  const int state = qp.state.load(std::memory_order_relaxed);
+  if (state != IBV_QPS_RESET && state != IBV_QPS_INIT) return EINVAL;
   DCHECK(qp.nic == this && qp.out.ring == nullptr && qp.in.ring == nullptr);
   qp.attributes.access = access;
   set_state(qp, IBV_QPS_INIT);
+  return 0;
 }
 
-void Nic::connect(QueuePair& qp, const Attributes& attributes, Outgoing out) {
+int Nic::connect(QueuePair& qp, const Attributes& attributes, Outgoing out) {
   std::lock_guard lock(core_.turn_lock);
   {
     std::lock_guard send_lock(qp.sends.lock);
+    if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_INIT) return EINVAL;
     DCHECK(out.ring != nullptr && out.peer != nullptr && out.peer_index < kQpsMax);
     DCHECK(out.ring->slots() == qp.sends.slots.size() && qp.out.ring == nullptr);
     qp.attributes = attributes;
@@ -114,24 +118,29 @@ void Nic::connect(QueuePair& qp, const Attributes& attributes, Outgoing out) {
     set_state(qp, IBV_QPS_RTR);
   }
   incoming_.find_offer(qp);
+  return 0;
 }
 
-void Nic::start(QueuePair& qp, const Attributes& attributes) {
+int Nic::start(QueuePair& qp, const Attributes& attributes) {
   std::lock_guard lock(core_.turn_lock);
   std::lock_guard send_lock(qp.sends.lock);
+  if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_RTR) return EINVAL;
   DCHECK(qp.out.ring != nullptr && qp.sends.posted.load(std::memory_order_relaxed) == 0);
   qp.attributes = attributes;
   qp.out.ring->header().rnr_retry.store(attributes.rnr_retry, std::memory_order_relaxed);
   set_state(qp, IBV_QPS_RTS);
+  return 0;
 }
 
-void Nic::fail(QueuePair& qp) {
+int Nic::fail(QueuePair& qp) {
   std::lock_guard lock(core_.turn_lock);
+  const int state = qp.state.load(std::memory_order_relaxed);
+  if (state == IBV_QPS_RESET) return EINVAL;
   TurnTime time(core_.clock);
-  if (qp.out.ring != nullptr && qp.state.load(std::memory_order_relaxed) == IBV_QPS_RTS)
-    initiator_.take_responses(qp, time);
+  if (qp.out.ring != nullptr && state == IBV_QPS_RTS) initiator_.take_responses(qp, time);
   if (qp.state.load(std::memory_order_relaxed) != IBV_QPS_ERR)
     initiator_.to_error(qp, IBV_WC_WR_FLUSH_ERR);
+  return 0;
 }
 
 void Nic::reset(QueuePair& qp) {

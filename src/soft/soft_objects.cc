@@ -129,13 +129,11 @@ int SoftHost::destroy_qp(ibv_qp* qp) {
 int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
   if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   QueuePair& qp = soft(verbs);
+  // Refuses early what the NIC, which looks again under its lock, would refuse.
   const int from = qp.state.load(std::memory_order_acquire);
   switch (attr->qp_state) {
     case IBV_QPS_RESET: qp.nic->reset(qp); return 0;
-    case IBV_QPS_ERR:
-      if (from == IBV_QPS_RESET) return EINVAL;
-      qp.nic->fail(qp);
-      return 0;
+    case IBV_QPS_ERR: return qp.nic->fail(qp);
     case IBV_QPS_INIT:
       return from == IBV_QPS_RESET || from == IBV_QPS_INIT ? to_init(qp, *attr, mask) : EINVAL;
     case IBV_QPS_RTR: return from == IBV_QPS_INIT ? to_rtr(qp, *attr, mask) : EINVAL;
@@ -146,8 +144,7 @@ int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
 
 int SoftHost::to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (mask != kToInit || attr.port_num != kPort || attr.pkey_index != 0) return EINVAL;
-  qp.nic->initialise(qp, static_cast<int>(attr.qp_access_flags));
-  return 0;
+  return qp.nic->initialise(qp, static_cast<int>(attr.qp_access_flags));
 }
 
 // Acts as RoCE's address resolution: a GID that nothing on our link answers to ends in a timeout.
@@ -188,7 +185,8 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   const std::shared_ptr<Peer> peer = find_peer(host, &sharing);
   Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, sharing);
   if (!ring.ok()) return ENOMEM;
-  nic.connect(qp, attributes, {*ring, peer, to.nic, attr.dest_qp_num % kQpsMax});
+  const Outgoing out{*ring, peer, to.nic, attr.dest_qp_num % kQpsMax};
+  if (const int error = nic.connect(qp, attributes, out); error != 0) return error;
   send_offer(*peer, host,
              {*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num,
               0, options_.copy == CopyMode::Cells});
@@ -225,8 +223,7 @@ int SoftHost::to_rts(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   attributes.retry_count = attr.retry_cnt;
   attributes.rnr_retry = attr.rnr_retry;
   attributes.sq_psn = attr.sq_psn & 0xffffff;
-  qp.nic->start(qp, attributes);
-  return 0;
+  return qp.nic->start(qp, attributes);
 }
 
 }  // namespace mesh::soft

@@ -3,6 +3,8 @@
 
 #include "src/base/clock.h"
 #include "src/soft/fault_door.h"
+#include "src/soft/nic.h"
+#include "src/soft/queue_pair.h"
 #include "tests/unit/soft/manual_fabric.h"
 
 #include <gtest/gtest.h>
@@ -95,6 +97,20 @@ TEST(Faults, TheNthQueuePairFailsOrAllDo) {
   EXPECT_EQ(fabric.sent[0].at(0).wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(fabric.sent[1].at(0).wc.status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(fabric.a->fail_queue_pairs("", -1), 2u) << "those that are left";
+}
+
+// A fault may come after modify_qp has looked at the state and before it has the lock.
+TEST(Faults, AStateChangeThatAFaultOvertookBringsNoQueuePairBack) {
+  ManualFabric fabric("", 1);
+  QueuePair& qp = soft(fabric.left[0].qp);
+  const Attributes attributes = qp.attributes;
+  ASSERT_EQ(fabric.a->fail_queue_pairs("", -1), 1u);
+  static_cast<void>(qp.nic->start(qp, attributes));
+  EXPECT_EQ(qp.state.load(), IBV_QPS_ERR);
+  EXPECT_EQ(fabric.write(0, 1, 64), 0);
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 1u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_WR_FLUSH_ERR);
 }
 
 // A cable of a fabric of its own, in real time: hosts with their thread.
