@@ -89,18 +89,19 @@ std::string range_text(const Setting& setting) {
                     setting.field);
 }
 
+template <typename Field>
+bool is_auto(const Field& field, std::int64_t value) {
+  return field.extra == Extra::Auto && value == kAuto;
+}
+
 std::string value_text(const Setting& setting, const Settings& settings) {
   return std::visit(Overloaded{[&](const IntField& field) {
                                  const int value = settings.*field.member;
-                                 return field.extra == Extra::Auto && value == kAuto
-                                            ? std::string("auto")
-                                            : fmt::format("{}", value);
+                                 return is_auto(field, value) ? "auto" : fmt::format("{}", value);
                                },
                                [&](const BytesField& field) {
                                  const std::int64_t value = settings.*field.member;
-                                 return field.extra == Extra::Auto && value == kAuto
-                                            ? std::string("auto")
-                                            : bytes_text(value);
+                                 return is_auto(field, value) ? "auto" : bytes_text(value);
                                },
                                [&](const TextField& field) {
                                  const std::string& value = settings.*field.member;

@@ -4,6 +4,7 @@
 #include "src/base/config.h"
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 namespace {
@@ -12,7 +13,12 @@ constexpr const char* kUsage =
     "  --dump      every setting with its value here, and whence it came (the default)\n"
     "  --markdown  the table of all settings, as in plugin/README.md\n"
     "exit status: 0, or 1 when a setting is unusable, or 2 for a wrong option\n";
+
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
 }
+}  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view option = argc > 1 ? argv[1] : "--dump";
@@ -20,16 +26,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "mesh_settings: unknown option %s\n%s", argv[argc - 1], kUsage);
     return 2;
   }
-  if (option == "--help") {
-    std::fputs(kUsage, stdout);
-    return 0;
-  }
-  if (option == "--markdown") {
-    std::fputs(mesh::settings_markdown().c_str(), stdout);
-    return 0;
-  }
+  if (option == "--help") return print(kUsage);
+  if (option == "--markdown") return print(mesh::settings_markdown());
   const mesh::Result<mesh::Settings> settings = mesh::load_settings();
   if (!settings.ok()) return 1;
-  std::puts(mesh::describe_settings(*settings).c_str());
-  return 0;
+  return print(mesh::describe_settings(*settings) + "\n");
 }

@@ -15,17 +15,20 @@ std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
+
+bool is_usable(const Fault& fault) {
+  if (fault.delay_ns > kFaultDelayMaxNs) {
+    LOG_WARN("soft fabric: fault delay {} ns is over {} ns", fault.delay_ns, kFaultDelayMaxNs);
+    return false;
+  }
+  const bool names_no_peer = fault.kind == FaultKind::PeerLost && fault.peer_host.empty();
+  if (names_no_peer) LOG_WARN("soft fabric: fault peer_lost names no peer_host");
+  return !names_no_peer;
+}
 }  // namespace
 
 Status FaultPlan::arm(const Fault& fault, std::uint64_t now_ns) {
-  if (fault.delay_ns > kFaultDelayMaxNs) {
-    LOG_WARN("soft fabric: fault delay {} ns is over {} ns", fault.delay_ns, kFaultDelayMaxNs);
-    return Errc::InvalidArgument;
-  }
-  if (fault.kind == FaultKind::PeerLost && fault.peer_host.empty()) {
-    LOG_WARN("soft fabric: fault peer_lost names no peer_host");
-    return Errc::InvalidArgument;
-  }
+  if (!is_usable(fault)) return Errc::InvalidArgument;
   {
     std::lock_guard lock(mutex_);
     if (faults_.size() >= kFaultsMax) return Errc::Exhausted;

@@ -28,12 +28,13 @@ Ends ends_at(const FabricFile& fabric, const LinkSpec& link, int host) {
   return ends;
 }
 
+struct Cable {
+  double gbps = 0, limit_gbps = 0, share = 0;
+};
+
 }  // namespace
 
 std::optional<double> goodput_gbytes_per_s(const FabricFile& fabric, const HostPair& pair) {
-  struct Cable {
-    double gbps = 0, limit_gbps = 0, share = 0;
-  };
   std::map<std::string, Cable> cables;
   for (std::size_t i = 0; i < fabric.links.size(); ++i) {
     const LinkSpec& link = fabric.links[i];

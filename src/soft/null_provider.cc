@@ -5,6 +5,7 @@
 
 #include <endian.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -29,6 +30,24 @@ struct NullContext {
   ibv_device device{};
   const NicSpec* nic = nullptr;
 };
+
+bool may_step(ibv_qp_state from, ibv_qp_state to) {
+  switch (to) {
+    case IBV_QPS_RESET: return true;
+    case IBV_QPS_ERR: return from != IBV_QPS_RESET;
+    case IBV_QPS_INIT: return from == IBV_QPS_RESET || from == IBV_QPS_INIT;
+    case IBV_QPS_RTR: return from == IBV_QPS_INIT;
+    case IBV_QPS_RTS: return from == IBV_QPS_RTR;
+    default: return false;
+  }
+}
+
+void name_device(ibv_device& device, const std::string& name) {
+  device.node_type = IBV_NODE_CA;
+  device.transport_type = IBV_TRANSPORT_IB;
+  name.copy(device.name, IBV_SYSFS_NAME_MAX - 1);
+  name.copy(device.dev_name, IBV_SYSFS_NAME_MAX - 1);
+}
 
 NullContext& of(ibv_context* context) { return *reinterpret_cast<NullContext*>(context); }
 NullQp& of(ibv_qp* qp) { return *reinterpret_cast<NullQp*>(qp); }
@@ -85,24 +104,23 @@ std::vector<verbs::DeviceEntry> NullProvider::devices() {
 }
 
 ibv_context* NullProvider::open_device(const std::string& name) {
-  for (const NicSpec& nic : file_.hosts.front().nics) {
-    if (nic.name != name) continue;
-    auto* context = new NullContext;
-    context->nic = &nic;
-    context->device.node_type = IBV_NODE_CA;
-    context->device.transport_type = IBV_TRANSPORT_IB;
-    name.copy(context->device.name, IBV_SYSFS_NAME_MAX - 1);
-    name.copy(context->device.dev_name, IBV_SYSFS_NAME_MAX - 1);
-    context->verbs.device = &context->device;
-    context->verbs.cmd_fd = context->verbs.async_fd = -1;
-    context->verbs.num_comp_vectors = 1;
-    context->verbs.ops.post_send = null_post_send;
-    context->verbs.ops.post_recv = null_post_receive;
-    context->verbs.ops.poll_cq = null_poll_cq;
-    return &context->verbs;
+  const std::vector<NicSpec>& nics = file_.hosts.front().nics;
+  const auto nic = std::find_if(nics.begin(), nics.end(),
+                                [&](const NicSpec& each) { return each.name == name; });
+  if (nic == nics.end()) {
+    errno = ENODEV;
+    return nullptr;
   }
-  errno = ENODEV;
-  return nullptr;
+  auto* context = new NullContext;
+  context->nic = &*nic;
+  name_device(context->device, name);
+  context->verbs.device = &context->device;
+  context->verbs.cmd_fd = context->verbs.async_fd = -1;
+  context->verbs.num_comp_vectors = 1;
+  context->verbs.ops.post_send = null_post_send;
+  context->verbs.ops.post_recv = null_post_receive;
+  context->verbs.ops.poll_cq = null_poll_cq;
+  return &context->verbs;
 }
 
 int NullProvider::close_device(ibv_context* context) {
@@ -235,23 +253,9 @@ ibv_qp* NullProvider::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
 }
 
 int NullProvider::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
-  if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   NullQp& qp = of(verbs);
-  const ibv_qp_state from = qp.state;
-  switch (attr->qp_state) {
-    case IBV_QPS_RESET: break;
-    case IBV_QPS_ERR:
-      if (from == IBV_QPS_RESET) return EINVAL;
-      break;
-    case IBV_QPS_INIT:
-      if (from != IBV_QPS_RESET && from != IBV_QPS_INIT) return EINVAL;
-      break;
-    case IBV_QPS_RTR: return from == IBV_QPS_INIT ? to_rtr(qp, *attr) : EINVAL;
-    case IBV_QPS_RTS:
-      if (from != IBV_QPS_RTR) return EINVAL;
-      break;
-    default: return EINVAL;
-  }
+  if ((mask & IBV_QP_STATE) == 0 || !may_step(qp.state, attr->qp_state)) return EINVAL;
+  if (attr->qp_state == IBV_QPS_RTR) return to_rtr(qp, *attr);
   fabric_.set_state(qp, attr->qp_state);
   return 0;
 }

@@ -37,17 +37,20 @@ namespace {
 // next access would kill the process.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+// The kernel would answer a file beyond the limit with a signal that ends the process.
+bool may_make_file(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes) return true;
+  LOG_WARN(
+      "soft fabric: no memfd of {} bytes: this process may make no file of more than {} (ulimit "
+      "-f)",
+      bytes, limit.rlim_cur);
+  return false;
+}
+
 // Logs a line and answers an invalid descriptor if it cannot make one.
 UniqueFd make_memfd(std::size_t bytes) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
-    // The kernel would answer with a signal that ends the process.
-    LOG_WARN(
-        "soft fabric: no memfd of {} bytes: this process may make no file of more than {} (ulimit "
-        "-f)",
-        bytes, limit.rlim_cur);
-    return {};
-  }
+  if (!may_make_file(bytes)) return {};
   UniqueFd fd(::memfd_create("mesh-soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const bool made = fd.valid() && ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0;
   if (!made || ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {

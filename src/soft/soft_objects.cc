@@ -39,6 +39,12 @@ bool is_mapped(void* address, std::size_t bytes) {
   return ::msync(reinterpret_cast<void*>(first), begin + bytes - first, MS_ASYNC) == 0;
 }
 
+bool is_within_limits(const ibv_qp_cap& cap) {
+  return cap.max_send_wr <= kQpWrMax && cap.max_recv_wr <= kQpWrMax &&
+         cap.max_send_sge <= kSgesMax && cap.max_recv_sge <= kSgesMax &&
+         cap.max_inline_data <= kInlineMax;
+}
+
 }  // namespace
 
 ibv_pd* SoftHost::alloc_pd(ibv_context* context) {
@@ -101,9 +107,7 @@ int SoftHost::destroy_cq(ibv_cq* cq) {
 ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   ibv_qp_cap& cap = attr->cap;
   const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr &&
-                  attr->recv_cq != nullptr && cap.max_send_wr <= kQpWrMax &&
-                  cap.max_recv_wr <= kQpWrMax && cap.max_send_sge <= kSgesMax &&
-                  cap.max_recv_sge <= kSgesMax && cap.max_inline_data <= kInlineMax;
+                  attr->recv_cq != nullptr && is_within_limits(cap);
   if (!ok) {
     errno = EINVAL;
     return nullptr;
