@@ -127,12 +127,17 @@ TEST(Socket, ConnectionIsNonBlockingPromptAndWatchful) {
 }
 
 // Whoever connects decides how many sockets we open.
-TEST(Socket, LinesAboutOptionsHaveABudget) {
-  const std::string path = testing::TempDir() + "socket_test." + std::to_string(::getpid());
-  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                                   0));  // which has no TCP options
+sockaddr_un unix_address(const std::string& path) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+// A socket of the Unix family has no TCP options.
+TEST(Socket, LinesAboutOptionsHaveABudget) {
+  const std::string path = testing::TempDir() + "socket_test." + std::to_string(::getpid());
+  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = unix_address(path);
   ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(::listen(listener.get(), 8), 0);
   const testkit::LogCapture log;

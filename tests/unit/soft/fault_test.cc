@@ -150,6 +150,9 @@ TEST_F(Door, AnAnswerMeansThatItHasHappened) {
   EXPECT_EQ(event.kind, DeviceEventKind::PortActive);
   EXPECT_FALSE(host_->faults().armed());
   EXPECT_TRUE(tell(FaultVerb::Look, down).value().port_up);
+}
+
+TEST_F(Door, APeerIsCutOffUntilAllIsLifted) {
   ASSERT_EQ(tell(FaultVerb::Arm, {.kind = FaultKind::PeerLost, .peer_host = "b"}).value().code,
             Errc::Ok);
   EXPECT_TRUE(host_->faults().cut_off("n0", "b", 0));

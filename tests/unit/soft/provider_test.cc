@@ -168,14 +168,17 @@ TEST(SoftProvider, FaultsOfTheFileAreArmedOnTheirHost) {
   EXPECT_TRUE(open_host(fabric, "b")->faults().armed());
 }
 
+NicRef other_end(const FabricFile& fabric, const std::string& host, const std::string& nic) {
+  NicRef end;
+  EXPECT_TRUE(fabric.other_end(host, nic, &end));
+  return end;
+}
+
 TEST(SoftProvider, APulledCableIsDownAtBothEnds) {
   FabricFile fabric = own_file("triangle");
-  const NicRef other = [&] {
-    NicRef end;
-    EXPECT_TRUE(fabric.other_end("a", fabric.hosts[0].nics[0].name, &end));
-    return end;
-  }();
-  const std::string nic = fabric.hosts[0].nics[0].name, far = fabric.nic(other).name;
+  const std::string nic = fabric.hosts[0].nics[0].name;
+  const NicRef other = other_end(fabric, "a", nic);
+  const std::string far = fabric.nic(other).name;
   fabric.faults.push_back(
       {.kind = FaultKind::PortDown, .host = "a", .nic = nic, .both_ends = true});
   for (const HostSpec& host : fabric.hosts) {

@@ -29,13 +29,13 @@ TEST(Pairing, AnyAddressOfAPortMayBeTheCommonOne) {
             "10.0.12.0/24");
 }
 
+RailEnd two(const char* cable, int prefix_len, const char* wide, bool wide_first = false) {
+  std::vector<RailAddress> addresses{address_of(cable, prefix_len), address_of(wide)};
+  if (wide_first) std::swap(addresses[0], addresses[1]);
+  return rail_with(std::move(addresses));
+}
+
 TEST(Pairing, ACablesOwnSubnetGoesBeforeAWiderOneThatAllShare) {
-  const auto two = [](const char* cable, int prefix_len, const char* wide,
-                      bool wide_first = false) {
-    std::vector<RailAddress> addresses{address_of(cable, prefix_len), address_of(wide)};
-    if (wide_first) std::swap(addresses[0], addresses[1]);
-    return rail_with(std::move(addresses));
-  };
   const Rails a{two("10.0.12.1", 30, "10.9.0.1"), two("10.0.13.1", 30, "10.9.0.2")};
   const Rails b{two("10.0.13.2", 30, "10.9.0.3"), two("10.0.12.2", 30, "10.9.0.4")};
   EXPECT_EQ(pair_rails(a, b), (Pairs{{0, 1, 0, 0}, {1, 0, 0, 0}}));

@@ -185,23 +185,27 @@ TEST(Placement, AListOfCpusNarrowsTheChoice) {
   EXPECT_EQ(poller_cpus(host, 0), (Cpus{1, 3}));
 }
 
+cpu_set_t affinity_of_this_thread() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  EXPECT_EQ(::sched_getaffinity(0, sizeof cpus, &cpus), 0);
+  return cpus;
+}
+
 TEST(Placement, PinsOnlyTheCallingThread) {
   const HostTopology host = read_host_topology();
   const Cpus allowed = host.allowed_on(-1);
   ASSERT_FALSE(allowed.empty());
   cpu_set_t inside;
-  CPU_ZERO(&inside);
   Status answer;
   std::thread([&] {
     answer = pin_this_thread(std::span(allowed).first(1));
-    ::sched_getaffinity(0, sizeof inside, &inside);
+    inside = affinity_of_this_thread();
   }).join();
   EXPECT_TRUE(answer.ok());
   EXPECT_EQ(CPU_COUNT(&inside), 1);
   EXPECT_TRUE(CPU_ISSET(static_cast<std::size_t>(allowed.front()), &inside));
-  cpu_set_t outside;
-  CPU_ZERO(&outside);
-  ::sched_getaffinity(0, sizeof outside, &outside);
+  const cpu_set_t outside = affinity_of_this_thread();
   EXPECT_EQ(static_cast<std::size_t>(CPU_COUNT(&outside)), allowed.size());
 }
 

@@ -17,12 +17,16 @@ using testkit::ethernet_port;
 using testkit::FakeProvider;
 using testkit::gid_of;
 
+testkit::FakePort port_down(const std::string& address) {
+  testkit::FakePort port = ethernet_port({gid_of(3, address)});
+  port.attr.state = IBV_PORT_DOWN;
+  return port;
+}
+
 TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
   FakeProvider provider;
-  testkit::FakePort down = ethernet_port({gid_of(3, "10.0.12.1")});
-  down.attr.state = IBV_PORT_DOWN;
-  provider.fakes.push_back(
-      device("a", {down, ethernet_port({gid_of(0, "10.0.0.1", GidType::RoceV1)})}));
+  provider.fakes.push_back(device(
+      "a", {port_down("10.0.12.1"), ethernet_port({gid_of(0, "10.0.0.1", GidType::RoceV1)})}));
   provider.fakes.push_back(device("b", {}));
   provider.fakes.back().opens = false;
   provider.fakes.push_back(device("c", {ethernet_port({gid_of(3, "10.0.12.1")})}));

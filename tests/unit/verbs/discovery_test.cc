@@ -131,25 +131,26 @@ TEST(Discovery, HcaGrammarChoosesDevicesAndPorts) {
   EXPECT_EQ(provider.opened, Names{"mlx5_0"}) << "an excluded device need not be opened";
 }
 
+Names addresses(FakeProvider& provider, const Settings& settings) {
+  Names texts;
+  const Result<std::vector<Rail>> rails = discover(provider, settings);
+  for (const Rail& rail : *rails) texts.push_back(rail.info.address);
+  return texts;
+}
+
 TEST(Discovery, PrefixFromEntryThenSettingThenUsual) {
   FakeProvider provider;
   provider.fakes.push_back(device("a", {ethernet_port({gid_of(0, "10.0.12.1")})}));
   provider.fakes.push_back(device("b", {ethernet_port({gid_of(0, "2001:db8::1")})}));
-  const auto addresses = [&](const Settings& settings) {
-    std::vector<std::string> texts;
-    const Result<std::vector<Rail>> rails = discover(provider, settings);
-    for (const Rail& rail : *rails) texts.push_back(rail.info.address);
-    return texts;
-  };
   const LogCapture log;
-  EXPECT_EQ(addresses({}), (Names{"10.0.12.1/24", "2001:db8::1/64"}));
+  EXPECT_EQ(addresses(provider, {}), (Names{"10.0.12.1/24", "2001:db8::1/64"}));
   EXPECT_EQ(log.count(LogLevel::Info, "NCCL_MESH_PREFIX_LEN"), 2) << log.joined();
   Settings settings;
   settings.prefix_len = 48;
-  EXPECT_EQ(addresses(settings), (Names{"10.0.12.1/32", "2001:db8::1/48"}));
+  EXPECT_EQ(addresses(provider, settings), (Names{"10.0.12.1/32", "2001:db8::1/48"}));
   provider.fakes[0].ports[0].gids[0].prefix_len = 31;
   provider.fakes[1].ports[0].gids[0].prefix_len = 127;
-  EXPECT_EQ(addresses(settings), (Names{"10.0.12.1/31", "2001:db8::1/127"}));
+  EXPECT_EQ(addresses(provider, settings), (Names{"10.0.12.1/31", "2001:db8::1/127"}));
 }
 
 TEST(Discovery, InfiniBandPortTakesGidZeroAndItsSubnetPrefix) {
