@@ -19,6 +19,14 @@ void expect_access_error(const std::vector<ibv_wc>& sends) {
   EXPECT_EQ(sends[1].status, IBV_WC_WR_FLUSH_ERR);
 }
 
+void spoil(SendRequest& request, Wrong wrong, Endpoint& target) {
+  if (wrong == Wrong::Key) request.wr.wr.rdma.rkey += 0x01010000;
+  if (wrong == Wrong::Range) request.wr.wr.rdma.remote_addr += target.memory.size() - 4095;
+  if (wrong == Wrong::Stale) {
+    EXPECT_EQ(target.provider->dereg_mr(std::exchange(target.mr, nullptr)), 0);
+  }
+}
+
 class ContractAccess : public Contract {
  protected:
   void check(Wrong wrong) {
@@ -27,11 +35,7 @@ class ContractAccess : public Contract {
     SendRequest request = write_request(left_, right_, 1, 4096);
     request.wr.send_flags = 0;  // an error completes even what was not signaled
     std::memset(left_.memory.data(), 0xee, 4096);
-    if (wrong == Wrong::Key) request.wr.wr.rdma.rkey += 0x01010000;
-    if (wrong == Wrong::Range) request.wr.wr.rdma.remote_addr += right_.memory.size() - 4095;
-    if (wrong == Wrong::Stale) {
-      EXPECT_EQ(right_.provider->dereg_mr(std::exchange(right_.mr, nullptr)), 0);
-    }
+    spoil(request, wrong, right_);
     ASSERT_EQ(post(left_, request), 0);
     request.wr.wr_id = 2;
     ASSERT_EQ(post(left_, request), 0);
