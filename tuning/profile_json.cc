@@ -171,6 +171,13 @@ Measured read_measured(Reader& reader, const Json& json) {
   return measured;
 }
 
+std::string knob_keys() {
+  std::string keys;
+  for (const KnobInfo& each : knob_table())
+    keys += fmt::format("{}{}", keys.empty() ? "" : ", ", each.key);
+  return keys;
+}
+
 KnobValues read_settings(Reader& reader, const Json& json) {
   KnobValues values;
   if (!json.is_object())
@@ -180,10 +187,8 @@ KnobValues read_settings(Reader& reader, const Json& json) {
     const std::optional<Knob> knob = find_knob(key);
     if (knob) values[*knob] = reader.integer(value, "settings." + key, info(*knob));
     if (knob) continue;
-    std::string known;
-    for (const KnobInfo& each : knob_table())
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", each.key);
-    reader.complain(fmt::format("settings has the unknown key {}; wanted: {}", shown(key), known));
+    reader.complain(
+        fmt::format("settings has the unknown key {}; wanted: {}", shown(key), knob_keys()));
   }
   const auto &inflight = values[Knob::InflightBytes], &request = values[Knob::WrBytes];
   if (inflight && request && *inflight < *request)

@@ -18,6 +18,13 @@
 namespace mesh::driver {
 namespace {
 
+std::vector<char*> null_terminated(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 // The child between fork and exec. The launcher has one thread, so that the C library may be used
 // here.
 [[noreturn]] void become(const ProcessSpec& spec, int output, pid_t launcher) {
@@ -30,10 +37,7 @@ namespace {
   }
   if (spec.inherited_fd >= 0) ::fcntl(spec.inherited_fd, F_SETFD, 0);
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments;
-  for (const std::string& argument : spec.arguments)
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = null_terminated(spec.arguments);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

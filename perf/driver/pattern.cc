@@ -114,14 +114,9 @@ std::string describe(const PatternVerdict& verdict, const PatternKey& key, const
   std::uint64_t word = 0;
   std::memcpy(&word, static_cast<const unsigned char*>(data) + at, kWord);
   const std::uint64_t index = word * kOddInverse - base_of(key);
-  if (index < bytes / kWord) {
-    text += ": that word belongs at offset " + std::to_string(index * kWord);
-  } else if (word == 0) {
-    text += ": never written";
-  } else {
-    text += ": that word is of no place in this message";
-  }
-  return text;
+  if (index < bytes / kWord)
+    return text + ": that word belongs at offset " + std::to_string(index * kWord);
+  return text + (word == 0 ? ": never written" : ": that word is of no place in this message");
 }
 
 }  // namespace mesh::driver

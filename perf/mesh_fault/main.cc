@@ -53,24 +53,31 @@ int fail(int status, const std::string& why) {
   return status;
 }
 
+const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
+    {"down", {FaultVerb::Arm, FaultKind::PortDown}},
+    {"up", {FaultVerb::Lift, FaultKind::PortDown}},
+    {"qp-error", {FaultVerb::FailQueuePairs, {}}},
+    {"wr-error", {FaultVerb::Arm, FaultKind::QpError}},
+    {"post-refused", {FaultVerb::Arm, FaultKind::PostRefused}},
+    {"peer-lost", {FaultVerb::Arm, FaultKind::PeerLost}},
+    {"peer-back", {FaultVerb::Lift, FaultKind::PeerLost}},
+    {"clear", {FaultVerb::LiftAll, {}}},
+    {"show", {FaultVerb::Look, {}}},
+};
+
 FaultOrder order_of(const Options& options) {
-  static const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
-      {"down", {FaultVerb::Arm, FaultKind::PortDown}},
-      {"up", {FaultVerb::Lift, FaultKind::PortDown}},
-      {"qp-error", {FaultVerb::FailQueuePairs, {}}},
-      {"wr-error", {FaultVerb::Arm, FaultKind::QpError}},
-      {"post-refused", {FaultVerb::Arm, FaultKind::PostRefused}},
-      {"peer-lost", {FaultVerb::Arm, FaultKind::PeerLost}},
-      {"peer-back", {FaultVerb::Lift, FaultKind::PeerLost}},
-      {"clear", {FaultVerb::LiftAll, {}}},
-      {"show", {FaultVerb::Look, {}}},
-  };
   const auto& [verb, kind] = kMeanings.at(options.action);
   FaultOrder order{.verb = verb, .queue_pair = options.queue_pair};
   order.fault.kind = kind;
   order.fault.peer_host = options.peer;
   order.fault.duration_ns = options.for_ms * 1'000'000;
   return order;
+}
+
+void show(const std::string& name, const FaultAnswer& answer) {
+  std::printf("%s: port %s, %llu work requests, %llu bytes posted\n", name.c_str(),
+              answer.port_up ? "up" : "down", static_cast<unsigned long long>(answer.work_requests),
+              static_cast<unsigned long long>(answer.bytes));
 }
 
 int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
@@ -85,11 +92,7 @@ int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
     return fail(1, "host " + host + " does not answer within " +
                        std::to_string(mesh::soft::kFaultAnswerMs) + " ms");
   if (answer->code != Errc::Ok) return fail(1, name + ": " + mesh::errc_name(answer->code));
-  if (order.verb == FaultVerb::Look)
-    std::printf("%s: port %s, %llu work requests, %llu bytes posted\n", name.c_str(),
-                answer->port_up ? "up" : "down",
-                static_cast<unsigned long long>(answer->work_requests),
-                static_cast<unsigned long long>(answer->bytes));
+  if (order.verb == FaultVerb::Look) show(name, *answer);
   if (order.verb != FaultVerb::FailQueuePairs) return 0;
   std::printf("%s: %u queue pairs failed\n", name.c_str(), answer->count);
   return answer->count > 0 ? 0 : fail(1, name + " has no such connected queue pair");

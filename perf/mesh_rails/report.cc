@@ -51,6 +51,14 @@ std::vector<Cells> rows_of(const Rail& rail) {
   return rows;
 }
 
+std::array<std::size_t, kColumns> widths_of(const std::vector<Cells>& rows) {
+  std::array<std::size_t, kColumns> widths{};
+  for (const Cells& cells : rows) {
+    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], cells[i].size());
+  }
+  return widths;
+}
+
 }  // namespace
 
 std::string table(const Report& report) {
@@ -58,10 +66,7 @@ std::string table(const Report& report) {
   for (const Rail& rail : report.rails) {
     for (Cells& cells : rows_of(rail)) rows.push_back(std::move(cells));
   }
-  std::array<std::size_t, kColumns> widths{};
-  for (const Cells& cells : rows) {
-    for (std::size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], cells[i].size());
-  }
+  const auto widths = widths_of(rows);
   std::string text = report.plugin + "\n";
   if (report.rails.empty()) rows.clear();
   for (const Cells& cells : rows) {

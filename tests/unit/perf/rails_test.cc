@@ -175,8 +175,7 @@ TEST(MeshRails, JsonHoldsTheSame) {
   ASSERT_EQ(rail["addresses"].size(), 1u);
   EXPECT_EQ(rail["addresses"][0]["address"], "10.0.13.1/30");
   EXPECT_EQ(rail["addresses"][0]["gid_index"], 7);
-  EXPECT_TRUE(root["notes"].is_array());
-  EXPECT_TRUE(root["notes"].empty());
+  EXPECT_EQ(root["notes"], nlohmann::json::array());
 }
 
 }  // namespace
