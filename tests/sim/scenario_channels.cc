@@ -108,18 +108,22 @@ void add_channel(Scenario& scenario, Random& random, std::size_t from, std::size
   scenario.channels.push_back(std::move(channel));
 }
 
+// Every context sends to the next few.
+void add_neighbours(Scenario& scenario, Random& random, std::uint64_t reach) {
+  const std::size_t contexts = scenario.contexts.size();
+  for (std::size_t from = 0; from < contexts; ++from) {
+    for (std::uint64_t i = 1; i <= reach; ++i)
+      add_channel(scenario, random, from, (from + i) % contexts);
+  }
+}
+
 }  // namespace
 
 void draw_channels(Scenario& scenario, Random& random) {
   const std::size_t contexts = scenario.contexts.size();
-  if (scenario.options.all_to_all || scenario.hosts.size() >= kCrowd) {
-    const std::uint64_t reach = scenario.options.all_to_all ? contexts - 1 : random.between(2, 6);
-    for (std::size_t from = 0; from < contexts; ++from) {
-      for (std::uint64_t i = 1; i <= reach; ++i)
-        add_channel(scenario, random, from, (from + i) % contexts);
-    }
-    return;
-  }
+  if (scenario.options.all_to_all) return add_neighbours(scenario, random, contexts - 1);
+  if (scenario.hosts.size() >= kCrowd)
+    return add_neighbours(scenario, random, random.between(2, 6));
   const std::uint64_t count = random.between(1, 3 * contexts);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::size_t from = random.below(contexts);
