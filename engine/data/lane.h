@@ -77,9 +77,8 @@ class Lane {
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
   void dispatch(const ibv_wc& completion) noexcept;
-  [[gnu::noinline]] std::uint32_t dispatch_all(
-      const ibv_wc* completions,
-      int count) noexcept;  // how many; below 0: the poll failed
+  // Of two or more completions; a count below 0 says that the poll failed. Returns how many.
+  [[gnu::noinline]] std::uint32_t dispatch_all(const ibv_wc* completions, int count) noexcept;
 
   verbs::Provider& provider_;
   verbs::Rail& rail_;
