@@ -143,7 +143,7 @@ class Channel {
       0};  // loop: requests before this one are matched, or have their credit
   Channel* next_active = nullptr;  // loop: its list of channels with work
   std::uint32_t outstanding =
-      0;  // loop: posted and still to complete: work requests, and even messages
+      0;  // loop: posted and still to complete: work requests, and uniform messages
   bool active = false;
 
  protected:

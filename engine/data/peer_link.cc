@@ -259,7 +259,7 @@ void PeerLink::order_paths() {
   }
   DCHECK(bulk_count_ == usable_count_ * policy_.qps);
   bulk_cursor_ = 0;
-  forget_even();
+  forget_uniform_grant();
 }
 
 // Of a message with a record, or late.
@@ -268,15 +268,15 @@ void PeerLink::on_rare_announcement(Request& slot, std::uint64_t imm) noexcept {
   loop_.counters.late_announcements.add(1);
 }
 
-bool PeerLink::grant_even() noexcept {
-  forget_even();
+bool PeerLink::grant_uniform() noexcept {
+  forget_uniform_grant();
   if (path_count() != 1 || bulk_count_ == 0) return false;
   std::uint32_t least = UINT32_MAX;
   for (std::uint32_t i = 0; i < bulk_count_; ++i)
     least = std::min(least, bulk_order_[i]->stripes_left());
   if (least == 0) return false;
   DCHECK(least <= policy_.sq_depth);
-  even_budget_ = static_cast<std::int32_t>(least) - 1;
+  uniform_grant_ = static_cast<std::int32_t>(least) - 1;
   return true;
 }
 

@@ -93,8 +93,8 @@ class PeerLink {
   // Over one path: may every bulk queue pair be given a stripe of one work request? Then that is
   // what happens to a message that asks; looked at once for many. Who posts anything else to one of
   // them, or takes room away, says so.
-  bool take_even() noexcept { return --even_budget_ >= 0 || grant_even(); }
-  void forget_even() noexcept { even_budget_ = 0; }
+  bool take_uniform() noexcept { return --uniform_grant_ >= 0 || grant_uniform(); }
+  void forget_uniform_grant() noexcept { uniform_grant_ = 0; }
   std::uint32_t next_bulk(std::uint32_t stripes) noexcept {  // at most one for each
     DCHECK(stripes <= bulk_count_);
     const std::uint32_t first = bulk_cursor_;
@@ -169,7 +169,7 @@ class PeerLink {
   const EndedChannels& ended() const noexcept { return ended_; }
 
  private:
-  [[gnu::noinline]] bool grant_even() noexcept;
+  [[gnu::noinline]] bool grant_uniform() noexcept;
   [[gnu::noinline]] void on_rare_announcement(Request& slot, std::uint64_t imm) noexcept;
   void reroute();
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
@@ -186,7 +186,7 @@ class PeerLink {
   std::vector<QueuePair*> bulk_order_;  // all of them, twice
   std::uint32_t bulk_count_ = 0;
   std::uint32_t bulk_cursor_ = 0;
-  std::int32_t even_budget_ = 0;  // see take_even()
+  std::int32_t uniform_grant_ = 0;  // see take_uniform()
   std::uint32_t usable_count_ = 0;
   std::uint32_t path_cursor_ = 0;
   PathSpeeds speeds_;

@@ -1,6 +1,6 @@
-// The loop's part of losing a path and getting it back: who stops using it, what it lost, who
-// carries that, and how it joins again. The control path (recovery.cc) talks with the peer and
-// decides when.
+// The loop's part of losing a path and getting it back: which users leave it, what it lost, which
+// queue pairs carry that, and how it joins again. The control path (path_repair.h) talks with the
+// peer and decides when.
 #include "engine/data/peer_link.h"
 #include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"

@@ -158,7 +158,7 @@ void QueuePair::drop_outstanding() noexcept {
   }
   room_ = 0;  // nobody posts to it any more
   budget_ = 0;
-  place_.link->forget_even();
+  place_.link->forget_uniform_grant();
 }
 
 Status QueuePair::post_receives(std::uint32_t count) noexcept {
@@ -198,7 +198,7 @@ bool QueuePair::return_window() noexcept {
     const std::uint64_t returned = reposted_ - rq_depth_;
     DCHECK(returned <= announcements_taken());
     *stage_row(sizeof returned, peer_window_) = returned;
-    place_.link->forget_even();
+    place_.link->forget_uniform_grant();
     set_return_at(returned + quarter);
   }
   window_due = false;

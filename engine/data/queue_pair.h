@@ -61,7 +61,7 @@ struct LostStripe {
 
 // What a work request is noted as until it completes. A row: nothing. Else its request, and with it
 // kWhole for a whole message on an express queue pair, kEven and the stripe's number for a stripe
-// of an even message, or no tag for anything else: a part.
+// of a uniform message, or no tag for anything else: a part.
 struct Mark {
   static constexpr std::uintptr_t kEven = 1, kWhole = 2, kNumberStep = 4,
                                   kTags = alignof(Request) - 1;
@@ -226,7 +226,7 @@ class QueuePair {
 
  private:
   // Of a part: of anything but a row, a whole message on an express queue pair, and a stripe of an
-  // even message.
+  // uniform message.
   struct Part {
     std::uint32_t counted_bytes = 0;  // by the path
     Ends ends = Ends::Nothing;

@@ -44,7 +44,7 @@ inline void QueuePair::stage_data(const Data& data) noexcept {
   const std::uint32_t counted = data.source.bytes & counted_;
   bytes_posted_ += data.source.bytes - counted;
   place_.path->bulk_posted += counted;
-  place_.link->forget_even();
+  place_.link->forget_uniform_grant();
   parts_[posted_ & ring_mask_] = {
       .counted_bytes = counted, .ends = data.ends, .stripe = data.stripe};
   note() = Mark::of(*data.request, 0);
@@ -160,8 +160,8 @@ inline void QueuePair::signal_chain() noexcept {
 inline void QueuePair::finish_stripe(Request& request) noexcept {
   DCHECK(request.open_stripes != 0);
   if (--request.open_stripes != 0) return;
-  if (request.even) [[likely]] {
-    request.even = false;
+  if (request.uniform) [[likely]] {
+    request.uniform = false;
     DCHECK(request.channel->outstanding != 0);
     DCHECK(request.bytes <= place_.path->inflight_bytes());
     --request.channel->outstanding;

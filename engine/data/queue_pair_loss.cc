@@ -13,7 +13,7 @@ void QueuePair::quarantine() noexcept {
   refused_ = true;  // what is staged goes nowhere
   room_ = 0;
   budget_ = 0;
-  place_.link->forget_even();
+  place_.link->forget_uniform_grant();
   set_return_at(announcements_taken() + INT64_MAX);  // never
 }
 
@@ -49,18 +49,18 @@ StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
   if (mark.is_part()) return parts_[at & ring_mask_].stripe;
   const TransferPolicy& policy = place_.link->policy();
   const StripePlan plan = plan_stripes(mark.request()->bytes, policy,
-                                       policy.qps);  // even messages go over the only path
+                                       policy.qps);  // uniform messages go over the only path
   return {.offset = plan.offset(mark.number()), .bytes = plan.bytes(mark.number())};
 }
 
-// A stripe of an even message is lost: its bytes are in flight no more, and every lost stripe is
+// A stripe of a uniform message is lost: its bytes are in flight no more, and every lost stripe is
 // outstanding by itself. The first one takes the message's place.
 void QueuePair::count_apart(Request& request) noexcept {
-  if (!request.even) {
+  if (!request.uniform) {
     ++request.channel->outstanding;
     return;
   }
-  request.even = false;
+  request.uniform = false;
   DCHECK(request.bytes <= place_.path->inflight_bytes());
   place_.path->bulk_done += request.bytes;
 }

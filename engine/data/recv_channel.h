@@ -53,17 +53,17 @@ class RecvChannel final : public Channel {
   void fenced(const Path& path) noexcept override;  // every live credit is to be written again
   bool rewrite_credits() noexcept;                  // false: the send queue is full, ask again
 
-  [[gnu::noinline]] bool fail_new(
-      std::uint64_t limit) noexcept;  // the channel has failed; answers false: no further visit
-  bool names(const Registration& region)
-      const noexcept;  // a live credit does, or a receive still to get one
+  // ---- The end, and what others ask (recv_channel.cc).
+  // The channel has failed. Answers false: it wants no further visit.
+  [[gnu::noinline]] bool fail_new(std::uint64_t limit) noexcept;
+  // Whether a live credit names the region, or a receive that still is to get a credit.
+  bool names(const Registration& region) const noexcept;
   void drop_unposted(Errc why) noexcept override;
   MessageCounts counts() const noexcept override;
   bool uses(const Registration& region) const noexcept override { return names(region); }
   Waiting waiting(std::uint64_t sequence) noexcept override;
-  std::uint64_t received() const noexcept {
-    return received_;
-  }  // messages completed, failed ones included
+  // Messages completed, failed ones included.
+  std::uint64_t received() const noexcept { return received_; }
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
 
  private:

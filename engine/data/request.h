@@ -28,8 +28,8 @@ class alignas(64) Request {
   std::uint32_t generation = 0;  // loop: of its credit; of receives, and of sends with a record
   Errc error = Errc::Ok;         // when Failed; Ok again when the slot is Free
   bool begun = false;            // sends, loop: met its credit
-  bool even = false;  // sends, loop: counted once in its channel's outstanding and, when all is
-                      // done, by its path
+  bool uniform = false;  // sends, loop: counted once in its channel's outstanding and, when all is
+                         // done, by its path
   std::uint8_t open_stripes = 0;  // sends, loop: stripes not yet completed
   // Loop. Receives: what the credit given from this slot looks like. It outlives the request:
   // announcements may come late. Sends: what announces them, for the case that a path is lost.

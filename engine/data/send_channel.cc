@@ -23,13 +23,13 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
   choose_express();
 }
 
-bool SendChannel::is_odd() const noexcept {
+bool SendChannel::needs_slow_path() const noexcept {
   return posting_.request != nullptr || have_credit_ || waits_for_bytes_ ||
          (begun_ | held_back_) != 0 || failure.load(std::memory_order_relaxed) != Errc::Ok;
 }
 
 // Large messages, full queues, tags out of order, the end.
-bool SendChannel::advance_oddly(bool in_turn) noexcept {
+bool SendChannel::advance_slow_path(bool in_turn) noexcept {
   DCHECK(loop.held());
   // The place is asked for anew in every visit, so nobody keeps it who has come to wait for
   // something else.
@@ -43,7 +43,7 @@ bool SendChannel::advance_oddly(bool in_turn) noexcept {
   for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message)
     moves = match();
   DCHECK(path_count_ == link.path_count());
-  odd_ = is_odd();
+  slow_path_ = needs_slow_path();
   return !moves || has_new();
 }
 
@@ -114,7 +114,7 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
   posting.first_bulk = rotates ? link.next_bulk(posting.plan.count) : 0;
   posting.pinned = false;
   request.open_stripes = static_cast<std::uint8_t>(posting.plan.count);
-  request.even = false;
+  request.uniform = false;
   request.stripes = posting.plan.count;
   request.generation = posting.credit.generation;
   request.expected = pack({.stripes = posting.record ? 0 : posting.plan.count,
@@ -134,17 +134,17 @@ QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
 }
 
 // Of a message that has met its credit. False: nothing was done.
-bool SendChannel::post_even() noexcept {
-  const EvenPlan plan = even_plan(posting_.plan, wr_bytes_);
+bool SendChannel::post_uniform() noexcept {
+  const UniformPlan plan = uniform_plan(posting_.plan, wr_bytes_);
   const auto begun = [](std::uint64_t bytes) { return bytes != 0; };
   if (plan.count == 0 || posting_.stripes_left != plan.count) return false;
   if (std::any_of(posting_.posted_bytes.begin(), posting_.posted_bytes.begin() + plan.count, begun))
     return false;
-  if (!even_fits(plan.total_bytes)) return false;
-  stage_even(*posting_.request,
-             {.plan = plan,
-              .first_bulk = posting_.first_bulk,
-              .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
+  if (!uniform_fits(plan.total_bytes)) return false;
+  stage_uniform(*posting_.request,
+                {.plan = plan,
+                 .first_bulk = posting_.first_bulk,
+                 .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
   posting_.stripes_left = 0;
   posting_.request = nullptr;
   return true;
@@ -153,7 +153,7 @@ bool SendChannel::post_even() noexcept {
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   usual_plan_ = {.total_bytes = bytes};
   if (path_count_ == 1)
-    usual_plan_ = even_plan(plan_stripes(bytes, link.policy(), link.bulk_count()), wr_bytes_);
+    usual_plan_ = uniform_plan(plan_stripes(bytes, link.policy(), link.bulk_count()), wr_bytes_);
 }
 
 // The next send, which the next credit fits, is posted whole. False: nothing was done, it is not
@@ -161,17 +161,18 @@ void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
 bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexcept {
   if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
     plan_usual(request.bytes);
-  const EvenPlan plan = usual_plan_;
-  if (plan.count == 0 || !even_fits(plan.total_bytes)) return false;
+  const UniformPlan plan = usual_plan_;
+  if (plan.count == 0 || !uniform_fits(plan.total_bytes)) return false;
   request.open_stripes = static_cast<std::uint8_t>(plan.count);
   request.expected = cursor_.imm() + plan.imm_more;
-  stage_even(request, {.plan = plan, .first_bulk = link.next_bulk(plan.count), .target = target});
+  stage_uniform(request,
+                {.plan = plan, .first_bulk = link.next_bulk(plan.count), .target = target});
   return true;
 }
 
 // One work request for every stripe that has room; true when the whole message is posted.
 bool SendChannel::post() noexcept {
-  if (post_even()) return true;
+  if (post_uniform()) return true;
   bool moved = true;
   while (moved && posting_.stripes_left != 0) {
     moved = false;
@@ -274,7 +275,7 @@ void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64
 
 void SendChannel::drop_unposted(Errc why) noexcept {
   DCHECK(loop.held());
-  odd_ = true;
+  slow_path_ = true;
   leave_byte_wait();
   for (; has_new(); accept_one()) {
     Request& unposted = request(accepted.load(std::memory_order_relaxed));

@@ -61,6 +61,7 @@ class SendChannel final : public Channel {
   void fenced(const Path& path) noexcept override;
   void replay(const LostStripe& lost) override;
 
+  // ---- The end, and what others ask (send_channel.cc).
   void drop_unposted(Errc why) noexcept override;
   bool idle() const noexcept { return outstanding == 0; }
   std::uint64_t posted_messages() const noexcept;  // ever posted whole: a counter, it never falls
@@ -70,8 +71,8 @@ class SendChannel final : public Channel {
     DCHECK(given_up_ <= posted_messages());
     return posted_messages() - given_up_;
   }
-  bool reads(const Registration& region)
-      const noexcept;  // an open send does, or one that failed while posted may
+  // Whether an open send reads the region, or one that failed while it was posted may.
+  bool reads(const Registration& region) const noexcept;
 
  private:
   // A message that takes more than one work request, or that must wait for room.
@@ -102,8 +103,8 @@ class SendChannel final : public Channel {
   Waiting posting_waits() noexcept;
   Waiting replay_waits(const Replay& replay) noexcept;
   Waiting room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept;
-  [[gnu::noinline]] bool advance_oddly(bool in_turn) noexcept;
-  bool is_odd() const noexcept;
+  [[gnu::noinline]] bool advance_slow_path(bool in_turn) noexcept;
+  bool needs_slow_path() const noexcept;
   bool match() noexcept;
   Request* take_matching() noexcept;
   static bool fits(const Request& request, const NearCredit& credit) noexcept;
@@ -112,17 +113,17 @@ class SendChannel final : public Channel {
   QueuePair::Data whole_message(Request& request, const NearCredit& credit) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
   bool post() noexcept;
-  bool post_even() noexcept;
+  bool post_uniform() noexcept;
   [[gnu::noinline]] bool post_large(Request& request, verbs::RemoteTarget target) noexcept;
   [[gnu::noinline]] void plan_usual(std::uint64_t bytes) noexcept;
-  bool even_fits(std::uint64_t bytes) noexcept;
-  struct EvenMessage {
-    const EvenPlan& plan;
+  bool uniform_fits(std::uint64_t bytes) noexcept;
+  struct UniformMessage {
+    const UniformPlan& plan;
     std::uint32_t first_bulk = 0;
     verbs::RemoteTarget target;
   };
-  [[gnu::always_inline]] inline void stage_even(Request& request,
-                                                const EvenMessage& message) noexcept;
+  [[gnu::always_inline]] inline void stage_uniform(Request& request,
+                                                   const UniformMessage& message) noexcept;
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
   bool post_stripe(std::uint32_t stripe) noexcept;
   bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
@@ -142,7 +143,7 @@ class SendChannel final : public Channel {
   }
 
   // The first ones share the line of what the loop moves in every channel; rare ones come last.
-  bool odd_ = false;  // not the plain case: any of what is_odd() looks at
+  bool slow_path_ = false;  // not the plain case: any of what needs_slow_path() looks at
   bool far_ =
       false;  // the express queue pair is not the first path's, whose key lies with the others
   std::byte* const credits_;
@@ -162,7 +163,7 @@ class SendChannel final : public Channel {
   Credit credit_;                 // the next one, when have_credit_
   Records records_;
   Posting posting_;
-  EvenPlan usual_plan_;          // of the last large message: the next one is mostly as large
+  UniformPlan usual_plan_;       // of the last large message: the next one is mostly as large
   std::vector<Replay> replays_;  // in the order in which they go out
 };
 

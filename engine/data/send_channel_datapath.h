@@ -50,9 +50,9 @@ inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
 // nothing staged.
 inline bool SendChannel::post_at_once(Request& request) noexcept {
   DCHECK(loop.held());
-  DCHECK(odd_ || !is_odd());
+  DCHECK(slow_path_ || !needs_slow_path());
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
-  if (odd_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
+  if (slow_path_ || sequence + 1 != submitted.load(std::memory_order_relaxed)) return false;
   NearCredit credit;
   QueuePair& express = *express_;
   if (!next_credit(&credit) || !fits(request, credit) || !is_small(request) || !express.take_one())
@@ -65,15 +65,15 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
 }
 
 // The usual large message: over one path, every stripe one work request, and room for all.
-inline bool SendChannel::even_fits(std::uint64_t bytes) noexcept {
+inline bool SendChannel::uniform_fits(std::uint64_t bytes) noexcept {
   const Path& path = link.path(0);
   const bool fits =
       path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
-  return (fits || path.inflight_bytes() == 0) && link.take_even();
+  return (fits || path.inflight_bytes() == 0) && link.take_uniform();
 }
 
-inline void SendChannel::stage_even(Request& request, const EvenMessage& message) noexcept {
-  const EvenPlan& plan = message.plan;
+inline void SendChannel::stage_uniform(Request& request, const UniformMessage& message) noexcept {
+  const UniformPlan& plan = message.plan;
   Path& path = link.path(0);
   const std::uint32_t step = plan.stripe_bytes;
   QueuePair::EvenStripe stripe{.source = {.address = request.address,
@@ -87,7 +87,7 @@ inline void SendChannel::stage_even(Request& request, const EvenMessage& message
   DCHECK(step <= wr_bytes_);
   DCHECK(message.first_bulk < link.bulk_count() && plan.count <= link.bulk_count());
   DCHECK(stripes_of(request.imm()) == plan.count);
-  request.even = true;
+  request.uniform = true;
   path.bulk_posted += plan.total_bytes;
   ++outstanding;
   QueuePair* const* next = link.bulk_from(message.first_bulk);
@@ -105,9 +105,9 @@ inline void SendChannel::stage_even(Request& request, const EvenMessage& message
 // carries it.
 inline bool SendChannel::advance(bool in_turn) noexcept {
   DCHECK(loop.held());
-  DCHECK(odd_ || !is_odd());
-  if (odd_) [[unlikely]]
-    return advance_oddly(in_turn);
+  DCHECK(slow_path_ || !needs_slow_path());
+  if (slow_path_) [[unlikely]]
+    return advance_slow_path(in_turn);
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);
   std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   const std::uint64_t stop =
@@ -120,11 +120,11 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
     }
     Request& next = request(sequence);
     if (!fits(next, credit)) [[unlikely]]
-      return advance_oddly(in_turn);
+      return advance_slow_path(in_turn);
     if (is_small(next) && express_->has_room_for_message()) [[likely]] {
       express_->stage_message(whole_message(next, credit));
     } else if (!post_large(next, {.address = credit.address, .rkey = credit.rkey})) {
-      return advance_oddly(in_turn);
+      return advance_slow_path(in_turn);
     }
     cursor_.step();
     accepted.store(++sequence, std::memory_order_relaxed);

@@ -20,7 +20,7 @@ void SendChannel::choose_express() noexcept {
   far_ = express_path_ != 0;
   express_rail_ = express_->path().rail;
   held_back_ = (held_back_ & ~kNoPath) | (link.stalled() ? kNoPath : 0);
-  odd_ = is_odd();
+  slow_path_ = needs_slow_path();
 }
 
 void SendChannel::keep_queue_pairs() noexcept {
@@ -69,12 +69,12 @@ void SendChannel::replay(const LostStripe& lost) {
   DCHECK(lost.request->channel == this);
   DCHECK(outstanding != 0);
   DCHECK(lost.span.offset + lost.span.bytes <= lost.request->bytes);
-  odd_ = true;
+  slow_path_ = true;
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) {
     give_up(lost);
     return;
   }
-  if (lost.whole_message) lost.request->open_stripes = 1, lost.request->even = false;
+  if (lost.whole_message) lost.request->open_stripes = 1, lost.request->uniform = false;
   replays_.push_back({.lost = lost});
   ++held_back_;
   DCHECK((held_back_ & ~kNoPath) == replays_.size());

@@ -93,8 +93,8 @@ bool Farewell::on_revoke(const Revoke& body) {
     const ProgressLoop::Guard guard(channel->loop);
     channel->loop.drain_completions();
     if (channel->failure.load(std::memory_order_relaxed) == Errc::Ok) {
-      LOG_INFO("peer {}: takes back the memory of channel {} with requests open",
-               link_.identity().peer_host, body.channel);
+      LOG_DETAIL("peer {}: takes back the memory of channel {} with requests open",
+                 link_.identity().peer_host, body.channel);
     }
     channel->fail_all(Errc::PeerClosed);
   }

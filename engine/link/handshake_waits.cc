@@ -117,8 +117,8 @@ bool Handshake::dials_anew(const Refuse& body) {
   if (anew_until_ns_ == 0) anew_until_ns_ = now_ns + kHandshakeStepNs;
   if (now_ns >= anew_until_ns_) return false;
   anew_pause_ns_ = std::clamp(2 * anew_pause_ns_, kAnewPauseMinNs, kAnewPauseMaxNs);
-  LOG_INFO("peer {}: {}; dialing anew in {} ms", link_.connection_name(), body.text,
-           anew_pause_ns_ / kNsPerMs);
+  LOG_DETAIL("peer {}: {}; dialing anew in {} ms", link_.connection_name(), body.text,
+             anew_pause_ns_ / kNsPerMs);
   dial_anew(anew_pause_ns_);
   return true;
 }

@@ -114,8 +114,8 @@ bool PathRepair::fence(std::uint32_t index) {
   }
   link_.peer_link().destroy_path(path);
   rewriting_ = !link_.connector();
-  LOG_INFO("peer {}: path {} is fenced; {} stripes are sent again", link_.identity().peer_host,
-           path.name, path.health.replayed_stripes - before);
+  LOG_DETAIL("peer {}: path {} is fenced; {} stripes are sent again", link_.identity().peer_host,
+             path.name, path.health.replayed_stripes - before);
   // A path that fails again soon after it came back is left alone for longer.
   const bool soon = repair.backoff_ns != 0 && link_.host().now_ns() < repair.at_ns;
   const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kFirstBackoffNs;

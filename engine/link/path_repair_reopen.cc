@@ -106,8 +106,8 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
                                  stalled_since_ns_ != 0 ? kStalledBackoffNs : kBackoffMaxNs);
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
   link_.host().tend_at(repair.at_ns);
-  LOG_INFO("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
-           path.name, why, repair.backoff_ns / 1'000'000);
+  LOG_DETAIL("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
+             path.name, why, repair.backoff_ns / 1'000'000);
 }
 
 bool PathRepair::on_reopen(const Reopen& body) {

@@ -169,8 +169,8 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
 void Reception::turn_away(const Caller& caller) {
   ControlPlane& plane = host_.plane();
   if (host_.stranger_lines().take(host_.now_ns())) {
-    LOG_INFO("{}: asked to come again, {} links carry no channel yet{}",
-             plane.peer_name(caller.connection), kHalfOpenMax, host_.stranger_lines().rest());
+    LOG_DETAIL("{}: asked to come again, {} links carry no channel yet{}",
+               plane.peer_name(caller.connection), kHalfOpenMax, host_.stranger_lines().rest());
   }
   const std::string text = fmt::format("host {}: {} links of its peers carry no channel yet",
                                        host_.options().provider->host_name(), kHalfOpenMax);
@@ -184,8 +184,8 @@ void Reception::deny(const Caller& caller, const Link* link) {
   const Errc failure = link != nullptr ? link->failure() : Errc::Ok;
   const Errc reason = failure == Errc::Ok ? Errc::PeerGone : failure;
   if (link != nullptr ? link->may_cause_lines() : host_.stranger_lines().take(host_.now_ns())) {
-    LOG_INFO("{}: wants to go on with a link that has ended here",
-             plane.peer_name(caller.connection));
+    LOG_DETAIL("{}: wants to go on with a link that has ended here",
+               plane.peer_name(caller.connection));
   }
   const std::string text = fmt::format("host {}: its end of the link has ended: {}",
                                        host_.options().provider->host_name(), errc_name(reason));

@@ -70,7 +70,7 @@ constexpr StripePlan plan_stripes(std::uint64_t bytes, const TransferPolicy& pol
 
 // A message over one path with stripes of one work request each, all as long as the first but the
 // last, which say themselves how many they are.
-struct EvenPlan {
+struct UniformPlan {
   std::uint64_t total_bytes = 0;
   std::uint32_t count = 0;  // 0: it is not cut so
   std::uint32_t stripe_bytes = 0, last_bytes = 0;
@@ -78,7 +78,7 @@ struct EvenPlan {
       0;  // its immediate says so much more than that of a message of one stripe
 };
 
-constexpr EvenPlan even_plan(const StripePlan& plan, std::uint64_t wr_bytes) noexcept {
+constexpr UniformPlan uniform_plan(const StripePlan& plan, std::uint64_t wr_bytes) noexcept {
   if (plan.route != Route::Bulk || plan.table != nullptr || plan.count > kStripesTold ||
       plan.stripe_bytes > wr_bytes)
     return {.total_bytes = plan.total_bytes};

@@ -137,7 +137,7 @@ TEST(GivenUp, WhatWasPostedStaysCountedForOperators) {
   const auto last = talk.receive({.bytes = 192 * kKiB});
   EXPECT_EQ(test(**last, nullptr).code(), Errc::WouldBlock);  // it waits for no other to be started
   bed.rounds(100);
-  ASSERT_NO_FATAL_FAILURE(post(bed, talk, 192 * kKiB));  // an even one
+  ASSERT_NO_FATAL_FAILURE(post(bed, talk, 192 * kKiB));  // a uniform one
   ASSERT_NO_FATAL_FAILURE(post(bed, talk, 100));
   const auto sent = [&] {
     const EngineSnapshot shot = bed.hosts[0].engine->snapshot();

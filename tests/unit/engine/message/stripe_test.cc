@@ -53,30 +53,31 @@ TEST(Stripe, LastStripeTakesTheRemainder) {
 
 TEST(Stripe, EvenPlanIsThePlanWhereEveryStripeIsOneWorkRequest) {
   const StripePlan plan = plan_stripes((1u << 20) + 1, kPolicy, 4);
-  const EvenPlan even = even_plan(plan, kPolicy.wr_bytes);
-  EXPECT_EQ(even.count, 4u);
-  EXPECT_EQ(even.total_bytes, plan.total_bytes);
-  EXPECT_EQ(even.stripe_bytes, plan.stripe_bytes);
-  EXPECT_EQ(even.last_bytes, plan.bytes(3));
-  EXPECT_EQ(even_plan(plan, plan.stripe_bytes).count, 4u);
-  EXPECT_EQ(even_plan(plan, plan.stripe_bytes - 1).count, 0u);
-  EXPECT_EQ(even_plan(plan_stripes(8, kPolicy, 4), kPolicy.wr_bytes).count, 0u) << "express";
+  const UniformPlan uniform = uniform_plan(plan, kPolicy.wr_bytes);
+  EXPECT_EQ(uniform.count, 4u);
+  EXPECT_EQ(uniform.total_bytes, plan.total_bytes);
+  EXPECT_EQ(uniform.stripe_bytes, plan.stripe_bytes);
+  EXPECT_EQ(uniform.last_bytes, plan.bytes(3));
+  EXPECT_EQ(uniform_plan(plan, plan.stripe_bytes).count, 4u);
+  EXPECT_EQ(uniform_plan(plan, plan.stripe_bytes - 1).count, 0u);
+  EXPECT_EQ(uniform_plan(plan_stripes(8, kPolicy, 4), kPolicy.wr_bytes).count, 0u) << "express";
   StripeTable table;
   StripePlan spread = plan;
   spread.table = &table;
-  EXPECT_EQ(even_plan(spread, kPolicy.wr_bytes).count, 0u) << "over several paths";
+  EXPECT_EQ(uniform_plan(spread, kPolicy.wr_bytes).count, 0u) << "over several paths";
 }
 
 TEST(Stripe, EvenPlanHasNoMoreStripesThanAnImmediateCanSay) {
   TransferPolicy policy;
   policy.stripe_bytes = 65536;
-  EXPECT_EQ(even_plan(plan_stripes(kStripesTold * policy.stripe_bytes, policy, 64), policy.wr_bytes)
-                .count,
-            kStripesTold);
   EXPECT_EQ(
-      even_plan(plan_stripes((kStripesTold + 1) * policy.stripe_bytes, policy, 64), policy.wr_bytes)
+      uniform_plan(plan_stripes(kStripesTold * policy.stripe_bytes, policy, 64), policy.wr_bytes)
           .count,
-      0u);
+      kStripesTold);
+  EXPECT_EQ(uniform_plan(plan_stripes((kStripesTold + 1) * policy.stripe_bytes, policy, 64),
+                         policy.wr_bytes)
+                .count,
+            0u);
 }
 
 TEST(Stripe, EveryPlanCoversItsMessage) {
