@@ -174,7 +174,7 @@ TEST(Snapshot, LinkThatMovedNothingIsNotSummedUp) {
   talk.release();
   talk.close_both();
   ASSERT_TRUE(bed.empties());
-  EXPECT_EQ(log.count(LogLevel::Info, "messages over"), 0) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Detail, "messages over"), 0) << log.joined();
 }
 
 }  // namespace

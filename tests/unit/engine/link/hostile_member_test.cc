@@ -231,11 +231,11 @@ TEST_F(HostileMember, AnHonestConnectorComesAgainUntilThereIsRoom) {
   Talk talk(bed_, kA, kB, 4096);
   EXPECT_GE(bed_.now_ns() - began_ns, kLeftNs);
   EXPECT_LE(bed_.now_ns() - began_ns, kSecond);
-  EXPECT_EQ(log_.count(LogLevel::Info,
+  EXPECT_EQ(log_.count(LogLevel::Detail,
                        "256 links of its peers carry no channel yet; dialing anew in 10 ms"),
             1)
       << log_.joined();
-  EXPECT_EQ(log_.count(LogLevel::Info, "dialing anew in 20 ms"), 1) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Detail, "dialing anew in 20 ms"), 1) << log_.joined();
   EXPECT_EQ(log_.count(LogLevel::Warn, "carries no channel and gives way, as the oldest of 256"), 1)
       << log_.joined();
   EXPECT_TRUE(peers.front()->ended());

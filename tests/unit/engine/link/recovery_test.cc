@@ -163,7 +163,7 @@ TEST(RecoveryOfOnePath, ASilentPortIsLeftAndUsedAgain) {
   bed.tick_ns = 1'000'000;
   EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
       << log.joined();
-  EXPECT_GE(log.count(LogLevel::Info, "is still down: nothing gets through"), 1) << log.joined();
+  EXPECT_GE(log.count(LogLevel::Detail, "is still down: nothing gets through"), 1) << log.joined();
   bed.tick_ns = 1000;
   const std::uint64_t before = bed.hosts[0].provider->counters("n1").work_requests;
   stream(bed, talk, 20);
@@ -178,7 +178,7 @@ TEST(RecoveryOfOnePath, BothPathsAtOnceAndTheAnswersTogether) {
   const auto receiving = talk.receive({.bytes = kRoom});
   const auto sending = talk.send({.bytes = kRoom});
   bed.tick_ns = 10'000;
-  ASSERT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is fenced") == 4; }))
+  ASSERT_TRUE(bed.until([&] { return log.count(LogLevel::Detail, "is fenced") == 4; }))
       << log.joined();
   // Whatever one side says arrives at the other in one go.
   for (int round = 0; log.count(LogLevel::Info, "is back after") < 4 && round < 2000; ++round) {
@@ -206,7 +206,7 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
   EXPECT_TRUE(bed.until(
       [&] {
         const int fenced =
-            log.count(LogLevel::Info, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
+            log.count(LogLevel::Detail, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
         if (fenced != std::exchange(struck, fenced)) {
           bed.hosts[0].provider->faults().disarm_all();
           break_queue_pair(bed, {.after = fenced == 0 ? 0u : 1u});  // all but the probe
