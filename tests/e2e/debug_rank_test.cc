@@ -36,8 +36,8 @@ std::string await(driver::Launcher& launcher, const std::string& words) {
 // The rank may end by itself before it is let go. Its end is then collected here, as a debugger
 // would do it, because the launcher sees the end of a traced process only after its tracer has.
 void let_go(pid_t pid) {
-  if (::ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr) != 0)
-    EXPECT_EQ(errno, ESRCH) << std::strerror(errno);
+  const bool interrupted = ::ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr) == 0;
+  ASSERT_TRUE(interrupted || errno == ESRCH) << std::strerror(errno);
   int status = 0;
   ASSERT_EQ(::waitpid(pid, &status, __WALL), pid) << std::strerror(errno);
   if (!WIFSTOPPED(status)) return;
