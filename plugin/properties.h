@@ -7,6 +7,8 @@
 
 #include "plugin/nccl/versions.h"
 
+#include <type_traits>
+
 namespace mesh::plugin {
 
 // NCCL indexes arrays of 128 by device without a check (proxy.h).
@@ -14,9 +16,10 @@ inline constexpr int kDevicesMax = 128;
 
 nccl::NewestProperties properties_of(const RailInfo& rail, int device);
 
-// Copies the values into the fields that a version has.
+// Copies the values into the fields that a version has. The newest version has them all.
 template <typename Properties>
 Properties properties_as(const nccl::NewestProperties& newest) noexcept {
+  if constexpr (std::is_same_v<Properties, nccl::NewestProperties>) return newest;
   Properties p{};
   p.name = newest.name;
   p.pciPath = newest.pciPath;
