@@ -255,7 +255,8 @@ void EngineImpl::begin_close(Context& context) {
   context.listeners.clear();
   for (auto& stage : stages_) {
     if (!stage || stage->context != &context) continue;
-    stage->link->openings().fail(*stage, Errc::PeerClosed);
+    // The link of a connect that has failed may be gone.
+    if (stage->link != nullptr) stage->link->openings().fail(*stage, Errc::PeerClosed);
     stage.reset();
   }
   context.begin_close();

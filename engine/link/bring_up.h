@@ -58,7 +58,8 @@ class BringUp {
   void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
 
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
-  bool running() const noexcept { return thread_.joinable() && !over(); }
+  bool started() const noexcept { return thread_.joinable(); }  // and over, perhaps
+  bool running() const noexcept { return started() && !over(); }
   // When over; the reasons of failures have been logged. Ok if any path is up.
   Errc outcome() const noexcept { return outcome_; }
   // Indices of the link's paths.

@@ -82,7 +82,7 @@ void Links::start_bring_ups() {
   for_each([&](Link& link) {
     const BringUp* const bring_up = link.bring_up();
     if (bring_up == nullptr || bring_up->over()) return;
-    if (bring_up->running()) {
+    if (bring_up->started()) {  // it may come to its end at any moment
       running.push_back(link.handshake().source());
     } else {
       waiting.push_back({.peer = link.handshake().source(), .asked_ns = bring_up->asked_ns()});

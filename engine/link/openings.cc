@@ -30,12 +30,13 @@ void Openings::add(PendingConnect& stage) {
 }
 
 void Openings::fail(PendingConnect& stage, Errc why) noexcept {
-  CHECK(stage.link == &link_);
   if (stage.state == StageState::Ready || stage.state == StageState::Failed) return;
+  CHECK(stage.link == &link_);
   std::erase(waiting_, &stage);
   // NCCL never gets this channel, so nobody else would close it.
   if (stage.channel != nullptr) link_.farewell().begin_close(*stage.channel);
   stage.channel = nullptr;
+  stage.link = nullptr;  // a link without channels and connects is soon gone; this stage is NCCL's
   stage.state = StageState::Failed;
   stage.error = why;
 }
@@ -98,21 +99,24 @@ void Openings::give_back(std::uint32_t index) noexcept {
 void Openings::open(PendingConnect& stage) {
   CHECK(link_.connector() && stage.link == &link_ && stage.state == StageState::Waiting);
   std::uint32_t index = static_cast<std::uint32_t>(lives_.size());
-  if (!free_indices_.empty()) {
+  const bool reused = !free_indices_.empty();
+  if (reused) {
     index = free_indices_.back();
     free_indices_.pop_back();
   } else if (index == kChannelsMax) {
     LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer",
              link_.identity().peer_host, index);
     return fail(stage, Errc::Exhausted);
-  } else {
-    lives_.push_back(0);
   }
   try {
+    if (!reused) lives_.push_back(0);
     open_at(stage, index);
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: no channel can be opened: {}", link_.identity().peer_host, error.what());
-    if (stage.channel == nullptr && free_indices_.size() < free_indices_.capacity())
+    // A new index whose place in the list could not be had is lost: the places there are belong to
+    // the channels that are open.
+    const bool has_place = reused || free_indices_.capacity() >= lives_.size();
+    if (stage.channel == nullptr && index < lives_.size() && has_place)
       free_indices_.push_back(index);
     fail(stage, Errc::System);
   }

@@ -233,6 +233,23 @@ TEST(Connect, TamperedStageIsRefusedAndTheTrueOneGoesOn) {
       << "used up";
 }
 
+// NCCL polls one connect to its error and then gives the communicator up; the link is gone by then.
+TEST(Connect, ThatFailedAndIsNotPolledAgainIsForgottenWithItsContext) {
+  Bed bed({});
+  HandleBytes polled{}, left{};
+  listen(bed, kB, polled);
+  listen(bed, kB, left);
+  for (HandleBytes* const handle : {&polled, &left}) {
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, *handle).code(),
+              Errc::WouldBlock);
+  }
+  bed.close_context(kB);
+  EXPECT_EQ(connect(bed, kA, polled).code(), Errc::PeerClosed);
+  ASSERT_TRUE(bed.until([&] { return bed.stats(0).links == 0; }));
+  bed.close_context(kA);
+  EXPECT_TRUE(bed.empties());
+}
+
 // The connector goes away after any number of rounds; whatever had been built by then is given back
 // on both sides.
 TEST(Connect, AbandonedByTheConnectorIsReclaimed) {
