@@ -86,7 +86,7 @@ struct Settings {
   std::string stats;
   // NCCL_MESH_STALL_SECONDS: a request that is open for so long gets a line, 0..86400. 0: never.
   int stall_seconds = 30;
-  // NCCL_MESH_LOG: none | warn | info | trace, used if NCCL gives no logger.
+  // NCCL_MESH_LOG: none | warn | info | detail | trace, used if NCCL gives no logger.
   std::string log_level = "info";
 
   // The following are no settings, but tell where they came from.

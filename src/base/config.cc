@@ -322,6 +322,7 @@ std::string settings_markdown() {
 LogLevel log_level_of(const Settings& settings) noexcept {
   if (settings.log_level == "none") return LogLevel::None;
   if (settings.log_level == "warn") return LogLevel::Warn;
+  if (settings.log_level == "detail") return LogLevel::Detail;
   if (settings.log_level == "trace") return LogLevel::Trace;
   return LogLevel::Info;
 }

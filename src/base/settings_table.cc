@@ -25,7 +25,7 @@ bool family_text(std::string_view text) { return text == "AF_INET" || text == "A
 bool cpus_text(std::string_view text) { return read_cpu_list(text).has_value(); }
 bool stats_text(std::string_view text) { return read_stats_target(text).has_value(); }
 bool level_text(std::string_view text) {
-  return text == "none" || text == "warn" || text == "info" || text == "trace";
+  return text == "none" || text == "warn" || text == "info" || text == "detail" || text == "trace";
 }
 
 // The one table. Defaults are those of Settings.
@@ -119,7 +119,7 @@ constexpr std::array kTable{
             "A request that is open for so long gets a line that says what it waits for; 0: none "
             "does."},
     Setting{"NCCL_MESH_LOG", "",
-            TextField{&Settings::log_level, level_text, "none, warn, info or trace"},
+            TextField{&Settings::log_level, level_text, "none, warn, info, detail or trace"},
             "What goes to standard error when NCCL gives no logger."},
 };
 

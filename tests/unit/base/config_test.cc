@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NCCL_MESH_CPUS", "3-1", "a list of CPUs"},
         BadValue{"NCCL_MESH_STATS", "f:0", "FILE[:SECONDS], seconds 1..3600"},
         BadValue{"NCCL_MESH_STALL_SECONDS", "86401", "0..86400"},
-        BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info or trace"},
+        BadValue{"NCCL_MESH_LOG", "loud", "none, warn, info, detail or trace"},
         BadValue{"NCCL_SOCKET_FAMILY", "inet", "AF_INET or AF_INET6"},
         BadValue{"NCCL_IB_TIMEOUT", "0", "1..31"}, BadValue{"NCCL_IB_TC", "0x100", "0..255"},
         BadValue{"NCCL_IB_QPS_PER_CONNECTION", "64", "1..32"}));
