@@ -25,7 +25,8 @@ done
 GUID = re.compile(r"  505400fffe4d[0-9a-f]{4}$")
 HEADER = re.compile(r"#  rail +address +GID +Gb/s +MTU +NUMA +PCI +guid$")
 LINK = re.compile(
-    r"mesh_perf: rank \d+: INFO (sending to|receiving from) host (\w+): (.+?); per path ")
+    r"mesh_perf: rank \d+: INFO NET/Mesh : (sending to|receiving from) host (\w+): "
+    r"(.+?); per path ")
 VERIFIED = "# Out of bounds values : 0 OK"
 
 
@@ -83,7 +84,7 @@ class OddTest(LabCase):
     def refused(self, run, asking, asked, line):
         """Both hosts say this line, one as the refused, one as the refusing side, and both end with
         an error."""
-        words = "mesh_perf: rank %d: WARN %s10.255.0.N:PORT: %s" + line
+        words = "mesh_perf: rank %d: WARN NET/Mesh : %s10.255.0.N:PORT: %s" + line
         for host, said in ((asking, words % (0, "peer ", "")),
                            (asked, words % (1, "", "refused: "))):
             lines = [re.sub(r"10\.255\.0\.\d:\d+", "10.255.0.N:PORT", line)
@@ -159,8 +160,8 @@ class OddTest(LabCase):
         self.rails_are(run, "b", rail(0, "bare0", 4096, "fe80::5054:ff:fe4d:200/64 at 0"),
                        rail(1, "mesh0", 4096, "10.0.12.2/24 at 1"))
         self.assertIn(
-            "mesh_perf: rank 0: INFO device rxe_bare0:1 does not reach host b; using rxe_mesh0:1 "
-            "instead",
+            "mesh_perf: rank 0: INFO NET/Mesh : device rxe_bare0:1 does not reach host b; "
+            "using rxe_mesh0:1 instead",
             run.lines("a"))
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2")
 
@@ -211,8 +212,8 @@ class OddTest(LabCase):
         self.rails_are(run, "b", rail(0, "mesh1", 4096, "10.1.12.2/24 at 1"),
                        note="ports not used: rxe_mesh0:1 is down")
         self.assertIn(
-            "mesh_perf: rank 0: INFO device rxe_mesh0:1 does not reach host b; using rxe_mesh1:1 "
-            "instead",
+            "mesh_perf: rank 0: INFO NET/Mesh : device rxe_mesh0:1 does not reach host b; "
+            "using rxe_mesh1:1 instead",
             run.lines("a"))
         self.paths_are(run, "mesh1 10.1.12.1 -> mesh1 10.1.12.2")
 
@@ -239,7 +240,7 @@ class OddTest(LabCase):
         path."""
         run = self.boot("odd_crossed", env={"NCCL_MESH_PATH_TIMEOUT": "5"})
         self.two_cables_in_one_subnet(run)
-        warned = r"mesh_perf: rank \d: WARN peer [ab]: "
+        warned = r"mesh_perf: rank \d: WARN NET/Mesh : peer [ab]: "
         named = re.compile(
             warned + r"path rxe_mesh(\d):1 10\.0\.12\.\d -> rxe_mesh\1:1 10\.0\.12\.\d is lost: "
             r"retries exceeded \(status 12, vendor 0x0\) on queue pair \d; the peer's NIC does "
