@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kDepthMax = 16384;
 constexpr int kEntriesMax = 32767;
-constexpr int kSgesMax = 4;
+constexpr int kNullSgesMax = 4;
 constexpr int kGidIndex = 1;
 constexpr std::uint8_t kPort = 1;
 
@@ -136,7 +136,7 @@ int NullProvider::query_device(ibv_context* context, ibv_device_attr* attr) {
   attr->page_size_cap = 4096;
   attr->max_qp = static_cast<int>(kNullQpsMax);
   attr->max_qp_wr = kDepthMax;
-  attr->max_sge = attr->max_sge_rd = kSgesMax;
+  attr->max_sge = attr->max_sge_rd = kNullSgesMax;
   attr->max_cq = 65536;
   attr->max_cqe = kEntriesMax;
   attr->max_mr = static_cast<int>(kRegionsMax) - 1;
@@ -224,8 +224,8 @@ ibv_qp* NullProvider::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   ibv_qp_cap& cap = attr->cap;
   const bool ok = attr->qp_type == IBV_QPT_RC && attr->srq == nullptr && attr->send_cq != nullptr &&
                   attr->recv_cq != nullptr && cap.max_send_wr <= kDepthMax &&
-                  cap.max_recv_wr <= kDepthMax && cap.max_send_sge <= kSgesMax &&
-                  cap.max_recv_sge <= kSgesMax && cap.max_inline_data <= kNullInlineMax;
+                  cap.max_recv_wr <= kDepthMax && cap.max_send_sge <= kNullSgesMax &&
+                  cap.max_recv_sge <= kNullSgesMax && cap.max_inline_data <= kNullInlineMax;
   if (!ok) {
     errno = EINVAL;
     return nullptr;
