@@ -2,6 +2,8 @@
 
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"
+#include "engine/link/link_setup.h"
+#include "engine/link/path_choice.h"
 #include "tests/unit/engine/link/fake_host.h"
 
 #include <gtest/gtest.h>
@@ -43,11 +45,14 @@ TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
   Hello hello;
   hello.qps = 1, hello.rq_depth = 128, hello.slots = 64;
   hello.listeners = {nonce};
+  hello.rails = describe_rails(ends.a.rails());
+  const std::vector<WirePath> paths = choose_paths(hello, describe_rails(ends.b.rails()));
+  ASSERT_FALSE(paths.empty());
   for (std::size_t i = 0; i < kHalfOpenPerListenerMax; ++i) {
     ASSERT_TRUE(ends.b.links.make_room(hello.listeners));
     Link& link = context.add_acceptor({static_cast<std::uint8_t>(i + 1)}, hello);
     link.set_connection(50 + i);
-    link.handshake().accept(hello, {});
+    link.handshake().accept(hello, paths);
     ends.advance_ns(1);
   }
   ASSERT_EQ(context.links.size(), kHalfOpenPerListenerMax);
