@@ -10,36 +10,14 @@
 #include <chrono>
 #include <sstream>
 #include <string>
-#include <thread>
 
 namespace mesh::e2e {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-const Scenario kOneMessage("one_message", [](Peer& peer) {
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  Line line(peer, *communicator, {.bytes = 4096});
-  transfer(line, {.bytes = 4096});
-  peer.barrier();
-  line.close();
-});
-
-const Scenario kNoPlugin("no_plugin", [](Peer& peer) {
-  const auto api = peer.load();
-  void* context = nullptr;
-  require(api->init(1, &context) != driver::kNetSuccess, "init took it");
-});
-
-// A host without rails starts, and NCCL finds no device.
-const Scenario kNoDevice("no_device", [](Peer& peer) {
-  const auto api = peer.load();
-  void* context = nullptr;
-  int count = -1;
-  const bool refused = api->init(1, &context) != driver::kNetSuccess;
-  require(refused || api->devices(&count) != driver::kNetSuccess || count == 0, "a device");
-});
+const Scenario kOneMessage("one_message", send_one_message);
+const Scenario kNoPlugin("no_plugin", expect_no_plugin);
 
 // Messages until the log names a lost path and its return.
 const Scenario kCableOut("cable_out", [](Peer& peer) {
@@ -108,7 +86,7 @@ TEST(Heard, ABadSettingIsAWarningThatNamesItsRange) {
 }
 
 TEST(Heard, AMissingDeviceIsNamed) {
-  expect_each_reads(run(kNoDevice, software({{"NCCL_IB_HCA", "mlx9"}})),
+  expect_each_reads(run(kNoPlugin, software({{"NCCL_IB_HCA", "mlx9"}})),
                     {"no usable rail on ", "mesh0 left out by NCCL_IB_HCA"});
 }
 

@@ -123,4 +123,19 @@ void stream(Line& line, const Stream& messages) {
   }
 }
 
+void send_one_message(Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Line line(peer, *communicator, {.bytes = 4096});
+  transfer(line, {.bytes = 4096});
+  peer.barrier();
+  line.close();
+}
+
+void expect_no_plugin(Peer& peer) {
+  const auto api = peer.load();
+  void* context = nullptr;
+  require(api->init(1, &context) != driver::kNetSuccess, "init took it");
+}
+
 }  // namespace mesh::e2e

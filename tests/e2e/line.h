@@ -70,4 +70,8 @@ struct Stream {
 };
 void stream(Line& line, const Stream& messages);
 
+// ---- Whole scenarios that several tests run.
+void send_one_message(Peer& peer);
+void expect_no_plugin(Peer& peer);  // init must refuse
+
 }  // namespace mesh::e2e

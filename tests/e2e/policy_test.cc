@@ -17,20 +17,8 @@ namespace {
 
 constexpr const char* kOnlySoft = "its profile is of the software fabric";
 
-const Scenario kOneMessage("one_message", [](Peer& peer) {
-  const auto api = peer.load();
-  const auto communicator = open_communicator(*api);
-  Line line(peer, *communicator, {.bytes = 4096});
-  transfer(line, {.bytes = 4096});
-  peer.barrier();
-  line.close();
-});
-
-const Scenario kNoPlugin("no_plugin", [](Peer& peer) {
-  const auto api = peer.load();
-  void* context = nullptr;
-  require(api->init(1, &context) != driver::kNetSuccess, "init took it");
-});
+const Scenario kOneMessage("one_message", send_one_message);
+const Scenario kNoPlugin("no_plugin", expect_no_plugin);
 
 // Of pair.json, as its ports tell themselves.
 std::string profile_file(const std::string& settings, const std::string& speed = "100000") {

@@ -4,7 +4,6 @@ code."""
 
 import os
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
@@ -12,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import shape  # noqa: E402
+import small_tree  # noqa: E402
 import tables  # noqa: E402
 import tidy  # noqa: E402
 
@@ -19,14 +19,8 @@ CLASS = "#pragma once\n// A class.\n// Thread: any.\nclass A {\n%s};\n"
 
 
 def look(files):
-    """(violations, Shape) of a tree of these files, each .cc named in a CMake file."""
-    listed = "".join("  %s\n" % path for path in files if path.endswith(".cc"))
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in {"CMakeLists.txt": "add_library(all\n%s)\n" % listed, **files}.items():
-            place = os.path.join(root, path)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "w", encoding="utf-8") as stream:
-                stream.write(text)
+    """(violations, Shape) of a tree of these files."""
+    with small_tree.small_tree(files) as root:
         return tidy.look(root)
 
 

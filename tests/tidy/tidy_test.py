@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cpp_text  # noqa: E402
 import run_clang_tidy  # noqa: E402
+import small_tree  # noqa: E402
 import tables  # noqa: E402
 import tidy  # noqa: E402
 
@@ -23,15 +24,8 @@ LONG_BODY = "  work();\n" * 59  # with signature and brace 61 lines
 
 
 def violations(files):
-    """(path, line, rule) of every violation in a tree of these files, each .cc named in a CMake
-    file."""
-    listed = "".join("  %s\n" % path for path in files if path.endswith(".cc"))
-    with tempfile.TemporaryDirectory() as root:
-        for path, text in {"CMakeLists.txt": "add_library(all\n%s)\n" % listed, **files}.items():
-            place = os.path.join(root, path)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "w", encoding="utf-8") as stream:
-                stream.write(text)
+    """(path, line, rule) of every violation in a tree of these files."""
+    with small_tree.small_tree(files) as root:
         return [(path, line, rule) for path, line, rule, _ in tidy.check(root)]
 
 
