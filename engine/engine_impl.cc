@@ -30,8 +30,8 @@ namespace {
 constexpr int kIdleWaitMs = 1000;
 constexpr int kBusyWaitMs = 1;
 constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all waits of a finalize together
-constexpr int kManualRounds =
-    20'000;  // a manual clock may stand still: bound the wait by turns as well
+// A manual clock may stand still, so the wait is bounded by turns as well.
+constexpr int kManualRounds = 20'000;
 constexpr std::uint32_t kRqDepthMin = 16;
 constexpr int kCoresToSpare = 8;  // fewer, and a spinning poller would take a core from the job
 

@@ -97,8 +97,8 @@ void Poller::rest(std::uint32_t idle_passes) noexcept {
 }
 
 void Poller::run() {
-  static_cast<void>(
-      topo::pin_this_thread(cpus_));  // a refusal was logged; an unpinned poller works too
+  // A refusal was logged; an unpinned poller works too.
+  static_cast<void>(topo::pin_this_thread(cpus_));
   std::uint32_t idle_passes = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     idle_passes = pass() ? 0 : std::min(idle_passes + 1, kYieldPasses);

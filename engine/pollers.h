@@ -31,8 +31,8 @@ class Poller {
   Poller& operator=(const Poller&) = delete;
 
   bool add(ProgressLoop& loop);  // false: full
-  bool remove(
-      ProgressLoop& loop) noexcept;  // false: not here. Afterwards the thread does not touch it.
+  // False: it is not here. Afterwards the thread does not touch it.
+  bool remove(ProgressLoop& loop) noexcept;
   std::size_t load() const noexcept;
 
  private:

@@ -139,11 +139,11 @@ class Channel {
   std::uint32_t mail_bit = 0;     // constant once attached
   std::uint32_t life_number = 0;  // how often this index was used before
 
-  alignas(64) std::atomic<std::uint64_t> accepted{
-      0};  // loop: requests before this one are matched, or have their credit
+  // Loop: requests before this one are matched, or have their credit.
+  alignas(64) std::atomic<std::uint64_t> accepted{0};
   Channel* next_active = nullptr;  // loop: its list of channels with work
-  std::uint32_t outstanding =
-      0;  // loop: posted and still to complete: work requests, and uniform messages
+  // Loop: work requests and uniform messages that are posted and still to complete.
+  std::uint32_t outstanding = 0;
   bool active = false;
 
  protected:

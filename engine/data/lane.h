@@ -36,8 +36,8 @@ class Lane {
     ProgressLoop* loop = nullptr;
   };
   Status create(QueuePair& queue_pair, const Order& order);
-  void destroy(
-      QueuePair& queue_pair) noexcept;  // frees its room; what it had outstanding is dropped
+  // Its room is free afterwards, and what it had outstanding is dropped.
+  void destroy(QueuePair& queue_pair) noexcept;
 
   // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
   // (lane_datapath.h)

@@ -11,9 +11,9 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::size_t kPage =
-    4096;  // whole pages: no neighbour's memory becomes writable by the peer
-}
+// Whole pages are registered, so that no neighbour's memory becomes writable by the peer.
+constexpr std::size_t kPage = 4096;
+}  // namespace
 
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 

@@ -68,8 +68,8 @@ struct Path {
   PathHealth health;             // loop (token)
   PathCounters past;             // of the queue pairs of former epochs
   std::uint32_t next_qp = 0;     // where the next message's stripes begin, with several paths
-  std::vector<std::unique_ptr<QueuePair>>
-      queue_pairs;  // [0] express, the others bulk; made anew in place
+  // The first is the express one, the others are bulk; they are made anew in place.
+  std::vector<std::unique_ptr<QueuePair>> queue_pairs;
 };
 
 }  // namespace mesh::engine

@@ -159,8 +159,8 @@ void PeerLink::fail(Errc why, const std::string& text) noexcept {
 namespace {
 std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t speed_mbps) {
   if (policy.inflight_us == 0 || speed_mbps == 0) return policy.inflight_bytes;
-  const std::uint64_t carried =
-      std::uint64_t{speed_mbps} * policy.inflight_us / 8;  // 10^6 bits/s * 10^-6 s
+  // 10^6 bits/s times 10^-6 s are bits.
+  const std::uint64_t carried = std::uint64_t{speed_mbps} * policy.inflight_us / 8;
   return std::clamp(carried, std::min(policy.wr_bytes, policy.inflight_bytes),
                     policy.inflight_bytes);
 }

@@ -206,8 +206,8 @@ class PeerLink {
   std::uint32_t channel_count_ = 0;
   EndedChannels ended_;
   std::atomic<Errc> failure_{Errc::Ok};  // released in fail()
-  std::atomic<std::uint32_t> paths_away_{
-      0};  // neither up nor given up; released with what happened to them
+  // Paths that are neither up nor given up; the store releases what happened to them.
+  std::atomic<std::uint32_t> paths_away_{0};
   std::vector<std::uint32_t> rails_;  // in order
 };
 

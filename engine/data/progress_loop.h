@@ -124,8 +124,8 @@ class ProgressLoop {
 
   [[no_unique_address]] OwnerThread holder_;
   ControlWaker& waker_;
-  alignas(64) std::atomic<std::uint64_t> mailbox_{
-      0};  // bit n: a channel with that mail bit has something new
+  // Bit n says that a channel with that mail bit has something new.
+  alignas(64) std::atomic<std::uint64_t> mailbox_{0};
   alignas(64) std::array<std::vector<Channel*>, kMailBits> channels_;  // by mail bit
   std::uint32_t next_mail_bit_ = 0;
   Channel* active_first_ = nullptr;

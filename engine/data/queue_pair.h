@@ -121,10 +121,10 @@ class QueuePair {
     std::uint32_t imm = 0;
     std::uintptr_t mark = 0;
   };
-  inline void stage_data(
-      const Data& data) noexcept;  // the caller counts it in its channel's outstanding
-  inline void stage_message(
-      const Data& data) noexcept;  // the same for a whole message on an express queue pair
+  // The caller counts it in its channel's outstanding.
+  inline void stage_data(const Data& data) noexcept;
+  // The same for a whole message on an express queue pair.
+  inline void stage_message(const Data& data) noexcept;
   // On a bulk one, within stripes_left(). The caller counts the message, once, in its channel's
   // outstanding and its path's bytes.
   inline void stage_stripe(const EvenStripe& stripe) noexcept;
@@ -137,14 +137,14 @@ class QueuePair {
   bool staged() const noexcept { return chain_.staged() != 0; }
   // While nothing is staged: one work request with a doorbell of its own. Same conditions as for
   // staging.
-  inline bool post_message(
-      const Data& data) noexcept;  // on an express one: whole, announced, not empty; false: refused
+  // A whole message on an express queue pair, announced and not empty. False: it was refused.
+  inline bool post_message(const Data& data) noexcept;
   void set_row_bytes(std::uint32_t bytes) noexcept {
     DCHECK(bytes != 0 && bytes <= row_bytes_max_);
     row_.gather().length = bytes;
   }  // of all rows that are posted so
-  inline std::uint64_t* row_to(
-      const verbs::RemoteTarget& target) noexcept;  // to be filled, then posted
+  // The words are to be filled, and then posted.
+  inline std::uint64_t* row_to(const verbs::RemoteTarget& target) noexcept;
   inline bool post_row() noexcept;
   // One doorbell for what is staged, at least one; a refusal fails the link.
   // (queue_pair_datapath.h)
@@ -200,8 +200,8 @@ class QueuePair {
   ibv_qp* verbs() const noexcept { return qp_.get(); }
   void destroy() { qp_.reset(); }
 
-  bool carries(
-      const Request& request) const noexcept;  // a posted work request of it is not completed
+  // Whether a posted work request of it is not completed.
+  bool carries(const Request& request) const noexcept;
   std::uint64_t outstanding() const noexcept {
     DCHECK(retired_ <= posted_);
     return posted_ - retired_;

@@ -44,8 +44,8 @@ class RecvChannel final : public Channel {
   // Of one of its slots, which expects it. (recv_channel_datapath.h)
   void on_message(Request& slot, std::uint32_t bytes) noexcept;
   void on_stripes(Request& slot) noexcept;  // of a message of several, all of them
-  [[gnu::noinline]] void on_recorded(
-      Request& slot) noexcept;  // one stripe of a message whose record knows how many there are
+  // One stripe has come of a message whose record knows how many there are.
+  [[gnu::noinline]] void on_recorded(Request& slot) noexcept;
   [[gnu::noinline]] void on_overrun(const Request& slot, std::uint64_t said) noexcept;
 
   // ---- A path was lost or is back (recv_channel_loss.cc).
@@ -98,8 +98,8 @@ class RecvChannel final : public Channel {
   std::uint64_t received_ = 0, received_bytes_ = 0;
   Record* const records_;
   Credits credits_;
-  std::uint32_t rewrite_next_ =
-      UINT32_MAX;  // slot whose credit is written again next; from slot_count on: none
+  // The slot whose credit is written again next; from slot_count on there is none.
+  std::uint32_t rewrite_next_ = UINT32_MAX;
   std::uint64_t rewritten_until_ = 0;  // posted on the express queue pair when the last of them was
 };
 

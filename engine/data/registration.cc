@@ -11,9 +11,9 @@
 namespace mesh::engine {
 
 namespace {
-constexpr int kAccess =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // nobody reads our memory: data is written
-}
+// Nobody reads our memory, because data is written.
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+}  // namespace
 
 Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
   DCHECK(rail < lanes_.size());

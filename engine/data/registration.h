@@ -29,8 +29,8 @@ class Registration {
   };
 
   bool covers(const void* data, std::size_t size) const noexcept {
-    const std::uint64_t offset =
-        reinterpret_cast<std::uint64_t>(data) - address;  // huge when data lies before
+    // Where data lies before the region this is huge.
+    const std::uint64_t offset = reinterpret_cast<std::uint64_t>(data) - address;
     std::uint64_t end = 0;
     return !__builtin_add_overflow(offset, size, &end) && end <= bytes;
   }
@@ -43,8 +43,8 @@ class Registration {
   std::uint64_t bytes = 0;
   MemoryType type = MemoryType::Host;
   std::uint32_t count = 0;  // of register_memory not yet taken back, all channels
-  std::vector<Keys>
-      keys_by_rail;  // fixed size; a rail's entry is set before a link on that rail uses it
+  // Its size is fixed; a rail's entry is set before a link on that rail uses it.
+  std::vector<Keys> keys_by_rail;
   std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
   std::vector<verbs::MrHandle> mr_by_rail;
 };

@@ -18,8 +18,8 @@ inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate lo
 
 class alignas(64) Request {
  public:
-  std::atomic<RequestState> state{
-      RequestState::Free};  // Done and Failed released by the loop, acquired in test()
+  // The loop releases Done and Failed, and test() acquires them.
+  std::atomic<RequestState> state{RequestState::Free};
   std::uint32_t tag = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  // asked for; when Done: what was sent
@@ -33,8 +33,8 @@ class alignas(64) Request {
   std::uint8_t open_stripes = 0;  // sends, loop: stripes not yet completed
   // Loop. Receives: what the credit given from this slot looks like. It outlives the request:
   // announcements may come late. Sends: what announces them, for the case that a path is lost.
-  std::uint64_t expected =
-      kNoAnnouncement;  // immediate of its announcements; receives: without its stripes
+  // The immediate of its announcements; of a receive, without the number of stripes.
+  std::uint64_t expected = kNoAnnouncement;
   // Receives: how many have been announced, in the lowest byte, and above their bytes. Sends with a
   // record: how many there are.
   std::uint64_t stripes = 0;

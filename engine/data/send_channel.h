@@ -86,8 +86,8 @@ class SendChannel final : public Channel {
     std::uint32_t stripes_left = 0;
     bool record = false;
     bool pinned = false;  // queue_pairs says where each stripe goes
-    std::array<std::uint64_t, kStripesMax>
-        posted_bytes{};  // by stripe; all ones: nothing is left to post here
+    // By stripe; all ones say that nothing is left to post here.
+    std::array<std::uint64_t, kStripesMax> posted_bytes{};
     std::array<QueuePair*, kStripesMax> queue_pairs{};
   };
   // A stripe that another queue pair must carry.
@@ -144,8 +144,8 @@ class SendChannel final : public Channel {
 
   // The first ones share the line of what the loop moves in every channel; rare ones come last.
   bool slow_path_ = false;  // not the plain case: any of what needs_slow_path() looks at
-  bool far_ =
-      false;  // the express queue pair is not the first path's, whose key lies with the others
+  // The express queue pair is not the first path's, whose key lies with the others.
+  bool far_ = false;
   std::byte* const credits_;
   QueuePair* express_;
   RingCursor cursor_;                                  // the next credit
@@ -153,8 +153,8 @@ class SendChannel final : public Channel {
   const std::uint32_t path_count_;
   const std::uint64_t wr_bytes_, express_bytes_;
   bool have_credit_ = false;
-  bool may_wait_for_bytes_ =
-      false;  // in this visit, until it posts: who has had something does not keep the rest
+  // True until it posts in this visit: a channel that has had its share does not keep the rest.
+  bool may_wait_for_bytes_ = false;
   bool waits_for_bytes_ = false;  // some path may name this channel
   std::uint32_t begun_ = 0;       // requests marked so
   std::uint32_t held_back_ = 0;   // by stripes that must go out again: their number; and by kNoPath

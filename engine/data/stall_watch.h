@@ -8,8 +8,8 @@
 
 namespace mesh::engine {
 
-inline constexpr std::uint64_t kLookNs =
-    900'000'000;  // below the control thread's second, so that no look is left out
+// This is less than the control thread's second, so that no look is left out.
+inline constexpr std::uint64_t kLookNs = 900'000'000;
 
 // Every request before `sequence` has ended; it is open itself, or is still to come.
 struct OpenRequest {

@@ -17,7 +17,7 @@ struct Waiting {
   std::uint32_t landed = 0;    // Data: stripes that have come
 };
 
-std::string waiting_text(
-    const Waiting& waiting);  // "the peer's receive: it has posted none for this send"
+// For example "the peer's receive: it has posted none for this send".
+std::string waiting_text(const Waiting& waiting);
 
 }  // namespace mesh::engine

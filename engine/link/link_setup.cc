@@ -9,10 +9,10 @@
 namespace mesh::engine {
 
 namespace {
-constexpr std::uint8_t kRnrRetryForever =
-    7;  // a receiver-not-ready is a bug of ours, counted; it must not kill a job
-constexpr std::uint8_t kRnrTimer =
-    1;  // 0.01 ms; 12 (0.64 ms) made flows collapse tenfold when it happened
+// A receiver-not-ready is a bug of ours, counted; it must not kill a job.
+constexpr std::uint8_t kRnrRetryForever = 7;
+// This is 0.01 ms; with 12 (0.64 ms) flows collapsed tenfold when it happened.
+constexpr std::uint8_t kRnrTimer = 1;
 constexpr std::uint8_t kHopLimit = 64;
 // The kernel asks for a neighbour's hardware address once and waits a second: one lost frame would
 // be the end of the link. For all queue pairs of a path together: they ask for the same address.

@@ -15,8 +15,8 @@ namespace mesh::engine {
 
 namespace {
 constexpr std::uint64_t kBackoffMaxNs = 10'000'000'000;
-constexpr std::uint64_t kAnswerBoundNs =
-    10'000'000'000;  // the peer's kernel may ask for our address three times
+// The peer's kernel may ask for our address three times.
+constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;
 }  // namespace
 
 // True: to be looked at again in a millisecond.

@@ -11,8 +11,8 @@ namespace {
 // is in flight.
 constexpr std::uint64_t kStretchInFlight = 4;
 constexpr std::uint64_t kStretchBytes = std::uint64_t{2} << 20;
-constexpr std::uint32_t kLeast =
-    256;  // of the port's word: slower ones are still looked at, and noticed when they recover
+// This part of the port's word is kept: a slower path is still used, so its recovery is noticed.
+constexpr std::uint32_t kLeast = 256;
 }  // namespace
 
 void PathSpeeds::configure(std::span<const std::uint32_t> port_mbps,

@@ -8,10 +8,10 @@ namespace mesh::engine {
 
 namespace {
 
-constexpr std::uint64_t kLeastShare =
-    8;  // of stripe_bytes: a smaller part costs more in work requests than it saves on the wire
-constexpr std::uint32_t kFraction =
-    16;  // bits: 2^40 bytes, as much in flight and the fraction fit in a word
+// An eighth of stripe_bytes: a smaller part costs more in work requests than it saves on the wire.
+constexpr std::uint64_t kLeastShare = 8;
+// In bits: 2^40 bytes, as much in flight and the fraction fit in a word.
+constexpr std::uint32_t kFraction = 16;
 
 struct Part {
   std::uint64_t lines = 0;  // to go

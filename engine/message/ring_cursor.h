@@ -45,8 +45,8 @@ class RingCursor {
     return shape_.slots - slot();
   }  // to the end of the ring
 
-  static constexpr std::uint32_t kImmStep =
-      1u << kGenerationBits;  // from one slot's immediate to the next one's
+  // From one slot's immediate to the next one's.
+  static constexpr std::uint32_t kImmStep = 1u << kGenerationBits;
   void step() noexcept { skip(1); }
   // At most slots_left().
   void skip(std::uint32_t rows) noexcept {

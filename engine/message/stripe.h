@@ -26,11 +26,11 @@ struct StripeTable {
 struct StripePlan {
   Route route = Route::Express;
   std::uint32_t count = 1;
-  std::uint64_t stripe_bytes =
-      0;  // of every stripe but the last, a multiple of kStripeAlign when count > 1
+  // Of every stripe but the last; it is a multiple of kStripeAlign when count > 1.
+  std::uint64_t stripe_bytes = 0;
   std::uint64_t total_bytes = 0;
-  const StripeTable* table =
-      nullptr;  // not null: says where the stripes are, and stripe_bytes says nothing
+  // Where it is not null it says where the stripes are, and stripe_bytes says nothing.
+  const StripeTable* table = nullptr;
 
   constexpr std::uint64_t offset(std::uint32_t i) const noexcept {
     DCHECK(i < count);
@@ -74,8 +74,8 @@ struct UniformPlan {
   std::uint64_t total_bytes = 0;
   std::uint32_t count = 0;  // 0: it is not cut so
   std::uint32_t stripe_bytes = 0, last_bytes = 0;
-  std::uint32_t imm_more =
-      0;  // its immediate says so much more than that of a message of one stripe
+  // Its immediate is greater by this than that of a message of one stripe.
+  std::uint32_t imm_more = 0;
 };
 
 constexpr UniformPlan uniform_plan(const StripePlan& plan, std::uint64_t wr_bytes) noexcept {

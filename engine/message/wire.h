@@ -212,8 +212,8 @@ struct alignas(16) Record {
   std::array<std::uint64_t, 2> words;
 };
 static_assert(sizeof(Record) == 16);
-inline constexpr std::uint64_t kRecordTruncated =
-    std::uint64_t{1} << 63;  // the send was larger than the receive; no data came
+// The send was larger than the receive; no data came.
+inline constexpr std::uint64_t kRecordTruncated = std::uint64_t{1} << 63;
 
 constexpr Record encode_record(std::uint64_t bytes, std::uint32_t stripes,
                                std::uint32_t generation) noexcept {
@@ -222,8 +222,8 @@ constexpr Record encode_record(std::uint64_t bytes, std::uint32_t stripes,
 // Does the record say that a message of this generation is made up of so many announcements
 // (join(count, generation))?
 inline bool record_says(Record& record, std::uint64_t announced) noexcept {
-  return load_word(record.words[1], std::memory_order_acquire) ==
-         announced;  // pairs with the NIC's ordered stores
+  // Pairs with the NIC's ordered stores.
+  return load_word(record.words[1], std::memory_order_acquire) == announced;
 }
 // With the truncated flag.
 inline std::uint64_t record_bytes(Record& record) noexcept {

@@ -96,8 +96,8 @@ int Communicator::dereg_mr(void* comm, void* mhandle) {
 
 std::future<CommOutcome> Communicator::start_connect(const NetHandle& remote,
                                                      milliseconds timeout) {
-  auto attempt =
-      std::make_shared<Attempt>(timeout, attempts_era_);  // std::function must be copyable
+  // std::function must be copyable.
+  auto attempt = std::make_shared<Attempt>(timeout, attempts_era_);
   attempt->handle = remote;
   std::future<CommOutcome> outcome = attempt->answer.get_future();
   service_->post([this, attempt] {

@@ -39,8 +39,8 @@ struct Point {
   std::optional<Latency> latency_us;
   // User and system time of all ranks together for 10^9 bytes of payload.
   std::optional<double> cpu_seconds_per_gb;
-  std::map<std::string, double>
-      extra;  // whatever else the tool counts, unit last: "memcpy_gbytes_per_s"
+  // What else the tool counts, with the unit last: "memcpy_gbytes_per_s".
+  std::map<std::string, double> extra;
 };
 
 // The settings a series was taken with. Nothing: the default, as the plugin chose it.

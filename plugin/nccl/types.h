@@ -56,8 +56,8 @@ inline constexpr std::size_t NCCL_MAX_NET_SIZE_BYTES = 1ul
                                                        << 40;  // maxP2pBytes must lie in (0, this]
 inline constexpr int NCCL_NET_TRAFFIC_CLASS_UNDEF = -1;
 inline constexpr std::int16_t NCCL_NET_ID_UNDEF = -1;
-inline constexpr std::uintptr_t NCCL_NET_OPTIONAL_RECV_COMPLETION =
-    0x1;  // found in irecv's *request, from 2.24.3
+// NCCL puts it into irecv's *request from 2.24.3 on.
+inline constexpr std::uintptr_t NCCL_NET_OPTIONAL_RECV_COMPLETION = 0x1;
 
 enum ncclNetDeviceType : unsigned int { NCCL_NET_DEVICE_HOST = 0, NCCL_NET_DEVICE_UNPACK = 1 };
 inline constexpr int NCCL_NET_DEVICE_INVALID_VERSION = 0;

@@ -36,8 +36,8 @@ struct SocketAddress {
   std::string text_with_port(std::uint16_t port) const;  // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
   socklen_t to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept;  // 0: none
   bool link_local() const noexcept;
-  bool same_host(
-      const SocketAddress& other) const noexcept;  // whatever interface either is reached by
+  // Whether both are one host, by whatever interface each is reached.
+  bool same_host(const SocketAddress& other) const noexcept;
   bool loopback() const noexcept;
 };
 
