@@ -265,6 +265,13 @@ struct Description {
   bool differs = false;
 };
 
+std::string origin(const Setting& setting, const Environment& environment) {
+  const Environment::value_type* variable = deciding(setting, environment);
+  if (variable == nullptr) return "set by the program";
+  if (variable->first == setting.name) return "from the environment";
+  return fmt::format("from {} in the environment", variable->first);
+}
+
 Description describe(const Setting& setting, const Settings& settings,
                      const Environment& environment) {
   const std::string value = value_text(setting, settings);
@@ -273,11 +280,7 @@ Description describe(const Setting& setting, const Settings& settings,
   if (setting.unit[0] != '\0' && value != "auto")
     description.text += fmt::format(" {}", setting.unit);
   if (!description.differs) return description;
-  const Environment::value_type* variable = deciding(setting, environment);
-  description.text +=
-      fmt::format(" (default {}, {})", usual,
-                  variable != nullptr ? fmt::format("from {} in the environment", variable->first)
-                                      : "set by the program");
+  description.text += fmt::format(" (default {}, {})", usual, origin(setting, environment));
   return description;
 }
 }  // namespace

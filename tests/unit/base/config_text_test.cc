@@ -52,6 +52,16 @@ TEST(ConfigText, LogNamesWhatDiffersAndWhoSetIt) {
       << log.joined();
 }
 
+TEST(Config, LogNamesNoVariableTwice) {
+  const Environment environment{{"NCCL_MESH_SLOTS", "128"}};
+  const LogCapture log;
+  log_settings(loaded(environment), environment);
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "settings: NCCL_MESH_SLOTS 128 requests (default 32, from the environment)"),
+            1)
+      << log.joined();
+}
+
 TEST(ConfigText, MarkdownNamesEverySettingWithItsRange) {
   const std::string text = settings_markdown();
   EXPECT_NE(text.find("| `NCCL_MESH_SLOTS` | 32 | 32..256, a power of two (requests) |"),
