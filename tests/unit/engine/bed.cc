@@ -52,21 +52,15 @@ Bed::Bed(const BedOptions& options) {
                                   .agent = soft::Agent::None,
                                   .clock = options.wall_clock ? Clock() : Clock(&clock_)});
     if (!provider.ok()) throw std::runtime_error("no provider for " + spec.name);
-    host.provider = std::move(*provider);
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = options.socket_ifname;
     engine_options.settings.stall_seconds = options.stall_seconds;
     engine_options.settings.path_timeout_s = options.path_timeout_s;
     engine_options.policy = options.policy;
-    engine_options.provider = host.provider.get();
     if (!options.wall_clock) engine_options.manual_clock_ns = &clock_;
     engine_options.threading = Threading::Manual;
     engine_options.while_waiting = [this] { round(); };
-    auto engine = Engine::open(engine_options);
-    if (!engine.ok()) throw std::runtime_error("no engine for " + spec.name);
-    host.engine = std::move(*engine);
-    for (std::size_t i = 0; i < options.contexts; ++i)
-      host.contexts.push_back(host.engine->open_context({}).value());
+    host.open(std::move(*provider), engine_options, options.contexts);
     hosts.push_back(std::move(host));
   }
 }
@@ -78,11 +72,7 @@ Bed::~Bed() {
   for (BedHost& host : hosts) host.engine.reset();
 }
 
-void Bed::close_context(const Seat& seat) {
-  // From here on nobody but the engine may touch it.
-  Context* const context = std::exchange(hosts[seat.host].contexts[seat.context], nullptr);
-  if (context != nullptr) hosts[seat.host].engine->close_context(context);
-}
+void Bed::close_context(const Seat& seat) { hosts[seat.host].close_context(seat.context); }
 
 void Bed::data_round() {
   for (BedHost& host : hosts) {

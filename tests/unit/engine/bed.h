@@ -6,7 +6,7 @@
 
 #include <mesh/engine.h>
 
-#include "src/soft/soft_provider.h"
+#include "tests/unit/engine/engine_host.h"
 
 #include <atomic>
 #include <cstddef>
@@ -33,10 +33,7 @@ struct BedOptions {
   bool wall_clock = false;           // real time; advance_ns() and tick_ns then do nothing
 };
 
-struct BedHost {
-  std::unique_ptr<soft::SoftProvider> provider;
-  std::unique_ptr<Engine> engine;
-  std::vector<Context*> contexts;
+struct BedHost : EngineHost<> {
   bool nics_stand = false, loops_stand = false, control_stands = false;
 };
 
@@ -46,11 +43,6 @@ struct Seat {
 };
 
 inline constexpr Seat kA{0, 0}, kB{1, 0};  // the first of either host
-
-struct Pair {
-  Channel* send = nullptr;
-  Channel* receive = nullptr;
-};
 
 class Bed {
  public:

@@ -140,44 +140,33 @@ class FloodTest : public testing::Test {
   static void SetUpTestSuite() { set_log_level(LogLevel::None); }
   static void TearDownTestSuite() { set_log_level(LogLevel::Warn); }
   FloodTest() {
-    const Result<soft::FabricFile> fabric = soft::parse(testkit::kCable);
-    for (const char* const name : {"a", "b"}) {
-      soft::SoftOptions options;
-      options.fabric = *fabric;
-      options.host = name;
-      providers_.push_back(std::move(*soft::SoftProvider::open(std::move(options))));
-      EngineOptions engine;
-      engine.settings.socket_ifname = "lo";
-      engine.settings.threads = 0;
-      engine.provider = providers_.back().get();
-      engines_.push_back(std::move(*Engine::open(engine)));
-    }
-    target_ = engines_[1]->open_context({}).value();
-    EXPECT_TRUE(engines_[1]->listen(*target_, 0, handle_).ok());
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      hosts_[i].open(testkit::open_host(testkit::kCable, i), testkit::on_loopback(0), 0);
+    target_ = hosts_[1].engine->open_context({}).value();
+    EXPECT_TRUE(hosts_[1].engine->listen(*target_, 0, handle_).ok());
   }
-  ~FloodTest() override { engines_.clear(); }
 
   // From a new communicator to another, a link and a channel of their own: the whole handshake.
   double handshake_ms() {
-    Context* const from = engines_[0]->open_context({}).value();
-    Context* const to = engines_[1]->open_context({}).value();
+    Context* const from = hosts_[0].engine->open_context({}).value();
+    Context* const to = hosts_[1].engine->open_context({}).value();
     HandleBytes handle{};
-    Listener* const listener = engines_[1]->listen(*to, 0, handle).value();
+    Listener* const listener = hosts_[1].engine->listen(*to, 0, handle).value();
     const Clock clock;
     const std::uint64_t began_ns = clock.now_ns();
     Result<Channel*> sent = Errc::WouldBlock, received = Errc::WouldBlock;
     while (sent.code() == Errc::WouldBlock || received.code() == Errc::WouldBlock) {
-      if (sent.code() == Errc::WouldBlock) sent = engines_[0]->connect(*from, 0, handle);
-      if (received.code() == Errc::WouldBlock) received = engines_[1]->accept(*listener);
+      if (sent.code() == Errc::WouldBlock) sent = hosts_[0].engine->connect(*from, 0, handle);
+      if (received.code() == Errc::WouldBlock) received = hosts_[1].engine->accept(*listener);
       if (clock.now_ns() - began_ns > 60'000'000'000) break;
       std::this_thread::yield();
     }
     const double took_ms = static_cast<double>(clock.now_ns() - began_ns) / 1e6;
     EXPECT_TRUE(sent.ok() && received.ok())
         << errc_name(sent.code()) << ", " << errc_name(received.code());
-    engines_[1]->close_listener(listener);
-    engines_[0]->close_context(from);
-    engines_[1]->close_context(to);
+    hosts_[1].engine->close_listener(listener);
+    hosts_[0].engine->close_context(from);
+    hosts_[1].engine->close_context(to);
     return took_ms;
   }
   double longest_ms(int times) {
@@ -186,8 +175,7 @@ class FloodTest : public testing::Test {
     return longest;
   }
 
-  std::vector<std::unique_ptr<soft::SoftProvider>> providers_;
-  std::vector<std::unique_ptr<Engine>> engines_;
+  std::array<testkit::EngineHost<>, 2> hosts_;
   Context* target_ = nullptr;
   HandleBytes handle_{};
 };

@@ -3,9 +3,9 @@
 // time, every number of pollers. Its judge is the thread sanitizer.
 
 #include "src/base/log.h"
-#include "src/soft/soft_provider.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/channel_side.h"
+#include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
@@ -24,56 +24,26 @@ constexpr int kServiceRounds = 12;
 using testkit::ChannelSide;
 using testkit::wait_until;
 
-struct HostOfThreads {
-  std::unique_ptr<soft::SoftProvider> provider;
-  std::unique_ptr<Engine> engine;
-  std::array<Context*, kCommunicators> contexts{};
-};
-
 class EngineThreads : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     set_log_level(LogLevel::Warn);
-    fabric_ = soft::parse(testkit::kHalves).value();
-    for (std::size_t i = 0; i < hosts_.size(); ++i) {
-      auto provider = soft::SoftProvider::open(
-          {.fabric = fabric_, .host = fabric_.hosts[i].name, .clock = Clock()});
-      ASSERT_TRUE(provider.ok());
-      hosts_[i].provider = std::move(*provider);
-      EngineOptions options;
-      options.settings.socket_ifname = "lo";
-      options.settings.threads = GetParam();
-      options.policy.rq_depth = 16;
-      options.provider = hosts_[i].provider.get();
-      auto engine = Engine::open(options);
-      ASSERT_TRUE(engine.ok());
-      hosts_[i].engine = std::move(*engine);
-      for (Context*& context : hosts_[i].contexts)
-        context = hosts_[i].engine->open_context({}).value();
-    }
+    EngineOptions options = testkit::on_loopback(GetParam());
+    options.policy.rq_depth = 16;
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      hosts_[i].open(testkit::open_host(testkit::kHalves, i), options, kCommunicators);
   }
   void TearDown() override {
-    for (HostOfThreads& host : hosts_) {
-      for (Context* context : host.contexts) host.engine->close_context(context);
+    for (testkit::EngineHost<>& host : hosts_) {
+      for (std::size_t i = 0; i < kCommunicators; ++i) host.close_context(i);
       EXPECT_EQ(host.engine->stats().queue_pairs, 0u);
       EXPECT_EQ(host.engine->stats().registrations, 0u);
     }
-    for (HostOfThreads& host : hosts_) host.engine.reset();
+    for (testkit::EngineHost<>& host : hosts_) host.close();
   }
 
   testkit::Pair connect(std::size_t from, Context* sender, Context* receiver) {
-    Engine& near = *hosts_[from].engine;
-    Engine& far = *hosts_[1 - from].engine;
-    HandleBytes handle{};
-    Listener* const listener = far.listen(*receiver, 0, handle).value();
-    testkit::Pair pair;
-    EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr) pair.send = near.connect(*sender, 0, handle).value();
-      if (pair.receive == nullptr) pair.receive = far.accept(*listener).value();
-      return pair.send != nullptr && pair.receive != nullptr;
-    }));
-    far.close_listener(listener);
-    return pair;
+    return testkit::connect({*hosts_[from].engine, *sender}, {*hosts_[1 - from].engine, *receiver});
   }
   testkit::Pair connect(std::size_t from, std::size_t communicator) {
     return connect(from, hosts_[from].contexts[communicator],
@@ -82,25 +52,7 @@ class EngineThreads : public testing::TestWithParam<int> {
 
   // A few messages on a channel of its own, both sides from this thread.
   static void exchange(const testkit::Pair& pair) {
-    std::vector<std::byte> source(kLargest, std::byte{0x3c}), target(kLargest);
-    Registration* const from =
-        register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
-    Registration* const to =
-        register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
-    for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, kLargest}) {
-      const auto receiving =
-          irecv(*pair.receive, {.data = target.data(), .bytes = bytes, .region = to});
-      const auto sending =
-          isend(*pair.send, {.data = source.data(), .bytes = bytes, .region = from});
-      ASSERT_TRUE(receiving.ok() && sending.ok());
-      EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
-      EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
-    }
-    EXPECT_EQ(source, target);
-    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = kLargest, .region = to})
-                    .ok());  // a live credit to revoke
-    deregister_memory(*pair.receive, to);
-    deregister_memory(*pair.send, from);
+    testkit::exchange(pair, {0, 100, kLargest}, testkit::Leaves::ACredit);
   }
 
   // The communicator's service thread.
@@ -131,8 +83,7 @@ class EngineThreads : public testing::TestWithParam<int> {
     hosts_[1].engine->close_context(far);
   }
 
-  soft::FabricFile fabric_;
-  std::array<HostOfThreads, 2> hosts_;
+  std::array<testkit::EngineHost<>, 2> hosts_;
 };
 
 TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
@@ -163,7 +114,7 @@ TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
     return hosts_[0].engine->stats().links + hosts_[1].engine->stats().links;
   };
   EXPECT_TRUE(wait_until([&] { return links() == 0; })) << links() << " links are left";
-  for (const HostOfThreads& host : hosts_) {
+  for (const testkit::EngineHost<>& host : hosts_) {
     for (const char* nic : {"n0", "n1"}) EXPECT_EQ(host.provider->counters(nic).rnr_events, 0u);
     EXPECT_EQ(host.engine->stats().errors, 0u);
   }

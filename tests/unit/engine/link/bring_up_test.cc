@@ -8,6 +8,7 @@
 #include "src/verbs/gid_choice.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/engine_host.h"
 #include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
@@ -111,11 +112,7 @@ class Asking final : public verbs::Provider {
   int asked_ = 0;
 };
 
-struct Host {
-  std::unique_ptr<Asking> provider;
-  std::unique_ptr<Engine> engine;
-  Context* context = nullptr;
-};
+using Host = testkit::EngineHost<Asking>;
 
 enum class Way : std::uint8_t { ToA, FromA };
 
@@ -128,26 +125,16 @@ class BringUpTest : public testing::TestWithParam<Way> {
     set_log_level(LogLevel::Warn);
     const soft::FabricFile fabric = soft::parse(fabric_text()).value();
     for (std::size_t i = 0; i < fabric.hosts.size(); ++i) {
-      auto provider = soft::SoftProvider::open(
-          {.fabric = fabric, .host = fabric.hosts[i].name, .clock = Clock()});
-      ASSERT_TRUE(provider.ok());
-      hosts_[i].provider = std::make_unique<Asking>(std::move(*provider));
-      EngineOptions options;
-      options.settings.socket_ifname = "lo";
-      options.settings.threads = 0;
-      options.provider = hosts_[i].provider.get();
-      auto engine = Engine::open(options);
-      ASSERT_TRUE(engine.ok());
-      hosts_[i].engine = std::move(*engine);
-      hosts_[i].context = hosts_[i].engine->open_context({}).value();
+      hosts_[i].open(std::make_unique<Asking>(testkit::open_host(fabric_text(), i)),
+                     testkit::on_loopback(0));
     }
   }
   void TearDown() override {
     asking().answer_all(ETIMEDOUT);  // nothing waits for ever
     for (Host& host : hosts_) {
-      if (host.engine && host.context != nullptr) host.engine->close_context(host.context);
+      if (host.engine) host.close_context(0);
     }
-    for (Host& host : hosts_) host.engine.reset();
+    for (Host& host : hosts_) host.close();
   }
   virtual const char* fabric_text() const { return testkit::kLine; }
   Asking& asking() { return *hosts_[kB].provider; }
@@ -157,12 +144,12 @@ class BringUpTest : public testing::TestWithParam<Way> {
     const bool to_a = GetParam() == Way::ToA;
     near_ = to_a ? kB : kA;
     far_ = to_a ? kA : kB;
-    listener_ = hosts_[far_].engine->listen(*hosts_[far_].context, 0, handle_).value();
+    listener_ = hosts_[far_].engine->listen(*hosts_[far_].contexts[0], 0, handle_).value();
     ASSERT_TRUE(
         wait_until([this] { return step().code() == Errc::WouldBlock && asking().asked() == 1; }));
   }
   Result<Channel*> step() {
-    return hosts_[near_].engine->connect(*hosts_[near_].context, 0, handle_);
+    return hosts_[near_].engine->connect(*hosts_[near_].contexts[0], 0, handle_);
   }
   Errc outcome() {
     Result<Channel*> answer = Errc::WouldBlock;
@@ -178,36 +165,11 @@ class BringUpTest : public testing::TestWithParam<Way> {
     });
   }
   testkit::Pair connect(std::size_t from, std::size_t to) {
-    HandleBytes handle{};
-    Listener* const listener = hosts_[to].engine->listen(*hosts_[to].context, 0, handle).value();
-    testkit::Pair pair;
-    EXPECT_TRUE(wait_until([&] {
-      if (pair.send == nullptr)
-        pair.send = hosts_[from].engine->connect(*hosts_[from].context, 0, handle).value();
-      if (pair.receive == nullptr) pair.receive = hosts_[to].engine->accept(*listener).value();
-      return pair.send != nullptr && pair.receive != nullptr;
-    }));
-    hosts_[to].engine->close_listener(listener);
-    return pair;
+    return testkit::connect({*hosts_[from].engine, *hosts_[from].contexts[0]},
+                            {*hosts_[to].engine, *hosts_[to].contexts[0]});
   }
   static void exchange(const testkit::Pair& pair) {
-    std::vector<std::byte> source(100'000, std::byte{0x3c}), target(source.size());
-    Registration* const from =
-        register_memory(*pair.send, source.data(), source.size(), MemoryType::Host).value();
-    Registration* const to =
-        register_memory(*pair.receive, target.data(), target.size(), MemoryType::Host).value();
-    const auto receiving =
-        irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to});
-    const auto sending =
-        isend(*pair.send, {.data = source.data(), .bytes = source.size(), .region = from});
-    ASSERT_TRUE(receiving.ok() && sending.ok());
-    EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
-    EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
-    EXPECT_EQ(source, target);
-    ASSERT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = target.size(), .region = to})
-                    .ok());  // to be revoked
-    deregister_memory(*pair.receive, to);
-    deregister_memory(*pair.send, from);
+    testkit::exchange(pair, {100'000}, testkit::Leaves::ACredit);
   }
 
   testkit::LogCapture log_;
@@ -251,8 +213,8 @@ TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
   ASSERT_TRUE(wait_until([&] { return asking().asked() >= 4; }));
   for (int i = 0; i < 100; ++i) {  // the control thread looks again and again
     HandleBytes handle{};
-    far.close_listener(far.listen(*hosts_[far_].context, 0, handle).value());
-    near.close_listener(near.listen(*hosts_[near_].context, 0, handle).value());
+    far.close_listener(far.listen(*hosts_[far_].contexts[0], 0, handle).value());
+    near.close_listener(near.listen(*hosts_[near_].contexts[0], 0, handle).value());
   }
   EXPECT_EQ(asking().asked(), 4);
   asking().answer_all(0);
@@ -319,7 +281,7 @@ TEST_P(BringUpTest, ThreeTriesInVainAreSaidOnceOnEachSide) {
 TEST_P(BringUpTest, TheCommunicatorEndsMeanwhile) {
   ASSERT_NO_FATAL_FAILURE(begin());
   const auto began = Time::now();
-  hosts_[kB].engine->close_context(std::exchange(hosts_[kB].context, nullptr));
+  hosts_[kB].close_context(0);
   EXPECT_LT(Time::now() - began, kPrompt);
   EXPECT_EQ(hosts_[kB].engine->stats().queue_pairs, 5u)
       << "a thread is still at work on one of them";
@@ -340,7 +302,7 @@ TEST_P(BringUpTest, TheCommunicatorEndsMeanwhile) {
 
 TEST_P(BringUpTest, ThePeerEndsMeanwhile) {
   ASSERT_NO_FATAL_FAILURE(begin());
-  hosts_[kA].engine->close_context(std::exchange(hosts_[kA].context, nullptr));
+  hosts_[kA].close_context(0);
   const bool heard = GetParam() == Way::ToA;  // the one who accepts has nobody to tell
   EXPECT_TRUE(!heard || outcome() != Errc::Ok) << "while the try is still under way";
   asking().answer_all(0);  // found after all
@@ -355,7 +317,7 @@ TEST_P(BringUpTest, TheEngineEndsMeanwhile) {
     std::this_thread::sleep_until(until);
     asking().answer_all(ETIMEDOUT);
   });
-  hosts_[kB].context = nullptr;
+  hosts_[kB].contexts[0] = nullptr;
   hosts_[kB].engine.reset();
   late.join();
   EXPECT_EQ(asking().asked(), 1);

@@ -1,0 +1,67 @@
+#include "tests/unit/engine/engine_host.h"
+
+#include "tests/unit/engine/patience.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace mesh::testkit {
+
+std::unique_ptr<soft::SoftProvider> open_host(const char* fabric, std::size_t index) {
+  const Result<soft::FabricFile> file = soft::parse(fabric);
+  if (!file.ok()) throw std::runtime_error("the fabric does not parse");
+  auto provider = soft::SoftProvider::open(
+      {.fabric = *file, .host = file->hosts.at(index).name, .clock = Clock()});
+  if (!provider.ok()) throw std::runtime_error("no provider for " + file->hosts[index].name);
+  return std::move(*provider);
+}
+
+EngineOptions on_loopback(int threads) {
+  EngineOptions options;
+  options.settings.socket_ifname = "lo";
+  options.settings.threads = threads;
+  return options;
+}
+
+Pair connect(const Member& from, const Member& to,
+             const std::function<void(HandleBytes&)>& on_its_way) {
+  HandleBytes handle{};
+  Listener* const listener = to.engine.listen(to.context, 0, handle).value();
+  if (on_its_way) on_its_way(handle);
+  Pair pair;
+  EXPECT_TRUE(wait_until([&] {
+    if (pair.send == nullptr) pair.send = from.engine.connect(from.context, 0, handle).value();
+    if (pair.receive == nullptr) pair.receive = to.engine.accept(*listener).value();
+    return pair.send != nullptr && pair.receive != nullptr;
+  }));
+  to.engine.close_listener(listener);
+  return pair;
+}
+
+void exchange(const Pair& pair, const std::vector<std::size_t>& sizes, Leaves leaves,
+              std::byte value) {
+  const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
+  std::vector<std::byte> source(largest, value), target(largest);
+  Registration* const from =
+      register_memory(*pair.send, source.data(), largest, MemoryType::Host).value();
+  Registration* const to =
+      register_memory(*pair.receive, target.data(), largest, MemoryType::Host).value();
+  for (const std::size_t bytes : sizes) {
+    const auto receiving =
+        irecv(*pair.receive, {.data = target.data(), .bytes = bytes, .region = to});
+    const auto sending = isend(*pair.send, {.data = source.data(), .bytes = bytes, .region = from});
+    ASSERT_TRUE(receiving.ok() && sending.ok())
+        << errc_name(receiving.code()) << ", " << errc_name(sending.code());
+    EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
+    EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
+  }
+  EXPECT_EQ(source, target);
+  if (leaves == Leaves::ACredit) {
+    EXPECT_TRUE(irecv(*pair.receive, {.data = target.data(), .bytes = largest, .region = to}).ok());
+  }
+  deregister_memory(*pair.receive, to);
+  deregister_memory(*pair.send, from);
+}
+
+}  // namespace mesh::testkit

@@ -1,0 +1,83 @@
+#pragma once
+// A host with an engine of its own: provider, engine and communicators, made and ended in the one
+// order that works. Several of them in one process are a test's cluster. Thread: one, of each call.
+// Bounds: patience.h.
+
+#include <mesh/engine.h>
+
+#include "src/soft/soft_provider.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::testkit {
+
+struct Pair {
+  Channel* send = nullptr;
+  Channel* receive = nullptr;
+};
+
+template <typename Provider = soft::SoftProvider>
+struct EngineHost {
+  EngineHost() = default;
+  EngineHost(EngineHost&&) noexcept = default;
+  EngineHost& operator=(EngineHost&&) = delete;
+  ~EngineHost() { close(); }
+
+  // Throws std::runtime_error.
+  void open(std::unique_ptr<Provider> of, EngineOptions options, std::size_t communicators = 1) {
+    provider = std::move(of);
+    options.provider = provider.get();
+    auto opened = Engine::open(options);
+    if (!opened.ok())
+      throw std::runtime_error(std::string("no engine: ") + errc_name(opened.code()));
+    engine = std::move(*opened);
+    for (std::size_t i = 0; i < communicators; ++i)
+      contexts.push_back(engine->open_context({}).value());
+  }
+  // From here on nobody but the engine may touch the communicator.
+  void close_context(std::size_t index) {
+    Context* const context = std::exchange(contexts.at(index), nullptr);
+    if (context != nullptr) engine->close_context(context);
+  }
+  void close() {
+    if (engine == nullptr) return;
+    for (std::size_t i = 0; i < contexts.size(); ++i) close_context(i);
+    engine.reset();
+  }
+
+  std::unique_ptr<Provider> provider;
+  std::unique_ptr<Engine> engine;
+  std::vector<Context*> contexts;  // null: closed
+};
+
+// The host of this index of the fabric file, in real time. Throws std::runtime_error.
+std::unique_ptr<soft::SoftProvider> open_host(const char* fabric, std::size_t index);
+
+// An engine in real time whose handshakes stay on loopback. Threads: its pollers.
+EngineOptions on_loopback(int threads);
+
+// A communicator of an engine.
+struct Member {
+  Engine& engine;
+  Context& context;
+};
+
+// A channel, waited for; both sides of it from this thread. The handle may be changed on its way.
+Pair connect(const Member& from, const Member& to,
+             const std::function<void(HandleBytes&)>& on_its_way = {});
+
+// How an exchange leaves its receiving channel.
+enum class Leaves : std::uint8_t { Nothing, ACredit };  // a credit is revoked with its memory
+
+// Messages of these sizes, one after the other, in memory of their own, and waited for.
+void exchange(const Pair& pair, const std::vector<std::size_t>& sizes, Leaves leaves,
+              std::byte value = std::byte{0x3c});
+
+}  // namespace mesh::testkit
