@@ -147,8 +147,7 @@ void Link::start_bring_up() {
 // The job's setting goes before the communicator's wish, as in NCCL's own transport.
 Settings Link::settings() const {
   Settings settings = host_.options().settings;
-  if (settings.traffic_class == 0 && context_.options.traffic_class != kAuto)
-    settings.traffic_class = context_.options.traffic_class;
+  if (settings.traffic_class == kAuto) settings.traffic_class = context_.options.traffic_class;
   return settings;
 }
 

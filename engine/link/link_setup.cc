@@ -34,7 +34,7 @@ Status to_init(const Path& path, ibv_qp* qp) {
 ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& settings) {
   ibv_ah_attr address{};
   const verbs::Rail& rail = path.lane->rail();
-  address.sl = static_cast<std::uint8_t>(settings.service_level);
+  address.sl = static_cast<std::uint8_t>(std::max(settings.service_level, 0));
   address.port_num = rail.info.port;  // ours: the peer's number is the peer's business
   address.dlid = peer.lid;
   if (peer.ethernet != 0) {
@@ -43,7 +43,7 @@ ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& s
     std::memcpy(address.grh.dgid.raw, gid.data(), gid.size());
     address.grh.sgid_index = static_cast<std::uint8_t>(path.own_gid_index);
     address.grh.hop_limit = kHopLimit;
-    address.grh.traffic_class = static_cast<std::uint8_t>(settings.traffic_class);
+    address.grh.traffic_class = static_cast<std::uint8_t>(std::max(settings.traffic_class, 0));
   }
   return address;
 }

@@ -57,8 +57,16 @@ struct Settings {
   int prefix_len = kAuto;
   // NCCL_IB_HCA: a list of device[:port]; ^ excludes, = compares whole names.
   std::string hca;
-  // NCCL_IB_GID_INDEX. -1: by type and address.
+  // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.
   int gid_index = kAuto;
+  // NCCL_IB_ADDR_FAMILY: AF_INET | AF_INET6 | empty for both, of the GIDs of RoCE ports.
+  std::string addr_family;
+  // NCCL_IB_ADDR_RANGE: a prefix that these GIDs have, such as 10.0.0.0/8. Empty: any.
+  std::string addr_range;
+  // NCCL_IB_ROCE_VERSION_NUM: 1..2, of these GIDs.
+  int roce_version = 2;
+  // NCCL_IB_PKEY: an index in the port's table of partition keys, 0..65535.
+  int pkey_index = 0;
   // NCCL_SOCKET_IFNAME: interfaces for the handshake.
   std::string socket_ifname;
   // NCCL_SOCKET_FAMILY: AF_INET | AF_INET6 | empty.
@@ -66,14 +74,22 @@ struct Settings {
 
   // Attributes of queue pairs.
 
-  // NCCL_IB_TC: 0..255.
-  int traffic_class = 0;
-  // NCCL_IB_SL: 0..15.
-  int service_level = 0;
-  // NCCL_IB_TIMEOUT: a try takes 4.096 us * 2^n, 1..31. 16 is 0.27 s.
+  // NCCL_IB_TC: 0..255. Auto: the communicator's, or 0.
+  int traffic_class = kAuto;
+  // NCCL_IB_SL: 0..15. Auto: unset.
+  int service_level = kAuto;
+  // NCCL_IB_TIMEOUT: a try takes 4.096 us * 2^n, 1..31. 16 is 0.27 s. 0: for ever.
   int timeout = 16;
   // NCCL_IB_RETRY_CNT: number of tries, 0..7. On some devices 7 means for ever.
   int retry_count = 6;
+  // NCCL_IB_ADAPTIVE_ROUTING: 0 | 1. Auto: 1 on InfiniBand ports, 0 on others.
+  int adaptive_routing = kAuto;
+  // NCCL_IB_AR_THRESHOLD: with adaptive routing, bytes above which the immediate goes alone.
+  int ar_threshold = 8192;
+  // NCCL_IB_PCI_RELAXED_ORDERING: 0 never, 1 and 2 where the device can.
+  int relaxed_ordering = 2;
+  // NCCL_IB_ECE_ENABLE: 0 | 1.
+  int ece = 1;
 
   // Failures.
 

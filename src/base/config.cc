@@ -1,15 +1,13 @@
 #include "src/base/config.h"
 
+#include "src/base/address_range.h"
+#include "src/base/setting_value.h"
 #include "src/base/settings_table.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include <unistd.h>
@@ -17,141 +15,6 @@
 namespace mesh {
 
 namespace {
-
-template <typename... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
-template <typename... Visitors>
-Overloaded(Visitors...) -> Overloaded<Visitors...>;  // clang 14 does not deduce it for aggregates
-
-// Reads the whole text as decimal or 0x hexadecimal. NCCL's own parameters accept both.
-std::optional<std::int64_t> parse_integer(std::string_view text) {
-  const bool negative = text.starts_with('-');
-  if (negative) text.remove_prefix(1);
-  int base = 10;
-  if (text.starts_with("0x") || text.starts_with("0X")) {
-    text.remove_prefix(2);
-    base = 16;
-  }
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return negative ? -value : value;
-}
-
-// As parse_integer, but one of K, M, G may follow.
-std::optional<std::int64_t> parse_bytes(std::string_view text) {
-  std::int64_t unit = 1;
-  if (!text.empty() && !text.starts_with("0x") && !text.starts_with("0X")) {
-    switch (text.back()) {
-      case 'k':
-      case 'K': unit = kKiB; break;
-      case 'm':
-      case 'M': unit = kMiB; break;
-      case 'g':
-      case 'G': unit = kGiB; break;
-    }
-  }
-  if (unit != 1) text.remove_suffix(1);
-  const std::optional<std::int64_t> count = parse_integer(text);
-  if (!count || *count > INT64_MAX / unit || *count < 0) return std::nullopt;
-  return *count * unit;
-}
-
-std::string bytes_text(std::int64_t value) {
-  if (value >= kGiB && value % kGiB == 0) return fmt::format("{}G", value / kGiB);
-  if (value >= kMiB && value % kMiB == 0) return fmt::format("{}M", value / kMiB);
-  if (value >= kKiB && value % kKiB == 0) return fmt::format("{}K", value / kKiB);
-  return fmt::format("{}", value);
-}
-
-const char* extra_text(Extra extra) {
-  switch (extra) {
-    case Extra::None: return "";
-    case Extra::Auto: return " or auto";
-    case Extra::PowerOfTwo: return ", a power of two";
-    case Extra::Multiple128: return ", a multiple of 128";
-  }
-  return "";
-}
-
-std::string range_text(const Setting& setting) {
-  return std::visit(Overloaded{[](const IntField& field) {
-                                 return fmt::format("{}..{}{}", field.min, field.max,
-                                                    extra_text(field.extra));
-                               },
-                               [](const BytesField& field) {
-                                 return fmt::format("{}..{}{}", bytes_text(field.min),
-                                                    bytes_text(field.max), extra_text(field.extra));
-                               },
-                               [](const TextField& field) { return std::string(field.range); }},
-                    setting.field);
-}
-
-template <typename Field>
-bool is_auto(const Field& field, std::int64_t value) {
-  return field.extra == Extra::Auto && value == kAuto;
-}
-
-std::string value_text(const Setting& setting, const Settings& settings) {
-  return std::visit(Overloaded{[&](const IntField& field) {
-                                 const int value = settings.*field.member;
-                                 return is_auto(field, value) ? "auto" : fmt::format("{}", value);
-                               },
-                               [&](const BytesField& field) {
-                                 const std::int64_t value = settings.*field.member;
-                                 return is_auto(field, value) ? "auto" : bytes_text(value);
-                               },
-                               [&](const TextField& field) {
-                                 const std::string& value = settings.*field.member;
-                                 return value.empty() ? std::string("unset") : value;
-                               }},
-                    setting.field);
-}
-
-template <typename Field>
-bool in_range(const Field& field, std::int64_t value) {
-  if (value < field.min || value > field.max) return false;
-  switch (field.extra) {
-    case Extra::None:
-    case Extra::Auto: return true;
-    case Extra::PowerOfTwo: return std::has_single_bit(static_cast<std::uint64_t>(value));
-    case Extra::Multiple128: return value % 128 == 0;
-  }
-  return false;
-}
-
-// False: the text is unusable, and the settings are untouched.
-bool assign(const Setting& setting, const std::string& text, Settings& settings) {
-  return std::visit(
-      Overloaded{[&](const IntField& field) {
-                   if (field.extra == Extra::Auto && (text == "auto" || text == "-1")) {
-                     settings.*field.member = kAuto;
-                     return true;
-                   }
-                   const std::optional<std::int64_t> value = parse_integer(text);
-                   if (!value || !in_range(field, *value)) return false;
-                   settings.*field.member = static_cast<int>(*value);
-                   return true;
-                 },
-                 [&](const BytesField& field) {
-                   if (field.extra == Extra::Auto && (text == "auto" || text == "-1")) {
-                     settings.*field.member = kAuto;
-                     return true;
-                   }
-                   const std::optional<std::int64_t> value = parse_bytes(text);
-                   if (!value || !in_range(field, *value)) return false;
-                   settings.*field.member = *value;
-                   return true;
-                 },
-                 [&](const TextField& field) {
-                   if (!field.accepts(text)) return false;
-                   settings.*field.member = text;
-                   return true;
-                 }},
-      setting.field);
-}
 
 // The variable that decides a setting. Null: none is set.
 const Environment::value_type* deciding(const Setting& setting, const Environment& environment) {
@@ -220,6 +83,16 @@ bool contradictory(const Settings& settings) {
   return true;
 }
 
+// NCCL ignores such a range too (its function envIbAddrRange).
+void drop_range_of_other_family(Settings& settings) {
+  const std::optional<AddressRange> range = read_address_range(settings.addr_range);
+  if (!range || settings.addr_family.empty()) return;
+  if ((range->base.family == AF_INET) == (settings.addr_family == "AF_INET")) return;
+  LOG_WARN("NCCL_IB_ADDR_RANGE: '{}' has no address of NCCL_IB_ADDR_FAMILY {}; it counts as unset",
+           settings.addr_range, settings.addr_family);
+  settings.addr_range.clear();
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -242,12 +115,11 @@ Result<Settings> load_settings(const Environment& environment) {
   for (const Setting& setting : settings_table()) {
     const Environment::value_type* variable = deciding(setting, environment);
     if (variable == nullptr) continue;
-    settings.given.emplace_back(setting.name);
-    if (assign(setting, variable->second, settings)) continue;
-    usable = false;
-    LOG_WARN("{}: '{}' is not usable; wanted: {}", variable->first, variable->second,
-             range_text(setting));
+    const Taken taken = take_value(setting, *variable, settings);
+    if (taken == Taken::Given) settings.given.emplace_back(setting.name);
+    if (taken == Taken::Unusable) usable = false;
   }
+  drop_range_of_other_family(settings);
   settings.profile_places = profile_places(environment);
   warn_of_unknown(environment);
   if (!usable || contradictory(settings)) return Errc::InvalidArgument;

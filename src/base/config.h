@@ -17,9 +17,10 @@ using Environment = std::map<std::string, std::string>;
 
 Environment process_environment();
 
-// An empty value counts as unset. InvalidArgument: one or more values are unusable; each got a WARN
-// line with setting, value and range. An unknown variable NCCL_MESH_* gets one WARN line with the
-// nearest known name, and is ignored.
+// An empty value counts as unset. InvalidArgument: one or more values of NCCL_MESH_* are unusable;
+// each got a WARN line with setting, value and range. A variable of NCCL's never makes it fail; one
+// that is not taken as it is written gets such a line too. An unknown variable NCCL_MESH_* gets one
+// WARN line with the nearest known name, and is ignored.
 Result<Settings> load_settings();
 Result<Settings> load_settings(const Environment& environment);
 

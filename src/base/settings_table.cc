@@ -1,9 +1,11 @@
 #include "src/base/settings_table.h"
 
+#include "src/base/address_range.h"
 #include "src/base/cpu_list.h"
 #include "src/base/stats_target.h"
 
 #include <array>
+#include <climits>
 #include <cstddef>
 
 namespace mesh {
@@ -12,7 +14,8 @@ namespace {
 
 constexpr std::size_t kTextMax = 1024;
 
-bool any_text(std::string_view text) { return text.size() <= kTextMax; }
+bool any_text(std::string_view) { return true; }
+bool file_text(std::string_view text) { return text.size() <= kTextMax; }
 bool host_text(std::string_view text) {
   return text.size() <= 255 && text.find_first_of(" \t\n/") == std::string_view::npos;
 }
@@ -22,6 +25,7 @@ bool fabric_text(std::string_view text) {
 }
 bool copy_text(std::string_view text) { return text == "auto" || text == "cma" || text == "cells"; }
 bool family_text(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
+bool address_range_text(std::string_view text) { return read_address_range(text).has_value(); }
 bool cpus_text(std::string_view text) { return read_cpu_list(text).has_value(); }
 bool stats_text(std::string_view text) { return read_stats_target(text).has_value(); }
 bool level_text(std::string_view text) {
@@ -65,7 +69,7 @@ constexpr std::array kTable{
             "Bytes in flight per path, at least NCCL_MESH_WR_BYTES; auto: what the port carries in "
             "4 ms, 8M at most."},
     Setting{
-        "NCCL_MESH_PROFILE", "", TextField{&Settings::profile, any_text, "a file, or none"},
+        "NCCL_MESH_PROFILE", "", TextField{&Settings::profile, file_text, "a file, or none"},
         "Measured settings, written by mesh_tune; what is set here goes before them. Unset: the "
         "first that is there of "
         "$XDG_CONFIG_HOME (or ~/.config) /nccl-mesh/profile.json and /etc/nccl-mesh/profile.json."},
@@ -77,7 +81,7 @@ constexpr std::array kTable{
     Setting{"NCCL_MESH_HOST", "", TextField{&Settings::host, host_text, "a host name"},
             "Our name in the fabric file; unset: NCCL_HOSTID if the file knows it, else the first "
             "host nobody has claimed."},
-    Setting{"NCCL_HOSTID", "", TextField{&Settings::host_id, any_text, "up to 1024 characters"},
+    Setting{"NCCL_HOSTID", "", TextField{&Settings::host_id, any_text, "a name"},
             "NCCL's name for this host."},
     Setting{"NCCL_MESH_SOFT_COPY", "",
             TextField{&Settings::soft_copy, copy_text, "auto, cma or cells"},
@@ -87,27 +91,50 @@ constexpr std::array kTable{
     Setting{
         "NCCL_MESH_PREFIX_LEN", "bits", IntField{&Settings::prefix_len, 1, 128, Extra::Auto},
         "Subnet prefix of rails whose net device is not visible; auto: 24 for IPv4, 64 for IPv6."},
-    Setting{"NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "up to 1024 characters"},
+    Setting{"NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "a list"},
             "RDMA devices to use: comma list of name prefixes, each with an optional :port; "
             "leading ^ excludes, = compares exactly."},
-    Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto},
-            "GID table index; auto: the RoCE v2 entry with the best address."},
-    Setting{"NCCL_SOCKET_IFNAME", "",
-            TextField{&Settings::socket_ifname, any_text, "up to 1024 characters"},
+    Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
+            "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
+            "no meaning on InfiniBand ports."},
+    Setting{"NCCL_IB_ADDR_FAMILY", "",
+            TextField{&Settings::addr_family, family_text, "AF_INET or AF_INET6"},
+            "Address family of our GIDs on RoCE ports; unset: both, IPv4 first."},
+    Setting{"NCCL_IB_ADDR_RANGE", "",
+            TextField{&Settings::addr_range, address_range_text, "ADDRESS/BITS"},
+            "Addresses that our GIDs may have on RoCE ports; unset: any."},
+    Setting{"NCCL_IB_ROCE_VERSION_NUM", "", IntField{&Settings::roce_version, 1, 2},
+            "RoCE version of our GIDs."},
+    Setting{"NCCL_IB_PKEY", "", IntField{&Settings::pkey_index, 0, 65535},
+            "Index of our partition key in the port's table."},
+    Setting{"NCCL_SOCKET_IFNAME", "", TextField{&Settings::socket_ifname, any_text, "a list"},
             "Interfaces for the handshake: comma list of name prefixes; leading ^ excludes, = "
             "compares exactly."},
     Setting{"NCCL_SOCKET_FAMILY", "",
             TextField{&Settings::socket_family, family_text, "AF_INET or AF_INET6"},
             "Address family of the handshake; unset: both."},
-    Setting{"NCCL_IB_TC", "", IntField{&Settings::traffic_class, 0, 255},
-            "Traffic class of our packets (DSCP and ECN bits)."},
-    Setting{"NCCL_IB_SL", "", IntField{&Settings::service_level, 0, 15},
-            "Service level of our queue pairs."},
-    Setting{"NCCL_IB_TIMEOUT", "", IntField{&Settings::timeout, 1, 31},
+    Setting{"NCCL_IB_TC", "", IntField{&Settings::traffic_class, 0, 255, Extra::Auto},
+            "Traffic class of our packets (DSCP and ECN bits); unset: the communicator's, or 0."},
+    Setting{"NCCL_IB_SL", "", IntField{&Settings::service_level, 0, 15, Extra::Auto},
+            "Service level of our queue pairs; unset: 0."},
+    Setting{"NCCL_IB_TIMEOUT", "", IntField{&Settings::timeout, 0, 31},
             "Acknowledge timer, 4.096 us * 2^n a try; 16 is 0.27 s (NCCL's own transport uses 20, "
-            "4.3 s)."},
+            "4.3 s). 0: for ever, so that a silent path is never left."},
     Setting{"NCCL_IB_RETRY_CNT", "tries", IntField{&Settings::retry_count, 0, 7},
             "Tries before a path counts as dead; some devices take 7 as for ever."},
+    Setting{"NCCL_IB_ADAPTIVE_ROUTING", "",
+            IntField{&Settings::adaptive_routing, 0, 1, Extra::Auto, -2},
+            "Whether packets of one queue pair may take several ways through the network; unset: 1 "
+            "on InfiniBand ports, 0 on others."},
+    Setting{"NCCL_IB_AR_THRESHOLD", "bytes",
+            IntField{&Settings::ar_threshold, 0, INT_MAX, Extra::None, -2},
+            "With adaptive routing, a larger message is a plain write and then an empty write with "
+            "immediate."},
+    Setting{"NCCL_IB_PCI_RELAXED_ORDERING", "", IntField{&Settings::relaxed_ordering, 0, 2},
+            "Whether the device may write data to memory out of order; 1 and 2: where it can."},
+    Setting{"NCCL_IB_ECE_ENABLE", "", IntField{&Settings::ece, 0, 1},
+            "Whether both devices agree on options of their maker (enhanced connection "
+            "establishment), where they can."},
     Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
             "How long to wait for a peer none of whose paths answers; then its requests fail."},
     Setting{"NCCL_MESH_STATS", "",

@@ -22,6 +22,7 @@ struct IntField {
   int min;
   int max;
   Extra extra = Extra::None;
+  int lowest_unset = -1;  // a variable of NCCL's with a value from here to -1 counts as unset
 };
 struct BytesField {
   std::int64_t Settings::*member;

@@ -33,6 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const Result<Settings> settings = load_settings(environment);
   if (!settings.ok()) return 0;
+  fuzz::expect(settings->traffic_class >= kAuto && settings->traffic_class <= 255, "traffic class");
+  fuzz::expect(settings->timeout >= 0 && settings->timeout <= 31, "acknowledge timer");
   fuzz::expect(
       describe_settings(*settings, environment) == describe_settings(*settings, environment),
       "two descriptions");

@@ -1,0 +1,30 @@
+#pragma once
+// Reads and prints the value of one setting. Variables of ours (NCCL_MESH_*) are read strictly.
+// Those of others are read as NCCL reads them, and never stop us: jobs have them in their recipes
+// for NCCL's own transport. Thread: any (pure, but for the warnings). Bound: one value.
+
+#include <mesh/config.h>
+
+#include "src/base/settings_table.h"
+
+#include <string>
+#include <utility>
+
+namespace mesh {
+
+using EnvironmentVariable = std::pair<const std::string, std::string>;
+
+enum class Taken : std::uint8_t {
+  Given,     // the setting has what the variable says, or the nearest value in its range
+  Unset,     // a variable of NCCL's says that it is not set, or cannot be used; the default stays
+  Unusable,  // a variable of ours cannot be used
+};
+
+// `variable` is the one that decides the setting. Every value that is not taken as it is written
+// gets one warning with the variable, its text and the range.
+Taken take_value(const Setting& setting, const EnvironmentVariable& variable, Settings& settings);
+
+std::string range_text(const Setting& setting);
+std::string value_text(const Setting& setting, const Settings& settings);
+
+}  // namespace mesh
