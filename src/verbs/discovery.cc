@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -99,16 +100,29 @@ class Discovery {
     // Drivers older than RoCE leave the link layer unspecified, which means InfiniBand.
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
-    std::vector<GidEntry> gids =
-        choose_gids(table, {.ethernet = ethernet, .index = settings_.gid_index});
+    std::vector<GidEntry> gids = gids_of(port, table, gid_wish(settings_, ethernet));
     if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
     Rail rail = make_rail(port, attr, std::move(gids));
     rail.context = std::move(context);
     rails_.push_back(std::move(rail));
   }
 
+  // NCCL's own transport goes on too where no GID is as its settings wish.
+  static std::vector<GidEntry> gids_of(const Port& port, std::span<const GidEntry> table,
+                                       const GidWish& wish) {
+    std::vector<GidEntry> gids = choose_gids(table, wish);
+    if (!gids.empty()) return gids;
+    gids = choose_gids(table, wish.without_taste());
+    if (!gids.empty())
+      LOG_WARN(
+          "rail {}: none of its {} GIDs is as NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and "
+          "NCCL_IB_ROCE_VERSION_NUM wish; here they count as unset",
+          port.name(), table.size());
+    return gids;
+  }
+
   std::string no_gid_reason(bool ethernet, std::size_t count) const {
-    if (settings_.gid_index >= 0)
+    if (ethernet && settings_.gid_index >= 0)
       return fmt::format("has no GID at NCCL_IB_GID_INDEX {} ({} in use)", settings_.gid_index,
                          count);
     return ethernet

@@ -13,28 +13,40 @@ namespace {
 // A lower rank is better.
 enum class Rank { Ipv4, Ipv6, LocalIpv4, LocalIpv6, Unfit };
 
-Rank rank(const GidEntry& entry) noexcept {
-  if (entry.type != GidType::RoceV2) return Rank::Unfit;
+Rank rank(const GidEntry& entry, const GidWish& wish) noexcept {
+  if (entry.type != wish.type) return Rank::Unfit;
   const SocketAddress address = address_of(entry.gid);
+  if (wish.family != AF_UNSPEC && address.family != wish.family) return Rank::Unfit;
+  if (wish.range && !wish.range->holds(address)) return Rank::Unfit;
   if (address.family == AF_INET) return address.link_local() ? Rank::LocalIpv4 : Rank::Ipv4;
   return address.link_local() ? Rank::LocalIpv6 : Rank::Ipv6;
 }
 }  // namespace
 
+GidWish gid_wish(const Settings& settings, bool ethernet) {
+  GidWish wish{.ethernet = ethernet, .index = settings.gid_index};
+  if (settings.addr_family == "AF_INET") wish.family = AF_INET;
+  if (settings.addr_family == "AF_INET6") wish.family = AF_INET6;
+  wish.range = read_address_range(settings.addr_range);
+  if (settings.roce_version == 1) wish.type = GidType::RoceV1;
+  return wish;
+}
+
 std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish) {
-  const int index = wish.index >= 0 ? wish.index : wish.ethernet ? -1 : 0;
+  const int index = wish.ethernet ? wish.index : 0;
   std::vector<GidEntry> chosen(entries.begin(), entries.end());
   if (index >= 0) {
     std::erase_if(chosen, [index](const GidEntry& entry) { return entry.index != index; });
     return chosen;
   }
-  const bool any_global = std::any_of(entries.begin(), entries.end(), [](const GidEntry& entry) {
-    return rank(entry) < Rank::LocalIpv4;
+  const auto rank_of = [&wish](const GidEntry& entry) { return rank(entry, wish); };
+  const bool any_global = std::any_of(entries.begin(), entries.end(), [&](const GidEntry& entry) {
+    return rank_of(entry) < Rank::LocalIpv4;
   });
   const Rank limit = any_global ? Rank::LocalIpv4 : Rank::Unfit;
-  std::erase_if(chosen, [limit](const GidEntry& entry) { return rank(entry) >= limit; });
-  std::sort(chosen.begin(), chosen.end(), [](const GidEntry& a, const GidEntry& b) {
-    return std::pair(rank(a), a.index) < std::pair(rank(b), b.index);
+  std::erase_if(chosen, [&](const GidEntry& entry) { return rank_of(entry) >= limit; });
+  std::sort(chosen.begin(), chosen.end(), [&](const GidEntry& a, const GidEntry& b) {
+    return std::pair(rank_of(a), a.index) < std::pair(rank_of(b), b.index);
   });
   if (chosen.size() > kRailGidsMax) chosen.resize(kRailGidsMax);
   DCHECK(!any_global || !chosen.empty());

@@ -2,10 +2,14 @@
 // Chooses the GIDs of a port that we speak from, and decodes port attributes. Thread: any (pure).
 // Bound: kRailGidsMax.
 
+#include <mesh/config.h>
+
+#include "src/base/address_range.h"
 #include "src/base/socket.h"
 #include "src/verbs/provider.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,15 +18,24 @@ namespace mesh::verbs {
 
 struct GidWish {
   bool ethernet = true;
-  int index = -1;  // NCCL_IB_GID_INDEX; -1: by type and address
+  // The rest is for Ethernet ports only.
+  int index = -1;                          // NCCL_IB_GID_INDEX; -1: by what follows
+  std::uint16_t family = AF_UNSPEC;        // NCCL_IB_ADDR_FAMILY; AF_UNSPEC: both
+  std::optional<AddressRange> range = {};  // NCCL_IB_ADDR_RANGE
+  GidType type = GidType::RoceV2;          // NCCL_IB_ROCE_VERSION_NUM
+
+  // The same wish with the default in place of family, range and type.
+  GidWish without_taste() const { return {.ethernet = ethernet, .index = index}; }
 };
+
+GidWish gid_wish(const Settings& settings, bool ethernet);
 
 inline constexpr std::size_t kRailGidsMax = 8;
 
-// The GIDs that a rail may speak from, the preferred one first. InfiniBand: index 0. Ethernet: RoCE
-// v2 only, IPv4 before global IPv6 addresses, and the lower index first; link-local ones only if
-// there is no other. If the wish names an index, the answer is that entry alone, of any type.
-// Empty: there is none.
+// The GIDs that a rail may speak from, the preferred one first. InfiniBand: index 0. Ethernet:
+// those that the wish describes, IPv4 before global IPv6 addresses, and the lower index first;
+// link-local ones only if there is no other. If the wish names an index, the answer is that entry
+// alone, of any type. Empty: there is none.
 std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish);
 
 SocketAddress address_of(const ibv_gid& gid) noexcept;

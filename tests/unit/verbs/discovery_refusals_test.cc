@@ -51,6 +51,18 @@ TEST(DiscoveryRefusals, MissingGidIndexIsNamed) {
   EXPECT_EQ(log.count(LogLevel::Info, "NCCL_IB_GID_INDEX 5"), 1) << log.joined();
 }
 
+// What NCCL's settings of GIDs cannot have removes no port, as in NCCL's own transport.
+TEST(DiscoveryRefusals, AWishThatNoGidFulfilsIsOneWarningPerPort) {
+  FakeProvider provider = two_devices();
+  Settings settings;
+  settings.addr_range = "172.16.0.0/12";
+  const LogCapture log;
+  const Result<std::vector<Rail>> rails = discover(provider, settings);
+  ASSERT_TRUE(rails.ok());
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_IB_ADDR_RANGE"), static_cast<int>(rails->size()))
+      << log.joined();
+}
+
 TEST(DiscoveryRefusals, NoDeviceAtAllIsOneQuietLine) {
   FakeProvider provider;
   const LogCapture log;

@@ -86,11 +86,35 @@ TEST(GidChoice, WishedIndexIsObeyedWhateverItsType) {
   EXPECT_EQ(chosen_index(usual_table(), {.ethernet = true, .index = 12}), -1);
 }
 
-TEST(GidChoice, InfiniBandTakesIndexZero) {
+TEST(GidChoice, InfiniBandTakesIndexZeroWhateverIsWished) {
   const std::vector<GidEntry> table{gid_of(1, "fe80::2", GidType::Ib),
                                     gid_of(0, "fe80::1", GidType::Ib)};
   EXPECT_EQ(chosen_index(table, {.ethernet = false}), 0);
-  EXPECT_EQ(chosen_index(table, {.ethernet = false, .index = 1}), 1);
+  EXPECT_EQ(chosen_index(table, {.ethernet = false, .index = 1}), 0);
+  EXPECT_EQ(chosen_index(table, {.ethernet = false, .index = 9, .family = AF_INET}), 0);
+}
+
+GidWish wish_of(const Settings& settings) { return gid_wish(settings, true); }
+
+TEST(GidChoice, FamilyRangeAndVersionOfTheSettingsAreObeyed) {
+  Settings settings;
+  settings.addr_family = "AF_INET6";
+  EXPECT_EQ(chosen_indices(usual_table(), wish_of(settings)), (std::vector<int>{5}));
+  settings.addr_family = "AF_INET";
+  EXPECT_EQ(chosen_indices(usual_table(), wish_of(settings)), (std::vector<int>{3, 7}));
+  settings.addr_range = "10.0.99.0/24";
+  EXPECT_EQ(chosen_indices(usual_table(), wish_of(settings)), (std::vector<int>{7}));
+  settings.addr_range = "10.0.12.0/24";
+  settings.roce_version = 1;
+  EXPECT_EQ(chosen_indices(usual_table(), wish_of(settings)), (std::vector<int>{2}));
+  settings.addr_range = "10.7.0.0/16";
+  EXPECT_EQ(chosen_indices(usual_table(), wish_of(settings)), (std::vector<int>{}));
+}
+
+TEST(GidChoice, ARangeAloneNamesItsFamily) {
+  Settings settings;
+  settings.addr_range = "2001:db8::/32";
+  EXPECT_EQ(chosen_indices(usual_table(), wish_of(settings)), (std::vector<int>{5}));
 }
 
 TEST(PortDecoding, SpeedIsLaneTimesWidth) {
