@@ -41,8 +41,9 @@ nccl::NewestProperties properties_of(const RailInfo& rail, int device) {
   properties.maxP2pBytes = NCCL_MAX_NET_SIZE_BYTES;
   properties.maxCollBytes = NCCL_MAX_NET_SIZE_BYTES;
   properties.maxMultiRequestSize = 1;
-  properties.railId = NCCL_NET_ID_UNDEF;
-  properties.planeId = NCCL_NET_ID_UNDEF;
+  static_assert(kUnassigned == NCCL_NET_ID_UNDEF);
+  properties.railId = rail.rail_id;
+  properties.planeId = rail.plane_id;
   return properties;
 }
 

@@ -55,7 +55,7 @@ struct Settings {
   std::string soft_copy = "auto";
   // NCCL_MESH_PREFIX_LEN: length of the prefix if the net device is not visible, 1..128.
   int prefix_len = kAuto;
-  // NCCL_IB_HCA: a list of device[:port]; ^ excludes, = compares whole names.
+  // NCCL_IB_HCA: a list of device[:port[:rail[:plane]]]; ^ excludes, = compares whole names.
   std::string hca;
   // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.
   int gid_index = kAuto;

@@ -32,6 +32,8 @@ struct EngineSnapshot;  // <mesh/snapshot.h>
 inline constexpr std::size_t kHandleBytes = 128;  // NCCL_NET_HANDLE_MAXSIZE
 using HandleBytes = std::array<std::byte, kHandleBytes>;
 
+inline constexpr std::int16_t kUnassigned = -1;  // NCCL_NET_ID_UNDEF
+
 // One local RDMA port as one PCIe function shows it. Strings live as long as the engine.
 struct RailInfo {
   std::string name;    // unique: "rocep1s0f0:1"
@@ -43,6 +45,8 @@ struct RailInfo {
   std::uint32_t speed_mbps = 0;
   std::uint32_t mtu = 0;  // path MTU in bytes
   int numa_node = -1;
+  std::int16_t rail_id = kUnassigned;  // what NCCL_IB_HCA assigns to the port
+  std::int16_t plane_id = kUnassigned;
 };
 
 // Which threads turn the loops and the control plane.

@@ -1,24 +1,33 @@
 #include "src/base/name_rule.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
+#include <cstdlib>
+#include <optional>
 
 namespace mesh {
 
 namespace {
-// "mlx5_0:2" is port 2 of mlx5_0. Text after a colon that is no number is part of the name. An
-// alias such as "eth0:1" cannot be told apart.
-int split_port(std::string_view& name) {
-  const std::size_t colon = name.rfind(':');
-  if (colon == std::string_view::npos) return NameRule::kAnyPort;
-  const std::string_view digits = name.substr(colon + 1);
-  int port = NameRule::kAnyPort;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc{} || end != digits.data() + digits.size() || port < 0)
-    return NameRule::kAnyPort;
-  name = name.substr(0, colon);
-  return port;
+// Takes the text up to the separator, and leaves what follows it.
+std::string_view take_until(char separator, std::string_view& text) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+int take_number(std::string_view& fields) {
+  const std::string digits(take_until(':', fields));
+  return digits.empty() ? -1 : static_cast<int>(std::strtol(digits.c_str(), nullptr, 10));
+}
+
+std::optional<NameRule::Entry> read_entry(std::string_view fields) {
+  NameRule::Entry entry;
+  entry.name = take_until(':', fields);
+  if (entry.name.empty()) return std::nullopt;
+  entry.port = take_number(fields);
+  entry.rail = take_number(fields);
+  entry.plane = take_number(fields);
+  return entry;
 }
 }  // namespace
 
@@ -32,20 +41,24 @@ NameRule::NameRule(std::string_view text) {
     text.remove_prefix(1);
   }
   while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    std::string_view name = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    const int port = split_port(name);
-    if (!name.empty()) entries_.push_back({std::string(name), port});
+    if (std::optional<Entry> entry = read_entry(take_until(',', text)); entry)
+      entries_.push_back(*std::move(entry));
   }
 }
 
-bool NameRule::matches(std::string_view name, int port) const {
-  if (entries_.empty()) return true;
-  const bool listed = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+const NameRule::Entry* NameRule::find(std::string_view name, int port) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return names(entry, name) && (entry.port == kAnyPort || port == kAnyPort || entry.port == port);
   });
-  return listed != exclude_;
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+const NameRule::Entry* NameRule::entry_of(std::string_view name, int port) const {
+  return exclude_ ? nullptr : find(name, port);
+}
+
+bool NameRule::matches(std::string_view name, int port) const {
+  return entries_.empty() || (find(name, port) != nullptr) != exclude_;
 }
 
 bool NameRule::may_match(std::string_view name) const {

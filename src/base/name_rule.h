@@ -1,7 +1,8 @@
 #pragma once
 // NCCL's grammar for choosing interfaces and adapters by name. It is a comma list of prefixes. A
-// leading '^' excludes them, a leading '=' (after the '^') compares whole names, and ":port" ties
-// an entry to one port. Thread: any (values). Bound: the entries of the text.
+// leading '^' excludes them, and a leading '=' (after the '^') compares whole names. Each entry is
+// NAME[:PORT[:RAIL[:PLANE]]]; an empty or missing number is any port, and no rail or plane. Text
+// that is no number is 0, as NCCL reads it. Thread: any (values). Bound: the entries of the text.
 
 #include <string>
 #include <string_view>
@@ -12,21 +13,27 @@ namespace mesh {
 class NameRule {
  public:
   static constexpr int kAnyPort = -1;
+  static constexpr int kUnassigned = -1;
+
+  struct Entry {
+    std::string name;
+    int port = kAnyPort;
+    int rail = kUnassigned;
+    int plane = kUnassigned;
+  };
 
   explicit NameRule(std::string_view text);  // empty: everything matches
 
   bool matches(std::string_view name, int port = kAnyPort) const;
   // False if no port of that device can match, so that it need not be opened.
   bool may_match(std::string_view name) const;
+  // The first entry that names it. Null: none does, or the rule excludes.
+  const Entry* entry_of(std::string_view name, int port) const;
   bool empty() const noexcept { return entries_.empty(); }
   bool excludes() const noexcept { return exclude_; }
 
  private:
-  struct Entry {
-    std::string name;
-    int port = kAnyPort;
-  };
-
+  const Entry* find(std::string_view name, int port) const;
   bool names(const Entry& entry, std::string_view name) const {
     return exact_ ? name == entry.name : name.starts_with(entry.name);
   }

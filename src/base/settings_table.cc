@@ -91,9 +91,10 @@ constexpr std::array kTable{
     Setting{
         "NCCL_MESH_PREFIX_LEN", "bits", IntField{&Settings::prefix_len, 1, 128, Extra::Auto},
         "Subnet prefix of rails whose net device is not visible; auto: 24 for IPv4, 64 for IPv6."},
-    Setting{"NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "a list"},
-            "RDMA devices to use: comma list of name prefixes, each with an optional :port; "
-            "leading ^ excludes, = compares exactly."},
+    Setting{
+        "NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "a list"},
+        "RDMA devices to use: comma list of NAME[:PORT[:RAIL[:PLANE]]], where NAME is a prefix; "
+        "leading ^ excludes, = compares whole names. Rail and plane are told to NCCL."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
             "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
             "no meaning on InfiniBand ports."},

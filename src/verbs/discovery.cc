@@ -44,6 +44,11 @@ std::string address_text(const GidEntry& gid) {
   return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len);
 }
 
+// NCCL has 16 bits for these.
+std::int16_t number_for_nccl(int assigned) {
+  return assigned >= 0 && assigned <= INT16_MAX ? static_cast<std::int16_t>(assigned) : kUnassigned;
+}
+
 // One walk over the provider's devices. It collects the rails, and a reason for each port that is
 // none.
 class Discovery {
@@ -52,7 +57,7 @@ class Discovery {
       : provider_(provider), settings_(settings), rule_(settings.hca) {}
 
   void look_at(const DeviceEntry& device) {
-    if (!rule_.may_match(device.name)) return refuse(device.name, "left out by NCCL_IB_HCA");
+    if (!rule_.may_match(device.name)) return leave_out(device.name);
     ContextHandle context(provider_, provider_.open_device(device.name));
     if (!context)
       return refuse(device.name, fmt::format("does not open ({})", std::strerror(errno)));
@@ -74,6 +79,8 @@ class Discovery {
     return std::move(rails_);
   }
   const std::string& refusals() const { return refusals_; }
+  // What NCCL_IB_HCA leaves out, where it leaves nothing else. Empty: something is left.
+  std::string all_left_out() const { return only_left_out_ ? left_out_ : ""; }
 
  private:
   struct Port {
@@ -83,15 +90,21 @@ class Discovery {
     std::string name() const { return fmt::format("{}:{}", device.name, number); }
   };
 
+  static void append(std::string& list, const std::string& what) {
+    list += (list.empty() ? "" : ", ") + what;
+  }
   void refuse(const std::string& what, const std::string& why) {
-    if (!refusals_.empty()) refusals_ += ", ";
-    refusals_ += what + " " + why;
+    append(refusals_, what + " " + why);
+    only_left_out_ = false;
+  }
+  void leave_out(const std::string& what) {
+    append(refusals_, what + " left out by NCCL_IB_HCA");
+    append(left_out_, what);
   }
 
   // Takes the context when the port becomes a rail.
   void look_at_port(const Port& port, ContextHandle& context) {
-    if (!rule_.matches(port.device.name, port.number))
-      return refuse(port.name(), "left out by NCCL_IB_HCA");
+    if (!rule_.matches(port.device.name, port.number)) return leave_out(port.name());
     ibv_port_attr attr{};
     if (const int error = provider_.query_port(context.get(), port.number, &attr); error != 0)
       return refuse(port.name(), fmt::format("answers no query ({})", std::strerror(error)));
@@ -144,6 +157,10 @@ class Discovery {
     info.name = port.name();
     info.device = port.device.name;
     info.port = port.number;
+    if (const NameRule::Entry* entry = rule_.entry_of(port.device.name, port.number); entry) {
+      info.rail_id = number_for_nccl(entry->rail);
+      info.plane_id = number_for_nccl(entry->plane);
+    }
     info.pci_path = port.device.pci_path;
     info.address = address_text(rail.gids.front());
     info.guid = port.device.guid;
@@ -173,6 +190,8 @@ class Discovery {
   const NameRule rule_;
   std::vector<Rail> rails_;
   std::string refusals_;
+  std::string left_out_;
+  bool only_left_out_ = true;  // no port was looked at
 };
 
 void log_rail(std::size_t index, const Rail& rail) {
@@ -188,6 +207,16 @@ void log_rail(std::size_t index, const Rail& rail) {
            info.speed_mbps / 1000, info.mtu, info.numa_node, pci, others);
 }
 
+// A host without a device is usual in a mixed cluster. A list that names nothing is a mistake.
+void log_no_rail(const Provider& provider, const Settings& settings, const Discovery& discovery) {
+  if (const std::string all = discovery.all_left_out(); !all.empty()) {
+    LOG_WARN("NCCL_IB_HCA={} leaves no port of {} (fabric {}), which has {}", settings.hca,
+             provider.host_name(), provider.fabric(), all);
+    return;
+  }
+  LOG_INFO("no usable rail on {} (fabric {}): {}", provider.host_name(), provider.fabric(),
+           discovery.refusals().empty() ? "there is no device" : discovery.refusals());
+}
 }  // namespace
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
@@ -195,8 +224,7 @@ Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings)
   for (const DeviceEntry& device : provider.devices()) discovery.look_at(device);
   std::vector<Rail> rails = discovery.take_rails();
   if (rails.empty()) {
-    LOG_INFO("no usable rail on {} (fabric {}): {}", provider.host_name(), provider.fabric(),
-             discovery.refusals().empty() ? "there is no device" : discovery.refusals());
+    log_no_rail(provider, settings, discovery);
     return Errc::NotFound;
   }
   if (!discovery.refusals().empty()) LOG_INFO("ports not used: {}", discovery.refusals());

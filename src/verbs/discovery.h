@@ -33,8 +33,8 @@ struct Rail {
   std::uint32_t message_bytes_max = 0;  // largest work request
 };
 
-// Answers the rails, sorted by device name and port. NotFound: none is usable; one INFO line says
-// what was looked at and why each port is no rail.
+// Answers the rails, sorted by device name and port. NotFound: none is usable; one line says what
+// was looked at and why each port is no rail.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
 
 }  // namespace mesh::verbs

@@ -87,7 +87,7 @@ TEST(Heard, ABadSettingIsAWarningThatNamesItsRange) {
 
 TEST(Heard, AMissingDeviceIsNamed) {
   expect_each_reads(run(kNoPlugin, software({{"NCCL_IB_HCA", "mlx9"}})),
-                    {"no usable rail on ", "mesh0 left out by NCCL_IB_HCA"});
+                    {"WARN NET/Mesh : NCCL_IB_HCA=mlx9 leaves no port of ", "which has mesh0"});
 }
 
 TEST(Heard, ACableThatIsPulledAndPluggedIsNamed) {

@@ -58,10 +58,41 @@ TEST(NameRule, ExcludingOnePortLeavesTheOther) {
   EXPECT_FALSE(NameRule("^mlx5_0").may_match("mlx5_0"));
 }
 
-TEST(NameRule, ColonWithoutNumberBelongsToTheName) {
+// NCCL's parseStringList: the name ends at the first colon, atoi reads the rest.
+TEST(NameRule, ColonEndsTheNameAndTextAfterItIsZero) {
   const NameRule rule("=eth0:x");
-  EXPECT_TRUE(rule.matches("eth0:x"));
-  EXPECT_FALSE(rule.matches("eth0"));
+  EXPECT_FALSE(rule.matches("eth0:x"));
+  EXPECT_FALSE(rule.matches("eth0", 1));
+  EXPECT_TRUE(rule.matches("eth0"));  // an interface has no port
+  EXPECT_TRUE(NameRule("mlx5_0:-1").matches("mlx5_0", 2));
+}
+
+struct Assigned {
+  const char* rule;
+  int port;
+  int rail;
+  int plane;
+};
+
+// The examples of NCCL's user guide for NCCL_IB_HCA, and what they leave out.
+TEST(NameRule, RailAndPlaneBelongToTheEntryThatNamesThePort) {
+  for (const Assigned& each :
+       {Assigned{"mlx5", 1, -1, -1}, Assigned{"=mlx5_0:1,mlx5_1:1", 1, -1, -1},
+        Assigned{"=mlx5_0:1:0:0,mlx5_1:1:0:1", 1, 0, 0}, Assigned{"=mlx5_0::0:0", 2, 0, 0},
+        Assigned{"mlx5_1:1:5:6,mlx5_0:2:3,mlx5_0:1:4:7", 1, 4, 7},
+        Assigned{"mlx5_1,mlx5_0:::9", 2, -1, 9}, Assigned{"mlx5_0:1:2:3:4", 1, 2, 3}}) {
+    SCOPED_TRACE(each.rule);
+    const NameRule rule(each.rule);
+    EXPECT_TRUE(rule.matches("mlx5_0", each.port));
+    const NameRule::Entry* const entry = rule.entry_of("mlx5_0", each.port);
+    ASSERT_NE(entry, nullptr);
+    EXPECT_EQ(entry->rail, each.rail);
+    EXPECT_EQ(entry->plane, each.plane);
+  }
+  EXPECT_FALSE(NameRule("=mlx5_0:2:0:0").matches("mlx5_0", 1));
+  EXPECT_EQ(NameRule("^mlx5_1:1:2:3").entry_of("mlx5_0", 1), nullptr);
+  EXPECT_FALSE(NameRule("^mlx5_1:1:2:3").matches("mlx5_1", 1));
+  EXPECT_EQ(NameRule("").entry_of("mlx5_0", 1), nullptr);
 }
 
 }  // namespace

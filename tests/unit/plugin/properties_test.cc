@@ -118,6 +118,14 @@ TEST(PropertiesOf, NoPciParentIsANullPath) {
   EXPECT_EQ(properties_of(rail, 0).pciPath, nullptr);
 }
 
+TEST(PropertiesOf, RailAndPlaneAreThoseThatTheUserAssigned) {
+  RailInfo rail = fake::rail("bare:1");
+  rail.rail_id = 2;
+  rail.plane_id = 1;
+  EXPECT_EQ(properties_of(rail, 0).railId, 2);
+  EXPECT_EQ(properties_of(rail, 0).planeId, 1);
+}
+
 TEST_F(PluginTest, MoreRailsThanNcclCanIndexAreNotShown) {
   state().rails.clear();
   for (int i = 0; i < 200; ++i)

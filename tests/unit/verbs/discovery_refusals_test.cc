@@ -63,6 +63,20 @@ TEST(DiscoveryRefusals, AWishThatNoGidFulfilsIsOneWarningPerPort) {
       << log.joined();
 }
 
+TEST(DiscoveryRefusals, AListThatNamesNothingIsToldWhatThereIs) {
+  FakeProvider provider = two_devices();
+  Settings settings;
+  settings.hca = "=mlx5_77";
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
+  ASSERT_EQ(log.all().size(), 1u) << log.joined();
+  EXPECT_EQ(log.all()[0].level, LogLevel::Warn);
+  for (const DeviceEntry& device : provider.devices())
+    EXPECT_NE(log.joined().find(device.name), std::string::npos) << log.joined();
+  EXPECT_NE(log.joined().find("NCCL_IB_HCA==mlx5_77 leaves no port"), std::string::npos)
+      << log.joined();
+}
+
 TEST(DiscoveryRefusals, NoDeviceAtAllIsOneQuietLine) {
   FakeProvider provider;
   const LogCapture log;

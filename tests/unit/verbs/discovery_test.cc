@@ -131,6 +131,22 @@ TEST(Discovery, HcaGrammarChoosesDevicesAndPorts) {
   EXPECT_EQ(provider.opened, Names{"mlx5_0"}) << "an excluded device need not be opened";
 }
 
+TEST(Discovery, HcaGrammarAssignsRailsAndPlanes) {
+  FakeProvider provider = two_devices();
+  Settings settings;
+  settings.hca = "=mlx5_0:1:7:1,mlx5_1:1:70000,mlx5_1::8:2";
+  const Result<std::vector<Rail>> rails = discover(provider, settings);
+  ASSERT_TRUE(rails.ok());
+  ASSERT_EQ(rails->size(), 3u);
+  using Numbers = std::pair<std::int16_t, std::int16_t>;
+  const auto assigned = [&](std::size_t rail) {
+    return Numbers((*rails)[rail].info.rail_id, (*rails)[rail].info.plane_id);
+  };
+  EXPECT_EQ(assigned(0), Numbers(7, 1));
+  EXPECT_EQ(assigned(1), Numbers(kUnassigned, kUnassigned)) << "NCCL has 16 bits for it";
+  EXPECT_EQ(assigned(2), Numbers(8, 2));
+}
+
 Names addresses(FakeProvider& provider, const Settings& settings) {
   Names texts;
   const Result<std::vector<Rail>> rails = discover(provider, settings);
