@@ -1,7 +1,8 @@
-// mesh_settings: shows the settings as this environment gives them, or the table in
+// mesh_settings: shows the settings as this environment gives them, or the tables in
 // plugin/README.md.
 
 #include "src/base/config.h"
+#include "src/base/nccl_table.h"
 
 #include <cstdio>
 #include <string>
@@ -9,9 +10,10 @@
 
 namespace {
 constexpr const char* kUsage =
-    "usage: mesh_settings [--dump | --markdown | --help]\n"
+    "usage: mesh_settings [--dump | --markdown | --nccl | --help]\n"
     "  --dump      every setting with its value here, and whence it came (the default)\n"
     "  --markdown  the table of all settings, as in plugin/README.md\n"
+    "  --nccl      the table of NCCL's settings and what they do here, likewise\n"
     "exit status: 0, or 1 when a setting is unusable, or 2 for a wrong option\n";
 
 int print(const std::string& text) {
@@ -22,12 +24,14 @@ int print(const std::string& text) {
 
 int main(int argc, char** argv) {
   const std::string_view option = argc > 1 ? argv[1] : "--dump";
-  if (argc > 2 || (option != "--dump" && option != "--markdown" && option != "--help")) {
+  if (argc > 2 ||
+      (option != "--dump" && option != "--markdown" && option != "--nccl" && option != "--help")) {
     std::fprintf(stderr, "mesh_settings: unknown option %s\n%s", argv[argc - 1], kUsage);
     return 2;
   }
   if (option == "--help") return print(kUsage);
   if (option == "--markdown") return print(mesh::settings_markdown());
+  if (option == "--nccl") return print(mesh::nccl_markdown());
   const mesh::Result<mesh::Settings> settings = mesh::load_settings();
   if (!settings.ok()) return 1;
   return print(mesh::describe_settings(*settings) + "\n");

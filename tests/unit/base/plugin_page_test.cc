@@ -1,20 +1,59 @@
 #include "src/base/config.h"
+#include "src/base/nccl_table.h"
+#include "src/base/settings_table.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <string>
+#include <string_view>
 
 namespace mesh {
 namespace {
 
-TEST(PluginPage, HoldsTheSettingsTableAsGenerated) {
+std::string page() {
   std::ifstream file(MESH_PLUGIN_PAGE_FILE);
   std::stringstream text;
   text << file.rdbuf();
-  ASSERT_FALSE(text.str().empty()) << MESH_PLUGIN_PAGE_FILE;
-  EXPECT_NE(text.str().find(settings_markdown()), std::string::npos)
+  EXPECT_FALSE(text.str().empty()) << MESH_PLUGIN_PAGE_FILE;
+  return text.str();
+}
+
+TEST(PluginPage, HoldsTheSettingsTableAsGenerated) {
+  EXPECT_NE(page().find(settings_markdown()), std::string::npos)
       << "paste the output of mesh_settings --markdown";
+}
+
+TEST(PluginPage, HoldsTheTableOfNcclsSettingsAsGenerated) {
+  EXPECT_NE(page().find(nccl_markdown()), std::string::npos)
+      << "paste the output of mesh_settings --nccl";
+}
+
+TEST(NcclTable, HonouredAreExactlyThoseThatAreRead) {
+  std::set<std::string_view> honoured;
+  for (const NcclSetting& setting : nccl_table()) {
+    if (setting.standing == Standing::Honoured) honoured.insert(setting.name);
+  }
+  std::set<std::string_view> read;
+  for (const Setting& setting : settings_table()) {
+    for (const char* name : {setting.name, setting.fallback}) {
+      if (name != nullptr && std::string_view(name).starts_with("NCCL_IB_")) read.insert(name);
+    }
+  }
+  EXPECT_EQ(honoured, read);
+}
+
+// NCCL 2.30.7 has 46: each NCCL_PARAM whose name begins with IB_, and the three texts (HCA and the
+// two of addresses).
+TEST(NcclTable, NamesEachSettingOnceInOrder) {
+  EXPECT_EQ(nccl_table().size(), 46u);
+  std::string_view before;
+  for (const NcclSetting& setting : nccl_table()) {
+    EXPECT_LT(before, setting.name);
+    before = setting.name;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+#include "src/base/nccl_table.h"
+
+#include "src/base/log.h"
+
+#include <array>
+
+namespace mesh {
+
+namespace {
+
+constexpr const char* kSeeAbove = "see the table above";
+constexpr const char* kAlwaysOn = "paths that are lost are left, and come back, without a setting";
+
+using enum Standing;
+
+// In the alphabet's order.
+constexpr std::array kTable{
+    NcclSetting{"NCCL_IB_ADAPTIVE_ROUTING", "1 on InfiniBand", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_ADDR_FAMILY", "AF_INET", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_ADDR_RANGE", "unset", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_AR_THRESHOLD", "8192", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_DATA_DIRECT", "1", NotBuilt, "it is about GPU memory"},
+    NcclSetting{"NCCL_IB_DEVICE_PCI_ORDER", "1", NotBuilt, "devices go by name"},
+    NcclSetting{"NCCL_IB_DISABLE", "0", Meaningless,
+                "it turns off NCCL's own transport; `NCCL_NET_PLUGIN` and `NCCL_NET` choose this "
+                "one"},
+    NcclSetting{"NCCL_IB_ECE_ENABLE", "1", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_FIFO_TC", "`NCCL_IB_TC`", NotBuilt,
+                "credits travel on queue pairs that carry data as well"},
+    NcclSetting{"NCCL_IB_GID_INDEX", "-1", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_HCA", "unset", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_MERGE_NICS", "1", Meaningless,
+                "a link uses every pair of ports that meets, so NCCL has nothing to merge"},
+    NcclSetting{"NCCL_IB_MERGE_VFS", "1", Meaningless, "as `NCCL_IB_MERGE_NICS`"},
+    NcclSetting{"NCCL_IB_MQP_RETRY_ALL", "0", Meaningless,
+                "a queue pair whose address the kernel does not find is tried three times, and its "
+                "path again later"},
+    NcclSetting{"NCCL_IB_MQP_RETRY_CNT", "34", Meaningless, "as `NCCL_IB_MQP_RETRY_ALL`"},
+    NcclSetting{"NCCL_IB_MQP_RETRY_SLEEP_MSEC", "100", Meaningless, "as `NCCL_IB_MQP_RETRY_ALL`"},
+    NcclSetting{"NCCL_IB_OOO_RQ", "0", NotBuilt,
+                "the fence of a lost path counts announcements in the order in which they were "
+                "sent"},
+    NcclSetting{"NCCL_IB_PCI_RELAXED_ORDERING", "2", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_PKEY", "0", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_PREPOST_RECEIVE_WORK_REQUESTS", "0", Meaningless,
+                "receives are always posted beforehand"},
+    NcclSetting{"NCCL_IB_QPS_PER_CONNECTION", "1", Honoured, "see `NCCL_MESH_QPS` above"},
+    NcclSetting{"NCCL_IB_QUERY_PORT_SPEED", "1", NotBuilt, "a port's speed is its lanes' speed"},
+    NcclSetting{"NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME", "0", Meaningless,
+                "an announcement names its slot"},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_FAILOVER", "0", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS", "1", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_FAILOVER_PROBE_DELAY", "10", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY", "0", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ACK_TIMEOUT", "5000", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_INTERVAL", "500", Meaningless,
+                kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_SIZE", "5", Meaningless,
+                kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_SEQUENCE_SIZE", "5", Meaningless,
+                kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_TIMEOUT", "4000", Meaningless,
+                kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", "5", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RESILIENCY_PORT_RECOVERY_START_DELAY", "200", Meaningless, kAlwaysOn},
+    NcclSetting{"NCCL_IB_RETRY_CNT", "7", Honoured, "see the table above, for our default too"},
+    NcclSetting{"NCCL_IB_RETURN_ASYNC_EVENTS", "1", Meaningless,
+                "an event of a device costs paths, and never the job while another path is up"},
+    NcclSetting{"NCCL_IB_ROCE_VERSION_NUM", "2", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_ROUTABLE_FLID_GID_INDEX", "1", NotBuilt,
+                "InfiniBand ports speak from GID 0"},
+    NcclSetting{"NCCL_IB_SL", "0", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_SPLIT_DATA_ON_QPS", "0", Meaningless,
+                "a message is split by its size, see `NCCL_MESH_STRIPE_BYTES`"},
+    NcclSetting{"NCCL_IB_SUBNET_AWARE_ROUTING", "0", Meaningless, "ports always pair by subnet"},
+    NcclSetting{"NCCL_IB_SUBNET_PREFIX_LEN", "24", Meaningless,
+                "the net device tells it; where that is not visible, `NCCL_MESH_PREFIX_LEN`"},
+    NcclSetting{"NCCL_IB_TC", "0", Honoured, kSeeAbove},
+    NcclSetting{"NCCL_IB_TIMEOUT", "20", Honoured, "see the table above, for our default too"},
+    NcclSetting{"NCCL_IB_USE_INLINE", "0", Meaningless, "`NCCL_MESH_INLINE` says what goes inline"},
+    NcclSetting{"NCCL_IB_WARN_RAIL_LOCAL", "0", Meaningless,
+                "it is a warning about NCCL's own pairing of devices"},
+};
+
+const char* standing_text(Standing standing) {
+  switch (standing) {
+    case Honoured: return "honoured";
+    case Meaningless: return "no meaning here";
+    case NotBuilt: return "not built";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const NcclSetting> nccl_table() noexcept { return kTable; }
+
+std::string nccl_markdown() {
+  std::string text = "| variable of NCCL | default there | here | why |\n|---|---|---|---|\n";
+  for (const NcclSetting& setting : kTable)
+    text += fmt::format("| `{}` | {} | {} | {} |\n", setting.name, setting.usual,
+                        standing_text(setting.standing), setting.reason);
+  return text;
+}
+
+}  // namespace mesh
