@@ -20,16 +20,17 @@ constexpr std::uint32_t kMtuMin = 1;            // IBV_MTU_256
 constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
 constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
 constexpr std::uint32_t kPortMax = 255;
+constexpr std::uint32_t kServiceLevelMax = 15;
 
 constexpr std::size_t kWireRailBytesMax =
     1 + 17 * kRailAddressesMax + 3 + 2 + 4 + 2 + kRailNameBytesMax;
-constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 8 + 4;
+constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
                       kPathsMax * kWirePathBytesMax <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
-                      kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 <=
+                      kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 <=
                   kBodyBytesMax,
               "the largest HELLO fits");
 static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255,
@@ -49,7 +50,7 @@ void rail_fields(Io& io, RailOf<Io>& rail) {
   io.u8(rail.ethernet, {0, 1});
   io.u8(rail.port, {1, kPortMax});
   io.u8(rail.mtu, {kMtuMin, kMtuMax});
-  io.u16(rail.lid);
+  io.u16(rail.place);
   io.u32(rail.speed_mbps);
   io.text(rail.name, kRailNameBytesMax);
 }
@@ -63,6 +64,7 @@ void path_fields(Io& io, PathOf<Io>& path) {
   io.u8(path.mtu, {kMtuMin, kMtuMax});
   io.list(path.qpn, {1, 1 + kQpsMax}, [&io](auto& number) { io.u32(number, {0, k24BitsMax}); });
   io.u32(path.psn, {0, k24BitsMax});
+  io.u16(path.lid);
   io.u64(path.counters_address);
   io.u32(path.counters_rkey);
 }
@@ -101,6 +103,8 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
     io.id(address.bytes);
   });
   io.list(body.listeners, {1, kHelloListenersMax}, [&io](auto& listener) { io.id(listener); });
+  io.u8(body.traffic_class);
+  io.u8(body.service_level, {0, kServiceLevelMax});
   io.require(body.control_port != 0);
 }
 

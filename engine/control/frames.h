@@ -21,7 +21,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 7;
+inline constexpr std::uint16_t kProtocolVersion = 8;
 // A WELCOME with 8 paths of 33 queue pairs fits four times.
 inline constexpr std::uint32_t kBodyBytesMax = 16384;
 // Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
@@ -81,8 +81,8 @@ struct WireRail {
   std::vector<WireAddress> addresses;  // 1 to kRailAddressesMax, the preferred one first
   std::uint8_t ethernet = 1;
   std::uint8_t port = 1;
-  std::uint8_t mtu = 0;  // ibv_mtu
-  std::uint16_t lid = 0;
+  std::uint8_t mtu = 0;     // ibv_mtu
+  std::uint16_t place = 0;  // of its device among all RDMA devices of the host
   std::uint32_t speed_mbps = 0;
   std::string name;  // for log lines, up to 64 bytes
 };
@@ -96,6 +96,7 @@ struct WirePath {
   std::uint8_t mtu = 0;            // the smaller of both, ibv_mtu
   std::vector<std::uint32_t> qpn;  // 1 + qps queue pairs of the sender of this frame
   std::uint32_t psn = 0;           // the sender's first packet number on each of them
+  std::uint16_t lid = 0;           // of the sender's port at this moment; InfiniBand
   // The connector's window words, 8 bytes for each queue pair of the path. 0 from the acceptor.
   std::uint64_t counters_address = 0;
   std::uint32_t counters_rkey = 0;
@@ -113,6 +114,9 @@ struct Hello {
   std::vector<SocketAddress> control_addresses;
   // Listeners that our connects wait for. Unless one of them is open, no queue pairs are made.
   std::vector<Id128> listeners;
+  // What the packets of both directions are marked with: an acceptor need not know the
+  // communicator's wish.
+  std::uint8_t traffic_class = 0, service_level = 0;
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;

@@ -51,7 +51,8 @@ struct Path {
   std::uint32_t rail = 0;   // the lane's index
   PathEnds ends;
   int own_gid_index = 0;  // of our address now; the kernel may give it another when it comes back
-  std::string name;       // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  std::uint16_t own_lid = 0;             // of our port, as the peer was told it; InfiniBand
+  std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
   // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its
   // channel posts or ends.

@@ -22,6 +22,8 @@
 namespace mesh::engine {
 
 namespace {
+constexpr int kServiceLevelMask = 15;
+
 std::uint32_t random_psn() { return static_cast<std::uint32_t>(random_u64() & 0xffffff); }
 
 // A path as one side of the link sees it.
@@ -53,6 +55,14 @@ bool is_sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots) {
          std::has_single_bit(slots);
 }
 
+Marking marking_of(const Settings& settings, int wish) {
+  const auto first = [](int setting, int otherwise) {
+    return setting != kAuto ? setting : std::max(otherwise, 0);
+  };
+  return {.traffic_class = first(settings.traffic_class, wish),
+          .service_level = first(settings.service_level, std::max(wish, 0) & kServiceLevelMask)};
+}
+
 void Handshake::enter(LinkState state) {
   link_.set_state(state);
   step_deadline_ns_ = link_.host().now_ns() + kHandshakeStepNs;
@@ -67,6 +77,7 @@ void Handshake::greet() {
   const EngineOptions& options = host.options();
   host.plane().identify(link_.connection());
   source_ = host.plane().peer_address(link_.connection());
+  const Settings settings = link_.settings();
   enter(LinkState::AwaitWelcome);
   link_.send(Hello{.connector_context = link_.context().id,
                    .acceptor_context = link_.identity().peer_context,
@@ -78,7 +89,9 @@ void Handshake::greet() {
                    .rails = describe_rails(host.rails()),
                    .control_port = host.plane().port(),
                    .control_addresses = portable_addresses(host.plane().addresses()),
-                   .listeners = link_.openings().name_listeners()});
+                   .listeners = link_.openings().name_listeners(),
+                   .traffic_class = static_cast<std::uint8_t>(settings.traffic_class),
+                   .service_level = static_cast<std::uint8_t>(settings.service_level)});
 }
 
 void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
@@ -90,6 +103,7 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
                           hello.control_port);
   link_.redial().note_address();
   peer_rails_ = std::move(hello.rails);
+  marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
   enter(LinkState::AwaitAttach);
   psn_ = random_psn();
   TransferPolicy policy = host.options().policy;
@@ -107,6 +121,7 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
     const WirePath ours = describe_path(link_.peer_link().path(i), psn_, {});
     paths[i].qpn = ours.qpn;
     paths[i].psn = ours.psn;
+    paths[i].lid = ours.lid;
   }
   link_.send(Welcome{.host = name,
                      .qps = policy.qps,

@@ -4,6 +4,7 @@
 // unanswered for kHandshakeStepNs ends the link. Thread: control mutex; it takes the loop's token
 // where it touches queue pairs. Bounds: those of half_open.h.
 
+#include <mesh/config.h>
 #include <mesh/policy.h>
 
 #include "engine/control/frames.h"
@@ -23,6 +24,15 @@ enum class LinkState : std::uint8_t;
 // What a peer may ask for: values outside would break our arithmetic, so they are refused, not
 // trimmed.
 bool is_sane(std::uint32_t qps, std::uint32_t rq_depth, std::uint32_t slots);
+
+// What the packets of a link are marked with.
+struct Marking {
+  int traffic_class = 0;  // RoCE
+  int service_level = 0;
+};
+// The job's settings go before the communicator's wish, as in connect.cc of NCCL's net_ib. That
+// wish is the traffic class, and the service level too, of which a packet has four bits.
+Marking marking_of(const Settings& settings, int wish);
 
 class Handshake {
  public:
@@ -46,6 +56,7 @@ class Handshake {
   std::uint64_t began_ns() const;
   const SocketAddress& source() const noexcept { return source_; }
   const std::vector<WireRail>& peer_rails() const noexcept { return peer_rails_; }
+  const Marking& marking() const noexcept { return marking_; }  // acceptor: as HELLO asks
   // Those of our queue pairs that the connector tells the peer, with the words where it counts our
   // announcements.
   WirePath offer_path(std::uint32_t index, std::uint32_t psn);
@@ -71,7 +82,8 @@ class Handshake {
 
   Link& link_;
   std::vector<WireRail> peer_rails_;
-  std::uint32_t psn_ = 0;               // of our queue pairs
+  std::uint32_t psn_ = 0;  // of our queue pairs
+  Marking marking_;
   LinkPlace counters_;                  // connector: the window words
   std::uint64_t step_deadline_ns_ = 0;  // 0: no step is under way
   SocketAddress source_;                // the peer's, of the connection that carried HELLO

@@ -144,10 +144,12 @@ void Link::start_bring_up() {
   bring_up_->start(host_.waker());
 }
 
-// The job's setting goes before the communicator's wish, as in NCCL's own transport.
 Settings Link::settings() const {
   Settings settings = host_.options().settings;
-  if (settings.traffic_class == kAuto) settings.traffic_class = context_.options.traffic_class;
+  const Marking marking =
+      connector() ? marking_of(settings, context_.options.traffic_class) : handshake_.marking();
+  settings.traffic_class = marking.traffic_class;
+  settings.service_level = marking.service_level;
   return settings;
 }
 

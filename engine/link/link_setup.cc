@@ -1,6 +1,7 @@
 #include "engine/link/link_setup.h"
 
 #include "src/base/log.h"
+#include "src/verbs/gid_choice.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +14,7 @@ namespace {
 constexpr std::uint8_t kRnrRetryForever = 7;
 // This is 0.01 ms; with 12 (0.64 ms) flows collapsed tenfold when it happened.
 constexpr std::uint8_t kRnrTimer = 1;
-constexpr std::uint8_t kHopLimit = 64;
+constexpr std::uint8_t kHopLimit = 255;  // as many routers as there may be
 // The kernel asks for a neighbour's hardware address once and waits a second: one lost frame would
 // be the end of the link. For all queue pairs of a path together: they ask for the same address.
 constexpr int kResolveTries = 3;
@@ -31,20 +32,30 @@ Status to_init(const Path& path, ibv_qp* qp) {
   return Errc::Transport;
 }
 
-ibv_ah_attr address_of(const Path& path, const WireRail& peer, const Settings& settings) {
+// A port under another subnet prefix is behind a router of its fabric, and gives its own LID to
+// nobody here. Its GID may name the LID that its subnet has in all others.
+std::uint16_t lid_towards(const ibv_gid& peer, std::uint16_t lid) {
+  const std::uint16_t routable = verbs::routable_lid(peer);
+  return routable != 0 ? routable : lid;
+}
+
+ibv_ah_attr address_of(const Path& path, const PeerEnd& peer, const Settings& settings) {
   ibv_ah_attr address{};
   const verbs::Rail& rail = path.lane->rail();
+  ibv_gid gid{};
+  std::memcpy(gid.raw, peer.rail->addresses[path.ends.peer_address].gid.data(), sizeof gid.raw);
+  const bool routed =
+      !rail.ethernet && !verbs::same_ib_subnet(rail.gids[path.ends.own_address].gid, gid);
   address.sl = static_cast<std::uint8_t>(std::max(settings.service_level, 0));
   address.port_num = rail.info.port;  // ours: the peer's number is the peer's business
-  address.dlid = peer.lid;
-  if (peer.ethernet != 0) {
-    address.is_global = 1;
-    const std::array<std::uint8_t, 16>& gid = peer.addresses[path.ends.peer_address].gid;
-    std::memcpy(address.grh.dgid.raw, gid.data(), gid.size());
-    address.grh.sgid_index = static_cast<std::uint8_t>(path.own_gid_index);
-    address.grh.hop_limit = kHopLimit;
+  if (!rail.ethernet) address.dlid = routed ? lid_towards(gid, peer.path->lid) : peer.path->lid;
+  if (!rail.ethernet && !routed && !rail.global_header_required) return address;
+  address.is_global = 1;
+  address.grh.dgid = gid;
+  address.grh.sgid_index = static_cast<std::uint8_t>(path.own_gid_index);
+  address.grh.hop_limit = kHopLimit;
+  if (rail.ethernet)
     address.grh.traffic_class = static_cast<std::uint8_t>(std::max(settings.traffic_class, 0));
-  }
   return address;
 }
 
@@ -98,6 +109,14 @@ Status to_rts(const Path& path, ibv_qp* qp, const PeerEnd& peer, const Settings&
 }
 }  // namespace
 
+std::uint16_t current_lid(const Lane& lane) {
+  const verbs::Rail& rail = lane.rail();
+  ibv_port_attr attr{};
+  if (rail.ethernet) return 0;
+  const int error = lane.provider().query_port(rail.context.get(), rail.info.port, &attr);
+  return error == 0 ? attr.lid : rail.lid;
+}
+
 WireRail describe_rail(const verbs::Rail& rail) {
   WireRail wire;
   for (const verbs::GidEntry& gid : rail.gids) {
@@ -108,7 +127,7 @@ WireRail describe_rail(const verbs::Rail& rail) {
   wire.ethernet = rail.ethernet ? 1 : 0;
   wire.port = rail.info.port;
   wire.mtu = static_cast<std::uint8_t>(rail.active_mtu);
-  wire.lid = rail.lid;
+  wire.place = rail.place;
   wire.speed_mbps = rail.info.speed_mbps;
   wire.name = rail.info.name;
   return wire;
@@ -120,9 +139,10 @@ std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails) {
   return described;
 }
 
-WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPlace& counters) {
+WirePath describe_path(Path& path, std::uint32_t psn, const PathCountersPlace& counters) {
   WirePath wire;
   wire.psn = psn;
+  wire.lid = path.own_lid = current_lid(*path.lane);
   wire.mtu = static_cast<std::uint8_t>(path.lane->rail().active_mtu);
   wire.counters_address = counters.address;
   wire.counters_rkey = counters.rkey;
@@ -150,7 +170,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   attr.rq_psn = peer.path->psn;
   attr.max_dest_rd_atomic = 1;
   attr.min_rnr_timer = kRnrTimer;
-  attr.ah_attr = address_of(path, *peer.rail, settings);
+  attr.ah_attr = address_of(path, peer, settings);
   Tries tries{.peer = peer};
   for (std::size_t i = 0; i < path.queue_pairs.size(); ++i) {
     QueuePair& queue_pair = *path.queue_pairs[i];

@@ -19,13 +19,16 @@ namespace mesh::engine {
 WireRail describe_rail(const verbs::Rail& rail);
 std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails);
 
+// The LID of an InfiniBand port at this moment; a subnet manager may give it another one.
+std::uint16_t current_lid(const Lane& lane);
+
 // This side's queue pairs of one path. counters: the connector's window words, null on the
-// acceptor.
+// acceptor. The path keeps the LID that the peer is told.
 struct PathCountersPlace {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0;
 };
-WirePath describe_path(const Path& path, std::uint32_t psn, const PathCountersPlace& counters);
+WirePath describe_path(Path& path, std::uint32_t psn, const PathCountersPlace& counters);
 
 // Acceptor: where the peer counts the announcements of each queue pair of the path.
 void set_peer_windows(Path& path, const WirePath& peer);

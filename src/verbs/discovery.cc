@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/name_rule.h"
+#include "src/verbs/device_places.h"
 #include "src/verbs/gid_choice.h"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ namespace mesh::verbs {
 namespace {
 constexpr int kIpv4PrefixUsual = 24;
 constexpr int kIpv6PrefixUsual = 64;
+constexpr std::uint32_t kInlineNeeded = 64;  // the largest credit row
 
 // Reads a field that rdma-core's headers got with XDR, whose code does not fit the old 8 bits.
 template <typename PortAttr>
@@ -56,7 +58,7 @@ class Discovery {
   Discovery(Provider& provider, const Settings& settings)
       : provider_(provider), settings_(settings), rule_(settings.hca) {}
 
-  void look_at(const DeviceEntry& device) {
+  void look_at(const DeviceEntry& device, std::uint16_t place) {
     if (!rule_.may_match(device.name)) return leave_out(device.name);
     ContextHandle context(provider_, provider_.open_device(device.name));
     if (!context)
@@ -68,7 +70,7 @@ class Discovery {
       if (!context) context = ContextHandle(provider_, provider_.open_device(device.name));
       if (!context)
         return refuse(device.name, fmt::format("does not open again ({})", std::strerror(errno)));
-      look_at_port({device, static_cast<std::uint8_t>(port), attr}, context);
+      look_at_port({device, static_cast<std::uint8_t>(port), attr, place}, context);
     }
   }
 
@@ -87,6 +89,7 @@ class Discovery {
     const DeviceEntry& device;
     std::uint8_t number;
     const ibv_device_attr& device_attr;
+    std::uint16_t place;
     std::string name() const { return fmt::format("{}:{}", device.name, number); }
   };
 
@@ -110,8 +113,13 @@ class Discovery {
       return refuse(port.name(), fmt::format("answers no query ({})", std::strerror(error)));
     if (attr.state != IBV_PORT_ACTIVE)
       return refuse(port.name(), fmt::format("is {}", state_name(attr.state)));
-    // Drivers older than RoCE leave the link layer unspecified, which means InfiniBand.
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    if (!ethernet && attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
+      return refuse(port.name(), "is neither Ethernet nor InfiniBand");
+    if (const int error = refusal_of_queue_pair(context.get()); error != 0)
+      return refuse(port.name(),
+                    fmt::format("makes no reliable queue pair with {} bytes inline ({})",
+                                kInlineNeeded, std::strerror(error)));
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
     std::vector<GidEntry> gids = gids_of(port, table, gid_wish(settings_, ethernet));
     if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
@@ -134,6 +142,25 @@ class Discovery {
     return gids;
   }
 
+  // A credit travels inline, over a reliable connection. No query tells whether a device has both,
+  // so it is asked for one. 0: it has; else the errno value of its refusal.
+  int refusal_of_queue_pair(ibv_context* context) {
+    const PdHandle pd(provider_, provider_.alloc_pd(context));
+    const CqHandle cq(provider_, pd ? provider_.create_cq(context, 1) : nullptr);
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = 1,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = kInlineNeeded};
+    errno = 0;
+    const QpHandle qp(provider_, cq ? provider_.create_qp(pd.get(), &attr) : nullptr);
+    if (qp) return 0;
+    return errno != 0 ? errno : EOPNOTSUPP;
+  }
+
   std::string no_gid_reason(bool ethernet, std::size_t count) const {
     if (ethernet && settings_.gid_index >= 0)
       return fmt::format("has no GID at NCCL_IB_GID_INDEX {} ({} in use)", settings_.gid_index,
@@ -148,11 +175,13 @@ class Discovery {
     rail.gids = std::move(gids);
     rail.lid = attr.lid;
     rail.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    rail.global_header_required = (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
     rail.active_mtu = attr.active_mtu;
     rail.cq_entries_max = port.device_attr.max_cqe;
     rail.qp_wr_max = port.device_attr.max_qp_wr;
     rail.message_bytes_max = attr.max_msg_sz;
     for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
+    rail.place = port.place;
     RailInfo& info = rail.info;
     info.name = port.name();
     info.device = port.device.name;
@@ -221,7 +250,9 @@ void log_no_rail(const Provider& provider, const Settings& settings, const Disco
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
   Discovery discovery(provider, settings);
-  for (const DeviceEntry& device : provider.devices()) discovery.look_at(device);
+  const std::vector<DeviceEntry> devices = provider.devices();
+  const std::vector<std::uint16_t> places = device_places(devices);
+  for (std::size_t i = 0; i < devices.size(); ++i) discovery.look_at(devices[i], places[i]);
   std::vector<Rail> rails = discovery.take_rails();
   if (rails.empty()) {
     log_no_rail(provider, settings, discovery);

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace mesh::verbs {
@@ -26,7 +27,11 @@ struct Rail {
   // prefix_len comes from the net device or NCCL_MESH_PREFIX_LEN.
   std::vector<GidEntry> gids;
   std::uint16_t lid = 0;
-  bool ethernet = true;  // link layer
+  bool ethernet = true;                 // link layer
+  bool global_header_required = false;  // an InfiniBand port that takes no packet without a GID
+  // Its device's place among all RDMA devices of the host, by PCI address. Ports that are down, or
+  // left out by NCCL_IB_HCA, count too: hosts of one make agree about it whatever is down.
+  std::uint16_t place = 0;
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;

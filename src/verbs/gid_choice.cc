@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
@@ -33,7 +34,13 @@ GidWish gid_wish(const Settings& settings, bool ethernet) {
 }
 
 std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish) {
-  const int index = wish.ethernet ? wish.index : 0;
+  int index = wish.index;
+  if (!wish.ethernet) {
+    const auto routable = std::find_if(entries.begin(), entries.end(), [](const GidEntry& entry) {
+      return routable_lid(entry.gid) != 0;
+    });
+    index = routable == entries.end() ? 0 : routable->index;
+  }
   std::vector<GidEntry> chosen(entries.begin(), entries.end());
   if (index >= 0) {
     std::erase_if(chosen, [index](const GidEntry& entry) { return entry.index != index; });
@@ -51,6 +58,16 @@ std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWi
   if (chosen.size() > kRailGidsMax) chosen.resize(kRailGidsMax);
   DCHECK(!any_global || !chosen.empty());
   return chosen;
+}
+
+std::uint16_t routable_lid(const ibv_gid& gid) noexcept {
+  const bool site_local = gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0xc0;
+  return site_local ? static_cast<std::uint16_t>(gid.raw[4] << 8 | gid.raw[5]) : std::uint16_t{0};
+}
+
+bool same_ib_subnet(const ibv_gid& a, const ibv_gid& b) noexcept {
+  constexpr std::size_t kPrefixBytes = 8;
+  return std::equal(a.raw, a.raw + kPrefixBytes, b.raw);
 }
 
 SocketAddress address_of(const ibv_gid& gid) noexcept {

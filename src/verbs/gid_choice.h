@@ -32,11 +32,17 @@ GidWish gid_wish(const Settings& settings, bool ethernet);
 
 inline constexpr std::size_t kRailGidsMax = 8;
 
-// The GIDs that a rail may speak from, the preferred one first. InfiniBand: index 0. Ethernet:
-// those that the wish describes, IPv4 before global IPv6 addresses, and the lower index first;
-// link-local ones only if there is no other. If the wish names an index, the answer is that entry
-// alone, of any type. Empty: there is none.
+// The GIDs that a rail may speak from, the preferred one first. InfiniBand: the first that a router
+// knows (routable_lid), or else index 0. Ethernet: those that the wish describes, IPv4 before
+// global IPv6 addresses, and the lower index first; link-local ones only if there is no other. If
+// the wish names an index, the answer is that entry alone, of any type. Empty: there is none.
 std::vector<GidEntry> choose_gids(std::span<const GidEntry> entries, const GidWish& wish);
+
+// The LID by which routers of an InfiniBand fabric know the subnet of a site-local GID, which holds
+// it in its fifth and sixth byte (as NCCL reads it in connect.cc of its net_ib). 0: there is none.
+std::uint16_t routable_lid(const ibv_gid& gid) noexcept;
+// Whether two InfiniBand GIDs have one subnet prefix, their upper half.
+bool same_ib_subnet(const ibv_gid& a, const ibv_gid& b) noexcept;
 
 SocketAddress address_of(const ibv_gid& gid) noexcept;
 const char* gid_type_name(GidType type) noexcept;

@@ -77,6 +77,44 @@ TEST(DiscoveryRefusals, AListThatNamesNothingIsToldWhatThereIs) {
       << log.joined();
 }
 
+TEST(DiscoveryRefusals, APortWithoutALinkLayerIsNoRail) {
+  FakeProvider provider = two_devices();
+  provider.fakes[0].ports[1].attr.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+  const LogCapture log;
+  const Result<std::vector<Rail>> rails = discover(provider, {});
+  ASSERT_TRUE(rails.ok());
+  EXPECT_EQ(rails->size(), 2u);
+  EXPECT_EQ(
+      log.count(LogLevel::Info, "ports not used: mlx5_1:2 is neither Ethernet nor InfiniBand"), 1)
+      << log.joined();
+}
+
+TEST(DiscoveryRefusals, ADeviceWithoutReliableQueuePairsIsNoRail) {
+  FakeProvider provider = two_devices();
+  provider.inline_bytes_max = 32;
+  const LogCapture log;
+  EXPECT_EQ(discover(provider, {}).code(), Errc::NotFound);
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "mlx5_0:1 makes no reliable queue pair with 64 bytes inline (Invalid "
+                      "argument)"),
+            1)
+      << log.joined();
+  EXPECT_EQ(provider.open_now, 0);
+}
+
+TEST(DiscoveryRefusals, AGidIndexMeansNothingOnInfiniBand) {
+  FakeProvider provider = two_devices();
+  testkit::FakePort& port = provider.fakes[1].ports[0];
+  port.attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  port.gids = {gid_of(0, "fe80::1", GidType::Ib)};
+  Settings settings;
+  settings.gid_index = 5;
+  const Result<std::vector<Rail>> rails = discover(provider, settings);
+  ASSERT_TRUE(rails.ok());
+  ASSERT_EQ(rails->size(), 1u);
+  EXPECT_EQ(rails->front().info.name, "mlx5_0:1");
+}
+
 TEST(DiscoveryRefusals, NoDeviceAtAllIsOneQuietLine) {
   FakeProvider provider;
   const LogCapture log;

@@ -1,5 +1,7 @@
 #include "src/verbs/discovery.h"
 
+#include "src/verbs/device_places.h"
+
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/verbs/fake_provider.h"
 
@@ -167,6 +169,28 @@ TEST(Discovery, PrefixFromEntryThenSettingThenUsual) {
   provider.fakes[0].ports[0].gids[0].prefix_len = 31;
   provider.fakes[1].ports[0].gids[0].prefix_len = 127;
   EXPECT_EQ(addresses(provider, settings), (Names{"10.0.12.1/31", "2001:db8::1/127"}));
+}
+
+TEST(Discovery, ADevicesPlaceFollowsItsPciAddressWhateverIsDown) {
+  FakeProvider provider;
+  for (const char* name : {"mlx5_10", "mlx5_2", "mlx5_1"})
+    provider.fakes.push_back(device(name, {ethernet_port({gid_of(0, "10.0.12.1")})}));
+  const auto places = [&] {
+    return device_places(std::vector<DeviceEntry>{provider.fakes[0].entry, provider.fakes[1].entry,
+                                                  provider.fakes[2].entry});
+  };
+  EXPECT_EQ(places(), (std::vector<std::uint16_t>{2, 1, 0})) << "by name, as people count";
+  provider.fakes[0].entry.pci_path = "/sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0";
+  provider.fakes[1].entry.pci_path = "/sys/devices/pci0000:00/0000:00:01.0/0000:01:00.1";
+  provider.fakes[2].entry.pci_path = "/sys/devices/pci0000:ff/0000:01:00.0";
+  EXPECT_EQ(places(), (std::vector<std::uint16_t>{2, 1, 0}));
+  provider.fakes[2].ports[0].attr.state = IBV_PORT_DOWN;
+  Settings settings;
+  settings.hca = "mlx5_10";
+  const Result<std::vector<Rail>> rails = discover(provider, settings);
+  ASSERT_TRUE(rails.ok());
+  ASSERT_EQ(rails->size(), 1u);
+  EXPECT_EQ(rails->front().place, 2);
 }
 
 TEST(Discovery, InfiniBandPortTakesGidZeroAndItsSubnetPrefix) {

@@ -117,6 +117,15 @@ TEST(GidChoice, ARangeAloneNamesItsFamily) {
   EXPECT_EQ(chosen_indices(usual_table(), wish_of(settings)), (std::vector<int>{5}));
 }
 
+TEST(GidChoice, InfiniBandTakesTheGidThatRoutersKnow) {
+  const std::vector<GidEntry> table{gid_of(0, "fe80::1", GidType::Ib),
+                                    gid_of(1, "fec0:0:4d2:7::1", GidType::Ib)};
+  EXPECT_EQ(chosen_index(table, {.ethernet = false}), 1);
+  EXPECT_EQ(routable_lid(table[0].gid), 0);
+  EXPECT_EQ(routable_lid(table[1].gid), 0x4d2);
+  EXPECT_EQ(routable_lid(gid_of(0, "fd00:0:4d2:7::1").gid), 0) << "not a site-local one";
+}
+
 TEST(PortDecoding, SpeedIsLaneTimesWidth) {
   EXPECT_EQ(link_speed_mbps(1, 1), 2'500u);
   EXPECT_EQ(link_speed_mbps(32, 1), 25'000u);

@@ -17,7 +17,7 @@ WireRail sample_rail(std::uint8_t number) {
   rail.ethernet = 1;
   rail.port = 2;
   rail.mtu = 5;
-  rail.lid = 0x1234;
+  rail.place = 0x1234;
   rail.speed_mbps = 200000;
   rail.name = "rail" + std::to_string(number);
   return rail;
@@ -32,6 +32,7 @@ WirePath sample_path(std::uint8_t rail, std::uint32_t qps) {
   path.mtu = 3;
   for (std::uint32_t i = 0; i <= qps; ++i) path.qpn.push_back(0x10000u + i);
   path.psn = 0xabcdef;
+  path.lid = 0xbfff;
   path.counters_address = 0xfedcba9876543210;
   path.counters_rkey = 77;
   return path;
@@ -52,7 +53,9 @@ Hello sample<Hello>() {
           {sample_rail(3), sample_rail(4)},
           4711,
           {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}},
-          {id_of(15), id_of(16)}};
+          {id_of(15), id_of(16)},
+          104,
+          13};
 }
 template <>
 Welcome sample<Welcome>() {
@@ -216,12 +219,14 @@ TEST(MessageHello, KeepsEveryField) {
   EXPECT_EQ(out.rails[1].addresses, (std::vector<WireAddress>{{id_of(4), 24}, {id_of(0x70), 64}}));
   EXPECT_EQ(out.rails[1].port, 2u);
   EXPECT_EQ(out.rails[1].mtu, 5u);
-  EXPECT_EQ(out.rails[1].lid, 0x1234u);
+  EXPECT_EQ(out.rails[1].place, 0x1234u);
   EXPECT_EQ(out.rails[1].speed_mbps, 200000u);
   EXPECT_EQ(out.rails[1].name, "rail4");
   EXPECT_EQ(out.control_port, 4711u);
   EXPECT_EQ(out.control_addresses, in.control_addresses);
   EXPECT_EQ(out.listeners, in.listeners);
+  EXPECT_EQ(out.traffic_class, 104u);
+  EXPECT_EQ(out.service_level, 13u);
 }
 
 TEST(MessageWelcome, KeepsEveryField) {
@@ -236,6 +241,7 @@ TEST(MessageWelcome, KeepsEveryField) {
   EXPECT_EQ(out.paths[1].mtu, 3u);
   EXPECT_EQ(out.paths[1].qpn, (std::vector<std::uint32_t>{0x10000u, 0x10001u, 0x10002u}));
   EXPECT_EQ(out.paths[1].psn, 0xabcdefu);
+  EXPECT_EQ(out.paths[1].lid, 0xbfffu);
   EXPECT_EQ(out.paths[1].counters_address, 0xfedcba9876543210u);
   EXPECT_EQ(out.paths[1].counters_rkey, 77u);
 }
@@ -294,6 +300,8 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(decode_changed<Hello>([](Hello& body) { body.qps = kQpsMax; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.qps = kQpsMax + 1; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.qps = 0; }).ok());
+  EXPECT_TRUE(decode_changed<Hello>([](Hello& body) { body.service_level = 15; }).ok());
+  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.service_level = 16; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.slots = kSlotsMax * 2; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.slots = 48; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rq_depth = 100; }).ok());

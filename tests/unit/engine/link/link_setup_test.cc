@@ -3,6 +3,7 @@
 #include "engine/link/link_setup.h"
 
 #include "engine/data/progress_loop.h"
+#include "engine/link/handshake.h"
 #include "src/verbs/gid_choice.h"
 
 #include "tests/unit/base/log_capture.h"
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
@@ -150,6 +152,69 @@ TEST_F(LinkSetupTest, OtherRefusalsAreNotRepeated) {
   provider_.failure = EINVAL;
   EXPECT_EQ(connect().code(), Errc::Transport);
   EXPECT_EQ(provider_.asked.size(), 1u);
+}
+
+TEST_F(LinkSetupTest, RoutersMayLieBetween) {
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.asked[0].ah_attr.grh.hop_limit, 255);
+}
+
+// An InfiniBand port of ours, and one of the peer's, with these GIDs.
+class InfiniBandSetupTest : public LinkSetupTest {
+ protected:
+  ibv_ah_attr address_towards(const char* own, const char* peer) {
+    rail_.ethernet = false;
+    rail_.gids[1] = verbs::testkit::gid_of(2, own, verbs::GidType::Ib);
+    link_->path(0).own_gid_index = 2;
+    peer_rail_.ethernet = 0;
+    const ibv_gid gid = verbs::testkit::gid_bytes(peer);
+    std::memcpy(peer_rail_.addresses[2].gid.data(), gid.raw, sizeof gid.raw);
+    peer_path_.lid = 77;
+    EXPECT_TRUE(connect().ok());
+    return provider_.asked.back().ah_attr;
+  }
+};
+
+TEST_F(InfiniBandSetupTest, UnderOnePrefixTheLidIsEnough) {
+  const ibv_ah_attr address = address_towards("fe80::1", "fe80::2");
+  EXPECT_EQ(address.dlid, 77);
+  EXPECT_EQ(address.is_global, 0);
+}
+
+TEST_F(InfiniBandSetupTest, APortThatRequiresAGlobalHeaderGetsOne) {
+  rail_.global_header_required = true;
+  const ibv_ah_attr address = address_towards("fe80::1", "fe80::2");
+  EXPECT_EQ(address.is_global, 1);
+  EXPECT_EQ(address.dlid, 77);
+  EXPECT_EQ(address.grh.sgid_index, 2);
+  EXPECT_EQ(verbs::address_of(address.grh.dgid).text(), "fe80::2");
+}
+
+TEST_F(InfiniBandSetupTest, UnderAnotherPrefixThereIsAGlobalHeader) {
+  const ibv_ah_attr address = address_towards("fec0:0:0:1::1", "fec0:0:0:2::2");
+  EXPECT_EQ(address.is_global, 1);
+  EXPECT_EQ(address.grh.hop_limit, 255);
+  EXPECT_EQ(address.dlid, 77) << "its GID names no LID for routers";
+}
+
+TEST_F(InfiniBandSetupTest, TheLidForRoutersIsInTheGid) {
+  EXPECT_EQ(address_towards("fec0:0:10:1::1", "fec0:0:20:2::2").dlid, 0x20);
+}
+
+TEST(Marking, SettingsGoBeforeTheCommunicatorsWish) {
+  const auto marks = [](int tc, int sl, int wish) {
+    Settings settings;
+    settings.traffic_class = tc;
+    settings.service_level = sl;
+    const Marking marking = marking_of(settings, wish);
+    return std::pair(marking.traffic_class, marking.service_level);
+  };
+  EXPECT_EQ(marks(kAuto, kAuto, kAuto), std::pair(0, 0));
+  EXPECT_EQ(marks(106, 3, 42), std::pair(106, 3));
+  EXPECT_EQ(marks(0, 0, 42), std::pair(0, 0));
+  EXPECT_EQ(marks(kAuto, kAuto, 5), std::pair(5, 5));
+  EXPECT_EQ(marks(kAuto, kAuto, 106), std::pair(106, 10)) << "a service level has four bits";
+  EXPECT_EQ(marks(kAuto, 3, 5), std::pair(5, 3));
 }
 
 }  // namespace
