@@ -70,15 +70,15 @@ void StatsWriter::run() {
   changed_.notify_all();
 }
 
+bool StatsWriter::stop_in_time() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+  return changed_.wait_for(lock, kFinishMs, [this] { return done_; });
+}
+
 bool StatsWriter::finish() {
-  bool ended = false;
-  {
-    std::unique_lock lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-    ended = changed_.wait_for(lock, kFinishMs, [this] { return done_; });
-  }
-  if (ended) {
+  if (stop_in_time()) {
     if (thread_.joinable()) thread_.join();
     return true;
   }

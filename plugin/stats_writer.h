@@ -45,6 +45,7 @@ class StatsWriter {
   StatsWriter& operator=(const StatsWriter&) = delete;
 
  private:
+  bool stop_in_time();
   void run();
   bool write(PageKind kind) noexcept;
   void warn(const char* reason) noexcept;

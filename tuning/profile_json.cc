@@ -219,18 +219,22 @@ std::vector<SizeClass> read_sizes(Reader& reader, const Json& json) {
   return sizes;
 }
 
-void read_document(Reader& reader, const Json& root, Profile& profile) {
+// The version comes before the keys, because a later version may have others.
+void check_format(Reader& reader, const Json& root) {
   if (!root.is_object()) return reader.complain("it is no JSON object");
   const std::string format = reader.text(root, "the file", "format");
   if (format != kProfileFormat)
     return reader.complain(
         fmt::format("format is {}; wanted: \"{}\"", shown(format), kProfileFormat));
-  // The version comes before the keys, because a later version may have others.
   const auto version =
       reader.integer(root, "the file", "version", {1, std::numeric_limits<int>::max()});
+  if (reader.ok() && version != kProfileVersion)
+    reader.complain(fmt::format("version is {}; wanted: {}", version, kProfileVersion));
+}
+
+void read_document(Reader& reader, const Json& root, Profile& profile) {
+  check_format(reader, root);
   if (!reader.ok()) return;
-  if (version != kProfileVersion)
-    return reader.complain(fmt::format("version is {}; wanted: {}", version, kProfileVersion));
   if (!reader.object(root, "the file", {"format", "version", "measured", "settings", "sizes"}))
     return;
   if (const Json* const measured = reader.member(root, "the file", "measured"))

@@ -187,16 +187,21 @@ Result<UniqueFd> listen_at(const std::string& address) {
   return every.ok() ? std::move(every) : listen_on(where);
 }
 
-Result<UniqueFd> connect_to(const std::string& address, Deadline deadline) {
-  const HostAndPort where = split(address);
+// Null: there is no such name.
+static AddressList resolve_until(Deadline deadline, const HostAndPort& where) {
   int error = 0;
   AddressList list = resolve(where, 0, &error);
-  while (list == nullptr) {
-    if (!may_appear(error) || std::chrono::steady_clock::now() >= deadline) return Errc::NotFound;
+  while (list == nullptr && may_appear(error) && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_until(
         std::min(deadline, std::chrono::steady_clock::now() + kNamePause));
     list = resolve(where, 0, &error);
   }
+  return list;
+}
+
+Result<UniqueFd> connect_to(const std::string& address, Deadline deadline) {
+  const AddressList list = resolve_until(deadline, split(address));
+  if (list == nullptr) return Errc::NotFound;
   while (std::chrono::steady_clock::now() < deadline) {
     for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
       UniqueFd socket = try_connect(*at, deadline);

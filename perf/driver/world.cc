@@ -67,18 +67,16 @@ std::string take(const Launcher& launcher, const Texts& texts, World& world) {
     return std::string(launcher.rank) + " is given, " + launcher.size + " is not";
   if (texts.rank.empty())
     return std::string(launcher.size) + " is given, " + launcher.rank + " is not";
-  const std::optional<int> size = number(texts.size);
-  if (!size || *size < 1 || *size > static_cast<int>(kWorldMax)) {
+  const int size = number(texts.size).value_or(0), rank = number(texts.rank).value_or(-1);
+  if (size < 1 || size > static_cast<int>(kWorldMax))
     return unusable(launcher.size, texts.size, "1.." + std::to_string(kWorldMax));
-  }
-  const std::optional<int> rank = number(texts.rank);
-  if (!rank || *rank < 0 || *rank >= *size) {
-    const std::string last = std::to_string(*size - 1);
+  if (rank < 0 || rank >= size) {
+    const std::string last = std::to_string(size - 1);
     return unusable(launcher.rank, texts.rank,
                     "0.." + last + " (" + launcher.size + " is " + texts.size + ")");
   }
-  world.rank = *rank;
-  world.size = *size;
+  world.rank = rank;
+  world.size = size;
   return {};
 }
 

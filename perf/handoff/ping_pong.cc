@@ -26,27 +26,31 @@ bool turn_until(Done&& done) {
   return true;
 }
 
+template <typename T>
+bool made(const char* what, const Result<T>& result, std::string& why) {
+  if (!result.ok()) why = std::string("no ") + what + ": " + errc_name(result.code());
+  return result.ok();
+}
+
 }  // namespace
 
 std::unique_ptr<HandoffPair> HandoffPair::open(const soft::FabricFile& fabric,
                                                const HandoffOptions& options, std::string& why) {
-  std::unique_ptr<HandoffPair> made(new HandoffPair(options));
+  std::unique_ptr<HandoffPair> pair(new HandoffPair(options));
   for (std::size_t i = 0; i < 2; ++i) {
-    if (!made->open_host(fabric, i, why)) return nullptr;
+    if (!pair->open_host(fabric, i, why)) return nullptr;
   }
-  if (!made->connect(made->hosts_[0], made->hosts_[1], why) ||
-      !made->connect(made->hosts_[1], made->hosts_[0], why))
-    return nullptr;
-  if (!made->register_all(why)) return nullptr;
-  return made;
+  auto& [a, b] = pair->hosts_;
+  const bool ready =
+      pair->connect(a, b, why) && pair->connect(b, a, why) && pair->register_all(why);
+  return ready ? std::move(pair) : nullptr;
 }
 
 bool HandoffPair::open_host(const soft::FabricFile& fabric, std::size_t index, std::string& why) {
   Host& host = hosts_[index];
   auto provider = soft::SoftProvider::open(
       {.fabric = fabric, .host = fabric.hosts[index].name, .clock = Clock()});
-  if (!provider.ok()) why = std::string("no software fabric: ") + errc_name(provider.code());
-  if (!provider.ok()) return false;
+  if (!made("software fabric", provider, why)) return false;
   host.provider = std::move(*provider);
   EngineOptions options;
   options.settings.socket_ifname = "lo";
@@ -57,20 +61,17 @@ bool HandoffPair::open_host(const soft::FabricFile& fabric, std::size_t index, s
   };
   options.provider = host.provider.get();
   auto engine = Engine::open(options);
-  if (!engine.ok()) why = std::string("no engine: ") + errc_name(engine.code());
-  if (!engine.ok()) return false;
+  if (!made("engine", engine, why)) return false;
   host.engine = std::move(*engine);
   const Result<Context*> context = host.engine->open_context({});
-  if (!context.ok()) why = std::string("no context: ") + errc_name(context.code());
   host.context = context.value();
-  return context.ok();
+  return made("context", context, why);
 }
 
 bool HandoffPair::connect(Host& from, Host& to, std::string& why) {
   HandleBytes handle{};
   const Result<Listener*> listener = to.engine->listen(*to.context, 0, handle);
-  if (!listener.ok()) why = std::string("no listener: ") + errc_name(listener.code());
-  if (!listener.ok()) return false;
+  if (!made("listener", listener, why)) return false;
   Errc failed = Errc::Ok;
   const bool in_time = turn_until([&] {
     if (from.send == nullptr) {
@@ -152,19 +153,23 @@ bool HandoffPair::echo(std::size_t exchanges) {
   return true;
 }
 
+bool HandoffPair::exchange_one(std::vector<double>& one_way_ns) {
+  Request* const receive = begin(hosts_[0], Side::Receive);
+  const SteadyClock::time_point start = SteadyClock::now();
+  Request* const send = begin(hosts_[0], Side::Send);
+  if (!end(receive)) return false;
+  const std::chrono::duration<double, std::nano> there_and_back = SteadyClock::now() - start;
+  if (!end(send)) return false;
+  one_way_ns.push_back(there_and_back.count() / 2);
+  return true;
+}
+
 std::vector<double> HandoffPair::run(std::size_t exchanges, std::string& why) {
   bool echoed = false;
   std::thread other([&] { echoed = echo(exchanges); });
   std::vector<double> one_way_ns;
   one_way_ns.reserve(exchanges);
-  for (std::size_t i = 0; i < exchanges; ++i) {
-    Request* const receive = begin(hosts_[0], Side::Receive);
-    const SteadyClock::time_point start = SteadyClock::now();
-    Request* const send = begin(hosts_[0], Side::Send);
-    if (!end(receive)) break;
-    one_way_ns.push_back(
-        std::chrono::duration<double, std::nano>(SteadyClock::now() - start).count() / 2);
-    if (!end(send)) break;
+  while (one_way_ns.size() < exchanges && exchange_one(one_way_ns)) {
   }
   other.join();
   if (echoed && one_way_ns.size() == exchanges) return one_way_ns;

@@ -56,6 +56,9 @@ class HandoffPair {
   bool echo(std::size_t exchanges);
 
   const HandoffOptions options_;
+  // One message to the other host and back, timed. False: none came.
+  bool exchange_one(std::vector<double>& one_way_ns);
+
   Host hosts_[2];
 };
 

@@ -45,6 +45,17 @@ double cpu_seconds() {
 
 // Under callgrind the set-up runs without instrumentation, and the warm-up fills the simulated
 // caches. Only this thread is counted, between the two toggles.
+std::string measure_once(Channels& channels, const Work& work, mesh::instructions::Report& report) {
+  const double before = cpu_seconds();
+  CALLGRIND_TOGGLE_COLLECT;
+  std::string error = move_messages(channels, work);
+  CALLGRIND_TOGGLE_COLLECT;
+  if (!error.empty()) return error;
+  report.cpu_ns.push_back((cpu_seconds() - before) * 1e9 / static_cast<double>(work.messages));
+  report.messages += work.messages;
+  return {};
+}
+
 std::string measure(Channels& channels, const Options& options,
                     mesh::instructions::Report& report) {
   Work warm_up = options.work;
@@ -53,14 +64,8 @@ std::string measure(Channels& channels, const Options& options,
   if (std::string error = move_messages(channels, warm_up); !error.empty()) return error;
   report.messages = options.warm_up;
   for (std::uint32_t i = 0; i < options.repetitions; ++i) {
-    const double before = cpu_seconds();
-    CALLGRIND_TOGGLE_COLLECT;
-    std::string error = move_messages(channels, options.work);
-    CALLGRIND_TOGGLE_COLLECT;
-    if (!error.empty()) return error;
-    report.cpu_ns.push_back((cpu_seconds() - before) * 1e9 /
-                            static_cast<double>(options.work.messages));
-    report.messages += options.work.messages;
+    if (std::string error = measure_once(channels, options.work, report); !error.empty())
+      return error;
   }
   return {};
 }

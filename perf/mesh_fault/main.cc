@@ -98,18 +98,26 @@ int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
   return answer->count > 0 ? 0 : fail(1, name + " has no such connected queue pair");
 }
 
+// Empty: they fit the fabric.
+std::string mistake_in(const Options& options, const FabricFile& fabric) {
+  NicRef end;
+  if (!fabric.find_nic(options.host, options.nic, &end))
+    return options.fabric + " has no NIC " + options.host + "/" + options.nic;
+  const bool about_peer = options.action == "peer-lost" || options.action == "peer-back";
+  if (about_peer != !options.peer.empty())
+    return "--peer goes with peer-lost and peer-back, and only with them";
+  if (about_peer && fabric.find_host(options.peer) < 0)
+    return options.fabric + " has no host " + options.peer;
+  return {};
+}
+
 int run(const Options& options) {
   mesh::set_log_level(mesh::LogLevel::Warn);  // mistakes in the file are warnings
   const Result<FabricFile> fabric = mesh::soft::load(options.fabric);
   if (!fabric.ok()) return fail(2, "no fabric in " + options.fabric);
+  if (const std::string why = mistake_in(options, *fabric); !why.empty()) return fail(2, why);
   NicRef end, other;
-  if (!fabric->find_nic(options.host, options.nic, &end))
-    return fail(2, options.fabric + " has no NIC " + options.host + "/" + options.nic);
-  const bool about_peer = options.action == "peer-lost" || options.action == "peer-back";
-  if (about_peer != !options.peer.empty())
-    return fail(2, "--peer goes with peer-lost and peer-back, and only with them");
-  if (about_peer && fabric->find_host(options.peer) < 0)
-    return fail(2, options.fabric + " has no host " + options.peer);
+  fabric->find_nic(options.host, options.nic, &end);
   const FaultOrder order = order_of(options);
   int status = tell(*fabric, end, order);
   const bool port = options.action == "down" || options.action == "up";

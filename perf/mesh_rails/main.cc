@@ -79,18 +79,22 @@ int run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  Options options;
-  CLI::App app(
-      "Shows the RDMA ports (rails) that nccl-mesh offers NCCL on this host, and why the others "
-      "are not used.",
-      "mesh_rails");
+static void add_options(CLI::App& app, Options& options) {
   app.footer(kFooter);
   app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_option("--net-version", options.net_version, "ncclNet version to ask with")
       ->check(CLI::Range(mesh::driver::kNetVersionMin, mesh::driver::kNetVersionMax));
+}
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Shows the RDMA ports (rails) that nccl-mesh offers NCCL on this host, and why the others "
+      "are not used.",
+      "mesh_rails");
+  add_options(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -24,12 +24,8 @@ class ModelBench final : public Bench {
 
   std::vector<double> measure(const tuning::KnobValues& settings, std::span<const Point> points,
                               std::string& why) override {
-    Settings wanted;
-    for (const tuning::KnobInfo& each : tuning::knob_table()) {
-      if (settings[each.knob]) tuning::set_value(wanted, each.knob, *settings[each.knob]);
-    }
     const model::Experiment experiment{
-        .fabric = fabric_, .policy = tuning::derive_policy(traits_, wanted), .calls = {}};
+        .fabric = fabric_, .policy = policy_of(settings), .calls = {}};
     std::vector<double> times;
     const auto measure_one = [&](std::size_t i) { return measured(experiment, points[i]); };
     const bool all =
@@ -45,6 +41,13 @@ class ModelBench final : public Bench {
   bool wavers() const override { return false; }
 
  private:
+  TransferPolicy policy_of(const tuning::KnobValues& knobs) const {
+    Settings wanted;
+    for (const tuning::KnobInfo& each : tuning::knob_table()) {
+      if (knobs[each.knob]) tuning::set_value(wanted, each.knob, *knobs[each.knob]);
+    }
+    return tuning::derive_policy(traits_, wanted);
+  }
   struct Measured {
     double time_us = 0;  // a message; 0: `why` says why not
     std::string why;

@@ -136,12 +136,9 @@ Choice choose(const Stage& stage, const Trial& there, const Trial& again,
     if (!choice.winner || candidate.score < choice.candidates[*choice.winner].score)
       choice.winner = choice.candidates.size() - 1;
   }
-  if (choice.winner) {
-    choice.why = reason(choice.candidates[*choice.winner]);
-  } else {
-    choice.why = some_better ? "each that is faster somewhere is slower elsewhere"
+  choice.why = choice.winner ? reason(choice.candidates[*choice.winner])
+               : some_better ? "each that is faster somewhere is slower elsewhere"
                              : "none is faster by more than the noise";
-  }
   return choice;
 }
 

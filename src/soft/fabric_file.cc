@@ -352,24 +352,25 @@ Result<FabricFile> parse(const std::string& text) {
   return read(text, "fabric text", fmt::format("process {}", ::getpid()));
 }
 
-Result<FabricFile> load(const std::string& path) {
-  const Result<std::string> text = read_short_file(path, kFileBytesMax);
-  const int error = errno;
-  if (text.ok()) {
-    char resolved[PATH_MAX];
-    return read(*text, path,
-                ::realpath(path.c_str(), resolved) != nullptr ? resolved : path.c_str());
-  }
-  if (text.code() == Errc::InvalidArgument) {
+static Errc tell_unreadable(Errc reason, const std::string& path, int error) {
+  if (reason == Errc::InvalidArgument) {
     LOG_WARN("soft fabric: {} is not a regular file", path);
     return Errc::InvalidArgument;
   }
-  if (text.code() == Errc::Exhausted) {
+  if (reason == Errc::Exhausted) {
     LOG_WARN("soft fabric: file {} has more than {} bytes", path, kFileBytesMax);
     return Errc::InvalidArgument;
   }
   LOG_WARN("soft fabric: file {} cannot be read: {}", path, std::strerror(error));
   return Errc::NotFound;
+}
+
+Result<FabricFile> load(const std::string& path) {
+  const Result<std::string> text = read_short_file(path, kFileBytesMax);
+  if (!text.ok()) return tell_unreadable(text.code(), path, errno);
+  char resolved[PATH_MAX];
+  const bool found = ::realpath(path.c_str(), resolved) != nullptr;
+  return read(*text, path, found ? resolved : path.c_str());
 }
 
 }  // namespace mesh::soft

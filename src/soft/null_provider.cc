@@ -62,6 +62,7 @@ class NullProvider final : public verbs::Provider {
   std::string host_name() const override { return file_.hosts.front().name; }
   std::vector<verbs::DeviceEntry> devices() override;
   ibv_context* open_device(const std::string& name) override;
+  const NicSpec* find_nic(const std::string& name) const;
   int close_device(ibv_context* context) override;
   int query_device(ibv_context* context, ibv_device_attr* attr) override;
   int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override;
@@ -103,16 +104,18 @@ std::vector<verbs::DeviceEntry> NullProvider::devices() {
   return list;
 }
 
-ibv_context* NullProvider::open_device(const std::string& name) {
+const NicSpec* NullProvider::find_nic(const std::string& name) const {
   const std::vector<NicSpec>& nics = file_.hosts.front().nics;
   const auto nic = std::find_if(nics.begin(), nics.end(),
                                 [&](const NicSpec& each) { return each.name == name; });
-  if (nic == nics.end()) {
-    errno = ENODEV;
-    return nullptr;
-  }
+  return nic == nics.end() ? nullptr : &*nic;
+}
+
+ibv_context* NullProvider::open_device(const std::string& name) {
+  const NicSpec* const nic = find_nic(name);
+  if (nic == nullptr) return errno = ENODEV, nullptr;
   auto* context = new NullContext;
-  context->nic = &*nic;
+  context->nic = nic;
   name_device(context->device, name);
   context->verbs.device = &context->device;
   context->verbs.cmd_fd = context->verbs.async_fd = -1;

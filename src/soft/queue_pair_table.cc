@@ -10,18 +10,22 @@ constexpr std::uint32_t kGenerations = 4096;
 static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << 24);
 }  // namespace
 
-bool QueuePairTable::add(QueuePair& qp) {
+std::size_t QueuePairTable::free_index() {
   const auto free_slot = std::find(qps_.begin(), qps_.end(), nullptr);
-  if (free_slot == qps_.end()) {
-    if (qps_.size() >= kQpsMax) return false;
+  if (free_slot == qps_.end() && qps_.size() < kQpsMax) {
     // Different hosts start at different numbers, so that a mixed-up number is noticed.
     const auto seed = static_cast<std::uint32_t>(self_.host * 37 + self_.nic * 11);
     generations_.push_back(seed % (kGenerations - 1));
     qps_.push_back(nullptr);
-    qp.index = static_cast<std::uint32_t>(qps_.size() - 1);
-  } else {
-    qp.index = static_cast<std::uint32_t>(free_slot - qps_.begin());
+    return qps_.size() - 1;
   }
+  return static_cast<std::size_t>(free_slot - qps_.begin());
+}
+
+bool QueuePairTable::add(QueuePair& qp) {
+  const std::size_t index = free_index();
+  if (index == kQpsMax) return false;
+  qp.index = static_cast<std::uint32_t>(index);
   std::uint32_t& generation = generations_[qp.index];
   generation = generation % (kGenerations - 1) + 1;
   qp.verbs.qp_num = generation * kQpsMax + qp.index;

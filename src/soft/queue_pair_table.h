@@ -37,6 +37,8 @@ class QueuePairTable {
   Totals totals() const noexcept;  // with those of queue pairs that were removed
 
  private:
+  std::size_t free_index();  // kQpsMax: the table is full
+
   const NicRef self_;
   std::vector<QueuePair*> qps_;
   std::vector<std::uint32_t> generations_;

@@ -57,10 +57,14 @@ TEST_P(Contract, ZeroLengthAnnouncementArrives) {
   EXPECT_EQ(ntohl(got[0].imm_data), 9u);
 }
 
+static void fill_with_pattern(std::vector<std::byte>& memory) {
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    memory[i] = static_cast<std::byte>(i * 7 + i / 251);
+}
+
 TEST_P(Contract, BytesLandWhereTheyWereSent) {
   connect_pair();
-  for (std::size_t i = 0; i < left_.memory.size(); ++i)
-    left_.memory[i] = static_cast<std::byte>(i * 7 + i / 251);
+  fill_with_pattern(left_.memory);
   std::uint32_t at = 0;
   for (const std::uint32_t bytes : {1u, 7u, 8u, 63u, 64u, 65u, 255u, 4096u, 70001u, 1u << 20}) {
     SendRequest request = write_request(left_, right_, bytes, bytes);

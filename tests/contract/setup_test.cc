@@ -26,6 +26,15 @@ class ContractSetUp : public Contract {
     ASSERT_TRUE(open_endpoint(left_, left_host_, pair_options()));
     ASSERT_TRUE(open_endpoint(right_, right_host_, pair_options()));
   }
+  ibv_ah_attr address_of_right() const {
+    ibv_ah_attr attr{};
+    attr.is_global = 1;
+    attr.port_num = 1;
+    attr.grh.dgid = right_.gid.gid;
+    attr.grh.sgid_index = static_cast<std::uint8_t>(left_.gid.index);
+    attr.grh.hop_limit = 64;
+    return attr;
+  }
   ibv_qp_attr attributes(ibv_qp_state state) const {
     ibv_qp_attr attr{};
     attr.qp_state = state;
@@ -35,15 +44,19 @@ class ContractSetUp : public Contract {
     attr.dest_qp_num = right_.qp->qp_num;
     attr.max_dest_rd_atomic = attr.max_rd_atomic = 1;
     attr.min_rnr_timer = 1;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.dgid = right_.gid.gid;
-    attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(left_.gid.index);
-    attr.ah_attr.grh.hop_limit = 64;
+    attr.ah_attr = address_of_right();
     attr.timeout = pair_options().timeout;
     attr.retry_cnt = pair_options().retry_count;
     attr.rnr_retry = 7;
     return attr;
+  }
+  ibv_qp* another_qp(const ibv_qp_cap& cap) {
+    ibv_qp_init_attr init{};
+    init.qp_type = IBV_QPT_RC;
+    init.send_cq = left_.send_cq;
+    init.recv_cq = left_.receive_cq;
+    init.cap = cap;
+    return left_.provider->create_qp(left_.pd, &init);
   }
   int modify(ibv_qp_attr attr, int mask) {
     return left_.provider->modify_qp(left_.qp, &attr, mask);
@@ -154,12 +167,7 @@ TEST_P(ContractSetUp, QueuesBeyondTheDeviceAreRefused) {
        {ibv_qp_cap{wr_max + 1, 16, 4, 4, 64}, ibv_qp_cap{16, wr_max + 1, 4, 4, 64},
         ibv_qp_cap{16, 16, sge_max + 1, 4, 64}, ibv_qp_cap{16, 16, 4, sge_max + 1, 64},
         ibv_qp_cap{16, 16, 4, 4, 100'000}}) {
-    ibv_qp_init_attr init{};
-    init.qp_type = IBV_QPT_RC;
-    init.send_cq = left_.send_cq;
-    init.recv_cq = left_.receive_cq;
-    init.cap = cap;
-    EXPECT_EQ(left_.provider->create_qp(left_.pd, &init), nullptr);
+    EXPECT_EQ(another_qp(cap), nullptr);
   }
 }
 

@@ -52,6 +52,15 @@ void Breaker::plug(const std::string& nic) {
     tell_both(nic, FaultVerb::Lift, kind);
 }
 
+// Two of the four queue pairs of each direction at least are connected at any time that a path is
+// up.
+void Breaker::fail_one_queue_pair(const soft::Fault& fault, std::uint64_t random) {
+  const int which = static_cast<int>(random % 4);
+  const soft::FaultAnswer answer =
+      tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault, .queue_pair = which});
+  require(answer.count == 1, "no such queue pair");
+}
+
 void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
   soft::Fault fault{.nic = nic};
   switch (blow) {
@@ -60,15 +69,7 @@ void Breaker::strike(Blow blow, const std::string& nic, std::uint64_t random) {
     case Blow::NextWrite: fault.kind = FaultKind::QpError; break;
     case Blow::RefusedWrite: fault.kind = FaultKind::PostRefused; break;
     case Blow::Adapter: tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault}); return;
-    case Blow::QueuePair: {
-      // Two of the four queue pairs of each direction at least are connected at any time that a
-      // path is up.
-      const int which = static_cast<int>(random % 4);
-      const soft::FaultAnswer answer =
-          tell(0, {.verb = FaultVerb::FailQueuePairs, .fault = fault, .queue_pair = which});
-      require(answer.count == 1, "no such queue pair");
-      return;
-    }
+    case Blow::QueuePair: return fail_one_queue_pair(fault, random);
   }
   tell(0, {.verb = FaultVerb::Arm, .fault = fault});
 }

@@ -38,6 +38,7 @@ class Breaker {
   void delay_no_more(const std::string& nic);  // those that are posted already stay late
 
  private:
+  void fail_one_queue_pair(const soft::Fault& fault, std::uint64_t random);
   soft::FaultAnswer tell(std::size_t host, const soft::FaultOrder& order);
   void tell_both(const std::string& nic, soft::FaultVerb verb, soft::FaultKind kind);
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <string>
@@ -104,24 +105,29 @@ TEST(Policy, PollersOfTwoProcessesTakeDifferentCores) {
   EXPECT_NE(poller_line(ranks[0]), poller_line(ranks[1]));
 }
 
-TEST(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
+std::size_t first_allowed_cpu() {
   cpu_set_t allowed;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  EXPECT_EQ(::sched_getaffinity(0, sizeof(allowed), &allowed), 0);
   std::size_t cpu = 0;
   while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  return cpu;
+}
+
+TEST(Policy, NamedCpusAreUsedAndOneForTwoPollersIsShared) {
+  const std::size_t cpu = first_allowed_cpu();
   // Naming CPUs is asking for a poller, however few there are.
   const auto ranks = run(kOneMessage, with({{"NCCL_MESH_CPUS", std::to_string(cpu)}}));
   expect_success(ranks);
   if (testing::Test::IsSkipped()) return;
   const std::string own = "on CPU " + std::to_string(cpu);
   const std::string shared = "so it shares " + std::to_string(cpu);
-  int owners = 0, sharers = 0;
-  for (const RankEnd& rank : ranks) {
-    owners += poller_line(rank).find(own) != std::string::npos ? 1 : 0;
-    sharers += poller_line(rank).find(shared) != std::string::npos ? 1 : 0;
-  }
-  EXPECT_EQ(owners, 1);
-  EXPECT_EQ(sharers, 1);
+  const auto ranks_that_say = [&](const std::string& text) {
+    return std::count_if(ranks.begin(), ranks.end(), [&](const RankEnd& rank) {
+      return poller_line(rank).find(text) != std::string::npos;
+    });
+  };
+  EXPECT_EQ(ranks_that_say(own), 1);
+  EXPECT_EQ(ranks_that_say(shared), 1);
 }
 
 TEST(Policy, CpusThatAreNotOursStopTheStartWithALine) {

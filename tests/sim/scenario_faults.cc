@@ -27,14 +27,19 @@ void draw_aborts(Scenario& scenario, Random& random) {
   }
 }
 
-FaultPlan draw_fault(const Scenario& scenario, Random& random) {
+FaultPlan::Kind draw_kind(Random& random) {
   using Kind = FaultPlan::Kind;
   constexpr Kind kKinds[] = {Kind::QueuePairError, Kind::QueuePairError, Kind::PortDown,
                              Kind::PortDown,       Kind::HostPauses,     Kind::ControlReset,
                              Kind::ControlHalfOpen};
+  const Kind kind = kKinds[random.below(std::size(kKinds))];
+  if (!random.one_in(12)) return kind;
+  return random.one_in(2) ? Kind::HostLost : Kind::HostUnplugged;
+}
+
+FaultPlan draw_fault(const Scenario& scenario, Random& random) {
   FaultPlan fault;
-  fault.kind = kKinds[random.below(std::size(kKinds))];
-  if (random.one_in(12)) fault.kind = random.one_in(2) ? Kind::HostLost : Kind::HostUnplugged;
+  fault.kind = draw_kind(random);
   fault.at = random.below(scenario.messages() + 1);
   fault.host = random.below(scenario.hosts.size());
   fault.other = (fault.host + random.between(1, scenario.hosts.size() - 1)) % scenario.hosts.size();

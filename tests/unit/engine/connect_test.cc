@@ -17,12 +17,17 @@ using testkit::Talk;
 
 using testkit::kA, testkit::kB;
 
+// One call.
+Result<Channel*> try_connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
+  testkit::BedHost& host = bed.hosts[seat.host];
+  return host.engine->connect(*host.contexts[seat.context], 0, handle);
+}
+
 // Ends with an answer other than "again".
 Result<Channel*> connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
   Result<Channel*> answer = Errc::WouldBlock;
   EXPECT_TRUE(bed.until([&] {
-    answer = bed.hosts[seat.host].engine->connect(*bed.hosts[seat.host].contexts[seat.context], 0,
-                                                  handle);
+    answer = try_connect(bed, seat, handle);
     return answer.code() != Errc::WouldBlock;
   }));
   return answer;
@@ -50,10 +55,8 @@ TEST(Connect, BothDirectionsAtOnce) {
   Listener* const at_b = listen(bed, kB, to_b);
   testkit::Pair forth, back;
   ASSERT_TRUE(bed.until([&] {
-    if (forth.send == nullptr)
-      forth.send = bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, to_b).value();
-    if (back.send == nullptr)
-      back.send = bed.hosts[1].engine->connect(*bed.hosts[1].contexts[0], 0, to_a).value();
+    if (forth.send == nullptr) forth.send = try_connect(bed, kA, to_b).value();
+    if (back.send == nullptr) back.send = try_connect(bed, kB, to_a).value();
     if (forth.receive == nullptr) forth.receive = bed.hosts[1].engine->accept(*at_b).value();
     if (back.receive == nullptr) back.receive = bed.hosts[0].engine->accept(*at_a).value();
     return forth.send && forth.receive && back.send && back.receive;
@@ -112,12 +115,11 @@ TEST(Connect, ListenerThatWasClosedFailsItsOwnConnectOnly) {
     std::array<Listener*, 3> listeners{};
     for (std::size_t i = 0; i < handles.size(); ++i) listeners[i] = listen(bed, kB, handles[i]);
     bed.hosts[1].engine->close_listener(listeners[0]);
-    Engine& a = *bed.hosts[0].engine;
-    EXPECT_EQ(a.connect(*bed.hosts[0].contexts[0], 0, handles[0]).code(), Errc::WouldBlock);
+    EXPECT_EQ(try_connect(bed, kA, handles[0]).code(), Errc::WouldBlock);
     bed.rounds(rounds);
     const bool closed_too = rounds % 2 == 1;
-    EXPECT_EQ(a.connect(*bed.hosts[0].contexts[0], 0, handles[1]).code(), Errc::WouldBlock);
-    EXPECT_EQ(a.connect(*bed.hosts[0].contexts[0], 0, handles[2]).code(), Errc::WouldBlock);
+    for (const std::size_t i : {1u, 2u})
+      EXPECT_EQ(try_connect(bed, kA, handles[i]).code(), Errc::WouldBlock);
     if (closed_too) bed.hosts[1].engine->close_listener(listeners[1]);
     EXPECT_EQ(connect(bed, kA, handles[0]).code(), Errc::PeerClosed);
     EXPECT_EQ(connect(bed, kA, handles[1]).code(), closed_too ? Errc::PeerClosed : Errc::Ok);

@@ -1,8 +1,11 @@
 #include "perf/driver/launcher.h"
+#include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <fstream>
+#include <string>
 
 namespace mesh::driver {
 namespace {
@@ -32,6 +35,17 @@ TEST(Launcher, OneFailureEndsTheWait) {
   EXPECT_EQ(launcher.end(1).code, SIGKILL);
 }
 
+// Killed and waiting for init to reap it, or gone.
+void expect_dead(pid_t process) {
+  const std::string state = "/proc/" + std::to_string(process) + "/stat";
+  const auto is_dead = [&state] {
+    std::string text;
+    std::getline(std::ifstream(state), text);
+    return text.empty() || text.find(") Z") != std::string::npos;
+  };
+  EXPECT_TRUE(testkit::wait_until(is_dead)) << state;
+}
+
 TEST(Launcher, TakesGrandchildrenDownWithIt) {
   pid_t grandchild = 0;
   {
@@ -41,15 +55,7 @@ TEST(Launcher, TakesGrandchildrenDownWithIt) {
     grandchild = std::stoi(launcher.output(0));
     ASSERT_EQ(::kill(grandchild, 0), 0);
   }
-  // Killed and waiting for init to reap it, or gone.
-  const std::string state = "/proc/" + std::to_string(grandchild) + "/stat";
-  Launcher reader;
-  ASSERT_TRUE(reader
-                  .start(shell("for i in $(seq 300); do grep -q ') Z' " + state + " || [ ! -e " +
-                               state + " ] && exit 0; sleep 0.1; done; exit 1"))
-                  .ok());
-  ASSERT_EQ(reader.wait({.timeout = kPatience}), WaitEnd::AllEnded);
-  EXPECT_TRUE(reader.end(0).success());
+  expect_dead(grandchild);
 }
 
 TEST(Launcher, TimesOut) {

@@ -89,13 +89,8 @@ class FakeEngine : public Engine {
       hook();
       lock.lock();
     }
-    const auto ends = [context](const auto* each) {
-      if (each->context != context) return false;
-      delete each;
-      return true;
-    };
-    s.channels_alive -= static_cast<int>(std::erase_if(s.channels, ends));
-    s.listeners_alive -= static_cast<int>(std::erase_if(s.listeners, ends));
+    s.channels_alive -= end_all_of(*context, s.channels);
+    s.listeners_alive -= end_all_of(*context, s.listeners);
     --s.contexts_alive;
     s.calls.emplace_back("context closed");
     delete context;
@@ -147,6 +142,15 @@ class FakeEngine : public Engine {
   bool poll_control() override { return false; }
 
  private:
+  template <typename Things>
+  static int end_all_of(const Context& context, Things& things) {
+    return static_cast<int>(std::erase_if(things, [&context](const auto* each) {
+      if (each->context != &context) return false;
+      delete each;
+      return true;
+    }));
+  }
+
   static Channel* make_channel(Context* context, int rail) {
     ++state().channels_alive;
     auto* const channel = new Channel;

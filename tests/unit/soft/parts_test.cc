@@ -125,21 +125,25 @@ TEST(DmaStore, CopiesEveryLengthAndAlignment) {
 }
 
 // A row whose last word is seen new must be new in whole: the property that credits rely on.
+constexpr std::size_t kRowWords = kAtomicBytes / sizeof(std::uint64_t);
+using Row = std::array<std::uint64_t, kRowWords>;
+
+void store_rows(Row& row, std::uint64_t count) {
+  Row next;
+  for (std::uint64_t value = 1; value <= count; ++value) {
+    next.fill(value);
+    dma_store(reinterpret_cast<std::byte*>(row.data()),
+              reinterpret_cast<const std::byte*>(next.data()), kAtomicBytes);
+  }
+}
+
 TEST(DmaStore, WordsOfARowAppearInOrder) {
-  constexpr std::size_t kWords = kAtomicBytes / sizeof(std::uint64_t);
-  alignas(64) std::array<std::uint64_t, kWords> row{};
+  alignas(64) Row row{};
   constexpr std::uint64_t kRows = 50'000;
-  std::thread writer([&] {
-    std::array<std::uint64_t, kWords> next;
-    for (std::uint64_t value = 1; value <= kRows; ++value) {
-      next.fill(value);
-      dma_store(reinterpret_cast<std::byte*>(row.data()),
-                reinterpret_cast<const std::byte*>(next.data()), kAtomicBytes);
-    }
-  });
+  std::thread writer([&] { store_rows(row, kRows); });
   for (std::uint64_t last = 0; last < kRows;) {
     last = std::atomic_ref(row.back()).load(std::memory_order_acquire);
-    for (std::size_t word = 0; word < kWords - 1; ++word)
+    for (std::size_t word = 0; word < kRowWords - 1; ++word)
       ASSERT_GE(std::atomic_ref(row[word]).load(std::memory_order_relaxed), last);
   }
   writer.join();
