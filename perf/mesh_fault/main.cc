@@ -31,6 +31,7 @@ constexpr const char* kFooter =
     "  wr-error     the next work request posted to the NIC runs out of retries, and its queue "
     "pair fails\n"
     "  post-refused the next work request posted to the NIC is refused by post_send\n"
+    "  lid          the subnet manager gives the NIC's InfiniBand port another LID\n"
     "  peer-lost    nothing goes to or comes from --peer any more, on this NIC\n"
     "  peer-back    it does again\n"
     "  show         nothing changes; the port's state and what this host has posted to it are "
@@ -59,6 +60,7 @@ const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
     {"qp-error", {FaultVerb::FailQueuePairs, {}}},
     {"wr-error", {FaultVerb::Arm, FaultKind::QpError}},
     {"post-refused", {FaultVerb::Arm, FaultKind::PostRefused}},
+    {"lid", {FaultVerb::Arm, FaultKind::LidChange}},
     {"peer-lost", {FaultVerb::Arm, FaultKind::PeerLost}},
     {"peer-back", {FaultVerb::Lift, FaultKind::PeerLost}},
     {"clear", {FaultVerb::LiftAll, {}}},
@@ -140,8 +142,8 @@ int main(int argc, char** argv) {
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
   app.add_option("ACTION", options.action, "What happens")
       ->required()
-      ->check(CLI::IsMember({"down", "up", "qp-error", "wr-error", "post-refused", "peer-lost",
-                             "peer-back", "clear", "show"}));
+      ->check(CLI::IsMember({"down", "up", "qp-error", "wr-error", "post-refused", "lid",
+                             "peer-lost", "peer-back", "clear", "show"}));
   app.add_flag("--one-end", options.one_end,
                "down, up: only this port, as with a switch or a sick adapter");
   app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")

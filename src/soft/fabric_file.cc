@@ -3,12 +3,13 @@
 #include "src/base/log.h"
 #include "src/base/shown_text.h"
 #include "src/base/small_file.h"
+#include "src/soft/fabric_nics.h"
 #include "src/soft/json_fields.h"
 
-#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cmath>
@@ -21,66 +22,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kGbpsMax = 10'000;
+constexpr std::size_t kRoutersMax = 64;
+constexpr std::size_t kRouterNameMax = 32;
 constexpr double kDelayUsMax = 10'000'000;
 constexpr double kQuantumBytesMax = 1 << 30;
 constexpr double kCostNsMax = 1'000'000;
-
-std::uint64_t hash_text(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
-void read_address(const std::string& text, const std::string& what, NicSpec& nic) {
-  const std::size_t slash = text.find('/');
-  if (slash == std::string::npos)
-    fail("{}: address \"{}\" has no prefix, such as 10.0.12.1/24", what, text);
-  nic.address = text.substr(0, slash);
-  in_addr v4{};
-  in6_addr v6{};
-  if (::inet_pton(AF_INET, nic.address.c_str(), &v4) == 1) {
-    nic.gid.raw[10] = nic.gid.raw[11] = 0xff;
-    std::memcpy(nic.gid.raw + 12, &v4, 4);
-    nic.ipv4 = true;
-  } else if (::inet_pton(AF_INET6, nic.address.c_str(), &v6) == 1) {
-    std::memcpy(nic.gid.raw, &v6, 16);
-    nic.ipv4 = false;
-  } else {
-    fail("{}: address \"{}\" is neither IPv4 nor IPv6", what, nic.address);
-  }
-  const std::string prefix = text.substr(slash + 1);
-  const bool digits =
-      !prefix.empty() && prefix.size() <= 3 && std::all_of(prefix.begin(), prefix.end(), ::isdigit);
-  nic.prefix_len = digits ? std::atoi(prefix.c_str()) : 0;
-  const int most = nic.ipv4 ? 32 : 128;
-  if (!digits || nic.prefix_len < 1 || nic.prefix_len > most)
-    fail("{}: prefix \"{}\" is not in 1..{}", what, prefix, most);
-}
-
-std::uint64_t read_guid(const json& object, const std::string& what, const std::string& seed) {
-  const std::string text = text_of(object, what, "guid");
-  if (text.empty()) return hash_text(seed);
-  char* end = nullptr;
-  const std::uint64_t guid = std::strtoull(text.c_str(), &end, 16);
-  if (*end != '\0' || guid == 0)
-    fail("{}: guid \"{}\" is not a hexadecimal number above 0", what, text);
-  return guid;
-}
-
-NicSpec read_nic(const json& object, const std::string& host) {
-  std::string what = fmt::format("a NIC of host {}", host);
-  check_keys(object, what, {"name", "address", "guid", "pci", "numa", "gbps"});
-  NicSpec nic;
-  nic.name = name_of(object, what);
-  what = fmt::format("NIC {}/{}", host, nic.name);
-  read_address(text_of(object, what, "address"), what, nic);
-  nic.guid = read_guid(object, what, host + "/" + nic.name);
-  nic.pci = text_of(object, what, "pci");
-  nic.numa = static_cast<int>(number_of(object, what, "numa", {-1, 1023, -1}));
-  nic.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
-  return nic;
-}
 
 void read_hosts(const json& root, FabricFile& file) {
   const json& hosts = list_of(root, "the file", "hosts");
@@ -109,40 +55,81 @@ void read_hosts(const json& root, FabricFile& file) {
   }
 }
 
-NicRef read_end(const json& value, const FabricFile& file) {
+// An end is a NIC or a router.
+void read_end(const json& value, const std::vector<std::string>& routers, const FabricFile& file,
+              LinkSpec& link) {
   if (!value.is_string())
     fail("a link's end is {}, not a string such as \"a/mesh0\"", value.type_name());
   const std::string text = value.get<std::string>();
+  const auto router = std::find(routers.begin(), routers.end(), text);
+  if (router != routers.end()) {
+    link.routers.push_back(static_cast<int>(router - routers.begin()));
+    return;
+  }
   const std::size_t slash = text.find('/');
   const int host = slash == std::string::npos ? -1 : file.find_host(text.substr(0, slash));
   if (host >= 0) {
     const std::vector<NicSpec>& nics = file.hosts[static_cast<std::size_t>(host)].nics;
-    for (std::size_t i = 0; i < nics.size(); ++i)
-      if (nics[i].name == text.substr(slash + 1)) return {host, static_cast<int>(i)};
+    for (std::size_t i = 0; i < nics.size(); ++i) {
+      if (nics[i].name != text.substr(slash + 1)) continue;
+      link.ends.push_back({host, static_cast<int>(i)});
+      return;
+    }
   }
-  fail("a link's end \"{}\" is no NIC of this file", text);
+  fail("a link's end \"{}\" is no NIC and no router of this file", text);
 }
 
-bool same_subnet(const NicSpec& a, const NicSpec& b) {
-  if (a.ipv4 != b.ipv4 || a.prefix_len != b.prefix_len) return false;
-  const int bits = a.prefix_len + (a.ipv4 ? 96 : 0);
-  for (int bit = 0; bit < bits; ++bit) {
-    const auto byte = static_cast<std::size_t>(bit / 8);
-    if (((a.gid.raw[byte] ^ b.gid.raw[byte]) & (0x80 >> (bit % 8))) != 0) return false;
+std::vector<std::string> read_routers(const json& root) {
+  std::vector<std::string> routers;
+  for (const json& entry : list_of(root, "the file", "routers")) {
+    const std::string name = entry.is_string() ? entry.get<std::string>() : "";
+    if (name.empty() || name.size() > kRouterNameMax || name.find('/') != std::string::npos)
+      fail("a router's name \"{}\" is not 1 to {} letters without \"/\"", name, kRouterNameMax);
+    if (std::find(routers.begin(), routers.end(), name) != routers.end())
+      fail("router {} is there twice", name);
+    routers.push_back(name);
   }
-  return true;
+  if (routers.size() > kRoutersMax)
+    fail("{} routers are not in 0..{}", routers.size(), kRoutersMax);
+  return routers;
 }
 
-void plug(const std::vector<NicRef>& ends, const std::string& what, FabricFile& file) {
+// Links that share a router, and those that share one with them, are one network.
+void join_networks(FabricFile& file) {
+  for (std::size_t i = 0; i < file.links.size(); ++i)
+    file.links[i].network = file.links[i].routers.empty() ? -1 : static_cast<int>(i);
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::array<int, kRoutersMax> least;
+    least.fill(INT_MAX);
+    for (const LinkSpec& link : file.links) {
+      for (const int router : link.routers) {
+        int& network = least[static_cast<std::size_t>(router)];
+        network = std::min(network, link.network);
+      }
+    }
+    for (LinkSpec& link : file.links) {
+      for (const int router : link.routers) {
+        const int network = least[static_cast<std::size_t>(router)];
+        changed |= network < link.network;
+        link.network = std::min(link.network, network);
+      }
+    }
+  }
+}
+
+void plug(const LinkSpec& link, const std::string& what, FabricFile& file) {
   const auto nic_of = [&](NicRef end) -> NicSpec& {
     return file.hosts[static_cast<std::size_t>(end.host)].nics[static_cast<std::size_t>(end.nic)];
   };
-  const NicSpec& first = nic_of(ends.front());
-  for (const NicRef end : ends) {
+  const NicSpec& first = nic_of(link.ends.front());
+  for (const NicRef end : link.ends) {
     NicSpec& nic = nic_of(end);
     const std::string& host = file.hosts[static_cast<std::size_t>(end.host)].name;
     if (nic.link >= 0) fail("{}: NIC {}/{} is already in a link", what, host, nic.name);
-    if (!same_subnet(first, nic))
+    if (first.layer != nic.layer)
+      fail("{}: NICs {} and {} have different link layers", what, first.name, nic.name);
+    if (!on_one_wire(first, nic))
       fail("{}: {}/{} and {}/{} are on different subnets", what, first.address, first.prefix_len,
            nic.address, nic.prefix_len);
     nic.link = static_cast<int>(file.links.size());
@@ -174,34 +161,46 @@ void check_cable(const std::string& what, const FabricFile& file) {
   if (halves > 2) fail("{}: cable \"{}\" has {} halves, not 2", what, link.cable, halves);
 }
 
+LinkSpec read_link(const json& object, const std::string& what,
+                   const std::vector<std::string>& routers, const FabricFile& file) {
+  check_keys(
+      object, what,
+      {"ends", "switch", "gbps", "delay_us", "mtu", "qp_gbps", "port_gbps", "cable", "bond"});
+  const bool cable = object.contains("ends");
+  if (cable == object.contains("switch"))
+    fail("{} has not exactly one of \"ends\" and \"switch\"", what);
+  LinkSpec link;
+  for (const json& end : list_of(object, what, cable ? "ends" : "switch"))
+    read_end(end, routers, file, link);
+  const std::size_t ends = link.ends.size() + link.routers.size();
+  if (cable && ends != 2) fail("{} has {} ends, not 2", what, ends);
+  if (ends < 2) fail("{}: a switch of {} NICs, not 2 or more", what, ends);
+  if (link.ends.empty()) fail("{} joins routers only", what);
+  link.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
+  link.qp_gbps = number_of(object, what, "qp_gbps", {1e-3, kGbpsMax, 0});
+  link.port_gbps = number_of(object, what, "port_gbps", {1e-3, kGbpsMax, 0});
+  link.bond = flag_of(object, what, "bond");
+  link.cable = text_of(object, what, "cable");
+  link.delay_ns = static_cast<std::uint64_t>(
+      std::llround(number_of(object, what, "delay_us", {0, kDelayUsMax, 0}) * 1000));
+  link.mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 4096}));
+  if (link.mtu != 256 && link.mtu != 512 && link.mtu != 1024 && link.mtu != 2048 &&
+      link.mtu != 4096)
+    fail("{}: mtu {} is not 256, 512, 1024, 2048 or 4096", what, link.mtu);
+  return link;
+}
+
 void read_links(const json& root, FabricFile& file) {
+  const std::vector<std::string> routers = read_routers(root);
   for (const json& object : list_of(root, "the file", "links")) {
     const std::string what = fmt::format("link {}", file.links.size());
-    check_keys(object, what,
-               {"ends", "switch", "gbps", "delay_us", "mtu", "qp_gbps", "port_gbps", "cable"});
-    const bool cable = object.contains("ends");
-    if (cable == object.contains("switch"))
-      fail("{} has not exactly one of \"ends\" and \"switch\"", what);
-    LinkSpec link;
-    for (const json& end : list_of(object, what, cable ? "ends" : "switch"))
-      link.ends.push_back(read_end(end, file));
-    if (cable && link.ends.size() != 2) fail("{} has {} ends, not 2", what, link.ends.size());
-    if (link.ends.size() < 2)
-      fail("{}: a switch of {} NICs, not 2 or more", what, link.ends.size());
-    link.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
-    link.qp_gbps = number_of(object, what, "qp_gbps", {1e-3, kGbpsMax, 0});
-    link.port_gbps = number_of(object, what, "port_gbps", {1e-3, kGbpsMax, 0});
-    link.cable = text_of(object, what, "cable");
-    link.delay_ns = static_cast<std::uint64_t>(
-        std::llround(number_of(object, what, "delay_us", {0, kDelayUsMax, 0}) * 1000));
-    link.mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 4096}));
-    if (link.mtu != 256 && link.mtu != 512 && link.mtu != 1024 && link.mtu != 2048 &&
-        link.mtu != 4096)
-      fail("{}: mtu {} is not 256, 512, 1024, 2048 or 4096", what, link.mtu);
-    plug(link.ends, what, file);
+    LinkSpec link = read_link(object, what, routers, file);
+    plug(link, what, file);
     file.links.push_back(std::move(link));
     check_cable(what, file);
   }
+  join_networks(file);
+  give_lids(file);
 }
 
 void read_costs(const json& root, FabricFile& file) {
@@ -227,10 +226,11 @@ FaultKind read_kind(const std::string& text) {
   if (text == "write_delay") return FaultKind::WriteDelay;
   if (text == "reorder") return FaultKind::Reorder;
   if (text == "port_down") return FaultKind::PortDown;
+  if (text == "lid_change") return FaultKind::LidChange;
   if (text == "post_refused") return FaultKind::PostRefused;
   fail(
-      "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, port_down or "
-      "post_refused",
+      "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, port_down, "
+      "lid_change or post_refused",
       text);
 }
 
@@ -288,7 +288,8 @@ Result<FabricFile> read(const std::string& text, const std::string& source,
   try {
     const Document document(parse_document(text, kFileBytesMax));
     const json& root = document.root();
-    check_keys(root, "the file", {"name", "hosts", "links", "faults", "nic_costs", "null"});
+    check_keys(root, "the file",
+               {"name", "hosts", "routers", "links", "faults", "nic_costs", "null"});
     FabricFile file;
     file.name = name_of(root, "the file");
     file.identity = fmt::format("{}-{:016x}", file.name, hash_text(identity + "\n" + text));
@@ -346,6 +347,13 @@ bool FabricFile::other_end(const std::string& host, const std::string& name_of_n
   const bool first = ends[0].host == self.host && ends[0].nic == self.nic;
   *out = ends[first ? 1 : 0];
   return true;
+}
+
+bool FabricFile::joins(const NicSpec& from, const NicSpec& to) const {
+  if (from.link < 0 || to.link < 0) return false;
+  const int network = links[static_cast<std::size_t>(from.link)].network;
+  return from.link == to.link || (from.routes && network >= 0 &&
+                                  links[static_cast<std::size_t>(to.link)].network == network);
 }
 
 Result<FabricFile> parse(const std::string& text) {

@@ -21,6 +21,14 @@ inline constexpr std::size_t kNicsMax = 16;
 // 256 hosts of 16 NICs with a link each are about 700 KiB of text with spaces.
 inline constexpr std::size_t kFileBytesMax = 4 << 20;
 
+// An InfiniBand port of the file has a LID up to kLidsMax. Each change of the subnet manager's mind
+// adds kLidsMax + 1, so everybody knows whose a LID is.
+inline constexpr std::uint16_t kLidsMax = 4095;
+inline constexpr int kLidChangesMax = 10;  // LIDs from 0xc000 on are for multicast
+inline constexpr std::size_t kPkeysMax = 128;
+
+enum class LinkLayer : std::uint8_t { Ethernet, InfiniBand, Unspecified };
+
 struct NicSpec {
   std::string name;
   std::string address;  // "10.0.12.1", without the prefix
@@ -34,6 +42,13 @@ struct NicSpec {
   // What the NIC's bus carries. The PCIe half of a cable may carry less than the cable. 0: as much
   // as the link.
   double gbps = 0;
+  LinkLayer layer = LinkLayer::Ethernet;
+  bool reliable = true;  // false: the device makes no reliable queue pairs
+  bool routes = true;    // false: the host has no route over this NIC but to its own link
+  // InfiniBand. The address is the port's GID.
+  std::uint16_t lid = 0;             // at first
+  std::vector<std::uint16_t> pkeys;  // its table of partition keys; 0 is an empty place
+  bool global_header = false;        // the port takes no packet without a GID
 };
 
 struct HostSpec {
@@ -46,12 +61,15 @@ struct NicRef {
 };
 
 struct LinkSpec {
-  std::vector<NicRef> ends;  // a cable has two, a switch two or more
+  std::vector<NicRef> ends;  // a cable has two, a switch two or more, routers included
+  std::vector<int> routers;  // that it is plugged into
+  int network = -1;          // equal for links that routers join; -1: no router is here
   double gbps = 0;           // in each direction; 0: as fast as memory
   std::uint64_t delay_ns = 0;
   std::uint32_t mtu = 4096;
   double qp_gbps = 0;    // what one queue pair can use; 0: all
   double port_gbps = 0;  // the rate that its ports show; 0: gbps
+  bool bond = false;  // its ports are bonds: they show port_gbps, and gbps to who asks for it all
   // Links with the same name are the halves of one cable and share its gbps. Empty: the link is a
   // cable of its own.
   std::string cable;
@@ -91,6 +109,9 @@ struct FabricFile {
     return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)];
   }
   bool find_nic(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
+  // Whether a packet from one NIC can be for another one: they are in one link, or routers join
+  // their links and the first NIC's host has a route.
+  bool joins(const NicSpec& from, const NicSpec& to) const;
   // False: there is no such NIC, or it is not at a cable of two ends.
   bool other_end(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
 };

@@ -91,18 +91,31 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
         break;
       case FaultKind::PostRefused: verdict.refused = true; break;
       case FaultKind::PeerLost:
-      case FaultKind::PortDown: break;
+      case FaultKind::PortDown:
+      case FaultKind::LidChange: break;
     }
   }
   return verdict;
 }
 
+bool FaultPlan::strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
+  if (!armed.fault.nic.empty() && armed.fault.nic != nic) return false;
+  return in_time(armed, now_ns) && armed.seen >= armed.fault.after_work_requests;
+}
+
 // True for a fault that makes a port or a peer silent now, whatever peer it names.
 bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
-  const Fault& fault = armed.fault;
-  if (fault.kind != FaultKind::PeerLost && fault.kind != FaultKind::PortDown) return false;
-  if (!fault.nic.empty() && fault.nic != nic) return false;
-  return in_time(armed, now_ns) && armed.seen >= fault.after_work_requests;
+  const FaultKind kind = armed.fault.kind;
+  return (kind == FaultKind::PeerLost || kind == FaultKind::PortDown) &&
+         strikes(armed, nic, now_ns);
+}
+
+int FaultPlan::lid_changes(const std::string& nic, std::uint64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  const auto count = std::count_if(faults_.begin(), faults_.end(), [&](Armed& armed) {
+    return armed.fault.kind == FaultKind::LidChange && strikes(armed, nic, now_ns);
+  });
+  return static_cast<int>(count);
 }
 
 bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
@@ -126,7 +139,8 @@ std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64
   std::lock_guard lock(mutex_);
   for (Armed& armed : faults_) {
     const Fault& fault = armed.fault;
-    if (fault.kind != FaultKind::PortDown || (!fault.nic.empty() && fault.nic != nic)) continue;
+    const bool of_port = fault.kind == FaultKind::PortDown || fault.kind == FaultKind::LidChange;
+    if (!of_port || (!fault.nic.empty() && fault.nic != nic)) continue;
     static_cast<void>(in_time(armed, now_ns));  // its time begins here, unless it has begun
     DCHECK(armed.armed_at_ns != kAtFirstUse);
     const std::uint64_t begin_ns = armed.armed_at_ns + fault.after_ns;

@@ -36,6 +36,9 @@ enum class FaultKind : std::uint8_t {
   PortDown,
   // post_send does not take a work request.
   PostRefused,
+  // The subnet manager gives an InfiniBand port another LID. What was connected before hears
+  // nothing any more.
+  LidChange,
 };
 
 struct Fault {
@@ -82,7 +85,9 @@ class FaultPlan {
   PostVerdict on_post(const std::string& nic, std::uint32_t qp_num, std::uint64_t now_ns);
   bool cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns);
   bool port_down(const std::string& nic, std::uint64_t now_ns);
-  // When time alone takes the port down or up next. UINT64_MAX: never.
+  // How often the port's LID has changed.
+  int lid_changes(const std::string& nic, std::uint64_t now_ns);
+  // When time alone takes the port down or up, or changes its LID next. UINT64_MAX: never.
   std::uint64_t next_port_change_ns(const std::string& nic, std::uint64_t now_ns);
 
  private:
@@ -93,6 +98,7 @@ class FaultPlan {
     std::uint64_t seen = 0;  // work requests of the chosen NICs since it was armed
   };
   static bool in_time(Armed& armed, std::uint64_t now_ns);
+  static bool strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns);
   static bool silences(Armed& armed, const std::string& nic, std::uint64_t now_ns);
 
   std::atomic<bool> armed_{false};  // released in arm(), acquired in armed()

@@ -7,7 +7,15 @@
 namespace mesh::soft {
 
 namespace {
+// Two members of one partition may speak unless both are limited ones, without the top bit.
+bool in_one_partition(std::uint16_t a, std::uint16_t b) {
+  constexpr std::uint16_t kFull = 0x8000;
+  return ((a ^ b) & ~kFull) == 0 && ((a | b) & kFull) != 0;
+}
+
 bool fits(const QueuePair& qp, const Offer& offer) {
+  if (!in_one_partition(qp.attributes.pkey, offer.pkey)) return false;
+  if (offer.to_lid != 0 && offer.to_lid != qp.attributes.own_lid) return false;
   return offer.to_qp_num == qp.verbs.qp_num && offer.from_qp_num == qp.attributes.dest_qp_num &&
          std::memcmp(offer.gid.raw, qp.attributes.dest_gid.raw, sizeof offer.gid.raw) == 0;
 }

@@ -25,6 +25,9 @@ struct Offer {
   std::uint32_t from_qp_num = 0, to_qp_num = 0;
   pid_t pid = 0;         // 0: this process
   bool streams = false;  // sources come through the ring's stream
+  // InfiniBand: the offering queue pair's partition key, and the LID that it sends to. 0: any, as a
+  // router finds out by itself.
+  std::uint16_t pkey = 0, to_lid = 0;
 };
 
 class IncomingRings {

@@ -36,7 +36,11 @@ class Nic {
 
   const NicSpec& spec() const noexcept { return core_.spec; }
   const LinkSpec* link() const noexcept { return core_.link; }
-  bool port_up();  // at this moment; takes the turn lock
+  struct PortState {
+    bool up = false;
+    std::uint16_t lid = 0;  // InfiniBand
+  };
+  PortState port_state();  // at this moment; takes the turn lock
   int index() const noexcept { return core_.self.nic; }
 
   // Data path.
@@ -65,7 +69,7 @@ class Nic {
   // State changes, whose attributes are already validated. EINVAL: the queue pair's state does not
   // allow the change, which is known only under the lock. connect() needs the ring and where it
   // goes.
-  int initialise(QueuePair& qp, int access);
+  int initialise(QueuePair& qp, int access, std::uint16_t pkey);
   int connect(QueuePair& qp, const Attributes& attributes, Outgoing out);
   int start(QueuePair& qp, const Attributes& attributes);
   int fail(QueuePair& qp);

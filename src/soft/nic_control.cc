@@ -95,13 +95,14 @@ void Nic::set_state(QueuePair& qp, ibv_qp_state state) noexcept {
   qp.verbs.state = state;
 }
 
-int Nic::initialise(QueuePair& qp, int access) {
+int Nic::initialise(QueuePair& qp, int access, std::uint16_t pkey) {
   std::lock_guard lock(core_.turn_lock);
   std::lock_guard send_lock(qp.sends.lock);
   const int state = qp.state.load(std::memory_order_relaxed);
   if (state != IBV_QPS_RESET && state != IBV_QPS_INIT) return EINVAL;
   DCHECK(qp.nic == this && qp.out.ring == nullptr && qp.in.ring == nullptr);
   qp.attributes.access = access;
+  qp.attributes.pkey = pkey;
   set_state(qp, IBV_QPS_INIT);
   return 0;
 }
@@ -114,6 +115,7 @@ int Nic::connect(QueuePair& qp, const Attributes& attributes, Outgoing out) {
     DCHECK(out.ring != nullptr && out.peer != nullptr && out.peer_index < kQpsMax);
     DCHECK(out.ring->slots() == qp.sends.slots.size() && qp.out.ring == nullptr);
     qp.attributes = attributes;
+    qp.attributes.own_lid = core_.lid;
     qp.out = std::move(out);
     set_state(qp, IBV_QPS_RTR);
   }
@@ -191,11 +193,11 @@ void Nic::close_events(EventQueue& queue) {
   port_.close(queue);
 }
 
-bool Nic::port_up() {
+Nic::PortState Nic::port_state() {
   std::lock_guard lock(core_.turn_lock);
   TurnTime time(core_.clock);
   port_.watch(time);
-  return port_.up();
+  return {.up = port_.up(), .lid = core_.lid};
 }
 
 // Acts as a device that can no longer serve a queue pair: everything is flushed, and an event tells

@@ -22,6 +22,7 @@ NicCore::NicCore(const NicOptions& options)
       clock(options.clock),
       cpu(*options.cpu),
       wire(link, spec, fabric.costs, *options.transmitter),
-      modelled(wire.modelled()) {}
+      modelled(wire.modelled()),
+      lid(spec.lid) {}
 
 }  // namespace mesh::soft

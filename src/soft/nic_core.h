@@ -61,9 +61,10 @@ struct NicCore {
 
   bool shaped() const noexcept { return modelled || faults.armed(); }
   bool turning() const noexcept { return turn_lock.held_here(); }  // for DCHECK only
-  // A fault cuts the path between this NIC and the host at this moment.
-  bool cut_off(const std::string& host, TurnTime& time) noexcept {
-    return faults.armed() && faults.cut_off(spec.name, host, time.now_ns());
+  // A fault cuts the path between this NIC and the host at this moment, or the port has another LID
+  // than when a queue pair was connected.
+  bool cut_off(const std::string& host, std::uint16_t lid_then, TurnTime& time) noexcept {
+    return lid_then != lid || (faults.armed() && faults.cut_off(spec.name, host, time.now_ns()));
   }
 
   const NicRef self;
@@ -79,6 +80,7 @@ struct NicCore {
   const bool modelled;
 
   TurnLock turn_lock;
+  std::uint16_t lid = 0;  // under the turn lock; of an InfiniBand port
   RaceEdge posts;
   MemoryTable regions;
   IndexSet serving;     // a peer's ring may hold requests for them

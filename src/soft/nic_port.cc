@@ -2,6 +2,8 @@
 
 #include "src/base/check.h"
 
+#include <algorithm>
+
 namespace mesh::soft {
 
 bool NicPort::is_down_now(TurnTime& time) noexcept {
@@ -9,17 +11,32 @@ bool NicPort::is_down_now(TurnTime& time) noexcept {
   return core_.faults.armed() && core_.faults.port_down(core_.spec.name, time.now_ns());
 }
 
-void NicPort::watch(TurnTime& time) noexcept {
-  const bool down = is_down_now(time);
-  if (down == down_) return;
-  down_ = down;
-  const auto kind = down ? verbs::DeviceEventKind::PortError : verbs::DeviceEventKind::PortActive;
+std::uint16_t NicPort::lid_now(TurnTime& time) noexcept {
+  DCHECK(core_.turning());
+  if (core_.spec.lid == 0 || !core_.faults.armed()) return core_.spec.lid;
+  const int changes = core_.faults.lid_changes(core_.spec.name, time.now_ns());
+  return static_cast<std::uint16_t>(core_.spec.lid +
+                                    std::min(changes, kLidChangesMax) * (kLidsMax + 1));
+}
+
+void NicPort::tell(verbs::DeviceEventKind kind) noexcept {
   for (EventQueue* queue : queues_) queue->push({.kind = kind, .port = kPort});
 }
 
-std::uint64_t NicPort::due_ns(TurnTime& time) noexcept {
+void NicPort::watch(TurnTime& time) noexcept {
+  if (const std::uint16_t lid = lid_now(time); lid != core_.lid) {
+    core_.lid = lid;
+    tell(verbs::DeviceEventKind::LidChange);
+  }
   const bool down = is_down_now(time);
-  return down == down_ ? core_.faults.next_port_change_ns(core_.spec.name, time.now_ns()) : 0;
+  if (down == down_) return;
+  down_ = down;
+  tell(down ? verbs::DeviceEventKind::PortError : verbs::DeviceEventKind::PortActive);
+}
+
+std::uint64_t NicPort::due_ns(TurnTime& time) noexcept {
+  const bool known = is_down_now(time) == down_ && lid_now(time) == core_.lid;
+  return known ? core_.faults.next_port_change_ns(core_.spec.name, time.now_ns()) : 0;
 }
 
 }  // namespace mesh::soft

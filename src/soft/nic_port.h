@@ -1,6 +1,7 @@
 #pragma once
-// The port of one NIC, up or down as the fault plan says, and the event queues to which a change
-// goes. Thread: the NIC's turn lock. Bound: one event queue for each open context.
+// The port of one NIC, up or down and with the LID that the fault plan says, and the event queues
+// to which a change goes. Thread: the NIC's turn lock. Bound: one event queue for each open
+// context.
 
 #include "src/soft/event_queue.h"
 #include "src/soft/nic_core.h"
@@ -19,13 +20,17 @@ class NicPort {
   void close(EventQueue& queue) { std::erase(queues_, &queue); }
 
   // A turn must watch the port: a fault may change it, or it has to come up again.
-  bool needs_watching() const noexcept { return core_.faults.armed() || down_; }
+  bool needs_watching() const noexcept {
+    return core_.faults.armed() || down_ || core_.lid != core_.spec.lid;
+  }
   void watch(TurnTime& time) noexcept;  // an event tells of a change
   bool up() const noexcept { return core_.link != nullptr && !down_; }  // as watch() last saw it
   std::uint64_t due_ns(TurnTime& time) noexcept;  // when the port changes next
 
  private:
   bool is_down_now(TurnTime& time) noexcept;
+  std::uint16_t lid_now(TurnTime& time) noexcept;
+  void tell(verbs::DeviceEventKind kind) noexcept;
 
   NicCore& core_;
   bool down_ = false;  // as the last event said

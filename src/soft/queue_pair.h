@@ -102,6 +102,9 @@ struct Attributes {
   std::uint32_t dest_qp_num = 0;
   std::uint32_t mtu = 4096;
   std::uint32_t rq_psn = 0, sq_psn = 0;
+  // Our key of the partition that both ends must be in. InfiniBand: the port's LID when the queue
+  // pair was connected.
+  std::uint16_t pkey = 0xffff, own_lid = 0;
   std::uint8_t timeout = 0, retry_count = 0, rnr_retry = 7, min_rnr_timer = 0;
 };
 

@@ -172,15 +172,9 @@ void Rendezvous::greet(Connection& connection, std::uint32_t type) {
 }
 
 void Rendezvous::offer(const Peer& peer, const Offer& offer) {
-  OfferMessage body{};
-  body.prefix.type = kOffer;
-  body.gid = offer.gid;
-  body.from_nic = offer.from_nic;
-  body.to_nic = offer.to_nic;
-  body.from_qp_num = offer.from_qp_num;
-  body.to_qp_num = offer.to_qp_num;
-  body.slots = offer.ring->slots();
-  body.streams = offer.streams ? 1 : 0;
+  const OfferMessage body{{.type = kOffer},  offer.gid,       offer.from_nic,      offer.to_nic,
+                          offer.from_qp_num, offer.to_qp_num, offer.ring->slots(), offer.streams,
+                          offer.pkey,        offer.to_lid};
   Message message{bytes_of(body), {}, {}};
   message.fds.push_back(offer.ring->memory().take_fd());
   std::lock_guard lock(mutex_);
@@ -358,10 +352,10 @@ bool Rendezvous::handle_offer(Connection& connection, std::span<const std::byte>
   std::memcpy(&body, bytes.data(), sizeof body);
   Result<std::shared_ptr<Ring>> ring = Ring::map(std::move(received.fds[0]), body.slots);
   if (!ring.ok() || !Board::has_nic(body.from_nic)) return false;
-  Offer offer{*ring,          connection.peer, body.gid,
-              body.from_nic,  body.to_nic,     body.from_qp_num,
-              body.to_qp_num, connection.pid,  body.streams != 0};
-  if (by_cells(connection)) offer.streams = true;
+  const Offer offer{*ring,          connection.peer, body.gid,
+                    body.from_nic,  body.to_nic,     body.from_qp_num,
+                    body.to_qp_num, connection.pid,  body.streams != 0 || by_cells(connection),
+                    body.pkey,      body.to_lid};
   if (options_.copy == CopyMode::Cma && !offer.streams && !connection.readable) {
     LOG_WARN("soft fabric: host {} (process {}): cannot read its memory; copying by cells is off",
              connection.peer->host(), connection.pid);

@@ -13,7 +13,7 @@
 namespace mesh::soft {
 
 inline constexpr std::uint32_t kRendezvousMagic = 0x6d736d74;
-inline constexpr std::uint32_t kRendezvousVersion = 2;
+inline constexpr std::uint32_t kRendezvousVersion = 3;
 inline constexpr std::uint32_t kHello = 1, kWelcome = 2, kOffer = 3, kFault = 4, kFaultAnswer = 5;
 inline constexpr std::size_t kNameRoom = 40;  // a name of a fabric file has 32 letters at most
 
@@ -32,7 +32,8 @@ struct OfferMessage {
   Prefix prefix;
   ibv_gid gid;
   std::int32_t from_nic, to_nic;
-  std::uint32_t from_qp_num, to_qp_num, slots, streams;
+  std::uint32_t from_qp_num, to_qp_num, slots;
+  std::uint16_t streams, pkey, to_lid, reserved = 0;
 };
 // Orders a fault. No HELLO comes before it.
 struct FaultMessage {

@@ -2,6 +2,7 @@
 // ibv_context_ops.
 
 #include "src/base/check.h"
+#include "src/soft/fabric_routes.h"
 #include "src/soft/soft_host.h"
 
 #include <endian.h>
@@ -66,6 +67,15 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
   return static_cast<ibv_mtu>(std::countr_zero(bytes) - 7);
 }
 static_assert(IBV_MTU_256 == 1 && IBV_MTU_4096 == 5);
+
+std::uint8_t layer_code(LinkLayer layer) {
+  switch (layer) {
+    case LinkLayer::Ethernet: return IBV_LINK_LAYER_ETHERNET;
+    case LinkLayer::InfiniBand: return IBV_LINK_LAYER_INFINIBAND;
+    case LinkLayer::Unspecified: break;
+  }
+  return IBV_LINK_LAYER_UNSPECIFIED;
+}
 
 Nic& nic_of(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context)->nic; }
 
@@ -143,17 +153,37 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   if (port != kPort) return EINVAL;
   const LinkSpec* link = nic_of(context).link();
   *attr = ibv_port_attr{};
-  const bool up = nic_of(context).port_up();
+  const auto [up, lid] = nic_of(context).port_state();
   attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr->phys_state = up ? 5 : link != nullptr ? 2 : 3;  // LinkUp, Polling (for a signal), Disabled
   attr->max_mtu = IBV_MTU_4096;
   attr->active_mtu = mtu_code(link != nullptr ? link->mtu : 1024);
   attr->gid_tbl_len = 16;
-  attr->pkey_tbl_len = 1;
+  const NicSpec& spec = nic_of(context).spec();
+  attr->pkey_tbl_len = static_cast<std::uint16_t>(spec.pkeys.size());
   attr->max_msg_sz = kWorkRequestBytesMax;
-  attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+  attr->lid = lid;
+  attr->flags = spec.global_header ? IBV_QPF_GRH_REQUIRED : 0;
+  attr->link_layer = layer_code(spec.layer);
   name_rate(named_gbps(link), attr);
   return 0;
+}
+
+int SoftHost::query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) {
+  const std::vector<std::uint16_t>& pkeys = nic_of(context).spec().pkeys;
+  if (port != kPort || index < 0 || static_cast<std::size_t>(index) >= pkeys.size()) return EINVAL;
+  *pkey = pkeys[static_cast<std::size_t>(index)];
+  return 0;
+}
+
+verbs::Route SoftHost::route(const verbs::GidEntry& from, const ibv_gid& to) {
+  return FabricRoutes(options_.fabric, host_index_).route(from, to);
+}
+
+std::uint32_t SoftHost::port_speed_mbps(ibv_context* context, std::uint8_t port) {
+  const LinkSpec* const link = nic_of(context).link();
+  if (port != kPort || link == nullptr || !link->bond) return 0;
+  return static_cast<std::uint32_t>(link->gbps * 1000);
 }
 
 // The table begins with link-local entries and has holes, and the index of the address differs
@@ -162,6 +192,8 @@ std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t p
   if (port != kPort) return {};
   const Nic& nic = nic_of(context);
   const NicSpec& spec = nic.spec();
+  if (spec.layer == LinkLayer::InfiniBand)
+    return {{spec.gid, verbs::GidType::Ib, 0, spec.prefix_len, ""}};
   const ibv_gid local = link_local(spec.guid);
   const int first = 4 + 2 * (nic.index() % 3);
   return {{local, verbs::GidType::RoceV1, 0, 64, spec.name},

@@ -89,7 +89,7 @@ void SoftHost::arm_faults_of_file() {
 // A port says at once that it has changed, even if no thread turns its NIC. Armed faults keep the
 // agent awake.
 void SoftHost::look_at_ports() {
-  for (const std::unique_ptr<Nic>& nic : nics_) static_cast<void>(nic->port_up());
+  for (const std::unique_ptr<Nic>& nic : nics_) static_cast<void>(nic->port_state());
   board_->wake();
 }
 
@@ -161,7 +161,7 @@ FaultAnswer SoftHost::take_fault(const FaultOrder& order) {
   }
   if (name.empty()) return answer;
   const Nic::Totals totals = (*named)->totals();
-  answer.port_up = (*named)->port_up();
+  answer.port_up = (*named)->port_state().up;
   answer.work_requests = totals.work_requests;
   answer.bytes = totals.bytes;
   return answer;

@@ -68,6 +68,9 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int query_device(ibv_context* context, ibv_device_attr* attr) override;
   int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override;
   std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override;
+  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override;
+  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override;
+  verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override;
   int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
   bool next_event(ibv_context* context, verbs::DeviceEvent* event) override;
   ibv_pd* alloc_pd(ibv_context* context) override;
@@ -88,7 +91,6 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   void send_offer(const Peer& peer, const std::string& host, const Offer& offer);
   void run();  // the host's one thread
   int tend();
-  int route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const;
   Transmitter& transmitter_of(const NicSpec& nic);
   void arm_faults_of_file();
   void look_at_ports();

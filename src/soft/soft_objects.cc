@@ -2,6 +2,7 @@
 // states.
 
 #include "src/base/check.h"
+#include "src/soft/fabric_routes.h"
 #include "src/soft/soft_host.h"
 
 #include <sys/mman.h>
@@ -37,6 +38,12 @@ bool is_mapped(void* address, std::size_t bytes) {
                        first = begin & ~(page - 1);
   if (begin + bytes < begin) return false;
   return ::msync(reinterpret_cast<void*>(first), begin + bytes - first, MS_ASYNC) == 0;
+}
+
+std::shared_ptr<Peer> lost_peer(const std::string& host) {
+  auto peer = std::make_shared<Peer>(host);
+  peer->lose();
+  return peer;
 }
 
 bool is_within_limits(const ibv_qp_cap& cap) {
@@ -116,6 +123,10 @@ ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   cap.max_recv_wr = std::max(cap.max_recv_wr, 1u);
   cap.max_send_sge = std::max(cap.max_send_sge, 1u);
   cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+  if (!soft(pd->context).nic->spec().reliable) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
   QueuePair* qp = soft(pd->context).nic->create_qp(pd, attr);
   if (qp == nullptr) return nullptr;
   qp->events = &soft(pd->context).events;
@@ -147,18 +158,10 @@ int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
 }
 
 int SoftHost::to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
-  if (mask != kToInit || attr.port_num != kPort || attr.pkey_index != 0) return EINVAL;
-  return qp.nic->initialise(qp, static_cast<int>(attr.qp_access_flags));
-}
-
-// Acts as RoCE's address resolution: a GID that nothing on our link answers to ends in a timeout.
-int SoftHost::route(const Nic& nic, const ibv_gid& gid, NicRef* peer) const {
-  if (!options_.fabric.find_gid(gid, peer)) return ETIMEDOUT;
-  DCHECK(peer->host >= 0 && peer->nic >= 0);
-  if (peer->host == host_index_ && peer->nic == nic.index()) return 0;
-  const HostSpec& host = options_.fabric.hosts[static_cast<std::size_t>(peer->host)];
-  const int link = host.nics[static_cast<std::size_t>(peer->nic)].link;
-  return link >= 0 && link == nic.spec().link ? 0 : ETIMEDOUT;
+  std::uint16_t pkey = 0;
+  const bool has_key = query_pkey(qp.verbs.context, kPort, attr.pkey_index, &pkey) == 0;
+  if (mask != kToInit || attr.port_num != kPort || !has_key || pkey == 0) return EINVAL;
+  return qp.nic->initialise(qp, static_cast<int>(attr.qp_access_flags), pkey);
 }
 
 int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
@@ -166,34 +169,35 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (attr.max_dest_rd_atomic > kReadsMax || attr.min_rnr_timer > kRnrTimerMax) return EINVAL;
   Nic& nic = *qp.nic;
   const std::vector<verbs::GidEntry> table = gids(qp.verbs.context, kPort);
-  const auto known = [&](const verbs::GidEntry& entry) {
+  const bool has_gid = std::any_of(table.begin(), table.end(), [&](const verbs::GidEntry& entry) {
     return entry.index == attr.ah_attr.grh.sgid_index;
-  };
+  });
   const std::uint32_t link_mtu = nic.link() != nullptr ? nic.link()->mtu : 4096;
   const std::uint32_t mtu =
       attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096 ? 128u << attr.path_mtu : 0;
-  if (attr.ah_attr.is_global == 0 || std::none_of(table.begin(), table.end(), known) || mtu == 0 ||
-      mtu > link_mtu)
-    return EINVAL;
-  NicRef to;
-  if (const int error = route(nic, attr.ah_attr.grh.dgid, &to); error != 0) return error;
+  if (mtu == 0 || mtu > link_mtu || (attr.ah_attr.is_global != 0 && !has_gid)) return EINVAL;
+  Destination to;
+  const FabricRoutes routes(options_.fabric, host_index_);
+  if (const int error = routes.resolve({host_index_, nic.index()}, attr.ah_attr, &to); error != 0)
+    return error;
 
   Attributes attributes = qp.attributes;
-  attributes.dest_gid = attr.ah_attr.grh.dgid;
+  attributes.dest_gid = options_.fabric.nic(to.nic).gid;
   attributes.dest_qp_num = attr.dest_qp_num;
   attributes.mtu = mtu;
   attributes.rq_psn = attr.rq_psn & 0xffffff;
   attributes.min_rnr_timer = attr.min_rnr_timer;
-  const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(to.host)].name;
+  const std::string& host = options_.fabric.hosts[static_cast<std::size_t>(to.nic.host)].name;
   Sharing sharing = Sharing::Process;
-  const std::shared_ptr<Peer> peer = find_peer(host, &sharing);
+  const std::shared_ptr<Peer> peer = to.nobody ? lost_peer(host) : find_peer(host, &sharing);
   Result<std::shared_ptr<Ring>> ring = Ring::create(qp.sends.depth, sharing);
   if (!ring.ok()) return ENOMEM;
-  const Outgoing out{*ring, peer, to.nic, attr.dest_qp_num % kQpsMax};
+  const Outgoing out{*ring, peer, to.nic.nic, attr.dest_qp_num % kQpsMax};
   if (const int error = nic.connect(qp, attributes, out); error != 0) return error;
+  if (to.nobody) return 0;
   send_offer(*peer, host,
-             {*ring, self_, nic.spec().gid, nic.index(), to.nic, qp.verbs.qp_num, attr.dest_qp_num,
-              0, options_.copy == CopyMode::Cells});
+             {*ring, self_, nic.spec().gid, nic.index(), to.nic.nic, qp.verbs.qp_num,
+              attr.dest_qp_num, 0, options_.copy == CopyMode::Cells, attributes.pkey, to.lid});
   return 0;
 }
 
@@ -207,9 +211,7 @@ std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* shar
     *sharing = Sharing::Host;
     return rendezvous_->peer(host);
   }
-  peer = std::make_shared<Peer>(host);
-  peer->lose();
-  return peer;
+  return lost_peer(host);
 }
 
 void SoftHost::send_offer(const Peer& peer, const std::string& host, const Offer& offer) {

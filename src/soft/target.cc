@@ -93,7 +93,7 @@ std::uint64_t Target::due_ns(QueuePair& qp, TurnTime& time) noexcept {
 bool Target::stalled(QueuePair& qp, TurnTime& time) noexcept {
   Incoming& in = qp.in;
   const TargetState state = in.ring->state();
-  const bool cut = core_.cut_off(in.peer->host(), time);
+  const bool cut = core_.cut_off(in.peer->host(), qp.attributes.own_lid, time);
   if (cut == (state == TargetState::Stalled)) return cut;
   in.ring->set_state(cut ? TargetState::Stalled : TargetState::Attached);
   if (Board* board = in.peer->board(); board != nullptr)

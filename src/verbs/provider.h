@@ -7,6 +7,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -36,6 +37,7 @@ enum class DeviceEventKind : std::uint8_t {
   PortActive,
   PortError,
   GidChange,
+  LidChange,
   QpFatal,
   DeviceFatal,
   Other
@@ -44,10 +46,23 @@ enum class DeviceEventKind : std::uint8_t {
 // An event that a device reports by itself.
 struct DeviceEvent {
   DeviceEventKind kind = DeviceEventKind::Other;
-  // PortActive, PortError, GidChange: a port of this device. Every context of the device gets it.
+  // PortActive, PortError, GidChange, LidChange: a port of this device. Every context of the device
+  // gets it.
   std::uint8_t port = 0;
   // QpFatal: the queue pair. Only the context that made it gets the event.
   std::uint32_t qp_num = 0;
+};
+
+// By which way this host would send from an address of a port of its own to another host's.
+enum class RouteKind : std::uint8_t {
+  ByPort,     // by the net device of that address
+  Elsewhere,  // by another net device
+  None,       // not at all
+  Unknown,    // that net device is not visible here
+};
+struct Route {
+  RouteKind kind = RouteKind::Unknown;
+  std::string netdev;  // Elsewhere: the one it is
 };
 
 class Provider {
@@ -64,6 +79,23 @@ class Provider {
   virtual int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) = 0;
   // Entries with a GID of zero are left out.
   virtual std::vector<GidEntry> gids(ibv_context* context, std::uint8_t port) = 0;
+
+  // An entry of an InfiniBand port's table of partition keys.
+  virtual int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) {
+    static_cast<void>(context), static_cast<void>(port);
+    *pkey = 0xffff;  // where there are no partitions
+    return index == 0 ? 0 : EINVAL;
+  }
+  // What a port carries, where it knows better than its attributes do (a bond). 0: it does not.
+  virtual std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) {
+    static_cast<void>(context), static_cast<void>(port);
+    return 0;
+  }
+  // From a GID of ours to one of a peer's, on Ethernet. A look into tables, which promises nothing.
+  virtual Route route(const GidEntry& from, const ibv_gid& to) {
+    static_cast<void>(from), static_cast<void>(to);
+    return {};
+  }
 
   // A descriptor of the context that is readable while there is an event. -1: the device never
   // reports events.

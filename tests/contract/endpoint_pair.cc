@@ -14,13 +14,13 @@ bool open_on(Endpoint& endpoint, verbs::Provider& provider, const std::string& d
   endpoint.context = provider.open_device(device);
   EXPECT_NE(endpoint.context, nullptr);
   if (endpoint.context == nullptr) return false;
-  const std::vector<verbs::GidEntry> gids =
-      verbs::choose_gids(provider.gids(endpoint.context, 1), {});
+  ibv_port_attr port{};
+  EXPECT_EQ(provider.query_port(endpoint.context, 1, &port), 0);
+  const std::vector<verbs::GidEntry> gids = verbs::choose_gids(
+      provider.gids(endpoint.context, 1), {.ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET});
   EXPECT_FALSE(gids.empty());
   if (gids.empty()) return false;
   endpoint.gid = gids.front();
-  ibv_port_attr port{};
-  EXPECT_EQ(provider.query_port(endpoint.context, 1, &port), 0);
   endpoint.mtu = port.active_mtu;
   endpoint.pd = provider.alloc_pd(endpoint.context);
   endpoint.send_cq = provider.create_cq(endpoint.context, 256);

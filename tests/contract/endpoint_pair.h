@@ -75,6 +75,7 @@ struct Traits {
   bool forgets_destroyed = true;      // destroying a queue pair removes its completions
   bool needs_its_process = false;     // its NIC stands still while the process is stopped
   bool checks_counts = true;          // checks the numbers of retries and of reads
+  bool resolves_addresses = true;     // looks for the peer's address in the step to RTR
   bool sees_protection = true;        // refuses to register read-only memory for writing
   ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // the queue pair grants no writes
   ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;

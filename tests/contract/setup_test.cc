@@ -265,12 +265,13 @@ TEST_P(ContractSetUp, APeerThatConnectsLateIsWaitedFor) {
 }
 
 // An address that nobody has: the step to RTR fails, at once or after its resolution has timed out.
+// InfiniBand asks nobody.
 TEST_P(ContractSetUp, APeerThatIsNotThereIsRefused) {
   open_pair();
   ASSERT_EQ(modify(attributes(IBV_QPS_INIT), kInitMask), 0);
   ibv_qp_attr attr = attributes(IBV_QPS_RTR);
   attr.ah_attr.grh.dgid.raw[15] ^= 0x55;
-  EXPECT_EQ(modify(attr, kReceiveMask), ETIMEDOUT);
+  EXPECT_EQ(modify(attr, kReceiveMask), GetParam().traits.resolves_addresses ? ETIMEDOUT : 0);
 }
 
 }  // namespace

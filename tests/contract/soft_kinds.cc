@@ -20,6 +20,19 @@ constexpr const char* kShapedPair = R"({"name": "shaped",
   "links": [{"ends": ["a/mesh0", "b/mesh0"], "gbps": 200, "delay_us": 3, "mtu": 1024,
      "qp_gbps": 100}]})";
 
+constexpr const char* kRoutedPair = R"({"name": "routed",
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.1.0.1/31"}]},
+            {"name": "b", "nics": [{"name": "mesh0", "address": "10.2.0.1/32"}]}],
+  "routers": ["router"],
+  "links": [{"ends": ["a/mesh0", "router"]}, {"ends": ["router", "b/mesh0"]}]})";
+constexpr const char* kInfiniBandPair = R"({"name": "infiniband",
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "layer": "infiniband",
+                                    "address": "fec0:0:0:1::1/64", "global_header": true}]},
+            {"name": "b", "nics": [{"name": "mesh0", "layer": "infiniband",
+                                    "address": "fec0:0:0:2::1/64", "global_header": true}]}],
+  "routers": ["router"],
+  "links": [{"ends": ["a/mesh0", "router"]}, {"ends": ["router", "b/mesh0"]}]})";
+
 // Parsed once: the text of another parse, or in another process, would be another fabric.
 const soft::FabricFile& pair_fabric() {
   static const soft::FabricFile fabric = *soft::parse(kPair);
@@ -27,6 +40,15 @@ const soft::FabricFile& pair_fabric() {
 }
 const soft::FabricFile& shaped_fabric() {
   static const soft::FabricFile fabric = *soft::parse(kShapedPair);
+  return fabric;
+}
+
+const soft::FabricFile& routed_fabric() {
+  static const soft::FabricFile fabric = *soft::parse(kRoutedPair);
+  return fabric;
+}
+const soft::FabricFile& infiniband_fabric() {
+  static const soft::FabricFile fabric = *soft::parse(kInfiniBandPair);
   return fabric;
 }
 
@@ -54,8 +76,9 @@ Host open_pair(Side side) {
   return open_host(std::move(options));
 }
 
-Host open_shaped(Side side) {
-  soft::SoftOptions options = options_for(shaped_fabric(), host_of(side));
+template <const soft::FabricFile& (*kFabric)()>
+Host open_on(Side side) {
+  soft::SoftOptions options = options_for(kFabric(), host_of(side));
   options.agent = soft::Agent::None;
   return open_host(std::move(options));
 }
@@ -93,10 +116,14 @@ Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
 }
 
 std::vector<ProviderKind> soft_kinds() {
+  ProviderKind infiniband = soft_kind("SoftInfiniBand", open_on<infiniband_fabric>);
+  infiniband.traits.resolves_addresses = false;
   return {soft_kind("SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>),
           soft_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>),
           soft_kind("SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>),
-          soft_kind("SoftShaped", open_shaped)};
+          soft_kind("SoftShaped", open_on<shaped_fabric>),
+          soft_kind("SoftRouted", open_on<routed_fabric>),
+          infiniband};
 }
 
 std::vector<ProviderKind> soft_process_kinds() {

@@ -24,10 +24,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       soft::NicRef found;
       fuzz::expect(file->find_gid(nic.gid, &found) && found.host == static_cast<int>(host),
                    "a NIC that is not found");
+      fuzz::expect(!nic.pkeys.empty() && nic.lid <= soft::kLidsMax, "a port without partitions");
     }
   }
   for (const soft::LinkSpec& link : file->links) {
-    fuzz::expect(link.ends.size() >= 2, "a link of fewer than two ends");
+    fuzz::expect(!link.ends.empty() && link.ends.size() + link.routers.size() >= 2,
+                 "a link of fewer than two ends");
+    fuzz::expect(link.routers.empty() == (link.network < 0), "a router that joins nothing");
     for (const soft::NicRef& end : link.ends) {
       const auto host = static_cast<std::size_t>(end.host), nic = static_cast<std::size_t>(end.nic);
       fuzz::expect(host < file->hosts.size() && nic < file->hosts[host].nics.size(),

@@ -282,6 +282,47 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& bad) { return std::string(bad.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
+    RoutersAndInfiniBand, FabricFileRefuses,
+    ::testing::Values(
+        Bad{"RouterOnly",
+            R"({"name": "t", "routers": ["r", "q"], "hosts": [{"name": "a", "nics": [)" + kNicA +
+                R"(]}], "links": [{"ends": ["r", "q"]}]})",
+            "joins routers only"},
+        Bad{"RouterTwice",
+            R"({"name": "t", "routers": ["r", "r"], "hosts": [{"name": "a", "nics": [)" + kNicA +
+                "]}]}",
+            "router r is there twice"},
+        Bad{"RouterName",
+            R"({"name": "t", "routers": ["a/n0"], "hosts": [{"name": "a", "nics": [)" + kNicA +
+                "]}]}",
+            "a router's name \"a/n0\""},
+        Bad{"Layers",
+            file_with(R"({"name": "n0", "address": "fe80::1/64"})",
+                      R"({"name": "n0", "address": "fe80::2/64", "layer": "infiniband"})", kLink),
+            "different link layers"},
+        Bad{"Layer",
+            file_with(R"({"name": "n0", "address": "fe80::1/64", "layer": "x"})", kNicB, ""),
+            "layer \"x\" is not ethernet"},
+        Bad{"InfiniBandAddress",
+            file_with(R"({"name": "n0", "address": "10.0.0.1/24", "layer": "infiniband"})", kNicB,
+                      ""),
+            "with the prefix /64"},
+        Bad{"EthernetLid",
+            file_with(R"({"name": "n0", "address": "10.0.0.1/24", "lid": 3})", kNicB, ""),
+            "are for the layer infiniband"},
+        Bad{"Pkey",
+            file_with(R"({"name": "n0", "address": "fe80::1/64", "layer": "infiniband",
+                      "pkeys": ["0x10000"]})",
+                      kNicB, ""),
+            "pkey \"0x10000\""},
+        Bad{"LidTwice",
+            file_with(R"({"name": "n0", "address": "fe80::1/64", "layer": "infiniband", "lid": 3})",
+                      R"({"name": "n0", "address": "fe80::2/64", "layer": "infiniband", "lid": 3})",
+                      kLink),
+            "has lid 3 twice"}),
+    [](const auto& bad) { return std::string(bad.param.name); });
+
+INSTANTIATE_TEST_SUITE_P(
     FaultsAndTheNullFabric, FabricFileRefuses,
     ::testing::Values(
         Bad{"FaultKind",

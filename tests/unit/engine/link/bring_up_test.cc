@@ -77,6 +77,15 @@ class Asking final : public verbs::Provider {
   std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override {
     return under_->gids(context, port);
   }
+  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* key) override {
+    return under_->query_pkey(context, port, index, key);
+  }
+  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override {
+    return under_->port_speed_mbps(context, port);
+  }
+  verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override {
+    return under_->route(from, to);
+  }
   int event_fd(ibv_context* context) const noexcept override { return under_->event_fd(context); }
   bool next_event(ibv_context* context, verbs::DeviceEvent* event) override {
     return under_->next_event(context, event);

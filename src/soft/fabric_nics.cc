@@ -1,0 +1,153 @@
+#include "src/soft/fabric_nics.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <vector>
+
+namespace mesh::soft {
+
+namespace {
+
+constexpr std::uint16_t kFullMember = 0xffff;  // of the default partition
+constexpr int kInfiniBandPrefixLen = 64;
+
+void read_address(const std::string& text, const std::string& what, NicSpec& nic) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos)
+    fail("{}: address \"{}\" has no prefix, such as 10.0.12.1/24", what, text);
+  nic.address = text.substr(0, slash);
+  in_addr v4{};
+  in6_addr v6{};
+  if (::inet_pton(AF_INET, nic.address.c_str(), &v4) == 1) {
+    nic.gid.raw[10] = nic.gid.raw[11] = 0xff;
+    std::memcpy(nic.gid.raw + 12, &v4, 4);
+    nic.ipv4 = true;
+  } else if (::inet_pton(AF_INET6, nic.address.c_str(), &v6) == 1) {
+    std::memcpy(nic.gid.raw, &v6, 16);
+    nic.ipv4 = false;
+  } else {
+    fail("{}: address \"{}\" is neither IPv4 nor IPv6", what, nic.address);
+  }
+  const std::string prefix = text.substr(slash + 1);
+  const bool digits =
+      !prefix.empty() && prefix.size() <= 3 && std::all_of(prefix.begin(), prefix.end(), ::isdigit);
+  nic.prefix_len = digits ? std::atoi(prefix.c_str()) : 0;
+  const int most = nic.ipv4 ? 32 : 128;
+  if (!digits || nic.prefix_len < 1 || nic.prefix_len > most)
+    fail("{}: prefix \"{}\" is not in 1..{}", what, prefix, most);
+}
+
+std::uint64_t read_guid(const json& object, const std::string& what, const std::string& seed) {
+  const std::string text = text_of(object, what, "guid");
+  if (text.empty()) return hash_text(seed);
+  char* end = nullptr;
+  const std::uint64_t guid = std::strtoull(text.c_str(), &end, 16);
+  if (*end != '\0' || guid == 0)
+    fail("{}: guid \"{}\" is not a hexadecimal number above 0", what, text);
+  return guid;
+}
+
+LinkLayer read_layer(const json& object, const std::string& what) {
+  const std::string text = text_of(object, what, "layer");
+  if (text.empty() || text == "ethernet") return LinkLayer::Ethernet;
+  if (text == "infiniband") return LinkLayer::InfiniBand;
+  if (text == "unspecified") return LinkLayer::Unspecified;
+  fail("{}: layer \"{}\" is not ethernet, infiniband or unspecified", what, text);
+}
+
+// "0xffff"; the entry 0 is an empty place in the table.
+std::vector<std::uint16_t> read_pkeys(const json& object, const std::string& what) {
+  std::vector<std::uint16_t> keys;
+  for (const json& entry : list_of(object, what, "pkeys")) {
+    const std::string text = entry.is_string() ? entry.get<std::string>() : "";
+    char* end = nullptr;
+    const unsigned long key = std::strtoul(text.c_str(), &end, 16);
+    if (text.empty() || *end != '\0' || key > UINT16_MAX)
+      fail("{}: pkey \"{}\" is not a hexadecimal number of 16 bits", what, text);
+    keys.push_back(static_cast<std::uint16_t>(key));
+  }
+  if (keys.size() > kPkeysMax) fail("{}: {} pkeys are not in 0..{}", what, keys.size(), kPkeysMax);
+  if (keys.empty()) keys.push_back(kFullMember);
+  return keys;
+}
+
+void read_infiniband(const json& object, const std::string& what, NicSpec& nic) {
+  nic.lid = static_cast<std::uint16_t>(number_of(object, what, "lid", {1, kLidsMax, 0}));
+  nic.pkeys = read_pkeys(object, what);
+  nic.global_header = flag_of(object, what, "global_header");
+  const bool infiniband = nic.layer == LinkLayer::InfiniBand;
+  const bool special = nic.lid != 0 || object.contains("pkeys") || nic.global_header;
+  if (special && !infiniband)
+    fail("{}: lid, pkeys and global_header are for the layer infiniband", what);
+  if (infiniband && (nic.ipv4 || nic.prefix_len != kInfiniBandPrefixLen))
+    fail("{}: an InfiniBand GID is written as an IPv6 address with the prefix /64", what);
+}
+
+}  // namespace
+
+std::uint64_t hash_text(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+NicSpec read_nic(const json& object, const std::string& host) {
+  std::string what = fmt::format("a NIC of host {}", host);
+  check_keys(object, what,
+             {"name", "address", "guid", "pci", "numa", "gbps", "layer", "lid", "pkeys",
+              "global_header", "reliable", "routes"});
+  NicSpec nic;
+  nic.name = name_of(object, what);
+  what = fmt::format("NIC {}/{}", host, nic.name);
+  read_address(text_of(object, what, "address"), what, nic);
+  nic.guid = read_guid(object, what, host + "/" + nic.name);
+  nic.pci = text_of(object, what, "pci");
+  nic.numa = static_cast<int>(number_of(object, what, "numa", {-1, 1023, -1}));
+  nic.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
+  nic.layer = read_layer(object, what);
+  nic.reliable = !object.contains("reliable") || flag_of(object, what, "reliable");
+  nic.routes = !object.contains("routes") || flag_of(object, what, "routes");
+  read_infiniband(object, what, nic);
+  return nic;
+}
+
+bool on_one_wire(const NicSpec& a, const NicSpec& b) {
+  if (a.ipv4 != b.ipv4 || a.prefix_len != b.prefix_len) return false;
+  if (a.prefix_len == (a.ipv4 ? 32 : 128)) return true;
+  const int bits = a.prefix_len + (a.ipv4 ? 96 : 0);
+  for (int bit = 0; bit < bits; ++bit) {
+    const auto byte = static_cast<std::size_t>(bit / 8);
+    if (((a.gid.raw[byte] ^ b.gid.raw[byte]) & (0x80 >> (bit % 8))) != 0) return false;
+  }
+  return true;
+}
+
+void give_lids(FabricFile& file) {
+  for (const LinkSpec& link : file.links) {
+    std::set<std::uint16_t> taken;
+    std::vector<NicSpec*> without;
+    for (const NicRef end : link.ends) {
+      NicSpec& nic =
+          file.hosts[static_cast<std::size_t>(end.host)].nics[static_cast<std::size_t>(end.nic)];
+      if (nic.layer != LinkLayer::InfiniBand) continue;
+      if (nic.lid == 0) {
+        without.push_back(&nic);
+      } else if (!taken.insert(nic.lid).second) {
+        fail("NIC {}: its link has lid {} twice", nic.name, nic.lid);
+      }
+    }
+    std::uint16_t next = 1;
+    for (NicSpec* const nic : without) {
+      while (!taken.insert(next).second) ++next;
+      if (next > kLidsMax) fail("NIC {}: its link has no lid left", nic->name);
+      nic->lid = next;
+    }
+  }
+}
+
+}  // namespace mesh::soft

@@ -1,0 +1,33 @@
+#pragma once
+// Which NIC an address leads to, seen from one host: as its kernel resolves it on Ethernet, and as
+// LIDs and global headers do on InfiniBand. Thread: any (immutable). Bound: the fabric file's.
+
+#include "src/soft/fabric_file.h"
+#include "src/verbs/provider.h"
+
+#include <cstdint>
+
+namespace mesh::soft {
+
+struct Destination {
+  NicRef nic;
+  std::uint16_t lid = 0;  // InfiniBand, in our own link
+  bool nobody = false;    // what is sent there is lost
+};
+
+class FabricRoutes {
+ public:
+  FabricRoutes(const FabricFile& fabric, int host) : fabric_(fabric), host_(host) {}
+
+  verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) const;
+  // 0, or an errno value as modify_qp answers it.
+  int resolve(const NicRef& own, const ibv_ah_attr& address, Destination* to) const;
+
+ private:
+  int resolve_lid(const NicRef& own, const ibv_ah_attr& address, Destination* to) const;
+
+  const FabricFile& fabric_;
+  const int host_;
+};
+
+}  // namespace mesh::soft

@@ -1,0 +1,313 @@
+// Networks beyond one wire: routers, InfiniBand-like ports, and devices that are no rails.
+#include "src/soft/soft_provider.h"
+#include "src/verbs/gid_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::soft {
+namespace {
+
+using verbs::RouteKind;
+
+constexpr const char* kRouted = R"({"name": "routed",
+  "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.1.0.0/31"},
+                                   {"name": "cable", "address": "10.9.0.1/24"},
+                                   {"name": "lost", "address": "10.1.7.0/31", "routes": false}]},
+            {"name": "b", "nics": [{"name": "n0", "address": "10.2.0.1/32"},
+                                   {"name": "cable", "address": "10.8.0.1/24"},
+                                   {"name": "lost", "address": "10.2.7.0/31"}]}],
+  "routers": ["leaf", "spine"],
+  "links": [{"ends": ["a/n0", "leaf"]}, {"switch": ["a/lost", "leaf", "spine"]},
+            {"ends": ["spine", "b/n0"]}, {"ends": ["b/lost", "spine"]}]})";
+
+constexpr const char* kInfiniBand = R"({"name": "ib",
+  "hosts": [{"name": "a", "nics": [
+      {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::a/64", "lid": 7,
+       "pkeys": ["0xffff", "0", "0x8002", "0x0003"]},
+      {"name": "far", "layer": "infiniband", "address": "fec0:0:0:2::a/64"}]},
+    {"name": "b", "nics": [
+      {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::b/64",
+       "pkeys": ["0xffff", "0x8001", "0", "0x8003"]},
+      {"name": "far", "layer": "infiniband", "address": "fec0:0:0:3::b/64",
+       "global_header": true}]}],
+  "routers": ["router"],
+  "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/far", "router"]},
+            {"ends": ["b/far", "router"]}]})";
+
+// One host's queue pair on one device, with memory that both access ways allow.
+class Side {
+ public:
+  Side(SoftProvider& provider, const std::string& device) : provider_(provider) {
+    context_ = provider_.open_device(device);
+    pd_ = provider_.alloc_pd(context_);
+    cq_ = provider_.create_cq(context_, 16);
+    mr_ = provider_.reg_mr(pd_, memory_.data(), memory_.size(),
+                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    make();
+  }
+  ~Side() {
+    if (qp_ != nullptr) provider_.destroy_qp(qp_);
+    provider_.dereg_mr(mr_);
+    provider_.destroy_cq(cq_);
+    provider_.dealloc_pd(pd_);
+    provider_.close_device(context_);
+  }
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+
+  bool make() {
+    if (qp_ != nullptr) provider_.destroy_qp(qp_);
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq_;
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {4, 4, 1, 1, 64};
+    qp_ = provider_.create_qp(pd_, &attr);
+    return qp_ != nullptr;
+  }
+
+  ibv_port_attr port() {
+    ibv_port_attr attr{};
+    EXPECT_EQ(provider_.query_port(context_, 1, &attr), 0);
+    return attr;
+  }
+  verbs::GidEntry gid() {
+    const bool ethernet = port().link_layer == IBV_LINK_LAYER_ETHERNET;
+    return verbs::choose_gids(provider_.gids(context_, 1), {.ethernet = ethernet}).at(0);
+  }
+  ibv_ah_attr towards(Side& peer, int is_global) {
+    ibv_ah_attr address{};
+    address.port_num = 1;
+    address.dlid = peer.port().lid;
+    address.is_global = static_cast<std::uint8_t>(is_global);
+    address.grh.dgid = peer.gid().gid;
+    address.grh.sgid_index = static_cast<std::uint8_t>(gid().index);
+    return address;
+  }
+
+  int init(std::uint16_t pkey_index) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    attr.pkey_index = pkey_index;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    return provider_.modify_qp(
+        qp_, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  }
+  int connect(const ibv_ah_attr& address, const Side& peer) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = peer.qp_->qp_num;
+    attr.max_dest_rd_atomic = 1;
+    attr.ah_attr = address;
+    const int error =
+        provider_.modify_qp(qp_, &attr,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (error != 0) return error;
+    attr = {};
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = 8;
+    attr.retry_cnt = 1;
+    attr.max_rd_atomic = 1;
+    return provider_.modify_qp(qp_, &attr,
+                               IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  }
+  void write_to(Side& peer) {
+    ibv_sge sge{reinterpret_cast<std::uintptr_t>(memory_.data()), 64, mr_->lkey};
+    ibv_send_wr wr{};
+    ibv_send_wr* bad = nullptr;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {reinterpret_cast<std::uintptr_t>(peer.memory_.data()), peer.mr_->rkey};
+    EXPECT_EQ(ibv_post_send(qp_, &wr, &bad), 0);
+  }
+  std::optional<ibv_wc_status> completion() {
+    ibv_wc wc{};
+    if (ibv_poll_cq(cq_, 1, &wc) != 1) return std::nullopt;
+    return wc.status;
+  }
+  std::vector<verbs::DeviceEventKind> events() {
+    std::vector<verbs::DeviceEventKind> kinds;
+    verbs::DeviceEvent event;
+    while (provider_.next_event(context_, &event)) kinds.push_back(event.kind);
+    return kinds;
+  }
+  ibv_context* context() { return context_; }
+
+ private:
+  SoftProvider& provider_;
+  std::array<std::byte, 64> memory_{};
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+  ibv_mr* mr_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+};
+
+class SoftNetworks : public testing::Test {
+ protected:
+  void open(const char* text) {
+    const FabricFile fabric = parse(text).value();
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      SoftOptions options;
+      options.fabric = fabric;
+      options.host = fabric.hosts[i].name;
+      options.agent = Agent::None;
+      options.clock = Clock(&now_ns_);
+      Result<std::unique_ptr<SoftProvider>> host = SoftProvider::open(std::move(options));
+      ASSERT_TRUE(host.ok());
+      hosts_[i] = std::move(*host);
+    }
+  }
+  SoftProvider& a() { return *hosts_[0]; }
+  SoftProvider& b() { return *hosts_[1]; }
+
+  // What a write from one to the other ends with.
+  ibv_wc_status status_of_write(Side& from, Side& to) {
+    constexpr std::uint64_t kStepNs = 1'000'000;
+    from.write_to(to);
+    for (int step = 0; step < 1000; ++step, now_ns_ += kStepNs) {
+      for (const auto& host : hosts_) static_cast<void>(host->turn());
+      if (const auto status = from.completion()) return *status;
+    }
+    ADD_FAILURE() << "no completion";
+    return IBV_WC_GENERAL_ERR;
+  }
+  // Both ends in the same way; the status of a write.
+  ibv_wc_status status_between(Side& one, Side& two, int is_global, std::uint16_t pkey_index = 0) {
+    EXPECT_TRUE(one.make() && two.make());
+    EXPECT_EQ(one.init(pkey_index), 0);
+    EXPECT_EQ(two.init(pkey_index), 0);
+    EXPECT_EQ(one.connect(one.towards(two, is_global), two), 0);
+    EXPECT_EQ(two.connect(two.towards(one, is_global), one), 0);
+    return status_of_write(one, two);
+  }
+
+  std::atomic<std::uint64_t> now_ns_{1'000'000};
+  std::array<std::unique_ptr<SoftProvider>, 2> hosts_;
+};
+
+TEST_F(SoftNetworks, PacketsPassRouters) {
+  open(kRouted);
+  Side one(a(), "n0"), two(b(), "n0");
+  EXPECT_EQ(status_between(one, two, 1), IBV_WC_SUCCESS);
+}
+
+TEST_F(SoftNetworks, WithoutARouteAnAddressIsNotResolved) {
+  open(kRouted);
+  Side cable(a(), "cable"), lost(a(), "lost"), far(b(), "cable"), two(b(), "lost");
+  for (Side* const side : {&cable, &lost, &far, &two}) ASSERT_EQ(side->init(0), 0);
+  EXPECT_EQ(cable.connect(cable.towards(far, 1), far), ETIMEDOUT);
+  EXPECT_EQ(lost.connect(lost.towards(two, 1), two), ETIMEDOUT);
+  EXPECT_EQ(two.connect(two.towards(lost, 1), lost), 0) << "the other way has one";
+}
+
+TEST_F(SoftNetworks, AHostTellsItsRoutes) {
+  open(kRouted);
+  Side n0(a(), "n0"), cable(a(), "cable"), lost(a(), "lost"), peer(b(), "n0"), far(b(), "cable");
+  EXPECT_EQ(a().route(n0.gid(), peer.gid().gid).kind, RouteKind::ByPort);
+  EXPECT_EQ(a().route(n0.gid(), far.gid().gid).kind, RouteKind::None);
+  const verbs::Route elsewhere = a().route(cable.gid(), peer.gid().gid);
+  EXPECT_EQ(elsewhere.kind, RouteKind::Elsewhere);
+  EXPECT_EQ(elsewhere.netdev, "n0");
+  EXPECT_EQ(a().route(lost.gid(), peer.gid().gid).kind, RouteKind::Elsewhere);
+  EXPECT_EQ(a().route(peer.gid(), n0.gid().gid).kind, RouteKind::Unknown) << "not ours";
+}
+
+TEST_F(SoftNetworks, AnInfiniBandPortSpeaksByLidOrGid) {
+  open(kInfiniBand);
+  Side one(a(), "n0"), two(b(), "n0");
+  EXPECT_EQ(one.port().lid, 7);
+  EXPECT_EQ(two.port().lid, 1) << "the first that is free";
+  EXPECT_EQ(one.port().link_layer, IBV_LINK_LAYER_INFINIBAND);
+  EXPECT_EQ(status_between(one, two, 0), IBV_WC_SUCCESS);
+  EXPECT_EQ(status_between(one, two, 1), IBV_WC_SUCCESS);
+}
+
+TEST_F(SoftNetworks, ALidThatNobodyHasGetsNothing) {
+  open(kInfiniBand);
+  Side one(a(), "n0"), two(b(), "n0");
+  ibv_ah_attr address = one.towards(two, 0);
+  address.dlid = 99;
+  ASSERT_EQ(one.init(0), 0);
+  ASSERT_EQ(one.connect(address, two), 0) << "nothing is asked on the way";
+  EXPECT_EQ(status_of_write(one, two), IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(SoftNetworks, AnotherPrefixNeedsAGlobalHeaderAndARouter) {
+  open(kInfiniBand);
+  Side one(a(), "far"), two(b(), "far");
+  EXPECT_EQ(two.port().flags & IBV_QPF_GRH_REQUIRED, IBV_QPF_GRH_REQUIRED);
+  EXPECT_EQ(status_between(one, two, 1), IBV_WC_SUCCESS);
+  ASSERT_TRUE(two.make());
+  ASSERT_EQ(two.init(0), 0);
+  EXPECT_EQ(two.connect(two.towards(one, 0), one), EINVAL);
+}
+
+TEST_F(SoftNetworks, OnlyMembersOfOnePartitionHearEachOther) {
+  open(kInfiniBand);
+  Side one(a(), "n0"), two(b(), "n0");
+  std::uint16_t key = 0;
+  EXPECT_EQ(a().query_pkey(one.context(), 1, 3, &key), 0);
+  EXPECT_EQ(key, 0x0003);
+  EXPECT_EQ(a().query_pkey(one.context(), 1, 4, &key), EINVAL);
+  EXPECT_EQ(one.init(1), EINVAL) << "an empty place";
+  EXPECT_EQ(one.init(4), EINVAL);
+  EXPECT_EQ(status_between(one, two, 0, 3), IBV_WC_SUCCESS) << "one of them is a full member";
+  ASSERT_TRUE(one.make() && two.make());
+  ASSERT_EQ(one.init(2), 0);
+  ASSERT_EQ(two.init(3), 0);
+  ASSERT_EQ(one.connect(one.towards(two, 0), two), 0);
+  ASSERT_EQ(two.connect(two.towards(one, 0), one), 0);
+  EXPECT_EQ(status_of_write(one, two), IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(SoftNetworks, AfterALidChangeOnlyNewQueuePairsSpeak) {
+  open(kInfiniBand);
+  Side one(a(), "n0"), two(b(), "n0");
+  ASSERT_EQ(status_between(one, two, 0), IBV_WC_SUCCESS);
+  ASSERT_TRUE(b().faults().arm({.kind = FaultKind::LidChange, .nic = "n0"}).ok());
+  EXPECT_EQ(two.port().lid, 1 + 4096);
+  EXPECT_EQ(two.events(), std::vector{verbs::DeviceEventKind::LidChange});
+  EXPECT_TRUE(one.events().empty());
+  EXPECT_EQ(status_of_write(one, two), IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(status_between(one, two, 0), IBV_WC_SUCCESS);
+}
+
+TEST_F(SoftNetworks, ADeviceWithoutReliableQueuePairsSaysSo) {
+  open(R"({"name": "efa",
+    "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "fe80::a/64",
+                                      "layer": "unspecified", "reliable": false}]},
+              {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"}]}]})");
+  Side one(a(), "n0");
+  EXPECT_EQ(one.port().link_layer, IBV_LINK_LAYER_UNSPECIFIED);
+  EXPECT_FALSE(one.make());
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(SoftNetworks, ABondTellsTheSpeedOfAllItsCables) {
+  open(R"({"name": "bond",
+    "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/24"}]},
+              {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/24"}]}],
+    "links": [{"ends": ["a/n0", "b/n0"], "gbps": 50, "port_gbps": 25, "bond": true}]})");
+  Side one(a(), "n0");
+  EXPECT_EQ(verbs::link_speed_mbps(one.port().active_speed, one.port().active_width), 25'000u);
+  EXPECT_EQ(a().port_speed_mbps(one.context(), 1), 50'000u);
+}
+
+}  // namespace
+}  // namespace mesh::soft
