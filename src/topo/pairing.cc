@@ -1,6 +1,7 @@
 #include "src/topo/pairing.h"
 
 #include "src/base/check.h"
+#include "src/topo/routed_pairing.h"
 #include "src/topo/subnet.h"
 
 #include <fmt/format.h>
@@ -201,6 +202,10 @@ std::string subnets_text(std::span<const RailEnd> rails) {
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish) {
   std::vector<RailPair> pairs = all_pairs(locals, peers);
+  if (wish.reach) {
+    const std::vector<RailPair> routed = routed_pairs(locals, peers, pairs, wish.reach);
+    pairs.insert(pairs.end(), routed.begin(), routed.end());
+  }
   std::stable_sort(pairs.begin(), pairs.end(), [&](const RailPair& a, const RailPair& b) {
     const bool a_preferred = a.local == wish.preferred_local;
     const bool b_preferred = b.local == wish.preferred_local;

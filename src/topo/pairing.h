@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct RailEnd {
   std::vector<RailAddress> addresses;  // at least one, the preferred one first
   bool ethernet = true;
   std::uint32_t speed_mbps = 0;
+  std::uint32_t identity = 0;  // its port's place in its host, equal on hosts of one make
 };
 
 struct RailPair {
@@ -32,10 +34,15 @@ struct RailPair {
   friend bool operator==(const RailPair&, const RailPair&) = default;
 };
 
+// Whether a packet from the peer's address reaches ours by the peer's own rail.
+enum class Reach : std::uint8_t { Yes, No, Unknown };
+using AskReach = std::function<Reach(const RailPair&)>;
+
 struct PairingWish {
   static constexpr std::size_t kNoPreference = SIZE_MAX;
   std::size_t preferred_local = kNoPreference;  // the rail that NCCL asked for
   std::size_t path_count_max = kPathsMax;
+  AskReach reach = {};  // empty: there are no routers
 };
 
 // The rules:
@@ -50,8 +57,9 @@ struct PairingWish {
 // - If several rails of both sides share a subnet, the k-th local one takes the k-th of the peer.
 // If
 //   one side has more of them, the other's are used again, so that each rail works.
+// - Rails that share no subnet may meet across routers (routed_pairing.h).
 // - Pairs of the preferred rail come first, then the faster ones.
-// Empty: there is no common subnet.
+// Empty: nothing reaches anything.
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish = {});
 
