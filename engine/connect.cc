@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -51,7 +52,10 @@ void EngineImpl::close_listener(Listener* listener) noexcept {
 
 Result<Channel*> EngineImpl::accept(Listener& listener) {
   const Lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || listener.arrived.empty()) return Errc::WouldBlock;
+  if (!lock.owns_lock()) return Errc::WouldBlock;
+  if (listener.arrived.empty() && listener.refused != Errc::Ok)
+    return std::exchange(listener.refused, Errc::Ok);
+  if (listener.arrived.empty()) return Errc::WouldBlock;
   Channel* const channel = listener.arrived.front();
   listener.arrived.pop_front();
   return channel;
@@ -79,6 +83,7 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
       LOG_WARN(
           "connect: the peer speaks version {}, we speak {}: all ranks must use the same plugin",
           version, kProtocolVersion);
+      decline_version(bytes);
     } else {
       LOG_WARN(
           "connect: these {} bytes are not a handle of nccl-mesh (do all ranks use the same "
@@ -115,6 +120,17 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   if (link->state() == LinkState::Up) link->openings().open(*stages_[at]);
   plane_->wake();
   return Errc::WouldBlock;
+}
+
+// The accepting side waits for us, and has not heard of us.
+void EngineImpl::decline_version(const HandleBytes& bytes) {
+  const Result<Handle> handle = read_handle_of_any_version(bytes);
+  if (!handle.ok()) return;
+  reception_.decline(
+      *handle,
+      fmt::format("host {} speaks version {} and was asked for version {}: all ranks must use the "
+                  "same plugin",
+                  options_.provider->host_name(), kProtocolVersion, handle_version(bytes)));
 }
 
 Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {

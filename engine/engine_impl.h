@@ -70,6 +70,7 @@ class EngineImpl final : public Engine,
   // ---- Connections.
   Result<Channel*> first_connect(Context& context, std::uint32_t rail, HandleBytes& bytes);
   Result<Channel*> later_connect(HandleBytes& bytes);
+  void decline_version(const HandleBytes& bytes);
   void start_polling(Context& context, std::uint32_t rail);
 
   // ---- What the control plane and devices say.

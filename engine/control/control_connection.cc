@@ -1,5 +1,6 @@
 #include "engine/control/control_connection.h"
 
+#include "src/base/byte_order.h"
 #include "src/base/check.h"
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::size_t kPrefixBytes = 6;  // magic and version tell our frames from others
+constexpr std::size_t kTypeBytes = 2;    // follows them
 constexpr int kDiscardsMax = 16;         // reads in one pass of a closing connection
 constexpr std::size_t kDiscardBytes = 4096;
 constexpr std::size_t kBodyStepBytes = 512;
@@ -78,7 +80,7 @@ bool FrameReader::header_acceptable() {
     loss_ = {Errc::Protocol, "sent garbage"};
     return false;
   }
-  if (version != kProtocolVersion) {
+  if (version != kProtocolVersion && !may_be_decline()) {
     loss_ = {Errc::Protocol,
              fmt::format("it speaks version {}, we speak {}", version, kProtocolVersion)};
     return false;
@@ -92,6 +94,13 @@ bool FrameReader::header_acceptable() {
   header_ = *header;
   body_got_ = 0;
   return true;
+}
+
+// A DECLINE is heard whatever its version.
+bool FrameReader::may_be_decline() const {
+  if (header_got_ < kPrefixBytes + kTypeBytes) return true;
+  ByteReader type{std::span(header_bytes_).subspan(kPrefixBytes, kTypeBytes)};
+  return type.get_u16() == static_cast<std::uint16_t>(MessageType::Decline);
 }
 
 // A header alone must not cost us the memory of the largest body, so the memory grows with the

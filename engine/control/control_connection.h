@@ -52,6 +52,7 @@ class FrameReader {
 
  private:
   bool header_acceptable();  // judges what has arrived so far; fills in loss_
+  bool may_be_decline() const;
   void grow_body();
   ReadOutcome end_of_stream(long received);
 

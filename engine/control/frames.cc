@@ -200,6 +200,15 @@ void fields(Io& io, typename Io::template Of<Summon>& body) {
   claim_fields(io, body);
 }
 
+template <typename Io>
+void fields(Io& io, typename Io::template Of<Decline>& body) {
+  io.id(body.acceptor_context);
+  io.id(body.listener);
+  io.errc(body.reason);
+  io.require(body.reason != Errc::Ok);
+  io.text(body.text, kTextBytesMax);
+}
+
 template <typename Io, typename Body>
 void path_epoch_fields(Io& io, Body& body) {
   io.u8(body.path, {0, kPathsMax - 1});
@@ -269,10 +278,11 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
   if (reader.get_u32() != kFrameMagic) return Errc::Protocol;
   const std::uint16_t version = reader.get_u16();
   if (peer_version != nullptr) *peer_version = version;
-  // Only magic and version stay where they are in every version, so a header of another version is
-  // read no further.
-  if (version != kProtocolVersion) return Errc::Protocol;
   const std::uint16_t type = reader.get_u16();
+  // A header of another version is read no further, unless a DECLINE follows: of all frames only
+  // that one stays the same.
+  if (version != kProtocolVersion && type != static_cast<std::uint16_t>(MessageType::Decline))
+    return Errc::Protocol;
   FrameHeader header;
   header.body_bytes = reader.get_u32();
   header.epoch = reader.get_u32();
@@ -321,6 +331,7 @@ template Bytes encode(FrameHeader header, const Acknowledge& body);
 template Bytes encode(FrameHeader header, const Resume& body);
 template Bytes encode(FrameHeader header, const Resumed& body);
 template Bytes encode(FrameHeader header, const Summon& body);
+template Bytes encode(FrameHeader header, const Decline& body);
 
 template Status decode(const std::byte* body, std::size_t size, Hello* out);
 template Status decode(const std::byte* body, std::size_t size, Welcome* out);
@@ -341,5 +352,6 @@ template Status decode(const std::byte* body, std::size_t size, Acknowledge* out
 template Status decode(const std::byte* body, std::size_t size, Resume* out);
 template Status decode(const std::byte* body, std::size_t size, Resumed* out);
 template Status decode(const std::byte* body, std::size_t size, Summon* out);
+template Status decode(const std::byte* body, std::size_t size, Decline* out);
 
 }  // namespace mesh::engine

@@ -53,8 +53,12 @@ enum class MessageType : std::uint16_t {
   Resume,       // the connector, first on a new connection, says that a link goes on here
   Resumed,      // the acceptor confirms it
   Summon,       // the acceptor, on a connection of its own, asks to be dialed again
+  // The connector says that one connect has failed, on its link or first on a connection. Its
+  // number and layout are the same in every version from 8 on.
+  Decline,
 };
-inline constexpr MessageType kMessageTypeLast = MessageType::Summon;
+static_assert(static_cast<int>(MessageType::Decline) == 20);
+inline constexpr MessageType kMessageTypeLast = MessageType::Decline;
 constexpr bool is_aside(MessageType type) noexcept {
   return type == MessageType::Acknowledge || type == MessageType::Resume ||
          type == MessageType::Resumed || type == MessageType::Summon;
@@ -220,6 +224,13 @@ struct Resumed {
 struct Summon : LinkClaim {
   static constexpr MessageType kType = MessageType::Summon;
 };
+// The handle proves itself: whoever knows both ids was given it.
+struct Decline {
+  static constexpr MessageType kType = MessageType::Decline;
+  Id128 acceptor_context{}, listener{};
+  Errc reason = Errc::Protocol;
+  std::string text;
+};
 
 using Bytes = std::vector<std::byte>;
 
@@ -228,8 +239,8 @@ using Bytes = std::vector<std::byte>;
 template <typename Body>
 Bytes encode(FrameHeader header, const Body& body);
 
-// Protocol: the magic is wrong, the version is another one (stored in *peer_version), the type is
-// unknown, or the body exceeds kBodyBytesMax.
+// Protocol: the magic is wrong, the version is another one (stored in *peer_version) and this is no
+// DECLINE, the type is unknown, or the body exceeds kBodyBytesMax.
 Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
                                   std::uint16_t* peer_version);
 

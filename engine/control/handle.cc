@@ -15,6 +15,7 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::uint32_t kHandleMagic = 0x4853454du;  // "MESH" read little-endian
+constexpr std::size_t kReservedBytes = 5;
 constexpr std::size_t kAddressesBytes = 64;
 constexpr std::size_t kStageBytes = 16;
 constexpr std::size_t kStageOffset = kHandleBytes - kStageBytes;
@@ -22,7 +23,8 @@ constexpr std::size_t kAddressCountMax = 10;  // IPv4 addresses take 6 of the 64
 constexpr std::uint8_t kFamilyV4 = 4;
 constexpr std::uint8_t kFamilyV6 = 6;
 
-static_assert(4 + 2 + 2 + 16 + 16 + 2 + 1 + 5 + kAddressesBytes + kStageBytes == kHandleBytes);
+static_assert(4 + 2 + 2 + 16 + 16 + 2 + 1 + kReservedBytes + kAddressesBytes + kStageBytes ==
+              kHandleBytes);
 static_assert(sizeof(HandleBytes) == kHandleBytes);
 
 std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; }
@@ -74,6 +76,29 @@ Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std:
   return addresses;
 }
 
+// What every version has at the same places. *plain: what our version leaves empty is empty.
+Result<Handle> unpack_handle(const HandleBytes& bytes, bool* plain) {
+  std::array<std::byte, kReservedBytes> reserved{};
+  std::array<std::byte, kAddressesBytes> packed{};
+  ByteReader reader(bytes);
+  if (reader.get_u32() != kHandleMagic) return Errc::Protocol;
+  reader.get_u16();  // the version
+  const std::uint16_t flags = reader.get_u16();
+  Handle handle;
+  reader.get_bytes(std::as_writable_bytes(std::span(handle.nonce)));
+  reader.get_bytes(std::as_writable_bytes(std::span(handle.context)));
+  handle.port = reader.get_u16();
+  const std::uint8_t count = reader.get_u8();
+  reader.get_bytes(reserved);
+  reader.get_bytes(packed);
+  *plain = flags == 0 && reserved == decltype(reserved){};
+  if (!reader.ok() || handle.port == 0) return Errc::Protocol;
+  Result<std::vector<SocketAddress>> addresses = unpack(packed, count);
+  if (!addresses.ok()) return addresses.status();
+  handle.addresses = std::move(*addresses);
+  return handle;
+}
+
 }  // namespace
 
 std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named,
@@ -104,7 +129,7 @@ std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> add
 }
 
 void write_handle(const Handle& handle, HandleBytes& bytes) {
-  constexpr std::array<std::byte, 5> kReserved{};
+  constexpr std::array<std::byte, kReservedBytes> kReserved{};
   bytes.fill(std::byte{0});
   const PackedAddresses packed = pack(handle.addresses);
   ByteWriter writer(bytes);
@@ -121,23 +146,15 @@ void write_handle(const Handle& handle, HandleBytes& bytes) {
 }
 
 Result<Handle> read_handle(const HandleBytes& bytes) {
-  std::array<std::byte, 5> reserved{};
-  std::array<std::byte, kAddressesBytes> packed{};
-  ByteReader reader(bytes);
-  if (reader.get_u32() != kHandleMagic) return Errc::Protocol;
-  if (reader.get_u16() != kProtocolVersion || reader.get_u16() != 0) return Errc::Protocol;
-  Handle handle;
-  reader.get_bytes(std::as_writable_bytes(std::span(handle.nonce)));
-  reader.get_bytes(std::as_writable_bytes(std::span(handle.context)));
-  handle.port = reader.get_u16();
-  const std::uint8_t count = reader.get_u8();
-  reader.get_bytes(reserved);
-  reader.get_bytes(packed);
-  if (!reader.ok() || handle.port == 0 || reserved != decltype(reserved){}) return Errc::Protocol;
-  Result<std::vector<SocketAddress>> addresses = unpack(packed, count);
-  if (!addresses.ok()) return addresses.status();
-  handle.addresses = std::move(*addresses);
-  return handle;
+  bool plain = false;
+  const Result<Handle> handle = unpack_handle(bytes, &plain);
+  const bool ours = handle_version(bytes) == kProtocolVersion;
+  return ours && plain ? handle : Result<Handle>(Errc::Protocol);
+}
+
+Result<Handle> read_handle_of_any_version(const HandleBytes& bytes) {
+  bool plain = false;
+  return unpack_handle(bytes, &plain);
 }
 
 std::uint16_t handle_version(const HandleBytes& bytes) noexcept {

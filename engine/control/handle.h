@@ -39,6 +39,9 @@ std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const Soc
 void write_handle(const Handle& handle, HandleBytes& bytes);  // zeroes the stage
 // Protocol: these bytes are no handle of ours, or one of another version.
 Result<Handle> read_handle(const HandleBytes& bytes);
+// The same for a handle of any version: nonce, context, port and addresses keep their places, so
+// that a peer of another version can be told that we do not connect.
+Result<Handle> read_handle_of_any_version(const HandleBytes& bytes);
 // The protocol version. 0: these bytes are no handle of any version.
 std::uint16_t handle_version(const HandleBytes& bytes) noexcept;
 ConnectStage read_stage(const HandleBytes& bytes) noexcept;

@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/secret.h"
 
 #include <algorithm>
 #include <memory>
@@ -46,6 +47,38 @@ void Context::reap_links() {
     host_.keep_figures(*link);
     return true;
   });
+}
+
+// ---- Its listeners.
+
+Listener* Context::listener(const engine::Id128& nonce) const noexcept {
+  const auto found = std::find_if(listeners.begin(), listeners.end(), [&nonce](const auto& each) {
+    return same_secret(each->nonce, nonce);
+  });
+  return found == listeners.end() ? nullptr : found->get();
+}
+
+void Context::name_listeners(const Link& link, std::span<const engine::Id128> nonces) noexcept {
+  for (const engine::Id128& nonce : nonces) {
+    if (Listener* const named = listener(nonce); named != nullptr) named->named_by = &link;
+  }
+}
+
+bool Context::fail_named(const Link& link, Errc why) noexcept {
+  bool any = false;
+  for (const auto& each : listeners) {
+    if (each->named_by != &link) continue;
+    each->named_by = nullptr;
+    each->refused = why;
+    any = true;
+  }
+  return any;
+}
+
+void Context::unname_listeners(const Link& link) noexcept {
+  for (const auto& each : listeners) {
+    if (each->named_by == &link) each->named_by = nullptr;
+  }
 }
 
 // ---- Its end.

@@ -10,6 +10,7 @@
 
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ class Listener {
   engine::Id128 nonce{};
   int rail = 0;
   std::deque<Channel*> arrived;  // opened by a peer, not yet accepted
+  // Of the links that name it in HELLO and have not opened a channel to it: the newest. If that
+  // link ends, its peer's connect has failed, and so does accept().
+  const engine::Link* named_by = nullptr;
+  Errc refused = Errc::Ok;  // the verdict on the peer's connect, which accept() tells once
 };
 
 class Context {
@@ -33,6 +38,13 @@ class Context {
   engine::Link& add_connector(const engine::Id128& peer_context);
   engine::Link& add_acceptor(const engine::Id128& link, const engine::Hello& hello);
   void reap_links();  // those that are over
+
+  // ---- Its listeners.
+  Listener* listener(const engine::Id128& nonce) const noexcept;  // null: it is not open
+  // The link names these; where it ends before it has opened a channel, it has failed for them.
+  void name_listeners(const engine::Link& link, std::span<const engine::Id128> nonces) noexcept;
+  void unname_listeners(const engine::Link& link) noexcept;      // its connector comes again
+  bool fail_named(const engine::Link& link, Errc why) noexcept;  // false: it names none
 
   // ---- Its end.
   void begin_close();             // everything is told to end; nothing is waited for

@@ -104,6 +104,7 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
   link_.redial().note_address();
   peer_rails_ = std::move(hello.rails);
   marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
+  link_.context().name_listeners(link_, listeners_);
   enter(LinkState::AwaitAttach);
   psn_ = random_psn();
   TransferPolicy policy = host.options().policy;
@@ -113,8 +114,7 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
   const std::string& name = host.options().provider->host_name();
   if (!build(policy, paths)) {
     refuse(host, {.connection = link_.connection(), .link = link_.identity().id},
-           {.reason = Errc::System,
-            .text = fmt::format("host {} could not make its queue pairs", name)});
+           {.reason = Errc::System, .text = no_queue_pairs_text()});
     return link_.take_down(Errc::System);
   }
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
@@ -179,13 +179,27 @@ bool Handshake::on_welcome(const Welcome& body) {
   policy.rq_depth = body.rq_depth;
   policy.slots = body.slots;
   psn_ = random_psn();
-  if (!build(policy, body.paths)) return false;
-  const std::size_t counters_bytes = body.paths.size() * (1 + policy.qps) * sizeof(std::uint64_t);
-  const Result<LinkPlace> counters = link_.peer_link().memory().counters(counters_bytes);
-  if (!counters.ok()) return false;
-  counters_ = *counters;
-  bring_up(body.paths, {});
+  if (build(policy, body.paths) && make_counters()) {
+    bring_up(body.paths, {});
+  } else {
+    link_.send(Refuse{.reason = Errc::System, .text = no_queue_pairs_text()});
+    fail_named(Errc::System);
+    link_.take_down(Errc::System);
+  }
   return true;
+}
+
+bool Handshake::make_counters() {
+  PeerLink& peer_link = link_.peer_link();
+  const std::size_t words = std::size_t{peer_link.path_count()} * (1 + peer_link.policy().qps);
+  const Result<LinkPlace> counters = peer_link.memory().counters(words * sizeof(std::uint64_t));
+  if (counters.ok()) counters_ = *counters;
+  return counters.ok();
+}
+
+std::string Handshake::no_queue_pairs_text() const {
+  return fmt::format("host {} could not make its queue pairs",
+                     link_.host().options().provider->host_name());
 }
 
 // ---- Queue pairs: ATTACH and READY.

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace mesh::engine {
@@ -43,6 +44,9 @@ class Handshake {
   std::uint32_t rail_wanted() const noexcept { return rail_wanted_; }
   void greet();                       // the connection is up: HELLO
   bool say_hello_again(Errc reason);  // the connection is lost; true: it is being dialed again
+  // The handshake has failed, which the listeners that HELLO named know too. So their connects
+  // fail, and those to others wait for another link. Nothing where the link is up.
+  void fail_named(Errc why);
 
   // ---- Acceptor.
   void accept(Hello hello, std::vector<WirePath> paths);  // WELCOME; its connection is set
@@ -70,12 +74,15 @@ class Handshake {
  private:
   void enter(LinkState state);  // a step, whose time begins
   bool build(const TransferPolicy& policy, const std::vector<WirePath>& paths);
+  bool make_counters();
+  std::string no_queue_pairs_text() const;
   bool fits(const Welcome& body) const;
   void bring_up(const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
   bool some_path_is_left(const std::vector<std::uint8_t>& down) const;
   void attach(const BringUp& done);
   void ready(const BringUp& done);
   const char* awaited() const;
+  bool shakes() const noexcept;  // a connector's, from HELLO to READY
   void give_up(const char* what);
   bool dials_anew(const Refuse& body);
   void dial_anew(std::uint64_t pause_ns);

@@ -86,6 +86,7 @@ void Handshake::give_up(const char* what) {
   link_.send(Refuse{.reason = Errc::Timeout,
                     .text = fmt::format("host {} gives up the handshake: its peer {}",
                                         link_.host().options().provider->host_name(), text)});
+  fail_named(Errc::Timeout);
   link_.take_down(Errc::Timeout);
 }
 
@@ -98,21 +99,26 @@ bool Handshake::on_refuse(const Refuse& body) {
   } else if (link_.may_cause_lines()) {
     LOG_WARN("peer {}: {}", link_.connection_name(), body.text);
   }
-  // Where all the listeners are closed that HELLO named, the connects to others begin anew.
-  if (link_.state() == LinkState::AwaitWelcome && body.reason == Errc::PeerClosed) {
-    link_.openings().fail_named(body.reason);
-    if (!link_.openings().empty()) dial_anew(0);
-  }
+  fail_named(body.reason);
   link_.take_down(body.reason);
   return true;
 }
 
+bool Handshake::shakes() const noexcept {
+  const LinkState state = link_.state();
+  return link_.connector() && (state == LinkState::AwaitWelcome || state == LinkState::Connecting ||
+                               state == LinkState::AwaitReady);
+}
+
+void Handshake::fail_named(Errc why) {
+  if (!shakes()) return;
+  link_.openings().fail_named(why);
+  if (!link_.openings().empty()) dial_anew(0);
+}
+
 // A connector that found no room. False: the refusal is a verdict.
 bool Handshake::dials_anew(const Refuse& body) {
-  const LinkState state = link_.state();
-  const bool early = state == LinkState::AwaitWelcome || state == LinkState::Connecting ||
-                     state == LinkState::AwaitReady;
-  if (!link_.connector() || !early || body.reason != Errc::Exhausted) return false;
+  if (!shakes() || body.reason != Errc::Exhausted) return false;
   const std::uint64_t now_ns = link_.host().now_ns();
   if (anew_until_ns_ == 0) anew_until_ns_ = now_ns + kHandshakeStepNs;
   if (now_ns >= anew_until_ns_) return false;

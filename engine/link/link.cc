@@ -48,6 +48,9 @@ bool Link::on_frame(const FrameHeader& header, std::span<const std::byte> bytes)
                          conversation_.handled(), header.acknowledged, conversation_.said()));
   }
   if (verdict == Verdict::Broken || !dispatch(header, bytes)) {
+    send(Refuse{.reason = Errc::Protocol,
+                .text = fmt::format("host {}: what its peer says does not fit; it ends the link",
+                                    host_.options().provider->host_name())});
     take_down(Errc::Protocol);
   } else if (connection_ != 0 && conversation_.owes_acknowledgement()) {
     host_.plane().send(connection_, encode(conversation_.aside(identity_.id), Acknowledge{}));
@@ -94,6 +97,7 @@ bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes)
     case MessageType::Reopen: return tell(repair_, &PathRepair::on_reopen, receives);
     case MessageType::Reopened: return tell(repair_, &PathRepair::on_reopened, sends);
     case MessageType::PathUp: return tell(repair_, &PathRepair::on_path_up, receives);
+    case MessageType::Decline: return tell(openings_, &Openings::on_decline, receives);
     case MessageType::Acknowledge: return read(&nothing, true);  // its header was all
     case MessageType::Resume:
     case MessageType::Resumed:
@@ -122,6 +126,7 @@ bool Link::tend_parts() {
     send(Refuse{.reason = why,
                 .text = fmt::format("host {}: its end of the link failed: {}",
                                     host_.options().provider->host_name(), errc_name(why))});
+    handshake_.fail_named(why);
     take_down(why);
   }
   if (!peer_link_ || (bring_up_ && !bring_up_->reopens())) return false;
@@ -224,6 +229,8 @@ void Link::take_down(Errc why) noexcept {
     if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up_->indices().front()));
   }
   openings_.fail_all(why);
+  if (why == Errc::Exhausted) context_.unname_listeners(*this);  // the connector dials anew
+  context_.fail_named(*this, why);
   drop_connection();
   redial_.stop();
   farewell_.drop();
@@ -238,8 +245,10 @@ void Link::end_queue_pairs() noexcept {
 
 void Link::end(Errc why, const std::string& text) {
   farewell_.hurry();  // the peer said CLOSE before it went: whatever it counted is here by now
-  const bool is_over = over();
-  if (!is_over) LOG_WARN("peer {} is lost: {}", identity_.peer_host, text);
+  // The connector has not heard our WELCOME, and says HELLO again.
+  if (state_ == LinkState::AwaitAttach) context_.unname_listeners(*this);
+  const bool is_over = !context_.fail_named(*this, why) && over();
+  if (!is_over && may_cause_lines()) LOG_WARN("peer {} is lost: {}", identity_.peer_host, text);
   take_down(is_over ? Errc::PeerClosed : why);
 }
 

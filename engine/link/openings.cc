@@ -5,22 +5,12 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
-#include "src/base/secret.h"
 
 #include <algorithm>
 #include <exception>
 #include <utility>
 
 namespace mesh::engine {
-
-namespace {
-Listener* find_listener(const Context& context, const Id128& nonce) {
-  const auto found =
-      std::find_if(context.listeners.begin(), context.listeners.end(),
-                   [&nonce](const auto& each) { return same_secret(each->nonce, nonce); });
-  return found == context.listeners.end() ? nullptr : found->get();
-}
-}  // namespace
 
 // ---- The connects that wait.
 
@@ -106,7 +96,7 @@ void Openings::open(PendingConnect& stage) {
   } else if (index == kChannelsMax) {
     LOG_WARN("peer {}: {} channels are open, the most that one communicator can have with one peer",
              link_.identity().peer_host, index);
-    return fail(stage, Errc::Exhausted);
+    return decline(stage, Errc::Exhausted);
   }
   try {
     if (!reused) lives_.push_back(0);
@@ -118,8 +108,20 @@ void Openings::open(PendingConnect& stage) {
     const bool has_place = reused || free_indices_.capacity() >= lives_.size();
     if (stage.channel == nullptr && index < lives_.size() && has_place)
       free_indices_.push_back(index);
-    fail(stage, Errc::System);
+    decline(stage, Errc::System);
   }
+}
+
+// The connect fails for a reason that the acceptor does not know yet.
+void Openings::decline(PendingConnect& stage, Errc why) {
+  const Id128 listener = stage.listener;
+  fail(stage, why);
+  link_.send(
+      Decline{.acceptor_context = link_.identity().peer_context,
+              .listener = listener,
+              .reason = why,
+              .text = fmt::format("host {} opens no channel: {}",
+                                  link_.host().options().provider->host_name(), errc_name(why))});
 }
 
 void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
@@ -132,7 +134,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   const Result<LinkPlace> place = peer_link.memory().channel_place(index);
   if (!place.ok()) {
     free_indices_.push_back(index);
-    return fail(stage, place.code());
+    return decline(stage, place.code());
   }
   const Open open{
       .listener = stage.listener,
@@ -162,7 +164,7 @@ bool Openings::answer(const Open& asked, Errc why) {
 bool Openings::on_open(const Open& body) {
   if (link_.state() == LinkState::Down) return true;
   PeerLink& peer_link = link_.peer_link();
-  Listener* const listener = find_listener(link_.context(), body.listener);
+  Listener* const listener = link_.context().listener(body.listener);
   if (listener == nullptr || body.credits_rkey.size() != peer_link.path_count()) {
     LogBudget& lines = link_.host().stranger_lines();
     if (lines.take(link_.host().now_ns())) {
@@ -182,7 +184,11 @@ bool Openings::on_open(const Open& body) {
 bool Openings::welcome_channel(Listener& listener, const Open& asked) {
   PeerLink& peer_link = link_.peer_link();
   const Result<LinkPlace> place = peer_link.memory().channel_place(asked.channel);
-  if (!place.ok()) return answer(asked, place.code());
+  listener.named_by = nullptr;
+  if (!place.ok()) {
+    listener.refused = place.code();
+    return answer(asked, place.code());
+  }
   if (peer_link.channel_index_bound() == 0)
     link_.announce();  // a link that never carries one is not worth a line
   RecvChannel::Credits credits{.address = asked.credits_address, .rkeys = {}};
@@ -231,6 +237,16 @@ bool Openings::on_opened(const Opened& body) {
   }
   waiting_.erase(found);
   stage.state = StageState::Ready;
+  return true;
+}
+
+bool Openings::on_decline(const Decline& body) {
+  Listener* const listener = link_.context().listener(body.listener);
+  if (listener == nullptr) return true;
+  listener->named_by = nullptr;
+  // Until accept() has told it, one verdict is worth a line.
+  if (std::exchange(listener->refused, body.reason) == Errc::Ok)
+    LOG_WARN("peer {}: {}", link_.identity().peer_host, body.text);
   return true;
 }
 

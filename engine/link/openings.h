@@ -56,12 +56,14 @@ class Openings {
   // ---- What the peer says. False: the link ends.
   bool on_open(const Open& body);
   bool on_opened(const Opened& body);
+  bool on_decline(const Decline& body);
 
   // A channel of the connector's is gone; open() has made room for its index. Needs no memory.
   void give_back(std::uint32_t index) noexcept;
 
  private:
   void open_at(PendingConnect& stage, std::uint32_t index);
+  void decline(PendingConnect& stage, Errc why);
   bool answer(const Open& asked, Errc why);
   bool welcome_channel(Listener& listener, const Open& asked);
 

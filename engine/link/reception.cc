@@ -22,12 +22,8 @@ namespace {
 static_assert(kRailsMax == verbs::kRailsMax, "a rail's index means the same in HELLO as here");
 
 bool names_a_listener(const Hello& hello, const Context& context) {
-  return std::any_of(
-      context.listeners.begin(), context.listeners.end(), [&hello](const auto& listener) {
-        return std::any_of(
-            hello.listeners.begin(), hello.listeners.end(),
-            [&listener](const Id128& nonce) { return same_secret(nonce, listener->nonce); });
-      });
+  return std::any_of(hello.listeners.begin(), hello.listeners.end(),
+                     [&context](const Id128& nonce) { return context.listener(nonce) != nullptr; });
 }
 
 // What NCCL is told. A peer that was never reached is unreachable; one that was, is gone.
@@ -45,6 +41,16 @@ void refuse(LinkHost& host, const Caller& caller, const Refuse& why) {
   host.plane().send(caller.connection,
                     encode(FrameHeader{.sequence = 1, .link = caller.link}, why));
   host.plane().close(caller.connection);
+}
+
+void Reception::decline(const Handle& handle, const std::string& why) {
+  ControlPlane& plane = host_.plane();
+  const ConnectionId id = plane.dial({.addresses = handle.addresses, .port = handle.port});
+  // It waits for the connection, which is closed as soon as it is up.
+  plane.send(id, encode(FrameHeader{.sequence = 1}, Decline{.acceptor_context = handle.context,
+                                                            .listener = handle.nonce,
+                                                            .reason = Errc::Protocol,
+                                                            .text = why}));
 }
 
 // ---- The control plane's events.
@@ -86,7 +92,9 @@ void Reception::on_lost(ConnectionId id, Errc reason, const std::string& text) {
 
 void Reception::hear_dialed(ConnectionId id) {
   if (Link* const lost = links_.of_redial(id); lost != nullptr) return lost->redial().on_dialed();
-  if (Link* const link = links_.of_connection(id); link != nullptr) link->handshake().greet();
+  if (Link* const link = links_.of_connection(id); link != nullptr)
+    return link->handshake().greet();
+  host_.plane().close(id);  // it was made for a DECLINE, which is on its way
 }
 
 bool Reception::hear(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
@@ -114,10 +122,13 @@ bool Reception::on_stranger(ConnectionId id, const FrameHeader& header,
   Hello hello;
   Resume resume;
   Summon summon;
+  Decline declined;
   if (header.type == MessageType::Resume)
     return decode_into(bytes, &resume) && on_resume(caller, header, resume);
   if (header.type == MessageType::Summon)
     return decode_into(bytes, &summon) && on_summon(caller, summon);
+  if (header.type == MessageType::Decline)
+    return decode_into(bytes, &declined) && on_decline(caller, declined);
   if (header.type != MessageType::Hello) return false;
   if (header.sequence == 1 && header.acknowledged == 0 && decode_into(bytes, &hello) &&
       is_sane(hello.qps, hello.rq_depth, hello.slots))
@@ -147,6 +158,10 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   const std::vector<WireRail> rails = describe_rails(host_.rails());
   std::vector<WirePath> paths = choose_paths(hello, rails);
   if (paths.empty()) {
+    for (const Id128& nonce : hello.listeners) {
+      if (Listener* const named = context->listener(nonce); named != nullptr)
+        named->refused = Errc::Unreachable;
+    }
     refuse(host_, caller,
            {.reason = Errc::Unreachable,
             .text = fmt::format("hosts {} and {} share no subnet: {}", hello.host, name,
@@ -216,6 +231,19 @@ bool Reception::on_summon(const Caller& caller, const Summon& body) {
     return true;
   }
   link->redial().on_summon(body);
+  return false;
+}
+
+// Whoever knows context and listener was given the handle, and a handle is given to one peer.
+bool Reception::on_decline(const Caller& caller, const Decline& body) {
+  const Context* const context = links_.context_of(body.acceptor_context);
+  Listener* const listener = context == nullptr ? nullptr : context->listener(body.listener);
+  if (listener == nullptr) return false;
+  listener->refused = body.reason;
+  if (host_.stranger_lines().take(host_.now_ns())) {
+    LOG_WARN("{}: does not connect: {}{}", host_.plane().peer_name(caller.connection), body.text,
+             host_.stranger_lines().rest());
+  }
   return false;
 }
 

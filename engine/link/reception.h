@@ -8,6 +8,7 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/control/frames.h"
+#include "engine/control/handle.h"
 #include "engine/link/links.h"
 
 #include <cstddef>
@@ -30,6 +31,9 @@ class Reception {
  public:
   Reception(LinkHost& host, Links& links) : host_(host), links_(links) {}
 
+  // Tells the listener of the handle, on a connection of its own, that it is not connected to.
+  void decline(const Handle& handle, const std::string& why);
+
   // As ControlEvents. Where there is no memory to hear what was said, the link ends, and no other.
   void on_dialed(ConnectionId id);
   bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body);
@@ -45,6 +49,7 @@ class Reception {
   bool on_hello(const Caller& caller, const FrameHeader& header, const Hello& hello);
   bool on_resume(const Caller& caller, const FrameHeader& header, const Resume& body);
   bool on_summon(const Caller& caller, const Summon& body);
+  bool on_decline(const Caller& caller, const Decline& body);
   void deny(const Caller& caller, const Link* link);
   void turn_away(const Caller& caller);
 

@@ -1,5 +1,6 @@
 // What a user with NCCL_DEBUG=INFO, and without NCCL_DEBUG_SUBSYS, reads of the plugin. The
 // driver's log filters as NCCL does (perf/driver/log_filter.h).
+#include "engine/control/frames.h"
 #include "perf/driver/plugin_log.h"
 #include "tests/e2e/breaker.h"
 #include "tests/e2e/line.h"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <sstream>
 #include <string>
 
@@ -15,6 +17,7 @@ namespace mesh::e2e {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+constexpr std::size_t kVersionAt = 4;  // in a handle
 
 const Scenario kOneMessage("one_message", send_one_message);
 const Scenario kNoPlugin("no_plugin", expect_no_plugin);
@@ -41,6 +44,29 @@ const Scenario kCableOut("cable_out", [](Peer& peer) {
   until_said("is back");
   peer.barrier();
   line.close();
+});
+
+// Rank 0 connects to rank 1, which does not have it. Both end with an error, without waiting for
+// anything. The argument is the version that the handle is to show; empty: its own.
+const Scenario kRefused("refused", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  driver::Listening listening;
+  require_success(communicator->listen(listening), "listen");
+  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
+                        listening.handle.size());
+  driver::NetHandle remote;
+  std::memcpy(remote.data(), peer.all_gather(own)[1].data(), remote.size());
+  if (!peer.argument().empty())
+    remote[kVersionAt] = static_cast<std::byte>(std::stoi(peer.argument()));
+  const auto begin = SteadyClock::now();
+  const driver::CommOutcome outcome =
+      peer.rank() == 0 ? communicator->start_connect(remote, patience()).get()
+                       : communicator->start_accept(listening.comm, patience()).get();
+  require(SteadyClock::now() - begin < scaled(std::chrono::seconds(1)), "it took long");
+  require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
+          "there was no refusal");
+  peer.barrier();
 });
 
 RunOptions software(std::vector<std::pair<std::string, std::string>> environment = {}) {
@@ -96,6 +122,33 @@ TEST(Heard, ACableThatIsPulledAndPluggedIsNamed) {
   expect_each_reads(
       run(kCableOut, options),
       {"WARN NET/Mesh : peer ", "is lost: ", "1 of 2 paths carry on", "is back after"});
+}
+
+TEST(Heard, APeerWithoutACommonSubnetIsNamedOnBothSides) {
+  RunOptions options = software();
+  options.fabric = "line3.json";
+  options.hosts = {"a", "c"};
+  const auto ranks = run(kRefused, options);
+  expect_each_reads(ranks, {"hosts a and c share no subnet: our subnets 10.0.12.0/24"});
+  ASSERT_EQ(ranks.size(), 2u);
+  EXPECT_NE(plugin_line(ranks[1], ": refused: hosts a and c share"), "") << ranks[1].output;
+}
+
+TEST(Heard, APeerOfAnotherVersionIsNamedOnBothSides) {
+  RunOptions options = software();
+  options.argument = "3";
+  const auto ranks = run(kRefused, options);
+  expect_success(ranks);
+  ASSERT_EQ(ranks.size(), 2u);
+  const std::string ours = std::to_string(engine::kProtocolVersion);
+  EXPECT_NE(plugin_line(ranks[0], "WARN NET/Mesh : connect: the peer speaks version 3, we speak " +
+                                      ours + ": all ranks must use the same plugin"),
+            "")
+      << ranks[0].output;
+  EXPECT_NE(plugin_line(ranks[1], "does not connect: host a speaks version " + ours +
+                                      " and was asked for version 3: all ranks must use"),
+            "")
+      << ranks[1].output;
 }
 
 TEST(Heard, OtherSubsystemsShowTheRest) {

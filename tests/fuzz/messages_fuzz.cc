@@ -64,6 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 17: round_trip<engine::Resume>(bytes); break;
     case 18: round_trip<engine::Resumed>(bytes); break;
     case 19: round_trip<engine::Summon>(bytes); break;
+    case 20: round_trip<engine::Decline>(bytes); break;
     default: header_round_trip(bytes); break;
   }
   return 0;

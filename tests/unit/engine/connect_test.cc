@@ -33,6 +33,15 @@ Result<Channel*> connect(Bed& bed, const testkit::Seat& seat, HandleBytes& handl
   return answer;
 }
 
+// Likewise. It comes within so many rounds that no time of ours has passed.
+Errc accept(Bed& bed, const testkit::Seat& seat, Listener& listener) {
+  Errc answer = Errc::WouldBlock;
+  EXPECT_TRUE(bed.until([&] {
+    return (answer = bed.hosts[seat.host].engine->accept(listener).code()) != Errc::WouldBlock;
+  }));
+  return answer;
+}
+
 Listener* listen(Bed& bed, const testkit::Seat& seat, HandleBytes& handle) {
   return bed.hosts[seat.host]
       .engine->listen(*bed.hosts[seat.host].contexts[seat.context], 0, handle)
@@ -147,13 +156,19 @@ TEST(Connect, EveryConnectHasItsTurnToBeNamed) {
 TEST(Connect, AHandleOfAnotherVersionIsNamedWithOurs) {
   Bed bed({});
   HandleBytes handle{};
-  listen(bed, kB, handle);
+  Listener* const listener = listen(bed, kB, handle);
   handle[4] = std::byte{engine::kProtocolVersion - 1};
   const LogCapture log;
   EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Protocol);
   EXPECT_EQ(log.count(LogLevel::Warn,
                       fmt::format("the peer speaks version {}, we speak {}",
                                   engine::kProtocolVersion - 1, engine::kProtocolVersion)),
+            1)
+      << log.joined();
+  EXPECT_EQ(accept(bed, kB, *listener), Errc::Protocol);
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      fmt::format("host a speaks version {} and was asked for version {}",
+                                  engine::kProtocolVersion, engine::kProtocolVersion - 1)),
             1)
       << log.joined();
 }
@@ -171,12 +186,32 @@ TEST(Connect, NoCommonSubnetIsRefusedByNameOnBothSides) {
   Bed bed({.fabric = testkit::kLine});
   const testkit::Seat c{2, 0};
   HandleBytes handle{};
-  listen(bed, c, handle);
+  Listener* const listener = listen(bed, c, handle);
   const LogCapture log;
   EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Unreachable);
+  EXPECT_EQ(accept(bed, c, *listener), Errc::Unreachable);
+  EXPECT_EQ(bed.hosts[2].engine->accept(*listener).code(), Errc::WouldBlock) << "told once";
   EXPECT_EQ(log.count(LogLevel::Warn, "hosts a and c share no subnet"), 2) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, "10.0.1."), 2) << log.joined();
   EXPECT_EQ(log.count(LogLevel::Warn, "10.0.2."), 2) << log.joined();
+  EXPECT_TRUE(bed.empties());
+}
+
+// HELLO names sixteen at a time; the other connects dial again, so that every accept hears of it.
+TEST(Connect, ARefusalReachesEveryAccept) {
+  Bed bed({.fabric = testkit::kLine});
+  const testkit::Seat c{2, 0};
+  std::vector<HandleBytes> handles(2 * engine::kHelloListenersMax + 1);
+  std::vector<Listener*> listeners;
+  for (HandleBytes& handle : handles) {
+    listeners.push_back(listen(bed, c, handle));
+    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(),
+              Errc::WouldBlock);
+  }
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    EXPECT_EQ(connect(bed, kA, handles[i]).code(), Errc::Unreachable) << i;
+    EXPECT_EQ(accept(bed, c, *listeners[i]), Errc::Unreachable) << i;
+  }
   EXPECT_TRUE(bed.empties());
 }
 

@@ -35,6 +35,25 @@ TEST(FrameHeader, AnotherVersionIsNamed) {
   EXPECT_EQ(version, 1337u);
 }
 
+// So its number and its body are the same in all versions.
+TEST(FrameHeader, ADeclineOfAnyVersionIsRead) {
+  Bytes frame = encode(
+      sample_header(),
+      Decline{.acceptor_context = {1}, .listener = {2}, .reason = Errc::Protocol, .text = "no"});
+  frame[5] = std::byte{0x05};
+  ASSERT_TRUE(decode_header(frame.data(), frame.size(), nullptr).ok());
+  const auto at = [&](std::size_t index) {
+    return std::to_integer<unsigned>(frame[kFrameHeaderBytes + index]);
+  };
+  ASSERT_EQ(frame.size(), kFrameHeaderBytes + 16 + 16 + 1 + 2 + 2);
+  EXPECT_EQ(std::to_integer<unsigned>(frame[6]), 20u);
+  EXPECT_EQ(at(0), 1u);
+  EXPECT_EQ(at(16), 2u);
+  EXPECT_EQ(at(32), static_cast<unsigned>(Errc::Protocol));
+  EXPECT_EQ(at(33), 2u);
+  EXPECT_EQ(at(35), unsigned{'n'});
+}
+
 TEST(FrameHeader, GarbageHasNoVersion) {
   const Bytes garbage(kFrameHeaderBytes, std::byte{'G'});
   std::uint16_t version = 99;

@@ -129,6 +129,10 @@ template <>
 Summon sample<Summon>() {
   return {{id_of(13), id_of(14), 5}};
 }
+template <>
+Decline sample<Decline>() {
+  return {id_of(15), id_of(16), Errc::Unreachable, "not for us"};
+}
 
 Bytes body_of(const Bytes& frame) { return {frame.begin() + kFrameHeaderBytes, frame.end()}; }
 
@@ -149,9 +153,9 @@ Status decode_changed(Change&& change) {
 template <typename Body>
 class Message : public ::testing::Test {};
 
-using Bodies =
-    ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke, Revoked, Close,
-                     Bye, Fence, Reopen, Reopened, PathUp, Acknowledge, Resume, Resumed, Summon>;
+using Bodies = ::testing::Types<Hello, Welcome, Attach, Ready, Refuse, Open, Opened, Revoke,
+                                Revoked, Close, Bye, Fence, Reopen, Reopened, PathUp, Acknowledge,
+                                Resume, Resumed, Summon, Decline>;
 TYPED_TEST_SUITE(Message, Bodies);
 
 }  // namespace

@@ -277,6 +277,11 @@ TEST_P(BringUpTest, ThreeTriesInVainAreSaidOnceOnEachSide) {
   ASSERT_NO_FATAL_FAILURE(begin());
   asking().answer_all(ETIMEDOUT);
   EXPECT_EQ(outcome(), Errc::Transport);
+  Errc accepted = Errc::WouldBlock;
+  EXPECT_TRUE(wait_until([&] {
+    return (accepted = hosts_[far_].engine->accept(*listener_).code()) != Errc::WouldBlock;
+  }));
+  EXPECT_EQ(accepted, Errc::Transport);
   EXPECT_TRUE(b_empties());
   EXPECT_EQ(asking().asked(), 3);
   ASSERT_TRUE(wait_until([this] { return warnings() >= 2; }));

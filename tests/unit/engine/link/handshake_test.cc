@@ -89,6 +89,76 @@ TEST(Handshake, ARefusalOfTheListenersThatWereNamedIsTheirVerdictOnly) {
   EXPECT_EQ(late.state, StageState::Failed);
 }
 
+// A link that ends before it has opened a channel to a listener has failed for it.
+TEST(Handshake, ARefusalOfTheConnectorFailsTheAccept) {
+  TwoEnds ends;
+  ends.dial();
+  ends.carry();
+  ends.receiver().handshake().on_refuse({.reason = Errc::Transport, .text = "not up"});
+  EXPECT_EQ(ends.listener().refused, Errc::Transport);
+}
+
+TEST(Handshake, AWelcomeThatIsRefusedFailsBothSidesAlike) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  ends.dial();
+  ends.a.settled.policy.qps = 1;  // HELLO asked for more
+  ends.carry_all();
+  EXPECT_EQ(ends.connect.error, Errc::Protocol);
+  EXPECT_EQ(ends.listener().refused, Errc::Protocol);
+  EXPECT_EQ(log.count(LogLevel::Warn, "its welcome does not fit what was asked for"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn, "host a: what its peer says does not fit"), 1)
+      << log.joined();
+}
+
+TEST(Handshake, AConnectorThatComesAgainLeavesTheAcceptOpen) {
+  TwoEnds crowded;
+  crowded.dial();
+  crowded.carry();
+  crowded.receiver().take_down(Errc::Exhausted);  // there was no room for it
+  EXPECT_EQ(crowded.listener().refused, Errc::Ok);
+  TwoEnds cut;
+  cut.dial();
+  cut.carry();
+  cut.receiver().end(Errc::PeerGone, "cut");  // before WELCOME was answered
+  EXPECT_EQ(cut.listener().refused, Errc::Ok);
+}
+
+TEST(Handshake, AConnectionLostAfterAttachFailsTheAccept) {
+  TwoEnds ends;
+  ends.dial();
+  ends.carry();
+  ends.a.links.tend();
+  ends.carry();
+  ASSERT_EQ(ends.receiver().state(), LinkState::Connecting);
+  ends.receiver().end(Errc::PeerGone, "cut");
+  EXPECT_EQ(ends.listener().refused, Errc::PeerGone);
+}
+
+TEST(Handshake, OfTwoLinksThatNameAListenerTheNewestDecides) {
+  TwoEnds ends;
+  ends.dial();
+  const Bytes hello = ends.a.wire.said.front().frame;
+  ends.carry();
+  Link& first = ends.receiver();
+  std::uint16_t version = 0;
+  ends.b.reception.on_frame(first.connection() + 1,
+                            *decode_header(hello.data(), hello.size(), &version),
+                            std::span(hello).subspan(kFrameHeaderBytes));
+  ASSERT_NE(&first, &ends.receiver());
+  first.take_down(Errc::Timeout);
+  EXPECT_EQ(ends.listener().refused, Errc::Ok);
+  ends.receiver().take_down(Errc::Timeout);
+  EXPECT_EQ(ends.listener().refused, Errc::Timeout);
+}
+
+TEST(Handshake, ALinkThatHasOpenedItsChannelDecidesNothingMore) {
+  TwoEnds ends;
+  ends.come_up();
+  ends.receiver().take_down(Errc::PeerGone);
+  EXPECT_EQ(ends.listener().refused, Errc::Ok);
+}
+
 TEST(Handshake, AWelcomeThatAsksForMoreThanWasOfferedEndsTheLink) {
   TwoEnds ends;
   ends.dial();

@@ -138,7 +138,9 @@ TEST_F(HostileMember, LinksWhoseConnectionIsGoneEndAfterThePathTimeout) {
   bed_.advance_ns(kSecond);  // the goodbye of those connections
   EXPECT_TRUE(bed_.until([&] { return open_descriptors() == descriptors; }, 1000))
       << open_descriptors();
-  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "is lost: no way back to its control port"), 1)
+      << "the newest, whose end fails the accept; " << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 1) << log_.joined();
 }
 
 // The host has closed its side of every channel, the peer never closes its own.

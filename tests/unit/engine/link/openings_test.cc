@@ -2,6 +2,7 @@
 
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"
+#include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
 
 #include <gtest/gtest.h>
@@ -50,6 +51,22 @@ TEST(Openings, AnOpenThatIsNotAnsweredFailsItsConnectAndNotTheLink) {
   ends.sender().openings().expire(ends.a.now_ns());
   EXPECT_EQ(ends.connect.error, Errc::Timeout);
   EXPECT_EQ(ends.sender().state(), LinkState::Up);
+}
+
+TEST(Openings, AConnectThatFailsOnALinkThatIsUpFailsItsAccept) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  ends.come_up();
+  for (int times = 0; times < 2; ++times) {
+    ends.sender().send(Decline{.acceptor_context = ends.sender().identity().peer_context,
+                               .listener = ends.listener().nonce,
+                               .reason = Errc::System,
+                               .text = "host a opens no channel"});
+  }
+  ends.carry_all();
+  EXPECT_EQ(ends.listener().refused, Errc::System);
+  EXPECT_EQ(log.count(LogLevel::Warn, "peer a: host a opens no channel"), 1) << log.joined();
+  EXPECT_EQ(ends.receiver().state(), LinkState::Up);
 }
 
 TEST(Openings, AnIndexIsUsedAgainWithAnotherLife) {

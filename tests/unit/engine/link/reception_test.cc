@@ -36,6 +36,26 @@ TEST(Reception, AHelloThatNamesNoOpenListenerMakesNoLink) {
   EXPECT_EQ(ends.connect.error, Errc::PeerClosed);
 }
 
+TEST(Reception, ADeclineFailsTheAcceptOfItsListenerAndIsSaidOnce) {
+  const testkit::LogCapture log;
+  TwoEnds ends;
+  FrameHeader header;
+  header.type = MessageType::Decline;
+  const auto say = [&](const Decline& body) {
+    const Bytes frame = encode(header, body);
+    EXPECT_FALSE(
+        ends.b.reception.on_frame(kStranger, header, std::span(frame).subspan(kFrameHeaderBytes)));
+    return ends.listener().refused;
+  };
+  const Id128 context = ends.b.contexts[0]->id, nonce = ends.listener().nonce;
+  // Who was not given the handle knows one of both at most.
+  EXPECT_EQ(say({.acceptor_context = {1}, .listener = nonce, .text = "no"}), Errc::Ok);
+  EXPECT_EQ(say({.acceptor_context = context, .listener = {1}, .text = "no"}), Errc::Ok);
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
+  EXPECT_EQ(say({.acceptor_context = context, .listener = nonce, .text = "no"}), Errc::Protocol);
+  EXPECT_EQ(log.count(LogLevel::Warn, "far: does not connect: no"), 1) << log.joined();
+}
+
 TEST(Reception, AStrangersFrameOfALinkIsNotHeard) {
   TwoEnds ends;
   FrameHeader header;
@@ -52,6 +72,18 @@ TEST(Reception, AClaimOnALinkThatIsNotThereIsDenied) {
   ends.b.reception.on_frame(kStranger, header, std::span(frame).subspan(kFrameHeaderBytes));
   EXPECT_EQ(ends.b.wire.types(), std::vector<MessageType>{MessageType::Refuse});
   EXPECT_EQ(ends.b.wire.closed, std::vector<ConnectionId>{kStranger});
+}
+
+TEST(Reception, ADeclineIsSaidWhenTheConnectionIsUp) {
+  TwoEnds ends;
+  Handle handle{.nonce = {1}, .context = {2}, .port = 4711, .addresses = {}};
+  handle.addresses = {*SocketAddress::from_text("127.0.0.2")};
+  ends.a.reception.decline(handle, "no");
+  ASSERT_EQ(ends.a.wire.types(), std::vector<MessageType>{MessageType::Decline});
+  EXPECT_TRUE(ends.a.wire.closed.empty());
+  const ConnectionId id = ends.a.wire.said.front().connection;
+  ends.a.reception.on_dialed(id);
+  EXPECT_EQ(ends.a.wire.closed, std::vector<ConnectionId>{id});
 }
 
 // Its connection is closed for it; the link itself goes on when the peer dials again.
