@@ -1,5 +1,9 @@
 #include "perf/driver/pattern.h"
 
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_reduce.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -8,6 +12,9 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kBlock = 4096;
+// Less than this is done before another processor has heard of it.
+constexpr std::size_t kShare = std::size_t{4} << 20;
+static_assert(kShare % kBlock == 0 && kBlock % kWord == 0);
 // The factor is odd, so multiplication is a bijection of 64-bit words.
 constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15u;
 constexpr std::uint64_t kOddInverse = 0xf1de83e19937733du;  // kOdd * kOddInverse == 1
@@ -74,32 +81,58 @@ void check_words(std::uint64_t base, const unsigned char* in, const Range& range
   }
 }
 
-}  // namespace
-
-void fill_pattern(const PatternKey& key, void* data, std::size_t bytes) noexcept {
-  const std::uint64_t base = base_of(key);
-  auto* out = static_cast<unsigned char*>(data);
-  const std::size_t words = bytes / kWord;
-  for (std::size_t i = 0; i < words; ++i) {
-    const std::uint64_t word = word_at(base, i);
-    std::memcpy(out + i * kWord, &word, kWord);
+void fill_range(std::uint64_t base, unsigned char* out, const Range& range) noexcept {
+  std::size_t offset = range.begin;
+  for (; offset + kWord <= range.end; offset += kWord) {
+    const std::uint64_t word = word_at(base, offset / kWord);
+    std::memcpy(out + offset, &word, kWord);
   }
-  if (bytes % kWord != 0) {
-    const std::uint64_t word = word_at(base, words);
-    std::memcpy(out + words * kWord, &word, bytes % kWord);
-  }
+  const std::uint64_t last = word_at(base, offset / kWord);
+  std::memcpy(out + offset, &last, range.end - offset);
 }
 
-PatternVerdict check_pattern(const PatternKey& key, const void* data, std::size_t bytes) noexcept {
-  const std::uint64_t base = base_of(key);
-  const auto* in = static_cast<const unsigned char*>(data);
+PatternVerdict check_range(std::uint64_t base, const unsigned char* in,
+                           const Range& range) noexcept {
   PatternVerdict verdict;
-  for (std::size_t offset = 0; offset < bytes; offset += kBlock) {
-    const std::size_t room = std::min(kBlock, bytes - offset);
+  for (std::size_t offset = range.begin; offset < range.end; offset += kBlock) {
+    const std::size_t room = std::min(kBlock, range.end - offset);
     if (room == kBlock && block_good(base + offset / kWord, in + offset)) continue;
     check_words(base, in, {offset, offset + room}, verdict);
   }
   return verdict;
+}
+
+// Of two parts of one message, the first one's before the other's.
+PatternVerdict both(const PatternVerdict& before, const PatternVerdict& after) noexcept {
+  return {before.wrong_bytes + after.wrong_bytes,
+          before.good() ? after.first_offset : before.first_offset};
+}
+
+// Shares are whole ones but for the last, so every word lies in one of them.
+using Shares = tbb::blocked_range<std::size_t>;
+Shares shares_of(std::size_t bytes) { return {0, (bytes + kShare - 1) / kShare, 1}; }
+Range bytes_of(const Shares& shares, std::size_t bytes) noexcept {
+  return {shares.begin() * kShare, std::min(shares.end() * kShare, bytes)};
+}
+
+}  // namespace
+
+void fill_pattern(const PatternKey& key, void* data, std::size_t bytes) {
+  const std::uint64_t base = base_of(key);
+  auto* const out = static_cast<unsigned char*>(data);
+  if (bytes <= 2 * kShare) return fill_range(base, out, {0, bytes});
+  tbb::parallel_for(shares_of(bytes),
+                    [&](const Shares& shares) { fill_range(base, out, bytes_of(shares, bytes)); });
+}
+
+PatternVerdict check_pattern(const PatternKey& key, const void* data, std::size_t bytes) {
+  const std::uint64_t base = base_of(key);
+  const auto* const in = static_cast<const unsigned char*>(data);
+  if (bytes <= 2 * kShare) return check_range(base, in, {0, bytes});
+  const auto check_shares = [&](const Shares& shares, const PatternVerdict& before) {
+    return both(before, check_range(base, in, bytes_of(shares, bytes)));
+  };
+  return tbb::parallel_reduce(shares_of(bytes), PatternVerdict{}, check_shares, both);
 }
 
 std::string describe(const PatternVerdict& verdict, const PatternKey& key, const void* data,

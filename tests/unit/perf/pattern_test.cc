@@ -54,6 +54,19 @@ TEST(Pattern, FindsAShiftByOneByte) {
   EXPECT_GT(verdict_of(data).wrong_bytes, data.size() / 2);
 }
 
+// More than 8 MiB is filled and checked in shares of 4 MiB.
+TEST(Pattern, LargeMessagesAreWholeAndSaidFromTheFirstMistake) {
+  constexpr std::size_t kShare = std::size_t{4} << 20;
+  std::vector<unsigned char> data = filled(5 * kShare + 4101);
+  const std::vector<unsigned char> small = filled(2 * kShare);
+  EXPECT_TRUE(std::equal(small.begin(), small.end(), data.begin()));
+  EXPECT_TRUE(verdict_of(data).good());
+  for (const std::size_t at : {data.size() - 1, 3 * kShare, 2 * kShare - 1}) data[at] ^= 0x10;
+  const PatternVerdict verdict = verdict_of(data);
+  EXPECT_EQ(verdict.wrong_bytes, 3u);
+  EXPECT_EQ(verdict.first_offset, 2 * kShare - 1);
+}
+
 TEST(Pattern, MessagesSendersAndSeedsDiffer) {
   EXPECT_FALSE(verdict_of(filled(64, {7, 2, 42})).good());
   EXPECT_FALSE(verdict_of(filled(64, {7, 3, 41})).good());
