@@ -95,6 +95,7 @@ class ProgressLoop {
     DCHECK(held());
     DCHECK(source.lane != nullptr && source.queue != nullptr);
     sources_.push_back(source);
+    only_ = sources_.size() == 1 ? source : Source{};
   }                               // a completion queue to be polled in every turn
   void attach(Channel& channel);  // from now on its submissions are noticed
   void reserve(std::size_t queue_pairs) {
@@ -134,9 +135,10 @@ class ProgressLoop {
   QueuePair* staged_ = nullptr;
   std::uint64_t turns_ = 0;
   std::uint64_t events_ = 0;  // completions and doorbells: a turn without any was idle
-  bool has_work_ = false;     // a channel is active, a window due or something staged
+  bool has_work_ = false;     // a channel is active or a window due; who stages rings too
   bool has_refused_ = false;
   std::vector<Source> sources_;
+  Source only_;  // the only one, if there is one only: what most hosts have, so it costs no loop
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
   std::vector<Refused> refused_, refusing_;  // empty in a healthy turn

@@ -44,7 +44,6 @@ inline void ProgressLoop::after_release() noexcept {
 inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
   DCHECK(held());
   DCHECK(!queue_pair.in_staged_list);
-  has_work_ = true;
   queue_pair.in_staged_list = true;
   queue_pair.next_staged = staged_;
   staged_ = &queue_pair;
@@ -100,13 +99,12 @@ inline void ProgressLoop::poll_once(Channel* first) noexcept {
   DCHECK(held());
   DCHECK(first == nullptr || &first->loop == this);
   ++turns_;
-  // Completions first: they make room in queues and windows for all that follows. One queue is what
-  // most hosts have: no loop then.
-  if (sources_.size() == 1) [[likely]] {
-    const std::uint32_t taken = sources_.front().lane->poll(sources_.front().queue);
+  // Completions first: they make room in queues and windows for all that follows.
+  if (only_.lane != nullptr) [[likely]] {
+    const std::uint32_t taken = only_.lane->poll(only_.queue);
     events_ += taken;
     if (taken == kPollBatch) [[unlikely]]
-      poll_on(sources_.front());
+      poll_on(only_);
   } else {
     for (const Source& source : sources_) poll_on(source);
   }
