@@ -53,7 +53,7 @@ std::uint32_t Channel::open_count() const noexcept {
 }
 
 // Only a send channel posts stripes.
-void Channel::replay(const engine::LostStripe& /*lost*/) { CHECK(side == engine::Side::Send); }
+void Channel::replay(const engine::Span& /*lost*/) { CHECK(side == engine::Side::Send); }
 
 void Channel::take_no_more(Errc why) noexcept {
   DCHECK(loop.held());

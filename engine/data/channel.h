@@ -23,8 +23,8 @@ namespace mesh {
 namespace engine {
 class PeerLink;
 class ProgressLoop;
-struct LostStripe;  // queue_pair.h
 struct Path;
+struct Span;
 struct Waiting;  // waiting.h
 enum class Side : std::uint8_t { Send, Receive };
 enum class Takes : std::uint8_t { Nothing, Sends, Receives };
@@ -98,13 +98,12 @@ class Channel {
   // What is published and not posted fails. A send of zero bytes succeeds if the peer merely
   // closed.
   virtual void drop_unposted(Errc why) noexcept = 0;
-  // A path is lost: in this order keep_queue_pairs(), choose_express() and leave_path(). After the
-  // fence: fenced(), and replay() for every stripe of this channel that the path has lost.
-  virtual void keep_queue_pairs() noexcept {}
+  // A path is lost: choose_express(), then leave_path(). After the fence: fenced(), and replay()
+  // for every stripe of this channel that the path has lost.
   virtual void choose_express() noexcept = 0;
   virtual void leave_path(const engine::Path& /*path*/) {}
   virtual void fenced(const engine::Path& path) noexcept = 0;
-  virtual void replay(const engine::LostStripe& lost);
+  virtual void replay(const engine::Span& lost);
 
   // Control mutex, without the token: the first request that is open; those before `from` are known
   // to have ended.

@@ -198,7 +198,7 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   return {};
 }
 
-StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
+const StripeTable& PeerLink::spread(std::uint64_t bytes) noexcept {
   const std::uint32_t count = usable_count();
   DCHECK(loop_.held());
   DCHECK(count > 1 && count <= kPathsMax);
@@ -215,22 +215,18 @@ StripePlan PeerLink::spread(std::uint64_t bytes, StripeTable& table) noexcept {
                 .next_qp = usable_[i]->next_qp};
   }
   const std::span<const PathLoad> paths(loads.data(), count);
-  StripePlan plan{.route = Route::Bulk,
-                  .count = 1,
-                  .stripe_bytes = bytes,
-                  .total_bytes = bytes,
-                  .table = &table};
   if (bytes > policy_.stripe_bytes) {
-    plan = spread_stripes(bytes, policy_, paths, table);
+    spread_stripes(bytes, policy_, paths, spread_);
   } else {
     const std::uint32_t path = earliest_path(bytes, paths, path_cursor_++);
-    table.offset[0] = 0;
-    table.bytes[0] = bytes;
-    table.position[0] = loads[path].next_qp % policy_.qps * count + path;
+    spread_.count = 1;
+    spread_.stripes[0] = {.span = {.offset = 0, .bytes = bytes},
+                          .position = loads[path].next_qp % policy_.qps * count + path};
   }
-  DCHECK(plan.count != 0 && plan.count <= kStripesMax);
-  for (std::uint32_t i = 0; i < plan.count; ++i) ++usable_[table.position[i] % count]->next_qp;
-  return plan;
+  DCHECK(spread_.count != 0 && spread_.count <= kStripesMax);
+  for (std::uint32_t i = 0; i < spread_.count; ++i)
+    ++usable_[spread_.stripes[i].position % count]->next_qp;
+  return spread_;
 }
 
 void PeerLink::order_paths() {
@@ -250,34 +246,15 @@ void PeerLink::order_paths() {
     so_far.push_back({.done_bytes = path->bulk_done});
   }
   speeds_.configure(port_mbps, so_far);
-  bulk_order_.clear();
-  for (const std::uint32_t round : {0u, 1u}) {
-    for (std::uint32_t i = 1; i <= policy_.qps; ++i) {
-      for (const Path* const path : usable_) bulk_order_.push_back(path->queue_pairs[i].get());
-    }
-    if (round == 0) bulk_count_ = static_cast<std::uint32_t>(bulk_order_.size());
-  }
-  DCHECK(bulk_count_ == usable_count_ * policy_.qps);
-  bulk_cursor_ = 0;
-  forget_uniform_grant();
+  bulk_.assign(usable_,
+               path_count() == 1 ? BulkOrder::Over::OnePath : BulkOrder::Over::SeveralPaths);
+  DCHECK(bulk_.count() == usable_count_ * policy_.qps);
 }
 
 // Of a message with a record, or late.
 void PeerLink::on_rare_announcement(Request& slot, std::uint64_t imm) noexcept {
   if (slot.expected == imm) return RecvChannel::of(*slot.channel).on_recorded(slot);
   loop_.counters.late_announcements.add(1);
-}
-
-bool PeerLink::grant_uniform() noexcept {
-  forget_uniform_grant();
-  if (path_count() != 1 || bulk_count_ == 0) return false;
-  std::uint32_t least = UINT32_MAX;
-  for (std::uint32_t i = 0; i < bulk_count_; ++i)
-    least = std::min(least, bulk_order_[i]->stripes_left());
-  if (least == 0) return false;
-  DCHECK(least <= policy_.sq_depth);
-  uniform_grant_ = static_cast<std::int32_t>(least) - 1;
-  return true;
 }
 
 void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> channel) {

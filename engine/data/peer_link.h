@@ -9,6 +9,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/data/bulk_order.h"
 #include "engine/data/lane.h"
 #include "engine/data/link_memory.h"
 #include "engine/data/path.h"
@@ -79,33 +80,9 @@ class PeerLink {
     DCHECK(!paths.empty());
     return *paths[channel % paths.size()]->queue_pairs[0];
   }
-  // Paths first, then the queue pairs of a path.
-  QueuePair& bulk(std::uint32_t position) noexcept {
-    DCHECK(bulk_count_ != 0);
-    return *bulk_order_[position < bulk_count_ ? position : position % bulk_count_];
-  }
-  std::uint32_t bulk_count() const noexcept { return bulk_count_; }
-  // Bulk queue pairs one after the other, from one of them on: as many as there are.
-  QueuePair* const* bulk_from(std::uint32_t first) const noexcept {
-    DCHECK(first < bulk_count_);
-    return &bulk_order_[first];
-  }
-  // Over one path: may every bulk queue pair be given a stripe of one work request? Then that is
-  // what happens to a message that asks; looked at once for many. Who posts anything else to one of
-  // them, or takes room away, says so.
-  bool take_uniform() noexcept { return --uniform_grant_ >= 0 || grant_uniform(); }
-  void forget_uniform_grant() noexcept { uniform_grant_ = 0; }
-  std::uint32_t next_bulk(std::uint32_t stripes) noexcept {  // at most one for each
-    DCHECK(stripes <= bulk_count_);
-    const std::uint32_t first = bulk_cursor_;
-    DCHECK(first < bulk_count_);
-    if (stripes == bulk_count_) return first;
-    const std::uint32_t next = first + stripes;
-    bulk_cursor_ = next < bulk_count_ ? next : next - bulk_count_;
-    return first;
-  }
-  // Over several paths; the plan points to the table.
-  StripePlan spread(std::uint64_t bytes, StripeTable& table) noexcept;
+  BulkOrder& bulk() noexcept { return bulk_; }
+  // The cut of a message over several paths; it lasts until the next call.
+  const StripeTable& spread(std::uint64_t bytes) noexcept;
   void on_announcement(std::uint64_t imm,
                        std::uint64_t bytes) noexcept;  // (peer_link_datapath.h) of 32 bits each
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair,
@@ -125,7 +102,7 @@ class PeerLink {
     return paths_away_.load(std::memory_order_acquire) == 0;
   }  // any thread
 
-  bool fencing() const noexcept;  // a path is lost and not yet settled; holding the token
+  bool fencing() const noexcept;  // a path is lost and not yet fenced; holding the token
 
   // ---- Lost paths (peer_link_loss.cc; holding the token).
   void quarantine(
@@ -135,8 +112,8 @@ class PeerLink {
   // From Quarantined, when both sides have stopped; taken: by queue pair, announcements that the
   // peer took. What was lost goes over other paths as soon as there are any. False: the counts
   // cannot be true.
-  bool settle(Path& path, std::span<const std::uint64_t> taken);  // then Down
-  bool rewrite_credits() noexcept;         // after settle(); false: queues were full, ask again
+  bool account_lost(Path& path, std::span<const std::uint64_t> taken);  // then Down
+  bool rewrite_credits() noexcept;  // after account_lost(); false: queues were full, ask again
   void destroy_path(Path& path) noexcept;  // its queue pairs; it is not up
   Status make_path(Path& path);  // new ones for it, in RESET (control mutex, not the token)
   void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
@@ -169,7 +146,6 @@ class PeerLink {
   const EndedChannels& ended() const noexcept { return ended_; }
 
  private:
-  [[gnu::noinline]] bool grant_uniform() noexcept;
   [[gnu::noinline]] void on_rare_announcement(Request& slot, std::uint64_t imm) noexcept;
   void reroute();
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
@@ -183,10 +159,8 @@ class PeerLink {
   const TransferPolicy policy_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::vector<Path*> all_, usable_;
-  std::vector<QueuePair*> bulk_order_;  // all of them, twice
-  std::uint32_t bulk_count_ = 0;
-  std::uint32_t bulk_cursor_ = 0;
-  std::int32_t uniform_grant_ = 0;  // see take_uniform()
+  BulkOrder bulk_;
+  StripeTable spread_;
   std::uint32_t usable_count_ = 0;
   std::uint32_t path_cursor_ = 0;
   PathSpeeds speeds_;

@@ -12,13 +12,10 @@
 
 namespace mesh::engine {
 
-// The usable paths have changed: messages under way keep to the queue pairs they have, everything
-// else is shared out anew.
+// The usable paths have changed: what has a queue pair keeps it, everything else is shared out
+// anew.
 void PeerLink::reroute() {
   DCHECK(loop_.held());
-  for (const auto& channel : channels_) {
-    if (channel) channel->keep_queue_pairs();
-  }
   order_paths();
   for (const auto& channel : channels_) {
     if (!channel) continue;
@@ -49,7 +46,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
     return fail_for_memory(path, error.what());
   }
   // Where every channel has ended the peer may have taken its end apart; what was sent is still
-  // settled.
+  // accounted for.
   const LogLevel level =
       !channels_.empty() && every_channel_ended() ? LogLevel::Info : LogLevel::Warn;
   MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
@@ -73,21 +70,22 @@ void PeerLink::stop_path(Path& path) noexcept {
   }
 }
 
-bool PeerLink::settle(Path& path, std::span<const std::uint64_t> taken) {
+bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {
   DCHECK(loop_.held());
   DCHECK(path.health.state == PathState::Quarantined);
-  std::vector<LostStripe> lost;
+  std::vector<Span> lost;
   if (identity_.role == LinkRole::Connector) {
     if (taken.size() != path.queue_pairs.size()) return false;
     for (std::size_t i = 0; i < taken.size(); ++i) {
       if (!path.queue_pairs[i]->may_have_taken(taken[i])) return false;
     }
-    for (std::size_t i = 0; i < taken.size(); ++i) path.queue_pairs[i]->settle(taken[i], &lost);
+    for (std::size_t i = 0; i < taken.size(); ++i)
+      path.queue_pairs[i]->account_lost(taken[i], &lost);
   }
   for (const auto& channel : channels_) {
     if (channel) channel->fenced(path);
   }
-  for (const LostStripe& stripe : lost) stripe.request->channel->replay(stripe);
+  for (const Span& span : lost) span.request->channel->replay(span);
   path.health.replayed_stripes += lost.size();
   path.health.state = PathState::Down;
   return true;

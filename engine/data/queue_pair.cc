@@ -25,8 +25,7 @@ QueuePair::QueuePair(const TransferPolicy& policy, const QueuePairPlace& place)
       ring_mask_(policy.sq_depth - 1),
       counted_(place.index == 0 ? 0 : UINT32_MAX),
       rows_only_(place.link->identity().role == LinkRole::Acceptor),
-      room_(policy.sq_depth),
-      window_end_(policy.rq_depth),
+      room_(policy, place.index == 0 ? promise_ : place.link->bulk().promise()),
       ring_(policy.sq_depth),
       parts_(policy.sq_depth),
       receives_(policy.rq_depth / kWindowShares) {
@@ -40,7 +39,7 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
   DCHECK(qp && !qp_);
   DCHECK(low_of(id_base) == 0 && (id_base & kReceiveBit) == 0);
   DCHECK(granted.rows >= kCreditHalfBytes);
-  DCHECK(posted_ == 0 && announced_ == 0 && reposted_ == 0);
+  DCHECK(room_.posted() == 0 && room_.announced() == 0 && reposted_ == 0);
   qp_ = std::move(qp);
   id_base_ = id_base;
   inline_bytes_ = granted.data;
@@ -61,8 +60,7 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
   }
 }
 
-bool QueuePair::read_window() noexcept {
-  DCHECK(loop_.held());
+bool SendRoom::read_window() noexcept {
   DCHECK(window_word_ != nullptr);
   // acquire: pairs with the NIC's release of the word; the count only moves forward, an older one
   // landing late is ignored.
@@ -72,52 +70,50 @@ bool QueuePair::read_window() noexcept {
   return announced_ != window_end_;
 }
 
-std::uint64_t QueuePair::room_left() const noexcept {
-  DCHECK(retired_ <= posted_);
-  const std::uint64_t taken = posted_ - retired_;
-  return taken < room_ ? room_ - taken : 0;
-}
-
-bool QueuePair::grant_messages() noexcept {
-  budget_ = window_open()
-                ? static_cast<std::int64_t>(std::min(room_left(), window_end_ - announced_))
-                : 0;
-  DCHECK(budget_ >= 0 && static_cast<std::uint64_t>(budget_) <= sq_depth_);
-  return budget_ > 0;
+// Takes one of what it promises. False: there is no room.
+bool QueuePair::promise_small() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(counted_ == 0);
+  promise_.withdraw();
+  if (!room_.window_open()) return false;
+  promise_.give(std::min(room_.left(), room_.window_left()));
+  return promise_.take();
 }
 
 // Nobody waits for a row: its completion only makes room, so one in a quarter queue is signaled, by
-// ring().
-bool QueuePair::grant_rows() noexcept {
-  DCHECK(rows_only_);
-  DCHECK(signaled_ <= posted_);
-  const std::uint64_t silent = posted_ - signaled_ + 1;
-  budget_ =
-      silent < row_interval_
-          ? static_cast<std::int64_t>(std::min<std::uint64_t>(room_left(), row_interval_ - silent))
-          : 0;
-  return room_left() > 0;
+// ring(). That one is not promised, but taken alone.
+bool QueuePair::promise_rows() noexcept {
+  DCHECK(loop_.held());
+  DCHECK(rows_only_ && counted_ == 0);
+  DCHECK(signaled_ <= room_.posted());
+  promise_.withdraw();
+  const std::uint64_t silent = room_.posted() - signaled_ + 1;
+  const std::uint64_t more = silent < row_interval_ ? row_interval_ - silent : 1;
+  promise_.give(std::min(room_.left(), more));
+  return promise_.take();
+}
+
+void QueuePair::empty_chain() noexcept {
+  ring();
+  loop_.unstage(*this);
 }
 
 std::uint32_t QueuePair::stripes_left() noexcept {
   DCHECK(counted_ != 0);
-  if (chain_.full()) {
-    ring();
-    loop_.unstage(*this);
-  }
-  if (!read_window()) return 0;
+  make_chain_room(1);
+  if (!room_.read_window()) return 0;
   return static_cast<std::uint32_t>(
-      std::min({room_left(), window_end_ - announced_, std::uint64_t{chain_.left()}}));
+      std::min({room_.left(), room_.window_left(), std::uint64_t{chain_.left()}}));
 }
 
 void QueuePair::signal_between() noexcept {
   const std::uint32_t staged = chain_.staged();
   for (std::uint32_t i = signal_interval_; i < staged; i += signal_interval_)
-    chain_.signal(i - 1, id_base_ | static_cast<std::uint32_t>(posted_ - staged + i));
+    chain_.signal(i - 1, id_base_ | static_cast<std::uint32_t>(room_.posted() - staged + i));
 }
 
 void QueuePair::retire_part(std::uint64_t at) noexcept {
-  const Part& part = parts_[at & ring_mask_];
+  const PostedPart& part = parts_[at & ring_mask_];
   Request& request = *ring_[at & ring_mask_].request();
   DCHECK(part.counted_bytes <= place_.path->inflight_bytes());
   DCHECK(request.channel->outstanding != 0);
@@ -139,7 +135,7 @@ void QueuePair::refuse(int error) noexcept {
 
 void QueuePair::add_to(PathCounters* counters) const noexcept {
   counters->bytes_sent += bytes_posted_;
-  counters->work_requests += posted_;
+  counters->work_requests += room_.posted();
   counters->doorbells += doorbells_;
   counters->send_completions += completions_;
   counters->announcements += announcements_taken();
@@ -148,17 +144,16 @@ void QueuePair::add_to(PathCounters* counters) const noexcept {
 void QueuePair::drop_outstanding() noexcept {
   DCHECK(loop_.held());
   DCHECK(!qp_);
-  for (; retired_ != posted_; ++retired_) {
-    const Mark mark = ring_[retired_ & ring_mask_];
+  for (std::uint64_t at = room_.retired(); at != room_.posted(); ++at) {
+    const Mark mark = ring_[at & ring_mask_];
     if (mark.is_row()) continue;
     Request& request = *mark.request();
     DCHECK(request.channel->outstanding != 0);
-    DCHECK(!mark.is_even() || request.open_stripes != 0);
-    if (!mark.is_even() || --request.open_stripes == 0) --request.channel->outstanding;
+    DCHECK(!mark.is_uniform() || request.open_stripes != 0);
+    if (!mark.is_uniform() || --request.open_stripes == 0) --request.channel->outstanding;
   }
-  room_ = 0;  // nobody posts to it any more
-  budget_ = 0;
-  place_.link->forget_uniform_grant();
+  room_.retire_through(room_.posted());
+  room_.close();  // nobody posts to it any more
 }
 
 Status QueuePair::post_receives(std::uint32_t count) noexcept {
@@ -198,7 +193,6 @@ bool QueuePair::return_window() noexcept {
     const std::uint64_t returned = reposted_ - rq_depth_;
     DCHECK(returned <= announcements_taken());
     *stage_row(sizeof returned, peer_window_) = returned;
-    place_.link->forget_uniform_grant();
     set_return_at(returned + quarter);
   }
   window_due = false;
@@ -206,7 +200,7 @@ bool QueuePair::return_window() noexcept {
 }
 
 bool QueuePair::carries(const Request& request) const noexcept {
-  for (std::uint64_t at = retired_; at != posted_; ++at) {
+  for (std::uint64_t at = room_.retired(); at != room_.posted(); ++at) {
     if (ring_[at & ring_mask_].request() == &request) return true;
   }
   return false;

@@ -1,15 +1,21 @@
 #pragma once
-// One RC queue pair of a peer link as the loop uses it: send queue accounting, announcement window,
-// doorbell chain. Sends are retired in order by cumulative count, so an unsignaled work request
-// costs nothing but its entry here. Thread: loop (token). Set-up calls: control mutex and token.
-// Bounds: sq_depth work requests, rq_depth announcements.
+// One RC queue pair of a peer link as the loop uses it: doorbell chain, what each posted work
+// request is for, receives. There are three ways to post what belongs to a message: small (a whole
+// message on an express queue pair), uniform (a stripe that is one work request, on a bulk one) and
+// span (any part of any stripe, also of one that goes out again). Sends are retired in order by
+// cumulative count, so an unsignaled work request costs nothing but its entry here. Thread: loop
+// (token). Set-up calls: control mutex and token. Bounds: those of SendRoom.
 
 #include <mesh/metrics.h>
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
 #include "engine/data/path.h"
+#include "engine/data/promise.h"
 #include "engine/data/request.h"
+#include "engine/data/send_room.h"
+#include "engine/data/span.h"
+#include "engine/message/stripe.h"
 #include "engine/message/wire.h"
 #include "src/base/check.h"
 #include "src/verbs/handle.h"
@@ -38,32 +44,19 @@ struct QueuePairPlace {
   std::uint32_t index = 0;  // in the path: 0 is express
 };
 
-// What the completion of a work request ends.
-enum class Ends : std::uint8_t { Nothing, Stripe, Message };
+// What the completion of a part of a message ends.
+enum class Ends : std::uint8_t { Nothing, Stripe };
 
 // How much of a work request's bytes may lie in it: of a message, and of a row, which always does.
 struct InlineBytes {
   std::uint32_t data = 0, rows = kCreditBytesMax;
 };
 
-// Where in its message a stripe lies.
-struct StripeSpan {
-  std::uint64_t offset = 0, bytes = 0;
-};
-
-// Posted to a queue pair whose path was lost, and not taken by the receiver: another one must carry
-// it.
-struct LostStripe {
-  Request* request = nullptr;
-  StripeSpan span;
-  bool whole_message = false;
-};
-
 // What a work request is noted as until it completes. A row: nothing. Else its request, and with it
-// kWhole for a whole message on an express queue pair, kEven and the stripe's number for a stripe
-// of a uniform message, or no tag for anything else: a part.
+// kWhole for a whole message on an express queue pair, kUniform and the stripe's number for a
+// stripe of a uniform message, or no tag for anything else: a part.
 struct Mark {
-  static constexpr std::uintptr_t kEven = 1, kWhole = 2, kNumberStep = 4,
+  static constexpr std::uintptr_t kUniform = 1, kWhole = 2, kNumberStep = 4,
                                   kTags = alignof(Request) - 1;
   static_assert(kStripesTold * kNumberStep <= kTags);
   std::uintptr_t word = 0;
@@ -74,12 +67,12 @@ struct Mark {
   }
   Request* request() const noexcept { return reinterpret_cast<Request*>(word & ~kTags); }
   bool is_row() const noexcept { return word == 0; }
-  bool is_even() const noexcept { return (word & kEven) != 0; }
+  bool is_uniform() const noexcept { return (word & kUniform) != 0; }
   bool is_whole() const noexcept { return (word & kWhole) != 0; }
   bool is_part() const noexcept { return word != 0 && (word & kTags) == 0; }
   Request& whole() const noexcept { return *reinterpret_cast<Request*>(word - kWhole); }
   std::uint32_t number() const noexcept {
-    DCHECK(is_even());
+    DCHECK(is_uniform());
     return static_cast<std::uint32_t>((word & kTags) / kNumberStep);
   }
 };
@@ -88,64 +81,73 @@ class QueuePair {
  public:
   QueuePair(const TransferPolicy& policy, const QueuePairPlace& place);
 
-  // ---- Staging. The caller asked has_room() first; nothing is posted before ring().
-  bool has_room(std::uint32_t count) const noexcept {
-    DCHECK(retired_ <= posted_);
-    return posted_ + count - retired_ <= room_;
-  }
+  // ---- Room. What was taken from the promise is there, in the send queue and the window.
+  bool has_room(std::uint32_t count) const noexcept { return room_.has(count); }
   // May one more announcement be outstanding?
-  bool window_open() noexcept { return announced_ != window_end_ || read_window(); }
-  // The same for one whole message, in the chain too, and for one row, mostly answered by the
-  // budget.
-  bool has_room_for_message() noexcept {
-    return (budget_ > 0 || grant_messages()) && (!chain_.full() || ring_full());
-  }
-  bool has_room_for_row() noexcept { return budget_ > 0 || grant_rows(); }
-  // So many stripes of one work request may be posted now, and have a place in the chain.
+  bool window_open() noexcept { return room_.window_open(); }
+  // Of an express one, for stage_small() and stage_credits().
+  bool take_small() noexcept { return promise_.take() || promise_small(); }
+  bool take_row() noexcept { return promise_.take() || promise_rows(); }
+  // The same for post_small() and post_credit(), without a look. False: it is not known; stage it.
+  bool take_one() noexcept { return promise_.take(); }
+  // Of a bulk one: so many stripes of one work request may be posted now, and have a place in the
+  // chain.
   std::uint32_t stripes_left() noexcept;
-  // Of the budget, for post_message() and post_row(). False: nothing is left, or this row is to be
-  // signaled; stage it.
-  bool take_one() noexcept { return --budget_ >= 0; }
-  struct Data {
-    verbs::LocalSource source;
+  // Before so many are staged with stage_small(), at most as many as the chain holds.
+  void make_chain_room(std::uint32_t count) noexcept {
+    if (!chain_.has_room(count)) [[unlikely]]
+      empty_chain();
+  }
+
+  // ---- Staging: nothing is posted before ring().
+  struct Small {
+    verbs::LocalSource source;  // not empty
     verbs::RemoteTarget target;
     Request* request = nullptr;
     std::uint32_t imm = 0;
-    Ends ends = Ends::Nothing;  // unless nothing: announced with imm
-    StripeSpan stripe{};        // which it ends
   };
-  // A stripe of a message that is cut evenly, not empty; see Mark for the last.
-  struct EvenStripe {
-    verbs::LocalSource source;
+  // A whole message on an express queue pair. The caller counts it in its channel's outstanding.
+  inline void stage_small(const Small& message) noexcept;
+  struct Uniform {
+    verbs::LocalSource source;  // not empty
     verbs::RemoteTarget target;
     std::uint32_t imm = 0;
-    std::uintptr_t mark = 0;
+    std::uintptr_t mark = 0;  // see Mark
   };
-  // The caller counts it in its channel's outstanding.
-  inline void stage_data(const Data& data) noexcept;
-  // The same for a whole message on an express queue pair.
-  inline void stage_message(const Data& data) noexcept;
-  // On a bulk one, within stripes_left(). The caller counts the message, once, in its channel's
-  // outstanding and its path's bytes.
-  inline void stage_stripe(const EvenStripe& stripe) noexcept;
+  // A stripe on a bulk one, taken from the promise of all of them. The caller counts the message,
+  // once, in its channel's outstanding and its path's bytes.
+  inline void stage_uniform(const Uniform& stripe) noexcept;
   void shorten_last(std::uint32_t bytes) noexcept {
     chain_.shorten_last(bytes);
   }  // the one that was staged last
-  // A small write whose bytes (at most row_bytes_max()) the caller fills in at the address
-  // returned, before ring().
+  struct Part {
+    verbs::LocalSource source;
+    verbs::RemoteTarget target;
+    Request* request = nullptr;
+    Ends ends = Ends::Nothing;  // unless nothing: announced with the request's immediate
+    StripeSpan stripe{};        // which it ends
+  };
+  // A part of a span. The caller asked has_room() and, if it ends its stripe, window_open(), and
+  // counts it in its channel's outstanding.
+  inline void stage_part(const Part& part) noexcept;
+  // A small write, at most row_bytes_max(), whose bytes the caller fills in at the address
+  // returned, before ring(). Credits were taken from the promise; for others the caller asked
+  // has_room().
+  inline std::uint64_t* stage_credits(std::uint32_t bytes,
+                                      const verbs::RemoteTarget& target) noexcept;
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
-  // While nothing is staged: one work request with a doorbell of its own. Same conditions as for
-  // staging.
-  // A whole message on an express queue pair, announced and not empty. False: it was refused.
-  inline bool post_message(const Data& data) noexcept;
+
+  // ---- While nothing is staged: one work request with a doorbell of its own, after take_one().
+  // False: it was refused.
+  inline bool post_small(const Small& message) noexcept;
   void set_row_bytes(std::uint32_t bytes) noexcept {
     DCHECK(bytes != 0 && bytes <= row_bytes_max_);
     row_.gather().length = bytes;
-  }  // of all rows that are posted so
+  }  // of all credits that are posted so
   // The words are to be filled, and then posted.
-  inline std::uint64_t* row_to(const verbs::RemoteTarget& target) noexcept;
-  inline bool post_row() noexcept;
+  inline std::uint64_t* credit_to(const verbs::RemoteTarget& target) noexcept;
+  inline bool post_credit() noexcept;
   // One doorbell for what is staged, at least one; a refusal fails the link.
   // (queue_pair_datapath.h)
   void ring() noexcept;
@@ -173,9 +175,10 @@ class QueuePair {
     return return_at_ - 1 - static_cast<std::uint64_t>(to_return_);
   }
   // The receiver has taken so many announcements: what they covered is completed, the rest of the
-  // stripes is lost. Nothing is outstanding afterwards. Only a count that may be true.
+  // stripes is lost and for other queue pairs. Nothing is outstanding afterwards. Only a count that
+  // may be true.
   bool may_have_taken(std::uint64_t taken) const noexcept;
-  void settle(std::uint64_t taken, std::vector<LostStripe>* lost);
+  void account_lost(std::uint64_t taken, std::vector<Span>* lost);
   void renew() noexcept;       // as new, for another verbs queue pair; still quarantined
   bool post_probe() noexcept;  // a write of no bytes: shows whether anything gets through; false:
                                // refused
@@ -187,7 +190,7 @@ class QueuePair {
   void set_window_word(std::uint64_t* word) noexcept {
     DCHECK(!rows_only_);
     DCHECK(reinterpret_cast<std::uintptr_t>(word) % alignof(std::uint64_t) == 0);
-    window_word_ = word;
+    room_.set_window_word(word);
   }  // connector: written by the peer
   void set_peer_window(const verbs::RemoteTarget& target) noexcept {
     DCHECK(rows_only_);
@@ -202,12 +205,9 @@ class QueuePair {
 
   // Whether a posted work request of it is not completed.
   bool carries(const Request& request) const noexcept;
-  std::uint64_t outstanding() const noexcept {
-    DCHECK(retired_ <= posted_);
-    return posted_ - retired_;
-  }
-  std::uint64_t posted() const noexcept { return posted_; }
-  std::uint64_t retired() const noexcept { return retired_; }
+  std::uint64_t outstanding() const noexcept { return room_.outstanding(); }
+  std::uint64_t posted() const noexcept { return room_.posted(); }
+  std::uint64_t retired() const noexcept { return room_.retired(); }
   void signal_next_doorbell() noexcept {
     DCHECK(rows_only_);
     signal_next_ = true;
@@ -225,26 +225,23 @@ class QueuePair {
   bool window_due = false;  // on the loop's list of those that owe the peer a return
 
  private:
-  // Of a part: of anything but a row, a whole message on an express queue pair, and a stripe of an
-  // uniform message.
-  struct Part {
+  // What is noted of a part, beside its mark.
+  struct PostedPart {
     std::uint32_t counted_bytes = 0;  // by the path
     Ends ends = Ends::Nothing;
     StripeSpan stripe;  // which it ends
   };
-  const Part* part_at(std::uint64_t at) const noexcept;  // null: none
-  bool whole_at(std::uint64_t at) const noexcept;
+  const PostedPart* part_at(std::uint64_t at) const noexcept;  // null: none
   bool announces_at(std::uint64_t at) const noexcept;
-  [[gnu::noinline]] bool read_window() noexcept;
-  [[gnu::noinline]] bool grant_messages() noexcept;
-  [[gnu::noinline]] bool grant_rows() noexcept;
-  std::uint64_t room_left() const noexcept;
+  [[gnu::noinline]] bool promise_small() noexcept;
+  [[gnu::noinline]] bool promise_rows() noexcept;
+  [[gnu::noinline]] void empty_chain() noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
-  inline void make_place() noexcept;  // in the chain
-  inline void announce(ibv_send_wr& wr, std::uint32_t imm) noexcept;
-  inline Mark& note() noexcept;
+  inline void ring_if_full() noexcept;
+  inline void note(std::uint64_t at, Mark mark) noexcept;  // of one in the chain
   void retire(std::uint64_t at) noexcept;
   void count_apart(Request& request) noexcept;
+  Span lose(std::uint64_t at) noexcept;
   inline void finish_stripe(Request& request) noexcept;
   [[gnu::noinline]] void retire_part(std::uint64_t at) noexcept;
   void set_return_at(std::uint64_t taken) noexcept {
@@ -267,28 +264,21 @@ class QueuePair {
   const bool rows_only_;         // an acceptor's
   std::uint32_t inline_bytes_ = 0, row_bytes_max_ = InlineBytes{}.rows;
   std::uint64_t id_base_ = 0;
-  std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
-  std::uint32_t room_ = 0;  // posted_ may be so far ahead of retired_; none when quarantined
-  // Of an express one: so many more may be posted without a look at room, window and, for rows, at
-  // whether one is to be signaled. What gives room or window does not raise it, what takes them
-  // does lower it; when it is used up they are looked at anew.
-  std::int64_t budget_ = 0;
-  std::uint64_t announced_ = 0,
-                window_end_ = 0;    // as sender: announcements given; they may grow to here
-  std::uint64_t reposted_ = 0;      // as receiver
+  Promise promise_;  // an express one's; the bulk ones of a link have one together
+  SendRoom room_;
+  std::uint64_t reposted_ = 0;      // receives ever posted
   std::uint64_t flushed_ = 0;       // receives that ended without an announcement
   std::uint64_t return_at_ = 0;     // announcements taken from which on a quarter is posted again
   std::int64_t to_return_ = -1;     // below 0 from then on; it is what counts those taken
   std::uint64_t bytes_posted_ = 0;  // of an express one; its path knows the others'
   std::uint64_t doorbells_ = 0, completions_ = 0;
-  std::uint64_t signaled_ = 0;  // an acceptor's: posted_ when the last signaled one was staged
+  std::uint64_t signaled_ = 0;  // an acceptor's: posted when the last signaled one was staged
   bool signal_next_ = false;
   bool started_ = false;
   bool refused_ = false;  // a post was; nothing is posted any more
-  std::uint64_t* window_word_ = nullptr;
   verbs::RemoteTarget peer_window_;
   std::vector<Mark> ring_;             // by posted count
-  std::vector<Part> parts_;            // likewise, where a mark says so
+  std::vector<PostedPart> parts_;      // likewise, where a mark says so
   std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
   verbs::WrSingle message_, row_;
   verbs::WrChain chain_;

@@ -12,93 +12,95 @@
 
 namespace mesh::engine {
 
-inline Mark& QueuePair::note() noexcept {
+inline void QueuePair::note(std::uint64_t at, Mark mark) noexcept {
   if (!in_staged_list) loop_.add_staged(*this);
-  DCHECK(has_room(1));
-  --budget_;
-  return ring_[posted_++ & ring_mask_];
+  ring_[at & ring_mask_] = mark;
 }
 
-inline void QueuePair::make_place() noexcept {
+inline void QueuePair::ring_if_full() noexcept {
   if (chain_.full()) [[unlikely]]
     ring_full();
 }
 
-inline void QueuePair::announce(ibv_send_wr& wr, std::uint32_t imm) noexcept {
-  DCHECK(announced_ < window_end_);
-  verbs::WrChain::announce(wr, imm);
-  ++announced_;
+inline void QueuePair::stage_small(const Small& message) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(counted_ == 0 && !rows_only_);
+  DCHECK(message.source.bytes != 0);
+  DCHECK(!chain_.full());
+  bytes_posted_ += message.source.bytes;
+  verbs::WrChain::announce(chain_.write(message.source, message.target, inline_bytes_),
+                           message.imm);
+  room_.announce();
+  note(room_.post_taken(), Mark::of(*message.request, Mark::kWhole));
 }
 
-inline void QueuePair::stage_data(const Data& data) noexcept {
-  DCHECK(loop_.held());
-  DCHECK(!rows_only_);
-  DCHECK(data.request->channel->outstanding != 0);
-  DCHECK(data.source.bytes <= place_.link->policy().wr_bytes);
-  DCHECK(data.ends == Ends::Nothing || slot_of(data.imm) == slot_of(data.request->imm()));
-  make_place();
-  ibv_send_wr& wr = chain_.write(data.source, data.target, inline_bytes_);
-  if (data.source.bytes == 0) [[unlikely]]
-    wr.num_sge = 0;
-  if (data.ends != Ends::Nothing) announce(wr, data.imm);
-  const std::uint32_t counted = data.source.bytes & counted_;
-  bytes_posted_ += data.source.bytes - counted;
-  place_.path->bulk_posted += counted;
-  place_.link->forget_uniform_grant();
-  parts_[posted_ & ring_mask_] = {
-      .counted_bytes = counted, .ends = data.ends, .stripe = data.stripe};
-  note() = Mark::of(*data.request, 0);
-}
-inline void QueuePair::stage_stripe(const EvenStripe& stripe) noexcept {
-  DCHECK(has_room(1));
-  DCHECK(announced_ < window_end_);
+inline void QueuePair::stage_uniform(const Uniform& stripe) noexcept {
   DCHECK(counted_ != 0);
   DCHECK(!chain_.full());
   DCHECK(stripe.source.bytes != 0);
-  DCHECK(Mark{stripe.mark}.is_even());
+  DCHECK(Mark{stripe.mark}.is_uniform());
   chain_.write_announced(stripe.source, stripe.target, stripe.imm);
-  ++announced_;
-  if (!in_staged_list) loop_.add_staged(*this);
-  ring_[posted_++ & ring_mask_].word = stripe.mark;
+  room_.announce();
+  note(room_.post_taken(), Mark{stripe.mark});
 }
-inline void QueuePair::stage_message(const Data& data) noexcept {
+
+inline void QueuePair::stage_part(const Part& part) noexcept {
   DCHECK(loop_.held());
-  DCHECK(counted_ == 0);
-  DCHECK(data.source.bytes != 0);
-  bytes_posted_ += data.source.bytes;
-  DCHECK(!chain_.full());
-  announce(chain_.write(data.source, data.target, inline_bytes_), data.imm);
-  note() = Mark::of(*data.request, Mark::kWhole);
+  DCHECK(!rows_only_);
+  DCHECK(part.request->channel->outstanding != 0);
+  DCHECK(part.source.bytes <= place_.link->policy().wr_bytes);
+  ring_if_full();
+  ibv_send_wr& wr = chain_.write(part.source, part.target, inline_bytes_);
+  if (part.source.bytes == 0) [[unlikely]]
+    wr.num_sge = 0;
+  if (part.ends != Ends::Nothing) {
+    verbs::WrChain::announce(wr, part.request->imm());
+    room_.announce();
+  }
+  const std::uint32_t counted = part.source.bytes & counted_;
+  bytes_posted_ += part.source.bytes - counted;
+  place_.path->bulk_posted += counted;
+  const std::uint64_t at = room_.post();
+  parts_[at & ring_mask_] = {.counted_bytes = counted, .ends = part.ends, .stripe = part.stripe};
+  note(at, Mark::of(*part.request, 0));
+}
+
+inline std::uint64_t* QueuePair::stage_credits(std::uint32_t bytes,
+                                               const verbs::RemoteTarget& target) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
+  DCHECK(rows_only_ && counted_ == 0);
+  ring_if_full();
+  note(room_.post_taken(), {});
+  return chain_.write_row(bytes, target);
 }
 
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
                                            const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
   DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
-  make_place();
-  note() = {};
+  ring_if_full();
+  note(room_.post(), {});
   return chain_.write_row(bytes, target);
 }
 
-inline bool QueuePair::post_message(const Data& data) noexcept {
+inline bool QueuePair::post_small(const Small& message) noexcept {
   DCHECK(loop_.held());
   DCHECK(!in_staged_list && chain_.staged() == 0);
-  DCHECK(has_room(1));
-  DCHECK(announced_ < window_end_);
   DCHECK(!rows_only_ && counted_ == 0);
   ibv_send_wr& wr = message_.wr();
   message_.gather() = {
-      .addr = data.source.address, .length = data.source.bytes, .lkey = data.source.lkey};
+      .addr = message.source.address, .length = message.source.bytes, .lkey = message.source.lkey};
   wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
-  if (data.source.bytes > inline_bytes_) [[unlikely]]
+  if (message.source.bytes > inline_bytes_) [[unlikely]]
     wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma.remote_addr = data.target.address;
-  wr.wr.rdma.rkey = data.target.rkey;
-  wr.imm_data = data.imm;
-  ring_[posted_++ & ring_mask_] = Mark::of(*data.request, Mark::kWhole);
-  wr.wr_id = id_base_ | static_cast<std::uint32_t>(posted_);
-  ++announced_;
-  bytes_posted_ += data.source.bytes;
+  wr.wr.rdma.remote_addr = message.target.address;
+  wr.wr.rdma.rkey = message.target.rkey;
+  wr.imm_data = message.imm;
+  ring_[room_.post_taken() & ring_mask_] = Mark::of(*message.request, Mark::kWhole);
+  wr.wr_id = id_base_ | static_cast<std::uint32_t>(room_.posted());
+  room_.announce();
+  bytes_posted_ += message.source.bytes;
   ++doorbells_;
   const int error = message_.post(qp_.get());
   if (error != 0) [[unlikely]]
@@ -106,21 +108,20 @@ inline bool QueuePair::post_message(const Data& data) noexcept {
   return error == 0;
 }
 
-inline std::uint64_t* QueuePair::row_to(const verbs::RemoteTarget& target) noexcept {
+inline std::uint64_t* QueuePair::credit_to(const verbs::RemoteTarget& target) noexcept {
   DCHECK(rows_only_);
   row_.wr().wr.rdma.remote_addr = target.address;
   row_.wr().wr.rdma.rkey = target.rkey;
   return row_.row();
 }
 
-inline bool QueuePair::post_row() noexcept {
+inline bool QueuePair::post_credit() noexcept {
   DCHECK(loop_.held());
   DCHECK(!in_staged_list && chain_.staged() == 0);
-  DCHECK(has_room(1));
-  DCHECK(posted_ - signaled_ + 1 < row_interval_);
-  DCHECK(ring_[posted_ & ring_mask_]
+  DCHECK(room_.posted() - signaled_ + 1 < row_interval_);
+  DCHECK(ring_[room_.posted() & ring_mask_]
              .is_row());  // who posts rows so posts nothing else: no entry was ever anything
-  ++posted_;
+  room_.post_taken();
   ++doorbells_;
   const int error = row_.post(qp_.get());
   if (error != 0) [[unlikely]]
@@ -134,13 +135,13 @@ inline void QueuePair::ring() noexcept {
     return;
   }
   DCHECK(loop_.held());
-  DCHECK(chain_.staged() != 0 && chain_.staged() <= posted_ - retired_);
+  DCHECK(chain_.staged() != 0 && chain_.staged() <= room_.outstanding());
   // Nobody waits for a row: its completion only makes room, so one in a quarter queue is enough.
   if (!rows_only_) [[likely]] {
     signal_chain();
-  } else if (signal_next_ || posted_ - signaled_ >= row_interval_) {
+  } else if (signal_next_ || room_.posted() - signaled_ >= row_interval_) {
     signal_chain();
-    signaled_ = posted_;
+    signaled_ = room_.posted();
     signal_next_ = false;
   }
   ++doorbells_;
@@ -153,7 +154,7 @@ inline void QueuePair::ring() noexcept {
 inline void QueuePair::signal_chain() noexcept {
   if (chain_.exceeds_interval()) [[unlikely]]
     signal_between();
-  chain_.signal_last(id_base_ | static_cast<std::uint32_t>(posted_));
+  chain_.signal_last(id_base_ | static_cast<std::uint32_t>(room_.posted()));
 }
 
 // The last one of its message's is the message's end, after which the request is NCCL's again.
@@ -173,15 +174,15 @@ inline void QueuePair::finish_stripe(Request& request) noexcept {
 inline void QueuePair::retire_through(std::uint32_t count) noexcept {
   DCHECK(loop_.held());
   ++completions_;
-  std::uint64_t at = retired_;
+  std::uint64_t at = room_.retired();
   const std::uint32_t ended = count - static_cast<std::uint32_t>(at);
-  if (std::uint64_t{ended - 1} >= posted_ - at)
+  if (std::uint64_t{ended - 1} >= room_.outstanding())
       [[unlikely]]  // none: an older one than was seen already
     return;
   const std::uint64_t limit = at + ended;
   do {
     const Mark mark = ring_[at & ring_mask_];
-    if (mark.is_even()) {
+    if (mark.is_uniform()) {
       finish_stripe(*mark.request());
     } else if (mark.is_whole()) {
       DCHECK(mark.whole().channel->outstanding != 0);
@@ -193,8 +194,7 @@ inline void QueuePair::retire_through(std::uint32_t count) noexcept {
       break;
     }
   } while (++at != limit);
-  retired_ = limit;
-  DCHECK(retired_ <= posted_);
+  room_.retire_through(limit);
 }
 
 }  // namespace mesh::engine

@@ -45,10 +45,10 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
   accepted.store(sequence + 1, std::memory_order_relaxed);
   QueuePair& express = *express_;
   std::uint64_t* const words =
-      express.row_to({.address = cursor_.address(), .rkey = credits_rkey_});
+      express.credit_to({.address = cursor_.address(), .rkey = credits_rkey_});
   write_credit(request, cursor_.imm(), words);
   cursor_.step();
-  return express.post_row();
+  return express.post_credit();
 }
 
 inline bool RecvChannel::advance() noexcept {
@@ -58,7 +58,7 @@ inline bool RecvChannel::advance() noexcept {
     return fail_new(limit);
   std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   while (sequence != limit) {
-    if (!express_->has_room_for_row()) [[unlikely]] {
+    if (!express_->take_row()) [[unlikely]] {
       loop.counters.queue_stalls.add(1);
       return true;
     }
@@ -78,8 +78,9 @@ inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
   const std::uint32_t row_bytes = cursor_.row_bytes();
   DCHECK(rows != 0 && rows * row_bytes <= express_->row_bytes_max());
   DCHECK(express_->path().health.state == PathState::Up);
-  std::uint64_t* words = express_->stage_row(static_cast<std::uint32_t>(rows) * row_bytes,
-                                             {.address = cursor_.address(), .rkey = credits_rkey_});
+  std::uint64_t* words =
+      express_->stage_credits(static_cast<std::uint32_t>(rows) * row_bytes,
+                              {.address = cursor_.address(), .rkey = credits_rkey_});
   std::uint32_t imm = cursor_.imm();
   for (const std::uint64_t end = sequence + rows; sequence != end; ++sequence) {
     write_credit(request(sequence), imm, words);

@@ -1,7 +1,6 @@
 #include "engine/data/send_channel.h"
 
 #include "engine/data/progress_loop_datapath.h"
-#include "engine/data/waiting.h"
 #include "src/base/check.h"
 
 #include <algorithm>
@@ -20,6 +19,7 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {
   cursor_.set_base(reinterpret_cast<std::uint64_t>(credits));
+  posting_.spans.reserve(std::min(kStripesMax, path_count_ * link_of.policy().qps));
   choose_express();
 }
 
@@ -96,64 +96,68 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
     link.report_truncated(request.bytes, credit_.bytes);
     request.error = Errc::Truncated;
   }
-  const std::uint64_t bytes = truncated ? 0 : request.bytes;
-  Posting& posting = posting_;
-  posting.request = &request;
-  posting.credit = credit_;
-  posting.slot = slot;
-  posting.plan = plan_stripes(bytes, link.policy(), link.bulk_count());
-  if (posting.plan.route == Route::Bulk && link.usable_count() > 1)
-    posting.plan = link.spread(bytes, posting.table);
-  posting.stripes_left = posting.plan.count;
-  DCHECK(posting.plan.count != 0 && posting.plan.count <= kStripesMax);
-  // Who is cut into stripes of one work request each says with every one of them how many there
-  // are.
-  posting.record =
-      truncated || posting.plan.count > kStripesTold || posting.plan.largest() > wr_bytes_;
-  const bool rotates = posting.plan.route == Route::Bulk && posting.plan.table == nullptr;
-  posting.first_bulk = rotates ? link.next_bulk(posting.plan.count) : 0;
-  posting.pinned = false;
-  request.open_stripes = static_cast<std::uint8_t>(posting.plan.count);
+  posting_.request = &request;
+  posting_.credit = credit_;
+  cut(truncated ? 0 : request.bytes);
+  // Each announcement says how many stripes there are, where each stripe is one work request.
+  const auto count = static_cast<std::uint32_t>(posting_.spans.size());
+  DCHECK(count != 0 && count <= kStripesMax);
+  const bool record =
+      truncated || count > kStripesTold ||
+      std::any_of(posting_.spans.begin(), posting_.spans.end(),
+                  [this](const Span& span) { return span.stripe.bytes > wr_bytes_; });
+  request.open_stripes = static_cast<std::uint8_t>(count);
   request.uniform = false;
-  request.stripes = posting.plan.count;
-  request.generation = posting.credit.generation;
-  request.expected = pack({.stripes = posting.record ? 0 : posting.plan.count,
+  request.stripes = count;
+  request.generation = credit_.generation;
+  request.expected = pack({.stripes = record ? 0 : count,
                            .channel = index,
                            .slot = slot,
-                           .generation = posting.credit.generation});
-  std::fill_n(posting.posted_bytes.begin(), posting.plan.count, 0);
+                           .generation = credit_.generation});
 }
 
-QueuePair& SendChannel::queue_pair_of(std::uint32_t stripe) noexcept {
-  DCHECK(stripe < posting_.plan.count);
-  if (posting_.pinned) [[unlikely]]
-    return *posting_.queue_pairs[stripe];
-  if (posting_.plan.route == Route::Express) return *express_;
-  return link.bulk(posting_.plan.table == nullptr ? posting_.first_bulk + stripe
-                                                  : posting_.table.position[stripe]);
+// The message under way into its stripes, each with its queue pair.
+void SendChannel::cut(std::uint64_t bytes) noexcept {
+  Posting& posting = posting_;
+  DCHECK(posting.spans.empty());
+  posting.uniform = false;
+  const auto add = [&posting](const StripeSpan& stripe, QueuePair& queue_pair) {
+    DCHECK(posting.spans.size() < posting.spans.capacity());  // a turn allocates nothing
+    posting.spans.push_back(
+        {.request = posting.request, .stripe = stripe, .queue_pair = &queue_pair});
+  };
+  posting.plan = plan_stripes(bytes, link.policy(), link.bulk().count());
+  if (posting.plan.route == Route::Express) return add(posting.plan.span(0), *express_);
+  if (link.usable_count() > 1) {
+    const StripeTable& table = link.spread(bytes);
+    for (std::uint32_t i = 0; i < table.count; ++i)
+      add(table.stripes[i].span, link.bulk().at(table.stripes[i].position));
+    return;
+  }
+  posting.first_bulk = link.bulk().next(posting.plan.count);
+  posting.uniform = path_count_ == 1 && posting.plan.uniform(wr_bytes_);
+  for (std::uint32_t i = 0; i < posting.plan.count; ++i)
+    add(posting.plan.span(i), link.bulk().at(posting.first_bulk + i));
 }
 
 // Of a message that has met its credit. False: nothing was done.
 bool SendChannel::post_uniform() noexcept {
-  const UniformPlan plan = uniform_plan(posting_.plan, wr_bytes_);
-  const auto begun = [](std::uint64_t bytes) { return bytes != 0; };
-  if (plan.count == 0 || posting_.stripes_left != plan.count) return false;
-  if (std::any_of(posting_.posted_bytes.begin(), posting_.posted_bytes.begin() + plan.count, begun))
-    return false;
-  if (!uniform_fits(plan.total_bytes)) return false;
+  if (!posting_.uniform || !take_uniform(posting_.plan.total_bytes)) return false;
+  DCHECK(posting_.spans.size() == posting_.plan.count);
   stage_uniform(*posting_.request,
-                {.plan = plan,
+                {.plan = posting_.plan,
                  .first_bulk = posting_.first_bulk,
                  .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
-  posting_.stripes_left = 0;
+  posting_.spans.clear();
   posting_.request = nullptr;
   return true;
 }
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   usual_plan_ = {.total_bytes = bytes};
-  if (path_count_ == 1)
-    usual_plan_ = uniform_plan(plan_stripes(bytes, link.policy(), link.bulk_count()), wr_bytes_);
+  if (path_count_ != 1) return;
+  const StripePlan plan = plan_stripes(bytes, link.policy(), link.bulk().count());
+  if (plan.uniform(wr_bytes_)) usual_plan_ = plan;
 }
 
 // The next send, which the next credit fits, is posted whole. False: nothing was done, it is not
@@ -161,69 +165,85 @@ void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
 bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexcept {
   if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
     plan_usual(request.bytes);
-  const UniformPlan plan = usual_plan_;
-  if (plan.count == 0 || !uniform_fits(plan.total_bytes)) return false;
+  const StripePlan& plan = usual_plan_;
+  if (plan.count == 0 || !take_uniform(plan.total_bytes)) return false;
   request.open_stripes = static_cast<std::uint8_t>(plan.count);
-  request.expected = cursor_.imm() + plan.imm_more;
+  request.expected = cursor_.imm() + plan.imm_more();
   stage_uniform(request,
-                {.plan = plan, .first_bulk = link.next_bulk(plan.count), .target = target});
+                {.plan = plan, .first_bulk = link.bulk().next(plan.count), .target = target});
   return true;
 }
 
-// One work request for every stripe that has room; true when the whole message is posted.
+// One work request for every stripe that has room; true when the whole message is posted. A large
+// message gives way after each round, so that other channels' messages come in between.
 bool SendChannel::post() noexcept {
   if (post_uniform()) return true;
-  bool moved = true;
-  while (moved && posting_.stripes_left != 0) {
-    moved = false;
-    for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
-      if (posting_.posted_bytes[stripe] != UINT64_MAX) moved |= post_stripe(stripe);
-    }
-    // A large message gives way after each round, so that other channels' messages come in between.
-    if (posting_.stripes_left != 0 && moved) return false;
-  }
-  if (posting_.stripes_left != 0) return false;
+  std::erase_if(posting_.spans,
+                [this](Span& span) { return post_part(span, posting_.credit) == Step::Ended; });
+  if (!posting_.spans.empty()) return false;
   posting_.request = nullptr;
   return true;
 }
 
-bool SendChannel::post_stripe(std::uint32_t stripe) noexcept {
-  QueuePair& queue_pair = queue_pair_of(stripe);
-  DCHECK(posting_.posted_bytes[stripe] <= posting_.plan.bytes(stripe));
-  const std::uint64_t left = posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe];
-  const std::uint64_t bytes = std::min(left, link.policy().wr_bytes);
-  const bool ends = bytes == left;
-  if (!queue_pair.has_room(2)) {
-    loop.counters.queue_stalls.add(1);
-    return false;
+SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexcept {
+  QueuePair& queue_pair = *span.queue_pair;
+  Path& path = queue_pair.path();
+  if (const WaitReason reason = room_waits(queue_pair, span.left()); reason != WaitReason::Turn) {
+    count_stall(reason);
+    if (reason == WaitReason::Inflight) wait_for_bytes(path);
+    return Step::Blocked;
   }
-  if (ends && !queue_pair.window_open()) {
-    loop.counters.window_stalls.add(1);
-    return false;
-  }
-  if (posting_.plan.route == Route::Bulk && !bytes_fit(queue_pair.path(), bytes)) {
-    loop.counters.inflight_stalls.add(1);
-    return false;
-  }
+  const Request& request = *span.request;
+  const std::uint64_t bytes = std::min(span.left(), wr_bytes_);
+  const std::uint64_t offset = span.stripe.offset + span.posted_bytes;
+  const bool ends = bytes == span.left();
+  DCHECK(path.health.state == PathState::Up);
+  DCHECK(offset + bytes <= credit.bytes);
+  // The record goes just before the announcement of the first stripe.
+  if (ends && span.stripe.offset == 0 && stripes_of(request.imm()) == 0)
+    stage_record(queue_pair, request);
+  ++outstanding;
+  queue_pair.stage_part(
+      {.source = {.address = request.address + offset,
+                  .bytes = static_cast<std::uint32_t>(bytes),
+                  .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
+       .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
+       .request = span.request,
+       .ends = ends ? Ends::Stripe : Ends::Nothing,
+       .stripe = span.stripe});
+  span.posted_bytes += bytes;
   may_wait_for_bytes_ = false;
-  stage(queue_pair, stripe, bytes);
-  posting_.posted_bytes[stripe] = ends ? UINT64_MAX : posting_.posted_bytes[stripe] + bytes;
-  DCHECK(posting_.stripes_left != 0);
-  if (ends) --posting_.stripes_left;
-  return true;
+  posting_.uniform = false;
+  return ends ? Step::Ended : Step::Posted;
+}
+
+// What the next work request of a stripe waits for, of which so much is left. Turn: for nothing.
+WaitReason SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
+  if (!queue_pair.has_room(2)) return WaitReason::Queue;  // it may need a record too
+  if (left <= wr_bytes_ && !queue_pair.window_open()) return WaitReason::Window;
+  if (queue_pair.index() == 0 || bytes_fit(queue_pair.path(), std::min(left, wr_bytes_)))
+    return WaitReason::Turn;
+  return WaitReason::Inflight;
+}
+
+void SendChannel::count_stall(WaitReason reason) noexcept {
+  if (reason == WaitReason::Queue) loop.counters.queue_stalls.add(1);
+  if (reason == WaitReason::Window) loop.counters.window_stalls.add(1);
+  if (reason == WaitReason::Inflight) loop.counters.inflight_stalls.add(1);
+}
+
+bool SendChannel::bytes_fit(const Path& path, std::uint64_t bytes) const noexcept {
+  if (path.inflight_bytes() == 0) return true;
+  if (path.byte_waiter != nullptr && path.byte_waiter != this) return false;
+  return path.inflight_bytes() + bytes <= path.inflight_bytes_max;
 }
 
 // Small requests of others would refill at once what comes free, and a large one would never find
 // its room.
-bool SendChannel::bytes_fit(Path& path, std::uint64_t bytes) noexcept {
-  if (path.inflight_bytes() == 0) return true;
-  if (path.byte_waiter != nullptr && path.byte_waiter != this) return false;
-  if (path.inflight_bytes() + bytes <= path.inflight_bytes_max) return true;
-  if (may_wait_for_bytes_) {
-    path.byte_waiter = this;
-    waits_for_bytes_ = true;
-  }
-  return false;
+void SendChannel::wait_for_bytes(Path& path) noexcept {
+  if (!may_wait_for_bytes_ || path.byte_waiter != nullptr) return;
+  path.byte_waiter = this;
+  waits_for_bytes_ = true;
 }
 
 void SendChannel::leave_byte_wait() noexcept {
@@ -246,31 +266,6 @@ void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) no
                       .rkey = records_.rkeys[queue_pair.path().index]});
   words[0] = record.words[0];
   words[1] = record.words[1];
-}
-
-void SendChannel::stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes) {
-  const Request& request = *posting_.request;
-  const Path& path = queue_pair.path();
-  const std::uint64_t offset = posting_.plan.offset(stripe) + posting_.posted_bytes[stripe];
-  DCHECK(queue_pair.path().health.state == PathState::Up);
-  DCHECK(offset + bytes <= posting_.credit.bytes);
-  DCHECK(posting_.posted_bytes[stripe] + bytes <= posting_.plan.bytes(stripe));
-  const bool ends = posting_.posted_bytes[stripe] + bytes == posting_.plan.bytes(stripe);
-  if (ends && stripe == 0 && posting_.record) {
-    stage_record(queue_pair, request);
-  }
-  ++outstanding;
-  const std::uint32_t lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey;
-  queue_pair.stage_data(
-      {.source = {.address = request.address + offset,
-                  .bytes = static_cast<std::uint32_t>(bytes),
-                  .lkey = lkey},
-       .target = {.address = posting_.credit.address + offset,
-                  .rkey = posting_.credit.rkeys[path.index]},
-       .request = posting_.request,
-       .imm = request.imm(),
-       .ends = ends ? Ends::Stripe : Ends::Nothing,
-       .stripe = {.offset = posting_.plan.offset(stripe), .bytes = posting_.plan.bytes(stripe)}});
 }
 
 void SendChannel::drop_unposted(Errc why) noexcept {
@@ -296,7 +291,7 @@ void SendChannel::drop_unposted(Errc why) noexcept {
     posting_.request->fail(why);
     if (withdraw(*posting_.request)) ++dropped_;
     posting_.request = nullptr;
-    posting_.stripes_left = 0;
+    posting_.spans.clear();
   }
   drop_replays(why);
 }
@@ -326,11 +321,11 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   DCHECK(sequence < submitted.load(std::memory_order_relaxed));
   Request& open = request(sequence);
   const auto own = std::find_if(replays_.begin(), replays_.end(),
-                                [&](const Replay& replay) { return replay.lost.request == &open; });
-  if (own != replays_.end() && own->waits_for_fence()) return replay_waits(*own);
+                                [&](const Span& replay) { return replay.request == &open; });
+  if (own != replays_.end() && waits_for_fence(*own)) return replay_waits(*own);
   // The first that may go out goes before all that is still to be posted.
   const auto first = std::find_if(replays_.begin(), replays_.end(),
-                                  [](const Replay& replay) { return !replay.waits_for_fence(); });
+                                  [](const Span& replay) { return !waits_for_fence(replay); });
   if (own != replays_.end()) return replay_waits(*first);
   if (posting_.request == &open)
     return first == replays_.end() ? posting_waits() : replay_waits(*first);
@@ -358,41 +353,26 @@ Waiting SendChannel::completion_of(const Request& open) const noexcept {
 
 // The first stripe that is not posted whole tells.
 Waiting SendChannel::posting_waits() noexcept {
-  for (std::uint32_t stripe = 0; stripe < posting_.plan.count; ++stripe) {
-    if (posting_.posted_bytes[stripe] == UINT64_MAX) continue;
-    const Waiting waiting = room_waits(queue_pair_of(stripe),
-                                       posting_.plan.bytes(stripe) - posting_.posted_bytes[stripe]);
-    if (waiting.reason != WaitReason::Turn) return waiting;
+  for (const Span& span : posting_.spans) {
+    const WaitReason reason = room_waits(*span.queue_pair, span.left());
+    if (reason != WaitReason::Turn) return {.reason = reason, .path = &span.queue_pair->path()};
   }
   return {.reason = WaitReason::Turn};
 }
 
-// What a queue pair has no room for when `left` bytes of a stripe are still to be posted. Turn: it
-// has room.
-Waiting SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
-  const Path& path = queue_pair.path();
-  if (!queue_pair.has_room(2)) return {.reason = WaitReason::Queue, .path = &path};
-  if (left <= wr_bytes_ && !queue_pair.window_open())
-    return {.reason = WaitReason::Window, .path = &path};
-  const bool counted = queue_pair.index() != 0 && path.inflight_bytes() != 0;
-  const bool kept = path.byte_waiter != nullptr && path.byte_waiter != this;
-  const bool full = path.inflight_bytes() + std::min(left, wr_bytes_) > path.inflight_bytes_max;
-  return counted && (kept || full) ? Waiting{.reason = WaitReason::Inflight, .path = &path}
-                                   : Waiting{.reason = WaitReason::Turn};
-}
-
 // Where nothing of it is posted, any queue pair may carry it.
-Waiting SendChannel::replay_waits(const Replay& replay) noexcept {
-  if (replay.waits_for_fence())
+Waiting SendChannel::replay_waits(const Span& replay) noexcept {
+  if (waits_for_fence(replay))
     return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
   Credit credit;
-  if (!credit_of(*replay.lost.request, &credit)) return {.reason = WaitReason::Credit};
-  const std::uint64_t left = replay.lost.span.bytes - replay.posted_bytes;
-  if (replay.queue_pair != nullptr) return room_waits(*replay.queue_pair, left);
+  if (!credit_of(*replay.request, &credit)) return {.reason = WaitReason::Credit};
   Waiting waiting{.reason = WaitReason::Path};
-  for (std::uint32_t position = 0; position < link.bulk_count(); ++position) {
-    waiting = room_waits(link.bulk(position), left);
-    if (waiting.reason == WaitReason::Turn) break;
+  const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.bulk().count();
+  for (std::uint32_t position = 0; position < choices; ++position) {
+    QueuePair& queue_pair =
+        replay.queue_pair != nullptr ? *replay.queue_pair : link.bulk().at(position);
+    waiting = {.reason = room_waits(queue_pair, replay.left()), .path = &queue_pair.path()};
+    if (waiting.reason == WaitReason::Turn) return {.reason = WaitReason::Turn};
   }
   return waiting;
 }

@@ -1,11 +1,15 @@
 #pragma once
 // The sending side: matches NCCL's sends with the credits that the receiver's NIC writes into our
-// ring, cuts each message and stages its work requests. Sends of one tag go out in order; a send of
-// another tag than the next credit's is passed over. Thread: loop (token), construction and
-// take-back under the control mutex too. Bound: policy.slots sends.
+// ring, cuts each message and posts it in one of three ways: small (one work request on the express
+// queue pair), uniform (stripes of one work request each, all at once) or as spans, each as far as
+// there is room. Stripes that a lost path has not carried are spans too. Sends of one tag go out in
+// order; a send of another tag than the next credit's is passed over. Thread: loop (token),
+// construction and take-back under the control mutex too. Bound: policy.slots sends.
 
 #include "engine/data/channel.h"
 #include "engine/data/queue_pair.h"
+#include "engine/data/span.h"
+#include "engine/data/waiting.h"
 #include "engine/message/ring_cursor.h"
 #include "engine/message/stripe.h"
 #include "engine/message/wire.h"
@@ -51,15 +55,13 @@ class SendChannel final : public Channel {
   bool uses(const Registration& region) const noexcept override { return reads(region); }
   Waiting waiting(std::uint64_t sequence) noexcept override;  // reads the peer's words anew
 
-  // ---- A path was lost or is back (send_channel_loss.cc). The message under way keeps to the
-  // queue pairs it has, small messages take another queue pair, and what the lost path was to carry
-  // of the message is for others. After the fence what was begun on the lost path begins anew, and
-  // what it has lost is sent again.
-  void keep_queue_pairs() noexcept override;
+  // ---- A path was lost or is back (send_channel_loss.cc). Small messages take another queue pair,
+  // and what the lost path was to carry of the message under way is for others. After the fence
+  // what was begun on the lost path begins anew, and what it has lost is sent again.
   void choose_express() noexcept override;
   void leave_path(const Path& path) override;
   void fenced(const Path& path) noexcept override;
-  void replay(const LostStripe& lost) override;
+  void replay(const Span& lost) override;
 
   // ---- The end, and what others ask (send_channel.cc).
   void drop_unposted(Errc why) noexcept override;
@@ -75,34 +77,21 @@ class SendChannel final : public Channel {
   bool reads(const Registration& region) const noexcept;
 
  private:
-  // A message that takes more than one work request, or that must wait for room.
+  // The message that goes out next: it met its credit, and has not found room for all its stripes.
   struct Posting {
-    Request* request = nullptr;  // null: none under way
+    Request* request = nullptr;  // null: none
     Credit credit;
-    StripePlan plan;
-    StripeTable table;  // the plan's, over several paths
-    std::uint32_t slot = 0;
-    std::uint32_t first_bulk = 0;  // the link's cursor when the message began
-    std::uint32_t stripes_left = 0;
-    bool record = false;
-    bool pinned = false;  // queue_pairs says where each stripe goes
-    // By stripe; all ones say that nothing is left to post here.
-    std::array<std::uint64_t, kStripesMax> posted_bytes{};
-    std::array<QueuePair*, kStripesMax> queue_pairs{};
+    StripePlan plan;               // over one path
+    std::uint32_t first_bulk = 0;  // where its stripes begin
+    bool uniform = false;          // nothing of it is posted, and the plan is uniform
+    std::vector<Span> spans;       // stripes that are not posted whole
   };
-  // A stripe that another queue pair must carry.
-  struct Replay {
-    LostStripe lost;
-    std::uint64_t posted_bytes = 0;
-    QueuePair* queue_pair = nullptr;  // that carries it; null: nothing of it is posted, and any may
-    bool waits_for_fence() const noexcept;
-  };
+  enum class Step : std::uint8_t { Blocked, Posted, Ended };
 
   static constexpr std::uint32_t kNoPath = 1u << 31;  // none is up
   Waiting completion_of(const Request& open) const noexcept;
   Waiting posting_waits() noexcept;
-  Waiting replay_waits(const Replay& replay) noexcept;
-  Waiting room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept;
+  Waiting replay_waits(const Span& replay) noexcept;
   [[gnu::noinline]] bool advance_slow_path(bool in_turn) noexcept;
   bool needs_slow_path() const noexcept;
   bool match() noexcept;
@@ -110,34 +99,37 @@ class SendChannel final : public Channel {
   static bool fits(const Request& request, const NearCredit& credit) noexcept;
   bool is_small(const Request& request) const noexcept;
   bool next_credit(NearCredit* credit) noexcept;
-  QueuePair::Data whole_message(Request& request, const NearCredit& credit) noexcept;
+  QueuePair::Small small_message(Request& request, const NearCredit& credit) noexcept;
   void begin(Request& request, std::uint32_t slot) noexcept;
+  void cut(std::uint64_t bytes) noexcept;
   bool post() noexcept;
   bool post_uniform() noexcept;
   [[gnu::noinline]] bool post_large(Request& request, verbs::RemoteTarget target) noexcept;
   [[gnu::noinline]] void plan_usual(std::uint64_t bytes) noexcept;
-  bool uniform_fits(std::uint64_t bytes) noexcept;
+  bool take_uniform(std::uint64_t bytes) noexcept;
   struct UniformMessage {
-    const UniformPlan& plan;
+    const StripePlan& plan;
     std::uint32_t first_bulk = 0;
     verbs::RemoteTarget target;
   };
   [[gnu::always_inline]] inline void stage_uniform(Request& request,
                                                    const UniformMessage& message) noexcept;
+  // One work request of a span whose queue pair is chosen.
+  Step post_part(Span& span, const Credit& credit) noexcept;
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
-  bool post_stripe(std::uint32_t stripe) noexcept;
-  bool bytes_fit(Path& path, std::uint64_t bytes) noexcept;
+  WaitReason room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept;
+  void count_stall(WaitReason reason) noexcept;
+  bool bytes_fit(const Path& path, std::uint64_t bytes) const noexcept;
+  void wait_for_bytes(Path& path) noexcept;
   void leave_byte_wait() noexcept;
+  static bool waits_for_fence(const Span& replay) noexcept;
   bool post_replays() noexcept;
-  bool post_replay(Replay& replay) noexcept;
+  bool post_replay(Span& replay) noexcept;
   bool credit_of(const Request& request, Credit* credit) const noexcept;
-  bool takes_next(QueuePair& queue_pair, const Replay& replay) noexcept;
-  QueuePair* queue_pair_for(const Replay& replay) noexcept;
+  QueuePair* queue_pair_for(const Span& replay) noexcept;
   void drop_replays(Errc why) noexcept;
-  void give_up(const LostStripe& lost) noexcept;
+  void give_up(const Span& lost) noexcept;
   static bool withdraw(Request& request) noexcept;
-  void stage(QueuePair& queue_pair, std::uint32_t stripe, std::uint64_t bytes);
-  QueuePair& queue_pair_of(std::uint32_t stripe) noexcept;
   std::uint64_t* row() const noexcept {
     return reinterpret_cast<std::uint64_t*>(cursor_.address());
   }
@@ -163,8 +155,10 @@ class SendChannel final : public Channel {
   Credit credit_;                 // the next one, when have_credit_
   Records records_;
   Posting posting_;
-  UniformPlan usual_plan_;       // of the last large message: the next one is mostly as large
-  std::vector<Replay> replays_;  // in the order in which they go out
+  // Of the last large message: the next one is mostly as large. No stripes: it is not uniform.
+  StripePlan usual_plan_;
+  // Stripes that other queue pairs must carry, in the order in which they go out.
+  std::vector<Span> replays_;
 };
 
 }  // namespace mesh::engine

@@ -23,8 +23,8 @@ inline bool SendChannel::is_small(const Request& request) const noexcept {
   return request.bytes - 1 < express_bytes_;
 }
 
-inline QueuePair::Data SendChannel::whole_message(Request& request,
-                                                  const NearCredit& credit) noexcept {
+inline QueuePair::Small SendChannel::small_message(Request& request,
+                                                   const NearCredit& credit) noexcept {
   DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
   DCHECK(request.channel == this);
   DCHECK(request.bytes != 0 && request.bytes <= credit.bytes && request.bytes <= wr_bytes_);
@@ -36,9 +36,7 @@ inline QueuePair::Data SendChannel::whole_message(Request& request,
                      .lkey = request.region->keys(express_rail_).lkey},
           .target = {.address = credit.address, .rkey = credit.rkey},
           .request = &request,
-          .imm = cursor_.imm(),
-          .ends = Ends::Message,
-          .stripe = {}};
+          .imm = cursor_.imm()};
 }
 
 inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
@@ -58,47 +56,49 @@ inline bool SendChannel::post_at_once(Request& request) noexcept {
   if (!next_credit(&credit) || !fits(request, credit) || !is_small(request) || !express.take_one())
     return false;
   DCHECK(!express.in_staged_list);
-  const QueuePair::Data message = whole_message(request, credit);
+  const QueuePair::Small message = small_message(request, credit);
   cursor_.step();
   accepted.store(sequence + 1, std::memory_order_relaxed);
-  return express.post_message(message);
+  return express.post_small(message);
 }
 
-// The usual large message: over one path, every stripe one work request, and room for all.
-inline bool SendChannel::uniform_fits(std::uint64_t bytes) noexcept {
+// The usual large message: over one path, every stripe one work request, and room for all. True:
+// it must be staged.
+inline bool SendChannel::take_uniform(std::uint64_t bytes) noexcept {
   const Path& path = link.path(0);
   const bool fits =
       path.inflight_bytes() + bytes <= path.inflight_bytes_max && path.byte_waiter == nullptr;
-  return (fits || path.inflight_bytes() == 0) && link.take_uniform();
+  return (fits || path.inflight_bytes() == 0) && link.bulk().take_uniform();
 }
 
 inline void SendChannel::stage_uniform(Request& request, const UniformMessage& message) noexcept {
-  const UniformPlan& plan = message.plan;
+  const StripePlan& plan = message.plan;
   Path& path = link.path(0);
-  const std::uint32_t step = plan.stripe_bytes;
-  QueuePair::EvenStripe stripe{.source = {.address = request.address,
-                                          .bytes = step,
-                                          .lkey = request.region->keys(path.rail).lkey},
-                               .target = message.target,
-                               .imm = request.imm(),
-                               .mark = Mark::of(request, Mark::kEven).word};
+  const auto step = static_cast<std::uint32_t>(plan.stripe_bytes);
+  QueuePair::Uniform stripe{.source = {.address = request.address,
+                                       .bytes = step,
+                                       .lkey = request.region->keys(path.rail).lkey},
+                            .target = message.target,
+                            .imm = request.imm(),
+                            .mark = Mark::of(request, Mark::kUniform).word};
   DCHECK(plan.count != 0 && plan.count == request.open_stripes);
   DCHECK(plan.total_bytes == request.bytes);
-  DCHECK(step <= wr_bytes_);
-  DCHECK(message.first_bulk < link.bulk_count() && plan.count <= link.bulk_count());
+  DCHECK(plan.uniform(wr_bytes_));
+  DCHECK(plan.count <= link.bulk().count());
   DCHECK(stripes_of(request.imm()) == plan.count);
   request.uniform = true;
   path.bulk_posted += plan.total_bytes;
   ++outstanding;
-  QueuePair* const* next = link.bulk_from(message.first_bulk);
+  QueuePair* const* next = link.bulk().from(message.first_bulk);
   QueuePair* const* const end = next + plan.count;
   do {
-    (*next)->stage_stripe(stripe);
+    (*next)->stage_uniform(stripe);
     stripe.source.address += step;
     stripe.target.address += step;
     stripe.mark += Mark::kNumberStep;
   } while (++next != end);
-  if (plan.last_bytes != step) next[-1]->shorten_last(plan.last_bytes);
+  if (plan.last_bytes != plan.stripe_bytes)
+    next[-1]->shorten_last(static_cast<std::uint32_t>(plan.last_bytes));
 }
 
 // Most messages: the next send's credit is there, and one work request on the express queue pair
@@ -112,6 +112,7 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
   std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   const std::uint64_t stop =
       limit - sequence > kMessagesPerVisit ? sequence + kMessagesPerVisit : limit;
+  express_->make_chain_room(kMessagesPerVisit);
   while (sequence != stop) {
     NearCredit credit;
     if (!next_credit(&credit)) {
@@ -121,8 +122,8 @@ inline bool SendChannel::advance(bool in_turn) noexcept {
     Request& next = request(sequence);
     if (!fits(next, credit)) [[unlikely]]
       return advance_slow_path(in_turn);
-    if (is_small(next) && express_->has_room_for_message()) [[likely]] {
-      express_->stage_message(whole_message(next, credit));
+    if (is_small(next) && express_->take_small()) [[likely]] {
+      express_->stage_small(small_message(next, credit));
     } else if (!post_large(next, {.address = credit.address, .rkey = credit.rkey})) {
       return advance_slow_path(in_turn);
     }

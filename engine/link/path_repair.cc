@@ -106,7 +106,7 @@ bool PathRepair::fence(std::uint32_t index) {
   Path& path = link_.peer_link().path(index);
   const ProgressLoop::Guard guard(link_.context().loop);
   const std::uint64_t before = path.health.replayed_stripes;
-  if (!link_.peer_link().settle(path, repair.peer_taken)) {
+  if (!link_.peer_link().account_lost(path, repair.peer_taken)) {
     link_.peer_link().fail(Errc::Protocol,
                            fmt::format("peer {}: counts announcements on {} that were not made",
                                        link_.identity().peer_host, path.name));

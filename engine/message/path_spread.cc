@@ -71,8 +71,8 @@ std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths
   return best;
 }
 
-StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
-                          std::span<const PathLoad> paths, StripeTable& table) noexcept {
+void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
+                    std::span<const PathLoad> paths, StripeTable& table) noexcept {
   DCHECK(bytes != 0);
   Parts parts;
   const std::uint32_t count = fill_paths(bytes, policy, paths, parts);
@@ -91,27 +91,24 @@ StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
     part.next_qp = paths[part.path].next_qp;
   }
   // Round after round, so that every path has work before any has all of its.
-  StripePlan plan{
-      .route = Route::Bulk, .count = 0, .stripe_bytes = 0, .total_bytes = bytes, .table = &table};
+  table.count = 0;
   for (std::uint64_t left = lines; left != 0;) {
     for (std::uint32_t i = 0; i < count; ++i) {
       Part& part = parts[i];
       const std::uint64_t taken = std::min(part.lines, part.stripe_lines);
       if (taken == 0) continue;
       const std::uint64_t begin = part.at_line * kStripeAlign;
-      DCHECK(plan.count < kStripesMax);
+      DCHECK(table.count < kStripesMax);
       DCHECK(begin < bytes);
-      table.offset[plan.count] = begin;
-      table.bytes[plan.count] = std::min(begin + taken * kStripeAlign, bytes) - begin;
-      table.position[plan.count] = part.next_qp++ % policy.qps * path_count + part.path;
+      table.stripes[table.count++] = {
+          .span = {.offset = begin, .bytes = std::min(begin + taken * kStripeAlign, bytes) - begin},
+          .position = part.next_qp++ % policy.qps * path_count + part.path};
       part.at_line += taken;
       part.lines -= taken;
       DCHECK(taken <= left);
       left -= taken;
-      ++plan.count;
     }
   }
-  return plan;
 }
 
 }  // namespace mesh::engine

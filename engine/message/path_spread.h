@@ -25,8 +25,8 @@ std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths
 
 // A message above stripe_bytes over the paths, and each path's part over its queue pairs. A path
 // for which too little would be left takes no part, and there are no more paths than stripes of
-// stripe_bytes. The plan points to the table.
-StripePlan spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
-                          std::span<const PathLoad> paths, StripeTable& table) noexcept;
+// stripe_bytes.
+void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
+                    std::span<const PathLoad> paths, StripeTable& table) noexcept;
 
 }  // namespace mesh::engine

@@ -70,6 +70,10 @@ class WrChain {
   }
   std::uint32_t left() const noexcept { return kCapacity - staged(); }
   bool full() const noexcept { return next_ == elements_.data() + kCapacity; }
+  bool has_room(std::uint32_t count) const noexcept {
+    DCHECK(count <= kCapacity);
+    return next_ <= elements_.data() + (kCapacity - count);
+  }
 
   // Stages a write from registered memory, or from any memory if it is inlined; the bytes are read
   // at post(). For a write of no bytes the caller takes the gather element away (num_sge 0).

@@ -12,20 +12,28 @@ namespace {
 const TransferPolicy kPolicy{};
 constexpr std::uint64_t kMiB = 1u << 20;
 
-std::vector<std::uint64_t> bytes_by_path(const StripePlan& plan, std::size_t paths) {
+StripeTable spread(std::uint64_t bytes, const TransferPolicy& policy,
+                   std::span<const PathLoad> paths) {
+  StripeTable table;
+  spread_stripes(bytes, policy, paths, table);
+  return table;
+}
+
+std::vector<std::uint64_t> bytes_by_path(const StripeTable& table, std::size_t paths) {
   std::vector<std::uint64_t> sums(paths);
-  for (std::uint32_t i = 0; i < plan.count; ++i)
-    sums[plan.table->position[i] % paths] += plan.bytes(i);
+  for (std::uint32_t i = 0; i < table.count; ++i)
+    sums[table.stripes[i].position % paths] += table.stripes[i].span.bytes;
   return sums;
 }
 
 // Every byte once, in whole lines, on queue pairs that exist and no queue pair twice in a row of a
 // path.
-void expect_covers(const StripePlan& plan, const TransferPolicy& policy, std::size_t paths) {
+void expect_covers(const StripeTable& table, std::uint64_t message, std::size_t queue_pairs) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
-  for (std::uint32_t i = 0; i < plan.count; ++i) {
-    pieces.emplace_back(plan.offset(i), plan.bytes(i));
-    ASSERT_LT(plan.table->position[i], policy.qps * paths);
+  for (std::uint32_t i = 0; i < table.count; ++i) {
+    const auto& [span, position] = table.stripes[i];
+    pieces.emplace_back(span.offset, span.bytes);
+    ASSERT_LT(position, queue_pairs);
   }
   std::sort(pieces.begin(), pieces.end());
   std::uint64_t at = 0;
@@ -35,54 +43,48 @@ void expect_covers(const StripePlan& plan, const TransferPolicy& policy, std::si
     ASSERT_GT(bytes, 0u);
     at += bytes;
   }
-  ASSERT_EQ(at, plan.total_bytes);
+  ASSERT_EQ(at, message);
 }
 
 TEST(PathSpread, PartsAreAsTheSpeeds) {
   const std::array<PathLoad, 3> paths{
       {{.speed_mbps = 100'000}, {.speed_mbps = 50'000}, {.speed_mbps = 25'000}}};
-  StripeTable table;
-  const StripePlan plan = spread_stripes(7 * kMiB, kPolicy, paths, table);
-  const auto parts = bytes_by_path(plan, 3);
+  const StripeTable table = spread(7 * kMiB, kPolicy, paths);
+  const auto parts = bytes_by_path(table, 3);
   EXPECT_NEAR(static_cast<double>(parts[0]), 4.0 * kMiB, 1024);
   EXPECT_NEAR(static_cast<double>(parts[1]), 2.0 * kMiB, 1024);
   EXPECT_NEAR(static_cast<double>(parts[2]), 1.0 * kMiB, 1024);
-  EXPECT_EQ(plan.count, 12u) << "four queue pairs each";
+  EXPECT_EQ(table.count, 12u) << "four queue pairs each";
 }
 
 TEST(PathSpread, EveryPathBeginsInTheFirstRound) {
   const std::array<PathLoad, 2> paths{{{.speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
-  StripeTable table;
-  const StripePlan plan = spread_stripes(kMiB, kPolicy, paths, table);
-  EXPECT_EQ(plan.count, 8u);
-  EXPECT_NE(table.position[0] % 2, table.position[1] % 2);
+  const StripeTable table = spread(kMiB, kPolicy, paths);
+  EXPECT_EQ(table.count, 8u);
+  EXPECT_NE(table.stripes[0].position % 2, table.stripes[1].position % 2);
 }
 
 TEST(PathSpread, WhoHasMoreInFlightGetsLess) {
   const std::array<PathLoad, 2> paths{
       {{.bytes = 600'000, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
-  StripeTable table;
-  const auto parts = bytes_by_path(spread_stripes(kMiB, kPolicy, paths, table), 2);
+  const auto parts = bytes_by_path(spread(kMiB, kPolicy, paths), 2);
   EXPECT_NEAR(static_cast<double>(parts[0] + 600'000), static_cast<double>(parts[1]), 512);
   const std::array<PathLoad, 2> full{
       {{.bytes = 2 * kMiB, .speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
-  EXPECT_EQ(bytes_by_path(spread_stripes(kMiB, kPolicy, full, table), 2)[0], 0u)
+  EXPECT_EQ(bytes_by_path(spread(kMiB, kPolicy, full), 2)[0], 0u)
       << "it would be done last as it is";
 }
 
 TEST(PathSpread, ASlowPathTakesNoCrumbs) {
   const std::array<PathLoad, 2> paths{{{.speed_mbps = 400'000}, {.speed_mbps = 10'000}}};
-  StripeTable table;
-  EXPECT_EQ(bytes_by_path(spread_stripes(100'000, kPolicy, paths, table), 2)[1], 0u);
-  EXPECT_GT(bytes_by_path(spread_stripes(4 * kMiB, kPolicy, paths, table), 2)[1], 0u);
+  EXPECT_EQ(bytes_by_path(spread(100'000, kPolicy, paths), 2)[1], 0u);
+  EXPECT_GT(bytes_by_path(spread(4 * kMiB, kPolicy, paths), 2)[1], 0u);
 }
 
 TEST(PathSpread, NoMorePathsThanStripes) {
   const std::array<PathLoad, 4> paths{
       {{.speed_mbps = 10}, {.speed_mbps = 30}, {.speed_mbps = 20}, {.speed_mbps = 30}}};
-  StripeTable table;
-  const auto parts =
-      bytes_by_path(spread_stripes(kPolicy.stripe_bytes + 1, kPolicy, paths, table), 4);
+  const auto parts = bytes_by_path(spread(kPolicy.stripe_bytes + 1, kPolicy, paths), 4);
   EXPECT_EQ(parts[0] + parts[2], 0u) << "two stripes: the two fastest";
 }
 
@@ -99,7 +101,6 @@ TEST(PathSpread, OneStripeGoesWhereItIsDoneFirst) {
 TEST(PathSpread, EverySpreadCoversItsMessage) {
   const std::uint64_t seed = 4;
   std::mt19937_64 random(seed);
-  StripeTable table;
   for (int round = 0; round < 20000; ++round) {
     TransferPolicy policy;
     policy.qps = static_cast<std::uint32_t>(1 + random() % kQpsMax);
@@ -113,9 +114,9 @@ TEST(PathSpread, EverySpreadCoversItsMessage) {
     }
     const std::uint64_t bytes =
         policy.stripe_bytes + 1 + random() % (std::uint64_t{1} << (1 + random() % 40));
-    const StripePlan plan = spread_stripes(bytes, policy, paths, table);
-    ASSERT_LE(plan.count, kStripesMax);
-    expect_covers(plan, policy, paths.size());
+    const StripeTable table = spread(bytes, policy, paths);
+    ASSERT_LE(table.count, kStripesMax);
+    expect_covers(table, bytes, policy.qps * paths.size());
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed << " round " << round << " bytes " << bytes;
   }
 }

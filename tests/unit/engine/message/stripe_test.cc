@@ -13,12 +13,13 @@ const TransferPolicy kPolicy{};
 void expect_covers(const StripePlan& plan, std::uint64_t bytes) {
   std::uint64_t at = 0;
   for (std::uint32_t i = 0; i < plan.count; ++i) {
-    EXPECT_EQ(plan.offset(i), at) << bytes;
-    EXPECT_TRUE(plan.bytes(i) > 0 || bytes == 0) << bytes;
+    const StripeSpan span = plan.span(i);
+    EXPECT_EQ(span.offset, at) << bytes;
+    EXPECT_TRUE(span.bytes > 0 || bytes == 0) << bytes;
     if (i + 1 < plan.count) {
-      EXPECT_EQ(plan.bytes(i) % kStripeAlign, 0u) << bytes;
+      EXPECT_EQ(span.bytes % kStripeAlign, 0u) << bytes;
     }
-    at += plan.bytes(i);
+    at += span.bytes;
   }
   EXPECT_EQ(at, bytes);
 }
@@ -27,7 +28,7 @@ TEST(Stripe, EmptyMessageIsOneExpressStripe) {
   const StripePlan plan = plan_stripes(0, kPolicy, 4);
   EXPECT_EQ(plan.route, Route::Express);
   EXPECT_EQ(plan.count, 1u);
-  EXPECT_EQ(plan.bytes(0), 0u);
+  EXPECT_EQ(plan.span(0).bytes, 0u);
 }
 
 TEST(Stripe, SmallMessagesStayOnExpress) {
@@ -46,38 +47,29 @@ TEST(Stripe, LargeMessagesUseAllQueuePairs) {
 
 TEST(Stripe, LastStripeTakesTheRemainder) {
   const StripePlan plan = plan_stripes((1u << 20) + 1, kPolicy, 4);
-  EXPECT_EQ(plan.bytes(0), plan.bytes(2));
-  EXPECT_LT(plan.bytes(3), plan.bytes(0));
+  EXPECT_EQ(plan.span(0).bytes, plan.span(2).bytes);
+  EXPECT_LT(plan.span(3).bytes, plan.span(0).bytes);
   expect_covers(plan, (1u << 20) + 1);
 }
 
-TEST(Stripe, EvenPlanIsThePlanWhereEveryStripeIsOneWorkRequest) {
+TEST(Stripe, PlanIsUniformWhereEveryStripeIsOneWorkRequest) {
   const StripePlan plan = plan_stripes((1u << 20) + 1, kPolicy, 4);
-  const UniformPlan uniform = uniform_plan(plan, kPolicy.wr_bytes);
-  EXPECT_EQ(uniform.count, 4u);
-  EXPECT_EQ(uniform.total_bytes, plan.total_bytes);
-  EXPECT_EQ(uniform.stripe_bytes, plan.stripe_bytes);
-  EXPECT_EQ(uniform.last_bytes, plan.bytes(3));
-  EXPECT_EQ(uniform_plan(plan, plan.stripe_bytes).count, 4u);
-  EXPECT_EQ(uniform_plan(plan, plan.stripe_bytes - 1).count, 0u);
-  EXPECT_EQ(uniform_plan(plan_stripes(8, kPolicy, 4), kPolicy.wr_bytes).count, 0u) << "express";
-  StripeTable table;
-  StripePlan spread = plan;
-  spread.table = &table;
-  EXPECT_EQ(uniform_plan(spread, kPolicy.wr_bytes).count, 0u) << "over several paths";
+  EXPECT_EQ(plan.last_bytes, plan.span(3).bytes);
+  EXPECT_TRUE(plan.uniform(kPolicy.wr_bytes));
+  EXPECT_TRUE(plan.uniform(plan.stripe_bytes));
+  EXPECT_FALSE(plan.uniform(plan.stripe_bytes - 1));
+  EXPECT_FALSE(plan_stripes(8, kPolicy, 4).uniform(kPolicy.wr_bytes)) << "express";
 }
 
-TEST(Stripe, EvenPlanHasNoMoreStripesThanAnImmediateCanSay) {
+TEST(Stripe, UniformPlanHasNoMoreStripesThanAnImmediateCanSay) {
   TransferPolicy policy;
   policy.stripe_bytes = 65536;
-  EXPECT_EQ(
-      uniform_plan(plan_stripes(kStripesTold * policy.stripe_bytes, policy, 64), policy.wr_bytes)
-          .count,
-      kStripesTold);
-  EXPECT_EQ(uniform_plan(plan_stripes((kStripesTold + 1) * policy.stripe_bytes, policy, 64),
-                         policy.wr_bytes)
-                .count,
-            0u);
+  const StripePlan most = plan_stripes(kStripesTold * policy.stripe_bytes, policy, 64);
+  EXPECT_TRUE(most.uniform(policy.wr_bytes));
+  EXPECT_EQ(most.count, kStripesTold);
+  EXPECT_EQ(pack({.stripes = 1}) + most.imm_more(), pack({.stripes = kStripesTold}));
+  EXPECT_FALSE(
+      plan_stripes((kStripesTold + 1) * policy.stripe_bytes, policy, 64).uniform(policy.wr_bytes));
 }
 
 TEST(Stripe, EveryPlanCoversItsMessage) {

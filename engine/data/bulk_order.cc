@@ -1,0 +1,35 @@
+#include "engine/data/bulk_order.h"
+
+#include "engine/data/path.h"
+#include "engine/data/queue_pair.h"
+#include "src/base/check.h"
+
+#include <algorithm>
+
+namespace mesh::engine {
+
+void BulkOrder::assign(const std::vector<Path*>& usable, Over over) {
+  promise_.withdraw();  // it was of others
+  const std::size_t each = usable.empty() ? 0 : usable.front()->queue_pairs.size();
+  order_.clear();
+  for (const std::uint32_t round : {0u, 1u}) {
+    for (std::size_t i = 1; i < each; ++i) {
+      for (const Path* const path : usable) order_.push_back(path->queue_pairs[i].get());
+    }
+    if (round == 0) count_ = static_cast<std::uint32_t>(order_.size());
+  }
+  DCHECK(order_.size() == std::size_t{2} * count_);
+  cursor_ = 0;
+  over_ = over;
+}
+
+bool BulkOrder::promise_uniform() noexcept {
+  promise_.withdraw();
+  if (over_ != Over::OnePath || count_ == 0) return false;
+  std::uint32_t least = UINT32_MAX;
+  for (std::uint32_t i = 0; i < count_; ++i) least = std::min(least, order_[i]->stripes_left());
+  promise_.give(least);
+  return promise_.take();
+}
+
+}  // namespace mesh::engine

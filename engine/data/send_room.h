@@ -1,0 +1,106 @@
+#pragma once
+// What a queue pair has posted, what of it is done, and how much more it may post: work requests up
+// to its send queue's depth, announcements up to what the peer has receives for. A promise about
+// this room is kept by construction: nothing but post() and post_taken() uses room, and each use
+// has been taken from the promise; close() withdraws it. Thread: loop (token). Bounds: sq_depth
+// work requests, rq_depth announcements.
+
+#include <mesh/policy.h>
+
+#include "engine/data/promise.h"
+#include "engine/message/wire.h"
+#include "src/base/check.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace mesh::engine {
+
+class SendRoom {
+ public:
+  // The promise covers this queue pair, alone or with others.
+  SendRoom(const TransferPolicy& policy, Promise& promise)
+      : sq_depth_(policy.sq_depth),
+        rq_depth_(policy.rq_depth),
+        promise_(promise),
+        depth_(policy.sq_depth),
+        window_end_(policy.rq_depth) {}
+
+  bool has(std::uint32_t count) const noexcept {
+    DCHECK(retired_ <= posted_);
+    return posted_ + count - retired_ <= depth_;
+  }
+  std::uint64_t left() const noexcept {
+    DCHECK(retired_ <= posted_);
+    const std::uint64_t taken = posted_ - retired_;
+    return taken < depth_ ? depth_ - taken : 0;
+  }
+  bool window_open() noexcept { return announced_ != window_end_ || read_window(); }
+  std::uint64_t window_left() const noexcept { return window_end_ - announced_; }
+  [[gnu::noinline]] bool read_window() noexcept;  // (queue_pair.cc)
+
+  // One work request more. Answers how many there were before it.
+  std::uint64_t post() noexcept {
+    promise_.take();
+    return post_taken();
+  }
+  // One that its poster has taken from the promise.
+  std::uint64_t post_taken() noexcept {
+    DCHECK(has(1));
+    DCHECK(promise_.left() < left());
+    return posted_++;
+  }
+  // The last one announces something.
+  void announce() noexcept {
+    DCHECK(announced_ < window_end_);
+    ++announced_;
+  }
+  // Of a queue pair that is closed: nothing but this is under way.
+  void post_probe() noexcept {
+    DCHECK(depth_ == 0 && outstanding() == 0);
+    ++posted_;
+  }
+
+  std::uint64_t posted() const noexcept { return posted_; }
+  std::uint64_t retired() const noexcept { return retired_; }
+  std::uint64_t announced() const noexcept { return announced_; }
+  std::uint64_t outstanding() const noexcept {
+    DCHECK(retired_ <= posted_);
+    return posted_ - retired_;
+  }
+  void retire_through(std::uint64_t limit) noexcept {
+    DCHECK(retired_ <= limit && limit <= posted_);
+    retired_ = limit;
+  }
+
+  // Nothing more is posted.
+  void close() noexcept {
+    depth_ = 0;
+    promise_.withdraw();
+  }
+  bool closed() const noexcept { return depth_ == 0; }
+  void open() noexcept {
+    DCHECK(depth_ == 0 && outstanding() == 0);
+    depth_ = sq_depth_;
+  }
+  // For another verbs queue pair; closed.
+  void renew() noexcept {
+    DCHECK(outstanding() == 0);
+    posted_ = retired_ = announced_ = 0;
+    window_end_ = rq_depth_;
+    close();
+  }
+  void set_window_word(std::uint64_t* word) noexcept { window_word_ = word; }
+
+ private:
+  const std::uint32_t sq_depth_, rq_depth_;
+  Promise& promise_;
+  std::uint64_t posted_ = 0, retired_ = 0;  // work requests, staged ones included
+  std::uint32_t depth_;                     // posted_ may be so far ahead of retired_
+  std::uint64_t announced_ = 0;
+  std::uint64_t window_end_;  // announced_ may grow to here
+  std::uint64_t* window_word_ = nullptr;
+};
+
+}  // namespace mesh::engine
