@@ -39,6 +39,9 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
       if (event.port == info.port)
         LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
       return;
+    case verbs::DeviceEventKind::LidChange:
+      if (event.port == info.port) on_lid_change(rail);
+      return;
     case verbs::DeviceEventKind::QpFatal:
       LOG_INFO("rail {} {}: queue pair 0x{:x} has failed", rail, info.name, event.qp_num);
       return;
@@ -48,6 +51,13 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
       return;
     case verbs::DeviceEventKind::Other: return;
   }
+}
+
+void PortEvents::on_lid_change(std::uint32_t index) {
+  const verbs::Rail& rail = host_.rails()[index];
+  const std::uint16_t lid = verbs::current_lid(*host_.options().provider, rail);
+  LOG_INFO("rail {} {}: the LID of its port is {}", index, rail.info.name, lid);
+  links_.on_lid_change(index, lid);
 }
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {

@@ -1,6 +1,7 @@
 #include "engine/link/link_setup.h"
 
 #include "src/base/log.h"
+#include "src/topo/subnet.h"
 #include "src/verbs/gid_choice.h"
 
 #include <algorithm>
@@ -19,10 +20,39 @@ constexpr std::uint8_t kHopLimit = 255;  // as many routers as there may be
 // be the end of the link. For all queue pairs of a path together: they ask for the same address.
 constexpr int kResolveTries = 3;
 
-Status to_init(const Path& path, ibv_qp* qp) {
+// Partitions are InfiniBand's. A RoCE port has the default one only.
+std::uint16_t pkey_index_of(const verbs::Rail& rail, const Settings& settings) {
+  return rail.ethernet ? std::uint16_t{0} : static_cast<std::uint16_t>(settings.pkey_index);
+}
+
+// A host that would not send to the peer by this port need not ask the wire for a second: neither
+// by its own subnet nor by a route.
+Status look_for_route(const Path& path, const PeerEnd& peer) {
+  const verbs::Rail& rail = path.lane->rail();
+  const WireAddress& to = peer.rail->addresses[path.ends.peer_address];
+  const verbs::GidEntry& from = rail.gids[path.ends.own_address];
+  if (!rail.ethernet || topo::same_subnet({verbs::address_of(from.gid), from.prefix_len},
+                                          {verbs::address_of(gid_of(to)), to.prefix_len}))
+    return {};
+  const verbs::Route route = path.lane->provider().route(from, gid_of(to));
+  if (route.kind == verbs::RouteKind::ByPort || route.kind == verbs::RouteKind::Unknown) return {};
+  const std::string text =
+      route.kind == verbs::RouteKind::None
+          ? fmt::format("{}: this host has no route to that address", path.name)
+          : fmt::format("{}: this host's route to that address leaves by {}", path.name,
+                        route.netdev);
+  if (peer.again) {
+    LOG_INFO("{}", text);
+  } else {
+    LOG_WARN("{}", text);
+  }
+  return Errc::Transport;
+}
+
+Status to_init(const Path& path, ibv_qp* qp, const Settings& settings) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
-  attr.pkey_index = 0;
+  attr.pkey_index = pkey_index_of(path.lane->rail(), settings);
   attr.port_num = path.lane->rail().info.port;
   attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // no peer of ours reads
   const int error = path.lane->provider().modify_qp(
@@ -42,8 +72,7 @@ std::uint16_t lid_towards(const ibv_gid& peer, std::uint16_t lid) {
 ibv_ah_attr address_of(const Path& path, const PeerEnd& peer, const Settings& settings) {
   ibv_ah_attr address{};
   const verbs::Rail& rail = path.lane->rail();
-  ibv_gid gid{};
-  std::memcpy(gid.raw, peer.rail->addresses[path.ends.peer_address].gid.data(), sizeof gid.raw);
+  const ibv_gid gid = gid_of(peer.rail->addresses[path.ends.peer_address]);
   const bool routed =
       !rail.ethernet && !verbs::same_ib_subnet(rail.gids[path.ends.own_address].gid, gid);
   address.sl = static_cast<std::uint8_t>(std::max(settings.service_level, 0));
@@ -109,12 +138,10 @@ Status to_rts(const Path& path, ibv_qp* qp, const PeerEnd& peer, const Settings&
 }
 }  // namespace
 
-std::uint16_t current_lid(const Lane& lane) {
-  const verbs::Rail& rail = lane.rail();
-  ibv_port_attr attr{};
-  if (rail.ethernet) return 0;
-  const int error = lane.provider().query_port(rail.context.get(), rail.info.port, &attr);
-  return error == 0 ? attr.lid : rail.lid;
+ibv_gid gid_of(const WireAddress& address) {
+  ibv_gid gid{};
+  std::memcpy(gid.raw, address.gid.data(), sizeof gid.raw);
+  return gid;
 }
 
 WireRail describe_rail(const verbs::Rail& rail) {
@@ -142,7 +169,7 @@ std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails) {
 WirePath describe_path(Path& path, std::uint32_t psn, const PathCountersPlace& counters) {
   WirePath wire;
   wire.psn = psn;
-  wire.lid = path.own_lid = current_lid(*path.lane);
+  wire.lid = path.own_lid = verbs::current_lid(path.lane->provider(), path.lane->rail());
   wire.mtu = static_cast<std::uint8_t>(path.lane->rail().active_mtu);
   wire.counters_address = counters.address;
   wire.counters_rkey = counters.rkey;
@@ -164,6 +191,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
              path.queue_pairs.size());
     return Errc::Protocol;
   }
+  if (const Status status = look_for_route(path, peer); !status.ok()) return status;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = static_cast<ibv_mtu>(std::min<int>(peer.rail->mtu, path.lane->rail().active_mtu));
@@ -174,7 +202,8 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   Tries tries{.peer = peer};
   for (std::size_t i = 0; i < path.queue_pairs.size(); ++i) {
     QueuePair& queue_pair = *path.queue_pairs[i];
-    if (const Status status = to_init(path, queue_pair.verbs()); !status.ok()) return status;
+    if (const Status status = to_init(path, queue_pair.verbs(), settings); !status.ok())
+      return status;
     queue_pair.set_started();
     if (const Status status = queue_pair.fill_receive_queue(); !status.ok()) return status;
     attr.dest_qp_num = peer.path->qpn[i];

@@ -19,8 +19,7 @@ namespace mesh::engine {
 WireRail describe_rail(const verbs::Rail& rail);
 std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails);
 
-// The LID of an InfiniBand port at this moment; a subnet manager may give it another one.
-std::uint16_t current_lid(const Lane& lane);
+ibv_gid gid_of(const WireAddress& address);
 
 // This side's queue pairs of one path. counters: the connector's window words, null on the
 // acceptor. The path keeps the LID that the peer is told.

@@ -112,6 +112,19 @@ void Links::on_port_change(std::uint32_t rail, bool up) {
   });
 }
 
+void Links::on_lid_change(std::uint32_t rail, std::uint16_t lid) {
+  for_each([rail, lid](Link& link) {
+    if (link.state() != LinkState::Up) return;
+    PeerLink& peer_link = link.peer_link();
+    const ProgressLoop::Guard guard(link.context().loop);
+    for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
+      Path& path = peer_link.path(i);
+      if (path.rail == rail && path.own_lid != lid)
+        peer_link.quarantine(path, "its port has another LID");
+    }
+  });
+}
+
 // ---- Too many links that carry no channel.
 
 bool Links::make_room(std::span<const Id128> named) {

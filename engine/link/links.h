@@ -43,6 +43,9 @@ class Links {
   // the same, and what was under way goes over other paths without a single retry. A path over a
   // port that is up is tried at once.
   void on_port_change(std::uint32_t rail, bool up);
+  // What speaks to the LID that a port had before reaches it no more: those paths are left and
+  // opened again, which tells the peer the new one.
+  void on_lid_change(std::uint32_t rail, std::uint16_t lid);
 
   // For one more acceptor's link, which names these listeners. False: there is no room, and none of
   // the others gives way yet.

@@ -4,6 +4,8 @@
 #include "src/topo/pairing.h"
 #include "src/topo/subnet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,24 +22,48 @@ std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
       end.addresses.push_back({.gid = each.gid, .prefix_len = each.prefix_len});
     end.ethernet = rail.ethernet != 0;
     end.speed_mbps = rail.speed_mbps;
+    end.identity = std::uint32_t{rail.place} << 8 | rail.port;
   }
   return ends;
 }
+
+topo::Reach reach_of(verbs::RouteKind kind) {
+  switch (kind) {
+    case verbs::RouteKind::ByPort: return topo::Reach::Yes;
+    case verbs::RouteKind::Elsewhere:
+    case verbs::RouteKind::None: return topo::Reach::No;
+    case verbs::RouteKind::Unknown: break;
+  }
+  return topo::Reach::Unknown;
+}
 }  // namespace
 
-std::vector<WirePath> choose_paths(const Hello& hello, const std::vector<WireRail>& own_rails) {
-  std::vector<WirePath> paths;
-  for (const topo::RailPair& pair : topo::pair_rails(rail_ends(hello.rails), rail_ends(own_rails),
-                                                     {.preferred_local = hello.preferred_rail})) {
+PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rails,
+                        const AskRoute& ask) {
+  PathChoice choice;
+  const auto reach = [&](const topo::RailPair& pair) {
+    const WireAddress& to = hello.rails[pair.local].addresses[pair.local_address];
+    const verbs::Route route = ask(pair.peer, pair.peer_address, to);
+    if (route.kind == verbs::RouteKind::Elsewhere && choice.elsewhere.empty()) {
+      const WireRail& own = own_rails[pair.peer];
+      choice.elsewhere = fmt::format("the route from {} {} to {} leaves by {}", own.name,
+                                     address_text(own.addresses[pair.peer_address]),
+                                     address_text(to), route.netdev);
+    }
+    return reach_of(route.kind);
+  };
+  for (const topo::RailPair& pair :
+       topo::pair_rails(rail_ends(hello.rails), rail_ends(own_rails),
+                        {.preferred_local = hello.preferred_rail, .reach = reach})) {
     WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(pair.local);
     path.connector_address = static_cast<std::uint8_t>(pair.local_address);
     path.acceptor_rail = static_cast<std::uint8_t>(pair.peer);
     path.acceptor_address = static_cast<std::uint8_t>(pair.peer_address);
     path.mtu = std::min(hello.rails[pair.local].mtu, own_rails[pair.peer].mtu);
-    paths.push_back(path);
+    choice.paths.push_back(path);
   }
-  return paths;
+  return choice;
 }
 
 std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails) {

@@ -3,15 +3,29 @@
 // of both sides' rails. Thread: any (values). Bound: kPathsMax paths.
 
 #include "engine/control/frames.h"
+#include "src/verbs/provider.h"
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace mesh::engine {
 
-// Paths with rails, addresses and MTU filled in, the connector's preferred rail first. Empty: no
-// common subnet.
-std::vector<WirePath> choose_paths(const Hello& hello, const std::vector<WireRail>& own_rails);
+// The acceptor's route from an address of its own rail to one of the connector's.
+using AskRoute =
+    std::function<verbs::Route(std::size_t rail, std::size_t address, const WireAddress& to)>;
+
+struct PathChoice {
+  // With rails, addresses and MTU filled in, the connector's preferred rail first. Empty: nothing
+  // reaches anything.
+  std::vector<WirePath> paths;
+  // A route that does not leave by the rail whose address it is for, as a clause. Empty: there is
+  // none.
+  std::string elsewhere;
+};
+PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rails,
+                        const AskRoute& ask);
 
 // "our subnets ...; the peer's ...", from the connector's side.
 std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails);

@@ -156,16 +156,21 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
     return true;
   }
   const std::vector<WireRail> rails = describe_rails(host_.rails());
-  std::vector<WirePath> paths = choose_paths(hello, rails);
-  if (paths.empty()) {
+  const auto route = [this](std::size_t rail, std::size_t address, const WireAddress& to) {
+    return host_.options().provider->route(host_.rails()[rail].gids[address], gid_of(to));
+  };
+  PathChoice choice = choose_paths(hello, rails, route);
+  if (choice.paths.empty()) {
     for (const Id128& nonce : hello.listeners) {
       if (Listener* const named = context->listener(nonce); named != nullptr)
         named->refused = Errc::Unreachable;
     }
     refuse(host_, caller,
            {.reason = Errc::Unreachable,
-            .text = fmt::format("hosts {} and {} share no subnet: {}", hello.host, name,
-                                no_path_text(hello, rails))});
+            .text = fmt::format(
+                "hosts {} and {} share no subnet: {}; {}", hello.host, name,
+                no_path_text(hello, rails),
+                choice.elsewhere.empty() ? "no rail has a route to its like" : choice.elsewhere)});
     return true;
   }
   if (!links_.make_room(hello.listeners)) {
@@ -177,7 +182,7 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   link.set_connection(caller.connection);  // at once, so that whatever follows can be undone by it
   host_.plane().identify(caller.connection);
   link.conversation().take(header);
-  link.handshake().accept(hello, std::move(paths));
+  link.handshake().accept(hello, std::move(choice.paths));
   return true;
 }
 

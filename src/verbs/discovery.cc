@@ -123,7 +123,13 @@ class Discovery {
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
     std::vector<GidEntry> gids = gids_of(port, table, gid_wish(settings_, ethernet));
     if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
+    if (!ethernet && !has_pkey(context.get(), port.number))
+      return refuse(port.name(), fmt::format("has no partition key at NCCL_IB_PKEY {} of {}",
+                                             settings_.pkey_index, attr.pkey_tbl_len));
     Rail rail = make_rail(port, attr, std::move(gids));
+    if (const std::uint32_t whole = provider_.port_speed_mbps(context.get(), port.number);
+        whole != 0)
+      rail.info.speed_mbps = whole;
     rail.context = std::move(context);
     rails_.push_back(std::move(rail));
   }
@@ -161,6 +167,14 @@ class Discovery {
     return errno != 0 ? errno : EOPNOTSUPP;
   }
 
+  // The top bit tells full from limited members; a key without the others is an empty place.
+  bool has_pkey(ibv_context* context, std::uint8_t port) {
+    constexpr std::uint16_t kPartition = 0x7fff;
+    std::uint16_t pkey = 0;
+    return provider_.query_pkey(context, port, settings_.pkey_index, &pkey) == 0 &&
+           (pkey & kPartition) != 0;
+  }
+
   std::string no_gid_reason(bool ethernet, std::size_t count) const {
     if (ethernet && settings_.gid_index >= 0)
       return fmt::format("has no GID at NCCL_IB_GID_INDEX {} ({} in use)", settings_.gid_index,
@@ -182,6 +196,7 @@ class Discovery {
     rail.message_bytes_max = attr.max_msg_sz;
     for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
     rail.place = port.place;
+    rail.physical_path = port.device.physical_path;
     RailInfo& info = rail.info;
     info.name = port.name();
     info.device = port.device.name;
@@ -247,6 +262,13 @@ void log_no_rail(const Provider& provider, const Settings& settings, const Disco
            discovery.refusals().empty() ? "there is no device" : discovery.refusals());
 }
 }  // namespace
+
+std::uint16_t current_lid(Provider& provider, const Rail& rail) {
+  ibv_port_attr attr{};
+  if (rail.ethernet) return 0;
+  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
+  return error == 0 ? attr.lid : rail.lid;
+}
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
   Discovery discovery(provider, settings);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace mesh::verbs {
@@ -32,11 +33,16 @@ struct Rail {
   // Its device's place among all RDMA devices of the host, by PCI address. Ports that are down, or
   // left out by NCCL_IB_HCA, count too: hosts of one make agree about it whatever is down.
   std::uint16_t place = 0;
+  std::string physical_path;  // as DeviceEntry has it
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
   int qp_wr_max = 0;
   std::uint32_t message_bytes_max = 0;  // largest work request
 };
+
+// The LID of an InfiniBand port at this moment: a subnet manager may give it another one. 0 on
+// Ethernet.
+std::uint16_t current_lid(Provider& provider, const Rail& rail);
 
 // Answers the rails, sorted by device name and port. NotFound: none is usable; one line says what
 // was looked at and why each port is no rail.

@@ -55,7 +55,8 @@ std::uint32_t mtu_bytes(ibv_mtu mtu) noexcept;
 // NCCL takes two devices with equal guid and port for two views of one port. The halves of one
 // cable are functions of equal number on different PCIe links of one adapter, and different cables
 // are different functions. So the answer is the adapter's guid with the PCI function number in its
-// filler bytes. These are 0xfffe in an EUI-64 made from a MAC address, so no other adapter has it.
+// filler bytes. A virtual function has the number of the physical one, whose port it shares. The
+// filler bytes are 0xfffe in an EUI-64 made from a MAC address, so no other adapter has it.
 std::uint64_t cable_guid(std::uint64_t adapter_guid, const std::string& pci_path) noexcept;
 
 }  // namespace mesh::verbs

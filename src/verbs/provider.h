@@ -31,6 +31,8 @@ struct DeviceEntry {
   // Equal for the halves of one cable, different for different cables. In host byte order.
   std::uint64_t guid = 0;
   int numa_node = -1;
+  // The physical PCI function that a virtual one (SR-IOV) is a part of. Empty: it is itself one.
+  std::string physical_path{};
 };
 
 enum class DeviceEventKind : std::uint8_t {

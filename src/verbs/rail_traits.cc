@@ -37,8 +37,10 @@ std::uint32_t inline_bytes_of(Provider& provider, const Rail& rail) {
   return 0;
 }
 
-bool same_port(const Rail& a, const Rail& b) {
-  return a.info.guid == b.info.guid && a.info.port == b.info.port;
+// Virtual functions of one port share its bus too: they are no halves of a cable.
+bool other_half(const Rail& a, const Rail& b) {
+  return a.info.guid == b.info.guid && a.info.port == b.info.port && a.physical_path.empty() &&
+         b.physical_path.empty();
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ FabricTraits traits_of(Provider& provider, std::span<const Rail> rails) {
   for (const Rail& rail : rails) {
     traits.devices.push_back(rail.info.device);
     const auto halves = std::count_if(rails.begin(), rails.end(),
-                                      [&](const Rail& other) { return same_port(rail, other); });
+                                      [&](const Rail& other) { return other_half(rail, other); });
     traits.rails_per_cable = std::max(traits.rails_per_cable, static_cast<std::uint32_t>(halves));
     traits.speed_mbps = lower_known(traits.speed_mbps, rail.info.speed_mbps);
     traits.mtu = lower_known(traits.mtu, rail.info.mtu);

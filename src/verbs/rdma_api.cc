@@ -39,9 +39,11 @@ void bind_devices(Binder& binder, VerbsApi& api) {
   binder.need(api.query_device, "ibv_query_device");
   binder.need(api.query_port, "ibv_query_port");
   binder.need(api.query_gid, "ibv_query_gid");
+  binder.need(api.query_pkey, "ibv_query_pkey");
   binder.need(api.get_async_event, "ibv_get_async_event");
   binder.need(api.ack_async_event, "ibv_ack_async_event");
   binder.want(api.query_gid_table, "_ibv_query_gid_table", "IBVERBS_1.11");
+  binder.want(api.query_port_speed, "ibv_query_port_speed", "IBVERBS_1.16");
 }
 
 void bind_objects(Binder& binder, VerbsApi& api) {

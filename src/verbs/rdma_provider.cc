@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 
+#include <endian.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <unistd.h>
@@ -55,6 +56,7 @@ DeviceEvent translate(const ibv_async_event& raw) noexcept {
   switch (raw.event_type) {
     case IBV_EVENT_PORT_ACTIVE: return {.kind = DeviceEventKind::PortActive, .port = port};
     case IBV_EVENT_PORT_ERR: return {.kind = DeviceEventKind::PortError, .port = port};
+    case IBV_EVENT_LID_CHANGE: return {.kind = DeviceEventKind::LidChange, .port = port};
     case IBV_EVENT_GID_CHANGE: return {.kind = DeviceEventKind::GidChange, .port = port};
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -141,9 +143,28 @@ class RdmaProvider final : public Provider {
           !netdev.empty())
         entry.netdev = netdev;
       entry.prefix_len = prefix_of(entry, addresses);
+      if (entry.prefix_len < 0) entry.netdev.clear();  // of another name space
     }
     return *std::move(entries);
   }
+
+  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override {
+    __be16 wire = 0;
+    const int error = as_errno(options_.api.query_pkey(context, port, index, &wire));
+    *pkey = be16toh(wire);
+    return error;
+  }
+
+  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override {
+    constexpr std::uint64_t kUnitMbps = 100;
+    std::uint64_t units = 0;
+    if (options_.api.query_port_speed != nullptr &&
+        options_.api.query_port_speed(context, port, &units) == 0)
+      return static_cast<std::uint32_t>(std::min<std::uint64_t>(units * kUnitMbps, UINT32_MAX));
+    return sysfs_.bond_speed_mbps(options_.api.get_device_name(context->device), port);
+  }
+
+  Route route(const GidEntry& from, const ibv_gid& to) override { return options_.route(from, to); }
 
   int event_fd(ibv_context* context) const noexcept override { return context->async_fd; }
   bool next_event(ibv_context* context, DeviceEvent* event) override {

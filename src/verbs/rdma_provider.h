@@ -6,6 +6,7 @@
 #include <mesh/status.h>
 
 #include "src/base/socket.h"
+#include "src/verbs/kernel_route.h"
 #include "src/verbs/provider.h"
 #include "src/verbs/rdma_api.h"
 
@@ -20,11 +21,12 @@ namespace mesh::verbs {
 // is empty, which is no error.
 Result<std::unique_ptr<Provider>> open_rdma();
 
-// The seam for tests: a table of functions, a sysfs tree and a list of interface addresses.
+// The seam for tests: a table of functions, a sysfs tree, interface addresses and routes.
 struct RdmaOptions {
   VerbsApi api;
   std::string sysfs_root = "/sys";
   std::function<std::vector<InterfaceAddress>()> addresses = all_interfaces;
+  std::function<Route(const GidEntry& from, const ibv_gid& to)> route = kernel_route;
 };
 std::unique_ptr<Provider> make_rdma_provider(RdmaOptions options);
 

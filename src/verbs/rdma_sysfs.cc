@@ -48,7 +48,9 @@ DeviceEntry RdmaSysfs::device(const std::string& name) const {
     if (entry.guid == 0)
       entry.guid = parse_guid(read_first_line(device_folder(name) + file).value_or(""));
   }
-  entry.guid = cable_guid(entry.guid, entry.pci_path);
+  entry.physical_path = pci_ancestor(entry.pci_path + "/physfn");
+  entry.guid =
+      cable_guid(entry.guid, entry.physical_path.empty() ? entry.pci_path : entry.physical_path);
   return entry;
 }
 
@@ -66,6 +68,16 @@ std::optional<GidType> RdmaSysfs::gid_type(const GidSlot& slot) const {
 }
 
 std::string RdmaSysfs::gid_netdev(const GidSlot& slot) const { return attribute(slot, "ndevs"); }
+
+// The first GID of a port is its net device's. Only a device that spans the whole bond shows it
+// there; the port of a leg shows the leg.
+std::uint32_t RdmaSysfs::bond_speed_mbps(const std::string& device, int port) const {
+  const std::string netdev = gid_netdev({.device = device, .port = port, .index = 0});
+  const std::string folder = root_ + "/class/net/" + netdev;
+  if (netdev.empty() || !read_first_line(folder + "/bonding/mode")) return 0;
+  const long long speed = read_number(folder + "/speed").value_or(0);
+  return speed > 0 && speed <= UINT32_MAX ? static_cast<std::uint32_t>(speed) : 0;
+}
 
 std::uint64_t parse_guid(const std::string& text) noexcept {
   std::uint64_t guid = 0;

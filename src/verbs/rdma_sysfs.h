@@ -24,6 +24,8 @@ class RdmaSysfs {
   };
   std::optional<GidType> gid_type(const GidSlot& slot) const;  // none: unused or unknown
   std::string gid_netdev(const GidSlot& slot) const;           // empty: not visible
+  // The speed of the bond that the port's net device is. 0: it is none.
+  std::uint32_t bond_speed_mbps(const std::string& device, int port) const;
 
  private:
   std::string device_folder(const std::string& name) const {

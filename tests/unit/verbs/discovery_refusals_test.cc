@@ -115,6 +115,30 @@ TEST(DiscoveryRefusals, AGidIndexMeansNothingOnInfiniBand) {
   EXPECT_EQ(rails->front().info.name, "mlx5_0:1");
 }
 
+TEST(DiscoveryRefusals, APartitionKeyThatAPortLacksIsNamed) {
+  FakeProvider provider = two_devices();
+  testkit::FakePort& port = provider.fakes[1].ports[0];
+  port.attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  port.attr.pkey_tbl_len = 3;
+  port.gids = {gid_of(0, "fe80::1", GidType::Ib)};
+  port.pkeys = {0xffff, 0x8000, 0x0002};
+  Settings settings;
+  settings.hca = "mlx5_0";
+  const auto usable = [&](int index) {
+    settings.pkey_index = index;
+    return discover(provider, settings).ok();
+  };
+  EXPECT_TRUE(usable(0));
+  EXPECT_TRUE(usable(2));
+  const LogCapture log;
+  EXPECT_FALSE(usable(1)) << "an empty place";
+  EXPECT_FALSE(usable(3));
+  EXPECT_EQ(log.count(LogLevel::Info, "mlx5_0:1 has no partition key at NCCL_IB_PKEY 3 of 3"), 1)
+      << log.joined();
+  settings.hca = "mlx5_1";
+  EXPECT_TRUE(usable(3)) << "RoCE ports have the default partition only";
+}
+
 TEST(DiscoveryRefusals, NoDeviceAtAllIsOneQuietLine) {
   FakeProvider provider;
   const LogCapture log;

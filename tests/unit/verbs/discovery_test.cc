@@ -97,6 +97,15 @@ TEST(Discovery, RailIsFilledInWhole) {
       << log.joined();
 }
 
+TEST(Discovery, ABondHasTheSpeedOfAllItsLegs) {
+  FakeProvider provider = two_devices();
+  provider.fakes[1].ports[0].whole_speed_mbps = 200'000;
+  const Result<std::vector<Rail>> rails = discover(provider, {});
+  ASSERT_TRUE(rails.ok());
+  EXPECT_EQ(rails->at(0).info.speed_mbps, 200'000u);
+  EXPECT_EQ(rails->at(1).info.speed_mbps, 100'000u);
+}
+
 TEST(Discovery, EveryAddressOfAPortIsKept) {
   FakeProvider provider;
   provider.fakes.push_back(

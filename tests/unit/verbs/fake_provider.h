@@ -18,6 +18,8 @@ namespace mesh::verbs::testkit {
 struct FakePort {
   ibv_port_attr attr{};
   std::vector<GidEntry> gids;
+  std::vector<std::uint16_t> pkeys{0xffff};
+  std::uint32_t whole_speed_mbps = 0;
 };
 struct FakeDevice {
   DeviceEntry entry;
@@ -75,6 +77,15 @@ class FakeProvider : public Provider {
     return owners_.at(context).device->ports.at(port - 1u).gids;
   }
 
+  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override {
+    const auto& pkeys = owners_.at(context).device->ports.at(port - 1u).pkeys;
+    if (static_cast<std::size_t>(index) >= pkeys.size()) return EINVAL;
+    *pkey = pkeys[static_cast<std::size_t>(index)];
+    return 0;
+  }
+  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override {
+    return owners_.at(context).device->ports.at(port - 1u).whole_speed_mbps;
+  }
   int event_fd(ibv_context*) const noexcept override { return -1; }
   bool next_event(ibv_context*, DeviceEvent*) override { return false; }
   ibv_pd* alloc_pd(ibv_context*) override { return &pd_; }

@@ -53,6 +53,14 @@ TEST(RailTraits, AreThoseOfTheWorstRail) {
   EXPECT_EQ(traits.message_bytes_max, 1u << 20);
 }
 
+TEST(RailTraits, VirtualFunctionsOfAPortAreNoHalvesOfItsCable) {
+  Host halves({1, 1});
+  EXPECT_EQ(traits_of(halves.provider, halves.rails).rails_per_cable, 2u);
+  Host parts({1, 1, 1});
+  parts.rails[1].physical_path = parts.rails[2].physical_path = "/sys/devices/0000:01:00.0";
+  EXPECT_EQ(traits_of(parts.provider, parts.rails).rails_per_cable, 1u);
+}
+
 TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
   Host host({1, 2});
   host.rails[0].info.speed_mbps = 0;

@@ -34,6 +34,7 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
     cq_.context = qp_.context = &context_;
   }
   int modify_qp(ibv_qp*, ibv_qp_attr* attr, int) override {
+    if (attr->qp_state == IBV_QPS_INIT) pkey_index = attr->pkey_index;
     if (attr->qp_state != IBV_QPS_RTR) return 0;
     asked.push_back(*attr);
     if (abandon_at == asked.size()) abandoned = true;
@@ -43,7 +44,11 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
   ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
   ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
 
+  verbs::Route route(const verbs::GidEntry&, const ibv_gid&) override { return routes; }
+
   std::vector<ibv_qp_attr> asked;
+  verbs::Route routes;
+  int pkey_index = -1;
   std::vector<int> answers;  // the first ones
   std::size_t abandon_at = 0;
   std::atomic<bool> abandoned{false};
@@ -89,7 +94,7 @@ class LinkSetupTest : public testing::Test {
     return connect_path(
         link_->path(0),
         {.rail = &peer_rail_, .path = &peer_path_, .own_psn = 1, .abandoned = &provider_.abandoned},
-        {});
+        settings_);
   }
 
   Neighbourhood provider_;
@@ -101,6 +106,7 @@ class LinkSetupTest : public testing::Test {
   std::unique_ptr<PeerLink> link_;
   WireRail peer_rail_;
   WirePath peer_path_;
+  Settings settings_;
 };
 
 TEST_F(LinkSetupTest, SpeaksFromAndToTheAddressesOfThePath) {
@@ -157,6 +163,32 @@ TEST_F(LinkSetupTest, OtherRefusalsAreNotRepeated) {
 TEST_F(LinkSetupTest, RoutersMayLieBetween) {
   ASSERT_TRUE(connect().ok());
   EXPECT_EQ(provider_.asked[0].ah_attr.grh.hop_limit, 255);
+}
+
+TEST_F(LinkSetupTest, WhereThisHostHasNoRouteTheWireIsNotAsked) {
+  rail_.gids[1].prefix_len = 31;
+  peer_rail_.addresses[2].prefix_len = 31;
+  const testkit::LogCapture log;
+  provider_.routes = {.kind = verbs::RouteKind::None, .netdev = ""};
+  EXPECT_EQ(connect().code(), Errc::Transport);
+  provider_.routes = {.kind = verbs::RouteKind::Elsewhere, .netdev = "eth0"};
+  EXPECT_EQ(connect().code(), Errc::Transport);
+  EXPECT_TRUE(provider_.asked.empty());
+  EXPECT_EQ(log.count(LogLevel::Warn, "the path: this host has no route to that address"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn, "the path: this host's route to that address leaves by eth0"),
+            1)
+      << log.joined();
+  provider_.routes = {.kind = verbs::RouteKind::ByPort, .netdev = ""};
+  EXPECT_TRUE(connect().ok());
+}
+
+TEST_F(LinkSetupTest, APartitionKeyIsInfiniBands) {
+  settings_.pkey_index = 3;
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.pkey_index, 0);
+  rail_.ethernet = false;
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.pkey_index, 3);
 }
 
 // An InfiniBand port of ours, and one of the peer's, with these GIDs.

@@ -46,7 +46,10 @@ TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
   hello.qps = 1, hello.rq_depth = 128, hello.slots = 64;
   hello.listeners = {nonce};
   hello.rails = describe_rails(ends.a.rails());
-  const std::vector<WirePath> paths = choose_paths(hello, describe_rails(ends.b.rails()));
+  const std::vector<WirePath> paths =
+      choose_paths(hello, describe_rails(ends.b.rails()), [](auto...) {
+        return verbs::Route{};
+      }).paths;
   ASSERT_FALSE(paths.empty());
   for (std::size_t i = 0; i < kHalfOpenPerListenerMax; ++i) {
     ASSERT_TRUE(ends.b.links.make_room(hello.listeners));

@@ -28,6 +28,11 @@ WireRail rail(std::vector<WireAddress> addresses, std::uint8_t mtu = 5) {
   return wire;
 }
 
+// There are no routers.
+verbs::Route no_route(std::size_t, std::size_t, const WireAddress&) {
+  return {.kind = verbs::RouteKind::None, .netdev = ""};
+}
+
 TEST(PathChoice, NamesRailAndAddressOfBothSides) {
   Hello hello;
   hello.rails = {rail({address("192.168.50.1", 24), address("10.0.12.1", 24)}),
@@ -35,7 +40,7 @@ TEST(PathChoice, NamesRailAndAddressOfBothSides) {
   const std::vector<WireRail> own{
       rail({address("10.9.0.1", 16), address("10.8.0.1", 16), address("fd12::2", 64)}),
       rail({address("172.16.0.2", 12), address("10.0.12.2", 24)})};
-  const std::vector<WirePath> paths = choose_paths(hello, own);
+  const std::vector<WirePath> paths = choose_paths(hello, own, no_route).paths;
   ASSERT_EQ(paths.size(), 2u);
   EXPECT_EQ(paths[0].connector_rail, 0);
   EXPECT_EQ(paths[0].connector_address, 1);
@@ -55,8 +60,30 @@ TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
   Hello hello;
   hello.rails = {rail({address("10.0.12.1", 24)})};
   const std::vector<WireRail> own{rail({address("10.0.23.3", 24)})};
-  EXPECT_TRUE(choose_paths(hello, own).empty());
+  EXPECT_TRUE(choose_paths(hello, own, no_route).paths.empty());
   EXPECT_EQ(no_path_text(hello, own), "our subnets 10.0.12.0/24; the peer's 10.0.23.0/24");
+}
+
+TEST(PathChoice, ARouteOfTheAcceptorsRailMakesAPath) {
+  Hello hello;
+  hello.rails = {rail({address("10.1.0.0", 31)}), rail({address("10.1.1.0", 31)})};
+  hello.rails[0].place = 4;
+  hello.rails[1].place = 5;
+  std::vector<WireRail> own{rail({address("10.9.0.1", 24), address("10.2.1.0", 31)})};
+  own[0].place = 5;
+  own[0].name = "mlx5_5:1";
+  const auto ask = [](std::size_t, std::size_t from, const WireAddress& to) -> verbs::Route {
+    EXPECT_EQ(address_text(to), "10.1.1.0") << "the rail of the same place";
+    if (from == 1) return {.kind = verbs::RouteKind::ByPort, .netdev = ""};
+    return {.kind = verbs::RouteKind::Elsewhere, .netdev = "eth0"};
+  };
+  const PathChoice choice = choose_paths(hello, own, ask);
+  ASSERT_EQ(choice.paths.size(), 1u);
+  EXPECT_EQ(choice.paths[0].connector_rail, 1);
+  EXPECT_EQ(choice.paths[0].acceptor_address, 1);
+  EXPECT_EQ(choice.elsewhere, "the route from mlx5_5:1 10.9.0.1 to 10.1.1.0 leaves by eth0");
+  own[0].port = 2;
+  EXPECT_TRUE(choose_paths(hello, own, no_route).paths.empty());
 }
 
 TEST(PathChoice, RailsInOneSubnetAreTold) {

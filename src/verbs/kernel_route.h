@@ -1,0 +1,29 @@
+#pragma once
+// Asks the kernel by which net device this host would send from one address to another
+// (rtnetlink(7), RTM_GETROUTE). Thread: any. Bound: two questions, which the kernel answers at
+// once from its tables; nothing goes onto the wire.
+
+#include "src/verbs/provider.h"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace mesh::verbs {
+
+// From a GID with its net device to a peer's.
+Route kernel_route(const GidEntry& from, const ibv_gid& to);
+
+// What one answer says, for tests.
+struct RouteAnswer {
+  int error = 0;         // an errno value: there is no route
+  bool unicast = false;  // not one that drops or refuses
+  bool through_oif =
+      false;             // by the device that was asked for, or one of several of which it is one
+  int oif = 0;           // where it leaves; 0: several
+  bool guessed = false;  // the kernel found no route and took the peer for a neighbour
+};
+// None: malformed.
+std::optional<RouteAnswer> read_route_answer(std::span<const std::byte> bytes, int oif);
+
+}  // namespace mesh::verbs

@@ -1,0 +1,71 @@
+// What the kernel says about bonds and virtual functions.
+#include "src/verbs/rdma_sysfs.h"
+
+#include "src/base/random.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace mesh::verbs {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RdmaSysfsTest : public testing::Test {
+ protected:
+  RdmaSysfsTest()
+      : root_(fs::path(testing::TempDir()) / ("mesh_bonds_" + std::to_string(random_u64()))) {
+    fs::create_directories(root_);
+  }
+  ~RdmaSysfsTest() override { fs::remove_all(root_); }
+
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text << "\n";
+  }
+  void link(const std::string& file, const std::string& target) const {
+    fs::create_directories(root_ / target);
+    fs::create_directories((root_ / file).parent_path());
+    fs::create_directory_symlink(root_ / target, root_ / file);
+  }
+  RdmaSysfs sysfs() const { return RdmaSysfs(root_.string()); }
+
+  fs::path root_;
+};
+
+TEST_F(RdmaSysfsTest, ADeviceOverABondHasTheBondsSpeed) {
+  write("class/infiniband/mlx5_bond_0/ports/1/gid_attrs/ndevs/0", "bond0");
+  write("class/net/bond0/bonding/mode", "802.3ad 4");
+  write("class/net/bond0/speed", "200000");
+  EXPECT_EQ(sysfs().bond_speed_mbps("mlx5_bond_0", 1), 200'000u);
+  write("class/net/bond0/speed", "-1");
+  EXPECT_EQ(sysfs().bond_speed_mbps("mlx5_bond_0", 1), 0u) << "unknown";
+}
+
+TEST_F(RdmaSysfsTest, OtherPortsKnowTheirSpeedThemselves) {
+  write("class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "eth0");
+  write("class/net/eth0/speed", "100000");
+  EXPECT_EQ(sysfs().bond_speed_mbps("mlx5_0", 1), 0u);
+  EXPECT_EQ(sysfs().bond_speed_mbps("mlx5_9", 1), 0u);
+}
+
+TEST_F(RdmaSysfsTest, AVirtualFunctionSharesThePortOfItsPhysicalOne) {
+  const std::string bus = "devices/pci0000:00/0000:00:01.0/";
+  for (const char* name : {"mlx5_0", "mlx5_1", "mlx5_2"})
+    write(std::string("class/infiniband/") + name + "/sys_image_guid", "4cbb:4703:00a1:b2c3");
+  link("class/infiniband/mlx5_0/device", bus + "0000:01:00.0");
+  link("class/infiniband/mlx5_1/device", bus + "0000:01:00.1");
+  link("class/infiniband/mlx5_2/device", bus + "0000:01:01.0");
+  link(bus + "0000:01:01.0/physfn", bus + "0000:01:00.1");
+  const DeviceEntry physical = sysfs().device("mlx5_1"), part = sysfs().device("mlx5_2");
+  EXPECT_TRUE(physical.physical_path.empty());
+  EXPECT_EQ(part.physical_path, physical.pci_path);
+  EXPECT_EQ(part.guid, physical.guid) << "one wire";
+  EXPECT_NE(part.guid, sysfs().device("mlx5_0").guid) << "whose function has the same number";
+}
+
+}  // namespace
+}  // namespace mesh::verbs
