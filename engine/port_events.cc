@@ -35,7 +35,6 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
         on_port_change(rail, event.kind == verbs::DeviceEventKind::PortActive);
       return;
     case verbs::DeviceEventKind::GidChange:
-    case verbs::DeviceEventKind::LidChange:
       if (event.port == info.port)
         LOG_INFO("rail {} {}: its addresses have changed", rail, info.name);
       return;
