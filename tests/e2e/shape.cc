@@ -44,6 +44,36 @@ void add_link(const Json& ends, const std::vector<std::string>& names, Shape& sh
   }
 }
 
+// The routers that a link ends at.
+std::vector<std::string> routers_of(const Json& ends, const std::vector<std::string>& all) {
+  std::vector<std::string> found;
+  for (const Json& end : ends) {
+    const std::string name = text_of(end);
+    if (std::find(all.begin(), all.end(), name) != all.end()) found.push_back(name);
+  }
+  return found;
+}
+
+// Hosts behind one router reach each other by as many ways as the one with fewer has to it.
+void add_router(const std::string& router, const Json& links, const std::vector<std::string>& names,
+                Shape& shape) {
+  std::vector<int> ways(names.size(), 0);
+  for (const Json& link : links) {
+    if (!link.is_object()) continue;
+    const Json& ends = link.contains("switch") ? link["switch"] : link.value("ends", Json::array());
+    if (routers_of(ends, {router}).empty()) continue;
+    for (const Json& end : ends) {
+      if (const std::size_t rank = rank_of(end, names); rank != kNobody) ++ways[rank];
+    }
+  }
+  for (std::size_t a = 0; a < names.size(); ++a) {
+    for (std::size_t b = a + 1; b < names.size(); ++b) {
+      const int most = std::max(shape.cables(a, b), std::min(ways[a], ways[b]));
+      if (most > 0) shape.join(a, b, most);
+    }
+  }
+}
+
 // Hosts that reach only their neighbours.
 Shape chain(std::size_t world, bool closed) {
   Shape shape(world);
@@ -113,6 +143,8 @@ Result<Shape> Shape::of_fabric(const std::string& json, const std::vector<std::s
       if (link.is_object() && link.contains(kind)) add_link(link[kind], names, shape);
     }
   }
+  for (const Json& router : root.value("routers", Json::array()))
+    add_router(text_of(router), root.value("links", Json::array()), names, shape);
   return shape;
 }
 

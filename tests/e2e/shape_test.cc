@@ -33,6 +33,7 @@ TEST(Shape, FabricFilesAreRead) {
   EXPECT_EQ(ring.cables(3, 0), 1);
   EXPECT_EQ(ring.cables(0, 2), 0);
   EXPECT_FALSE(fabric("line3.json", {"a", "c"}).connected());
+  EXPECT_EQ(fabric("routed2.json").cables(0, 1), 2) << "by way of a router";
   EXPECT_TRUE(fabric("pair.json", {"a"}).connected());
   EXPECT_FALSE(Shape::of_fabric("[]", {}).ok());
 }

@@ -1,0 +1,198 @@
+// Networks beyond one wire, on the software fabric: routers between the hosts, a route that is
+// missing on one side, and InfiniBand-like ports with partitions and LIDs that change.
+#include "perf/collectives/collective.h"
+#include "perf/driver/plugin_log.h"
+#include "perf/driver/world.h"
+#include "src/soft/fault_door.h"
+#include "tests/e2e/line.h"
+#include "tests/e2e/pace.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using driver::PluginLog;
+
+// A verified all-reduce of two ranks, over four channels.
+class AllReduce {
+ public:
+  explicit AllReduce(Peer& peer)
+      : api_(peer.load()),
+        communicator_(open_communicator(*api_)),
+        team_{communicator_.get(), &peer.bootstrap(), 4, scaled(std::chrono::seconds(60))} {
+    std::string error;
+    collective_ = perf::Collective::create(
+        team_,
+        {.kind = perf::Kind::AllReduce, .type = perf::DataType::Float, .bytes_max = kBytesMax},
+        error);
+    require(collective_ != nullptr, error);
+  }
+
+  void run(std::size_t bytes) {
+    std::size_t wrong = 0;
+    require_success(collective_->check(collective_->count_for(bytes), ++round_, wrong), "a run");
+    require(wrong == 0, std::to_string(wrong) + " wrong elements of " + std::to_string(bytes));
+  }
+  void run_all_sizes() {
+    for (const std::size_t bytes :
+         {std::size_t{4}, std::size_t{4096}, std::size_t{100004}, kBytesMax})
+      run(bytes);
+  }
+  static constexpr std::size_t kBytesMax = std::size_t{4} << 20;
+
+ private:
+  const std::unique_ptr<driver::NetApi> api_;
+  const std::unique_ptr<driver::Communicator> communicator_;
+  const perf::Team team_;
+  std::unique_ptr<perf::Collective> collective_;
+  std::uint64_t round_ = 0;
+};
+
+bool logged(const std::string& part) {
+  const std::vector<std::string> lines = PluginLog::instance().lines();
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+const Scenario kAllReduce("networks_all_reduce", [](Peer& peer) {
+  AllReduce all_reduce(peer);
+  all_reduce.run_all_sizes();
+  peer.barrier();
+});
+
+TEST(Networks, AllReduceAcrossARouter) { expect_run(kAllReduce, {.fabric = "routed2.json"}); }
+
+// The two ends have no common subnet, but each is a route of the other's host.
+TEST(Networks, AllReduceBetweenHostAddresses) {
+  expect_run(kAllReduce, {.fabric_text = R"({"name": "host-addresses",
+      "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.0.1/32"}]},
+                {"name": "b", "nics": [{"name": "n0", "address": "10.0.0.2/32"}]}],
+      "links": [{"ends": ["a/n0", "b/n0"]}]})",
+                          .software_only = "its addresses are those of a software fabric"});
+}
+
+TEST(Networks, AllReduceBetweenInfiniBandPortsOfDifferentPrefixes) {
+  expect_run(kAllReduce, {.fabric = "infiniband2.json",
+                          .software_only = "its ports are those of a software fabric",
+                          .environment = {{"NCCL_IB_PKEY", "3"}, {"NCCL_IB_GID_INDEX", "3"}}});
+}
+
+// Connect and accept end with an error that both sides name, without waiting for an address.
+const Scenario kNoRoute("networks_no_route", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  driver::Listening listening;
+  require_success(communicator->listen(listening), "listen");
+  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
+                        listening.handle.size());
+  driver::NetHandle remote;
+  std::memcpy(remote.data(), peer.all_gather(own)[1].data(), remote.size());
+  const auto begin = SteadyClock::now();
+  const driver::CommOutcome outcome =
+      peer.rank() == 0 ? communicator->start_connect(remote, patience()).get()
+                       : communicator->start_accept(listening.comm, patience()).get();
+  const auto took = SteadyClock::now() - begin;
+  report_figure("failed_after_ms", std::chrono::duration<double, std::milli>(took).count());
+  require(took < scaled(std::chrono::seconds(1)), "it took long");
+  require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
+          "there was no refusal");
+  peer.barrier();
+});
+
+std::string two_hosts(const std::string& more_of_a, const std::string& nic_of_b) {
+  return R"({"name": "no-route", "routers": ["r"],
+    "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.1.0.0/31")" +
+         more_of_a + R"(}]}, {"name": "b", "nics": [)" + nic_of_b + R"(,
+      {"name": "other", "address": "10.3.0.0/31"}]}],
+    "links": [{"ends": ["a/n0", "r"]}, {"ends": ["b/other", "r"]}, {"ends": ["b/n0", "r"]}]})";
+}
+
+std::vector<RankEnd> run_without_route(const std::string& fabric) {
+  std::vector<RankEnd> ranks =
+      run(kNoRoute, {.fabric_text = fabric, .software_only = "its routes are those of a fabric"});
+  expect_success(ranks);
+  return ranks;
+}
+
+TEST(Networks, ARouteThatLeavesByAnotherInterfaceIsNamedOnBothSides) {
+  const std::vector<RankEnd> ranks = run_without_route(
+      two_hosts("", R"({"name": "n0", "address": "10.2.0.0/31", "routes": false})"));
+  for (const RankEnd& rank : ranks) {
+    EXPECT_NE(rank.output.find("hosts a and b share no subnet: our subnets 10.1.0.0/31; the peer's "
+                               "10.2.0.0/31, 10.3.0.0/31; the route from n0:1 10.2.0.0 to "
+                               "10.1.0.0 leaves by other"),
+              std::string::npos)
+        << rank.output;
+  }
+}
+
+// The acceptor's look-up promises nothing: the connector has no route, and says so.
+TEST(Networks, AConnectorWithoutARouteIsNamedOnBothSides) {
+  const std::vector<RankEnd> ranks = run_without_route(
+      two_hosts(R"(, "routes": false)", R"({"name": "n0", "address": "10.2.0.0/31"})"));
+  ASSERT_EQ(ranks.size(), 2u);
+  EXPECT_NE(
+      ranks[0].output.find("10.1.0.0 -> n0:1 10.2.0.0: this host has no route to that address"),
+      std::string::npos)
+      << ranks[0].output;
+  EXPECT_NE(ranks[1].output.find("host a: its end of the link failed"), std::string::npos)
+      << ranks[1].output;
+}
+
+// A subnet manager gives the port of host b another LID in the middle of a job.
+const Scenario kLidChange("networks_lid_change", [](Peer& peer) {
+  AllReduce all_reduce(peer);
+  all_reduce.run_all_sizes();
+  peer.barrier();
+  if (peer.rank() == 0) {
+    const std::string fabric = driver::variable(process_environment(), "NCCL_MESH_FABRIC");
+    const auto file = soft::load(fabric.substr(fabric.find(':') + 1));
+    require(file.ok(), "no fabric to change");
+    const auto answer = soft::tell_host(
+        *file, "b",
+        {.fault = {.kind = soft::FaultKind::LidChange, .nic = "ib0", .after_work_requests = 40}});
+    require(answer.ok() && answer->code == Errc::Ok, "host b was not told");
+  }
+  const auto begin = SteadyClock::now();
+  constexpr int kRoundsMax = 20'000;
+  bool back = false;
+  for (int round = 0; round < kRoundsMax && !back; ++round) {
+    all_reduce.run(AllReduce::kBytesMax / 4);
+    // Both ranks go on until both have seen it.
+    const std::vector<std::string> seen = peer.all_gather(logged(" is back after ") ? "1" : "0");
+    back = std::all_of(seen.begin(), seen.end(), [](const std::string& one) { return one == "1"; });
+  }
+  require(back, "the path did not come back");
+  report_figure("back_after_ms",
+                std::chrono::duration<double, std::milli>(SteadyClock::now() - begin).count());
+  if (peer.rank() == 1) require(logged("ib0:1: the LID of its port is"), "no word of the new LID");
+  all_reduce.run_all_sizes();
+  peer.barrier();
+});
+
+TEST(Networks, AJobOutlivesANewLidOfOneOfItsPorts) {
+  expect_run(kLidChange, {.fabric = "infiniband2.json",
+                          .software_only = "only a software fabric changes LIDs",
+                          .environment = {{"NCCL_IB_PKEY", "3"}}});
+}
+
+TEST(Networks, AJobOutlivesANewLidOfItsOnlyPort) {
+  expect_run(kLidChange, {.fabric_text = R"({"name": "one-port",
+      "hosts": [{"name": "a", "nics": [{"name": "ib0", "layer": "infiniband",
+                                        "address": "fe80::a/64"}]},
+                {"name": "b", "nics": [{"name": "ib0", "layer": "infiniband",
+                                        "address": "fe80::b/64"}]}],
+      "links": [{"ends": ["a/ib0", "b/ib0"]}]})",
+                          .software_only = "only a software fabric changes LIDs"});
+}
+
+}  // namespace
+}  // namespace mesh::e2e
