@@ -225,12 +225,13 @@ FaultKind read_kind(const std::string& text) {
   if (text == "peer_lost") return FaultKind::PeerLost;
   if (text == "write_delay") return FaultKind::WriteDelay;
   if (text == "reorder") return FaultKind::Reorder;
+  if (text == "out_of_order") return FaultKind::OutOfOrder;
   if (text == "port_down") return FaultKind::PortDown;
   if (text == "lid_change") return FaultKind::LidChange;
   if (text == "post_refused") return FaultKind::PostRefused;
   fail(
-      "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, port_down, "
-      "lid_change or post_refused",
+      "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, "
+      "out_of_order, port_down, lid_change or post_refused",
       text);
 }
 

@@ -16,6 +16,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// Of the writes under OutOfOrder.
+constexpr std::uint64_t kHeldOneIn = 4, kStaysOneIn = 4, kRepeatsOneIn = 3;
+
 bool is_usable(const Fault& fault) {
   if (fault.delay_ns > kFaultDelayMaxNs) {
     LOG_WARN("soft fabric: fault delay {} ns is over {} ns", fault.delay_ns, kFaultDelayMaxNs);
@@ -90,6 +93,7 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
         verdict.delay_ns += mix(fault.seed ^ mix(qp_num ^ (number << 24))) % (fault.delay_ns + 1);
         break;
       case FaultKind::PostRefused: verdict.refused = true; break;
+      case FaultKind::OutOfOrder:
       case FaultKind::PeerLost:
       case FaultKind::PortDown:
       case FaultKind::LidChange: break;
@@ -101,6 +105,23 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
 bool FaultPlan::strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
   if (!armed.fault.nic.empty() && armed.fault.nic != nic) return false;
   return in_time(armed, now_ns) && armed.seen >= armed.fault.after_work_requests;
+}
+
+FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNumber& write,
+                                           std::uint64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  for (Armed& armed : faults_) {
+    const Fault& fault = armed.fault;
+    if (fault.kind != FaultKind::OutOfOrder || (!fault.nic.empty() && fault.nic != nic)) continue;
+    if (!in_time(armed, now_ns)) continue;
+    const std::uint64_t chance = mix(fault.seed ^ mix(write.qp_num ^ (write.number << 24)));
+    const bool held = chance % kHeldOneIn == 0;
+    return {.out_of_order = true,
+            .overtakes = (chance >> 8) % kStaysOneIn != 0,
+            .repeats = (chance >> 16) % kRepeatsOneIn == 0,
+            .hold_ns = held ? 1 + (chance >> 24) % (fault.delay_ns + 1) : 0};
+  }
+  return {};
 }
 
 // True for a fault that makes a port or a peer silent now, whatever peer it names.

@@ -31,6 +31,10 @@ enum class FaultKind : std::uint8_t {
   // Each work request takes a random time of up to delay_ns longer. So queue pairs overtake one
   // another, but none overtakes itself.
   Reorder,
+  // Plain writes to this host overtake one another within a queue pair, up to the next write with
+  // immediate, as adaptive routing lets them: some are held for up to delay_ns, as if a packet had
+  // been lost, and some that have overtaken others land a second time.
+  OutOfOrder,
   // The port is silent and says so, by an event and in query_port. Senders run into their retries
   // if it lasts.
   PortDown,
@@ -53,10 +57,11 @@ struct Fault {
   std::uint64_t after_work_requests = 0;
   // ... and then strikes this number. 0: all of them, but one of QpError and PostRefused.
   std::uint64_t work_requests = 0;
-  std::uint64_t after_ns = 0;                   // begins this long after it was armed
-  std::uint64_t duration_ns = 0;                // ends this long after it began; 0: never
-  std::uint64_t delay_ns = 0;                   // WriteDelay, Reorder: up to kFaultDelayMaxNs
-  std::uint64_t seed = 1;                       // Reorder
+  std::uint64_t after_ns = 0;     // begins this long after it was armed
+  std::uint64_t duration_ns = 0;  // ends this long after it began; 0: never
+  // WriteDelay, Reorder, OutOfOrder: up to kFaultDelayMaxNs.
+  std::uint64_t delay_ns = 0;
+  std::uint64_t seed = 1;                       // Reorder, OutOfOrder
   ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;  // QpError
 };
 
@@ -85,6 +90,18 @@ class FaultPlan {
   PostVerdict on_post(const std::string& nic, std::uint32_t qp_num, std::uint64_t now_ns);
   bool cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns);
   bool port_down(const std::string& nic, std::uint64_t now_ns);
+  // Of the write with this number on a queue pair. hold_ns: how long it is held.
+  struct Disorder {
+    bool out_of_order = false;  // such a fault is armed
+    bool overtakes = false;     // it lands before one that is held
+    bool repeats = false;       // if it has overtaken others, it lands again in its turn
+    std::uint64_t hold_ns = 0;
+  };
+  struct WriteNumber {
+    std::uint32_t qp_num = 0;
+    std::uint64_t number = 0;
+  };
+  Disorder disorder_of(const std::string& nic, const WriteNumber& write, std::uint64_t now_ns);
   // How often the port's LID has changed.
   int lid_changes(const std::string& nic, std::uint64_t now_ns);
   // When time alone takes the port down or up, or changes its LID next. UINT64_MAX: never.

@@ -93,6 +93,11 @@ struct Incoming {
   std::uint32_t rnr_tries = 0;
   // The request's source has not come through the stream yet, or its answer has no room there.
   bool waits_for_stream = false;
+  // Of FaultKind::OutOfOrder: which of the next requests have landed, by number modulo 64; until
+  // when the next one is held; and 1 + the number of the one for which that was decided.
+  std::uint64_t landed_early = 0;
+  std::uint64_t held_until_ns = 0;
+  std::uint64_t held_decided = 0;
 };
 
 // The attributes that modify_qp has set. Changed under turn lock and send lock.

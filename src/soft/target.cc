@@ -87,7 +87,7 @@ std::uint64_t Target::due_ns(QueuePair& qp, TurnTime& time) noexcept {
     const bool read = request.opcode == IBV_WR_RDMA_READ;
     return (read ? room : there) ? 0 : UINT64_MAX;
   }
-  return request.ready_at_ns;
+  return std::max(request.ready_at_ns, in.held_until_ns);
 }
 
 bool Target::stalled(QueuePair& qp, TurnTime& time) noexcept {
@@ -106,8 +106,11 @@ Target::Outcome Target::execute(QueuePair& qp, TurnTime& time, TurnBudget& budge
   RingRequest& request = in.ring->request(in.next);
   if (request.ready_at_ns != 0 && request.ready_at_ns > time.now_ns()) return {Step::Later};
   // Packets with an unexpected number are dropped, as a NIC drops those of an earlier connection.
-  if (request.psn != ((qp.attributes.rq_psn + static_cast<std::uint32_t>(in.next)) & 0xffffff))
-    return {Step::Drop};
+  if (!has_expected_psn(qp, in.next)) return {Step::Drop};
+  if (core_.faults.armed() && request.opcode == IBV_WR_RDMA_WRITE) {
+    const Landing landing = out_of_order(qp, time, budget);
+    if (landing != Landing::Now) return {landing == Landing::Held ? Step::Later : Step::Done};
+  }
   switch (request.opcode) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM: return execute_write(qp, request, time, budget);

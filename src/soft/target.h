@@ -46,6 +46,11 @@ class Target {
   Outcome execute(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
   Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
                         TurnBudget& budget) noexcept;
+  // Under FaultKind::OutOfOrder, before a plain write is executed. Done: it lands now.
+  enum class Landing : std::uint8_t { Now, Held, Landed };
+  Landing out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
+  void overtake(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
+  bool has_expected_psn(const QueuePair& qp, std::uint64_t number) const noexcept;
   Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
                        TurnBudget& budget) noexcept;
   Outcome execute_read(QueuePair& qp, RingRequest& request, TurnBudget& budget) noexcept;

@@ -2,9 +2,11 @@
 
 #include "tests/unit/soft/manual_fabric.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mesh::soft {
 
@@ -93,6 +95,40 @@ std::string reordered(std::uint64_t seed) {
 TEST(Faults, ReorderingIsRandomAndRepeatable) {
   EXPECT_EQ(reordered(1), reordered(1));
   EXPECT_NE(reordered(1), reordered(2));
+}
+
+// Writes of one word to one place, one each microsecond, of which each says its number; in the end
+// a write with immediate. What was seen there.
+std::vector<std::uint64_t> disordered(std::uint64_t seed) {
+  constexpr std::uint64_t kWrites = 100;
+  ManualFabric fabric("", 1, {.send_depth = kWrites + 1});
+  const Fault fault{.kind = FaultKind::OutOfOrder, .delay_ns = 10'000, .seed = seed};
+  EXPECT_TRUE(fabric.b->faults().arm(fault, fabric.now_ns()).ok());
+  auto& from = *reinterpret_cast<std::uint64_t*>(fabric.left[0].memory.data());
+  const auto& at = *reinterpret_cast<const std::uint64_t*>(fabric.right[0].memory.data());
+  std::vector<std::uint64_t> seen;
+  const auto look = [&] {
+    fabric.run(fabric.now_ns() + 1000);
+    if (seen.empty() || seen.back() != at) seen.push_back(at);
+    EXPECT_EQ(fabric.received[0].size(), at == kWrites + 1 ? 1u : 0u) << "it lands last";
+  };
+  for (from = 1; from <= kWrites; ++from) {
+    EXPECT_EQ(fabric.write(0, from, sizeof from, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+    look();
+  }
+  EXPECT_EQ(fabric.announce(0, from, sizeof from), 0);
+  while (fabric.received[0].empty() && !testing::Test::HasFailure()) look();
+  for (std::size_t i = 0; i < fabric.sent[0].size(); ++i)
+    EXPECT_EQ(fabric.sent[0][i].wc.wr_id, i + 1) << "completions stay in order";
+  return seen;
+}
+
+TEST(Faults, WritesOutOfOrderOvertakeOneAnotherUpToTheNextImmediate) {
+  const std::vector<std::uint64_t> seen = disordered(1);
+  EXPECT_FALSE(std::is_sorted(seen.begin(), seen.end())) << "an older one landed on a newer one";
+  EXPECT_EQ(seen.back(), 101u);
+  EXPECT_EQ(seen, disordered(1));
+  EXPECT_NE(seen, disordered(2));
 }
 
 TEST(Faults, AShortPortFailureIsRetriedThrough) {

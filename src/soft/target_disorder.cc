@@ -1,0 +1,64 @@
+// Plain writes that land out of order within a queue pair, as FaultKind::OutOfOrder wants it. A
+// write with immediate stays where it is: it is executed when all before it have landed, and
+// nothing that was posted after it goes first. Answers go back in order, so a write that has landed
+// early completes no sooner than those that it has overtaken.
+#include "src/base/check.h"
+#include "src/soft/target.h"
+
+namespace mesh::soft {
+
+namespace {
+constexpr std::uint64_t kAheadMax = 48;  // fewer than the bits of Incoming::landed_early
+}  // namespace
+
+bool Target::has_expected_psn(const QueuePair& qp, std::uint64_t number) const noexcept {
+  const std::uint32_t expected = qp.attributes.rq_psn + static_cast<std::uint32_t>(number);
+  return qp.in.ring->request(number).psn == (expected & 0xffffff);
+}
+
+// Of the next request, which is a plain write.
+Target::Landing Target::out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
+  DCHECK(core_.turning());
+  Incoming& in = qp.in;
+  const FaultPlan::Disorder disorder = core_.faults.disorder_of(
+      core_.spec.name, {.qp_num = qp.verbs.qp_num, .number = in.next}, time.now_ns());
+  const std::uint64_t bit = std::uint64_t{1} << (in.next % 64);
+  if ((in.landed_early & bit) != 0) {
+    in.landed_early &= ~bit;
+    in.held_decided = in.next + 1;  // if it lands again, then now
+    return disorder.repeats ? Landing::Now : Landing::Landed;
+  }
+  if (in.held_decided != in.next + 1) {
+    in.held_decided = in.next + 1;
+    in.held_until_ns = disorder.hold_ns == 0 ? 0 : time.now_ns() + disorder.hold_ns;
+  }
+  if (in.held_until_ns <= time.now_ns()) return Landing::Now;
+  overtake(qp, time, budget);
+  return Landing::Held;
+}
+
+// Those behind the next request, which is held: each lands whole, or not yet.
+void Target::overtake(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
+  Incoming& in = qp.in;
+  DCHECK(in.done_bytes == 0);
+  const std::uint64_t tail = in.ring->header().tail.load(std::memory_order_acquire);
+  const bool streams = in.ring->header().streams.load(std::memory_order_relaxed) != 0;
+  for (std::uint64_t number = in.next + 1; number < tail && number <= in.next + kAheadMax;
+       ++number) {
+    RingRequest& request = in.ring->request(number);
+    const std::uint64_t bit = std::uint64_t{1} << (number % 64);
+    if (request.opcode != IBV_WR_RDMA_WRITE || !has_expected_psn(qp, number)) return;
+    if (request.ready_at_ns > time.now_ns()) return;  // nothing behind it is there either
+    if (streams && request.is_inline == 0) return;    // its bytes come in order
+    if ((in.landed_early & bit) != 0 || request.bytes > budget.bytes) continue;
+    const FaultPlan::Disorder disorder = core_.faults.disorder_of(
+        core_.spec.name, {.qp_num = qp.verbs.qp_num, .number = number}, time.now_ns());
+    if (!disorder.overtakes) continue;
+    const Outcome outcome = execute_write(qp, request, time, budget);
+    in.done_bytes = 0;
+    if (outcome.step != Step::Done) return;  // in its turn it is seen what is wrong with it
+    in.landed_early |= bit;
+  }
+}
+
+}  // namespace mesh::soft
