@@ -65,7 +65,7 @@ struct Settings {
   std::string addr_range;
   // NCCL_IB_ROCE_VERSION_NUM: 1..2, of these GIDs.
   int roce_version = 2;
-  // NCCL_IB_PKEY: an index in the port's table of partition keys, 0..65535.
+  // NCCL_IB_PKEY: an index in an InfiniBand port's table of partition keys, 0..65535.
   int pkey_index = 0;
   // NCCL_SOCKET_IFNAME: interfaces for the handshake.
   std::string socket_ifname;
@@ -76,7 +76,7 @@ struct Settings {
 
   // NCCL_IB_TC: 0..255. Auto: the communicator's, or 0.
   int traffic_class = kAuto;
-  // NCCL_IB_SL: 0..15. Auto: unset.
+  // NCCL_IB_SL: 0..15. Auto: the communicator's traffic class, or 0.
   int service_level = kAuto;
   // NCCL_IB_TIMEOUT: a try takes 4.096 us * 2^n, 1..31. 16 is 0.27 s. 0: for ever.
   int timeout = 16;

@@ -107,7 +107,7 @@ constexpr std::array kTable{
     Setting{"NCCL_IB_ROCE_VERSION_NUM", "", IntField{&Settings::roce_version, 1, 2},
             "RoCE version of our GIDs."},
     Setting{"NCCL_IB_PKEY", "", IntField{&Settings::pkey_index, 0, 65535},
-            "Index of our partition key in the port's table."},
+            "Index of our partition key in the table of an InfiniBand port."},
     Setting{"NCCL_SOCKET_IFNAME", "", TextField{&Settings::socket_ifname, any_text, "a list"},
             "Interfaces for the handshake: comma list of name prefixes; leading ^ excludes, = "
             "compares exactly."},
@@ -117,7 +117,7 @@ constexpr std::array kTable{
     Setting{"NCCL_IB_TC", "", IntField{&Settings::traffic_class, 0, 255, Extra::Auto},
             "Traffic class of our packets (DSCP and ECN bits); unset: the communicator's, or 0."},
     Setting{"NCCL_IB_SL", "", IntField{&Settings::service_level, 0, 15, Extra::Auto},
-            "Service level of our queue pairs; unset: 0."},
+            "Service level of our queue pairs; unset: the communicator's traffic class, or 0."},
     Setting{"NCCL_IB_TIMEOUT", "", IntField{&Settings::timeout, 0, 31},
             "Acknowledge timer, 4.096 us * 2^n a try; 16 is 0.27 s (NCCL's own transport uses 20, "
             "4.3 s). 0: for ever, so that a silent path is never left."},

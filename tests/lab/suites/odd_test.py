@@ -126,13 +126,11 @@ class OddTest(LabCase):
         self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2")
 
     @at_length
-    def test_host_routes_are_refused_by_name(self):
+    def test_host_routes_are_enough(self):
         run = self.boot("odd_hostroute")
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.0.1/32 at 1"))
         self.rails_are(run, "b", rail(0, "mesh0", 4096, "10.0.0.2/32 at 1"))
-        self.refused(
-            run, "a", "b",
-            "hosts a and b share no subnet: our subnets 10.0.0.1/32; the peer's 10.0.0.2/32")
+        self.paths_are(run, "mesh0 10.0.0.1 -> mesh0 10.0.0.2")
 
     # ---- Addresses.
 
