@@ -29,7 +29,7 @@ namespace engine {
 namespace {
 constexpr int kIdleWaitMs = 1000;
 constexpr int kBusyWaitMs = 1;
-constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all waits of a finalize together
+constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all goodbyes of a context
 // A manual clock may stand still, so the wait is bounded by turns as well.
 constexpr int kManualRounds = 20'000;
 constexpr std::uint32_t kRqDepthMin = 16;
@@ -251,6 +251,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
 // Everything of the context is told to end; nothing is waited for.
 void EngineImpl::begin_close(Context& context) {
   if (context.closing) return;
+  figures_.sum_up(context, clock_.now_ns());
   context.closing = true;
   context.listeners.clear();
   for (auto& stage : stages_) {
@@ -262,23 +263,32 @@ void EngineImpl::begin_close(Context& context) {
   context.begin_close();
 }
 
-// NCCL may free its memory when this returns: the registrations go, whatever the links still have
-// to say to their peers. Those linger in the control thread for at most a second, so that one
-// communicator's end never waits for another's.
+// NCCL may free its memory when this returns, and calls it under a mutex of the process. So the
+// registrations go now, and what the links have to say to their peers is said afterwards: they
+// linger in the control thread for at most a second. A link that may still touch registered memory
+// ends at once.
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   begin_close(*context);
-  const bool quiet = wait_for(lock, kCloseBoundNs, [&] { return context->said_every_close(); });
-  if (!quiet || context->registrations->size() != 0) {
-    context->take_down();
-  }
+  tend_links();
+  if (context->registrations->size() != 0) context->take_down();
   pollers_.remove(context->loop);
   context->registrations->clear();
   context->lingering = true;
   context->linger_until_ns = clock_.now_ns() + kCloseBoundNs;
   tend_links();
   reap_contexts();
+}
+
+void EngineImpl::set_traffic_class(Context& context, int traffic_class) {
+  const Lock lock(mutex_);
+  context.options.traffic_class = traffic_class;
+}
+
+bool EngineImpl::waits_for_peers() const {
+  const Lock lock(mutex_);
+  return !contexts_.empty();
 }
 
 void EngineImpl::reap_contexts() {

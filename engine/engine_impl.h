@@ -45,6 +45,8 @@ class EngineImpl final : public Engine,
   EngineSnapshot snapshot() const override;
   Result<Context*> open_context(const ContextOptions& options) override;
   void close_context(Context* context) noexcept override;
+  void set_traffic_class(Context& context, int traffic_class) override;
+  bool waits_for_peers() const override;
   Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override;
   void close_listener(Listener* listener) noexcept override;
   Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) override;

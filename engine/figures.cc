@@ -81,7 +81,7 @@ PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   return shot;
 }
 
-// Said when a link is forgotten.
+// Said when a link is forgotten, or its context closes.
 std::string summary_text(const PeerSnapshot& link) {
   std::uint64_t failures = 0, replayed = 0;
   for (const PathSnapshot& path : link.paths) {
@@ -216,11 +216,24 @@ void Figures::keep(const Link& link, std::uint64_t now_ns) noexcept {
     const ProgressLoop::Guard guard(link.context().loop);
     PeerSnapshot shot = snapshot_of(link, now_ns);
     if (shot.sends) link.context().loop.counters.bytes_sent.add(shot.bytes);
-    if (shot.messages != 0) LOG_DETAIL("{}", summary_text(shot));
+    if (shot.messages != 0 && !link.context().closing) LOG_DETAIL("{}", summary_text(shot));
     ended_.settle(std::move(shot));
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity().peer_host,
              error.what());
+  }
+}
+
+void Figures::sum_up(Context& context, std::uint64_t now_ns) const noexcept {
+  try {
+    const ProgressLoop::Guard guard(context.loop);
+    for (const auto& link : context.links) {
+      if (!link->has_peer_link()) continue;
+      const PeerSnapshot shot = snapshot_of(*link, now_ns);
+      if (shot.messages != 0) LOG_DETAIL("{}", summary_text(shot));
+    }
+  } catch (const std::exception& error) {
+    LOG_WARN("what the links of a communicator have carried cannot be said: {}", error.what());
   }
 }
 

@@ -29,6 +29,9 @@ class Figures {
   void keep(const Link& link, std::uint64_t now_ns) noexcept;
   void keep(const LoopCounters& loop) noexcept { ended_loops_.add(loop); }
 
+  // A line for each link of a context that closes now: its goodbyes may come after NCCL has gone.
+  void sum_up(Context& context, std::uint64_t now_ns) const noexcept;
+
   LinkCounts counts;
 
  private:

@@ -68,17 +68,58 @@ Result<Context*> thread_context(int traffic_class) {
   return Errc::InvalidArgument;
 }
 
+ncclResult_t refuse_argument(const char* name) {
+  LOG_WARN("{}: there is no communicator", name);
+  return ncclInvalidArgument;
+}
+
+// NCCL may have written another class since the last connect.
+void take_traffic_class(Communicator& communicator) {
+  Engine* const engine = Registry::instance().engine();
+  const int wanted = communicator.traffic_class();
+  if (engine == nullptr ||
+      communicator.engine_has.exchange(wanted, std::memory_order_relaxed) == wanted)
+    return;
+  engine->set_traffic_class(*communicator.context, usable_traffic_class(wanted));
+}
+
 // NCCL gets the comm only if its close will be understood. A comm that cannot be noted is closed at
 // once.
 template <typename Close>
-void note_open(const void* comm, Context* context, Close&& close) {
+void note_open(const void* comm, Context* context, CommKind kind, Close&& close) {
   try {
     Registry::instance().comms().add(comm, context);
   } catch (...) {
     close();
     throw;
   }
-  Registry::instance().threads().hold(context);
+  Registry::instance().threads().hold(context, kind);
+}
+
+ncclResult_t listen_in(Context& context, int device, void* handle, void** listen_comm) {
+  Engine* const engine = engine_with(device, "listen");
+  if (engine == nullptr) return ncclInvalidArgument;
+  HandleBytes bytes{};
+  const Result<Listener*> listener = engine->listen(context, device, bytes);
+  if (!listener.ok()) return to_result(listener.code());
+  note_open(listener.value(), &context, CommKind::Listener,
+            [&] { engine->close_listener(listener.value()); });
+  std::memcpy(handle, bytes.data(), bytes.size());
+  *listen_comm = listener.value();
+  return ncclSuccess;
+}
+
+ncclResult_t connect_in(Context& context, int device, void* handle, void** send_comm) {
+  Engine* const engine = engine_with(device, "connect");
+  if (engine == nullptr) return ncclInvalidArgument;
+  HandleBytes bytes;
+  std::memcpy(bytes.data(), handle, bytes.size());
+  const Result<Channel*> channel = engine->connect(context, device, bytes);
+  std::memcpy(handle, bytes.data(), bytes.size());  // keeps the stage for the next call
+  if (!channel.ok()) return to_result(channel.code());
+  note_open(channel.value(), &context, CommKind::Channel, [&] { mesh::close(channel.value()); });
+  *send_comm = channel.value();
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -123,17 +164,20 @@ ncclResult_t init_communicator(ncclDebugLogger_t logger, const nccl::NewestCommC
   return guarded("init", [&] {
     use_logger(logger);
     const int wanted = config == nullptr ? NCCL_NET_TRAFFIC_CLASS_UNDEF : config->trafficClass;
-    const Result<Context*> opened =
+    const Result<Communicator*> opened =
         Registry::instance().open_communicator({.traffic_class = usable_traffic_class(wanted)});
-    if (opened.ok()) *context = opened.value();
-    return to_result(opened.code());
+    if (!opened.ok()) return to_result(opened.code());
+    opened.value()->config.trafficClass = wanted;
+    opened.value()->engine_has.store(wanted, std::memory_order_relaxed);
+    *context = opened.value();
+    return ncclSuccess;
   });
 }
 
 ncclResult_t finalize(void* context) noexcept {
   if (context == nullptr) return ncclSuccess;
   return guarded("finalize", [&] {
-    Registry::instance().close_communicator(static_cast<Context*>(context));
+    Registry::instance().close_communicator(static_cast<Communicator*>(context));
     return ncclSuccess;
   });
 }
@@ -160,35 +204,19 @@ ncclResult_t properties(int device, nccl::NewestProperties* properties) noexcept
 ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept {
   *listen_comm = nullptr;
   return guarded("listen", [&] {
-    Engine* const engine = engine_with(device, "listen");
-    if (engine == nullptr || context == nullptr) return ncclInvalidArgument;
-    HandleBytes bytes{};
-    const Result<Listener*> listener =
-        engine->listen(*static_cast<Context*>(context), device, bytes);
-    if (!listener.ok()) return to_result(listener.code());
-    note_open(listener.value(), static_cast<Context*>(context),
-              [&] { engine->close_listener(listener.value()); });
-    std::memcpy(handle, bytes.data(), bytes.size());
-    *listen_comm = listener.value();
-    return ncclSuccess;
+    auto* const communicator = static_cast<Communicator*>(context);
+    if (communicator == nullptr) return refuse_argument("listen");
+    return listen_in(*communicator->context, device, handle, listen_comm);
   });
 }
 
 ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept {
   *send_comm = nullptr;
   return guarded("connect", [&] {
-    Engine* const engine = engine_with(device, "connect");
-    if (engine == nullptr || context == nullptr) return ncclInvalidArgument;
-    HandleBytes bytes;
-    std::memcpy(bytes.data(), handle, bytes.size());
-    const Result<Channel*> channel =
-        engine->connect(*static_cast<Context*>(context), device, bytes);
-    std::memcpy(handle, bytes.data(), bytes.size());  // keeps the stage for the next call
-    if (!channel.ok()) return to_result(channel.code());
-    note_open(channel.value(), static_cast<Context*>(context),
-              [&] { mesh::close(channel.value()); });
-    *send_comm = channel.value();
-    return ncclSuccess;
+    auto* const communicator = static_cast<Communicator*>(context);
+    if (communicator == nullptr) return refuse_argument("connect");
+    take_traffic_class(*communicator);
+    return connect_in(*communicator->context, device, handle, send_comm);
   });
 }
 
@@ -196,7 +224,7 @@ ncclResult_t listen_on_thread(int device, void* handle, void** listen_comm) noex
   *listen_comm = nullptr;
   return guarded("listen", [&] {
     const Result<Context*> context = thread_context(NCCL_NET_TRAFFIC_CLASS_UNDEF);
-    return context.ok() ? listen(context.value(), device, handle, listen_comm)
+    return context.ok() ? listen_in(*context.value(), device, handle, listen_comm)
                         : to_result(context.code());
   });
 }
@@ -205,7 +233,7 @@ ncclResult_t connect_on_thread(const Route& route, void* handle, void** send_com
   *send_comm = nullptr;
   return guarded("connect", [&] {
     const Result<Context*> context = thread_context(route.traffic_class);
-    return context.ok() ? connect(context.value(), route.device, handle, send_comm)
+    return context.ok() ? connect_in(*context.value(), route.device, handle, send_comm)
                         : to_result(context.code());
   });
 }
@@ -218,7 +246,7 @@ ncclResult_t accept(void* listen_comm, void** recv_comm) noexcept {
     if (engine == nullptr || context == nullptr) return refuse("accept", "there is no listener");
     const Result<Channel*> channel = engine->accept(*static_cast<Listener*>(listen_comm));
     if (!channel.ok()) return to_result(channel.code());
-    note_open(channel.value(), context, [&] { mesh::close(channel.value()); });
+    note_open(channel.value(), context, CommKind::Channel, [&] { mesh::close(channel.value()); });
     *recv_comm = channel.value();
     return ncclSuccess;
   });
@@ -233,7 +261,7 @@ ncclResult_t close_channel(void* comm) noexcept {
     if (engine == nullptr || context == nullptr)
       return ncclSuccess;  // it went with its communicator
     mesh::close(static_cast<Channel*>(comm));
-    Registry::instance().threads().release(*engine, context);
+    Registry::instance().threads().release(*engine, context, CommKind::Channel);
     return ncclSuccess;
   });
 }
@@ -246,7 +274,7 @@ ncclResult_t close_listen(void* listen_comm) noexcept {
     if (engine == nullptr || context == nullptr)
       return ncclSuccess;  // it went with its communicator
     engine->close_listener(static_cast<Listener*>(listen_comm));
-    Registry::instance().threads().release(*engine, context);
+    Registry::instance().threads().release(*engine, context, CommKind::Listener);
     return ncclSuccess;
   });
 }

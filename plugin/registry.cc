@@ -44,52 +44,58 @@ Status Registry::hold_for_process() {
   return {};
 }
 
-Result<Context*> Registry::open_communicator(const ContextOptions& options) {
+Result<Communicator*> Registry::open_communicator(const ContextOptions& options) {
   const std::lock_guard lock(mutex_);
   if (const Status made = make_engine(); !made.ok()) return made;
   try {
-    // This may throw, so it comes before there is a context to lose.
+    // These may throw, so they come before there is a context to lose.
     communicators_.reserve(communicators_.size() + 1);
+    auto communicator = std::make_unique<Communicator>();
     const Result<Context*> opened = owned_->open_context(options);
-    if (opened.ok()) communicators_.push_back({.context = opened.value()});
-    if (!opened.ok()) unmake_engine_if_unused();
-    return opened;
+    if (!opened.ok()) {
+      unmake_engine_if_unused();
+      return opened.status();
+    }
+    communicator->context = opened.value();
+    communicators_.push_back(std::move(communicator));
+    return communicators_.back().get();
   } catch (...) {
     unmake_engine_if_unused();
     throw;
   }
 }
 
-std::vector<Registry::Communicator>::iterator Registry::find(const Context* context) noexcept {
+std::vector<std::unique_ptr<Communicator>>::iterator Registry::find(
+    const Communicator* wanted) noexcept {
   return std::find_if(communicators_.begin(), communicators_.end(),
-                      [&](const Communicator& each) { return each.context == context; });
+                      [&](const auto& each) { return each.get() == wanted; });
 }
 
-void Registry::close_communicator(Context* context) noexcept {
+void Registry::close_communicator(Communicator* communicator) noexcept {
   Engine* engine = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    const auto known = find(context);
-    if (known == communicators_.end() || known->closing) {
+    const auto known = find(communicator);
+    if (known == communicators_.end() || communicator->closing) {
       LOG_WARN("finalize without an open communicator is ignored");
       return;
     }
-    known->closing = true;
+    communicator->closing = true;
     engine = owned_.get();
   }
-  comms_.drop_all_of(context);
-  // Closing may take a second, so it is done without the mutex: other communicators begin and end
-  // meanwhile, and our entry keeps the engine.
-  engine->close_context(context);
+  comms_.drop_all_of(communicator->context);
+  // This is done without the mutex, so that other communicators begin and end meanwhile; our entry
+  // keeps the engine.
+  engine->close_context(communicator->context);
   const std::lock_guard lock(mutex_);
-  const auto closed = find(context);
-  CHECK(closed != communicators_.end() && closed->closing && owned_.get() == engine);
+  const auto closed = find(communicator);
+  CHECK(closed != communicators_.end() && communicator->closing && owned_.get() == engine);
   communicators_.erase(closed);
   unmake_engine_if_unused();
 }
 
-// Closing the thread's contexts may take a second for each, so it is done without the mutex.
-// threads_ending_ keeps the engine meanwhile.
+// Closing the thread's contexts is done without the mutex. threads_ending_ keeps the engine
+// meanwhile.
 void Registry::thread_ended(std::uint64_t thread) noexcept {
   if (in_forked_child()) return;
   {
@@ -113,15 +119,17 @@ void Registry::process_exits() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   finish_stats();
-  if (owned_ == nullptr || !communicators_.empty() || threads_ending_ != 0 || threads_.any_held())
-    return;
-  held_for_process_ = false;
-  threads_.close_all(*owned_);
-  unmake_engine_if_unused();
+  if (owned_ != nullptr && communicators_.empty() && threads_ending_ == 0 && !threads_.any_held()) {
+    held_for_process_ = false;
+    threads_.close_all(*owned_);
+    unmake_engine_if_unused();
+  }
+  end_.wait();  // a peer that hears no goodbye takes us for killed
 }
 
 Status Registry::make_engine() {
   if (owned_ != nullptr) return {};
+  end_.wait();  // two engines would both be this host
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) return settings.status();
   set_log_level(log_level_of(*settings));
@@ -187,8 +195,7 @@ void Registry::unmake_engine_if_unused() noexcept {
   if (!communicators_.empty() || held_for_process_ || threads_ending_ != 0) return;
   finish_stats();
   engine_.store(nullptr, std::memory_order_release);
-  owned_.reset();
-  provider_.reset();
+  if (owned_ != nullptr) end_.begin(std::move(provider_), std::move(owned_));
 }
 
 }  // namespace mesh::plugin

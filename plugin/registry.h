@@ -1,12 +1,14 @@
 #pragma once
 // The one engine of the process, shared by every version of the table. The first init makes it, and
-// the last finalize destroys it. Callers of v5..v10 never finalize; once one of them has called
+// the last finalize ends it. Callers of v5..v10 never finalize; once one of them has called
 // init, the engine stays until the process exits. Thread: any; init and finalize lock, engine()
 // does not. Bound: one engine.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
 
+#include "plugin/communicator.h"
+#include "plugin/engine_end.h"
 #include "plugin/open_comms.h"
 #include "plugin/stats_writer.h"
 #include "plugin/thread_contexts.h"
@@ -25,9 +27,9 @@ class Registry {
  public:
   static Registry& instance();  // never destroyed: NCCL's threads may outlive static destructors
 
-  Status hold_for_process();                                          // init of v5..v10
-  Result<Context*> open_communicator(const ContextOptions& options);  // init of v11 and later
-  void close_communicator(Context* context) noexcept;                 // finalize
+  Status hold_for_process();                                               // init of v5..v10
+  Result<Communicator*> open_communicator(const ContextOptions& options);  // init of v11 and later
+  void close_communicator(Communicator* communicator) noexcept;  // finalize; waits for no peer
 
   // Null: there was no init yet.
   Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }
@@ -38,29 +40,25 @@ class Registry {
   void process_exits() noexcept;
 
  private:
-  struct Communicator {
-    Context* context = nullptr;
-    bool closing = false;  // its finalize is under way
-  };
-
   // The following are called with the lock held.
   Status make_engine();
   void unmake_engine_if_unused() noexcept;
   void start_stats(const Settings& settings) noexcept;
   void finish_stats() noexcept;
-  std::vector<Communicator>::iterator find(const Context* context) noexcept;
+  std::vector<std::unique_ptr<Communicator>>::iterator find(const Communicator* wanted) noexcept;
 
   mutable std::mutex mutex_;
   std::unique_ptr<verbs::Provider> provider_;
   std::unique_ptr<Engine> owned_;
   std::atomic<Engine*> engine_{nullptr};  // owned_; released in make_engine, acquired in engine()
-  std::vector<Communicator> communicators_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
   bool held_for_process_ = false;
   int threads_ending_ = 0;                   // threads of NCCL whose contexts are being closed
   std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
   std::unique_ptr<StatsWriter> hung_stats_;  // a writer that hangs in a file system; at most one
-  ThreadContexts threads_;
   OpenComms comms_;
+  ThreadContexts threads_{comms_};
+  EngineEnd end_;  // of the engine before
 };
 
 }  // namespace mesh::plugin

@@ -43,23 +43,26 @@ Result<Context*> ThreadContexts::of_this_thread(Engine& engine, int traffic_clas
   entries_.reserve(entries_.size() + 1);  // may throw, so it comes before there is a context
   const Result<Context*> opened = engine.open_context({.traffic_class = traffic_class});
   if (opened.ok())
-    entries_.push_back(
-        {.context = opened.value(), .thread = thread, .traffic_class = traffic_class, .comms = 0});
+    entries_.push_back({.context = opened.value(),
+                        .thread = thread,
+                        .traffic_class = traffic_class,
+                        .listeners = 0,
+                        .channels = 0});
   return opened;
 }
 
-void ThreadContexts::hold(const Context* context) noexcept {
+void ThreadContexts::hold(const Context* context, CommKind kind) noexcept {
   const std::lock_guard lock(mutex_);
-  if (Entry* const entry = find(context); entry != nullptr) ++entry->comms;
+  if (Entry* const entry = find(context); entry != nullptr) ++entry->count(kind);
 }
 
-void ThreadContexts::release(Engine& engine, const Context* context) noexcept {
+void ThreadContexts::release(Engine& engine, const Context* context, CommKind kind) noexcept {
   {
     const std::lock_guard lock(mutex_);
     Entry* const entry = find(context);
     if (entry == nullptr) return;
-    CHECK(entry->comms > 0);
-    --entry->comms;
+    CHECK(entry->count(kind) > 0);
+    --entry->count(kind);
   }
   close_idle_of_dead_threads(engine);
 }
@@ -76,8 +79,9 @@ void ThreadContexts::thread_ended(Engine& engine, std::uint64_t thread) noexcept
 
 bool ThreadContexts::any_held() const {
   const std::lock_guard lock(mutex_);
-  return closing_ != 0 || std::any_of(entries_.begin(), entries_.end(),
-                                      [](const Entry& entry) { return entry.comms != 0; });
+  return closing_ != 0 || std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+           return entry.listeners + entry.channels != 0;
+         });
 }
 
 std::size_t ThreadContexts::count() const {
@@ -95,8 +99,8 @@ ThreadContexts::Entry* ThreadContexts::find(const Context* context) noexcept {
   return entry == entries_.end() ? nullptr : &*entry;
 }
 
-// Contexts are closed one at a time and without the mutex, because a close may wait a second and
-// other threads open and close comms meanwhile.
+// Contexts are closed one at a time and without the mutex, because other threads open and close
+// comms meanwhile. What is left of listeners goes with its context.
 template <typename Wanted>
 void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
   for (;;) {
@@ -107,6 +111,7 @@ void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
     entries_.erase(found);
     ++closing_;
     lock.unlock();
+    comms_.drop_all_of(context);
     engine.close_context(context);
     lock.lock();
     DCHECK(closing_ > 0);
@@ -115,7 +120,7 @@ void ThreadContexts::close_where(Engine& engine, Wanted wanted) noexcept {
 }
 
 void ThreadContexts::close_idle_of_dead_threads(Engine& engine) noexcept {
-  close_where(engine, [](const Entry& entry) { return entry.thread == 0 && entry.comms == 0; });
+  close_where(engine, [](const Entry& entry) { return entry.thread == 0 && entry.channels == 0; });
 }
 
 }  // namespace mesh::plugin

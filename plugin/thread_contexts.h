@@ -2,11 +2,15 @@
 // Contexts for callers of v5..v10, which know none. There is one for each thread that calls listen
 // or connect, and for each traffic class. NCCL calls both from a communicator's service thread, so
 // each communicator has one. Those callers have no finalize either: a context whose thread has
-// ended closes with its last comm. Thread: any; locks. Bound: a context for each living thread and
-// traffic class, and one for each dead thread with open comms.
+// ended closes with its last channel. Listeners keep it no longer than their thread: NCCL does not
+// close those of connects that it gave up, and only the thread that listens accepts. Thread: any;
+// locks. Bound: a context for each living thread and traffic class, and one for each dead thread
+// with open channels.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
+
+#include "plugin/open_comms.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,18 +19,22 @@
 
 namespace mesh::plugin {
 
+enum class CommKind : std::uint8_t { Listener, Channel };
+
 class ThreadContexts {
  public:
+  explicit ThreadContexts(OpenComms& comms) : comms_(comms) {}
+
   // The calling thread's context, which its first call opens.
   Result<Context*> of_this_thread(Engine& engine, int traffic_class);
 
-  // A comm keeps its context open from hold() until release(), which comes after the comm's close
-  // and may close the context. Unknown contexts, which are those of v11 and later, are ignored.
-  void hold(const Context* context) noexcept;
-  void release(Engine& engine, const Context* context) noexcept;
+  // A comm is counted from hold() until release(), which comes after the comm's close and may close
+  // the context. Unknown contexts, which are those of v11 and later, are ignored.
+  void hold(const Context* context, CommKind kind) noexcept;
+  void release(Engine& engine, const Context* context, CommKind kind) noexcept;
 
   void thread_ended(Engine& engine, std::uint64_t thread) noexcept;
-  // A context is kept by a comm, or is being closed at this moment: the engine must stay.
+  // A context has a comm, or is being closed at this moment: the engine must stay.
   bool any_held() const;
   std::size_t count() const;
   void close_all(Engine& engine) noexcept;
@@ -36,7 +44,12 @@ class ThreadContexts {
     Context* context = nullptr;
     std::uint64_t thread = 0;  // 0: the thread has ended
     int traffic_class = 0;
-    std::size_t comms = 0;
+    std::size_t listeners = 0;
+    std::size_t channels = 0;
+
+    std::size_t& count(CommKind kind) noexcept {
+      return kind == CommKind::Listener ? listeners : channels;
+    }
   };
 
   Entry* find(const Context* context) noexcept;
@@ -44,6 +57,7 @@ class ThreadContexts {
   void close_where(Engine& engine, Wanted wanted) noexcept;
   void close_idle_of_dead_threads(Engine& engine) noexcept;
 
+  OpenComms& comms_;
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
   int closing_ = 0;  // contexts that are no longer entries and not yet closed

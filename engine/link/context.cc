@@ -24,12 +24,15 @@ Link* Context::connector_to(const engine::Id128& peer_context) const {
 }
 
 Link& Context::add_connector(const engine::Id128& peer_context) {
-  return *links.emplace_back(
+  Link& link = *links.emplace_back(
       std::make_unique<Link>(host_, *this,
                              engine::LinkIdentity{.role = engine::LinkRole::Connector,
                                                   .id = random_id(),
                                                   .peer_context = peer_context,
                                                   .peer_host = "not yet known"}));
+  // As it is now: NCCL may write another class into the communicator at any time.
+  link.handshake().set_marking(engine::marking_of(host_.options().settings, options.traffic_class));
+  return link;
 }
 
 Link& Context::add_acceptor(const engine::Id128& link, const engine::Hello& hello) {
@@ -88,12 +91,6 @@ void Context::begin_close() {
   for (const auto& link : links) link->begin_close();
   host_.plane().wake();
   host_.tend_soon();
-}
-
-// A channel says CLOSE when nothing of it is outstanding.
-bool Context::said_every_close() const {
-  return std::all_of(links.begin(), links.end(),
-                     [](const auto& link) { return link->farewell().said_every_close(); });
 }
 
 void Context::take_down() noexcept {

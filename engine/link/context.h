@@ -47,13 +47,12 @@ class Context {
   bool fail_named(const engine::Link& link, Errc why) noexcept;  // false: it names none
 
   // ---- Its end.
-  void begin_close();             // everything is told to end; nothing is waited for
-  bool said_every_close() const;  // our own work is over
-  void take_down() noexcept;      // all links: nothing touches our memory any more
+  void begin_close();         // everything is told to end; nothing is waited for
+  void take_down() noexcept;  // all links: nothing touches our memory any more
   bool may_go(std::uint64_t now_ns) const noexcept;  // lingering is over
   void cut_links();                                  // those that are left
 
-  const ContextOptions options;
+  ContextOptions options;
   engine::Id128 id{};
   engine::ProgressLoop loop;
   std::unique_ptr<engine::RegistrationTable> registrations;

@@ -42,6 +42,7 @@ class Handshake {
   // ---- Connector.
   void want_rail(std::uint32_t rail) noexcept { rail_wanted_ = rail; }  // NCCL asked for it first
   std::uint32_t rail_wanted() const noexcept { return rail_wanted_; }
+  void set_marking(const Marking& marking) noexcept { marking_ = marking; }
   void greet();                       // the connection is up: HELLO
   bool say_hello_again(Errc reason);  // the connection is lost; true: it is being dialed again
   // The handshake has failed, which the listeners that HELLO named know too. So their connects
@@ -60,7 +61,8 @@ class Handshake {
   std::uint64_t began_ns() const;
   const SocketAddress& source() const noexcept { return source_; }
   const std::vector<WireRail>& peer_rails() const noexcept { return peer_rails_; }
-  const Marking& marking() const noexcept { return marking_; }  // acceptor: as HELLO asks
+  // Acceptor: as HELLO asks. Connector: as it was when the link was made.
+  const Marking& marking() const noexcept { return marking_; }
   // Those of our queue pairs that the connector tells the peer, with the words where it counts our
   // announcements.
   WirePath offer_path(std::uint32_t index, std::uint32_t psn);

@@ -151,8 +151,7 @@ void Link::start_bring_up() {
 
 Settings Link::settings() const {
   Settings settings = host_.options().settings;
-  const Marking marking =
-      connector() ? marking_of(settings, context_.options.traffic_class) : handshake_.marking();
+  const Marking marking = handshake_.marking();
   settings.traffic_class = marking.traffic_class;
   settings.service_level = marking.service_level;
   return settings;

@@ -88,7 +88,12 @@ class Engine {
 
   // A context is one communicator. It has one loop and shares no queue pair with another.
   virtual Result<Context*> open_context(const ContextOptions& options) = 0;
-  virtual void close_context(Context* context) noexcept = 0;  // within 1 s in all
+  // Waits for no peer: what the links still have to say they say afterwards, within 1 s.
+  virtual void close_context(Context* context) noexcept = 0;
+  // In the place of ContextOptions::traffic_class, for the links that are made from now on.
+  virtual void set_traffic_class(Context& context, int traffic_class) = 0;
+  // Closed contexts still say goodbye: the destructor would wait for it.
+  virtual bool waits_for_peers() const = 0;
 
   virtual Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) = 0;
   // Also closes the channels that were never accepted.

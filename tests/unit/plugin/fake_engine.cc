@@ -40,6 +40,7 @@ void reset() {
   s.throws = s.context_throws = s.host_name_throws = false;
   s.closing_context = nullptr;
   s.bytes_tested = 0;
+  s.saying_goodbye = nullptr;
   s.traffic_classes.clear();
   s.context_threads.clear();
   s.calls.clear();
@@ -59,6 +60,7 @@ class FakeEngine : public Engine {
  public:
   explicit FakeEngine(std::vector<RailInfo> rails) : rails_(std::move(rails)) {}
   ~FakeEngine() override {
+    if (const std::function<void()> goodbye = saying_goodbye(); goodbye) goodbye();
     const std::lock_guard lock(state().mutex);
     --state().engines_alive;
     state().calls.emplace_back("engine closed");
@@ -95,6 +97,13 @@ class FakeEngine : public Engine {
     s.calls.emplace_back("context closed");
     delete context;
   }
+
+  void set_traffic_class(Context& context, int traffic_class) override {
+    const std::lock_guard lock(state().mutex);
+    context.traffic_class = traffic_class;
+    state().calls.emplace_back("traffic class " + std::to_string(traffic_class));
+  }
+  bool waits_for_peers() const override { return static_cast<bool>(saying_goodbye()); }
 
   Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override {
     State& s = state();
@@ -151,6 +160,10 @@ class FakeEngine : public Engine {
     }));
   }
 
+  static std::function<void()> saying_goodbye() {
+    const std::lock_guard lock(state().mutex);
+    return state().saying_goodbye;
+  }
   static Channel* make_channel(Context* context, int rail) {
     ++state().channels_alive;
     auto* const channel = new Channel;

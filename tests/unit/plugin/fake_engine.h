@@ -64,6 +64,7 @@ struct State {
   bool context_throws = false;  // open_context does
   bool host_name_throws = false;
   std::function<void()> closing_context;  // called by close_context, without the mutex
+  std::function<void()> saying_goodbye;   // called by the engine's destructor, which waits for it
   std::size_t bytes_tested = 0;           // what test() reports
 
   int engines_opened = 0, engines_alive = 0;

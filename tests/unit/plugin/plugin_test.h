@@ -83,6 +83,18 @@ class PluginTest : public ::testing::Test {
   static fake::State& state() { return fake::state(); }
 };
 
+// One face for each version.
+class VersionsTest : public PluginTest {
+ protected:
+  void* init(const AnyNet& net, int traffic_class = NCCL_NET_TRAFFIC_CLASS_UNDEF) {
+    void* context = nullptr;
+    EXPECT_EQ(net.init(LogCatcher::log, traffic_class, &context), ncclSuccess);
+    return context;
+  }
+  const std::vector<AnyNet> nets_ = every_net();
+  const AnyNet& net(int version) const { return nets_[static_cast<std::size_t>(version - 5)]; }
+};
+
 struct Connected {
   void* listen = nullptr;
   void* send = nullptr;

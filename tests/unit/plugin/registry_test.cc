@@ -17,16 +17,7 @@
 namespace mesh::plugin {
 namespace {
 
-class RegistryTest : public PluginTest {
- protected:
-  void* init(const AnyNet& net, int traffic_class = NCCL_NET_TRAFFIC_CLASS_UNDEF) {
-    void* context = nullptr;
-    EXPECT_EQ(net.init(LogCatcher::log, traffic_class, &context), ncclSuccess);
-    return context;
-  }
-  const std::vector<AnyNet> nets_ = every_net();
-  const AnyNet& net(int version) const { return nets_[static_cast<std::size_t>(version - 5)]; }
-};
+class RegistryTest : public VersionsTest {};
 
 TEST_F(RegistryTest, EngineLivesFromTheFirstInitToTheLastFinalize) {
   const int opened = state().engines_opened;
