@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,10 +56,59 @@ TEST(SharedObject, ShowsOnlyTheTables) {
   EXPECT_EQ(shown, expected);
 }
 
-TEST(SharedObject, LiesUnderNcclsDefaultNameToo) {
-  const fs::path link = fs::path(MESH_PLUGIN_FILE).parent_path() / "libnccl-net.so";
-  std::error_code error;
-  EXPECT_TRUE(fs::equivalent(link, MESH_PLUGIN_FILE, error)) << error.message();
+// glibc 2.34 and later, which includes Ubuntu 22.04 with 2.35, on which many containers stand.
+TEST(SharedObject, NeedsNoSymbolOfAGlibcAbove2_34) {
+  const Outcome readelf = run({"readelf", "--version-info", "--wide", MESH_PLUGIN_FILE}, {}, kPath);
+  ASSERT_EQ(readelf.exit_status, 0) << joined(readelf.lines);
+  const std::string text = joined(readelf.lines);
+  const std::regex version("GLIBC_(\\d+)\\.(\\d+)");
+  int found = 0;
+  for (std::sregex_iterator each(text.begin(), text.end(), version), end; each != end; ++each) {
+    ++found;
+    EXPECT_EQ((*each)[1], "2") << each->str();
+    EXPECT_LE(std::stoi((*each)[2]), 34) << each->str();
+  }
+  EXPECT_GT(found, 0) << text;
+}
+
+// A malformed file is an exception inside the library, which must be caught there.
+TEST(SharedObject, ThrowsAndCatchesWithItsOwnUnwinder) {
+  const fs::path file = fs::path(testing::TempDir()) / "mesh_malformed_fabric.json";
+  std::ofstream(file) << "{\"hosts\": [ {\"name\": 7} ]}";
+  std::vector<std::string> environment = kPath;
+  environment.push_back("NCCL_MESH_FABRIC=soft:" + file.string());
+  const Outcome outcome = run({MESH_LOAD_FILE, MESH_PLUGIN_FILE}, {}, environment);
+  fs::remove(file);
+  EXPECT_EQ(outcome.exit_status, 0) << joined(outcome.lines);
+  EXPECT_NE(joined(outcome.lines).find("WARN NET/Mesh : "), std::string::npos)
+      << joined(outcome.lines);
+  EXPECT_EQ(joined(outcome.lines).find("loaded 0"), std::string::npos) << joined(outcome.lines);
+  EXPECT_NE(joined(outcome.lines).find("loaded "), std::string::npos) << joined(outcome.lines);
+}
+
+std::set<std::string> installed_with(const std::vector<std::string>& options) {
+  const fs::path root = fs::path(testing::TempDir()) / "mesh_install_test";
+  fs::remove_all(root);
+  std::vector<std::string> command = {MESH_CMAKE_FILE, "-DCMAKE_INSTALL_PREFIX=/usr/local"};
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"-P", MESH_INSTALL_FILE});
+  std::vector<std::string> environment = kPath;
+  environment.push_back("DESTDIR=" + root.string());
+  const Outcome outcome = run(command, {}, environment);
+  EXPECT_EQ(outcome.exit_status, 0) << joined(outcome.lines);
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
+    if (!entry.is_directory()) names.insert(entry.path().filename());
+  }
+  fs::remove_all(root);
+  return names;
+}
+
+// NCCL loads libnccl-net.so unasked.
+TEST(Install, NcclsDefaultNameIsThereOnlyForThoseWhoAsk) {
+  EXPECT_EQ(installed_with({}), std::set<std::string>{"libnccl-net-mesh.so"});
+  EXPECT_EQ(installed_with({"-DMESH_INSTALL_AS_DEFAULT=ON"}),
+            (std::set<std::string>{"libnccl-net-mesh.so", "libnccl-net.so"}));
 }
 
 }  // namespace
