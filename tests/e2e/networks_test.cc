@@ -85,6 +85,33 @@ TEST(Networks, AllReduceBetweenInfiniBandPortsOfDifferentPrefixes) {
                           .environment = {{"NCCL_IB_PKEY", "3"}, {"NCCL_IB_GID_INDEX", "3"}}});
 }
 
+// Devices without reliable connections beside a bond, as some cloud hosts have them.
+TEST(Networks, OnlyPortsWithReliableConnectionsAreRailsAndABondTellsItsSpeed) {
+  const std::vector<RankEnd> ranks =
+      run(kAllReduce, {.fabric_text = R"({"name": "mixed",
+      "hosts": [{"name": "a", "nics": [
+          {"name": "bond", "address": "10.0.0.1/24"},
+          {"name": "efa0", "address": "fe80::a/64", "layer": "unspecified", "reliable": false},
+          {"name": "lame", "address": "10.0.7.1/24", "reliable": false}]},
+        {"name": "b", "nics": [
+          {"name": "bond", "address": "10.0.0.2/24"},
+          {"name": "efa0", "address": "fe80::b/64", "layer": "unspecified", "reliable": false},
+          {"name": "lame", "address": "10.0.7.2/24", "reliable": false}]}],
+      "links": [{"ends": ["a/bond", "b/bond"], "gbps": 50, "port_gbps": 25, "bond": true},
+                {"ends": ["a/efa0", "b/efa0"]}, {"ends": ["a/lame", "b/lame"]}]})",
+                       .software_only = "its devices are those of a software fabric",
+                       .environment = {{"NCCL_DEBUG", "INFO"}}});
+  expect_success(ranks);
+  for (const RankEnd& rank : ranks) {
+    EXPECT_NE(rank.output.find("ports not used: efa0:1 is neither Ethernet nor InfiniBand, lame:1 "
+                               "makes no reliable queue pair with 64 bytes inline (Operation not "
+                               "supported)"),
+              std::string::npos)
+        << rank.output;
+    EXPECT_NE(rank.output.find("50 Gb/s"), std::string::npos) << rank.output;
+  }
+}
+
 // Connect and accept end with an error that both sides name, without waiting for an address.
 const Scenario kNoRoute("networks_no_route", [](Peer& peer) {
   const auto api = peer.load();

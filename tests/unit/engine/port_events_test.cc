@@ -64,6 +64,61 @@ TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
   EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
 }
 
+constexpr const char* kInfiniBand = R"({"name": "ib",
+  "hosts": [{"name": "a", "nics": [
+              {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::a/64"},
+              {"name": "n1", "layer": "infiniband", "address": "fec0:0:0:2::a/64"}]},
+            {"name": "b", "nics": [
+              {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::b/64"},
+              {"name": "n1", "layer": "infiniband", "address": "fec0:0:0:2::b/64"}]}],
+  "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
+const soft::Fault kSecondLidChanges{.kind = soft::FaultKind::LidChange, .nic = "n1"};
+
+class PortEventsInfiniBand : public testing::Test {
+ protected:
+  PortEventsInfiniBand() : bed_({.fabric = kInfiniBand}) { set_log_level(LogLevel::Info); }
+
+  Bed bed_;
+};
+
+TEST_F(PortEventsInfiniBand, ANewLidCostsNoRetriesAndThePeerIsToldIt) {
+  constexpr std::size_t kBytes = 4 << 20;
+  Talk talk(bed_, kA, kB, kBytes);
+  talk.exchange(kBytes);
+  const LogCapture log;
+  std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
+  const auto receiving = talk.receive({.bytes = kBytes});
+  bed_.rounds(2);
+  const auto sending = talk.send({.bytes = kBytes});
+  const std::uint64_t began_ns = bed_.now_ns();
+  ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(kSecondLidChanges).ok());
+  ASSERT_TRUE(bed_.finish(*sending).ok());
+  ASSERT_TRUE(bed_.finish(*receiving).ok());
+  EXPECT_TRUE(talk.holds(0, 0, kBytes));
+  EXPECT_LT(bed_.now_ns() - began_ns, 50'000'000u) << "the retries alone would take 1.9 s";
+  EXPECT_EQ(log.count(LogLevel::Info, "rail 1 n1:1: the LID of its port is 4098"), 1)
+      << log.joined();
+  EXPECT_GE(log.count(LogLevel::Warn, "is lost: its port has another LID"), 1) << log.joined();
+  bed_.tick_ns = 100'000;
+  ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+      << log.joined();
+  const std::uint64_t before = bed_.hosts[0].provider->counters("n1").bytes;
+  talk.exchange(kBytes);
+  EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
+}
+
+TEST_F(PortEventsInfiniBand, ALidThatIsStillTheSameCostsNothing) {
+  Talk talk(bed_, kA, kB, 4096);
+  talk.exchange(4096);
+  const LogCapture log;
+  ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(kSecondLidChanges).ok());
+  bed_.hosts[1].provider->faults().lift(kSecondLidChanges);
+  bed_.rounds(10);
+  EXPECT_EQ(log.count(LogLevel::Info, "the LID of its port is 2"), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+  talk.exchange(4096);
+}
+
 TEST_F(PortEvents, AQueuePairThatFailsIsSaidWithItsNumber) {
   Talk talk(bed_, kA, kB, 4096);
   talk.exchange(4096);
