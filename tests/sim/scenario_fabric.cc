@@ -40,12 +40,17 @@ std::string describe(const Speed& speed) {
   return speed.gbps == 0 ? delay : fmt::format(R"(,"gbps":{}{})", speed.gbps, delay);
 }
 
-std::string add_nic(Scenario& scenario, Text& text, std::size_t host, const std::string& address) {
+std::string add_nic(Scenario& scenario, Text& text, std::size_t host, const std::string& fields) {
   std::vector<std::string>& names = scenario.hosts[host].nics;
   names.push_back(fmt::format("n{}", names.size()));
-  text.nics[host] += fmt::format(R"({}{{"name":"{}","address":"{}"}})",
-                                 text.nics[host].empty() ? "" : ",", names.back(), address);
+  text.nics[host] += fmt::format(R"({}{{"name":"{}",{}}})", text.nics[host].empty() ? "" : ",",
+                                 names.back(), fields);
   return host_name(host) + "/" + names.back();
+}
+
+std::string add_cable_end(Scenario& scenario, Text& text, std::size_t host,
+                          const std::string& address) {
+  return add_nic(scenario, text, host, fmt::format(R"("address":"{}")", address));
 }
 
 void cable(Scenario& scenario, Random& random, Text& text) {
@@ -58,10 +63,10 @@ void cable(Scenario& scenario, Random& random, Text& text) {
            i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15;
            ++i) {
         ++subnet;
-        const std::string left =
-            add_nic(scenario, text, a, fmt::format("10.{}.{}.1/24", subnet / 250, subnet % 250));
-        const std::string right =
-            add_nic(scenario, text, b, fmt::format("10.{}.{}.2/24", subnet / 250, subnet % 250));
+        const std::string left = add_cable_end(
+            scenario, text, a, fmt::format("10.{}.{}.1/24", subnet / 250, subnet % 250));
+        const std::string right = add_cable_end(
+            scenario, text, b, fmt::format("10.{}.{}.2/24", subnet / 250, subnet % 250));
         text.links +=
             fmt::format(R"({}{{"ends":["{}","{}"]{}}})", text.links.empty() ? "" : ",", left, right,
                         describe(scenario.hard ? draw_low_speed(random) : draw_speed(random)));
@@ -70,17 +75,40 @@ void cable(Scenario& scenario, Random& random, Text& text) {
   }
 }
 
-void add_switch(Scenario& scenario, Random& random, Text& text) {
+// A network that joins all hosts. Which kind it is follows from the seed alone, so that what a seed
+// draws stays what it was.
+struct Network {
+  bool routed = false;      // each host is a subnet of its own, behind a router
+  bool infiniband = false;  // else Ethernet
+
+  explicit Network(std::uint64_t seed)
+      : routed(seed % 4 == 3), infiniband(seed % 8 == 6 || seed % 8 == 7) {}
+
+  std::string fields(std::uint64_t plane, std::size_t host) const {
+    if (infiniband)
+      return fmt::format(R"("layer":"infiniband","address":"fec0:0:{}:{}::{:x}/64")",
+                         routed ? host + 1 : 0, plane + 1, host + 1);
+    if (routed)
+      return fmt::format(R"("address":"10.{}.{}.{}/31")", 200 + plane, host / 128,
+                         2 * (host % 128));
+    return fmt::format(R"("address":"10.200.{}.{}/24")", plane, host + 1);
+  }
+};
+
+void join_all(Scenario& scenario, Random& random, Text& text) {
   const std::uint64_t planes = random.one_in(2) ? 1 : 2;
+  const Network network(scenario.seed);
   for (std::uint64_t plane = 0; plane < planes; ++plane) {
-    std::string ends;
+    const std::string speed = describe(draw_speed(random));
+    std::string ends, links;
     for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
-      ends += fmt::format(
-          R"({}"{}")", ends.empty() ? "" : ",",
-          add_nic(scenario, text, host, fmt::format("10.200.{}.{}/24", plane, host + 1)));
+      const std::string end = add_nic(scenario, text, host, network.fields(plane, host));
+      ends += fmt::format(R"({}"{}")", ends.empty() ? "" : ",", end);
+      links += fmt::format(R"({}{{"ends":["{}","r{}"]{}}})", links.empty() ? "" : ",", end, plane,
+                           speed);
     }
-    text.links += fmt::format(R"({}{{"switch":[{}]{}}})", text.links.empty() ? "" : ",", ends,
-                              describe(draw_speed(random)));
+    if (!network.routed) links = fmt::format(R"({{"switch":[{}]{}}})", ends, speed);
+    text.links += (text.links.empty() ? "" : ",") + links;
   }
 }
 
@@ -91,14 +119,15 @@ void draw_fabric(Scenario& scenario, Random& random) {
   text.nics.resize(scenario.hosts.size());
   const bool switched =
       scenario.hosts.size() > kCableHostsMax || (!scenario.hard && random.one_in(3));
-  switched ? add_switch(scenario, random, text) : cable(scenario, random, text);
+  switched ? join_all(scenario, random, text) : cable(scenario, random, text);
   std::string hosts;
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {
     hosts += fmt::format(R"({}{{"name":"{}","nics":[{}]}})", host == 0 ? "" : ",", host_name(host),
                          text.nics[host]);
   }
-  Result<soft::FabricFile> file = soft::parse(fmt::format(
-      R"({{"name":"sim{}","hosts":[{}],"links":[{}]}})", scenario.seed, hosts, text.links));
+  Result<soft::FabricFile> file = soft::parse(
+      fmt::format(R"({{"name":"sim{}","hosts":[{}],"routers":["r0","r1"],"links":[{}]}})",
+                  scenario.seed, hosts, text.links));
   if (!file.ok()) throw std::runtime_error("the simulator's fabric does not parse");
   scenario.fabric = std::move(*file);
 }
