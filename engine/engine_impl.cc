@@ -243,7 +243,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     lanes.push_back(lane.get());
     context->loop.lanes.push_back(std::move(lane));
   }
-  context->registrations = std::make_unique<RegistrationTable>(std::move(lanes));
+  context->registrations = std::make_unique<RegistrationTable>(std::move(lanes), settings_);
   contexts_.push_back(std::move(context));
   return contexts_.back().get();
 }

@@ -7,13 +7,23 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace mesh::engine {
 
 namespace {
 // Nobody reads our memory, because data is written.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+// The flag is one of those that a provider drops where it cannot have them.
+int access_with(const Settings& settings) noexcept {
+  return settings.relaxed_ordering == 0 ? kAccess
+                                        : kAccess | static_cast<int>(IBV_ACCESS_RELAXED_ORDERING);
+}
 }  // namespace
+
+RegistrationTable::RegistrationTable(std::vector<Lane*> lanes, const Settings& settings)
+    : lanes_(std::move(lanes)), access_(access_with(settings)) {}
 
 Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
   DCHECK(rail < lanes_.size());
@@ -21,7 +31,7 @@ Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
   if (entry.count_by_rail[rail] == 0) {
     Lane& lane = *lanes_[rail];
     verbs::MrHandle mr =
-        lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, kAccess);
+        lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access_);
     if (!mr) {
       LOG_WARN(
           "cannot register {} bytes at {:#x} on {}: {} (memory pinning limit, see ulimit -l and "

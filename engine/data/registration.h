@@ -4,6 +4,7 @@
 // by any thread under the table's own mutex.
 
 #include <mesh/channel.h>
+#include <mesh/config.h>
 #include <mesh/status.h>
 
 #include "src/base/check.h"
@@ -55,7 +56,9 @@ class Lane;
 
 class RegistrationTable {
  public:
-  explicit RegistrationTable(std::vector<Lane*> lanes) : lanes_(std::move(lanes)) {}
+  // NCCL_IB_PCI_RELAXED_ORDERING is for this memory only. What credits, records and counters lie in
+  // must be written in order.
+  RegistrationTable(std::vector<Lane*> lanes, const Settings& settings);
 
   // Registers on the rails named (indices of lanes). System: a rail refused; logged with errno.
   Result<Registration*> acquire(const SendArgs& range, MemoryType type,
@@ -73,6 +76,7 @@ class RegistrationTable {
 
   mutable std::mutex mutex_;
   std::vector<Lane*> lanes_;
+  const int access_;
   std::map<Key, std::unique_ptr<Registration>> entries_;
 };
 

@@ -9,7 +9,7 @@
 namespace mesh {
 
 enum class Standing : std::uint8_t {
-  Honoured,     // settings_table.cc reads it
+  Honoured,     // settings_table.cc reads it, and it has an effect
   Meaningless,  // what it steers does not exist here, or is always so
   NotBuilt,     // it could have an effect, and has none yet
 };

@@ -126,16 +126,16 @@ constexpr std::array kTable{
     Setting{"NCCL_IB_ADAPTIVE_ROUTING", "",
             IntField{&Settings::adaptive_routing, 0, 1, Extra::Auto, -2},
             "Whether packets of one queue pair may take several ways through the network; unset: 1 "
-            "on InfiniBand ports, 0 on others."},
+            "on InfiniBand ports, 0 on others. No effect yet."},
     Setting{"NCCL_IB_AR_THRESHOLD", "bytes",
             IntField{&Settings::ar_threshold, 0, INT_MAX, Extra::None, -2},
             "With adaptive routing, a larger message is a plain write and then an empty write with "
-            "immediate."},
+            "immediate. No effect yet."},
     Setting{"NCCL_IB_PCI_RELAXED_ORDERING", "", IntField{&Settings::relaxed_ordering, 0, 2},
             "Whether the device may write data to memory out of order; 1 and 2: where it can."},
     Setting{"NCCL_IB_ECE_ENABLE", "", IntField{&Settings::ece, 0, 1},
             "Whether both devices agree on options of their maker (enhanced connection "
-            "establishment), where they can."},
+            "establishment), where they can. No effect yet."},
     Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
             "How long to wait for a peer none of whose paths answers; then its requests fail."},
     Setting{"NCCL_MESH_STATS", "",

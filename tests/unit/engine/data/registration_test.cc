@@ -50,14 +50,13 @@ class RegistrationTableTest : public testing::Test {
   static constexpr std::array<std::uint32_t, 3> kAll{0, 1, 2};
 
   RegistrationTableTest() {
-    std::vector<Lane*> pointers;
     for (std::uint32_t i = 0; i < rails_.size(); ++i) {
       rails_[i].info.name = fmt::format("n{}:1", i);
       lanes_.push_back(std::make_unique<Lane>(provider_, rails_[i], i));
       EXPECT_TRUE(lanes_.back()->open().ok());
-      pointers.push_back(lanes_.back().get());
+      pointers_.push_back(lanes_.back().get());
     }
-    table_ = std::make_unique<RegistrationTable>(std::move(pointers));
+    table_ = std::make_unique<RegistrationTable>(pointers_, Settings{});
   }
   Registration* acquire(std::size_t offset, std::size_t bytes, std::span<const std::uint32_t> on) {
     return table_->acquire({.data = memory_.data() + offset, .bytes = bytes}, MemoryType::Host, on)
@@ -68,6 +67,7 @@ class RegistrationTableTest : public testing::Test {
   RegionProvider provider_;
   std::array<verbs::Rail, 3> rails_{};
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<Lane*> pointers_;
   std::unique_ptr<RegistrationTable> table_;
   std::array<std::byte, 8192> memory_{};
 };
@@ -89,6 +89,19 @@ TEST_F(RegistrationTableTest, NobodyMayReadWhatIsRegistered) {
   acquire(0, 4096, kFirst);
   EXPECT_EQ(provider_.last_access & IBV_ACCESS_REMOTE_READ, 0);
   EXPECT_NE(provider_.last_access & IBV_ACCESS_REMOTE_WRITE, 0);
+}
+
+TEST_F(RegistrationTableTest, DataMayBeWrittenInAnyOrderUnlessTheSettingForbidsIt) {
+  for (const int setting : {2, 1, 0}) {
+    Settings settings;
+    settings.relaxed_ordering = setting;
+    table_ = std::make_unique<RegistrationTable>(pointers_, settings);
+    acquire(0, 4096, kFirst);
+    EXPECT_EQ((provider_.last_access & static_cast<int>(IBV_ACCESS_RELAXED_ORDERING)) != 0,
+              setting != 0)
+        << setting;
+    table_->clear();
+  }
 }
 
 TEST_F(RegistrationTableTest, OtherAddressOrLengthIsAnotherRegion) {

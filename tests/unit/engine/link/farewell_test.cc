@@ -20,8 +20,10 @@ class FarewellTest : public ::testing::Test {
   FarewellTest() {
     ends_.come_up();
     receiver_ = ends_.listener().arrived.front();
-    ends_.b.contexts[0]->registrations = std::make_unique<RegistrationTable>(std::vector<Lane*>{
-        ends_.b.contexts[0]->loop.lanes[0].get(), ends_.b.contexts[0]->loop.lanes[1].get()});
+    ends_.b.contexts[0]->registrations = std::make_unique<RegistrationTable>(
+        std::vector<Lane*>{ends_.b.contexts[0]->loop.lanes[0].get(),
+                           ends_.b.contexts[0]->loop.lanes[1].get()},
+        Settings{});
     region_ = ends_.b.contexts[0]
                   ->registrations
                   ->acquire({.data = room_.data(), .bytes = room_.size()}, MemoryType::Host,
