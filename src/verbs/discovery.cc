@@ -134,17 +134,22 @@ class Discovery {
     rails_.push_back(std::move(rail));
   }
 
-  // NCCL's own transport goes on too where no GID is as its settings wish.
+  // No setting of NCCL's stops us: where no GID is as they wish, the port has its usual ones.
   static std::vector<GidEntry> gids_of(const Port& port, std::span<const GidEntry> table,
                                        const GidWish& wish) {
     std::vector<GidEntry> gids = choose_gids(table, wish);
     if (!gids.empty()) return gids;
-    gids = choose_gids(table, wish.without_taste());
-    if (!gids.empty())
+    gids = choose_gids(table, {.ethernet = wish.ethernet});
+    if (gids.empty()) return gids;
+    if (wish.index >= 0) {
+      LOG_WARN("rail {}: has no GID at NCCL_IB_GID_INDEX {} ({} in use); here it counts as unset",
+               port.name(), wish.index, table.size());
+    } else {
       LOG_WARN(
           "rail {}: none of its {} GIDs is as NCCL_IB_ADDR_FAMILY, NCCL_IB_ADDR_RANGE and "
           "NCCL_IB_ROCE_VERSION_NUM wish; here they count as unset",
           port.name(), table.size());
+    }
     return gids;
   }
 
@@ -175,10 +180,7 @@ class Discovery {
            (pkey & kPartition) != 0;
   }
 
-  std::string no_gid_reason(bool ethernet, std::size_t count) const {
-    if (ethernet && settings_.gid_index >= 0)
-      return fmt::format("has no GID at NCCL_IB_GID_INDEX {} ({} in use)", settings_.gid_index,
-                         count);
+  static std::string no_gid_reason(bool ethernet, std::size_t count) {
     return ethernet
                ? fmt::format("has no RoCE v2 GID among {}: give its net device an address", count)
                : "has no GID at index 0";

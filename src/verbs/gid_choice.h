@@ -23,9 +23,6 @@ struct GidWish {
   std::uint16_t family = AF_UNSPEC;        // NCCL_IB_ADDR_FAMILY; AF_UNSPEC: both
   std::optional<AddressRange> range = {};  // NCCL_IB_ADDR_RANGE
   GidType type = GidType::RoceV2;          // NCCL_IB_ROCE_VERSION_NUM
-
-  // The same wish with the default in place of family, range and type.
-  GidWish without_taste() const { return {.ethernet = ethernet, .index = index}; }
 };
 
 GidWish gid_wish(const Settings& settings, bool ethernet);

@@ -42,16 +42,18 @@ TEST(DiscoveryRefusals, OneLineSaysWhyEachPortFellOut) {
   EXPECT_EQ(provider.open_now, 0);
 }
 
-TEST(DiscoveryRefusals, MissingGidIndexIsNamed) {
+TEST(DiscoveryRefusals, MissingGidIndexIsNamedAndCountsAsUnset) {
   FakeProvider provider = two_devices();
   Settings settings;
   settings.gid_index = 5;
   const LogCapture log;
-  EXPECT_EQ(discover(provider, settings).code(), Errc::NotFound);
-  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_IB_GID_INDEX 5"), 1) << log.joined();
+  const Result<std::vector<Rail>> rails = discover(provider, settings);
+  ASSERT_TRUE(rails.ok());
+  EXPECT_EQ(rails->size(), 3u);
+  EXPECT_EQ(log.count(LogLevel::Warn, "has no GID at NCCL_IB_GID_INDEX 5 (1 in use)"), 3)
+      << log.joined();
 }
 
-// What NCCL's settings of GIDs cannot have removes no port, as in NCCL's own transport.
 TEST(DiscoveryRefusals, AWishThatNoGidFulfilsIsOneWarningPerPort) {
   FakeProvider provider = two_devices();
   Settings settings;
@@ -109,10 +111,13 @@ TEST(DiscoveryRefusals, AGidIndexMeansNothingOnInfiniBand) {
   port.gids = {gid_of(0, "fe80::1", GidType::Ib)};
   Settings settings;
   settings.gid_index = 5;
+  settings.hca = "mlx5_0";
+  const LogCapture log;
   const Result<std::vector<Rail>> rails = discover(provider, settings);
   ASSERT_TRUE(rails.ok());
   ASSERT_EQ(rails->size(), 1u);
   EXPECT_EQ(rails->front().info.name, "mlx5_0:1");
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << log.joined();
 }
 
 TEST(DiscoveryRefusals, APartitionKeyThatAPortLacksIsNamed) {
