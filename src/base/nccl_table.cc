@@ -15,7 +15,7 @@ constexpr const char* kAlwaysOn = "paths that are lost are left, and come back, 
 using enum Standing;
 
 // In the alphabet's order.
-constexpr std::array kTable{
+constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_ADAPTIVE_ROUTING", "1 on InfiniBand", NotBuilt, kSent},
     NcclSetting{"NCCL_IB_ADDR_FAMILY", "AF_INET", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_ADDR_RANGE", "unset", Honoured, kSeeAbove},
@@ -97,11 +97,11 @@ const char* standing_text(Standing standing) {
 
 }  // namespace
 
-std::span<const NcclSetting> nccl_table() noexcept { return kTable; }
+std::span<const NcclSetting> nccl_table() noexcept { return kNcclTable; }
 
 std::string nccl_markdown() {
   std::string text = "| variable of NCCL | default there | here | why |\n|---|---|---|---|\n";
-  for (const NcclSetting& setting : kTable)
+  for (const NcclSetting& setting : kNcclTable)
     text += fmt::format("| `{}` | {} | {} | {} |\n", setting.name, setting.usual,
                         standing_text(setting.standing), setting.reason);
   return text;
