@@ -48,7 +48,7 @@ EngineImpl::EngineImpl(const EngineOptions& options)
     : options_(options),
       settings_(options_.settings),
       clock_(options.manual_clock_ns),
-      watch_(settings_),
+      watch_(options_),
       services_({.mutex = mutex_,
                  .options = options_,
                  .rails = rails_,

@@ -34,6 +34,20 @@ std::uint32_t paths_up(const PeerLink& link) {
   return up;
 }
 
+// Of an acceptor, which alone writes credits.
+void rewrite_late(Link& link, std::uint64_t now_ns) {
+  if (link.connector() || link.state() != LinkState::Up) return;
+  bool late = false;
+  for_each_channel(link, [&](Channel& channel) {
+    if (!channel.oldest.becomes_late(now_ns)) return;
+    const ProgressLoop::Guard guard(channel.loop);
+    if (paths_up(channel.link) == 0) return;  // it comes with the path
+    RecvChannel::of(channel).ask_rewrite();
+    late = true;
+  });
+  if (late) link.repair().rewrite_soon();
+}
+
 // What only the token's holder may read: whether the loop was turned since the last look, and how
 // the paths are.
 void see_loop(Context& context, std::uint64_t elapsed_ns) {
@@ -66,12 +80,16 @@ std::optional<Waiting> RequestWatch::waiting_of(Channel& channel, bool turned) {
 
 void RequestWatch::look(const std::vector<std::unique_ptr<Context>>& contexts,
                         std::uint64_t now_ns) {
-  if (!armed_ || now_ns - last_look_ns_ < kLookNs) return;
+  if (now_ns - last_look_ns_ < kLookNs) return;
   const std::uint64_t elapsed_ns = now_ns - std::exchange(last_look_ns_, now_ns);
   const bool paused = elapsed_ns > kPauseNs;
   for (const auto& context : contexts) {
     if (context->links.empty()) continue;
-    for (const auto& link : context->links) see_requests(*link, now_ns);
+    for (const auto& link : context->links) {
+      see_requests(*link, now_ns);
+      if (rewrites_late_) rewrite_late(*link, now_ns);
+    }
+    if (!armed_) continue;
     see_loop(*context, paused ? 0 : elapsed_ns);
     if (bar_ns_ == 0 || paused) continue;
     for (const auto& link : context->links) tell(*link, now_ns);

@@ -1,10 +1,12 @@
 #pragma once
 // Looks at every channel's oldest open request once a second, and says in one line per link which
-// has been open too long and what it waits for. Reads the requests' own words; takes a loop's token
-// only to count its turns and to say the line. Thread: control mutex. Bound: one pass over the
-// channels a second.
+// has been open too long and what it waits for. The credits of a receive that waits for a second
+// are written again, once: where the writes of a queue pair overtake one another or come twice, an
+// old row may lie on a new one, and nobody would ever look. Reads the requests' own words; takes a
+// loop's token only to count its turns and to say the line. Thread: control mutex. Bound: one pass
+// over the channels a second.
 
-#include <mesh/config.h>
+#include <mesh/engine.h>
 
 #include "engine/data/waiting.h"
 #include "engine/link/context.h"
@@ -18,9 +20,10 @@ namespace mesh::engine {
 
 class RequestWatch {
  public:
-  explicit RequestWatch(const Settings& settings)
-      : armed_(settings.stall_seconds != 0 || !settings.stats.empty()),
-        bar_ns_(static_cast<std::uint64_t>(settings.stall_seconds) * 1'000'000'000) {}
+  explicit RequestWatch(const EngineOptions& options)
+      : rewrites_late_(options.rewrites_late),
+        armed_(options.settings.stall_seconds != 0 || !options.settings.stats.empty()),
+        bar_ns_(static_cast<std::uint64_t>(options.settings.stall_seconds) * 1'000'000'000) {}
 
   // At every pass of the control path; does nothing until a second has gone by.
   void look(const std::vector<std::unique_ptr<Context>>& contexts, std::uint64_t now_ns);
@@ -31,6 +34,7 @@ class RequestWatch {
  private:
   void tell(Link& link, std::uint64_t now_ns) const;
 
+  const bool rewrites_late_;
   const bool armed_;
   const std::uint64_t bar_ns_;  // 0: nothing is said
   std::uint64_t last_look_ns_ = 0;

@@ -58,6 +58,7 @@ void Channel::replay(const engine::Span& /*lost*/) { CHECK(side == engine::Side:
 void Channel::take_no_more(Errc why) noexcept {
   DCHECK(loop.held());
   DCHECK(why != Errc::Ok);
+  slow_path_ = true;
   Errc expected = Errc::Ok;
   failure.compare_exchange_strong(expected, why, std::memory_order_release,
                                   std::memory_order_relaxed);

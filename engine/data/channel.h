@@ -146,6 +146,7 @@ class Channel {
   bool active = false;
 
  protected:
+  bool slow_path_ = false;  // loop: not the plain case, for whatever reason; always once it failed
   // Loop.
   void accept_one() noexcept {
     DCHECK(has_new());

@@ -61,10 +61,9 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
 }
 
 bool SendRoom::read_window() noexcept {
-  DCHECK(window_word_ != nullptr);
-  // acquire: pairs with the NIC's release of the word; the count only moves forward, an older one
-  // landing late is ignored.
-  const std::uint64_t end = load_word(*window_word_, std::memory_order_acquire) + rq_depth_;
+  DCHECK(window_words_ != nullptr);
+  // The count only moves forward, an older one landing late is ignored.
+  const std::uint64_t end = read_window_words(window_words_) + rq_depth_;
   if (static_cast<std::int64_t>(end - window_end_) > 0) window_end_ = end;
   DCHECK(announced_ <= window_end_);
   return announced_ != window_end_;
@@ -182,7 +181,10 @@ bool QueuePair::return_window() noexcept {
   DCHECK(window_due);
   const std::uint32_t quarter = rq_depth_ / kWindowShares;
   while (to_return_ < 0) {
-    if (!has_room(1)) return false;
+    // A word is written again only when its last round has landed: an older value never lies on a
+    // newer one, in whatever order they arrive.
+    const std::uint64_t word = (reposted_ + quarter - rq_depth_) / quarter % kWindowWords;
+    if (!has_room(1) || (word == 0 && retired() < window_round_end_)) return false;
     if (!post_receives(quarter).ok()) {
       refuse(ENOMEM);
       window_due = false;
@@ -192,7 +194,12 @@ bool QueuePair::return_window() noexcept {
     DCHECK(reposted_ >= rq_depth_);
     const std::uint64_t returned = reposted_ - rq_depth_;
     DCHECK(returned <= announcements_taken());
-    *stage_row(sizeof returned, peer_window_) = returned;
+    *stage_row(sizeof returned, {.address = peer_window_.address + word * sizeof returned,
+                                 .rkey = peer_window_.rkey}) = returned;
+    if (word == kWindowWords - 1) {
+      window_round_end_ = posted();
+      signal_next_doorbell();
+    }
     set_return_at(returned + quarter);
   }
   window_due = false;

@@ -187,10 +187,10 @@ class QueuePair {
   // ---- Set-up and end.
   Status fill_receive_queue() noexcept;  // in state INIT or later
   void adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineBytes& granted);
-  void set_window_word(std::uint64_t* word) noexcept {
+  void set_window_words(std::uint64_t* words) noexcept {
     DCHECK(!rows_only_);
-    DCHECK(reinterpret_cast<std::uintptr_t>(word) % alignof(std::uint64_t) == 0);
-    room_.set_window_word(word);
+    DCHECK(reinterpret_cast<std::uintptr_t>(words) % alignof(std::uint64_t) == 0);
+    room_.set_window_words(words);
   }  // connector: written by the peer
   void set_peer_window(const verbs::RemoteTarget& target) noexcept {
     DCHECK(rows_only_);
@@ -273,6 +273,8 @@ class QueuePair {
   std::uint64_t bytes_posted_ = 0;  // of an express one; its path knows the others'
   std::uint64_t doorbells_ = 0, completions_ = 0;
   std::uint64_t signaled_ = 0;  // an acceptor's: posted when the last signaled one was staged
+  // An acceptor's: posted when the last word of a round of window words was staged.
+  std::uint64_t window_round_end_ = 0;
   bool signal_next_ = false;
   bool started_ = false;
   bool refused_ = false;  // a post was; nothing is posted any more

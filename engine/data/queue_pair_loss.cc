@@ -105,7 +105,7 @@ void QueuePair::renew() noexcept {
   DCHECK(!in_staged_list && !window_due);
   chain_.clear();
   signal_next_ = started_ = false;
-  reposted_ = flushed_ = signaled_ = 0;
+  reposted_ = flushed_ = signaled_ = window_round_end_ = 0;
   return_at_ = 0;
   to_return_ = -1;
   bytes_posted_ = doorbells_ = completions_ = 0;

@@ -106,7 +106,9 @@ Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
   if (sequence < accepted.load(std::memory_order_relaxed)) {
     return {.reason = WaitReason::Data, .landed = request(sequence).stripe_count()};
   }
-  if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
+  // Room for the next row, or the acknowledgement of rows that were written again.
+  if (!express_->has_room(1) || express_->retired() < rewritten_until_)
+    return {.reason = WaitReason::Queue, .path = &express_->path()};
   return {.reason = WaitReason::Turn};
 }
 

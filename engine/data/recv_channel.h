@@ -50,8 +50,11 @@ class RecvChannel final : public Channel {
 
   // ---- A path was lost or is back (recv_channel_loss.cc).
   void choose_express() noexcept override;
-  void fenced(const Path& path) noexcept override;  // every live credit is to be written again
-  bool rewrite_credits() noexcept;                  // false: the send queue is full, ask again
+  void fenced(const Path& path) noexcept override;    // every live credit is to be written again
+  void ask_rewrite() noexcept { rewrite_next_ = 0; }  // likewise
+  // It has failed, or waits for what was written again. True: it wants another visit.
+  [[gnu::noinline]] bool advance_slow_path(std::uint64_t limit) noexcept;
+  bool rewrite_credits() noexcept;  // false: the send queue is full, ask again
 
   // ---- The end, and what others ask (recv_channel.cc).
   // The channel has failed. Answers false: it wants no further visit.

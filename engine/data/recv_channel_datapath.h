@@ -36,7 +36,8 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
   DCHECK(loop.held());
   // The channel may have failed since NCCL's thread looked; who fails it has accepted all there was
   // and will not come again.
-  if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
+  DCHECK(slow_path_ || failure.load(std::memory_order_relaxed) == Errc::Ok);
+  if (slow_path_) [[unlikely]]
     return false;
   const std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   if (sequence + 1 != submitted.load(std::memory_order_relaxed) || !express_->take_one())
@@ -54,8 +55,9 @@ inline bool RecvChannel::post_at_once(Request& request) noexcept {
 inline bool RecvChannel::advance() noexcept {
   DCHECK(loop.held());
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);
-  if (failure.load(std::memory_order_relaxed) != Errc::Ok) [[unlikely]]
-    return fail_new(limit);
+  DCHECK(slow_path_ || failure.load(std::memory_order_relaxed) == Errc::Ok);
+  if (slow_path_) [[unlikely]]
+    return advance_slow_path(limit);
   std::uint64_t sequence = accepted.load(std::memory_order_relaxed);
   while (sequence != limit) {
     if (!express_->take_row()) [[unlikely]] {

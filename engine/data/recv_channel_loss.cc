@@ -23,7 +23,18 @@ void RecvChannel::choose_express() noexcept {
   credits_rkey_ = credits_.rkeys[express_->path().index];
 }
 
-void RecvChannel::fenced(const Path& /*path*/) noexcept { rewrite_next_ = 0; }
+void RecvChannel::fenced(const Path& /*path*/) noexcept { ask_rewrite(); }
+
+// A row that was written again must have landed before the same row's next life is written, on the
+// same queue pair too: where writes overtake one another, the older row would lie on the newer one.
+bool RecvChannel::advance_slow_path(std::uint64_t limit) noexcept {
+  DCHECK(loop.held());
+  if (failure.load(std::memory_order_relaxed) != Errc::Ok) return fail_new(limit);
+  if (express_->retired() < rewritten_until_) return true;
+  rewritten_until_ = 0;
+  slow_path_ = false;
+  return advance();
+}
 
 bool RecvChannel::rewrite_credits() noexcept {
   DCHECK(loop.held());
@@ -48,6 +59,7 @@ bool RecvChannel::rewrite_credits() noexcept {
     if (path_count_ > 1) write_far_keys(request, words);
     express_->signal_next_doorbell();
     DCHECK(rewritten_until_ < express_->posted());
+    slow_path_ = true;
     rewritten_until_ = express_->posted();
   }
   return true;

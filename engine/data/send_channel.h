@@ -135,7 +135,7 @@ class SendChannel final : public Channel {
   }
 
   // The first ones share the line of what the loop moves in every channel; rare ones come last.
-  bool slow_path_ = false;  // not the plain case: any of what needs_slow_path() looks at
+  // slow_path_ says: any of what needs_slow_path() looks at.
   // The express queue pair is not the first path's, whose key lies with the others.
   bool far_ = false;
   std::byte* const credits_;

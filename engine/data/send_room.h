@@ -91,7 +91,7 @@ class SendRoom {
     window_end_ = rq_depth_;
     close();
   }
-  void set_window_word(std::uint64_t* word) noexcept { window_word_ = word; }
+  void set_window_words(std::uint64_t* words) noexcept { window_words_ = words; }
 
  private:
   const std::uint32_t sq_depth_, rq_depth_;
@@ -100,7 +100,7 @@ class SendRoom {
   std::uint32_t depth_;                     // posted_ may be so far ahead of retired_
   std::uint64_t announced_ = 0;
   std::uint64_t window_end_;  // announced_ may grow to here
-  std::uint64_t* window_word_ = nullptr;
+  std::uint64_t* window_words_ = nullptr;
 };
 
 }  // namespace mesh::engine

@@ -5,6 +5,7 @@
 // channel, one LinkWait a link.
 
 #include <cstdint>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -24,6 +25,11 @@ class OldestRequest {
     if (now.open && last_.open && now.sequence == last_.sequence) return;
     last_ = now;
     since_ns_ = now_ns;
+    late_ = false;
+  }
+  // Once for each request that was the oldest open one at two looks.
+  bool becomes_late(std::uint64_t now_ns) noexcept {
+    return age_ns(now_ns) >= kLookNs && !std::exchange(late_, true);
   }
   bool open() const noexcept { return last_.open; }
   std::uint64_t sequence() const noexcept { return last_.sequence; }  // where the next look begins
@@ -35,6 +41,7 @@ class OldestRequest {
  private:
   OpenRequest last_;
   std::uint64_t since_ns_ = 0;
+  bool late_ = false;
 };
 
 // Of one link: said once when its oldest request has reached the bar, again whenever that age has

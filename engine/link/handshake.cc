@@ -191,7 +191,8 @@ bool Handshake::on_welcome(const Welcome& body) {
 
 bool Handshake::make_counters() {
   PeerLink& peer_link = link_.peer_link();
-  const std::size_t words = std::size_t{peer_link.path_count()} * (1 + peer_link.policy().qps);
+  const std::size_t words =
+      std::size_t{peer_link.path_count()} * (1 + peer_link.policy().qps) * kWindowWords;
   const Result<LinkPlace> counters = peer_link.memory().counters(words * sizeof(std::uint64_t));
   if (counters.ok()) counters_ = *counters;
   return counters.ok();
@@ -250,14 +251,14 @@ void Handshake::brought_up(const BringUp& done) {
 WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
   CHECK(link_.connector() && counters_.memory != nullptr);
   CHECK(index < link_.peer_link().path_count());
-  const std::uint32_t words_per_path = 1 + link_.peer_link().policy().qps;
+  const std::uint32_t words_per_path = (1 + link_.peer_link().policy().qps) * kWindowWords;
   auto* const words =
       reinterpret_cast<std::uint64_t*>(counters_.memory) + std::size_t{index} * words_per_path;
   Path& path = link_.peer_link().path(index);
-  for (std::uint32_t qp = 0; qp < words_per_path; ++qp) {
-    words[qp] = 0;  // nobody writes there: the path's former queue pairs are fenced
-    path.queue_pairs[qp]->set_window_word(words + qp);
-  }
+  // Nobody writes there: the path's former queue pairs are fenced.
+  std::fill_n(words, words_per_path, 0);
+  for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
+    path.queue_pairs[qp]->set_window_words(words + qp * kWindowWords);
   return describe_path(
       path, psn,
       {.address = reinterpret_cast<std::uint64_t>(words), .rkey = counters_.rkeys[index]});

@@ -180,7 +180,7 @@ WirePath describe_path(Path& path, std::uint32_t psn, const PathCountersPlace& c
 void set_peer_windows(Path& path, const WirePath& peer) {
   for (std::uint32_t qp = 0; qp < path.queue_pairs.size(); ++qp) {
     path.queue_pairs[qp]->set_peer_window(
-        {.address = peer.counters_address + qp * sizeof(std::uint64_t),
+        {.address = peer.counters_address + qp * kWindowWords * sizeof(std::uint64_t),
          .rkey = peer.counters_rkey});
   }
 }

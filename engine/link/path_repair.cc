@@ -98,6 +98,12 @@ bool PathRepair::tend_path(std::uint32_t index) {
   return state == PathState::Down && reopen(index);
 }
 
+void PathRepair::rewrite_soon() {
+  CHECK(!link_.connector());
+  rewriting_ = true;
+  link_.host().tend_soon();
+}
+
 bool PathRepair::fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   if (!repair.said && !say_fence(index)) return true;

@@ -206,6 +206,19 @@ inline bool read_credit(std::uint64_t* words, std::uint32_t paths, std::uint32_t
   return paths <= 1 || read_far(words, generation, &out->rkeys);
 }
 
+// ---- Window words: of each queue pair so many, written in turn, for networks in which the writes
+// of a queue pair overtake one another. The newest counts.
+inline constexpr std::uint32_t kWindowWords = 4;
+inline std::uint64_t read_window_words(std::uint64_t* words) noexcept {
+  // acquire: pairs with the NIC's release of a word; the words only grow.
+  std::uint64_t newest = load_word(words[0], std::memory_order_acquire);
+  for (std::uint32_t i = 1; i < kWindowWords; ++i) {
+    const std::uint64_t word = load_word(words[i], std::memory_order_acquire);
+    if (static_cast<std::int64_t>(word - newest) > 0) newest = word;
+  }
+  return newest;
+}
+
 // ---- Record: how many bytes and announcements make up a message whose announcements do not say
 // it.
 struct alignas(16) Record {

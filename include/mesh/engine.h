@@ -65,6 +65,9 @@ struct EngineOptions {
   Threading threading = Threading::Own;
   // Threading::Manual: turns the rest of the world while a bounded wait lasts.
   std::function<void()> while_waiting;
+  // Credits of a receive that waits for a second are written again. Only a simulation in which that
+  // may never be needed leaves it out.
+  bool rewrites_late = true;
   // Null: the kernel's sockets. Outlives the engine.
   engine::ControlNetwork* control_network = nullptr;
 };

@@ -118,7 +118,7 @@ FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNu
     const bool held = chance % kHeldOneIn == 0;
     return {.out_of_order = true,
             .overtakes = (chance >> 8) % kStaysOneIn != 0,
-            .repeats = (chance >> 16) % kRepeatsOneIn == 0,
+            .repeats = fault.repeats && (chance >> 16) % kRepeatsOneIn == 0,
             .hold_ns = held ? 1 + (chance >> 24) % (fault.delay_ns + 1) : 0};
   }
   return {};

@@ -33,7 +33,7 @@ enum class FaultKind : std::uint8_t {
   Reorder,
   // Plain writes to this host overtake one another within a queue pair, up to the next write with
   // immediate, as adaptive routing lets them: some are held for up to delay_ns, as if a packet had
-  // been lost, and some that have overtaken others land a second time.
+  // been lost, and, if the fault repeats, some that have overtaken others land a second time.
   OutOfOrder,
   // The port is silent and says so, by an event and in query_port. Senders run into their retries
   // if it lasts.
@@ -62,6 +62,7 @@ struct Fault {
   // WriteDelay, Reorder, OutOfOrder: up to kFaultDelayMaxNs.
   std::uint64_t delay_ns = 0;
   std::uint64_t seed = 1;                       // Reorder, OutOfOrder
+  bool repeats = true;                          // OutOfOrder
   ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;  // QpError
 };
 

@@ -68,6 +68,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   }
   draw_channels(scenario, random);
   draw_faults(scenario, random);
+  draw_disorder(scenario);
   return scenario;
 }
 

@@ -108,6 +108,11 @@ struct Scenario {
   int path_timeout_s = 30;            // how long the engine waits without any path
   ControlTiming control;
   std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // every host's
+  // Plain writes of one queue pair overtake one another by up to so much; 0: none does.
+  std::uint64_t out_of_order_ns = 0;
+  // Some of them come twice. Only then may an engine have to write credits again because somebody
+  // waits for them.
+  bool repeats = false;
   std::vector<HostPlan> hosts;
   std::vector<ContextPlan> contexts;
   std::vector<ChannelPlan> channels;
@@ -123,6 +128,7 @@ bool is_hard(std::uint64_t seed, const Options& options);
 void harden_policy(TransferPolicy& policy, Random& random);
 void harden_channel(ChannelPlan& channel, Random& random);
 void draw_hard_faults(Scenario& scenario, Random& random);
+void draw_disorder(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
 void draw_faults(Scenario& scenario, Random& random);

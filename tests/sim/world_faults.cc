@@ -16,12 +16,14 @@ void World::arm_lateness() {
       fault.kind = kind;
       fault.delay_ns = delay_ns;
       fault.seed = scenario_.seed;
+      fault.repeats = scenario_.repeats;
       if (!host.soft->faults().arm(fault, clock_ns_.load(std::memory_order_relaxed)).ok())
         trace_.violate("a delay cannot be armed");
     }
   };
   arm(soft::FaultKind::Reorder, scenario_.reorder_ns);
   arm(soft::FaultKind::WriteDelay, scenario_.write_delay_ns);
+  arm(soft::FaultKind::OutOfOrder, scenario_.out_of_order_ns);
 }
 
 void World::apply_faults() {

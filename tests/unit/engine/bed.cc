@@ -57,6 +57,7 @@ Bed::Bed(const BedOptions& options) {
     engine_options.settings.stall_seconds = options.stall_seconds;
     engine_options.settings.path_timeout_s = options.path_timeout_s;
     engine_options.policy = options.policy;
+    engine_options.rewrites_late = options.rewrites_late;
     if (!options.wall_clock) engine_options.manual_clock_ns = &clock_;
     engine_options.threading = Threading::Manual;
     engine_options.while_waiting = [this] { round(); };

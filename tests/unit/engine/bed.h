@@ -30,6 +30,7 @@ struct BedOptions {
   int stall_seconds = Settings{}.stall_seconds;
   int path_timeout_s = Settings{}.path_timeout_s;
   const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
+  bool rewrites_late = true;         // EngineOptions's
   bool wall_clock = false;           // real time; advance_ns() and tick_ns then do nothing
 };
 

@@ -17,8 +17,9 @@ inline constexpr int kBar = 30;
 class Watched {
  public:
   explicit Watched(const TransferPolicy& policy = {}, int stall_seconds = kBar)
-      : bed({.policy = policy, .stall_seconds = stall_seconds}), talk(bed, kA, kB, 16 << 20) {
-    bed.rounds(100);  // whatever the set-up left behind
+      : bed({.policy = policy, .stall_seconds = stall_seconds, .rewrites_late = false}),
+        talk(bed, kA, kB, 16 << 20) {  // a post of the peer's would turn its NIC, though it stands
+    bed.rounds(100);                   // whatever the set-up left behind
   }
   // Before the memory goes that open requests name.
   ~Watched() {

@@ -97,6 +97,25 @@ class RecvChannelTest : public testing::Test {
   RecvChannel* channel_ = nullptr;
 };
 
+// Where writes of one queue pair overtake one another, the older row would lie on the newer one.
+TEST_F(RecvChannelTest, RowsWrittenAgainLandBeforeTheNextAreWritten) {
+  receive(100);
+  QueuePair& express = link_->express(kIndex);
+  channel_->ask_rewrite();
+  EXPECT_TRUE(link_->rewrite_credits());
+  const std::uint64_t posted = express.posted();
+  EXPECT_EQ(posted, 2u);
+  Request& next = channel_->next_slot();
+  next.bytes = 10;
+  static_cast<void>(channel_->publish(next));
+  EXPECT_FALSE(channel_->post_at_once(next));
+  EXPECT_TRUE(channel_->advance()) << "it waits";
+  EXPECT_EQ(express.posted(), posted);
+  express.retire_through(static_cast<std::uint32_t>(posted));
+  EXPECT_FALSE(channel_->advance());
+  EXPECT_EQ(express.posted(), posted + 1);
+}
+
 TEST_F(RecvChannelTest, AnnouncementOfTheLiveCreditCompletesOnce) {
   Request& request = receive(100);
   EXPECT_TRUE(has_live_credit());

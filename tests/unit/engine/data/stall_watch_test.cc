@@ -9,6 +9,18 @@ constexpr std::uint64_t kS = 1'000'000'000;
 constexpr std::uint64_t kBar = 30 * kS;
 using Say = LinkWait::Say;
 
+TEST(OldestRequest, BecomesLateOnceAfterTheSecondLook) {
+  OldestRequest oldest;
+  oldest.see({.sequence = 3, .open = true}, 100);
+  EXPECT_FALSE(oldest.becomes_late(100)) << "it may have begun just now";
+  oldest.see({.sequence = 3, .open = true}, 100 + kLookNs);
+  EXPECT_TRUE(oldest.becomes_late(100 + kLookNs));
+  EXPECT_FALSE(oldest.becomes_late(100 + 2 * kLookNs)) << "once";
+  oldest.see({.sequence = 4, .open = true}, 100 + 2 * kLookNs);
+  EXPECT_FALSE(oldest.becomes_late(100 + 2 * kLookNs));
+  EXPECT_TRUE(oldest.becomes_late(100 + 3 * kLookNs)) << "another request";
+}
+
 TEST(OldestRequest, AgesOnlyWhileTheSameRequestIsOpen) {
   OldestRequest oldest;
   EXPECT_EQ(oldest.age_ns(5 * kS), 0u);

@@ -145,5 +145,13 @@ TEST(Record, RoundTripAndGeneration) {
   EXPECT_FALSE(record_says(record, join(4, 10)));
 }
 
+TEST(WindowWords, TheNewestCountsWhereverItLies) {
+  for (std::size_t newest = 0; newest < kWindowWords; ++newest) {
+    std::array<std::uint64_t, kWindowWords> words{64, 64, 64, 64};
+    words[newest] = 128;
+    EXPECT_EQ(read_window_words(words.data()), 128u);
+  }
+}
+
 }  // namespace
 }  // namespace mesh::engine
