@@ -38,7 +38,7 @@ class PathRepair {
   // These could not be brought up with the link, which does without them until they can be opened.
   void leave_out(const std::vector<std::uint8_t>& down);
   void try_now(std::uint32_t index);  // its port is up: no pause is waited for; holding the token
-  void rewrite_soon();                 // acceptor: channels have asked for their credits again
+  void rewrite_soon();                // acceptor: channels have asked for their credits again
   void risen(const BringUp& done);    // its queue pairs are at RTS, or could not be brought there
 
   // ---- What the peer says. False: the link ends.
