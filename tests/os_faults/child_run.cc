@@ -43,6 +43,17 @@ std::string difference_that_stays(const ProcessState& before) {
   return difference;
 }
 
+// An engine says goodbye on a thread of its own, beyond the last finalize.
+ProcessState state_after_goodbyes(const ProcessState& before) {
+  const auto deadline = Clock::now() + kSettleTime;
+  ProcessState state = ProcessState::now();
+  while (!before.differs_in_memory_alone(state) && Clock::now() < deadline) {
+    ::usleep(1000);
+    state = ProcessState::now();
+  }
+  return state;
+}
+
 // What of a report crosses from the child to its parent.
 struct Shared {
   std::array<std::uint64_t, door::kKinds> counts{};
@@ -75,9 +86,10 @@ RunReport run_here(const nccl::NewestNet& net, const RunOrder& order) {
   };
   door::arm({});
   void* const bystander = order.company == Company::Beside ? open_bystander(net) : nullptr;
+  const ProcessState fresh = ProcessState::now();
   if (const End warm = run_scenario(net); !warm.succeeded())
     complain("without a fault " + words(warm));
-  const ProcessState before = ProcessState::now();
+  const ProcessState before = state_after_goodbyes(fresh);
   door::set_mark();
   take_log();
 
