@@ -13,13 +13,13 @@ using testkit::Bed;
 using testkit::Talk;
 
 using testkit::kA, testkit::kB;
-constexpr std::uint64_t kMs = 1'000'000;
+constexpr std::uint64_t kMillisecond = 1'000'000;
 
 class CloseContext : public testing::Test {
  protected:
   // A send that nobody executes, so that closing has something to wait for.
   void SetUp() override {
-    bed_.tick_ns = kMs;
+    bed_.tick_ns = kMillisecond;
     ASSERT_TRUE(talk_.receive({.bytes = 1 << 20}).ok());
     bed_.rounds(20);
     bed_.hosts[1].nics_stand = bed_.hosts[1].loops_stand = true;

@@ -121,11 +121,11 @@ HostTopology cpus_from(int first, int count) {
 // Two pods of one machine, each with a network of its own: the CPUs are the same ones.
 TEST(Placement, AClaimHoldsInEveryNetworkNamespace) {
   const HostTopology host = cpus_from(8121, 2);
-  testkit::Child other([&](int fd) {
-    if (!testkit::leave_network()) return 2;
+  mesh::testkit::Child other([&](int fd) {
+    if (!mesh::testkit::leave_network()) return 2;
     const Result<CpuClaim> claim = claim_cpu(host, 0);
-    const bool told = testkit::Child::tell(fd, claim.ok() ? claim->cpu : 0);
-    return told && testkit::Child::hear(fd) < 0 ? 0 : 1;
+    const bool told = mesh::testkit::Child::tell(fd, claim.ok() ? claim->cpu : 0);
+    return told && mesh::testkit::Child::hear(fd) < 0 ? 0 : 1;
   });
   const int taken = other.next();
   if (taken < 0 && other.join() == 2)
@@ -150,12 +150,12 @@ bool squat(const std::string& name) {
 TEST(Placement, AnotherUserCanTakeNoCpuOfOurs) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   const HostTopology host = cpus_from(8141, 2);
-  testkit::Child nobody([&](int fd) {
-    if (!testkit::become_nobody()) return 2;
+  mesh::testkit::Child nobody([&](int fd) {
+    if (!mesh::testkit::become_nobody()) return 2;
     const bool squatted = squat("nccl-mesh poller cpu 8141") && squat("nccl-mesh poller cpu 8142");
     const Result<CpuClaim> claim = claim_cpu(host, 0);  // as an honest job of that user would
-    const bool told = testkit::Child::tell(fd, squatted && claim.ok() ? claim->cpu : 0);
-    return told && testkit::Child::hear(fd) < 0 ? 0 : 1;
+    const bool told = mesh::testkit::Child::tell(fd, squatted && claim.ok() ? claim->cpu : 0);
+    return told && mesh::testkit::Child::hear(fd) < 0 ? 0 : 1;
   });
   EXPECT_EQ(nobody.next(), 8142);
   const Result<CpuClaim> ours = claim_cpu(host, 0);
