@@ -32,6 +32,7 @@ constexpr const char* kFooter =
     "pair fails\n"
     "  post-refused the next work request posted to the NIC is refused by post_send\n"
     "  lid          the subnet manager gives the NIC's InfiniBand port another LID\n"
+    "  mtu          packets of the NIC with more than --mtu bytes vanish, and smaller ones arrive\n"
     "  peer-lost    nothing goes to or comes from --peer any more, on this NIC\n"
     "  peer-back    it does again\n"
     "  show         nothing changes; the port's state and what this host has posted to it are "
@@ -47,6 +48,7 @@ struct Options {
   bool one_end = false;
   int queue_pair = -1;
   std::uint64_t for_ms = 0;
+  std::uint32_t mtu = 0;
 };
 
 int fail(int status, const std::string& why) {
@@ -61,6 +63,7 @@ const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
     {"wr-error", {FaultVerb::Arm, FaultKind::QpError}},
     {"post-refused", {FaultVerb::Arm, FaultKind::PostRefused}},
     {"lid", {FaultVerb::Arm, FaultKind::LidChange}},
+    {"mtu", {FaultVerb::Arm, FaultKind::Mtu}},
     {"peer-lost", {FaultVerb::Arm, FaultKind::PeerLost}},
     {"peer-back", {FaultVerb::Lift, FaultKind::PeerLost}},
     {"clear", {FaultVerb::LiftAll, {}}},
@@ -73,6 +76,7 @@ FaultOrder order_of(const Options& options) {
   order.fault.kind = kind;
   order.fault.peer_host = options.peer;
   order.fault.duration_ns = options.for_ms * 1'000'000;
+  order.fault.mtu = options.mtu;
   return order;
 }
 
@@ -108,6 +112,8 @@ std::string mistake_in(const Options& options, const FabricFile& fabric) {
   const bool about_peer = options.action == "peer-lost" || options.action == "peer-back";
   if (about_peer != !options.peer.empty())
     return "--peer goes with peer-lost and peer-back, and only with them";
+  if ((options.action == "mtu") != (options.mtu != 0))
+    return "--mtu goes with mtu, and only with it";
   if (about_peer && fabric.find_host(options.peer) < 0)
     return options.fabric + " has no host " + options.peer;
   return {};
@@ -142,14 +148,17 @@ int main(int argc, char** argv) {
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
   app.add_option("ACTION", options.action, "What happens")
       ->required()
-      ->check(CLI::IsMember({"down", "up", "qp-error", "wr-error", "post-refused", "lid",
+      ->check(CLI::IsMember({"down", "up", "qp-error", "wr-error", "post-refused", "lid", "mtu",
                              "peer-lost", "peer-back", "clear", "show"}));
   app.add_flag("--one-end", options.one_end,
                "down, up: only this port, as with a switch or a sick adapter");
   app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")
       ->check(CLI::Range(0, 4095));
   app.add_option("--peer", options.peer, "peer-lost, peer-back: the other host");
-  app.add_option("--for-ms", options.for_ms, "down, peer-lost: until so many milliseconds later")
+  app.add_option("--mtu", options.mtu, "mtu: the bytes of payload that still arrive")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--for-ms", options.for_ms,
+                 "down, mtu, peer-lost: until so many milliseconds later")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000}));
   try {
     app.parse(argc, argv);

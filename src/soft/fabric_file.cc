@@ -229,9 +229,10 @@ FaultKind read_kind(const std::string& text) {
   if (text == "port_down") return FaultKind::PortDown;
   if (text == "lid_change") return FaultKind::LidChange;
   if (text == "post_refused") return FaultKind::PostRefused;
+  if (text == "mtu") return FaultKind::Mtu;
   fail(
-      "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, "
-      "out_of_order, port_down, lid_change or post_refused",
+      "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, out_of_order, "
+      "port_down, lid_change, post_refused or mtu",
       text);
 }
 
@@ -240,7 +241,7 @@ void read_faults(const json& root, FabricFile& file) {
     const std::string what = fmt::format("fault {}", file.faults.size());
     check_keys(object, what,
                {"kind", "host", "nic", "peer_host", "after_work_requests", "work_requests",
-                "after_ns", "duration_ns", "delay_ns", "seed", "both_ends"});
+                "after_ns", "duration_ns", "delay_ns", "seed", "both_ends", "mtu"});
     Fault fault;
     fault.kind = read_kind(text_of(object, what, "kind"));
     fault.host = text_of(object, what, "host");
@@ -264,6 +265,9 @@ void read_faults(const json& root, FabricFile& file) {
     fault.delay_ns = static_cast<std::uint64_t>(
         number_of(object, what, "delay_ns", {0, static_cast<double>(kFaultDelayMaxNs), 0}));
     fault.seed = count_of(object, what, "seed", 1);
+    fault.mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 0}));
+    if ((fault.kind == FaultKind::Mtu) != (fault.mtu != 0))
+      fail("{}: mtu (the bytes that still arrive) goes with kind mtu, and only with it", what);
     file.faults.push_back(std::move(fault));
   }
   if (file.faults.size() > kFaultsMax)

@@ -30,6 +30,7 @@ FaultMessage encode(const FaultOrder& order) {
   message.duration_ns = fault.duration_ns;
   message.delay_ns = fault.delay_ns;
   message.seed = fault.seed;
+  message.mtu = fault.mtu;
   return message;
 }
 
@@ -50,7 +51,7 @@ bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
   std::memcpy(&message, bytes.data(), sizeof message);
   message.nic[kNameRoom - 1] = message.peer_host[kNameRoom - 1] = '\0';
   const bool known = message.verb <= static_cast<std::uint32_t>(FaultVerb::Look) &&
-                     message.kind <= static_cast<std::uint32_t>(FaultKind::LidChange) &&
+                     message.kind <= static_cast<std::uint32_t>(FaultKind::Mtu) &&
                      message.status <= IBV_WC_GENERAL_ERR;
   if (!known) return false;
   order->verb = static_cast<FaultVerb>(message.verb);
@@ -66,6 +67,7 @@ bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
   fault.duration_ns = message.duration_ns;
   fault.delay_ns = message.delay_ns;
   fault.seed = message.seed;
+  fault.mtu = static_cast<std::uint32_t>(message.mtu);
   return true;
 }
 

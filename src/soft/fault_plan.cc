@@ -24,6 +24,10 @@ bool is_usable(const Fault& fault) {
     LOG_WARN("soft fabric: fault delay {} ns is over {} ns", fault.delay_ns, kFaultDelayMaxNs);
     return false;
   }
+  if (fault.kind == FaultKind::Mtu && fault.mtu == 0) {
+    LOG_WARN("soft fabric: fault mtu names no mtu");
+    return false;
+  }
   const bool names_no_peer = fault.kind == FaultKind::PeerLost && fault.peer_host.empty();
   if (names_no_peer) LOG_WARN("soft fabric: fault peer_lost names no peer_host");
   return !names_no_peer;
@@ -72,7 +76,7 @@ bool FaultPlan::in_time(Armed& armed, std::uint64_t now_ns) {
   return fault.duration_ns == 0 || age_ns - fault.after_ns < fault.duration_ns;
 }
 
-FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t qp_num,
+FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& posted,
                                           std::uint64_t now_ns) {
   PostVerdict verdict;
   std::lock_guard lock(mutex_);
@@ -90,9 +94,11 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, std::uint32_t 
       case FaultKind::QpError: verdict.status = fault.status; break;
       case FaultKind::WriteDelay: verdict.delay_ns += fault.delay_ns; break;
       case FaultKind::Reorder:
-        verdict.delay_ns += mix(fault.seed ^ mix(qp_num ^ (number << 24))) % (fault.delay_ns + 1);
+        verdict.delay_ns +=
+            mix(fault.seed ^ mix(posted.qp_num ^ (number << 24))) % (fault.delay_ns + 1);
         break;
       case FaultKind::PostRefused: verdict.refused = true; break;
+      case FaultKind::Mtu: verdict.vanishes |= posted.packet_bytes > fault.mtu; break;
       case FaultKind::OutOfOrder:
       case FaultKind::PeerLost:
       case FaultKind::PortDown:

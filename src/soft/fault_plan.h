@@ -40,6 +40,9 @@ enum class FaultKind : std::uint8_t {
   PortDown,
   // post_send does not take a work request.
   PostRefused,
+  // Packets with more than `mtu` bytes of payload vanish, and smaller ones arrive: a black hole.
+  // Senders run into their retries.
+  Mtu,
   // The subnet manager gives an InfiniBand port another LID. What was connected before hears
   // nothing any more.
   LidChange,
@@ -64,12 +67,13 @@ struct Fault {
   std::uint64_t seed = 1;                       // Reorder, OutOfOrder
   bool repeats = true;                          // OutOfOrder
   ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;  // QpError
+  std::uint32_t mtu = 0;                        // Mtu: above 0
 };
 
 class FaultPlan {
  public:
-  // InvalidArgument: the delay exceeds kFaultDelayMaxNs, or PeerLost names no peer_host.
-  // Exhausted: kFaultsMax faults are armed.
+  // InvalidArgument: the delay exceeds kFaultDelayMaxNs, PeerLost names no peer_host, or Mtu no
+  // mtu. Exhausted: kFaultsMax faults are armed.
   Status arm(const Fault& fault, std::uint64_t now_ns);
   // The fault's time begins when a NIC first looks at it.
   Status arm(const Fault& fault) { return arm(fault, kAtFirstUse); }
@@ -87,8 +91,13 @@ class FaultPlan {
     ibv_wc_status status = IBV_WC_SUCCESS;
     std::uint64_t delay_ns = 0;
     bool refused = false;
+    bool vanishes = false;  // never arrives, and is tried again until its time is up
   };
-  PostVerdict on_post(const std::string& nic, std::uint32_t qp_num, std::uint64_t now_ns);
+  struct Posted {
+    std::uint32_t qp_num = 0;
+    std::uint32_t packet_bytes = 0;  // payload of its largest packet
+  };
+  PostVerdict on_post(const std::string& nic, const Posted& posted, std::uint64_t now_ns);
   bool cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns);
   bool port_down(const std::string& nic, std::uint64_t now_ns);
   // Of the write with this number on a queue pair. hold_ns: how long it is held.

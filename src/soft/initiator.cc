@@ -36,7 +36,8 @@ bool Initiator::complete(QueuePair& qp, TurnTime& time) noexcept {
   }
   const std::uint64_t posted = qp.sends.posted.load(std::memory_order_acquire);
   const std::uint64_t completed = qp.sends.completed;
-  if (completed < posted && qp.sends.slot(completed).local_error != IBV_WC_SUCCESS) {
+  if (completed < posted && qp.sends.slot(completed).local_error != IBV_WC_SUCCESS &&
+      !qp.sends.slot(completed).vanishes) {
     to_error(qp, qp.sends.slot(completed).local_error);
     return true;
   }
@@ -169,7 +170,8 @@ bool Initiator::watch(QueuePair& qp, TurnTime& time) noexcept {
   const TargetState state = qp.out.ring->state();
   const bool answers = state == TargetState::Attached || state == TargetState::Unseen;
   const bool stuck =
-      qp.outstanding() != 0 && (!answers || qp.out.peer->lost() || cut_off(qp, time));
+      qp.outstanding() != 0 && (!answers || qp.out.peer->lost() || cut_off(qp, time) ||
+                                qp.sends.slot(qp.sends.completed).vanishes);
   if (!stuck || qp.attributes.timeout == 0) {
     qp.retry_deadline_ns = 0;
     return false;

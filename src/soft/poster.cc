@@ -16,6 +16,10 @@ bool is_supported(ibv_wr_opcode opcode) {
          opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_READ;
 }
 
+std::uint32_t packet_bytes(const QueuePair& qp, const SendSlot& slot) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(slot.bytes, qp.attributes.mtu));
+}
+
 void copy_inline(const ibv_send_wr& wr, std::byte* to) {
   for (int i = 0; i < wr.num_sge; ++i) {
     if (wr.sg_list[i].length == 0) continue;
@@ -109,6 +113,7 @@ int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexce
   slot.signaled = qp.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
   slot.opcode = wr.opcode;
   slot.local_error = IBV_WC_SUCCESS;
+  slot.vanishes = false;
   if (!is_inline) check_sources(qp, wr, slot);
   posting.bytes += bytes;
   if (posting.dead) {
@@ -119,9 +124,14 @@ int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexce
     slot.posted_at_ns = core_.cpu.now_ns();
     slot.fault_delay_ns = 0;
     if (core_.faults.armed()) {
-      const FaultPlan::PostVerdict verdict =
-          core_.faults.on_post(core_.spec.name, qp.verbs.qp_num, slot.posted_at_ns);
+      const FaultPlan::PostVerdict verdict = core_.faults.on_post(
+          core_.spec.name, {.qp_num = qp.verbs.qp_num, .packet_bytes = packet_bytes(qp, slot)},
+          slot.posted_at_ns);
       if (verdict.refused) return EIO;
+      if (verdict.vanishes && slot.local_error == IBV_WC_SUCCESS) {
+        slot.vanishes = true;
+        slot.local_error = IBV_WC_RETRY_EXC_ERR;
+      }
       if (verdict.status != IBV_WC_SUCCESS) slot.local_error = verdict.status;
       slot.fault_delay_ns = verdict.delay_ns;
     }

@@ -39,6 +39,7 @@ struct SendSlot {
   ibv_wr_opcode opcode = IBV_WR_SEND;
   // Other than success: the work request is never sent and completes with this status.
   ibv_wc_status local_error = IBV_WC_SUCCESS;
+  bool vanishes = false;  // likewise, but only after all its tries
 };
 
 struct SendQueue {

@@ -42,7 +42,7 @@ struct FaultMessage {
   std::uint32_t verb = 0, kind = 0, status = 0;
   std::int32_t queue_pair = 0;
   std::uint64_t after_work_requests = 0, work_requests = 0, after_ns = 0, duration_ns = 0,
-                delay_ns = 0, seed = 0;
+                delay_ns = 0, seed = 0, mtu = 0;
 };
 struct FaultAnswerMessage {
   Prefix prefix;

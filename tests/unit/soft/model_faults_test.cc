@@ -39,6 +39,25 @@ TEST(Faults, LostPeerEndsInRetryExceededAfterTheModelledTime) {
   }
 }
 
+TEST(Faults, LargePacketsVanishAndSmallOnesArrive) {
+  ManualFabric fabric("", 2);
+  ASSERT_TRUE(fabric.a->faults().arm({.kind = FaultKind::Mtu, .mtu = 1024}).ok());
+  const std::uint64_t start_ns = fabric.now_ns();
+  ASSERT_EQ(fabric.announce(0, 1, 1024), 0);
+  ASSERT_EQ(fabric.announce(0, 2, 1025), 0);
+  ASSERT_EQ(fabric.announce(0, 3, 64), 0);  // behind the one that is tried again
+  ASSERT_EQ(fabric.announce(1, 4, 64), 0);
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 3u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(fabric.sent[0][1].wc.status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(fabric.sent[0][1].at_ns - start_ns, (4096u << 8) * 2);
+  EXPECT_EQ(fabric.sent[0][2].wc.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(fabric.received[0].size(), 1u);
+  ASSERT_EQ(fabric.sent[1].size(), 1u);
+  EXPECT_EQ(fabric.sent[1][0].wc.status, IBV_WC_SUCCESS);
+}
+
 TEST(Faults, WritesAreLateFromTheChosenOneOn) {
   ManualFabric fabric("", 1);
   ASSERT_TRUE(
@@ -149,6 +168,7 @@ TEST(Faults, PlanRefusesNonsense) {
   EXPECT_EQ(plan.arm({.kind = FaultKind::WriteDelay, .delay_ns = kFaultDelayMaxNs + 1}),
             Errc::InvalidArgument);
   EXPECT_EQ(plan.arm({.kind = FaultKind::PeerLost}), Errc::InvalidArgument);
+  EXPECT_EQ(plan.arm({.kind = FaultKind::Mtu}), Errc::InvalidArgument);
   EXPECT_FALSE(plan.armed());
   for (std::size_t i = 0; i < kFaultsMax; ++i) EXPECT_TRUE(plan.arm({}).ok());
   EXPECT_EQ(plan.arm({}), Errc::Exhausted);
