@@ -101,7 +101,8 @@ struct WirePath {
   std::vector<std::uint32_t> qpn;  // 1 + qps queue pairs of the sender of this frame
   std::uint32_t psn = 0;           // the sender's first packet number on each of them
   std::uint16_t lid = 0;           // of the sender's port at this moment; InfiniBand
-  // The connector's window words, 8 bytes for each queue pair of the path. 0 from the acceptor.
+  // What the peer writes: the connector's window words, 8 bytes for each queue pair of the path, or
+  // the acceptor's memory for probes, of the path's MTU.
   std::uint64_t counters_address = 0;
   std::uint32_t counters_rkey = 0;
 };

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <new>
 
 namespace mesh::engine {
 
@@ -25,6 +26,31 @@ Status Lane::open() {
   if (pd_) return {};
   LOG_WARN("{}: no protection domain: {}", name(), std::strerror(errno));
   return Errc::System;
+}
+
+Status Lane::provide_probes() {
+  if (probe_mr_) return {};
+  probe_pages_.reset(new (std::nothrow) ProbePages);
+  if (probe_pages_ != nullptr) {
+    probe_mr_ = register_range(probe_pages_.get(), sizeof(ProbePages),
+                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  }
+  if (probe_mr_) return {};
+  LOG_WARN("{}: cannot register {} bytes for probes: {}", name(), sizeof(ProbePages),
+           std::strerror(errno));
+  return Errc::System;
+}
+
+verbs::LocalSource Lane::probe_source(std::uint32_t bytes) const noexcept {
+  DCHECK(bytes <= kProbeBytesMax);
+  return {.address = reinterpret_cast<std::uintptr_t>(probe_pages_->source.data()),
+          .bytes = bytes,
+          .lkey = probe_mr_->lkey};
+}
+
+verbs::RemoteTarget Lane::probe_target() const noexcept {
+  return {.address = reinterpret_cast<std::uintptr_t>(probe_pages_->target.data()),
+          .rkey = probe_mr_->rkey};
 }
 
 verbs::MrHandle Lane::register_range(void* address, std::size_t bytes, int access) {

@@ -11,7 +11,10 @@
 #include "src/verbs/discovery.h"
 #include "src/verbs/handle.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,7 @@ class ProgressLoop;
 
 inline constexpr std::uint32_t kPollBatch = 16;         // completions taken per verbs call
 inline constexpr std::uint32_t kQueuePairsMax = 65536;  // the wr_id's index has 16 bits
+inline constexpr std::uint32_t kProbeBytesMax = 4096;   // the largest MTU of a path
 
 class Lane {
  public:
@@ -47,6 +51,12 @@ class Lane {
 
   verbs::MrHandle register_range(void* address, std::size_t bytes, int access);
 
+  // What the probes of our new paths read, and where those of peers write, as soon as the rail has
+  // a path. What lies there means nothing.
+  Status provide_probes();  // System: no memory, or the device refused it
+  verbs::LocalSource probe_source(std::uint32_t bytes) const noexcept;
+  verbs::RemoteTarget probe_target() const noexcept;
+
   verbs::Rail& rail() const noexcept { return rail_; }
   verbs::Provider& provider() const noexcept { return provider_; }
   std::uint32_t index() const noexcept { return index_; }
@@ -55,6 +65,10 @@ class Lane {
   std::size_t queue_pair_count() const noexcept { return queue_pairs_; }
 
  private:
+  // Apart, so that no probe reads what another one writes.
+  struct alignas(4096) ProbePages {
+    std::array<std::byte, kProbeBytesMax> source{}, target{};
+  };
   struct Queue {
     verbs::CqHandle cq;
     std::uint32_t entries = 0, reserved = 0;
@@ -84,6 +98,8 @@ class Lane {
   verbs::Rail& rail_;
   const std::uint32_t index_;
   verbs::PdHandle pd_;
+  std::unique_ptr<ProbePages> probe_pages_;
+  verbs::MrHandle probe_mr_;
   std::vector<Queue> queues_;
   std::vector<Seat> by_place_;
   std::vector<Place> places_;

@@ -6,6 +6,7 @@
 #include <mesh/metrics.h>
 
 #include "src/base/check.h"
+#include "src/verbs/wr_chain.h"
 
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,7 @@ struct PathEnds {
   std::uint32_t peer_rail = 0;
   std::uint32_t peer_address = 0;
   std::uint32_t peer_speed_mbps = 0;  // 0: not known
+  std::uint32_t mtu_bytes = 0;        // the smaller of both ports'
 };
 
 struct Path {
@@ -53,6 +55,7 @@ struct Path {
   int own_gid_index = 0;  // of our address now; the kernel may give it another when it comes back
   std::uint16_t own_lid = 0;             // of our port, as the peer was told it; InfiniBand
   std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
   std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
   // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its
   // channel posts or ends.

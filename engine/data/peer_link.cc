@@ -92,6 +92,8 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
   Path& path = queue_pair.path();
   path.health.probe_failed = true;
   if (path.health.state != PathState::Up) return;  // the rest of a flush
+  const bool black_hole =
+      completion.status == IBV_WC_RETRY_EXC_ERR && path.queue_pairs[0]->full_packet_hangs();
   try {
     const std::string cause =
         fmt::format("{} (status {}, vendor {:#x}) on queue pair {}; {}",
@@ -100,7 +102,7 @@ void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completi
     if (is_mistake(completion.status)) {
       fail(Errc::Transport, fmt::format("peer {}, {}: {}", identity_.peer_host, path.name, cause));
     } else {
-      quarantine(path, cause);
+      quarantine(path, black_hole ? black_hole_text(path) : cause);
     }
   } catch (const std::exception& error) {
     fail_for_memory(path, error.what());

@@ -53,6 +53,9 @@ class ChannelOwner {
   ~ChannelOwner() = default;
 };
 
+// Why a path is lost that carries small packets only.
+std::string black_hole_text(const Path& path);
+
 class PeerLink {
  public:
   PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity,
@@ -105,6 +108,9 @@ class PeerLink {
   bool fencing() const noexcept;  // a path is lost and not yet fenced; holding the token
 
   // ---- Lost paths (peer_link_loss.cc; holding the token).
+  // Connector: a path whose queue pairs are new and connected. What does not get through takes it
+  // out of use.
+  void probe(Path& path) noexcept;
   void quarantine(
       Path& path,
       const std::string& cause) noexcept;  // from Up: at once nothing more is posted to it

@@ -179,10 +179,15 @@ class QueuePair {
   // may be true.
   bool may_have_taken(std::uint64_t taken) const noexcept;
   void account_lost(std::uint64_t taken, std::vector<Span>* lost);
-  void renew() noexcept;       // as new, for another verbs queue pair; still quarantined
-  bool post_probe() noexcept;  // a write of no bytes: shows whether anything gets through; false:
-                               // refused
-  void open() noexcept;        // no longer quarantined
+  void renew() noexcept;  // as new, for another verbs queue pair; still quarantined
+  // A write of no bytes shows whether anything gets through, and one of the source's bytes behind
+  // it whether full packets do; without bytes there is no second one. Nothing is outstanding. 0, or
+  // the error of a refusal.
+  int post_probe(const verbs::LocalSource& source, const verbs::RemoteTarget& target) noexcept;
+  bool full_packet_hangs() const noexcept {
+    return full_probe_ != 0 && retired() + 1 == full_probe_;
+  }
+  void open() noexcept;  // no longer quarantined
 
   // ---- Set-up and end.
   Status fill_receive_queue() noexcept;  // in state INIT or later
@@ -275,6 +280,8 @@ class QueuePair {
   std::uint64_t signaled_ = 0;  // an acceptor's: posted when the last signaled one was staged
   // An acceptor's: posted when the last word of a round of window words was staged.
   std::uint64_t window_round_end_ = 0;
+  // A connector's: what was posted with the probe of full packets; 0: there is none.
+  std::uint64_t full_probe_ = 0;
   bool signal_next_ = false;
   bool started_ = false;
   bool refused_ = false;  // a post was; nothing is posted any more

@@ -6,6 +6,8 @@
 #include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"
 
+#include <array>
+
 namespace mesh::engine {
 
 void QueuePair::quarantine() noexcept {
@@ -108,7 +110,7 @@ void QueuePair::renew() noexcept {
   reposted_ = flushed_ = signaled_ = window_round_end_ = 0;
   return_at_ = 0;
   to_return_ = -1;
-  bytes_posted_ = doorbells_ = completions_ = 0;
+  bytes_posted_ = doorbells_ = completions_ = full_probe_ = 0;
   room_.renew();
   quarantine();
 }
@@ -121,18 +123,31 @@ void QueuePair::open() noexcept {
   room_.open();
 }
 
-bool QueuePair::post_probe() noexcept {
+int QueuePair::post_probe(const verbs::LocalSource& source,
+                          const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());
-  ibv_send_wr wr{};
-  wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  ring_[room_.posted() & ring_mask_] = {};
-  room_.post_probe();
-  wr.wr_id = id_base_ | static_cast<std::uint32_t>(room_.posted());
-  signaled_ = room_.posted();
+  DCHECK(!rows_only_ && outstanding() == 0 && full_probe_ == 0);
+  ibv_sge bytes{.addr = source.address, .length = source.bytes, .lkey = source.lkey};
+  std::array<ibv_send_wr, SendRoom::kProbes> probes{};  // small and full
+  const std::size_t count = source.bytes == 0 ? 1 : 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    ibv_send_wr& wr = probes[i];
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ring_[room_.posted() & ring_mask_] = {};
+    room_.post_probe();
+    wr.wr_id = id_base_ | static_cast<std::uint32_t>(room_.posted());
+  }
+  if (count == 2) {
+    probes[0].next = &probes[1];
+    probes[1].sg_list = &bytes;
+    probes[1].num_sge = 1;
+    probes[1].wr.rdma = {.remote_addr = target.address, .rkey = target.rkey};
+    full_probe_ = room_.posted();
+  }
   ++doorbells_;
   ibv_send_wr* bad = nullptr;
-  return ibv_post_send(qp_.get(), &wr, &bad) == 0;
+  return ibv_post_send(qp_.get(), probes.data(), &bad);
 }
 
 }  // namespace mesh::engine

@@ -19,6 +19,7 @@ namespace mesh::engine {
 
 class SendRoom {
  public:
+  static constexpr std::uint32_t kProbes = 2;  // of a new path: small and full packets
   // The promise covers this queue pair, alone or with others.
   SendRoom(const TransferPolicy& policy, Promise& promise)
       : sq_depth_(policy.sq_depth),
@@ -56,9 +57,10 @@ class SendRoom {
     DCHECK(announced_ < window_end_);
     ++announced_;
   }
-  // Of a queue pair that is closed: nothing but this is under way.
+  // Of a queue pair that is closed, or new: nothing but probes is under way.
   void post_probe() noexcept {
-    DCHECK(depth_ == 0 && outstanding() == 0);
+    DCHECK(outstanding() < kProbes);
+    promise_.withdraw();
     ++posted_;
   }
 

@@ -31,6 +31,7 @@ struct OwnEnd {
   std::uint32_t rail = 0;
   PathEnds ends;
 };
+std::uint32_t mtu_bytes(std::uint8_t code) { return 128u << code; }  // of ibv_mtu
 OwnEnd own_end(const WirePath& path, bool connector, const std::vector<WireRail>& peer_rails) {
   const std::uint32_t peer_rail = connector ? path.acceptor_rail : path.connector_rail;
   return {.rail = connector ? path.connector_rail : path.acceptor_rail,
@@ -39,6 +40,7 @@ OwnEnd own_end(const WirePath& path, bool connector, const std::vector<WireRail>
               .peer_rail = peer_rail,
               .peer_address = connector ? path.acceptor_address : path.connector_address,
               .peer_speed_mbps = peer_rails[peer_rail].speed_mbps,
+              .mtu_bytes = mtu_bytes(path.mtu),
           }};
 }
 
@@ -118,10 +120,13 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
     return link_.take_down(Errc::System);
   }
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
-    const WirePath ours = describe_path(link_.peer_link().path(i), psn_, {});
+    Path& path = link_.peer_link().path(i);
+    const WirePath ours = describe_path(path, psn_, path.lane->probe_target());
     paths[i].qpn = ours.qpn;
     paths[i].psn = ours.psn;
     paths[i].lid = ours.lid;
+    paths[i].counters_address = ours.counters_address;
+    paths[i].counters_rkey = ours.counters_rkey;
   }
   link_.send(Welcome{.host = name,
                      .qps = policy.qps,
@@ -141,6 +146,7 @@ bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>&
     const OwnEnd own = own_end(path, link_.connector(), peer_rails_);
     Lane& lane = *link_.context().loop.lanes[own.rail];
     lanes.push_back(&lane);
+    if (!lane.provide_probes().ok()) return false;
     std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
     if (!peer_link.add_path(lane, own.ends, std::move(name)).ok()) return false;
   }
@@ -180,6 +186,8 @@ bool Handshake::on_welcome(const Welcome& body) {
   policy.slots = body.slots;
   psn_ = random_psn();
   if (build(policy, body.paths) && make_counters()) {
+    for (std::uint32_t i = 0; i < body.paths.size(); ++i)
+      set_probe_target(link_.peer_link().path(i), body.paths[i]);
     bring_up(body.paths, {});
   } else {
     link_.send(Refuse{.reason = Errc::System, .text = no_queue_pairs_text()});
@@ -307,6 +315,7 @@ bool Handshake::on_ready(const Ready& body) {
   if (!some_path_is_left(body.down)) return false;
   link_.repair().leave_out(body.down);
   link_.set_state(LinkState::Up);
+  link_.repair().probe_all();
   link_.redial().note_address();
   link_.announce();
   link_.openings().open_all();

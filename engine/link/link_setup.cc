@@ -166,13 +166,13 @@ std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails) {
   return described;
 }
 
-WirePath describe_path(Path& path, std::uint32_t psn, const PathCountersPlace& counters) {
+WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
   WirePath wire;
   wire.psn = psn;
   wire.lid = path.own_lid = verbs::current_lid(path.lane->provider(), path.lane->rail());
   wire.mtu = static_cast<std::uint8_t>(path.lane->rail().active_mtu);
-  wire.counters_address = counters.address;
-  wire.counters_rkey = counters.rkey;
+  wire.counters_address = written.address;
+  wire.counters_rkey = written.rkey;
   for (const auto& queue_pair : path.queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
   return wire;
 }
@@ -183,6 +183,10 @@ void set_peer_windows(Path& path, const WirePath& peer) {
         {.address = peer.counters_address + qp * kWindowWords * sizeof(std::uint64_t),
          .rkey = peer.counters_rkey});
   }
+}
+
+void set_probe_target(Path& path, const WirePath& peer) {
+  path.probe_target = {.address = peer.counters_address, .rkey = peer.counters_rkey};
 }
 
 Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {

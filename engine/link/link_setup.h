@@ -21,16 +21,15 @@ std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails);
 
 ibv_gid gid_of(const WireAddress& address);
 
-// This side's queue pairs of one path. counters: the connector's window words, null on the
-// acceptor. The path keeps the LID that the peer is told.
-struct PathCountersPlace {
-  std::uint64_t address = 0;
-  std::uint32_t rkey = 0;
-};
-WirePath describe_path(Path& path, std::uint32_t psn, const PathCountersPlace& counters);
+// This side's queue pairs of one path. written: what the peer writes, which is the connector's
+// window words, or the acceptor's memory for probes. The path keeps the LID that the peer is told.
+WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written);
 
 // Acceptor: where the peer counts the announcements of each queue pair of the path.
 void set_peer_windows(Path& path, const WirePath& peer);
+
+// Connector: where the probes of the path may write.
+void set_probe_target(Path& path, const WirePath& peer);
 
 struct PeerEnd {
   const WireRail* rail = nullptr;

@@ -62,6 +62,15 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
   }
 }
 
+void PathRepair::probe_all() {
+  CHECK(link_.connector());
+  const ProgressLoop::Guard guard(link_.context().loop);
+  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) {
+    Path& path = link_.peer_link().path(i);
+    if (path.health.state == PathState::Up) link_.peer_link().probe(path);
+  }
+}
+
 void PathRepair::try_now(std::uint32_t index) {
   const bool down = link_.peer_link().path(index).health.state == PathState::Down;
   if (down && repairs_[index].step == Step::Waiting) repairs_[index].at_ns = link_.host().now_ns();

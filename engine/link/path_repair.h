@@ -3,7 +3,7 @@
 // count what these took, and tell each other (FENCE). Only then is anything sent again: nothing of
 // the old queue pairs can land any more, and the counts tell what has (path_repair.cc). Then the
 // connector opens the path again, with pauses that grow and never end: new queue pairs on both
-// sides (REOPEN, REOPENED), a write of no bytes that shows whether anything gets through, and the
+// sides (REOPEN, REOPENED), writes that show whether small and full packets get through, and the
 // path is used again (PATH UP; path_repair_reopen.cc). Thread: control mutex; it takes the loop's
 // token where it touches paths. Bounds: kPathsMax paths, one of them brought up at a time; ten
 // seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests wait.
@@ -37,6 +37,7 @@ class PathRepair {
   bool tend();   // true: soon again
   // These could not be brought up with the link, which does without them until they can be opened.
   void leave_out(const std::vector<std::uint8_t>& down);
+  void probe_all();  // connector: the link comes up; beside whatever it is used for
   void try_now(std::uint32_t index);  // its port is up: no pause is waited for; holding the token
   void rewrite_soon();                // acceptor: channels have asked for their credits again
   void risen(const BringUp& done);    // its queue pairs are at RTS, or could not be brought there

@@ -204,7 +204,9 @@ void PathRepair::risen(const BringUp& done) {
   if (link_.connector()) {
     if (done.outcome() != Errc::Ok) return give_up_try(index, unreachable);
     const ProgressLoop::Guard guard(link_.context().loop);
-    path.health.probe_failed = !path.queue_pairs[0]->post_probe();
+    path.health.probe_failed = false;
+    set_probe_target(path, done.paths().front());
+    link_.peer_link().probe(path);
     repair.step = Step::Probing;
     repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
     return;
@@ -220,22 +222,23 @@ void PathRepair::risen(const BringUp& done) {
                         .epoch = path.health.epoch,
                         .result = Errc::Ok,
                         .text = "",
-                        .ends = {describe_path(path, repair.psn, {})}});
+                        .ends = {describe_path(path, repair.psn, path.lane->probe_target())}});
   }
 }
 
 bool PathRepair::probe(std::uint32_t index) {
   CHECK(link_.connector() && repairs_[index].step == Step::Probing);
   Path& path = link_.peer_link().path(index);
-  bool failed = false, through = false;
+  bool failed = false, through = false, black_hole = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.context().loop.drain_completions();
     failed = path.health.probe_failed;
     through = path.queue_pairs[0]->outstanding() == 0;
+    black_hole = path.queue_pairs[0]->full_packet_hangs();
   }
   if (failed || link_.host().now_ns() >= repairs_[index].at_ns) {
-    give_up_try(index, "nothing gets through");
+    give_up_try(index, black_hole ? black_hole_text(path) : "nothing gets through");
     return false;
   }
   if (!through) return true;

@@ -22,6 +22,35 @@ constexpr std::size_t kVersionAt = 4;  // in a handle
 const Scenario kOneMessage("one_message", send_one_message);
 const Scenario kNoPlugin("no_plugin", expect_no_plugin);
 
+// Small messages until everybody has read the words.
+void transfer_until_said(Peer& peer, Line& line, const char* words) {
+  const auto deadline = SteadyClock::now() + scaled(std::chrono::seconds(30));
+  for (bool said = false; !said;) {
+    transfer(line, {.bytes = 1024});
+    const auto votes = peer.all_gather(driver::PluginLog::instance().contains(words) ? "1" : "0");
+    said = std::count(votes.begin(), votes.end(), "1") == peer.world();
+    require(said || SteadyClock::now() < deadline, std::string("nobody read: ") + words);
+  }
+}
+
+// The second cable of host a loses full packets: the probe finds it, for no message is large.
+constexpr const char* kBlackHoleFabric = R"({"name": "black_hole",
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"},
+                                   {"name": "mesh1", "address": "10.0.13.1/24"}]},
+            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"},
+                                   {"name": "mesh1", "address": "10.0.13.2/24"}]}],
+  "links": [{"ends": ["a/mesh0", "b/mesh0"]}, {"ends": ["a/mesh1", "b/mesh1"]}],
+  "faults": [{"kind": "mtu", "host": "a", "nic": "mesh1", "mtu": 2048}]})";
+const Scenario kBlackHole("black_hole", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Line line(peer, *communicator, {.bytes = 1 << 20});
+  transfer_until_said(peer, line, "full packets");
+  transfer(line, {.bytes = 1 << 20});
+  peer.barrier();
+  line.close();
+});
+
 // Messages until the log names a lost path and its return.
 const Scenario kCableOut("cable_out", [](Peer& peer) {
   const auto api = peer.load();
@@ -122,6 +151,14 @@ TEST(Heard, ACableThatIsPulledAndPluggedIsNamed) {
   expect_each_reads(
       run(kCableOut, options),
       {"WARN NET/Mesh : peer ", "is lost: ", "1 of 2 paths carry on", "is back after"});
+}
+
+TEST(Heard, ABlackHoleIsNamedWithItsMtuOnBothSides) {
+  RunOptions options = software({{"NCCL_IB_TIMEOUT", "10"}});  // 4 ms a try
+  options.fabric_text = kBlackHoleFabric;
+  expect_each_reads(run(kBlackHole, options),
+                    {"full packets of 4096 bytes (the path's MTU) are lost and small ones arrive",
+                     "path mesh1:1 10.0.13.", "1 of 2 paths carry on"});
 }
 
 TEST(Heard, APeerWithoutACommonSubnetIsNamedOnBothSides) {

@@ -79,11 +79,22 @@ void ChannelRun::listen_and_accept() {
   }
   const Result<Channel*> accepted = engine.accept(*listener_);
   if (accepted.code() == Errc::WouldBlock) return;
-  if (!accepted.ok()) return wrong(fmt::format("accept: {}", errc_name(accepted.code())));
+  if (!accepted.ok()) return refused(accepted.code());
   engine.close_listener(listener_);
   listener_ = nullptr;
   receive_.channel = *accepted;
   on_open(receive_);
+}
+
+// The sender's connect has failed, or will.
+void ChannelRun::refused(Errc why) {
+  world_.trace().note("accept failed", {number_, static_cast<std::uint64_t>(why)});
+  if ((receive_.excuses & excuse(why)) == 0) wrong(fmt::format("accept: {}", errc_name(why)));
+  world_.engine_of(receive_.context).close_listener(listener_);
+  listener_ = nullptr;
+  receive_.state = SideState::Over;
+  send_.excuses |= kPeerAborted;
+  world_.progress();
 }
 
 void ChannelRun::dial() {

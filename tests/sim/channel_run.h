@@ -45,6 +45,7 @@ class ChannelRun {
   // channel_life.cc: the beginning.
   void open(Side& side);
   void listen_and_accept();
+  void refused(Errc why);
   void dial();
   void on_open(Side& side);
   bool register_region(Side& side, std::size_t region);

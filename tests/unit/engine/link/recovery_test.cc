@@ -209,7 +209,7 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
             log.count(LogLevel::Detail, "peer b: path n0:1 10.0.1.1 -> n0:1 10.0.1.2 is fenced");
         if (fenced != std::exchange(struck, fenced)) {
           bed.hosts[0].provider->faults().disarm_all();
-          break_queue_pair(bed, {.after = fenced == 0 ? 0u : 1u});  // all but the probe
+          break_queue_pair(bed, {.after = fenced == 0 ? 0u : 2u});  // all but the probes
         }
         end = test(**sending, nullptr);
         return end.code() != Errc::WouldBlock;
@@ -219,6 +219,50 @@ TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
   EXPECT_GE(bed.now_ns() - began_ns, 3'000'000'000u);
   EXPECT_GE(struck, 3);
   EXPECT_FALSE(bed.finish(*receiving).ok());
+}
+
+// Small packets pass and full ones vanish.
+void swallow_full_packets(Bed& bed) {
+  ASSERT_TRUE(bed.hosts[0]
+                  .provider->faults()
+                  .arm({.kind = soft::FaultKind::Mtu, .nic = "n1", .mtu = 2048})
+                  .ok());
+}
+
+TEST(RecoveryFromABlackHole, TheProbeFindsItWithoutTrafficAndNamesTheMtu) {
+  Bed bed({.fabric = testkit::kHalves});
+  const LogCapture log;
+  swallow_full_packets(bed);
+  Talk talk(bed, kA, kB, kRoom);  // the link does not wait for the probe
+  talk.exchange(8);
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
+  bed.tick_ns = 1'000'000;
+  EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Warn, "is lost: ") == 2; }))
+      << log.joined();
+  const char* const text =
+      "full packets of 4096 bytes (the path's MTU) are lost and small ones arrive";
+  EXPECT_EQ(log.count(LogLevel::Warn, text), 2) << "on both sides; " << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "n1:1 10.0.2."), 2) << log.joined();
+  stream(bed, talk, 60);
+}
+
+TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
+  Bed bed({.fabric = testkit::kHalves});
+  const LogCapture log;
+  Talk talk(bed, kA, kB, kRoom);
+  bed.tick_ns = 1'000'000;
+  stream(bed, talk, 5);
+  swallow_full_packets(bed);
+  stream(bed, talk, 20);  // finds it, and goes on over the other path
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: retries exceeded"), 1) << log.joined();
+  EXPECT_TRUE(bed.until([&] {
+    return log.count(LogLevel::Detail, "is still down: full packets of 4096 bytes") >= 3;
+  })) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 0) << log.joined();
+  bed.hosts[0].provider->faults().disarm_all();
+  EXPECT_TRUE(bed.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+      << log.joined();
+  stream(bed, talk, 20);
 }
 
 TEST(RecoveryOfOnePath, MemoryCanBeTakenBackWhileNoPathIsUp) {
