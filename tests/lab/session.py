@@ -139,19 +139,20 @@ class Session:
             plugs[name].append((topologies.MANAGEMENT, _management_mac(self._topology, name),
                                 theirs, 1500))
         self._add_switch(management)
-        for ends in self._topology.cables.values():
-            if len(ends) == 2:
+        for name, ends in self._topology.cables.items():
+            longest = self._topology.longest.get(name)
+            if len(ends) == 2 and longest is None:
                 sockets = switch.wire()
             else:
                 pairs = [switch.wire() for _ in ends]
-                self._add_switch([ours for ours, _ in pairs])
+                self._add_switch([ours for ours, _ in pairs], longest)
                 sockets = [theirs for _, theirs in pairs]
             for end, plug in zip(ends, sockets):
                 plugs[end.host].append((end.name, end.mac, plug, max(end.mtu, topologies.LAB_MTU)))
         return plugs
 
-    def _add_switch(self, ports):
-        self._switches.append(switch.Switch(ports))
+    def _add_switch(self, ports, longest=None):
+        self._switches.append(switch.Switch(ports, longest or switch.FRAME_MAX))
         self._switches[-1].start()
 
     def run(self):

@@ -20,10 +20,10 @@ def wire():
 
 class Switch:
     """Thread: its own, from start() to stop(). A frame for a port that is full is dropped, as
-    hardware does."""
+    hardware does, and so is one that is longer than `longest`."""
 
-    def __init__(self, ports):
-        self._ports, self._learned = ports, {}
+    def __init__(self, ports, longest=FRAME_MAX):
+        self._ports, self._learned, self._longest = ports, {}, longest
         self._stop_read, self._stop_write = socket.socketpair()
         self._thread = threading.Thread(target=self._run, daemon=True)
         for port in ports:
@@ -58,7 +58,8 @@ class Switch:
                 frame = port.recv(FRAME_MAX)
                 if not frame:
                     return False
-                self._forward(port, frame)
+                if len(frame) <= self._longest:
+                    self._forward(port, frame)
         except BlockingIOError:
             return True
         except OSError:

@@ -29,10 +29,11 @@ class Interface:
 
 
 class Topology:
-    """hosts: names, by rank. cables: name -> interfaces, two for a cable, more for a switch."""
+    """hosts: names, by rank. cables: name -> interfaces, two for a cable, more for a switch.
+    longest: cable name -> bytes of the longest frame that gets through."""
 
     def __init__(self, name):
-        self.name, self.about, self.hosts, self.cables = name, "", [], {}
+        self.name, self.about, self.hosts, self.cables, self.longest = name, "", [], {}, {}
 
     def interfaces(self, host):
         return [end for ends in self.cables.values() for end in ends if end.host == host]
@@ -114,13 +115,22 @@ def _cable(path, topology, name, ends):
         topology.cables[name].append(interface)
 
 
+def _longest(path, topology, limits):
+    _only(path, "longest_frame", limits, set(topology.cables))
+    for name, limit in limits.items():
+        if not isinstance(limit, int) or not MTU_RANGE[0] <= limit <= MTU_RANGE[1]:
+            _refuse(path, "longest_frame of cable %s" % name,
+                    "%s is not in %d..%d" % ((json.dumps(limit),) + MTU_RANGE))
+    topology.longest = limits
+
+
 def load(path):
     try:
         with open(path, encoding="utf-8") as file:
             text = json.load(file)
     except (OSError, ValueError) as error:
         raise TopologyError("%s: %s" % (path, error)) from error
-    _only(path, "file", text, {"about", "hosts", "cables"})
+    _only(path, "file", text, {"about", "hosts", "cables", "longest_frame"})
     topology = Topology(os.path.splitext(os.path.basename(path))[0])
     topology.about = text.get("about", "")
     topology.hosts = _names(path, "hosts", text.get("hosts"), HOSTS_MAX)
@@ -129,6 +139,7 @@ def load(path):
         _refuse(path, "cables", "must be an object")
     for name in _names(path, "cables", list(cables), 32) if cables else []:
         _cable(path, topology, name, cables[name])
+    _longest(path, topology, text.get("longest_frame", {}))
     return topology
 
 

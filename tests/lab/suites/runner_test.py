@@ -153,7 +153,8 @@ class Mistakes(unittest.TestCase):
                 ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"mtu": 100}, "b/m0": {}}}}',
                  "mtu 100 is not in 1280..9000"),
                 ('{"hosts": ["a", "b"], "cables": {"ab": {"a/m0": {"setup": "x"}, "b/m0": {}}}}',
-                 "setup must be a list")):
+                 "setup must be a list"),
+                ('{"hosts": ["a"], "longest_frame": {"ab": 2000}}', 'knows no "ab"')):
             with self.subTest(says), tempfile.NamedTemporaryFile("w", suffix=".json") as file:
                 file.write(text)
                 file.flush()

@@ -1,0 +1,71 @@
+"""Networks that are more than a cable: hosts of different subnets with a router between them, and
+without one; a cable that loses full packets and carries small ones."""
+
+import re
+import shlex
+import sys
+
+sys.dont_write_bytecode = True
+import lab_case
+
+VERIFIED = "# Out of bounds values : 0 OK"
+# For a whole run of a program that is refused, on hosts that share two busy processors. A refusal
+# that nobody told the other side of would go on until --timeout.
+REFUSED_MS_MAX = 60000
+ROUTED = """
+[ $LAB_HOST != r ] || exit 0
+export WORLD_SIZE=2
+now() { echo "$1 at $(date +%%s%%3N) ms"; }
+%(perf)s all_reduce --fabric rdma -b 1K -e 64K -f 64 -n 2 -w 1 -c 1 --timeout 200 -v
+echo "routed: exit status $?"
+ip route del $(ip route | grep -o '^10.0.[0-9.]*/24 via [0-9.]*')
+ip route del $(ip route | grep -o '^10.1.[0-9.]*/31 via [0-9.]*')
+export MESH_RENDEZVOUS=a:29501
+now asked
+%(perf)s all_reduce --fabric rdma -b 1K -e 1K -n 2 -w 1 -c 1 --timeout 200 -v
+echo "without a route: exit status $?"
+now ended
+"""
+BLACK_HOLE = """
+%(perf)s all_reduce --fabric rdma -b 64K -e 64K -n 200 -w 1 -c 1 --timeout 400 -v
+echo "exit status $?"
+"""
+
+
+def moment(lab, what, host):
+    """The time a host printed, in milliseconds."""
+    return next(int(line.split()[2]) for line in lab.lines(host) if line.startswith(what + " at "))
+
+
+class Networks(lab_case.LabCase):
+    def perf(self, script):
+        perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
+        return script % {"perf": perf}
+
+    def test_a_router_is_crossed_and_a_missing_one_is_named_on_both_sides(self):
+        lab = self.run_lab("routed", self.perf(ROUTED), timeout=900)
+        for host in "ab":
+            lines = lab.lines(host)
+            self.assertIn("routed: exit status 0", lines, host)
+            text = "\n".join(lines)
+            self.assertRegex(text, r"rxe_mesh0:1 10\.0\.[12]\.1 -> rxe_mesh0:1 10\.0\.[12]\.1")
+            self.assertRegex(text, r"rxe_mesh1:1 10\.1\.0\.[02] -> rxe_mesh1:1 10\.1\.0\.[02]")
+            self.assertIn("without a route: exit status 1", lines, host)
+            self.assertLess(moment(lab, "ended", host) - moment(lab, "asked", host), REFUSED_MS_MAX)
+            self.assertRegex(text, r"hosts [ab] and [ab] share no subnet: .*10\.0\.[12]\.0/24")
+        self.assertIn(VERIFIED, lab.lines("a"))
+
+    @lab_case.at_length
+    def test_a_black_hole_is_left_by_its_name(self):
+        lab = self.run_lab("black_hole", self.perf(BLACK_HOLE), timeout=900,
+                           env={"NCCL_IB_TIMEOUT": "14"})
+        self.assertEqual(lab.code, 0)
+        self.assertIn(VERIFIED, lab.lines("a"))
+        for host in "ab":
+            self.assertRegex("\n".join(lab.lines(host)),
+                             r"path rxe_mesh1:1 10\.1\.12\.[12] -> rxe_mesh1:1 10\.1\.12\.[12] is "
+                             r"lost: .*full packets of 4096 bytes \(the path's MTU\)")
+
+
+if __name__ == "__main__":
+    lab_case.main()
