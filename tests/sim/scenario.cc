@@ -49,6 +49,11 @@ bool Scenario::healthy() const {
                      [](const HostPlan& host) { return host.slowness == 1; });
 }
 
+bool Scenario::uses_indices_again() const {
+  return std::any_of(channels.begin(), channels.end(),
+                     [](const ChannelPlan& channel) { return channel.after != SIZE_MAX; });
+}
+
 Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   Scenario scenario;
   scenario.seed = seed;

@@ -110,8 +110,8 @@ struct Scenario {
   std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // every host's
   // Plain writes of one queue pair overtake one another by up to so much; 0: none does.
   std::uint64_t out_of_order_ns = 0;
-  // Some of them come twice. Only then may an engine have to write credits again because somebody
-  // waits for them.
+  // Some of them come twice. Only then, or where a channel begins when another is over and may find
+  // that one's rows on its own, an engine may have to write credits again.
   bool repeats = false;
   std::vector<HostPlan> hosts;
   std::vector<ContextPlan> contexts;
@@ -119,6 +119,7 @@ struct Scenario {
   std::vector<FaultPlan> faults;
   std::uint64_t messages() const;
   bool healthy() const;  // everybody answers at once
+  bool uses_indices_again() const;
 };
 
 Scenario draw_scenario(std::uint64_t seed, const Options& options);

@@ -65,7 +65,7 @@ void World::open_host(std::size_t number) {
   options.manual_clock_ns = &clock_ns_;
   options.threading = Threading::Manual;
   options.while_waiting = [this] { while_waiting(); };
-  options.rewrites_late = scenario_.repeats;
+  options.rewrites_late = scenario_.repeats || scenario_.uses_indices_again();
   options.control_network = &control_;
   control_.expect(number);
   auto engine = Engine::open(options);
