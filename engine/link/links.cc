@@ -67,7 +67,8 @@ Link& Links::of_channel(const Channel& channel) const {
 bool Links::tend() {
   bool again = false;
   for (const auto& context : contexts_) {
-    for (const auto& link : context->links) again |= link->tend();
+    // One that fails may add another, for the connects that do not fail with it.
+    for (std::size_t i = 0; i < context->links.size(); ++i) again |= context->links[i]->tend();
     context->reap_links();
   }
   start_bring_ups();

@@ -292,6 +292,28 @@ TEST_P(BringUpTest, ThreeTriesInVainAreSaidOnceOnEachSide) {
   EXPECT_EQ(warnings(), 2) << log_.joined();
 }
 
+TEST_P(BringUpTest, AConnectThatCameAfterHelloWaitsForAnotherLink) {
+  ASSERT_NO_FATAL_FAILURE(begin());
+  Engine& near = *hosts_[near_].engine;
+  Engine& far = *hosts_[far_].engine;
+  HandleBytes late{};
+  Listener* const listener = far.listen(*hosts_[far_].contexts[0], 0, late).value();
+  const HandleBytes as_listened = late;
+  connect(kB, kC);  // a link beside the one that fails
+  const auto connect_late = [&] { return near.connect(*hosts_[near_].contexts[0], 0, late); };
+  ASSERT_TRUE(wait_until([&] { return connect_late().ok() || late != as_listened; }));
+  asking().answer({ETIMEDOUT, ETIMEDOUT, ETIMEDOUT});
+  asking().answer_all(0);
+  EXPECT_NE(outcome(), Errc::Ok);
+  testkit::Pair pair;
+  EXPECT_TRUE(wait_until([&] {
+    if (pair.send == nullptr) pair.send = connect_late().value();
+    if (pair.receive == nullptr) pair.receive = far.accept(*listener).value();
+    return pair.send != nullptr && pair.receive != nullptr;
+  }));
+  far.close_listener(listener);
+}
+
 TEST_P(BringUpTest, TheCommunicatorEndsMeanwhile) {
   ASSERT_NO_FATAL_FAILURE(begin());
   const auto began = Time::now();
