@@ -53,9 +53,7 @@ void EngineImpl::close_listener(Listener* listener) noexcept {
 Result<Channel*> EngineImpl::accept(Listener& listener) {
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Errc::WouldBlock;
-  if (listener.arrived.empty() && listener.refused != Errc::Ok)
-    return std::exchange(listener.refused, Errc::Ok);
-  if (listener.arrived.empty()) return Errc::WouldBlock;
+  if (listener.arrived.empty()) return listener.verdict(clock_.now_ns());
   Channel* const channel = listener.arrived.front();
   listener.arrived.pop_front();
   return channel;

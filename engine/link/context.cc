@@ -63,7 +63,7 @@ Listener* Context::listener(const engine::Id128& nonce) const noexcept {
 
 void Context::name_listeners(const Link& link, std::span<const engine::Id128> nonces) noexcept {
   for (const engine::Id128& nonce : nonces) {
-    if (Listener* const named = listener(nonce); named != nullptr) named->named_by = &link;
+    if (Listener* const named = listener(nonce); named != nullptr) named->named(&link);
   }
 }
 
@@ -81,6 +81,15 @@ bool Context::fail_named(const Link& link, Errc why) noexcept {
 void Context::unname_listeners(const Link& link) noexcept {
   for (const auto& each : listeners) {
     if (each->named_by == &link) each->named_by = nullptr;
+  }
+}
+
+void Context::lose_named(const Link& link, Errc why, std::uint64_t until_ns) noexcept {
+  for (const auto& each : listeners) {
+    if (each->named_by != &link) continue;
+    each->named_by = nullptr;
+    each->lost = why;
+    each->lost_until_ns = until_ns;
   }
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh {
@@ -26,6 +27,20 @@ class Listener {
   // link ends, its peer's connect has failed, and so does accept().
   const engine::Link* named_by = nullptr;
   Errc refused = Errc::Ok;  // the verdict on the peer's connect, which accept() tells once
+  // That link ended before the peer had to hear of it. The peer names the listener again at once,
+  // or its connect has failed too, and this is the verdict from that time on.
+  Errc lost = Errc::Ok;
+  std::uint64_t lost_until_ns = 0;
+
+  void named(const engine::Link* by) noexcept {
+    named_by = by;
+    refused = lost = Errc::Ok;
+  }
+  // What accept() answers while no channel has arrived.
+  Errc verdict(std::uint64_t now_ns) noexcept {
+    if (lost != Errc::Ok && now_ns >= lost_until_ns) refused = std::exchange(lost, Errc::Ok);
+    return refused == Errc::Ok ? Errc::WouldBlock : std::exchange(refused, Errc::Ok);
+  }
 };
 
 class Context {
@@ -45,6 +60,8 @@ class Context {
   void name_listeners(const engine::Link& link, std::span<const engine::Id128> nonces) noexcept;
   void unname_listeners(const engine::Link& link) noexcept;      // its connector comes again
   bool fail_named(const engine::Link& link, Errc why) noexcept;  // false: it names none
+  // Those that are named by nobody else until then fail.
+  void lose_named(const engine::Link& link, Errc why, std::uint64_t until_ns) noexcept;
 
   // ---- Its end.
   void begin_close();         // everything is told to end; nothing is waited for

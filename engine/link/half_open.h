@@ -36,5 +36,8 @@ inline constexpr std::size_t kArrivedMax = 256;
 // many strangers, or stopped for longer than one may be silent. Once for each is enough; a peer
 // that is gone refuses the connection.
 inline constexpr std::uint32_t kHelloTriesMax = 8;
+// It dials at once, and again after a second where nothing answers. An acceptor whose connector has
+// not come by then is told that its peer's connect has failed.
+inline constexpr std::uint64_t kHelloAgainNs = 10'000'000'000;
 
 }  // namespace mesh::engine

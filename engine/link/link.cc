@@ -1,6 +1,7 @@
 #include "engine/link/link.h"
 
 #include "engine/link/context.h"
+#include "engine/link/half_open.h"
 #include "src/base/log.h"
 #include "src/base/secret.h"
 
@@ -244,8 +245,9 @@ void Link::end_queue_pairs() noexcept {
 
 void Link::end(Errc why, const std::string& text) {
   farewell_.hurry();  // the peer said CLOSE before it went: whatever it counted is here by now
-  // The connector has not heard our WELCOME, and says HELLO again.
-  if (state_ == LinkState::AwaitAttach) context_.unname_listeners(*this);
+  // If the connector has not heard our WELCOME, it says HELLO again.
+  if (state_ == LinkState::AwaitAttach)
+    context_.lose_named(*this, why, host_.now_ns() + kHelloAgainNs);
   const bool is_over = !context_.fail_named(*this, why) && over();
   if (!is_over && may_cause_lines()) LOG_WARN("peer {} is lost: {}", identity_.peer_host, text);
   take_down(is_over ? Errc::PeerClosed : why);

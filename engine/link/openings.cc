@@ -108,7 +108,16 @@ void Openings::open(PendingConnect& stage) {
     const bool has_place = reused || free_indices_.capacity() >= lives_.size();
     if (stage.channel == nullptr && index < lives_.size() && has_place)
       free_indices_.push_back(index);
+    fail_for_memory(stage);
+  }
+}
+
+// The acceptor is told if there is memory for that.
+void Openings::fail_for_memory(PendingConnect& stage) noexcept {
+  try {
     decline(stage, Errc::System);
+  } catch (const std::exception& error) {
+    LOG_WARN("peer {}: it cannot be told: {}", link_.identity().peer_host, error.what());
   }
 }
 
@@ -184,7 +193,7 @@ bool Openings::on_open(const Open& body) {
 bool Openings::welcome_channel(Listener& listener, const Open& asked) {
   PeerLink& peer_link = link_.peer_link();
   const Result<LinkPlace> place = peer_link.memory().channel_place(asked.channel);
-  listener.named_by = nullptr;
+  listener.named(nullptr);
   if (!place.ok()) {
     listener.refused = place.code();
     return answer(asked, place.code());

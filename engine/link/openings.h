@@ -64,6 +64,7 @@ class Openings {
  private:
   void open_at(PendingConnect& stage, std::uint32_t index);
   void decline(PendingConnect& stage, Errc why);
+  void fail_for_memory(PendingConnect& stage) noexcept;
   bool answer(const Open& asked, Errc why);
   bool welcome_channel(Listener& listener, const Open& asked);
 

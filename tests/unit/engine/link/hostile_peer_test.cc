@@ -40,6 +40,25 @@ TEST_F(HostilePeer, IsServedWhileItKeepsToTheProtocol) {
   ASSERT_NE(open_channel(peer, 0), nullptr);
 }
 
+TEST_F(HostilePeer, ThatGoesAfterWelcomeFailsTheAccept) {
+  {
+    RawPeer peer(bed_, handle_);
+    peer.say(peer.hello());
+    ASSERT_TRUE(peer.hear<engine::Welcome>(MessageType::Welcome));
+  }
+  const auto accept = [this] { return bed_.hosts[1].engine->accept(*listener_).code(); };
+  ASSERT_TRUE(bed_.until([this] { return bed_.stats(1).queue_pairs == 0; }));
+  EXPECT_EQ(accept(), Errc::WouldBlock) << "it may come again";
+  bed_.advance_ns(engine::kHelloAgainNs);
+  EXPECT_EQ(accept(), Errc::PeerGone);
+  EXPECT_EQ(accept(), Errc::WouldBlock) << "it is said once";
+  // One that comes after all is served, and finds no verdict of the former one.
+  RawPeer again(bed_, handle_);
+  ASSERT_TRUE(again.shake_hands());
+  ASSERT_NE(open_channel(again, 0), nullptr);
+  EXPECT_EQ(accept(), Errc::WouldBlock);
+}
+
 TEST_F(HostilePeer, WithoutTheContextIdGetsNoQueuePair) {
   RawPeer peer(bed_, handle_);
   engine::Hello hello = peer.hello();
