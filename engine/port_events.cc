@@ -2,6 +2,7 @@
 
 #include "src/base/log.h"
 
+#include <optional>
 #include <span>
 
 namespace mesh::engine {
@@ -54,9 +55,13 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
 
 void PortEvents::on_lid_change(std::uint32_t index) {
   const verbs::Rail& rail = host_.rails()[index];
-  const std::uint16_t lid = verbs::current_lid(*host_.options().provider, rail);
-  LOG_INFO("rail {} {}: the LID of its port is {}", index, rail.info.name, lid);
-  links_.on_lid_change(index, lid);
+  const std::optional<std::uint16_t> lid = verbs::current_lid(*host_.options().provider, rail);
+  if (!lid) {
+    LOG_WARN("rail {} {}: the port does not tell its new LID", index, rail.info.name);
+    return;
+  }
+  LOG_INFO("rail {} {}: the LID of its port is {}", index, rail.info.name, *lid);
+  links_.on_lid_change(index, *lid);
 }
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {

@@ -169,7 +169,9 @@ std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails) {
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
   WirePath wire;
   wire.psn = psn;
-  wire.lid = path.own_lid = verbs::current_lid(path.lane->provider(), path.lane->rail());
+  const verbs::Rail& rail = path.lane->rail();
+  const std::uint16_t known = path.own_lid != 0 ? path.own_lid : rail.lid;
+  wire.lid = path.own_lid = verbs::current_lid(path.lane->provider(), rail).value_or(known);
   wire.mtu = static_cast<std::uint8_t>(path.lane->rail().active_mtu);
   wire.counters_address = written.address;
   wire.counters_rkey = written.rkey;

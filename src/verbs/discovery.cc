@@ -265,11 +265,11 @@ void log_no_rail(const Provider& provider, const Settings& settings, const Disco
 }
 }  // namespace
 
-std::uint16_t current_lid(Provider& provider, const Rail& rail) {
+std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
   ibv_port_attr attr{};
   if (rail.ethernet) return 0;
   const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
-  return error == 0 ? attr.lid : rail.lid;
+  return error == 0 ? std::optional(attr.lid) : std::nullopt;
 }
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {

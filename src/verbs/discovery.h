@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct Rail {
 
 // The LID of an InfiniBand port at this moment: a subnet manager may give it another one. 0 on
 // Ethernet.
-std::uint16_t current_lid(Provider& provider, const Rail& rail);
+std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
 
 // Answers the rails, sorted by device name and port. NotFound: none is usable; one line says what
 // was looked at and why each port is no rail.
