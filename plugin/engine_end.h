@@ -17,6 +17,7 @@ class EngineEnd {
   // Returns at once. At once the engine is gone, too, if it waits for no peer.
   void begin(std::unique_ptr<verbs::Provider> provider, std::unique_ptr<Engine> engine) noexcept;
   void wait() noexcept;  // until it is gone
+  bool under_way() const noexcept { return thread_.joinable(); }
 
  private:
   void end() noexcept;

@@ -3,12 +3,14 @@
 #include "src/base/log.h"
 
 #include <atomic>
+#include <thread>
 
 namespace mesh::plugin {
 
 namespace {
 
 std::atomic<ncclDebugLogger_t> g_logger{nullptr};  // released in use_logger, acquired in forward
+std::atomic<int> g_calls{0};                       // of it under way
 
 struct NcclLevel {
   ncclDebugLogLevel level;
@@ -29,10 +31,14 @@ NcclLevel nccl_level(LogLevel level) noexcept {
 
 // The text is never used as the format, because a file name or a peer may put a percent sign there.
 void forward(LogLevel level, const char* file, int line, const char* text) {
-  const ncclDebugLogger_t logger = g_logger.load(std::memory_order_acquire);
-  if (logger == nullptr) return;
-  const NcclLevel as = nccl_level(level);
-  logger(as.level, as.subsystems, file, line, "NET/Mesh : %s", text);
+  // Counted before the logger is read, so that quiet_logger() misses no call (both seq_cst).
+  g_calls.fetch_add(1, std::memory_order_seq_cst);
+  if (const ncclDebugLogger_t logger = g_logger.load(std::memory_order_seq_cst);
+      logger != nullptr) {
+    const NcclLevel as = nccl_level(level);
+    logger(as.level, as.subsystems, file, line, "NET/Mesh : %s", text);
+  }
+  g_calls.fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace
@@ -44,5 +50,10 @@ void use_logger(ncclDebugLogger_t logger) noexcept {
 }
 
 void drop_logger() noexcept { g_logger.store(nullptr, std::memory_order_release); }
+
+void quiet_logger() noexcept {
+  g_logger.store(nullptr, std::memory_order_seq_cst);
+  while (g_calls.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+}
 
 }  // namespace mesh::plugin

@@ -10,5 +10,7 @@ namespace mesh::plugin {
 void use_logger(ncclDebugLogger_t logger) noexcept;
 // For the exit of the process, when NCCL's own state may be gone.
 void drop_logger() noexcept;
+// The same, and no thread is in the logger afterwards: NCCL may go.
+void quiet_logger() noexcept;
 
 }  // namespace mesh::plugin

@@ -196,6 +196,8 @@ void Registry::unmake_engine_if_unused() noexcept {
   finish_stats();
   engine_.store(nullptr, std::memory_order_release);
   if (owned_ != nullptr) end_.begin(std::move(provider_), std::move(owned_));
+  // After its last finalize NCCL may be unloaded. The next init brings its logger again.
+  if (end_.under_way()) quiet_logger();
 }
 
 }  // namespace mesh::plugin
