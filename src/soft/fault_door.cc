@@ -51,7 +51,7 @@ bool decode(std::span<const std::byte> bytes, FaultOrder* order) {
   std::memcpy(&message, bytes.data(), sizeof message);
   message.nic[kNameRoom - 1] = message.peer_host[kNameRoom - 1] = '\0';
   const bool known = message.verb <= static_cast<std::uint32_t>(FaultVerb::Look) &&
-                     message.kind <= static_cast<std::uint32_t>(FaultKind::Mtu) &&
+                     message.kind <= static_cast<std::uint32_t>(kFaultKindLast) &&
                      message.status <= IBV_WC_GENERAL_ERR;
   if (!known) return false;
   order->verb = static_cast<FaultVerb>(message.verb);

@@ -47,6 +47,7 @@ enum class FaultKind : std::uint8_t {
   // nothing any more.
   LidChange,
 };
+inline constexpr FaultKind kFaultKindLast = FaultKind::LidChange;
 
 struct Fault {
   FaultKind kind = FaultKind::QpError;
