@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr std::array<std::uint64_t, 5> kTimes{0, 1, 1'000'000, 10'000'000'000, UINT64_MAX};
   for (const std::uint64_t now_ns : kTimes) {
     for (std::uint32_t round = 0; round < 3; ++round) {
-      const soft::FaultPlan::PostVerdict verdict = plan.on_post("n0", round, now_ns);
+      const soft::FaultPlan::PostVerdict verdict =
+          plan.on_post("n0", {.qp_num = round, .packet_bytes = 4096}, now_ns);
       fuzz::expect(verdict.delay_ns <= soft::kFaultsMax * soft::kFaultDelayMaxNs,
                    "a delay without bound");
     }
