@@ -104,8 +104,7 @@ TEST(RoutedPairing, InfiniBandOfOtherPrefixesPairsByIdentity) {
 }
 
 TEST(RoutedPairing, TheQuestionsAreBounded) {
-  std::vector<RailAddress> many;
-  for (int i = 0; i < 8; ++i) many.push_back(address_of("10.1.0.1"));
+  const std::vector<RailAddress> many(8, address_of("10.1.0.1"));
   Rails a, b;
   for (std::uint32_t i = 0; i < 64; ++i) {
     a.push_back(rail_with(many));
