@@ -177,7 +177,7 @@ std::string range_text(const Setting& setting) {
 }
 
 std::string value_text(const Setting& setting, const Settings& settings) {
-  const std::string value =
+  std::string value =
       std::visit([&](const auto& field) { return value_of(field, settings); }, setting.field);
   if (!value.empty()) return value;
   const bool text = std::holds_alternative<TextField>(setting.field);

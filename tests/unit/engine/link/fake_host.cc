@@ -97,7 +97,8 @@ void TwoEnds::carry_all() {
   for (int round = 0; round < kRoundsMax; ++round) {
     const bool carried = carry();
     turn();
-    const bool soon = a.links.tend() | b.links.tend();
+    const bool a_soon = a.links.tend();
+    const bool soon = b.links.tend() || a_soon;
     if (!carried && !soon && a.wire.said.empty() && b.wire.said.empty()) return;
   }
 }
