@@ -111,7 +111,7 @@ TEST_P(ContractEvents, AShortOutageIsRetriedThrough) {
   if (GetParam().set_port == nullptr)
     GTEST_SKIP() << "the port of this device is not ours to take down";
   PairOptions options = pair_options();
-  options.timeout = 16;  // 0.27 s a try
+  options.timeout = 18;  // 1.07 s a try: a test that is held up for seconds does not use them up
   options.retry_count = 7;
   connect_pair(options);
   ASSERT_TRUE(set_port(PortState::Down));
