@@ -57,6 +57,8 @@ struct Path {
   std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
   std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
+  // Adaptive routing: the data of a larger message goes apart from its announcements.
+  std::uint64_t apart_above = UINT64_MAX;
   // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its
   // channel posts or ends.
   const Channel* byte_waiter = nullptr;

@@ -16,11 +16,20 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
                .channel = index_of,
                .stripes = 1}),
       path_count_(link_of.path_count()),
+      apart_above_(apart_above(link_of)),
       wr_bytes_(link_of.policy().wr_bytes),
-      express_bytes_(std::min(link_of.policy().express_bytes, link_of.policy().wr_bytes)) {
+      express_bytes_(
+          std::min({link_of.policy().express_bytes, link_of.policy().wr_bytes, apart_above_})) {
   cursor_.set_base(reinterpret_cast<std::uint64_t>(credits));
   posting_.spans.reserve(std::min(kStripesMax, path_count_ * link_of.policy().qps));
   choose_express();
+}
+
+std::uint64_t SendChannel::apart_above(const PeerLink& link_of) noexcept {
+  std::uint64_t least = UINT64_MAX;
+  for (std::uint32_t i = 0; i < link_of.path_count(); ++i)
+    least = std::min(least, link_of.path(i).apart_above);
+  return least;
 }
 
 bool SendChannel::needs_slow_path() const noexcept {
@@ -99,11 +108,11 @@ void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
   posting_.request = &request;
   posting_.credit = credit_;
   cut(truncated ? 0 : request.bytes);
-  // Each announcement says how many stripes there are, where each stripe is one work request.
+  // Each announcement says how many stripes there are, where it brings its stripe whole.
   const auto count = static_cast<std::uint32_t>(posting_.spans.size());
   DCHECK(count != 0 && count <= kStripesMax);
   const bool record =
-      truncated || count > kStripesTold ||
+      truncated || count > kStripesTold || request.bytes > apart_above_ ||
       std::any_of(posting_.spans.begin(), posting_.spans.end(),
                   [this](const Span& span) { return span.stripe.bytes > wr_bytes_; });
   request.open_stripes = static_cast<std::uint8_t>(count);
@@ -135,7 +144,7 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
     return;
   }
   posting.first_bulk = link.bulk().next(posting.plan.count);
-  posting.uniform = path_count_ == 1 && posting.plan.uniform(wr_bytes_);
+  posting.uniform = path_count_ == 1 && bytes <= apart_above_ && posting.plan.uniform(wr_bytes_);
   for (std::uint32_t i = 0; i < posting.plan.count; ++i)
     add(posting.plan.span(i), link.bulk().at(posting.first_bulk + i));
 }
@@ -155,7 +164,7 @@ bool SendChannel::post_uniform() noexcept {
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   usual_plan_ = {.total_bytes = bytes};
-  if (path_count_ != 1) return;
+  if (path_count_ != 1 || bytes > apart_above_) return;
   const StripePlan plan = plan_stripes(bytes, link.policy(), link.bulk().count());
   if (plan.uniform(wr_bytes_)) usual_plan_ = plan;
 }
@@ -199,27 +208,37 @@ SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexc
   const bool ends = bytes == span.left();
   DCHECK(path.health.state == PathState::Up);
   DCHECK(offset + bytes <= credit.bytes);
+  QueuePair::Part part{
+      .source = {.address = request.address + offset,
+                 .bytes = static_cast<std::uint32_t>(bytes),
+                 .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
+      .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
+      .request = span.request,
+      .ends = Ends::Nothing,
+      .stripe = span.stripe};
+  if (ends && bytes != 0 && request.bytes > path.apart_above) {
+    stage_part(queue_pair, part);
+    part.source = {};
+  }
   // The record goes just before the announcement of the first stripe.
   if (ends && span.stripe.offset == 0 && stripes_of(request.imm()) == 0)
     stage_record(queue_pair, request);
-  ++outstanding;
-  queue_pair.stage_part(
-      {.source = {.address = request.address + offset,
-                  .bytes = static_cast<std::uint32_t>(bytes),
-                  .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
-       .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
-       .request = span.request,
-       .ends = ends ? Ends::Stripe : Ends::Nothing,
-       .stripe = span.stripe});
+  if (ends) part.ends = Ends::Stripe;
+  stage_part(queue_pair, part);
   span.posted_bytes += bytes;
   may_wait_for_bytes_ = false;
   posting_.uniform = false;
   return ends ? Step::Ended : Step::Posted;
 }
 
+void SendChannel::stage_part(QueuePair& queue_pair, const QueuePair::Part& part) noexcept {
+  ++outstanding;
+  queue_pair.stage_part(part);
+}
+
 // What the next work request of a stripe waits for, of which so much is left. Turn: for nothing.
 WaitReason SendChannel::room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept {
-  if (!queue_pair.has_room(2)) return WaitReason::Queue;  // it may need a record too
+  if (!queue_pair.has_room(kStripeEnd)) return WaitReason::Queue;
   if (left <= wr_bytes_ && !queue_pair.window_open()) return WaitReason::Window;
   if (queue_pair.index() == 0 || bytes_fit(queue_pair.path(), std::min(left, wr_bytes_)))
     return WaitReason::Turn;

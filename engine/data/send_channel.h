@@ -89,6 +89,9 @@ class SendChannel final : public Channel {
   enum class Step : std::uint8_t { Blocked, Posted, Ended };
 
   static constexpr std::uint32_t kNoPath = 1u << 31;  // none is up
+  // What the end of a stripe takes at most: its data, the record, and an announcement by itself.
+  static constexpr std::uint32_t kStripeEnd = 3;
+  static std::uint64_t apart_above(const PeerLink& link_of) noexcept;
   Waiting completion_of(const Request& open) const noexcept;
   Waiting posting_waits() noexcept;
   Waiting replay_waits(const Span& replay) noexcept;
@@ -114,8 +117,9 @@ class SendChannel final : public Channel {
   };
   [[gnu::always_inline]] inline void stage_uniform(Request& request,
                                                    const UniformMessage& message) noexcept;
-  // One work request of a span whose queue pair is chosen.
+  // One work request of a span whose queue pair is chosen, and at its end what announces it.
   Step post_part(Span& span, const Credit& credit) noexcept;
+  void stage_part(QueuePair& queue_pair, const QueuePair::Part& part) noexcept;
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
   WaitReason room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept;
   void count_stall(WaitReason reason) noexcept;
@@ -143,6 +147,8 @@ class SendChannel final : public Channel {
   RingCursor cursor_;                                  // the next credit
   std::uint32_t express_path_ = 0, express_rail_ = 0;  // of the express queue pair
   const std::uint32_t path_count_;
+  // A larger message has a record, for a path on which its data goes apart from its announcements.
+  const std::uint64_t apart_above_;
   const std::uint64_t wr_bytes_, express_bytes_;
   bool have_credit_ = false;
   // True until it posts in this visit: a channel that has had its share does not keep the rest.

@@ -149,6 +149,8 @@ bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>&
     if (!lane.provide_probes().ok()) return false;
     std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
     if (!peer_link.add_path(lane, own.ends, std::move(name)).ok()) return false;
+    peer_link.path(peer_link.path_count() - 1).apart_above =
+        apart_above(lane.rail(), link_.host().options().settings);
   }
   peer_link.order_paths();
   link_.repair().begin();

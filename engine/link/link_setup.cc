@@ -166,6 +166,12 @@ std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails) {
   return described;
 }
 
+std::uint64_t apart_above(const verbs::Rail& rail, const Settings& settings) {
+  const bool on =
+      settings.adaptive_routing == kAuto ? !rail.ethernet : settings.adaptive_routing != 0;
+  return on ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;
+}
+
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
   WirePath wire;
   wire.psn = psn;

@@ -21,6 +21,11 @@ std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails);
 
 ibv_gid gid_of(const WireAddress& address);
 
+// Above how many bytes the data of a message goes apart from its announcements over this rail, for
+// a network that routes packets adaptively: it keeps a write with immediate in order, and plain
+// writes need not be.
+std::uint64_t apart_above(const verbs::Rail& rail, const Settings& settings);
+
 // This side's queue pairs of one path. written: what the peer writes, which is the connector's
 // window words, or the acceptor's memory for probes. The path keeps the LID that the peer is told.
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written);

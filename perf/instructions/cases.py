@@ -13,6 +13,7 @@ FABRIC = os.path.join(os.path.dirname(HERE), "fabrics", "null.json")
 BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_MESH_THREADS": "0",
         "NCCL_MESH_PROFILE": "none"}
 STRIPED = {"NCCL_MESH_QPS": "4"}
+ADAPTIVE = {"NCCL_IB_ADAPTIVE_ROUTING": "1"}
 UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
 # a multiple of every ring's length, so that what happens once a round is counted in full
 MESSAGES = 4096
@@ -54,8 +55,15 @@ CASES = [
     Case("burst8-8B-marker", "burst8", marker=True),
     Case("rolling8-8B-marker", "rolling8", marker=True),
     Case("one-1M-4stripes", "one", bytes=1 << 20, settings=STRIPED),
+    Case("one-1M-4stripes-adaptive", "one", bytes=1 << 20, settings={**STRIPED, **ADAPTIVE}),
     Case("burst8-1M-4stripes", "burst8", bytes=1 << 20, settings=STRIPED),
     Case("rolling8-1M-4stripes", "rolling8", bytes=1 << 20, settings=STRIPED),
+    Case("rolling8-1M-4stripes-adaptive", "rolling8", bytes=1 << 20,
+         settings={**STRIPED, **ADAPTIVE}),
+    Case("one-64K", "one", bytes=1 << 16),
+    Case("one-64K-adaptive", "one", bytes=1 << 16, settings=ADAPTIVE),
+    Case("rolling8-64K", "rolling8", bytes=1 << 16),
+    Case("rolling8-64K-adaptive", "rolling8", bytes=1 << 16, settings=ADAPTIVE),
     Case("one-8B-signal1", "one", settings=UNBATCHED),
     Case("rolling8-8B-signal1", "rolling8", settings=UNBATCHED),
     Case("one-8B-512channels", "one", channels=512),

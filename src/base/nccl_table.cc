@@ -9,17 +9,16 @@ namespace mesh {
 namespace {
 
 constexpr const char* kSeeAbove = "see the table above";
-constexpr const char* kSent = "a message goes with its immediate, whatever its size";
 constexpr const char* kAlwaysOn = "paths that are lost are left, and come back, without a setting";
 
 using enum Standing;
 
 // In the alphabet's order.
 constexpr std::array kNcclTable{
-    NcclSetting{"NCCL_IB_ADAPTIVE_ROUTING", "1 on InfiniBand", NotBuilt, kSent},
+    NcclSetting{"NCCL_IB_ADAPTIVE_ROUTING", "1 on InfiniBand", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_ADDR_FAMILY", "AF_INET", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_ADDR_RANGE", "unset", Honoured, kSeeAbove},
-    NcclSetting{"NCCL_IB_AR_THRESHOLD", "8192", NotBuilt, kSent},
+    NcclSetting{"NCCL_IB_AR_THRESHOLD", "8192", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_DATA_DIRECT", "1", NotBuilt, "it is about GPU memory"},
     NcclSetting{"NCCL_IB_DEVICE_PCI_ORDER", "1", NotBuilt, "devices go by name"},
     NcclSetting{"NCCL_IB_DISABLE", "0", Meaningless,

@@ -126,11 +126,11 @@ constexpr std::array kTable{
     Setting{"NCCL_IB_ADAPTIVE_ROUTING", "",
             IntField{&Settings::adaptive_routing, 0, 1, Extra::Auto, -2},
             "Whether packets of one queue pair may take several ways through the network; unset: 1 "
-            "on InfiniBand ports, 0 on others. No effect yet."},
+            "on InfiniBand ports, 0 on others."},
     Setting{"NCCL_IB_AR_THRESHOLD", "bytes",
             IntField{&Settings::ar_threshold, 0, INT_MAX, Extra::None, -2},
-            "With adaptive routing, a larger message is a plain write and then an empty write with "
-            "immediate. No effect yet."},
+            "With adaptive routing, the data of a larger message goes in plain writes, which may "
+            "overtake one another, and empty writes with immediate announce it."},
     Setting{"NCCL_IB_PCI_RELAXED_ORDERING", "", IntField{&Settings::relaxed_ordering, 0, 2},
             "Whether the device may write data to memory out of order; 1 and 2: where it can."},
     Setting{"NCCL_IB_ECE_ENABLE", "", IntField{&Settings::ece, 0, 1},

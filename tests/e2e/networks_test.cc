@@ -85,6 +85,27 @@ TEST(Networks, AllReduceBetweenInfiniBandPortsOfDifferentPrefixes) {
                           .environment = {{"NCCL_IB_PKEY", "3"}, {"NCCL_IB_GID_INDEX", "3"}}});
 }
 
+// Writes of one queue pair overtake one another, up to the next with immediate, and some land
+// twice.
+std::string out_of_order() {
+  return R"({"name": "out-of-order",
+      "hosts": [{"name": "a", "nics": [{"name": "n0", "address": "10.0.1.1/24"},
+                                       {"name": "n1", "address": "10.0.2.1/24"}]},
+                {"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/24"},
+                                       {"name": "n1", "address": "10.0.2.2/24"}]}],
+      "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}],
+      "faults": [{"kind": "out_of_order", "delay_ns": 20000}]})";
+}
+
+TEST(Networks, AllReduceWithAdaptiveRoutingWhereWritesArriveOutOfOrder) {
+  for (const char* threshold : {"0", "8192"}) {
+    expect_run(kAllReduce, {.fabric_text = out_of_order(),
+                            .software_only = "only a software fabric arms faults",
+                            .environment = {{"NCCL_IB_ADAPTIVE_ROUTING", "1"},
+                                            {"NCCL_IB_AR_THRESHOLD", threshold}}});
+  }
+}
+
 // Devices without reliable connections beside a bond, as some cloud hosts have them.
 TEST(Networks, OnlyPortsWithReliableConnectionsAreRailsAndABondTellsItsSpeed) {
   const std::vector<RankEnd> ranks =

@@ -74,6 +74,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   draw_channels(scenario, random);
   draw_faults(scenario, random);
   draw_disorder(scenario);
+  draw_adaptive_routing(scenario);
   return scenario;
 }
 

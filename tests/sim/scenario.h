@@ -110,6 +110,8 @@ struct Scenario {
   std::uint64_t write_delay_ns = 0, reorder_ns = 0;  // every host's
   // Plain writes of one queue pair overtake one another by up to so much; 0: none does.
   std::uint64_t out_of_order_ns = 0;
+  // The data of a message above the threshold goes apart from its announcements.
+  int adaptive_routing = 0, ar_threshold = 8192;
   // Some of them come twice. Only then, or where a channel begins when another is over and may find
   // that one's rows on its own, an engine may have to write credits again.
   bool repeats = false;
@@ -130,6 +132,7 @@ void harden_policy(TransferPolicy& policy, Random& random);
 void harden_channel(ChannelPlan& channel, Random& random);
 void draw_hard_faults(Scenario& scenario, Random& random);
 void draw_disorder(Scenario& scenario);
+void draw_adaptive_routing(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
 void draw_faults(Scenario& scenario, Random& random);

@@ -64,6 +64,14 @@ void draw_disorder(Scenario& scenario) {
   scenario.repeats = random.one_in(2);
 }
 
+// One seed in seven, by its number, likewise.
+void draw_adaptive_routing(Scenario& scenario) {
+  if (scenario.seed % 7 != 5) return;
+  Random random(scenario.seed, 3);
+  scenario.adaptive_routing = 1;
+  scenario.ar_threshold = static_cast<int>(random.below(random.one_in(2) ? 200 : 3000));
+}
+
 void draw_faults(Scenario& scenario, Random& random) {
   const Level level = scenario.options.level;
   if (level >= Level::Slow) draw_slowness(scenario, random);

@@ -31,7 +31,9 @@ struct BedOptions {
   int path_timeout_s = Settings{}.path_timeout_s;
   const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
   bool rewrites_late = true;         // EngineOptions's
-  bool wall_clock = false;           // real time; advance_ns() and tick_ns then do nothing
+  int adaptive_routing = kAuto;      // NCCL_IB_ADAPTIVE_ROUTING
+  int ar_threshold = Settings{}.ar_threshold;
+  bool wall_clock = false;  // real time; advance_ns() and tick_ns then do nothing
 };
 
 struct BedHost : EngineHost<> {
