@@ -20,8 +20,9 @@ void EngineImpl::start_polling(Context& context, std::uint32_t rail) {
 }
 
 Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& handle) {
-  if (rail < 0 || static_cast<std::size_t>(rail) >= rails_.size()) {
-    LOG_WARN("listen on device {}: there are {} devices, numbered from 0", rail, rails_.size());
+  if (rail < 0 || static_cast<std::size_t>(rail) >= rail_infos_.size()) {
+    LOG_WARN("listen on device {}: there are {} devices, numbered from 0", rail,
+             rail_infos_.size());
     return Errc::InvalidArgument;
   }
   const Lock lock(mutex_);
@@ -60,8 +61,9 @@ Result<Channel*> EngineImpl::accept(Listener& listener) {
 }
 
 Result<Channel*> EngineImpl::connect(Context& context, int rail, HandleBytes& handle) {
-  if (rail < 0 || static_cast<std::size_t>(rail) >= rails_.size()) {
-    LOG_WARN("connect on device {}: there are {} devices, numbered from 0", rail, rails_.size());
+  if (rail < 0 || static_cast<std::size_t>(rail) >= rail_infos_.size()) {
+    LOG_WARN("connect on device {}: there are {} devices, numbered from 0", rail,
+             rail_infos_.size());
     return Errc::InvalidArgument;
   }
   // The control thread may be making queue pairs: come back rather than wait.

@@ -69,10 +69,11 @@ Status EngineImpl::start() {
   if (options_.choose_policy)
     options_.policy = options_.choose_policy(verbs::traits_of(*options_.provider, rails_));
   for (const verbs::Rail& rail : rails_) {
-    rail_infos_.push_back(rail.info);
+    if (rail.up) rail_infos_.push_back(rail.info);
     fit_to_device(rail);
   }
-  for (const std::string& line : shared_subnet_lines(describe_rails(rails_))) LOG_INFO("{}", line);
+  for (const std::string& line : shared_subnet_lines(describe_rails(*options_.provider, rails_)))
+    LOG_INFO("{}", line);
   const ControlPlaneOptions control{.socket_ifname = settings_.socket_ifname,
                                     .socket_family = settings_.socket_family,
                                     .clock = clock_};

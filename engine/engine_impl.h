@@ -97,7 +97,7 @@ class EngineImpl final : public Engine,
   const Settings& settings_;
   const Clock clock_;
   std::vector<verbs::Rail> rails_;
-  std::vector<RailInfo> rail_infos_;
+  std::vector<RailInfo> rail_infos_;  // NCCL's devices: the first of the rails
 
   mutable ControlMutex mutex_;
   std::condition_variable_any changed_;  // after every control pass that did something

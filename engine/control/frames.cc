@@ -23,7 +23,7 @@ constexpr std::uint32_t kPortMax = 255;
 constexpr std::uint32_t kServiceLevelMax = 15;
 
 constexpr std::size_t kWireRailBytesMax =
-    1 + 17 * kRailAddressesMax + 3 + 2 + 4 + 2 + kRailNameBytesMax;
+    1 + 17 * kRailAddressesMax + 4 + 4 + 4 + 2 + kRailNameBytesMax;
 constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
                       kPathsMax * kWirePathBytesMax <=
@@ -50,7 +50,8 @@ void rail_fields(Io& io, RailOf<Io>& rail) {
   io.u8(rail.ethernet, {0, 1});
   io.u8(rail.port, {1, kPortMax});
   io.u8(rail.mtu, {kMtuMin, kMtuMax});
-  io.u16(rail.place);
+  io.u8(rail.up, {0, 1});
+  io.u32(rail.identity);
   io.u32(rail.speed_mbps);
   io.text(rail.name, kRailNameBytesMax);
 }

@@ -21,7 +21,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 8;
+inline constexpr std::uint16_t kProtocolVersion = 9;
 // A WELCOME with 8 paths of 33 queue pairs fits four times.
 inline constexpr std::uint32_t kBodyBytesMax = 16384;
 // Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
@@ -85,8 +85,9 @@ struct WireRail {
   std::vector<WireAddress> addresses;  // 1 to kRailAddressesMax, the preferred one first
   std::uint8_t ethernet = 1;
   std::uint8_t port = 1;
-  std::uint8_t mtu = 0;     // ibv_mtu
-  std::uint16_t place = 0;  // of its device among all RDMA devices of the host
+  std::uint8_t mtu = 0;        // ibv_mtu
+  std::uint8_t up = 1;         // its port, at this moment
+  std::uint32_t identity = 0;  // as verbs::Rail has it
   std::uint32_t speed_mbps = 0;
   std::string name;  // for log lines, up to 64 bytes
 };

@@ -45,6 +45,7 @@ struct PathEnds {
   std::uint32_t peer_address = 0;
   std::uint32_t peer_speed_mbps = 0;  // 0: not known
   std::uint32_t mtu_bytes = 0;        // the smaller of both ports'
+  bool port_down = false;             // a port of it was down when the link was made
 };
 
 struct Path {

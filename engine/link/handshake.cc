@@ -41,6 +41,7 @@ OwnEnd own_end(const WirePath& path, bool connector, const std::vector<WireRail>
               .peer_address = connector ? path.acceptor_address : path.connector_address,
               .peer_speed_mbps = peer_rails[peer_rail].speed_mbps,
               .mtu_bytes = mtu_bytes(path.mtu),
+              .port_down = peer_rails[peer_rail].up == 0,
           }};
 }
 
@@ -88,7 +89,7 @@ void Handshake::greet() {
                    .rq_depth = options.policy.rq_depth,
                    .slots = options.policy.slots,
                    .preferred_rail = static_cast<std::uint8_t>(rail_wanted_),
-                   .rails = describe_rails(host.rails()),
+                   .rails = describe_rails(*options.provider, host.rails()),
                    .control_port = host.plane().port(),
                    .control_addresses = portable_addresses(host.plane().addresses()),
                    .listeners = link_.openings().name_listeners(),
@@ -132,7 +133,7 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
                      .qps = policy.qps,
                      .rq_depth = policy.rq_depth,
                      .slots = policy.slots,
-                     .rails = describe_rails(host.rails()),
+                     .rails = describe_rails(*host.options().provider, host.rails()),
                      .paths = paths});
 }
 
@@ -143,8 +144,9 @@ bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>&
   PeerLink& peer_link = link_.peer_link();
   std::vector<Lane*> lanes;
   for (const WirePath& path : paths) {
-    const OwnEnd own = own_end(path, link_.connector(), peer_rails_);
+    OwnEnd own = own_end(path, link_.connector(), peer_rails_);
     Lane& lane = *link_.context().loop.lanes[own.rail];
+    own.ends.port_down |= !verbs::port_is_up(lane.provider(), lane.rail());
     lanes.push_back(&lane);
     if (!lane.provide_probes().ok()) return false;
     std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
@@ -224,7 +226,8 @@ bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
       fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
 
-// down: indices of paths that the peer could not bring up.
+// down: indices of paths that the peer could not bring up. The connector does not try a path one of
+// whose ports is down, unless all are: its kernel would ask for an address for seconds.
 void Handshake::bring_up(const std::vector<WirePath>& paths,
                          const std::vector<std::uint8_t>& down) {
   BringUp::Order order{.link = &link_.peer_link(),
@@ -233,8 +236,13 @@ void Handshake::bring_up(const std::vector<WirePath>& paths,
                        .indices = {},
                        .psn = psn_,
                        .settings = link_.settings()};
+  const PeerLink& peer_link = link_.peer_link();
+  bool some_port_pair_is_up = false;
+  for (std::uint32_t i = 0; i < paths.size(); ++i)
+    some_port_pair_is_up |= !peer_link.path(i).ends.port_down;
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
     if (std::find(down.begin(), down.end(), i) != down.end()) continue;
+    if (link_.connector() && some_port_pair_is_up && peer_link.path(i).ends.port_down) continue;
     order.paths.push_back(paths[i]);
     order.indices.push_back(i);
   }
@@ -274,13 +282,25 @@ WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
       {.address = reinterpret_cast<std::uint64_t>(words), .rkey = counters_.rkeys[index]});
 }
 
+// The paths that failed, and those that were not tried.
+std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
+  const auto holds = [](const std::vector<std::uint32_t>& list, std::uint32_t index) {
+    return std::find(list.begin(), list.end(), index) != list.end();
+  };
+  std::vector<std::uint8_t> down;
+  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) {
+    if (!holds(done.indices(), i) || holds(done.failed(), i))
+      down.push_back(static_cast<std::uint8_t>(i));
+  }
+  return down;
+}
+
 void Handshake::attach(const BringUp& done) {
   CHECK(link_.connector() && link_.state() == LinkState::Connecting);
   Attach attach;
   for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i)
     attach.paths.push_back(offer_path(i, psn_));
-  for (const std::uint32_t path : done.failed())
-    attach.down.push_back(static_cast<std::uint8_t>(path));
+  attach.down = not_up(done);
   link_.repair().leave_out(attach.down);
   enter(LinkState::AwaitReady);
   link_.send(attach);
@@ -299,15 +319,9 @@ bool Handshake::on_attach(const Attach& body) {
 void Handshake::ready(const BringUp& done) {
   CHECK(!link_.connector() && link_.state() == LinkState::Connecting);
   PeerLink& peer_link = link_.peer_link();
-  std::vector<std::uint8_t> down;
-  std::size_t next = 0;
-  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-    const bool tried = next < done.indices().size() && done.indices()[next] == i;
-    if (tried) set_peer_windows(peer_link.path(i), done.paths()[next++]);
-    if (!tried || std::find(done.failed().begin(), done.failed().end(), i) != done.failed().end()) {
-      down.push_back(static_cast<std::uint8_t>(i));
-    }
-  }
+  for (std::size_t tried = 0; tried < done.indices().size(); ++tried)
+    set_peer_windows(peer_link.path(done.indices()[tried]), done.paths()[tried]);
+  const std::vector<std::uint8_t> down = not_up(done);
   link_.repair().leave_out(down);
   enter(LinkState::Up);
   link_.send(Ready{.down = down});

@@ -81,6 +81,7 @@ class Handshake {
   bool fits(const Welcome& body) const;
   void bring_up(const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
   bool some_path_is_left(const std::vector<std::uint8_t>& down) const;
+  std::vector<std::uint8_t> not_up(const BringUp& done) const;
   void attach(const BringUp& done);
   void ready(const BringUp& done);
   const char* awaited() const;

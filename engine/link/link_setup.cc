@@ -154,15 +154,20 @@ WireRail describe_rail(const verbs::Rail& rail) {
   wire.ethernet = rail.ethernet ? 1 : 0;
   wire.port = rail.info.port;
   wire.mtu = static_cast<std::uint8_t>(rail.active_mtu);
-  wire.place = rail.place;
+  wire.up = rail.up ? 1 : 0;
+  wire.identity = rail.identity;
   wire.speed_mbps = rail.info.speed_mbps;
   wire.name = rail.info.name;
   return wire;
 }
 
-std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails) {
+std::vector<WireRail> describe_rails(verbs::Provider& provider,
+                                     std::span<const verbs::Rail> rails) {
   std::vector<WireRail> described;
-  for (const verbs::Rail& rail : rails) described.push_back(describe_rail(rail));
+  for (const verbs::Rail& rail : rails) {
+    described.push_back(describe_rail(rail));
+    described.back().up = verbs::port_is_up(provider, rail) ? 1 : 0;
+  }
   return described;
 }
 

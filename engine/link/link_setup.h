@@ -17,7 +17,8 @@
 namespace mesh::engine {
 
 WireRail describe_rail(const verbs::Rail& rail);
-std::vector<WireRail> describe_rails(std::span<const verbs::Rail> rails);
+// With their ports as they are now.
+std::vector<WireRail> describe_rails(verbs::Provider& provider, std::span<const verbs::Rail> rails);
 
 ibv_gid gid_of(const WireAddress& address);
 

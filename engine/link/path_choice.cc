@@ -22,7 +22,8 @@ std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
       end.addresses.push_back({.gid = each.gid, .prefix_len = each.prefix_len});
     end.ethernet = rail.ethernet != 0;
     end.speed_mbps = rail.speed_mbps;
-    end.identity = std::uint32_t{rail.place} << 8 | rail.port;
+    end.identity = rail.identity;
+    end.up = rail.up != 0;
   }
   return ends;
 }

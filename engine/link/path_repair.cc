@@ -52,13 +52,17 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
   for (const std::uint8_t index : down) {
     Path& path = link_.peer_link().path(index);
     if (path.health.state == PathState::Down) continue;
-    link_.peer_link().leave_out(path, "it could not be brought up");
+    const bool port_down = path.ends.port_down;
+    link_.peer_link().leave_out(path,
+                                port_down ? "its port is down" : "it could not be brought up");
     const std::uint64_t now_ns = link_.host().now_ns();
     repairs_[index] = {
         .at_ns = now_ns + kFirstBackoffNs, .backoff_ns = kFirstBackoffNs, .lost_at_ns = now_ns};
-    LOG_WARN("peer {}: path {} could not be brought up; {} of {} paths carry on",
-             link_.identity().peer_host, path.name, link_.peer_link().usable_count(),
-             link_.peer_link().path_count());
+    MESH_LOG(port_down ? LogLevel::Info : LogLevel::Warn,
+             "peer {}: path {} {}; {} of {} paths carry on", link_.identity().peer_host, path.name,
+             port_down ? "has a port that is down, and joins when it comes up"
+                       : "could not be brought up",
+             link_.peer_link().usable_count(), link_.peer_link().path_count());
   }
 }
 

@@ -155,7 +155,7 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
             .text = fmt::format("host {}: the listener asked for was closed", name)});
     return true;
   }
-  const std::vector<WireRail> rails = describe_rails(host_.rails());
+  const std::vector<WireRail> rails = describe_rails(*host_.options().provider, host_.rails());
   const auto route = [this](std::size_t rail, std::size_t address, const WireAddress& to) {
     return host_.options().provider->route(host_.rails()[rail].gids[address], gid_of(to));
   };

@@ -94,7 +94,8 @@ constexpr std::array kTable{
     Setting{
         "NCCL_IB_HCA", "", TextField{&Settings::hca, any_text, "a list"},
         "RDMA devices to use: comma list of NAME[:PORT[:RAIL[:PLANE]]], where NAME is a prefix; "
-        "leading ^ excludes, = compares whole names. Rail and plane are told to NCCL."},
+        "leading ^ excludes, = compares whole names. Rail and plane are told to NCCL, and rails "
+        "that have the same ones on two hosts meet."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
             "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
             "no meaning on InfiniBand ports."},

@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace mesh::topo {
@@ -43,6 +44,8 @@ struct Meeting {
   RailPair pair;
   std::string subnet;
   std::size_t company = 0;  // pairs of rails that meet in that subnet; a cable's own has one
+  bool alike = false;       // equal identities
+  bool up = true;           // both ports are
 };
 
 std::vector<Meeting> meetings_of(const RailEnd& a, const RailEnd& b, const Rule& rule) {
@@ -78,6 +81,8 @@ std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
       for (Meeting& meeting : meetings) {
         meeting.pair.local = local;
         meeting.pair.peer = peer;
+        meeting.alike = locals[local].identity == peers[peer].identity;
+        meeting.up = locals[local].up && peers[peer].up;
         subnets.insert(meeting.subnet);
       }
       for (const std::string& subnet : subnets) ++company[subnet];
@@ -106,18 +111,29 @@ class Pairing {
     std::stable_sort(locals.begin(), locals.end(), [this](std::size_t a, std::size_t b) {
       return company_of(a) < company_of(b);
     });
+    const auto peer_uses = [&](const RailPair& pair) { return peer_uses_[pair.peer]; };
+    for (const std::size_t local : locals) {
+      const std::size_t least = company_of(local);
+      take(
+          scope,
+          [&](const Meeting& each) {
+            return each.alike && each.company == least && each.pair.local == local;
+          },
+          peer_uses);
+    }
     // In this order the least used peer rail is the k-th for the k-th local one, and the first
     // again once all are taken.
-    for (const std::size_t local : locals)
-      take(
-          scope, [&](const RailPair& pair) { return pair.local == local; },
-          [&](const RailPair& pair) { return peer_uses_[pair.peer]; });
+    for (const std::size_t local : locals) {
+      if (local_uses_[local] == 0)
+        take(
+            scope, [&](const Meeting& each) { return each.pair.local == local; }, peer_uses);
+    }
     std::sort(pairs_.begin(), pairs_.end(),
               [](const RailPair& a, const RailPair& b) { return a.local < b.local; });
     for (std::size_t peer = 0; peer < peer_uses_.size(); ++peer) {
       if (peer_uses_[peer] != 0) continue;
       take(
-          scope, [&](const RailPair& pair) { return pair.peer == peer; },
+          scope, [&](const Meeting& each) { return each.pair.peer == peer; },
           [&](const RailPair& pair) { return local_uses_[pair.local]; });
     }
     return pairs_;
@@ -132,16 +148,16 @@ class Pairing {
     return least;
   }
 
-  // Takes one of the pairs that concern a rail: the one in the least company, then the one whose
-  // other end is used least so far, then the first.
+  // Takes one of the pairs that concern a rail: the one in the least company, then one that is up,
+  // then the one whose other end is used least so far, then the first.
   template <typename Concerns, typename Uses>
   void take(Scope scope, const Concerns& concerns, const Uses& uses_of) {
     const Meeting* best = nullptr;
     const auto rank = [&](const Meeting& each) {
-      return std::pair(each.company, uses_of(each.pair));
+      return std::tuple(each.company, !each.up, uses_of(each.pair));
     };
     for (const Meeting& each : reachable_) {
-      if (concerns(each.pair) && (best == nullptr || rank(each) < rank(*best))) best = &each;
+      if (concerns(each) && (best == nullptr || rank(each) < rank(*best))) best = &each;
     }
     if (best == nullptr || (scope == Scope::LinkLocal && uses_of(best->pair) != 0)) return;
     DCHECK(best->pair.local < local_uses_.size() && best->pair.peer < peer_uses_.size());
@@ -207,6 +223,10 @@ std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<cons
     pairs.insert(pairs.end(), routed.begin(), routed.end());
   }
   std::stable_sort(pairs.begin(), pairs.end(), [&](const RailPair& a, const RailPair& b) {
+    const auto up = [&](const RailPair& pair) {
+      return locals[pair.local].up && peers[pair.peer].up;
+    };
+    if (up(a) != up(b)) return up(a);
     const bool a_preferred = a.local == wish.preferred_local;
     const bool b_preferred = b.local == wish.preferred_local;
     if (a_preferred != b_preferred) return a_preferred;

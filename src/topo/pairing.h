@@ -24,6 +24,7 @@ struct RailEnd {
   bool ethernet = true;
   std::uint32_t speed_mbps = 0;
   std::uint32_t identity = 0;  // its port's place in its host, equal on hosts of one make
+  bool up = true;              // a port that is down keeps the place that it has by its identity
 };
 
 struct RailPair {
@@ -54,11 +55,12 @@ struct PairingWish {
 //   addresses of the two hosts meet: the k-th with the k-th, and none of them twice.
 // - An address that both sides have counts only if a host meets itself or nothing else meets.
 //   Elsewhere it is a copied setting.
-// - If several rails of both sides share a subnet, the k-th local one takes the k-th of the peer.
-// If
-//   one side has more of them, the other's are used again, so that each rail works.
+// - If several rails of both sides share a subnet, those of equal identity meet. Of the others the
+//   k-th local one takes the k-th of the peer. If one side has more of them, the other's are used
+//   again, those that are up first, so that each rail works.
 // - Rails that share no subnet may meet across routers (routed_pairing.h).
-// - Pairs of the preferred rail come first, then the faster ones.
+// - Pairs whose two ports are up come first, of them those of the preferred rail, then the faster
+//   ones.
 // Empty: nothing reaches anything.
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish = {});

@@ -51,6 +51,14 @@ std::int16_t number_for_nccl(int assigned) {
   return assigned >= 0 && assigned <= INT16_MAX ? static_cast<std::int16_t>(assigned) : kUnassigned;
 }
 
+// An assigned identity and a place never equal each other.
+std::uint32_t identity_of(const RailInfo& info, std::uint16_t place) {
+  constexpr std::uint32_t kAssigned = 1u << 31;
+  if (info.rail_id == kUnassigned) return std::uint32_t{place} << 8 | info.port;
+  const auto plane = static_cast<std::uint32_t>(info.plane_id == kUnassigned ? 0 : info.plane_id);
+  return kAssigned | static_cast<std::uint32_t>(info.rail_id) << 15 | plane;
+}
+
 // One walk over the provider's devices. It collects the rails, and a reason for each port that is
 // none.
 class Discovery {
@@ -58,8 +66,34 @@ class Discovery {
   Discovery(Provider& provider, const Settings& settings)
       : provider_(provider), settings_(settings), rule_(settings.hca) {}
 
+  // Devices that NCCL_IB_HCA leaves out have no place: a host may have some that others lack.
+  void look_at_all(std::vector<DeviceEntry> devices) {
+    std::erase_if(devices, [this](const DeviceEntry& device) {
+      if (rule_.may_match(device.name)) return false;
+      leave_out(device.name);
+      return true;
+    });
+    const std::vector<std::uint16_t> places = device_places(devices);
+    for (std::size_t i = 0; i < devices.size(); ++i) look_at(devices[i], places[i]);
+  }
+
+  std::vector<Rail> take_rails() {
+    std::sort(places_.begin(), places_.end(), [](const Place& a, const Place& b) {
+      return std::tuple(!a.rail.up, a.device, a.rail.info.port) <
+             std::tuple(!b.rail.up, b.device, b.rail.info.port);
+    });
+    std::vector<Rail> rails;
+    for (Place& each : places_) rails.push_back(std::move(each.rail));
+    return rails;
+  }
+  const std::string& refusals() const { return refusals_; }
+  // Also with the ports that are down but have a place.
+  const std::string& all_refusals() const { return refusals_of_all_; }
+  // What NCCL_IB_HCA leaves out, where it leaves nothing else. Empty: something is left.
+  std::string all_left_out() const { return only_left_out_ ? left_out_ : ""; }
+
+ private:
   void look_at(const DeviceEntry& device, std::uint16_t place) {
-    if (!rule_.may_match(device.name)) return leave_out(device.name);
     ContextHandle context(provider_, provider_.open_device(device.name));
     if (!context)
       return refuse(device.name, fmt::format("does not open ({})", std::strerror(errno)));
@@ -74,17 +108,6 @@ class Discovery {
     }
   }
 
-  std::vector<Rail> take_rails() {
-    std::sort(rails_.begin(), rails_.end(), [](const Rail& a, const Rail& b) {
-      return std::tie(a.info.device, a.info.port) < std::tie(b.info.device, b.info.port);
-    });
-    return std::move(rails_);
-  }
-  const std::string& refusals() const { return refusals_; }
-  // What NCCL_IB_HCA leaves out, where it leaves nothing else. Empty: something is left.
-  std::string all_left_out() const { return only_left_out_ ? left_out_ : ""; }
-
- private:
   struct Port {
     const DeviceEntry& device;
     std::uint8_t number;
@@ -93,15 +116,26 @@ class Discovery {
     std::string name() const { return fmt::format("{}:{}", device.name, number); }
   };
 
+  struct Place {
+    std::uint16_t device = 0;
+    Rail rail;
+  };
+
   static void append(std::string& list, const std::string& what) {
     list += (list.empty() ? "" : ", ") + what;
   }
   void refuse(const std::string& what, const std::string& why) {
     append(refusals_, what + " " + why);
+    append(refusals_of_all_, what + " " + why);
+    only_left_out_ = false;
+  }
+  void note_down(const Port& port, ibv_port_state state) {
+    append(refusals_of_all_, fmt::format("{} is {}", port.name(), state_name(state)));
     only_left_out_ = false;
   }
   void leave_out(const std::string& what) {
     append(refusals_, what + " left out by NCCL_IB_HCA");
+    append(refusals_of_all_, what + " left out by NCCL_IB_HCA");
     append(left_out_, what);
   }
 
@@ -111,8 +145,6 @@ class Discovery {
     ibv_port_attr attr{};
     if (const int error = provider_.query_port(context.get(), port.number, &attr); error != 0)
       return refuse(port.name(), fmt::format("answers no query ({})", std::strerror(error)));
-    if (attr.state != IBV_PORT_ACTIVE)
-      return refuse(port.name(), fmt::format("is {}", state_name(attr.state)));
     const bool ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     if (!ethernet && attr.link_layer != IBV_LINK_LAYER_INFINIBAND)
       return refuse(port.name(), "is neither Ethernet nor InfiniBand");
@@ -121,7 +153,12 @@ class Discovery {
                     fmt::format("makes no reliable queue pair with {} bytes inline ({})",
                                 kInlineNeeded, std::strerror(error)));
     const std::vector<GidEntry> table = provider_.gids(context.get(), port.number);
-    std::vector<GidEntry> gids = gids_of(port, table, gid_wish(settings_, ethernet));
+    const bool up = attr.state == IBV_PORT_ACTIVE;
+    const GidWish wish = gid_wish(settings_, ethernet);
+    std::vector<GidEntry> gids = up ? gids_of(port, table, wish) : choose_gids(table, wish);
+    if (!up) note_down(port, attr.state);
+    if (!up && !has_place(gids, ethernet))
+      return append(refusals_, fmt::format("{} is {}", port.name(), state_name(attr.state)));
     if (gids.empty()) return refuse(port.name(), no_gid_reason(ethernet, table.size()));
     if (!ethernet && !has_pkey(context.get(), port.number))
       return refuse(port.name(), fmt::format("has no partition key at NCCL_IB_PKEY {} of {}",
@@ -130,8 +167,17 @@ class Discovery {
     if (const std::uint32_t whole = provider_.port_speed_mbps(context.get(), port.number);
         whole != 0)
       rail.info.speed_mbps = whole;
+    if (!up) rail.info.speed_mbps = 0;  // a port without a signal does not know it
     rail.context = std::move(context);
-    rails_.push_back(std::move(rail));
+    places_.push_back({.device = port.place, .rail = std::move(rail)});
+  }
+
+  // A port that is down has its place only by an address that tells where it belongs: link-local
+  // ones are on every wire.
+  static bool has_place(std::span<const GidEntry> gids, bool ethernet) {
+    return std::any_of(gids.begin(), gids.end(), [ethernet](const GidEntry& each) {
+      return !ethernet || !address_of(each.gid).link_local();
+    });
   }
 
   // No setting of NCCL's stops us: where no GID is as they wish, the port has its usual ones.
@@ -197,7 +243,7 @@ class Discovery {
     rail.qp_wr_max = port.device_attr.max_qp_wr;
     rail.message_bytes_max = attr.max_msg_sz;
     for (GidEntry& gid : rail.gids) gid.prefix_len = prefix_len(port, rail, gid);
-    rail.place = port.place;
+    rail.up = attr.state == IBV_PORT_ACTIVE;
     rail.physical_path = port.device.physical_path;
     RailInfo& info = rail.info;
     info.name = port.name();
@@ -207,6 +253,7 @@ class Discovery {
       info.rail_id = number_for_nccl(entry->rail);
       info.plane_id = number_for_nccl(entry->plane);
     }
+    rail.identity = identity_of(info, port.place);
     info.pci_path = port.device.pci_path;
     info.address = address_text(rail.gids.front());
     info.guid = port.device.guid;
@@ -234,8 +281,8 @@ class Discovery {
   Provider& provider_;
   const Settings& settings_;
   const NameRule rule_;
-  std::vector<Rail> rails_;
-  std::string refusals_;
+  std::vector<Place> places_;
+  std::string refusals_, refusals_of_all_;
   std::string left_out_;
   bool only_left_out_ = true;  // no port was looked at
 };
@@ -248,6 +295,11 @@ void log_rail(std::size_t index, const Rail& rail) {
   for (std::size_t i = 1; i < rail.gids.size(); ++i)
     others += fmt::format("{} {} (GID index {})", i == 1 ? ", also" : ",",
                           address_text(rail.gids[i]), rail.gids[i].index);
+  if (!rail.up) {
+    LOG_INFO("rail {} {}: {}, its port is down; it takes its place when it comes up", index,
+             info.name, info.address);
+    return;
+  }
   LOG_INFO("rail {} {}: {}, {} GID index {}, {} Gb/s, MTU {}, NUMA node {}, PCI {}{}", index,
            info.name, info.address, gid_type_name(rail.gids.front().type), rail.gids.front().index,
            info.speed_mbps / 1000, info.mtu, info.numa_node, pci, others);
@@ -261,7 +313,7 @@ void log_no_rail(const Provider& provider, const Settings& settings, const Disco
     return;
   }
   LOG_INFO("no usable rail on {} (fabric {}): {}", provider.host_name(), provider.fabric(),
-           discovery.refusals().empty() ? "there is no device" : discovery.refusals());
+           discovery.all_refusals().empty() ? "there is no device" : discovery.all_refusals());
 }
 }  // namespace
 
@@ -272,13 +324,17 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
   return error == 0 ? std::optional(attr.lid) : std::nullopt;
 }
 
+bool port_is_up(Provider& provider, const Rail& rail) {
+  ibv_port_attr attr{};
+  return provider.query_port(rail.context.get(), rail.info.port, &attr) == 0 &&
+         attr.state == IBV_PORT_ACTIVE;
+}
+
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
   Discovery discovery(provider, settings);
-  const std::vector<DeviceEntry> devices = provider.devices();
-  const std::vector<std::uint16_t> places = device_places(devices);
-  for (std::size_t i = 0; i < devices.size(); ++i) discovery.look_at(devices[i], places[i]);
+  discovery.look_at_all(provider.devices());
   std::vector<Rail> rails = discovery.take_rails();
-  if (rails.empty()) {
+  if (rails.empty() || !rails.front().up) {
     log_no_rail(provider, settings, discovery);
     return Errc::NotFound;
   }

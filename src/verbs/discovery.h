@@ -31,9 +31,11 @@ struct Rail {
   std::uint16_t lid = 0;
   bool ethernet = true;                 // link layer
   bool global_header_required = false;  // an InfiniBand port that takes no packet without a GID
-  // Its device's place among all RDMA devices of the host, by PCI address. Ports that are down, or
-  // left out by NCCL_IB_HCA, count too: hosts of one make agree about it whatever is down.
-  std::uint16_t place = 0;
+  // What the peer's rail of the same identity is found by: the rail and plane that NCCL_IB_HCA
+  // assigns, or the device's place by PCI address among those that NCCL_IB_HCA allows, and the
+  // port. Ports that are down count too: hosts of one make agree about it whatever is down.
+  std::uint32_t identity = 0;
+  bool up = true;             // its port was active when it was looked at
   std::string physical_path;  // as DeviceEntry has it
   ibv_mtu active_mtu = IBV_MTU_1024;
   int cq_entries_max = 0;
@@ -45,8 +47,13 @@ struct Rail {
 // Ethernet.
 std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
 
-// Answers the rails, sorted by device name and port. NotFound: none is usable; one line says what
-// was looked at and why each port is no rail.
+// The port as it is now. One that does not answer is down.
+bool port_is_up(Provider& provider, const Rail& rail);
+
+// Answers the rails, sorted by the PCI address of their device and by port: first those that are
+// up, which become NCCL's devices, then those whose port is down but has an address that tells
+// where it belongs. These take their place when they come up. NotFound: none is up; one line says
+// what was looked at and why each port is no rail.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
 
 }  // namespace mesh::verbs

@@ -39,6 +39,53 @@ TEST(Pairing, SeveralRailsOnOneSubnetPairInOrder) {
   EXPECT_EQ(pair_rails(locals, peers), (Pairs{{0, 0}, {1, 1}, {2, 2}}));
 }
 
+// Rails of eight ports on one switch, numbered by their places.
+Rails eight_rails(int host) {
+  Rails rails;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    rails.push_back(rail(("10.0.0." + std::to_string(10 * host + static_cast<int>(i))).c_str()));
+    rails.back().identity = i << 8 | 1;
+  }
+  return rails;
+}
+
+Pairs each_with_its_like() {
+  Pairs pairs;
+  for (std::size_t i = 0; i < 8; ++i) pairs.push_back({i, i});
+  return pairs;
+}
+
+TEST(Pairing, RailsOfEqualIdentityMeetWhateverIsMissing) {
+  const Rails locals = eight_rails(1);
+  Rails peers = eight_rails(2);
+  EXPECT_EQ(pair_rails(locals, peers), each_with_its_like());
+  peers.erase(peers.begin() + 3);
+  EXPECT_EQ(pair_rails(locals, peers),
+            (Pairs{{0, 0}, {1, 1}, {2, 2}, {3, 0}, {4, 3}, {5, 4}, {6, 5}, {7, 6}}));
+  std::rotate(peers.begin(), peers.begin() + 2, peers.end());
+  EXPECT_EQ(pair_rails(peers, locals),
+            (Pairs{{0, 2}, {1, 4}, {2, 5}, {3, 6}, {4, 7}, {5, 0}, {6, 1}, {0, 3}}))
+      << "in any order of the lists";
+}
+
+TEST(Pairing, APortThatIsDownIsPairedWithItsLikeBehindThoseThatAreUp) {
+  const Rails locals = eight_rails(1);
+  Rails peers = eight_rails(2);
+  peers[3].up = false;
+  peers[3].speed_mbps = 0;
+  EXPECT_EQ(pair_rails(locals, peers, {.preferred_local = 3}),
+            (Pairs{{0, 0}, {1, 1}, {2, 2}, {4, 4}, {5, 5}, {6, 6}, {7, 7}, {3, 3}}));
+}
+
+TEST(Pairing, APortThatIsDownIsTheLastToBeUsedAgain) {
+  const Rails locals = eight_rails(1);
+  Rails peers = eight_rails(2);
+  peers.erase(peers.begin() + 3);
+  peers[0].up = false;
+  const Pairs pairs = pair_rails(locals, peers);
+  EXPECT_NE(std::find(pairs.begin(), pairs.end(), RailPair{.local = 3, .peer = 1}), pairs.end());
+}
+
 TEST(Pairing, TheShorterSideIsUsedAgainSoThatEveryRailWorks) {
   const Rails one{rail("10.0.0.1")};
   const Rails two{rail("10.0.0.11"), rail("10.0.0.12")};

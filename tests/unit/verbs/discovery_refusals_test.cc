@@ -19,6 +19,7 @@ using testkit::gid_of;
 
 testkit::FakePort port_down(const std::string& address) {
   testkit::FakePort port = ethernet_port({gid_of(3, address)});
+  port.gids[0].prefix_len = 24;
   port.attr.state = IBV_PORT_DOWN;
   return port;
 }

@@ -29,10 +29,88 @@ std::vector<std::string> names(FakeProvider& provider, const Settings& settings 
 
 using Names = std::vector<std::string>;
 
-TEST(Discovery, RailsAreSortedByDeviceAndPort) {
+TEST(Discovery, RailsAreSortedByPciAddressAndPort) {
   FakeProvider provider = two_devices();
   EXPECT_EQ(names(provider), (Names{"mlx5_0:1", "mlx5_1:1", "mlx5_1:2"}));
   EXPECT_EQ(provider.open_now, 0);
+  for (testkit::FakeDevice& fake : provider.fakes)
+    fake.entry.pci_path = fake.entry.name == "mlx5_0" ? "/sys/0000:81:00.0" : "/sys/0000:01:00.0";
+  EXPECT_EQ(names(provider), (Names{"mlx5_1:1", "mlx5_1:2", "mlx5_0:1"}));
+}
+
+// Eight devices, whose places NCCL_IB_HCA and ports that are down do not shift.
+class EightRails : public testing::Test {
+ public:
+  EightRails() {
+    for (int i = 0; i < 8; ++i) {
+      provider_.fakes.push_back(device(fmt::format("mlx5_{}", i),
+                                       {ethernet_port({gid_of(3, fmt::format("10.0.{}.1", i))})}));
+    }
+  }
+
+ protected:
+  std::vector<Rail> rails(const std::string& hca = "") {
+    Settings settings;
+    settings.hca = hca;
+    Result<std::vector<Rail>> found = discover(provider_, settings);
+    return found.ok() ? std::move(*found) : std::vector<Rail>{};
+  }
+  static std::vector<std::uint32_t> identities(const std::vector<Rail>& rails) {
+    std::vector<std::uint32_t> all;
+    for (const Rail& rail : rails) all.push_back(rail.identity);
+    return all;
+  }
+  void take_down(std::size_t i) { provider_.fakes[i].ports[0].attr.state = IBV_PORT_DOWN; }
+
+  FakeProvider provider_;
+};
+
+TEST_F(EightRails, APortThatIsDownKeepsItsPlaceBehindThoseThatAreUp) {
+  const std::vector<std::uint32_t> all = identities(rails());
+  take_down(3);
+  const LogCapture log;
+  const std::vector<Rail> found = rails();
+  ASSERT_EQ(found.size(), 8u);
+  EXPECT_EQ(found.back().info.name, "mlx5_3:1");
+  EXPECT_FALSE(found.back().up);
+  EXPECT_EQ(found.back().info.speed_mbps, 0u) << "it has no signal that would tell";
+  EXPECT_TRUE(found[6].up);
+  std::vector<std::uint32_t> wanted = all;
+  wanted.erase(wanted.begin() + 3);
+  wanted.push_back(all[3]);
+  EXPECT_EQ(identities(found), wanted);
+  EXPECT_EQ(log.count(LogLevel::Info,
+                      "rail 7 mlx5_3:1: 10.0.3.1/24, its port is down; it takes its place when it "
+                      "comes up"),
+            1)
+      << log.joined();
+}
+
+TEST_F(EightRails, WithoutAnAddressOfItsOwnAPortThatIsDownIsNoRail) {
+  take_down(3);
+  provider_.fakes[3].ports[0].gids = {gid_of(1, "fe80::1")};
+  const std::vector<Rail> found = rails();
+  ASSERT_EQ(found.size(), 7u);
+  EXPECT_EQ(found[3].identity, 4u << 8 | 1) << "its place is not given to another";
+}
+
+TEST_F(EightRails, WhereAllAreDownThereIsNoRail) {
+  for (std::size_t i = 0; i < 8; ++i) take_down(i);
+  const LogCapture log;
+  EXPECT_TRUE(rails().empty());
+  EXPECT_NE(log.joined().find("mlx5_7:1 is down"), std::string::npos) << log.joined();
+}
+
+TEST_F(EightRails, PlacesAreThoseAmongTheDevicesThatAreAllowed) {
+  EXPECT_EQ(identities(rails("=mlx5_2,mlx5_5")), (std::vector<std::uint32_t>{1, 1u << 8 | 1}));
+}
+
+TEST_F(EightRails, AnAssignedRailAndPlaneAreTheIdentity) {
+  const std::vector<std::uint32_t> one = identities(rails("=mlx5_2:1:7:1,mlx5_5:1:8"));
+  const std::vector<std::uint32_t> other = identities(rails("=mlx5_0:1:8,mlx5_6:1:7:1"));
+  ASSERT_EQ(one.size(), 2u);
+  EXPECT_NE(one[0], one[1]);
+  EXPECT_EQ(one, (std::vector<std::uint32_t>{other[1], other[0]}));
 }
 
 TEST(Discovery, EachRailHasItsOwnContext) {
@@ -65,6 +143,7 @@ TEST(Discovery, RailsBeyondTheBoundAreLeftOutByName) {
 
 TEST(Discovery, RailIsFilledInWhole) {
   FakeProvider provider = two_devices();
+  provider.fakes[0].entry.pci_path = "/sys/devices/pci0000:00/0000:02:00.0";
   provider.fakes[1].entry.pci_path = "/sys/devices/pci0000:00/0000:01:00.1";
   provider.fakes[1].entry.numa_node = 1;
   provider.fakes[1].ports[0].attr.lid = 9;
@@ -199,7 +278,7 @@ TEST(Discovery, ADevicesPlaceFollowsItsPciAddressWhateverIsDown) {
   const Result<std::vector<Rail>> rails = discover(provider, settings);
   ASSERT_TRUE(rails.ok());
   ASSERT_EQ(rails->size(), 1u);
-  EXPECT_EQ(rails->front().place, 2);
+  EXPECT_EQ(rails->front().identity, 1u) << "the first that NCCL_IB_HCA allows";
 }
 
 TEST(Discovery, InfiniBandPortTakesGidZeroAndItsSubnetPrefix) {

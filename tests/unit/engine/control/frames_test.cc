@@ -17,7 +17,8 @@ WireRail sample_rail(std::uint8_t number) {
   rail.ethernet = 1;
   rail.port = 2;
   rail.mtu = 5;
-  rail.place = 0x1234;
+  rail.up = 0;
+  rail.identity = 0x81234567;
   rail.speed_mbps = 200000;
   rail.name = "rail" + std::to_string(number);
   return rail;
@@ -223,7 +224,8 @@ TEST(MessageHello, KeepsEveryField) {
   EXPECT_EQ(out.rails[1].addresses, (std::vector<WireAddress>{{id_of(4), 24}, {id_of(0x70), 64}}));
   EXPECT_EQ(out.rails[1].port, 2u);
   EXPECT_EQ(out.rails[1].mtu, 5u);
-  EXPECT_EQ(out.rails[1].place, 0x1234u);
+  EXPECT_EQ(out.rails[1].identity, 0x81234567u);
+  EXPECT_EQ(out.rails[1].up, 0);
   EXPECT_EQ(out.rails[1].speed_mbps, 200000u);
   EXPECT_EQ(out.rails[1].name, "rail4");
   EXPECT_EQ(out.control_port, 4711u);

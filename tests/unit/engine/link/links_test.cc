@@ -45,9 +45,9 @@ TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
   Hello hello;
   hello.qps = 1, hello.rq_depth = 128, hello.slots = 64;
   hello.listeners = {nonce};
-  hello.rails = describe_rails(ends.a.rails());
+  hello.rails = describe_rails(*ends.a.settled.provider, ends.a.rails());
   const std::vector<WirePath> paths =
-      choose_paths(hello, describe_rails(ends.b.rails()), [](auto...) {
+      choose_paths(hello, describe_rails(*ends.b.settled.provider, ends.b.rails()), [](auto...) {
         return verbs::Route{};
       }).paths;
   ASSERT_FALSE(paths.empty());

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
@@ -67,13 +68,13 @@ TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
 TEST(PathChoice, ARouteOfTheAcceptorsRailMakesAPath) {
   Hello hello;
   hello.rails = {rail({address("10.1.0.0", 31)}), rail({address("10.1.1.0", 31)})};
-  hello.rails[0].place = 4;
-  hello.rails[1].place = 5;
+  hello.rails[0].identity = 4;
+  hello.rails[1].identity = 5;
   std::vector<WireRail> own{rail({address("10.9.0.1", 24), address("10.2.1.0", 31)})};
-  own[0].place = 5;
+  own[0].identity = 5;
   own[0].name = "mlx5_5:1";
   const auto ask = [](std::size_t, std::size_t from, const WireAddress& to) -> verbs::Route {
-    EXPECT_EQ(address_text(to), "10.1.1.0") << "the rail of the same place";
+    EXPECT_EQ(address_text(to), "10.1.1.0") << "the rail of the same identity";
     if (from == 1) return {.kind = verbs::RouteKind::ByPort, .netdev = ""};
     return {.kind = verbs::RouteKind::Elsewhere, .netdev = "eth0"};
   };
@@ -82,8 +83,34 @@ TEST(PathChoice, ARouteOfTheAcceptorsRailMakesAPath) {
   EXPECT_EQ(choice.paths[0].connector_rail, 1);
   EXPECT_EQ(choice.paths[0].acceptor_address, 1);
   EXPECT_EQ(choice.elsewhere, "the route from mlx5_5:1 10.9.0.1 to 10.1.1.0 leaves by eth0");
-  own[0].port = 2;
+  own[0].identity = 6;
   EXPECT_TRUE(choose_paths(hello, own, no_route).paths.empty());
+}
+
+TEST(PathChoice, APortThatIsDownKeepsThePlaceOfItsIdentityBehindThoseThatAreUp) {
+  Hello hello;
+  std::vector<WireRail> own;
+  for (const std::uint32_t i : {0u, 1u, 2u}) {
+    hello.rails.push_back(rail({address("10.0.0.1", 24)}));
+    hello.rails.back().addresses[0].gid[15] = static_cast<std::uint8_t>(10 + i);
+    hello.rails.back().identity = i;
+    hello.rails.back().speed_mbps = 1000 * (i + 1);
+  }
+  for (const std::uint32_t i : {2u, 0u, 1u}) {
+    own.push_back(rail({address("10.0.0.2", 24)}));
+    own.back().addresses[0].gid[15] = static_cast<std::uint8_t>(20 + i);
+    own.back().identity = i;
+  }
+  own[2].up = 0;
+  hello.preferred_rail = 1;
+  const std::vector<WirePath> paths = choose_paths(hello, own, no_route).paths;
+  ASSERT_EQ(paths.size(), 3u);
+  const auto ends = [&](std::size_t i) {
+    return std::pair<int, int>(paths[i].connector_rail, paths[i].acceptor_rail);
+  };
+  EXPECT_EQ(ends(0), std::pair(0, 1));
+  EXPECT_EQ(ends(1), std::pair(2, 0));
+  EXPECT_EQ(ends(2), std::pair(1, 2)) << "preferred, and of no use before it is up";
 }
 
 TEST(PathChoice, RailsInOneSubnetAreTold) {

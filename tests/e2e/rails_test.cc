@@ -1,0 +1,116 @@
+// Rails that keep their places, on the software fabric: eight ports of each host on one switch.
+#include "perf/collectives/collective.h"
+#include "perf/driver/plugin_log.h"
+#include "perf/driver/world.h"
+#include "src/soft/fault_door.h"
+#include "tests/e2e/line.h"
+#include "tests/e2e/pace.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+namespace {
+
+constexpr int kRails = 8;
+constexpr std::size_t kBytes = std::size_t{1} << 20;
+constexpr const char* kSoftwareOnly = "its ports are broken through the software fabric's own door";
+
+std::string eight_rails() {
+  std::string hosts, ports;
+  for (const char* host : {"a", "b"}) {
+    std::string nics;
+    for (int i = 0; i < kRails; ++i) {
+      nics += fmt::format(R"({}{{"name": "mesh{}", "address": "10.0.1.{}/24"}})",
+                          i == 0 ? "" : ", ", i, (*host - 'a' + 1) * 10 + i);
+      ports += fmt::format(R"({}"{}/mesh{}")", ports.empty() ? "" : ", ", host, i);
+    }
+    hosts +=
+        fmt::format(R"({}{{"name": "{}", "nics": [{}]}})", hosts.empty() ? "" : ", ", host, nics);
+  }
+  return fmt::format(R"({{"name": "eight_rails", "hosts": [{}], "links": [{{"switch": [{}]}}],
+    "faults": [{{"kind": "port_down", "host": "b", "nic": "mesh3"}}]}})",
+                     hosts, ports);
+}
+
+bool logged(const std::string& sentence) {
+  return driver::PluginLog::instance().contains(sentence);
+}
+
+std::string path_of(int local, int peer) {
+  return fmt::format("mesh{}:1 10.0.1.{} -> mesh{}:1 10.0.1.{}", local, 10 + local, peer,
+                     20 + peer);
+}
+
+// The line of rank 0's link tells its paths.
+void expect_each_rail_meets_its_like() {
+  for (int local = 0; local < kRails; ++local) {
+    for (int peer = 0; peer < kRails; ++peer)
+      require(logged(path_of(local, peer)) == (local == peer), path_of(local, peer));
+  }
+}
+
+soft::FaultAnswer tell(const std::string& host, const soft::FaultOrder& order) {
+  const std::string fabric = driver::variable(process_environment(), "NCCL_MESH_FABRIC");
+  const auto file = soft::load(fabric.substr(fabric.find(':') + 1));
+  require(file.ok(), "no fabric to mend");
+  const auto answer = soft::tell_host(*file, host, order);
+  require(answer.ok() && answer->code == Errc::Ok, "host " + host + " was not told");
+  return *answer;
+}
+
+std::uint64_t posted_on_mesh3() {
+  return tell("a", {.verb = soft::FaultVerb::Look, .fault = {.nic = "mesh3"}}).bytes;
+}
+
+const Scenario kDownAtStart("rails_down_at_start", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  int devices = 0;
+  require_success(api->devices(&devices), "devices");
+  require(devices == (peer.rank() == 0 ? kRails : kRails - 1), "a port that is down is no device");
+  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, scaled(std::chrono::seconds(60))};
+  std::string error;
+  const auto collective =
+      perf::Collective::create(team, {.kind = perf::Kind::AllReduce, .bytes_max = kBytes}, error);
+  require(collective != nullptr, error);
+  std::uint64_t round = 0;
+  const auto verified = [&] {
+    std::size_t wrong = 0;
+    require_success(collective->check(collective->count_for(kBytes), ++round, wrong), "round");
+    require(wrong == 0, "wrong elements");
+  };
+  verified();
+  if (peer.rank() == 0) {
+    expect_each_rail_meets_its_like();
+    require(logged("has a port that is down, and joins when it comes up; 7 of 8 paths carry on"),
+            "no word of the port that is down");
+    require(posted_on_mesh3() == 0, "a path that is down carries something");
+    tell("b", {.verb = soft::FaultVerb::Lift,
+               .fault = {.kind = soft::FaultKind::PortDown, .nic = "mesh3"}});
+  }
+  const auto end = std::chrono::steady_clock::now() + patience();
+  for (bool used = false; !used;) {
+    verified();
+    const bool seen = peer.rank() == 0 && posted_on_mesh3() != 0;
+    used = peer.all_gather(seen ? "1" : "0").front() == "1";
+    require(used || std::chrono::steady_clock::now() < end, "the port takes no place");
+  }
+  if (peer.rank() == 0) {
+    require(logged(fmt::format("path {} is back", path_of(3, 3))), "no word of the path");
+    expect_each_rail_meets_its_like();
+  }
+  peer.barrier();
+});
+
+TEST(Rails, APortThatComesUpLaterTakesItsPlace) {
+  expect_run(kDownAtStart, {.fabric_text = eight_rails(), .software_only = kSoftwareOnly});
+}
+
+}  // namespace
+}  // namespace mesh::e2e
