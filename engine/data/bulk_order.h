@@ -26,6 +26,8 @@ class BulkOrder {
     DCHECK(first < count_);
     return &order_[first];
   }
+  // Where the next message begins.
+  std::uint32_t next_first() const noexcept { return cursor_; }
   // Where a message of so many stripes, at most one for each, begins.
   std::uint32_t next(std::uint32_t stripes) noexcept {
     DCHECK(stripes <= count_);

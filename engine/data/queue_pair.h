@@ -52,6 +52,9 @@ struct InlineBytes {
   std::uint32_t data = 0, rows = kCreditBytesMax;
 };
 
+// What the end of a stripe takes at most: its data, the record, and an announcement by itself.
+inline constexpr std::uint32_t kStripeEnd = 3;
+
 // What a work request is noted as until it completes. A row: nothing. Else its request, and with it
 // kWhole for a whole message on an express queue pair, kUniform and the stripe's number for a
 // stripe of a uniform message, or no tag for anything else: a part.
@@ -127,6 +130,15 @@ class QueuePair {
     Ends ends = Ends::Nothing;  // unless nothing: announced with the request's immediate
     StripeSpan stripe{};        // which it ends
   };
+  // Has it room, in the chain too, for all that a stripe takes that goes apart?
+  bool has_apart_room() noexcept {
+    make_chain_room(kStripeEnd);
+    return has_room(kStripeEnd) && window_open();
+  }
+  // The data of such a stripe on a bulk one, counted as stage_uniform()'s, and then on the same one
+  // what announces it and ends it. The caller asked has_apart_room().
+  inline void stage_apart(const Uniform& stripe) noexcept;
+  inline void stage_announcement(const Uniform& stripe) noexcept;
   // A part of a span. The caller asked has_room() and, if it ends its stripe, window_open(), and
   // counts it in its channel's outstanding.
   inline void stage_part(const Part& part) noexcept;

@@ -44,6 +44,22 @@ inline void QueuePair::stage_uniform(const Uniform& stripe) noexcept {
   note(room_.post_taken(), Mark{stripe.mark});
 }
 
+inline void QueuePair::stage_apart(const Uniform& stripe) noexcept {
+  DCHECK(counted_ != 0);
+  DCHECK(stripe.source.bytes != 0);
+  chain_.write(stripe.source, stripe.target, 0);
+  note(room_.post(), {});
+}
+
+inline void QueuePair::stage_announcement(const Uniform& stripe) noexcept {
+  DCHECK(counted_ != 0);
+  DCHECK(Mark{stripe.mark}.is_uniform());
+  chain_.write_announcement(stripe.target, stripe.imm);
+  const std::uint64_t at = room_.post();
+  room_.announce();
+  note(at, Mark{stripe.mark});
+}
+
 inline void QueuePair::stage_part(const Part& part) noexcept {
   DCHECK(loop_.held());
   DCHECK(!rows_only_);

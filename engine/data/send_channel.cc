@@ -67,9 +67,10 @@ bool SendChannel::match() noexcept {
   if (request == nullptr) return false;
   DCHECK(credit_.generation == cursor_.generation());
   have_credit_ = false;
-  begin(*request, cursor_.slot());
+  const bool posted = post_apart(*request);
+  if (!posted) begin(*request, cursor_.slot());
   cursor_.step();
-  return post();
+  return posted || post();
 }
 
 // The first open send of the credit's tag leaves the queue. Null: there is none.
@@ -163,10 +164,10 @@ bool SendChannel::post_uniform() noexcept {
 }
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
-  usual_plan_ = {.total_bytes = bytes};
-  if (path_count_ != 1 || bytes > apart_above_) return;
+  usual_plan_ = apart_plan_ = {.total_bytes = bytes};
+  if (path_count_ != 1) return;
   const StripePlan plan = plan_stripes(bytes, link.policy(), link.bulk().count());
-  if (plan.uniform(wr_bytes_)) usual_plan_ = plan;
+  if (plan.uniform(wr_bytes_)) (bytes > apart_above_ ? apart_plan_ : usual_plan_) = plan;
 }
 
 // The next send, which the next credit fits, is posted whole. False: nothing was done, it is not
@@ -180,6 +181,21 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
   request.expected = cursor_.imm() + plan.imm_more();
   stage_uniform(request,
                 {.plan = plan, .first_bulk = link.bulk().next(plan.count), .target = target});
+  return true;
+}
+
+// Of a message that meets the next credit. False: nothing was done.
+bool SendChannel::post_apart(Request& request) noexcept {
+  if (request.bytes <= apart_above_ || request.bytes > credit_.bytes) return false;
+  if (request.bytes != apart_plan_.total_bytes) plan_usual(request.bytes);
+  const StripePlan& plan = apart_plan_;
+  if (plan.count == 0 || !bytes_fit(link.path(0), plan.total_bytes)) return false;
+  QueuePair* const* const first = link.bulk().from(link.bulk().next_first());
+  const auto has_room = [](QueuePair* queue_pair) { return queue_pair->has_apart_room(); };
+  if (!std::all_of(first, first + plan.count, has_room)) return false;
+  stage_apart(request, {.plan = plan,
+                        .first_bulk = link.bulk().next(plan.count),
+                        .target = {.address = credit_.address, .rkey = credit_.rkeys[0]}});
   return true;
 }
 
@@ -377,23 +393,6 @@ Waiting SendChannel::posting_waits() noexcept {
     if (reason != WaitReason::Turn) return {.reason = reason, .path = &span.queue_pair->path()};
   }
   return {.reason = WaitReason::Turn};
-}
-
-// Where nothing of it is posted, any queue pair may carry it.
-Waiting SendChannel::replay_waits(const Span& replay) noexcept {
-  if (waits_for_fence(replay))
-    return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
-  Credit credit;
-  if (!credit_of(*replay.request, &credit)) return {.reason = WaitReason::Credit};
-  Waiting waiting{.reason = WaitReason::Path};
-  const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.bulk().count();
-  for (std::uint32_t position = 0; position < choices; ++position) {
-    QueuePair& queue_pair =
-        replay.queue_pair != nullptr ? *replay.queue_pair : link.bulk().at(position);
-    waiting = {.reason = room_waits(queue_pair, replay.left()), .path = &queue_pair.path()};
-    if (waiting.reason == WaitReason::Turn) return {.reason = WaitReason::Turn};
-  }
-  return waiting;
 }
 
 }  // namespace mesh::engine

@@ -89,8 +89,6 @@ class SendChannel final : public Channel {
   enum class Step : std::uint8_t { Blocked, Posted, Ended };
 
   static constexpr std::uint32_t kNoPath = 1u << 31;  // none is up
-  // What the end of a stripe takes at most: its data, the record, and an announcement by itself.
-  static constexpr std::uint32_t kStripeEnd = 3;
   static std::uint64_t apart_above(const PeerLink& link_of) noexcept;
   Waiting completion_of(const Request& open) const noexcept;
   Waiting posting_waits() noexcept;
@@ -117,6 +115,9 @@ class SendChannel final : public Channel {
   };
   [[gnu::always_inline]] inline void stage_uniform(Request& request,
                                                    const UniformMessage& message) noexcept;
+  // The same of a message whose data goes apart from its announcements.
+  bool post_apart(Request& request) noexcept;
+  inline void stage_apart(Request& request, const UniformMessage& message) noexcept;
   // One work request of a span whose queue pair is chosen, and at its end what announces it.
   Step post_part(Span& span, const Credit& credit) noexcept;
   void stage_part(QueuePair& queue_pair, const QueuePair::Part& part) noexcept;
@@ -163,6 +164,7 @@ class SendChannel final : public Channel {
   Posting posting_;
   // Of the last large message: the next one is mostly as large. No stripes: it is not uniform.
   StripePlan usual_plan_;
+  StripePlan apart_plan_;  // the same, of one whose data goes apart
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;
 };

@@ -101,6 +101,36 @@ inline void SendChannel::stage_uniform(Request& request, const UniformMessage& m
     next[-1]->shorten_last(static_cast<std::uint32_t>(plan.last_bytes));
 }
 
+// The same, but an empty write announces each stripe, behind its data, and a record tells the
+// bytes.
+inline void SendChannel::stage_apart(Request& request, const UniformMessage& message) noexcept {
+  const StripePlan& plan = message.plan;
+  Path& path = link.path(0);
+  request.open_stripes = static_cast<std::uint8_t>(plan.count);
+  request.uniform = true;
+  request.stripes = plan.count;
+  request.generation = cursor_.generation();
+  request.expected = cursor_.imm() - (1u << kStripesShift);  // a record tells how many
+  path.bulk_posted += plan.total_bytes;
+  may_wait_for_bytes_ = false;
+  ++outstanding;
+  const std::uint32_t lkey = request.region->keys(path.rail).lkey;
+  for (std::uint32_t i = 0; i < plan.count; ++i) {
+    const StripeSpan span = plan.span(i);
+    QueuePair& queue_pair = link.bulk().at(message.first_bulk + i);
+    const QueuePair::Uniform stripe{
+        .source = {.address = request.address + span.offset,
+                   .bytes = static_cast<std::uint32_t>(span.bytes),
+                   .lkey = lkey},
+        .target = {.address = message.target.address + span.offset, .rkey = message.target.rkey},
+        .imm = request.imm(),
+        .mark = Mark::of(request, Mark::kUniform | i * Mark::kNumberStep).word};
+    queue_pair.stage_apart(stripe);
+    if (i == 0) stage_record(queue_pair, request);
+    queue_pair.stage_announcement(stripe);
+  }
+}
+
 // Most messages: the next send's credit is there, and one work request on the express queue pair
 // carries it.
 inline bool SendChannel::advance(bool in_turn) noexcept {

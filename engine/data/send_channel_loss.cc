@@ -128,6 +128,23 @@ bool SendChannel::post_replay(Span& replay) noexcept {
   return true;
 }
 
+// Where nothing of it is posted, any queue pair may carry it.
+Waiting SendChannel::replay_waits(const Span& replay) noexcept {
+  if (waits_for_fence(replay))
+    return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
+  Credit credit;
+  if (!credit_of(*replay.request, &credit)) return {.reason = WaitReason::Credit};
+  Waiting waiting{.reason = WaitReason::Path};
+  const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.bulk().count();
+  for (std::uint32_t position = 0; position < choices; ++position) {
+    QueuePair& queue_pair =
+        replay.queue_pair != nullptr ? *replay.queue_pair : link.bulk().at(position);
+    waiting = {.reason = room_waits(queue_pair, replay.left()), .path = &queue_pair.path()};
+    if (waiting.reason == WaitReason::Turn) return {.reason = WaitReason::Turn};
+  }
+  return waiting;
+}
+
 // The receiver will not get this message whole. Its parts are given up at several places and at
 // several times; the first place takes away the immediate that would announce it, and counts it.
 // True: it was the first.

@@ -97,6 +97,12 @@ class WrChain {
     write_pair(&element.wr.num_sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM);
     write_pair(&element.wr.send_flags, 0, imm);
   }
+  // An empty write: nothing but imm travels.
+  void write_announcement(const RemoteTarget& target, std::uint32_t imm) noexcept {
+    Element& element = next_announced(target);
+    write_pair(&element.wr.num_sge, 0, IBV_WR_RDMA_WRITE_WITH_IMM);
+    write_pair(&element.wr.send_flags, 0, imm);
+  }
   // Makes the last staged write shorter.
   void shorten_last(std::uint32_t bytes) noexcept {
     DCHECK(staged() != 0 && bytes <= next_[-1].gather.length);
