@@ -135,6 +135,10 @@ class Page(unittest.TestCase):
                 ("1 MiB on four queue pairs, eight in flight: instructions",
                  "%d (rolling), %d (bursts)" %
                  (counted["rolling8-1M-4stripes"], counted["burst8-1M-4stripes"])),
+                ("the same with adaptive routing; 64 KiB without and with it (rolling)",
+                 "%d; %d, %d" %
+                 (counted["rolling8-1M-4stripes-adaptive"], counted["rolling8-64K"],
+                  counted["rolling8-64K-adaptive"])),
                 ("8 B, 512 channels in turn: instructions, simulated D1 misses",
                  "%d, " % counted["one-8B-512channels"])):
             with self.subTest(row=row):
