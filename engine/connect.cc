@@ -34,6 +34,7 @@ Result<Listener*> EngineImpl::listen(Context& context, int rail, HandleBytes& ha
   write_handle({.nonce = listener->nonce,
                 .context = context.id,
                 .port = plane_->port(),
+                .rail = static_cast<std::uint8_t>(rail),
                 .addresses = std::vector<SocketAddress>(addresses.begin(), addresses.end())},
                handle);
   start_polling(context, static_cast<std::uint32_t>(rail));
@@ -97,10 +98,12 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   stage->check = random_u64() | 1;
   stage->context = &context;
   stage->listener = handle->nonce;
-  Link* link = context.connector_to(handle->context);
+  stage->asked = {.rail = static_cast<std::uint8_t>(rail),
+                  .listened = handle->rail,
+                  .wish = rails_wish(settings_.rails)};
+  Link* link = context.connector_to(handle->context, stage->asked);
   if (link == nullptr) {
-    link = &context.add_connector(handle->context);
-    link->handshake().want_rail(rail);
+    link = &context.add_connector(handle->context, stage->asked);
     try {
       link->redial().set_port(handle->addresses, handle->port);
       link->set_connection(link->redial().dial_all());

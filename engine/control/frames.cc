@@ -23,14 +23,15 @@ constexpr std::uint32_t kPortMax = 255;
 constexpr std::uint32_t kServiceLevelMax = 15;
 
 constexpr std::size_t kWireRailBytesMax =
-    1 + 17 * kRailAddressesMax + 4 + 4 + 4 + 2 + kRailNameBytesMax;
-constexpr std::size_t kWirePathBytesMax = 5 + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4;
+    1 + 17 * kRailAddressesMax + 4 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
+constexpr std::size_t kWireMeetBytes = 5;
+constexpr std::size_t kWirePathBytesMax = kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
-                      kPathsMax * kWirePathBytesMax <=
+                      kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
-                      kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 <=
+                      kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 + 2 <=
                   kBodyBytesMax,
               "the largest HELLO fits");
 static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255,
@@ -53,16 +54,22 @@ void rail_fields(Io& io, RailOf<Io>& rail) {
   io.u8(rail.up, {0, 1});
   io.u32(rail.identity);
   io.u32(rail.speed_mbps);
+  io.u64(rail.guid);
   io.text(rail.name, kRailNameBytesMax);
 }
 
 template <typename Io>
-void path_fields(Io& io, PathOf<Io>& path) {
+void ends_fields(Io& io, PathOf<Io>& path) {
   io.u8(path.connector_rail, {0, kRailsMax - 1});
   io.u8(path.connector_address, {0, kRailAddressesMax - 1});
   io.u8(path.acceptor_rail, {0, kRailsMax - 1});
   io.u8(path.acceptor_address, {0, kRailAddressesMax - 1});
   io.u8(path.mtu, {kMtuMin, kMtuMax});
+}
+
+template <typename Io>
+void path_fields(Io& io, PathOf<Io>& path) {
+  ends_fields(io, path);
   io.list(path.qpn, {1, 1 + kQpsMax}, [&io](auto& number) { io.u32(number, {0, k24BitsMax}); });
   io.u32(path.psn, {0, k24BitsMax});
   io.u16(path.lid);
@@ -90,13 +97,26 @@ void down_fields(Io& io, Down& down) {
   io.list(down, {0, kPathsMax}, [&io](auto& path) { io.u8(path, {0, kPathsMax - 1}); });
 }
 
+void asked_fields(Encoder& io, const AskedRails& asked) {
+  io.u8(asked.rail);
+  io.u8(asked.listened);
+  io.u8(static_cast<std::uint8_t>(asked.wish));
+}
+void asked_fields(Decoder& io, AskedRails& asked) {
+  std::uint8_t wish = 0;
+  io.u8(asked.rail);
+  io.u8(asked.listened);
+  io.u8(wish, {0, static_cast<std::uint8_t>(RailsWish::All)});
+  asked.wish = static_cast<RailsWish>(wish);
+}
+
 template <typename Io>
 void fields(Io& io, typename Io::template Of<Hello>& body) {
   io.id(body.connector_context);
   io.id(body.acceptor_context);
   common_fields(io, body);
-  io.u8(body.preferred_rail);
-  io.require(body.preferred_rail < body.rails.size());
+  asked_fields(io, body.asked);
+  io.require(body.asked.rail < body.rails.size());
   io.u16(body.control_port);
   io.list(body.control_addresses, {1, kControlAddressesMax}, [&io](auto& address) {
     io.u16(address.family);
@@ -116,6 +136,8 @@ void fields(Io& io, typename Io::template Of<Welcome>& body) {
   for (const WirePath& path : body.paths) {
     io.require(path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps);
   }
+  io.list(body.meet, {1, kMeetMax}, [&io](auto& pair) { ends_fields(io, pair); });
+  for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
 }
 
 template <typename Io>

@@ -31,6 +31,7 @@ inline constexpr std::uint32_t kRailsMax = 64;
 inline constexpr std::uint32_t kRailAddressesMax = 8;
 inline constexpr std::uint32_t kControlAddressesMax = 16;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
+inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
 
 enum class MessageType : std::uint16_t {
   Hello = 1,  // the connector names itself, its rails and what it wants
@@ -89,7 +90,8 @@ struct WireRail {
   std::uint8_t up = 1;         // its port, at this moment
   std::uint32_t identity = 0;  // as verbs::Rail has it
   std::uint32_t speed_mbps = 0;
-  std::string name;  // for log lines, up to 64 bytes
+  std::uint64_t guid = 0;  // with the port: of the cable; 0: not known
+  std::string name;        // for log lines, up to 64 bytes
 };
 
 // Queue pairs of one path: [0] is express, the others bulk.
@@ -108,12 +110,21 @@ struct WirePath {
   std::uint32_t counters_rkey = 0;
 };
 
+// Which of the paths that meet a link is to use: NCCL_MESH_RAILS of the connecting side.
+enum class RailsWish : std::uint8_t { Auto, Asked, All };
+struct AskedRails {
+  std::uint8_t rail = 0;      // of the device that NCCL named at connect; the connector's
+  std::uint8_t listened = 0;  // of the one that it named at listen; the acceptor's
+  RailsWish wish = RailsWish::Auto;
+  friend bool operator==(const AskedRails&, const AskedRails&) = default;
+};
+
 struct Hello {
   static constexpr MessageType kType = MessageType::Hello;
   Id128 connector_context{}, acceptor_context{};
   std::string host;  // for log lines
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;
-  std::uint8_t preferred_rail = 0;
+  AskedRails asked{};
   std::vector<WireRail> rails;
   // Where the acceptor finds us when it has lost the connection and we have not.
   std::uint16_t control_port = 0;
@@ -130,6 +141,9 @@ struct Welcome {
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // the smaller of both sides
   std::vector<WireRail> rails;
   std::vector<WirePath> paths;
+  // Every pair of rails that meets, without queue pairs: of these the connector computes what its
+  // other connects would use.
+  std::vector<WirePath> meet{};
 };
 struct Attach {
   static constexpr MessageType kType = MessageType::Attach;

@@ -15,7 +15,7 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::uint32_t kHandleMagic = 0x4853454du;  // "MESH" read little-endian
-constexpr std::size_t kReservedBytes = 5;
+constexpr std::size_t kReservedBytes = 4;
 constexpr std::size_t kAddressesBytes = 64;
 constexpr std::size_t kStageBytes = 16;
 constexpr std::size_t kStageOffset = kHandleBytes - kStageBytes;
@@ -23,7 +23,7 @@ constexpr std::size_t kAddressCountMax = 10;  // IPv4 addresses take 6 of the 64
 constexpr std::uint8_t kFamilyV4 = 4;
 constexpr std::uint8_t kFamilyV6 = 6;
 
-static_assert(4 + 2 + 2 + 16 + 16 + 2 + 1 + kReservedBytes + kAddressesBytes + kStageBytes ==
+static_assert(4 + 2 + 2 + 16 + 16 + 2 + 1 + 1 + kReservedBytes + kAddressesBytes + kStageBytes ==
               kHandleBytes);
 static_assert(sizeof(HandleBytes) == kHandleBytes);
 
@@ -89,6 +89,7 @@ Result<Handle> unpack_handle(const HandleBytes& bytes, bool* plain) {
   reader.get_bytes(std::as_writable_bytes(std::span(handle.context)));
   handle.port = reader.get_u16();
   const std::uint8_t count = reader.get_u8();
+  handle.rail = reader.get_u8();
   reader.get_bytes(reserved);
   reader.get_bytes(packed);
   *plain = flags == 0 && reserved == decltype(reserved){};
@@ -140,6 +141,7 @@ void write_handle(const Handle& handle, HandleBytes& bytes) {
   writer.put_bytes(std::as_bytes(std::span(handle.context)));
   writer.put_u16(handle.port);
   writer.put_u8(packed.count);
+  writer.put_u8(handle.rail);
   writer.put_bytes(kReserved);
   writer.put_bytes(packed.bytes);
   DCHECK(writer.ok() && writer.size() == kStageOffset);

@@ -2,7 +2,8 @@
 // The 128 bytes that listen() fills and connect() reads. They travel through NCCL's bootstrap, so
 // they never contain a pointer. The last 16 belong to connect(), which keeps its stage there in its
 // own copy. Layout: magic 4, version 2, flags 2, nonce 16, context 16, port 2, address count 1,
-// reserved 5, addresses 64, stage 16. Thread: any (values). Bound: as many addresses as fit.
+// rail 1, reserved 4, addresses 64, stage 16. Thread: any (values). Bound: as many addresses as
+// fit.
 
 #include <mesh/engine.h>
 #include <mesh/status.h>
@@ -20,6 +21,7 @@ struct Handle {
   Id128 nonce{};    // names the listener
   Id128 context{};  // names the accepting context
   std::uint16_t port = 0;
+  std::uint8_t rail = 0;                 // listened on; an index among the accepting host's
   std::vector<SocketAddress> addresses;  // the bootstrap interface's first
 };
 

@@ -15,21 +15,41 @@ using engine::LinkState;
 
 // ---- Its links.
 
-Link* Context::connector_to(const engine::Id128& peer_context) const {
+template <typename Matches>
+Link* Context::usable_connector(const engine::Id128& peer_context, const Matches& matches) const {
   const auto found = std::find_if(links.begin(), links.end(), [&](const auto& link) {
     return link->connector() && link->identity().peer_context == peer_context && link->usable() &&
-           link->failure() == Errc::Ok;
+           link->failure() == Errc::Ok && matches(*link);
   });
   return found == links.end() ? nullptr : found->get();
 }
 
-Link& Context::add_connector(const engine::Id128& peer_context) {
+namespace {
+bool knows_peer(const Link& link) { return link.handshake().knows_peer(); }
+}  // namespace
+
+// A peer's rails are learnt once: until its first WELCOME all connects wait for one handshake.
+Link* Context::connector_to(const engine::Id128& peer_context,
+                            const engine::AskedRails& asked) const {
+  if (const Link* const known = usable_connector(peer_context, knows_peer); known != nullptr) {
+    const engine::PathKey key = known->handshake().key_for(asked);
+    return usable_connector(peer_context, [&key](const Link& link) {
+      return knows_peer(link) && link.handshake().key() == key;
+    });
+  }
+  return usable_connector(peer_context, [](const Link&) { return true; });
+}
+
+Link& Context::add_connector(const engine::Id128& peer_context, const engine::AskedRails& asked) {
+  const Link* const known = usable_connector(peer_context, knows_peer);
   Link& link = *links.emplace_back(
       std::make_unique<Link>(host_, *this,
                              engine::LinkIdentity{.role = engine::LinkRole::Connector,
                                                   .id = random_id(),
                                                   .peer_context = peer_context,
                                                   .peer_host = "not yet known"}));
+  link.handshake().ask(asked);
+  if (known != nullptr) link.handshake().foresee(known->handshake());
   // As it is now: NCCL may write another class into the communicator at any time.
   link.handshake().set_marking(engine::marking_of(host_.options().settings, options.traffic_class));
   return link;

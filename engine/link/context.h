@@ -49,8 +49,11 @@ class Context {
       : options(options_of), loop(host.waker()), host_(host) {}
 
   // ---- Its links.
-  engine::Link* connector_to(const engine::Id128& peer_context) const;  // null: none is usable
-  engine::Link& add_connector(const engine::Id128& peer_context);
+  // The link that carries what asks so, or that will tell which one does. Null: there is none.
+  engine::Link* connector_to(const engine::Id128& peer_context,
+                             const engine::AskedRails& asked) const;
+  engine::Link& add_connector(const engine::Id128& peer_context,
+                              const engine::AskedRails& asked = {});
   engine::Link& add_acceptor(const engine::Id128& link, const engine::Hello& hello);
   void reap_links();  // those that are over
 
@@ -86,6 +89,9 @@ class Context {
   bool polled = false;           // a poller was asked to turn the loop
 
  private:
+  template <typename Matches>
+  engine::Link* usable_connector(const engine::Id128& peer_context, const Matches& matches) const;
+
   engine::LinkHost& host_;
 };
 

@@ -76,6 +76,7 @@ void Handshake::enter(LinkState state) {
 void Handshake::greet() {
   if (link_.state() != LinkState::Dialing) return;
   if (link_.openings().empty()) return link_.take_down(Errc::PeerClosed);
+  asked_ = link_.openings().first_asked();
   LinkHost& host = link_.host();
   const EngineOptions& options = host.options();
   host.plane().identify(link_.connection());
@@ -88,16 +89,16 @@ void Handshake::greet() {
                    .qps = options.policy.qps,
                    .rq_depth = options.policy.rq_depth,
                    .slots = options.policy.slots,
-                   .preferred_rail = static_cast<std::uint8_t>(rail_wanted_),
+                   .asked = asked_,
                    .rails = describe_rails(*options.provider, host.rails()),
                    .control_port = host.plane().port(),
                    .control_addresses = portable_addresses(host.plane().addresses()),
-                   .listeners = link_.openings().name_listeners(),
+                   .listeners = link_.openings().name_listeners(asked_),
                    .traffic_class = static_cast<std::uint8_t>(settings.traffic_class),
                    .service_level = static_cast<std::uint8_t>(settings.service_level)});
 }
 
-void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
+void Handshake::accept(Hello hello, PathChoice choice) {
   CHECK(!link_.connector() && link_.connection() != 0);
   LinkHost& host = link_.host();
   source_ = host.plane().peer_address(link_.connection());
@@ -106,6 +107,7 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
                           hello.control_port);
   link_.redial().note_address();
   peer_rails_ = std::move(hello.rails);
+  std::vector<WirePath> paths = std::move(choice.sets.primary);
   marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
   enter(LinkState::AwaitAttach);
@@ -134,7 +136,8 @@ void Handshake::accept(Hello hello, std::vector<WirePath> paths) {
                      .rq_depth = policy.rq_depth,
                      .slots = policy.slots,
                      .rails = describe_rails(*host.options().provider, host.rails()),
-                     .paths = paths});
+                     .paths = paths,
+                     .meet = std::move(choice.meet)});
 }
 
 // The paths with their queue pairs, in RESET.
@@ -162,21 +165,6 @@ bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>&
   return true;
 }
 
-bool Handshake::fits(const Welcome& body) const {
-  const std::span<const verbs::Rail> rails = link_.host().rails();
-  const TransferPolicy& asked = link_.host().options().policy;
-  const auto valid = [&](const WirePath& path) {
-    return path.connector_rail < rails.size() &&
-           path.connector_address < rails[path.connector_rail].gids.size() &&
-           path.acceptor_rail < body.rails.size() &&
-           path.acceptor_address < body.rails[path.acceptor_rail].addresses.size() &&
-           path.qpn.size() == 1 + body.qps;
-  };
-  return is_sane(body.qps, body.rq_depth, body.slots) && body.qps <= asked.qps &&
-         body.slots <= asked.slots && body.rq_depth <= asked.rq_depth && !body.paths.empty() &&
-         std::all_of(body.paths.begin(), body.paths.end(), valid);
-}
-
 bool Handshake::on_welcome(const Welcome& body) {
   if (!fits(body)) {
     LOG_WARN("peer {}: its welcome does not fit what was asked for; connection dropped", body.host);
@@ -184,6 +172,8 @@ bool Handshake::on_welcome(const Welcome& body) {
   }
   link_.name_peer(body.host);
   peer_rails_ = body.rails;
+  meet_ = body.meet;
+  settle_waiting();
   TransferPolicy policy = link_.host().options().policy;
   policy.qps = body.qps;
   policy.rq_depth = body.rq_depth;

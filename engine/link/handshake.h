@@ -9,6 +9,7 @@
 
 #include "engine/control/frames.h"
 #include "engine/data/link_memory.h"
+#include "engine/link/path_sets.h"
 #include "src/base/socket.h"
 
 #include <cstdint>
@@ -20,6 +21,7 @@ namespace mesh::engine {
 
 class BringUp;
 class Link;
+struct PathChoice;
 enum class LinkState : std::uint8_t;
 
 // What a peer may ask for: values outside would break our arithmetic, so they are refused, not
@@ -40,8 +42,14 @@ class Handshake {
   explicit Handshake(Link& link) : link_(link) {}
 
   // ---- Connector.
-  void want_rail(std::uint32_t rail) noexcept { rail_wanted_ = rail; }  // NCCL asked for it first
-  std::uint32_t rail_wanted() const noexcept { return rail_wanted_; }
+  void ask(const AskedRails& asked) noexcept { asked_ = asked; }  // of the first connect
+  const AskedRails& asked() const noexcept { return asked_; }
+  // What another link has learnt of this peer: key_for() then answers before WELCOME.
+  void foresee(const Handshake& other);
+  bool knows_peer() const noexcept { return !peer_rails_.empty(); }
+  // Of the link that carries what asks so; the peer is known.
+  PathKey key_for(const AskedRails& asked) const;
+  PathKey key() const { return key_for(asked_); }
   void set_marking(const Marking& marking) noexcept { marking_ = marking; }
   void greet();                       // the connection is up: HELLO
   bool say_hello_again(Errc reason);  // the connection is lost; true: it is being dialed again
@@ -50,7 +58,7 @@ class Handshake {
   void fail_named(Errc why);
 
   // ---- Acceptor.
-  void accept(Hello hello, std::vector<WirePath> paths);  // WELCOME; its connection is set
+  void accept(Hello hello, PathChoice choice);  // WELCOME; its connection is set
   bool names_one_of(std::span<const Id128> listeners) const;
 
   // ---- Both.
@@ -79,6 +87,8 @@ class Handshake {
   bool make_counters();
   std::string no_queue_pairs_text() const;
   bool fits(const Welcome& body) const;
+  std::vector<WireRail> own_rails() const;  // whatever their ports are
+  void settle_waiting();
   void bring_up(const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
   bool some_path_is_left(const std::vector<std::uint8_t>& down) const;
   std::vector<std::uint8_t> not_up(const BringUp& done) const;
@@ -98,7 +108,8 @@ class Handshake {
   std::uint64_t step_deadline_ns_ = 0;  // 0: no step is under way
   SocketAddress source_;                // the peer's, of the connection that carried HELLO
   std::vector<Id128> listeners_;        // acceptor: those that HELLO named
-  std::uint32_t rail_wanted_ = 0;
+  AskedRails asked_;
+  std::vector<WirePath> meet_;     // connector: pairs of rails, as the acceptor says
   std::uint32_t hello_tries_ = 0;  // dials after the first
   // Connector: a refusal for want of room is no verdict before this time. 0: there was none.
   std::uint64_t anew_until_ns_ = 0;

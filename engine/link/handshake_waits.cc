@@ -132,10 +132,10 @@ bool Handshake::dials_anew(const Refuse& body) {
 // What waits for this link is to wait for another one.
 void Handshake::dial_anew(std::uint64_t pause_ns) {
   CHECK(link_.connector() && !link_.has_carried());
-  Link& next = link_.context().add_connector(link_.identity().peer_context);
+  Link& next =
+      link_.context().add_connector(link_.identity().peer_context, link_.openings().first_asked());
   next.name_peer(link_.identity().peer_host);
   next.redial().copy_port(link_.redial());
-  next.handshake().rail_wanted_ = rail_wanted_;
   next.handshake().anew_pause_ns_ = anew_pause_ns_;
   next.handshake().dial_at_ns_ = link_.host().now_ns() + pause_ns;
   next.handshake().anew_until_ns_ = anew_until_ns_;

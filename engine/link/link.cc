@@ -192,7 +192,7 @@ void Link::announce() const {
   bool wanted = false;
   for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
     paths += (i == 0 ? "" : ", ") + peer_link.path(i).name;
-    wanted |= peer_link.path(i).lane->index() == handshake_.rail_wanted();
+    wanted |= peer_link.path(i).lane->index() == handshake_.asked().rail;
   }
   std::size_t queue_pairs = 0;
   for (const auto& lane : context_.loop.lanes) queue_pairs += lane->queue_pair_count();
@@ -205,7 +205,7 @@ void Link::announce() const {
       policy.rq_depth, queue_pairs);
   if (connector() && !wanted) {
     LOG_INFO("device {} does not reach host {}; using {} instead",
-             host_.rails()[handshake_.rail_wanted()].info.name, identity_.peer_host,
+             host_.rails()[handshake_.asked().rail].info.name, identity_.peer_host,
              peer_link.path(0).lane->name());
   }
 }

@@ -157,6 +157,7 @@ WireRail describe_rail(const verbs::Rail& rail) {
   wire.up = rail.up ? 1 : 0;
   wire.identity = rail.identity;
   wire.speed_mbps = rail.info.speed_mbps;
+  wire.guid = rail.info.guid;
   wire.name = rail.info.name;
   return wire;
 }

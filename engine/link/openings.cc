@@ -31,13 +31,27 @@ void Openings::fail(PendingConnect& stage, Errc why) noexcept {
   stage.error = why;
 }
 
-std::vector<Id128> Openings::name_listeners() {
+std::vector<Id128> Openings::name_listeners(const AskedRails& asked) {
   std::vector<Id128> listeners;
   for (PendingConnect* const stage : waiting_) {
-    stage->named = listeners.size() < kHelloListenersMax;
+    stage->named = stage->asked == asked && listeners.size() < kHelloListenersMax;
     if (stage->named) listeners.push_back(stage->listener);
   }
   return listeners;
+}
+
+const AskedRails& Openings::first_asked() const {
+  CHECK(!waiting_.empty());
+  return waiting_.front()->asked;
+}
+
+std::vector<PendingConnect*> Openings::those_of_other_paths() const {
+  const PathKey own = link_.handshake().key();
+  std::vector<PendingConnect*> others;
+  for (PendingConnect* const stage : waiting_) {
+    if (link_.handshake().key_for(stage->asked) != own) others.push_back(stage);
+  }
+  return others;
 }
 
 void Openings::fail_named(Errc why) {
@@ -58,6 +72,14 @@ void Openings::fail_all(Errc why) noexcept {
 void Openings::move_to(Link& other) {
   other.openings().waiting_.swap(waiting_);
   for (PendingConnect* const stage : other.openings().waiting_) stage->link = &other;
+}
+
+void Openings::move_to(Link& other, PendingConnect& stage) {
+  CHECK(stage.link == &link_ && stage.state == StageState::Waiting);
+  other.openings().waiting_.push_back(&stage);
+  std::erase(waiting_, &stage);
+  stage.link = &other;
+  stage.named = false;
 }
 
 void Openings::expire(std::uint64_t now_ns) {

@@ -28,6 +28,7 @@ struct PendingConnect {
   Context* context = nullptr;
   Link* link = nullptr;
   Id128 listener{};
+  AskedRails asked{};
   bool named = false;  // HELLO named its listener
   StageState state = StageState::Waiting;
   Channel* channel = nullptr;
@@ -42,15 +43,20 @@ class Openings {
   // ---- The connects that wait for this link; a stage outlives its place here.
   void reserve_one() { waiting_.reserve(waiting_.size() + 1); }  // add() then needs no memory
   void add(PendingConnect& stage);
-  // For HELLO: the listeners that the first of them wait for.
-  std::vector<Id128> name_listeners();
+  // For HELLO: the listeners that the first of them wait for which ask for the same rails as it.
+  std::vector<Id128> name_listeners(const AskedRails& asked);
+  const AskedRails& first_asked() const;  // of the first that waits; there is one
+  // The peer is known: those that this link's paths are not meant for.
+  std::vector<PendingConnect*> those_of_other_paths() const;
   bool empty() const noexcept { return waiting_.empty(); }
   void open(PendingConnect& stage);  // the link is up
   void open_all();                   // likewise: READY has come
   void fail(PendingConnect& stage, Errc why) noexcept;
   void fail_named(Errc why);  // those whose listeners HELLO has named
   void fail_all(Errc why) noexcept;
-  void move_to(Link& other);  // they wait for another link from now on
+  // They, or one of them, wait for another link from now on.
+  void move_to(Link& other);
+  void move_to(Link& other, PendingConnect& stage);
   void expire(std::uint64_t now_ns);
 
   // ---- What the peer says. False: the link ends.

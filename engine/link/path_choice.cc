@@ -55,20 +55,35 @@ PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rai
   };
   for (const topo::RailPair& pair :
        topo::pair_rails(rail_ends(hello.rails), rail_ends(own_rails),
-                        {.preferred_local = hello.preferred_rail, .reach = reach})) {
+                        {.path_count_max = kMeetMax, .reach = reach})) {
     WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(pair.local);
     path.connector_address = static_cast<std::uint8_t>(pair.local_address);
     path.acceptor_rail = static_cast<std::uint8_t>(pair.peer);
     path.acceptor_address = static_cast<std::uint8_t>(pair.peer_address);
     path.mtu = std::min(hello.rails[pair.local].mtu, own_rails[pair.peer].mtu);
-    choice.paths.push_back(path);
+    choice.meet.push_back(path);
   }
+  choice.sets = path_sets(choice.meet, hello.rails, own_rails, hello.asked);
   return choice;
 }
 
 std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails) {
   return topo::no_common_subnet_text(rail_ends(hello.rails), rail_ends(own_rails));
+}
+
+std::string why_no_path(const Hello& hello, const std::vector<WireRail>& own_rails,
+                        const PathChoice& choice, const std::string& name) {
+  const std::string subnets = no_path_text(hello, own_rails);
+  if (!choice.meet.empty()) {
+    return fmt::format(
+        "device {} of host {} reaches no device of host {}, and NCCL_MESH_RAILS=asked there allows "
+        "no other: {}",
+        hello.rails[hello.asked.rail].name, hello.host, name, subnets);
+  }
+  return fmt::format(
+      "hosts {} and {} share no subnet: {}; {}", hello.host, name, subnets,
+      choice.elsewhere.empty() ? "no rail has a route to its like" : choice.elsewhere);
 }
 
 std::vector<std::string> shared_subnet_lines(const std::vector<WireRail>& rails) {

@@ -1,8 +1,8 @@
 #pragma once
 // Which rails and addresses of two hosts become the paths of a link: the acceptor's decision, made
-// of both sides' rails. Thread: any (values). Bound: kPathsMax paths.
+// of both sides' rails. Thread: any (values). Bound: kMeetMax pairs of rails.
 
-#include "engine/control/frames.h"
+#include "engine/link/path_sets.h"
 #include "src/verbs/provider.h"
 
 #include <cstddef>
@@ -17,9 +17,10 @@ using AskRoute =
     std::function<verbs::Route(std::size_t rail, std::size_t address, const WireAddress& to)>;
 
 struct PathChoice {
-  // With rails, addresses and MTU filled in, the connector's preferred rail first. Empty: nothing
+  // Every pair of rails that meets, with addresses and MTU, the faster ones first. Empty: nothing
   // reaches anything.
-  std::vector<WirePath> paths;
+  std::vector<WirePath> meet;
+  PathSets sets;  // as HELLO asks
   // A route that does not leave by the rail whose address it is for, as a clause. Empty: there is
   // none.
   std::string elsewhere;
@@ -29,6 +30,10 @@ PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rai
 
 // "our subnets ...; the peer's ...", from the connector's side.
 std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails);
+
+// The line that refuses a connection for want of a path; `name` is our host's.
+std::string why_no_path(const Hello& hello, const std::vector<WireRail>& own_rails,
+                        const PathChoice& choice, const std::string& name);
 
 // A line for each subnet that several of our rails are in: of direct cables in one subnet nothing
 // tells which leads where.

@@ -160,17 +160,13 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
     return host_.options().provider->route(host_.rails()[rail].gids[address], gid_of(to));
   };
   PathChoice choice = choose_paths(hello, rails, route);
-  if (choice.paths.empty()) {
+  if (choice.sets.primary.empty()) {
     for (const Id128& nonce : hello.listeners) {
       if (Listener* const named = context->listener(nonce); named != nullptr)
         named->refused = Errc::Unreachable;
     }
     refuse(host_, caller,
-           {.reason = Errc::Unreachable,
-            .text = fmt::format(
-                "hosts {} and {} share no subnet: {}; {}", hello.host, name,
-                no_path_text(hello, rails),
-                choice.elsewhere.empty() ? "no rail has a route to its like" : choice.elsewhere)});
+           {.reason = Errc::Unreachable, .text = why_no_path(hello, rails, choice, name)});
     return true;
   }
   if (!links_.make_room(hello.listeners)) {
@@ -182,7 +178,7 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   link.set_connection(caller.connection);  // at once, so that whatever follows can be undone by it
   host_.plane().identify(caller.connection);
   link.conversation().take(header);
-  link.handshake().accept(hello, std::move(choice.paths));
+  link.handshake().accept(hello, std::move(choice));
   return true;
 }
 

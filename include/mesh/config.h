@@ -57,6 +57,8 @@ struct Settings {
   int prefix_len = kAuto;
   // NCCL_IB_HCA: a list of device[:port[:rail[:plane]]]; ^ excludes, = compares whole names.
   std::string hca;
+  // NCCL_MESH_RAILS: auto | asked | all, what a link uses of the rails that meet.
+  std::string rails = "all";
   // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.
   int gid_index = kAuto;
   // NCCL_IB_ADDR_FAMILY: AF_INET | AF_INET6 | empty for both, of the GIDs of RoCE ports.

@@ -24,6 +24,9 @@ bool fabric_text(std::string_view text) {
          (text.starts_with("soft:") && text.size() > 5 && text.size() <= kTextMax);
 }
 bool copy_text(std::string_view text) { return text == "auto" || text == "cma" || text == "cells"; }
+bool rails_text(std::string_view text) {
+  return text == "auto" || text == "asked" || text == "all";
+}
 bool family_text(std::string_view text) { return text == "AF_INET" || text == "AF_INET6"; }
 bool address_range_text(std::string_view text) { return read_address_range(text).has_value(); }
 bool cpus_text(std::string_view text) { return read_cpu_list(text).has_value(); }
@@ -96,6 +99,11 @@ constexpr std::array kTable{
         "RDMA devices to use: comma list of NAME[:PORT[:RAIL[:PLANE]]], where NAME is a prefix; "
         "leading ^ excludes, = compares whole names. Rail and plane are told to NCCL, and rails "
         "that have the same ones on two hosts meet."},
+    Setting{
+        "NCCL_MESH_RAILS", "", TextField{&Settings::rails, rails_text, "auto, asked or all"},
+        "Which rails carry a connection: auto, the cable of the device that NCCL names, to that "
+        "on which its peer listens, and others where that one reaches nobody; asked, that cable "
+        "or none; all, every one that reaches the peer."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
             "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
             "no meaning on InfiniBand ports."},

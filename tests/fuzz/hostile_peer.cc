@@ -96,6 +96,7 @@ Bytes HostileWorld::connector_frame(Input& input, std::uint32_t kind) const {
     path.acceptor_rail = static_cast<std::uint8_t>(input.below(2));
     path.mtu = 3;
     path.qpn.assign(1 + qps, 9);
+    welcome.meet.push_back(path);
     welcome.paths.push_back(std::move(path));
   }
   return encode({}, welcome);

@@ -114,6 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadValue{"NCCL_MESH_FABRIC", "soft:", "rdma or soft:FILE"},
                     BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"},
                     BadValue{"NCCL_MESH_HOST", "a b", "a host name"},
+                    BadValue{"NCCL_MESH_RAILS", "some", "auto, asked or all"},
                     BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
                     BadValue{"NCCL_MESH_CPUS", "1,x", "a list of CPUs"},
                     BadValue{"NCCL_MESH_CPUS", "3-1", "a list of CPUs"},

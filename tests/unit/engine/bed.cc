@@ -55,6 +55,7 @@ Bed::Bed(const BedOptions& options) {
     EngineOptions engine_options;
     engine_options.settings.socket_ifname = options.socket_ifname;
     engine_options.settings.stall_seconds = options.stall_seconds;
+    engine_options.settings.rails = options.rails;
     engine_options.settings.path_timeout_s = options.path_timeout_s;
     engine_options.settings.adaptive_routing = options.adaptive_routing;
     engine_options.settings.ar_threshold = options.ar_threshold;
@@ -96,12 +97,12 @@ void Bed::round() {
   data_round();
 }
 
-Pair Bed::connect(const Seat& sender, const Seat& receiver) {
+Pair Bed::connect(const Seat& sender, const Seat& receiver, const Devices& devices) {
   Engine& from = *hosts[sender.host].engine;
   Engine& to = *hosts[receiver.host].engine;
   HandleBytes handle{};
   const Result<Listener*> listener =
-      to.listen(*hosts[receiver.host].contexts[receiver.context], 0, handle);
+      to.listen(*hosts[receiver.host].contexts[receiver.context], devices.listens, handle);
   EXPECT_TRUE(listener.ok());
   if (each_handle) each_handle(handle);
   Pair pair;
@@ -109,7 +110,7 @@ Pair Bed::connect(const Seat& sender, const Seat& receiver) {
   const bool up = until([&] {
     if (pair.send == nullptr) {
       const Result<Channel*> sent =
-          from.connect(*hosts[sender.host].contexts[sender.context], 0, handle);
+          from.connect(*hosts[sender.host].contexts[sender.context], devices.connects, handle);
       if (!sent.ok() && sent.code() != Errc::WouldBlock) error = sent.code();
       pair.send = sent.value();
     }

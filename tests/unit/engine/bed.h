@@ -29,6 +29,7 @@ struct BedOptions {
   std::size_t contexts = 1;  // of each host
   int stall_seconds = Settings{}.stall_seconds;
   int path_timeout_s = Settings{}.path_timeout_s;
+  std::string rails = Settings{}.rails;
   const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
   bool rewrites_late = true;         // EngineOptions's
   int adaptive_routing = kAuto;      // NCCL_IB_ADAPTIVE_ROUTING
@@ -43,6 +44,11 @@ struct BedHost : EngineHost<> {
 // Which communicator of which host.
 struct Seat {
   std::size_t host = 0, context = 0;
+};
+
+// That NCCL names when it connects, and when it listens.
+struct Devices {
+  int connects = 0, listens = 0;
 };
 
 inline constexpr Seat kA{0, 0}, kB{1, 0};  // the first of either host
@@ -68,7 +74,7 @@ class Bed {
     return false;
   }
 
-  Pair connect(const Seat& sender, const Seat& receiver);
+  Pair connect(const Seat& sender, const Seat& receiver, const Devices& devices = {});
   // Turns until the request ends.
   Status finish(Request* request, std::size_t* bytes = nullptr);
   // Every link, queue pair and registration of every host is gone, sooner or later.

@@ -231,8 +231,9 @@ TEST(EnginePage, Handle) {
                        {"nonce", 16},
                        {"context", 16},
                        {"port", 2},
-                       {"count", 1},
-                       {"reserved", 5},
+                       {"n", 1},
+                       {"rail", 1},
+                       {"unused", 4},
                        {"addresses", 64},
                        {"stage", 16}},
                       false);
@@ -247,6 +248,7 @@ TEST(EnginePage, Handle) {
   layout.expect({"nonce"}, handle({}), handle({.nonce = ones, .addresses = {}}));
   layout.expect({"context"}, handle({}), handle({.context = ones, .addresses = {}}));
   layout.expect({"port"}, handle({}), handle({.port = 0xffff, .addresses = {}}));
+  layout.expect({"rail"}, handle({}), handle({.rail = 0xff, .addresses = {}}));
   HandleBytes staged{};
   write_stage({.index = kLongOnes, .check = kLongOnes}, staged);
   layout.expect({"stage"}, bytes_of(HandleBytes{}), bytes_of(staged));

@@ -87,10 +87,11 @@ TEST_F(ControlStrangersTest, AConnectionWithoutAWordIsNamed) {
 TEST_F(ControlStrangersTest, AnotherVersionIsNamedWithOurs) {
   const UniqueFd client = raw_client();
   Bytes frame = frame_of(1);
-  frame[4] = std::byte{9};
+  constexpr std::uint16_t kOther = kProtocolVersion + 1;
+  frame[4] = std::byte{kOther};
   raw_send(client, frame);
   ASSERT_TRUE(turn_until([&] { return raw_ended(client); }));
-  EXPECT_TRUE(logged("speaks version 9, we speak " + std::to_string(kProtocolVersion)));
+  EXPECT_TRUE(logged(fmt::format("speaks version {}, we speak {}", kOther, kProtocolVersion)));
 }
 
 TEST_F(ControlStrangersTest, AMalformedHeaderIsDropped) {

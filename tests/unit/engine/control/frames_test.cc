@@ -20,17 +20,23 @@ WireRail sample_rail(std::uint8_t number) {
   rail.up = 0;
   rail.identity = 0x81234567;
   rail.speed_mbps = 200000;
+  rail.guid = 0x1122334455667788;
   rail.name = "rail" + std::to_string(number);
   return rail;
 }
 
-WirePath sample_path(std::uint8_t rail, std::uint32_t qps) {
+WirePath sample_pair(std::uint8_t rail) {
   WirePath path;
   path.connector_rail = rail;
   path.connector_address = 1;
   path.acceptor_rail = 0;
   path.acceptor_address = 5;
   path.mtu = 3;
+  return path;
+}
+
+WirePath sample_path(std::uint8_t rail, std::uint32_t qps) {
+  WirePath path = sample_pair(rail);
   for (std::uint32_t i = 0; i <= qps; ++i) path.qpn.push_back(0x10000u + i);
   path.psn = 0xabcdef;
   path.lid = 0xbfff;
@@ -50,7 +56,7 @@ Hello sample<Hello>() {
           4,
           256,
           64,
-          1,
+          {.rail = 1, .listened = 2, .wish = RailsWish::Asked},
           {sample_rail(3), sample_rail(4)},
           4711,
           {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}},
@@ -60,7 +66,13 @@ Hello sample<Hello>() {
 }
 template <>
 Welcome sample<Welcome>() {
-  return {"host-b", 2, 16, 32, {sample_rail(5)}, {sample_path(0, 2), sample_path(7, 2)}};
+  return {"host-b",
+          2,
+          16,
+          32,
+          {sample_rail(5)},
+          {sample_path(0, 2), sample_path(7, 2)},
+          {sample_pair(0), sample_pair(7), sample_pair(3)}};
 }
 template <>
 Attach sample<Attach>() {
@@ -219,7 +231,7 @@ TEST(MessageHello, KeepsEveryField) {
   EXPECT_EQ(out.qps, 4u);
   EXPECT_EQ(out.rq_depth, 256u);
   EXPECT_EQ(out.slots, 64u);
-  EXPECT_EQ(out.preferred_rail, 1u);
+  EXPECT_EQ(out.asked, (AskedRails{.rail = 1, .listened = 2, .wish = RailsWish::Asked}));
   ASSERT_EQ(out.rails.size(), 2u);
   EXPECT_EQ(out.rails[1].addresses, (std::vector<WireAddress>{{id_of(4), 24}, {id_of(0x70), 64}}));
   EXPECT_EQ(out.rails[1].port, 2u);
@@ -227,6 +239,7 @@ TEST(MessageHello, KeepsEveryField) {
   EXPECT_EQ(out.rails[1].identity, 0x81234567u);
   EXPECT_EQ(out.rails[1].up, 0);
   EXPECT_EQ(out.rails[1].speed_mbps, 200000u);
+  EXPECT_EQ(out.rails[1].guid, 0x1122334455667788u);
   EXPECT_EQ(out.rails[1].name, "rail4");
   EXPECT_EQ(out.control_port, 4711u);
   EXPECT_EQ(out.control_addresses, in.control_addresses);
@@ -250,6 +263,10 @@ TEST(MessageWelcome, KeepsEveryField) {
   EXPECT_EQ(out.paths[1].lid, 0xbfffu);
   EXPECT_EQ(out.paths[1].counters_address, 0xfedcba9876543210u);
   EXPECT_EQ(out.paths[1].counters_rkey, 77u);
+  ASSERT_EQ(out.meet.size(), 3u);
+  EXPECT_EQ(out.meet[1].connector_rail, 7u);
+  EXPECT_EQ(out.meet[1].acceptor_address, 5u);
+  EXPECT_EQ(out.meet[1].mtu, 3u);
 }
 
 TEST(MessageOpen, KeepsEveryField) {
@@ -272,6 +289,7 @@ TEST(MessageWelcome, LargestFitsTheBodyBound) {
     rail.addresses.assign(kRailAddressesMax, {});
   }
   body.paths.assign(kPathsMax, sample_path(63, kQpsMax));
+  body.meet.assign(kMeetMax, sample_pair(63));
   const Bytes frame = encode(sample_header(), body);
   EXPECT_LE(frame.size() - kFrameHeaderBytes, kBodyBytesMax);
   Welcome out;
@@ -312,7 +330,7 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.slots = 48; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rq_depth = 100; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rq_depth = 0; }).ok());
-  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.preferred_rail = 2; }).ok());
+  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.asked.rail = 2; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.rails.clear(); }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.listeners.clear(); }).ok());
   EXPECT_FALSE(
@@ -345,6 +363,7 @@ TEST(MessageWelcome, PathsMustFitRailsAndQueuePairs) {
   EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) {
                  body.paths[0].connector_rail = kRailsMax;
                }).ok());
+  EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.meet[2].acceptor_rail = 1; }).ok());
   EXPECT_FALSE(decode_changed<Welcome>([](Welcome& body) { body.paths.clear(); }).ok());
   EXPECT_FALSE(
       decode_changed<Welcome>([](Welcome& body) { body.paths[0].qpn[1] = 1u << 24; }).ok());

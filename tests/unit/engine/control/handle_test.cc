@@ -21,6 +21,7 @@ Handle sample_handle() {
     handle.context[i] = static_cast<std::uint8_t>(0xf0 + i);
   }
   handle.port = 4711;
+  handle.rail = 6;
   handle.addresses = {address_of("10.0.0.2"), address_of("fd00::17"), address_of("192.168.100.2")};
   return handle;
 }
@@ -41,6 +42,7 @@ TEST(Handle, SurvivesTheRoundTrip) {
   EXPECT_EQ(out.nonce, in.nonce);
   EXPECT_EQ(out.context, in.context);
   EXPECT_EQ(out.port, 4711u);
+  EXPECT_EQ(out.rail, 6u);
   EXPECT_EQ(out.addresses, in.addresses);
 }
 

@@ -73,8 +73,9 @@ TwoEnds::TwoEnds() : fabric_(parsed(kHalves)), a(fabric_, "a", clock_), b(fabric
   made->nonce = random_id();
   connect.context = a.contexts[0].get();
   connect.listener = made->nonce;
+  connect.asked = {.wish = engine::RailsWish::All};
   b.contexts[0]->listeners.push_back(std::move(made));
-  engine::Link& link = a.contexts[0]->add_connector(b.contexts[0]->id);
+  engine::Link& link = a.contexts[0]->add_connector(b.contexts[0]->id, connect.asked);
   link.redial().set_port({*SocketAddress::from_text("127.0.0.2")}, 4711);
   connect.link = &link;
   link.openings().add(connect);

@@ -46,16 +46,15 @@ TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
   hello.qps = 1, hello.rq_depth = 128, hello.slots = 64;
   hello.listeners = {nonce};
   hello.rails = describe_rails(*ends.a.settled.provider, ends.a.rails());
-  const std::vector<WirePath> paths =
-      choose_paths(hello, describe_rails(*ends.b.settled.provider, ends.b.rails()), [](auto...) {
-        return verbs::Route{};
-      }).paths;
-  ASSERT_FALSE(paths.empty());
+  const PathChoice choice =
+      choose_paths(hello, describe_rails(*ends.b.settled.provider, ends.b.rails()),
+                   [](auto...) { return verbs::Route{}; });
+  ASSERT_FALSE(choice.sets.primary.empty());
   for (std::size_t i = 0; i < kHalfOpenPerListenerMax; ++i) {
     ASSERT_TRUE(ends.b.links.make_room(hello.listeners));
     Link& link = context.add_acceptor({static_cast<std::uint8_t>(i + 1)}, hello);
     link.set_connection(50 + i);
-    link.handshake().accept(hello, paths);
+    link.handshake().accept(hello, choice);
     ends.advance_ns(1);
   }
   ASSERT_EQ(context.links.size(), kHalfOpenPerListenerMax);

@@ -41,7 +41,7 @@ TEST(PathChoice, NamesRailAndAddressOfBothSides) {
   const std::vector<WireRail> own{
       rail({address("10.9.0.1", 16), address("10.8.0.1", 16), address("fd12::2", 64)}),
       rail({address("172.16.0.2", 12), address("10.0.12.2", 24)})};
-  const std::vector<WirePath> paths = choose_paths(hello, own, no_route).paths;
+  const std::vector<WirePath> paths = choose_paths(hello, own, no_route).meet;
   ASSERT_EQ(paths.size(), 2u);
   EXPECT_EQ(paths[0].connector_rail, 0);
   EXPECT_EQ(paths[0].connector_address, 1);
@@ -61,7 +61,7 @@ TEST(PathChoice, NoCommonSubnetIsToldFromBothSides) {
   Hello hello;
   hello.rails = {rail({address("10.0.12.1", 24)})};
   const std::vector<WireRail> own{rail({address("10.0.23.3", 24)})};
-  EXPECT_TRUE(choose_paths(hello, own, no_route).paths.empty());
+  EXPECT_TRUE(choose_paths(hello, own, no_route).meet.empty());
   EXPECT_EQ(no_path_text(hello, own), "our subnets 10.0.12.0/24; the peer's 10.0.23.0/24");
 }
 
@@ -79,12 +79,12 @@ TEST(PathChoice, ARouteOfTheAcceptorsRailMakesAPath) {
     return {.kind = verbs::RouteKind::Elsewhere, .netdev = "eth0"};
   };
   const PathChoice choice = choose_paths(hello, own, ask);
-  ASSERT_EQ(choice.paths.size(), 1u);
-  EXPECT_EQ(choice.paths[0].connector_rail, 1);
-  EXPECT_EQ(choice.paths[0].acceptor_address, 1);
+  ASSERT_EQ(choice.meet.size(), 1u);
+  EXPECT_EQ(choice.meet[0].connector_rail, 1);
+  EXPECT_EQ(choice.meet[0].acceptor_address, 1);
   EXPECT_EQ(choice.elsewhere, "the route from mlx5_5:1 10.9.0.1 to 10.1.1.0 leaves by eth0");
   own[0].identity = 6;
-  EXPECT_TRUE(choose_paths(hello, own, no_route).paths.empty());
+  EXPECT_TRUE(choose_paths(hello, own, no_route).meet.empty());
 }
 
 TEST(PathChoice, APortThatIsDownKeepsThePlaceOfItsIdentityBehindThoseThatAreUp) {
@@ -102,8 +102,8 @@ TEST(PathChoice, APortThatIsDownKeepsThePlaceOfItsIdentityBehindThoseThatAreUp) 
     own.back().identity = i;
   }
   own[2].up = 0;
-  hello.preferred_rail = 1;
-  const std::vector<WirePath> paths = choose_paths(hello, own, no_route).paths;
+  hello.asked = {.rail = 1, .wish = RailsWish::All};
+  const std::vector<WirePath> paths = choose_paths(hello, own, no_route).sets.primary;
   ASSERT_EQ(paths.size(), 3u);
   const auto ends = [&](std::size_t i) {
     return std::pair<int, int>(paths[i].connector_rail, paths[i].acceptor_rail);

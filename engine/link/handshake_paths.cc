@@ -1,0 +1,69 @@
+// Which paths a link is made of, and which connects are for another link: what the connector does
+// about the pairs of rails that WELCOME tells.
+#include "engine/link/context.h"
+#include "engine/link/handshake.h"
+#include "engine/link/link.h"
+#include "engine/link/link_setup.h"
+#include "engine/link/path_sets.h"
+#include "src/base/check.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace mesh::engine {
+
+std::vector<WireRail> Handshake::own_rails() const {
+  std::vector<WireRail> described;
+  for (const verbs::Rail& rail : link_.host().rails()) described.push_back(describe_rail(rail));
+  return described;
+}
+
+bool Handshake::fits(const Welcome& body) const {
+  const std::span<const verbs::Rail> rails = link_.host().rails();
+  const TransferPolicy& asked = link_.host().options().policy;
+  const auto exists = [&](const WirePath& path) {
+    return path.connector_rail < rails.size() &&
+           path.connector_address < rails[path.connector_rail].gids.size() &&
+           path.acceptor_rail < body.rails.size() &&
+           path.acceptor_address < body.rails[path.acceptor_rail].addresses.size();
+  };
+  const auto valid = [&](const WirePath& path) {
+    return exists(path) && path.qpn.size() == 1 + body.qps;
+  };
+  return is_sane(body.qps, body.rq_depth, body.slots) && body.qps <= asked.qps &&
+         body.slots <= asked.slots && body.rq_depth <= asked.rq_depth && !body.paths.empty() &&
+         std::all_of(body.paths.begin(), body.paths.end(), valid) &&
+         std::all_of(body.meet.begin(), body.meet.end(), exists) &&
+         key_of(path_sets(body.meet, own_rails(), body.rails, asked_).primary) ==
+             key_of(body.paths);
+}
+
+void Handshake::foresee(const Handshake& other) {
+  peer_rails_ = other.peer_rails_;
+  meet_ = other.meet_;
+}
+
+PathKey Handshake::key_for(const AskedRails& asked) const {
+  CHECK(link_.connector() && knows_peer());
+  return key_of(path_sets(meet_, own_rails(), peer_rails_, asked).primary);
+}
+
+// The rails of the peer are known now: connects that other paths carry wait for a link of their
+// own.
+void Handshake::settle_waiting() {
+  Context& context = link_.context();
+  for (PendingConnect* const stage : link_.openings().those_of_other_paths()) {
+    Link* other = context.connector_to(link_.identity().peer_context, stage->asked);
+    if (other == nullptr) {
+      other = &context.add_connector(link_.identity().peer_context, stage->asked);
+      other->name_peer(link_.identity().peer_host);
+      other->redial().copy_port(link_.redial());
+      link_.host().tend_soon();  // it dials then
+    }
+    link_.openings().move_to(*other, *stage);
+    if (other->state() == LinkState::Up) other->openings().open(*stage);
+  }
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,79 @@
+#include "engine/link/path_sets.h"
+
+#include "src/base/check.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+namespace mesh::engine {
+
+namespace {
+template <typename Matches>
+std::vector<WirePath> those_that(std::span<const WirePath> meet, const Matches& matches) {
+  std::vector<WirePath> paths;
+  std::copy_if(meet.begin(), meet.end(), std::back_inserter(paths), matches);
+  return paths;
+}
+
+bool same_rails(const WirePath& a, const WirePath& b) {
+  return a.connector_rail == b.connector_rail && a.acceptor_rail == b.acceptor_rail;
+}
+}  // namespace
+
+bool same_cable(const std::vector<WireRail>& rails, std::size_t a, std::size_t b) {
+  if (a >= rails.size() || b >= rails.size()) return false;  // a peer's word
+  return a == b ||
+         (rails[a].guid != 0 && rails[a].guid == rails[b].guid && rails[a].port == rails[b].port);
+}
+
+PathSets path_sets(std::span<const WirePath> meet, const std::vector<WireRail>& connector_rails,
+                   const std::vector<WireRail>& acceptor_rails, const AskedRails& asked) {
+  const auto from_asked = [&](const WirePath& path) {
+    return same_cable(connector_rails, path.connector_rail, asked.rail);
+  };
+  const auto to_listened = [&](const WirePath& path) {
+    return from_asked(path) && same_cable(acceptor_rails, path.acceptor_rail, asked.listened);
+  };
+  PathSets sets;
+  if (asked.wish != RailsWish::All) sets.primary = those_that(meet, to_listened);
+  if (asked.wish != RailsWish::All && sets.primary.empty())
+    sets.primary = those_that(meet, from_asked);
+  if (asked.wish != RailsWish::Asked && sets.primary.empty())
+    sets.primary.assign(meet.begin(), meet.end());
+  const auto first = [&](const auto& comes) {
+    std::stable_partition(sets.primary.begin(), sets.primary.end(), comes);
+  };
+  first([&](const WirePath& path) { return path.connector_rail == asked.rail; });
+  if (sets.primary.size() > kPathsMax) sets.primary.resize(kPathsMax);
+  // After the choice, which both sides make alike whatever they know of each other's ports.
+  first([&](const WirePath& path) {
+    return connector_rails[path.connector_rail].up != 0 &&
+           acceptor_rails[path.acceptor_rail].up != 0;
+  });
+  if (asked.wish != RailsWish::Auto) return sets;
+  const std::span<const WirePath> primary = sets.primary;
+  sets.standby = those_that(meet, [primary](const WirePath& path) {
+    return std::none_of(primary.begin(), primary.end(),
+                        [&](const WirePath& each) { return same_rails(each, path); });
+  });
+  if (sets.standby.size() > kPathsMax - primary.size())
+    sets.standby.resize(kPathsMax - primary.size());
+  DCHECK(sets.primary.size() + sets.standby.size() <= kPathsMax);
+  return sets;
+}
+
+PathKey key_of(std::span<const WirePath> primary) {
+  PathKey key;
+  key.reserve(primary.size());
+  for (const WirePath& path : primary) key.emplace_back(path.connector_rail, path.acceptor_rail);
+  std::sort(key.begin(), key.end());
+  return key;
+}
+
+RailsWish rails_wish(std::string_view setting) {
+  if (setting == "asked") return RailsWish::Asked;
+  return setting == "all" ? RailsWish::All : RailsWish::Auto;
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,125 @@
+// Which rails carry what NCCL connects: the device that it names at connect, and the one that its
+// peer named when it listened.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed;
+using testkit::kA, testkit::kB;
+using testkit::Talk;
+
+// a and b, so many cables.
+std::string cables(int count) {
+  std::string nics[2], links;
+  for (int i = 0; i < count; ++i) {
+    const char* const comma = i == 0 ? "" : ",";
+    for (int host = 0; host < 2; ++host) {
+      nics[host] +=
+          fmt::format(R"({}{{"name":"n{}","address":"10.0.{}.{}/24"}})", comma, i, i + 1, host + 1);
+    }
+    links += fmt::format(R"({}{{"ends":["a/n{}","b/n{}"]}})", comma, i, i);
+  }
+  return fmt::format(
+      R"({{"name":"cables","hosts":[{{"name":"a","nics":[{}]}},{{"name":"b","nics":[{}]}}],
+          "links":[{}]}})",
+      nics[0], nics[1], links);
+}
+
+std::vector<std::uint64_t> bytes_by_cable(Bed& bed, int count) {
+  std::vector<std::uint64_t> bytes;
+  for (int i = 0; i < count; ++i)
+    bytes.push_back(bed.hosts[0].provider->counters(fmt::format("n{}", i)).bytes);
+  return bytes;
+}
+
+// Begins a connect for every device and listener of four, waits for all, and answers how many links
+// there are.
+std::uint64_t links_of_sixteen(Bed& bed) {
+  struct Under {
+    HandleBytes handle{};
+    Listener* listener = nullptr;
+    int device = 0;
+    testkit::Pair pair;
+  };
+  std::vector<Under> all(16);
+  const auto connect = [&bed](Under& each) {
+    return bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], each.device, each.handle);
+  };
+  for (int i = 0; i < 16; ++i) {
+    Under& each = all[i];
+    each.device = i / 4;
+    each.listener =
+        bed.hosts[1].engine->listen(*bed.hosts[1].contexts[0], i % 4, each.handle).value();
+    EXPECT_EQ(connect(each).code(), Errc::WouldBlock);
+  }
+  EXPECT_TRUE(bed.until([&] {
+    bool done = true;
+    for (Under& each : all) {
+      if (each.pair.send == nullptr) each.pair.send = connect(each).value();
+      if (each.pair.receive == nullptr)
+        each.pair.receive = bed.hosts[1].engine->accept(*each.listener).value();
+      done = done && each.pair.send != nullptr && each.pair.receive != nullptr;
+    }
+    return done;
+  }));
+  const std::uint64_t links = bed.stats(0).links;
+  EXPECT_EQ(bed.stats(1).links, links);
+  for (Under& each : all) {
+    Talk talk(bed, each.pair, 70'000);
+    talk.exchange(70'000);
+    talk.release();
+    talk.close_both();
+    bed.hosts[1].engine->close_listener(each.listener);
+  }
+  EXPECT_TRUE(bed.empties());
+  return links;
+}
+
+TEST(Rails, SixteenCombinationsWithOneSetOfPathsAreOneLink) {
+  const std::string fabric = cables(4);
+  Bed all({.fabric = fabric.c_str(), .rails = "all"});
+  EXPECT_EQ(links_of_sixteen(all), 1u);
+  Bed by_cable({.fabric = fabric.c_str(), .rails = "auto"});
+  EXPECT_EQ(links_of_sixteen(by_cable), 4u) << "one for each cable that is asked for";
+}
+
+TEST(Rails, TheDeviceThatNcclNamesCarriesTheBytes) {
+  for (const int count : {2, 4, 8}) {
+    const std::string fabric = cables(count);
+    for (const char* rails : {"auto", "asked"}) {
+      for (const int device : {0, 1, count - 1}) {
+        Bed bed({.fabric = fabric.c_str(), .rails = rails});
+        Talk talk(bed, bed.connect(kA, kB, {.connects = device, .listens = device}), 1 << 20);
+        for (int i = 0; i < 4; ++i) talk.exchange(1 << 20);
+        const std::vector<std::uint64_t> bytes = bytes_by_cable(bed, count);
+        for (int i = 0; i < count; ++i)
+          EXPECT_EQ(bytes[i] == 0, i != device) << count << " cables, " << rails << ", " << i;
+        talk.release();
+        talk.close_both();
+        EXPECT_TRUE(bed.empties());
+      }
+    }
+  }
+}
+
+TEST(Rails, AllOfThemCarryWhereTheSettingSaysSo) {
+  const std::string fabric = cables(2);
+  Bed bed({.fabric = fabric.c_str(), .rails = "all"});
+  Talk talk(bed, bed.connect(kA, kB, {.connects = 1, .listens = 1}), 1 << 20);
+  talk.exchange(1 << 20);
+  for (const std::uint64_t bytes : bytes_by_cable(bed, 2)) EXPECT_GT(bytes, 1u << 18);
+  talk.release();
+  talk.close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+}  // namespace
+}  // namespace mesh
