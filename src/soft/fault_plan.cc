@@ -17,7 +17,9 @@ std::uint64_t mix(std::uint64_t x) {
 }
 
 // Of the writes under OutOfOrder.
-constexpr std::uint64_t kHeldOneIn = 4, kStaysOneIn = 4, kRepeatsOneIn = 3;
+constexpr std::uint64_t kHeldOneIn = 4, kStaysOneIn = 4, kOnceOneIn = 3, kLateOneIn = 3,
+                        kAloneOneIn = 2;
+constexpr std::uint64_t kRepeatsMax = 48;
 
 bool is_usable(const Fault& fault) {
   if (fault.delay_ns > kFaultDelayMaxNs) {
@@ -121,11 +123,14 @@ FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNu
     if (fault.kind != FaultKind::OutOfOrder || (!fault.nic.empty() && fault.nic != nic)) continue;
     if (!in_time(armed, now_ns)) continue;
     const std::uint64_t chance = mix(fault.seed ^ mix(write.qp_num ^ (write.number << 24)));
-    const bool held = chance % kHeldOneIn == 0;
+    const bool held = chance % kHeldOneIn == 0, late = (chance >> 40) % kLateOneIn == 0;
+    const bool repeats = fault.repeats && held && (chance >> 16) % kOnceOneIn != 0;
     return {.out_of_order = true,
             .overtakes = (chance >> 8) % kStaysOneIn != 0,
-            .repeats = fault.repeats && (chance >> 16) % kRepeatsOneIn == 0,
-            .hold_ns = held ? 1 + (chance >> 24) % (fault.delay_ns + 1) : 0};
+            .alone = (chance >> 48) % kAloneOneIn == 0,
+            .hold_ns = held ? 1 + (chance >> 24) % (fault.delay_ns + 1) : 0,
+            .repeats = repeats ? 1 + (chance >> 32) % kRepeatsMax : 0,
+            .late_ns = late ? 1 + mix(chance) % (fault.delay_ns + 1) : 0};
   }
   return {};
 }

@@ -33,7 +33,9 @@ enum class FaultKind : std::uint8_t {
   Reorder,
   // Plain writes to this host overtake one another within a queue pair, up to the next write with
   // immediate, as adaptive routing lets them: some are held for up to delay_ns, as if a packet had
-  // been lost, and, if the fault repeats, some that have overtaken others land a second time.
+  // been lost, and, if the fault repeats, a stretch of those that have overtaken it land a second
+  // time. Into regions registered for relaxed ordering some small ones land up to delay_ns after
+  // they were answered, but before the next write with immediate.
   OutOfOrder,
   // The port is silent and says so, by an event and in query_port. Senders run into their retries
   // if it lasts.
@@ -105,8 +107,10 @@ class FaultPlan {
   struct Disorder {
     bool out_of_order = false;  // such a fault is armed
     bool overtakes = false;     // it lands before one that is held
-    bool repeats = false;       // if it has overtaken others, it lands again in its turn
+    bool alone = false;         // if it is held: all others overtake it
     std::uint64_t hold_ns = 0;
+    std::uint64_t repeats = 0;  // if it is held: of those behind it so many land again
+    std::uint64_t late_ns = 0;  // in memory for relaxed ordering: how long after its answer
   };
   struct WriteNumber {
     std::uint32_t qp_num = 0;

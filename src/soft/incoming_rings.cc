@@ -59,6 +59,7 @@ void IncomingRings::forget_offers(const QueuePair& qp) noexcept {
 
 void IncomingRings::attach(QueuePair& qp, const Offer& offer) {
   DCHECK(core_.turning() && fits(qp, offer));
+  if (qp.in.late != nullptr) qp.in.late->land_all(core_.regions);
   qp.in = Incoming{};
   qp.in.ring = offer.ring;
   qp.in.peer = offer.peer;
@@ -76,6 +77,7 @@ void IncomingRings::detach(QueuePair& qp) noexcept {
   DCHECK(core_.turning());
   core_.serving.erase(qp.index);
   if (qp.in.ring == nullptr) return;
+  if (qp.in.late != nullptr) qp.in.late->land_all(core_.regions);
   qp.in.ring->set_state(TargetState::Dead);
   if (Board* board = qp.in.peer->board(); board != nullptr)
     board->ring_response(qp.in.peer_nic, qp.in.peer_index);

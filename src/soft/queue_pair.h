@@ -10,6 +10,7 @@
 #include "src/soft/board.h"
 #include "src/soft/completion_queue.h"
 #include "src/soft/event_queue.h"
+#include "src/soft/late_writes.h"
 #include "src/soft/ring.h"
 #include "src/soft/spin_lock.h"
 
@@ -99,6 +100,8 @@ struct Incoming {
   std::uint64_t landed_early = 0;
   std::uint64_t held_until_ns = 0;
   std::uint64_t held_decided = 0;
+  std::uint64_t repeats_until = 0;   // before this one, those that have landed early land again
+  std::unique_ptr<LateWrites> late;  // null: there never was one
 };
 
 // The attributes that modify_qp has set. Changed under turn lock and send lock.

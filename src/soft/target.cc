@@ -36,8 +36,9 @@ bool Target::serve(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
   const std::uint64_t tail =
       in.ring == nullptr ? in.next : in.ring->header().tail.load(std::memory_order_acquire);
   core_.posts.acquire();  // the peer may have seen a post that came after our turn began
+  const bool late = in.late != nullptr && land_late(qp, time);
   if (in.next == tail || in.ring->closed()) {
-    core_.serving.erase(qp.index);
+    if (!late) core_.serving.erase(qp.index);
     return false;
   }
   if (tail - in.next > in.ring->slots()) {  // our own initiator never writes such a tail
@@ -72,7 +73,13 @@ std::uint64_t Target::due_ns(QueuePair& qp, TurnTime& time) noexcept {
   DCHECK(core_.turning() && qp.in.ring != nullptr);
   Incoming& in = qp.in;
   const std::uint64_t tail = in.ring->header().tail.load(std::memory_order_acquire);
-  if (in.next == tail || in.ring->closed()) return 0;
+  const std::uint64_t late_ns = in.late == nullptr ? UINT64_MAX : in.late->due_ns();
+  if (in.next == tail || in.ring->closed()) return late_ns == UINT64_MAX ? 0 : late_ns;
+  return std::min(late_ns, request_due_ns(qp, time));
+}
+
+std::uint64_t Target::request_due_ns(QueuePair& qp, TurnTime& time) noexcept {
+  const Incoming& in = qp.in;
   if (in.ring->state() == TargetState::Stalled) return time.now_ns() + kStalledLookNs;
   const RingRequest& request = in.ring->request(in.next);
   if (in.retry_at_ns != 0 &&
@@ -110,6 +117,7 @@ Target::Outcome Target::execute(QueuePair& qp, TurnTime& time, TurnBudget& budge
   if (core_.faults.armed() && request.opcode == IBV_WR_RDMA_WRITE) {
     const Landing landing = out_of_order(qp, time, budget);
     if (landing != Landing::Now) return {landing == Landing::Held ? Step::Later : Step::Done};
+    if (lands_late(qp, request, time)) return {};
   }
   switch (request.opcode) {
     case IBV_WR_RDMA_WRITE:
@@ -224,6 +232,7 @@ Target::Outcome Target::receiver_ready(QueuePair& qp, TurnTime& time) noexcept {
   if (qp.receives.posted.load(std::memory_order_acquire) != qp.receives.taken) {
     in.rnr_tries = 0;
     in.retry_at_ns = 0;
+    if (in.late != nullptr) in.late->land_all(core_.regions);
     return {};
   }
   if (in.retry_at_ns > time.now_ns()) return {Step::Later};

@@ -49,7 +49,9 @@ class Target {
   // Under FaultKind::OutOfOrder, before a plain write is executed. Done: it lands now.
   enum class Landing : std::uint8_t { Now, Held, Landed };
   Landing out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
-  void overtake(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
+  void overtake(QueuePair& qp, bool all, TurnTime& time, TurnBudget& budget) noexcept;
+  bool lands_late(QueuePair& qp, const RingRequest& request, TurnTime& time) noexcept;
+  bool land_late(QueuePair& qp, TurnTime& time) noexcept;  // true: some are still to land
   bool has_expected_psn(const QueuePair& qp, std::uint64_t number) const noexcept;
   Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
                        TurnBudget& budget) noexcept;
@@ -58,6 +60,7 @@ class Target {
   Outcome pull(QueuePair& qp, RingRequest& request, std::byte* to, std::size_t* bytes) noexcept;
   void complete_receive(QueuePair& qp, const RingRequest& request, ibv_wc_status status) noexcept;
   void respond(QueuePair& qp, ibv_wc_status status) noexcept;
+  std::uint64_t request_due_ns(QueuePair& qp, TurnTime& time) noexcept;
   bool stalled(QueuePair& qp, TurnTime& time) noexcept;
 
   NicCore& core_;

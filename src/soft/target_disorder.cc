@@ -5,10 +5,13 @@
 #include "src/base/check.h"
 #include "src/soft/target.h"
 
+#include <algorithm>
+#include <new>
+
 namespace mesh::soft {
 
 namespace {
-constexpr std::uint64_t kAheadMax = 48;  // fewer than the bits of Incoming::landed_early
+constexpr std::uint64_t kAheadMax = 60;  // fewer than the bits of Incoming::landed_early
 }  // namespace
 
 bool Target::has_expected_psn(const QueuePair& qp, std::uint64_t number) const noexcept {
@@ -26,19 +29,49 @@ Target::Landing Target::out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& 
   if ((in.landed_early & bit) != 0) {
     in.landed_early &= ~bit;
     in.held_decided = in.next + 1;  // if it lands again, then now
-    return disorder.repeats ? Landing::Now : Landing::Landed;
+    return in.next < in.repeats_until ? Landing::Now : Landing::Landed;
   }
   if (in.held_decided != in.next + 1) {
     in.held_decided = in.next + 1;
     in.held_until_ns = disorder.hold_ns == 0 ? 0 : time.now_ns() + disorder.hold_ns;
+    in.repeats_until = std::max(in.repeats_until, in.next + 1 + disorder.repeats);
   }
   if (in.held_until_ns <= time.now_ns()) return Landing::Now;
-  overtake(qp, time, budget);
+  overtake(qp, disorder.alone, time, budget);
   return Landing::Held;
 }
 
+// Into memory for relaxed ordering. What has landed early once, or waits for its turn, does not get
+// here.
+bool Target::lands_late(QueuePair& qp, const RingRequest& request, TurnTime& time) noexcept {
+  DCHECK(core_.turning());
+  Incoming& in = qp.in;
+  if (request.is_inline == 0 || request.bytes > kLateBytesMax || request.bytes == 0) return false;
+  const std::uint64_t late_ns =
+      core_.faults
+          .disorder_of(core_.spec.name, {.qp_num = qp.verbs.qp_num, .number = in.next},
+                       time.now_ns())
+          .late_ns;
+  const MemoryTable::Use use{.key = request.rkey,
+                             .address = request.remote_address,
+                             .bytes = request.bytes,
+                             .pd = qp.verbs.pd,
+                             .access = static_cast<int>(IBV_ACCESS_REMOTE_WRITE) |
+                                       static_cast<int>(IBV_ACCESS_RELAXED_ORDERING)};
+  if (late_ns == 0 || !core_.regions.allows(use)) return false;
+  if (in.late == nullptr) in.late.reset(new (std::nothrow) LateWrites);
+  return in.late != nullptr && in.late->add(use, request.inline_bytes, time.now_ns() + late_ns);
+}
+
+bool Target::land_late(QueuePair& qp, TurnTime& time) noexcept {
+  DCHECK(core_.turning());
+  LateWrites& late = *qp.in.late;
+  if (!late.empty()) late.land(core_.regions, time.now_ns());
+  return !late.empty();
+}
+
 // Those behind the next request, which is held: each lands whole, or not yet.
-void Target::overtake(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
+void Target::overtake(QueuePair& qp, bool all, TurnTime& time, TurnBudget& budget) noexcept {
   Incoming& in = qp.in;
   DCHECK(in.done_bytes == 0);
   const std::uint64_t tail = in.ring->header().tail.load(std::memory_order_acquire);
@@ -53,7 +86,7 @@ void Target::overtake(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcep
     if ((in.landed_early & bit) != 0 || request.bytes > budget.bytes) continue;
     const FaultPlan::Disorder disorder = core_.faults.disorder_of(
         core_.spec.name, {.qp_num = qp.verbs.qp_num, .number = number}, time.now_ns());
-    if (!disorder.overtakes) continue;
+    if (!all && !disorder.overtakes) continue;
     const Outcome outcome = execute_write(qp, request, time, budget);
     in.done_bytes = 0;
     if (outcome.step != Step::Done) return;  // in its turn it is seen what is wrong with it

@@ -150,6 +150,42 @@ TEST(Faults, WritesOutOfOrderOvertakeOneAnotherUpToTheNextImmediate) {
   EXPECT_NE(seen, disordered(2));
 }
 
+// Writes 1, 2, ... to one place, each after the answer to the one before. How often an older one
+// lay there afterwards.
+std::size_t hidden(bool relaxed) {
+  ManualFabric fabric("", 1);
+  contract::Endpoint& right = fabric.right[0];
+  EXPECT_EQ(fabric.b->dereg_mr(right.mr), 0);
+  int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  if (relaxed) access |= static_cast<int>(IBV_ACCESS_RELAXED_ORDERING);
+  right.mr = fabric.b->reg_mr(right.pd, right.memory.data(), right.memory.size(), access);
+  EXPECT_TRUE(fabric.b->faults()
+                  .arm({.kind = FaultKind::OutOfOrder, .delay_ns = 10'000, .repeats = false},
+                       fabric.now_ns())
+                  .ok());
+  auto& from = *reinterpret_cast<std::uint64_t*>(fabric.left[0].memory.data());
+  const auto& at = *reinterpret_cast<const std::uint64_t*>(right.memory.data());
+  std::size_t older = 0;
+  for (from = 1; from <= 60; ++from) {
+    const std::uint64_t before = at;
+    const std::size_t answers = fabric.sent[0].size();
+    EXPECT_EQ(fabric.write(0, from, sizeof from, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+    while (fabric.sent[0].size() == answers && !testing::Test::HasFailure())
+      fabric.run(fabric.now_ns() + 1000);
+    if (at < before) ++older;
+    EXPECT_TRUE(relaxed || at == from) << "an answered write is there";
+  }
+  EXPECT_EQ(fabric.announce(0, from, sizeof from), 0);
+  fabric.run();
+  EXPECT_EQ(at, from) << "before a receive completes everything before it is there";
+  return older;
+}
+
+TEST(Faults, InMemoryForRelaxedOrderingAnAnsweredWriteMayLandLater) {
+  EXPECT_EQ(hidden(false), 0u);
+  EXPECT_NE(hidden(true), 0u);
+}
+
 TEST(Faults, AShortPortFailureIsRetriedThrough) {
   ManualFabric fabric("", 1);
   const Fault down{.kind = FaultKind::PortDown, .after_ns = 1000, .duration_ns = 1'500'000};

@@ -1,0 +1,43 @@
+#include "src/soft/late_writes.h"
+
+#include "src/base/check.h"
+#include "src/soft/copy.h"
+
+#include <algorithm>
+
+namespace mesh::soft {
+
+bool LateWrites::add(const MemoryTable::Use& use, const std::byte* bytes,
+                     std::uint64_t due_ns) noexcept {
+  DCHECK(use.bytes <= kLateBytesMax);
+  if (count_ == kLateMax) return false;
+  Write& write = writes_[count_++];
+  write.use = use;
+  write.due_ns = due_ns;
+  std::copy_n(bytes, use.bytes, write.bytes.begin());
+  return true;
+}
+
+// A region that is no longer registered is nobody's to write to.
+void LateWrites::land(const MemoryTable& regions, std::uint64_t now_ns) noexcept {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Write& write = writes_[i];
+    if (write.due_ns > now_ns) {
+      if (kept != i) writes_[kept] = write;
+      ++kept;
+    } else if (regions.allows(write.use)) {
+      dma_store(reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(write.use.address)),
+                write.bytes.data(), static_cast<std::size_t>(write.use.bytes));
+    }
+  }
+  count_ = kept;
+}
+
+std::uint64_t LateWrites::due_ns() const noexcept {
+  std::uint64_t due_ns = UINT64_MAX;
+  for (std::size_t i = 0; i < count_; ++i) due_ns = std::min(due_ns, writes_[i].due_ns);
+  return due_ns;
+}
+
+}  // namespace mesh::soft
