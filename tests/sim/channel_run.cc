@@ -71,7 +71,8 @@ void ChannelRun::run(Side& side) {
   if (end_early(side)) return;
   const bool sends = &side == &send_;
   const std::uint64_t bound = sends ? plan_.sends_open : plan_.receives_open;
-  const bool may_start = side.started < plan_.sends.size() && side.open.size() < bound;
+  const bool may_start =
+      side.started < plan_.sends.size() && side.open.size() < bound && !(sends && rests());
   if (plan_.reregister_every != 0 &&
       side.started % plan_.reregister_every == plan_.reregister_every - 1)
     reregister(side);
@@ -81,6 +82,18 @@ void ChannelRun::run(Side& side) {
   } else {
     ask(side);
   }
+}
+
+// The sender, between two bursts.
+bool ChannelRun::rests() {
+  if (plan_.burst == 0 || send_.started == 0 || send_.started % plan_.burst != 0) return false;
+  if (!send_.open.empty()) return true;
+  if (rests_after_ != send_.started) {
+    rests_after_ = send_.started;
+    rests_until_ns_ = world_.now_ns();
+    if (world_.random().one_in(2)) rests_until_ns_ += world_.random().below(plan_.rest_ns);
+  }
+  return world_.now_ns() < rests_until_ns_;
 }
 
 void ChannelRun::start_send() {

@@ -53,6 +53,7 @@ class ChannelRun {
 
   // channel_run.cc
   void run(Side& side);
+  bool rests();
   void start_send();
   void start_receive();
   void started(Side& side, Result<Request*> request);
@@ -98,6 +99,8 @@ class ChannelRun {
   std::vector<bool> taken_back_;              // by region
   std::uint64_t truncated_ = 0;
   bool struck_ = false;
+  std::size_t rests_after_ = 0;  // messages
+  std::uint64_t rests_until_ns_ = 0;
 };
 
 }  // namespace mesh::sim

@@ -43,6 +43,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   std::string text = fmt::format("sim --seed {} --faults {}", seed, level_name(options.level));
   if (options.hosts != 0) text += fmt::format(" --hosts {}", options.hosts);
   if (options.all_to_all) text += " --all-to-all";
+  if (options.reorder) text += " --reorder";
   return text + " --verbose";
 }
 
@@ -197,6 +198,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(std::size_t{2}, mesh::sim::kHostsLimit));
   app.add_flag("--all-to-all", arguments.options.all_to_all,
                "A channel from every context to every other");
+  app.add_flag("--reorder", arguments.options.reorder,
+               "In every seed writes of one queue pair overtake one another");
   app.add_option("--failures", arguments.failures_max,
                  "Stop after so many failed seeds (default 5)")
       ->check(CLI::PositiveNumber);

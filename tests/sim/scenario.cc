@@ -73,6 +73,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   }
   draw_channels(scenario, random);
   draw_faults(scenario, random);
+  draw_distance(scenario);
   draw_disorder(scenario);
   draw_adaptive_routing(scenario);
   return scenario;

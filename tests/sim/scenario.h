@@ -32,6 +32,7 @@ struct Options {
   Level level = Level::Faults;
   std::size_t hosts = 0;  // 0: the seed's choice
   bool all_to_all = false;
+  bool reorder = false;  // writes of one queue pair overtake one another in every seed
 };
 
 struct HostPlan {
@@ -72,6 +73,8 @@ struct ChannelPlan {
   std::vector<Message> sends;
   std::vector<Wanted> receives;  // in the order in which they are posted
   std::uint64_t sends_open = 1, receives_open = 1;
+  // After so many messages the sender waits until all are sent, and then rests; 0: it never does.
+  std::uint64_t burst = 0, rest_ns = 0;
   std::uint64_t regions = 1;  // memory of the receiver's, in so many registrations
   Ending ending = Ending::Orderly;
   std::uint64_t ends_at = 0;           // requests that the ending side has started
@@ -131,6 +134,7 @@ bool is_hard(std::uint64_t seed, const Options& options);
 void harden_policy(TransferPolicy& policy, Random& random);
 void harden_channel(ChannelPlan& channel, Random& random);
 void draw_hard_faults(Scenario& scenario, Random& random);
+void draw_distance(Scenario& scenario);
 void draw_disorder(Scenario& scenario);
 void draw_adaptive_routing(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);

@@ -54,24 +54,6 @@ FaultPlan draw_fault(const Scenario& scenario, Random& random) {
 
 }  // namespace
 
-// One seed in four; by the seed's number, so that what the seeds draw besides stays what it was.
-void draw_disorder(Scenario& scenario) {
-  if (scenario.options.level < Level::Slow || scenario.seed % 4 != 2) return;
-  Random random(scenario.seed, 2);
-  // Rows of one place are on their way together only where rings and windows are short.
-  scenario.out_of_order_ns = random.between(50 * kUs, 5 * kMs);
-  scenario.policy.rq_depth = 16;
-  scenario.repeats = random.one_in(2);
-}
-
-// One seed in seven, by its number, likewise.
-void draw_adaptive_routing(Scenario& scenario) {
-  if (scenario.seed % 7 != 5) return;
-  Random random(scenario.seed, 3);
-  scenario.adaptive_routing = 1;
-  scenario.ar_threshold = static_cast<int>(random.below(random.one_in(2) ? 200 : 3000));
-}
-
 void draw_faults(Scenario& scenario, Random& random) {
   const Level level = scenario.options.level;
   if (level >= Level::Slow) draw_slowness(scenario, random);

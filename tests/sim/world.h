@@ -41,6 +41,7 @@ class World {
   // ---- For channels.
   Random& random() noexcept { return random_; }
   Trace& trace() noexcept { return trace_; }
+  std::uint64_t now_ns() const noexcept { return clock_ns_.load(std::memory_order_relaxed); }
   Target& target() noexcept { return target_; }
   Engine& engine_of(std::size_t context) { return *hosts_[contexts_[context].host].engine; }
   Context& context(std::size_t context) { return *contexts_[context].context; }
