@@ -27,9 +27,11 @@ constexpr std::size_t kWireRailBytesMax =
 constexpr std::size_t kWireMeetBytes = 5;
 constexpr std::size_t kWirePathBytesMax = kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
-                      kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes <=
+                      kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 2 <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
+static_assert(kTextBytesMax <= kPathsMax * kWirePathBytesMax,
+              "so does one that says why there are no paths");
 static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
                       kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 + 2 <=
                   kBodyBytesMax,
@@ -89,7 +91,7 @@ void common_fields(Io& io, Body& body) {
 
 template <typename Io, typename Paths>
 void paths_fields(Io& io, Paths& paths) {
-  io.list(paths, {1, kPathsMax}, [&io](auto& path) { path_fields(io, path); });
+  io.list(paths, {0, kPathsMax}, [&io](auto& path) { path_fields(io, path); });
 }
 
 template <typename Io, typename Down>
@@ -136,8 +138,11 @@ void fields(Io& io, typename Io::template Of<Welcome>& body) {
   for (const WirePath& path : body.paths) {
     io.require(path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps);
   }
-  io.list(body.meet, {1, kMeetMax}, [&io](auto& pair) { ends_fields(io, pair); });
+  io.list(body.meet, {0, kMeetMax}, [&io](auto& pair) { ends_fields(io, pair); });
   for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
+  io.text(body.no_path, kTextBytesMax);
+  io.require(body.meet.empty() == body.paths.empty());
+  io.require(body.no_path.empty() != body.paths.empty());
 }
 
 template <typename Io>

@@ -144,6 +144,7 @@ struct Welcome {
   // Every pair of rails that meets, without queue pairs: of these the connector computes what its
   // other connects would use.
   std::vector<WirePath> meet{};
+  std::string no_path{};  // why there are no paths, for log lines; empty where there are
 };
 struct Attach {
   static constexpr MessageType kType = MessageType::Attach;

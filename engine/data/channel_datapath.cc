@@ -16,6 +16,7 @@ namespace {
 
 // It has failed, or is of the other side.
 [[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
+  if (channel.link.dormant() && channel.side == side) channel.link.tell_dormant();
   // acquire: pairs with take_no_more(); what the control thread wrote about the end is visible.
   return channel.side == side ? channel.failure.load(std::memory_order_acquire)
                               : Errc::InvalidArgument;

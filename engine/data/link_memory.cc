@@ -19,7 +19,7 @@ void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(
 
 void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path) {
   DCHECK(bytes_per_channel != 0 && bytes_per_channel % 64 == 0);
-  DCHECK(!lanes_by_path.empty() && lanes_by_path.size() <= kPathsMax);
+  DCHECK(lanes_by_path.size() <= kPathsMax);
   DCHECK(blocks_.empty());  // the places of a block lie by the number of bytes
   bytes_per_channel_ = bytes_per_channel;
   lanes_ = std::move(lanes_by_path);

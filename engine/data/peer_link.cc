@@ -200,6 +200,27 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   return {};
 }
 
+void PeerLink::be_dormant(Lane& any, std::string why) {
+  CHECK(paths_.empty() && !dormant());
+  const ProgressLoop::Guard guard(loop_);
+  nowhere_ = std::make_unique<Path>();
+  nowhere_->lane = &any;
+  nowhere_->rail = any.index();
+  nowhere_->health.state = PathState::Down;
+  nowhere_->queue_pairs.push_back(std::make_unique<QueuePair>(
+      policy_, QueuePairPlace{.link = this, .path = nowhere_.get(), .index = 0}));
+  nowhere_->queue_pairs.front()->quarantine();
+  all_.push_back(nowhere_.get());
+  why_dormant_ = std::move(why);
+}
+
+void PeerLink::tell_dormant() noexcept {
+  // relaxed: nothing else is published with it.
+  if (dormant_told_.exchange(true, std::memory_order_relaxed)) return;
+  LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", identity_.peer_host,
+           why_dormant_);
+}
+
 const StripeTable& PeerLink::spread(std::uint64_t bytes) noexcept {
   const std::uint32_t count = usable_count();
   DCHECK(loop_.held());
@@ -237,7 +258,7 @@ void PeerLink::order_paths() {
     if (path->health.state == PathState::Up) usable_.push_back(path);
   }
   usable_count_ = static_cast<std::uint32_t>(usable_.size());
-  DCHECK(all_.size() == paths_.size() && usable_.size() <= all_.size());
+  DCHECK((dormant() || all_.size() == paths_.size()) && usable_.size() <= all_.size());
   // A port that does not say how fast it is counts as much as the fastest that does.
   std::uint32_t fastest = 1;
   for (const Path* const path : usable_) fastest = std::max(fastest, path->speed_mbps);
@@ -266,6 +287,7 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   loop_.attach(*channel);
   if (failure() != Errc::Ok)
     channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
+  if (dormant()) channel->fail_all(Errc::Unreachable);  // with its first message
   channels_[index] = std::move(channel);
   ++channel_count_;
 }

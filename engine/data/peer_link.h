@@ -125,6 +125,13 @@ class PeerLink {
   void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
   void admit(Path& path);                       // from Down to Up
 
+  // ---- A dormant link: no rails meet. Its channels open and close, and carry nothing.
+  // During set-up, instead of paths. why: for the line that a first message causes.
+  void be_dormant(Lane& any, std::string why);
+  bool dormant() const noexcept { return nowhere_ != nullptr; }
+  const std::string& why_dormant() const noexcept { return why_dormant_; }
+  void tell_dormant() noexcept;  // NCCL's thread: a message was to be started; said once
+
   // ---- Set-up (control mutex and token).
   Status add_path(Lane& lane, const PathEnds& ends, std::string name);  // queue pairs in RESET
   void order_paths();  // after the last path, and when one comes or goes
@@ -189,6 +196,10 @@ class PeerLink {
   // Paths that are neither up nor given up; the store releases what happened to them.
   std::atomic<std::uint32_t> paths_away_{0};
   std::vector<std::uint32_t> rails_;  // in order
+  // Of a dormant link: where its channels' queue pair is, which is never made.
+  std::unique_ptr<Path> nowhere_;
+  std::string why_dormant_;  // constant once there are channels
+  std::atomic<bool> dormant_told_{false};
 };
 
 }  // namespace mesh::engine

@@ -15,7 +15,7 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
                .row_bytes = credit_bytes(link_of.path_count()),
                .channel = index_of}),
       path_count_(link_of.path_count()),
-      first_rail_(link_of.path(0).rail),
+      first_rail_(link_of.dormant() ? 0 : link_of.path(0).rail),
       records_(records) {
   post_to(*express_);
 }
@@ -28,7 +28,7 @@ void RecvChannel::post_to(QueuePair& express) noexcept {
 }
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {
-  DCHECK(express_->path().index < path_count_);
+  DCHECK(express_->path().index < path_count_ || link.dormant());
   credits_ = credits;
   cursor_.set_base(credits.address);
   credits_rkey_ = credits.rkeys[express_->path().index];

@@ -117,7 +117,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   policy.rq_depth = std::min(policy.rq_depth, hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
   const std::string& name = host.options().provider->host_name();
-  if (!build(policy, paths)) {
+  if (!build(policy, paths, choice.no_path)) {
     refuse(host, {.connection = link_.connection(), .link = link_.identity().id},
            {.reason = Errc::System, .text = no_queue_pairs_text()});
     return link_.take_down(Errc::System);
@@ -137,11 +137,13 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                      .slots = policy.slots,
                      .rails = describe_rails(*host.options().provider, host.rails()),
                      .paths = paths,
-                     .meet = std::move(choice.meet)});
+                     .meet = std::move(choice.meet),
+                     .no_path = std::move(choice.no_path)});
 }
 
 // The paths with their queue pairs, in RESET.
-bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>& paths) {
+bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>& paths,
+                      const std::string& no_path) {
   link_.set_peer_link(std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
                                                  link_.identity(), policy));
   PeerLink& peer_link = link_.peer_link();
@@ -157,6 +159,7 @@ bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>&
     peer_link.path(peer_link.path_count() - 1).apart_above =
         apart_above(lane.rail(), link_.host().options().settings);
   }
+  if (paths.empty()) peer_link.be_dormant(*link_.context().loop.lanes.front(), no_path);
   peer_link.order_paths();
   link_.repair().begin();
   const std::size_t bytes = link_.connector() ? policy.slots * credit_bytes(peer_link.path_count())
@@ -179,14 +182,17 @@ bool Handshake::on_welcome(const Welcome& body) {
   policy.rq_depth = body.rq_depth;
   policy.slots = body.slots;
   psn_ = random_psn();
-  if (build(policy, body.paths) && make_counters()) {
-    for (std::uint32_t i = 0; i < body.paths.size(); ++i)
-      set_probe_target(link_.peer_link().path(i), body.paths[i]);
-    bring_up(body.paths, {});
-  } else {
+  if (!build(policy, body.paths, body.no_path) || !make_counters()) {
     link_.send(Refuse{.reason = Errc::System, .text = no_queue_pairs_text()});
     fail_named(Errc::System);
     link_.take_down(Errc::System);
+  } else if (link_.peer_link().dormant()) {
+    enter(LinkState::AwaitReady);
+    link_.send(Attach{});
+  } else {
+    for (std::uint32_t i = 0; i < body.paths.size(); ++i)
+      set_probe_target(link_.peer_link().path(i), body.paths[i]);
+    bring_up(body.paths, {});
   }
   return true;
 }
@@ -195,6 +201,7 @@ bool Handshake::make_counters() {
   PeerLink& peer_link = link_.peer_link();
   const std::size_t words =
       std::size_t{peer_link.path_count()} * (1 + peer_link.policy().qps) * kWindowWords;
+  if (words == 0) return true;
   const Result<LinkPlace> counters = peer_link.memory().counters(words * sizeof(std::uint64_t));
   if (counters.ok()) counters_ = *counters;
   return counters.ok();
@@ -209,6 +216,7 @@ std::string Handshake::no_queue_pairs_text() const {
 
 bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
   const std::uint32_t paths = link_.peer_link().path_count();
+  if (paths == 0 && down.empty()) return true;  // a dormant link
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   if (known && std::set<std::uint8_t>(down.begin(), down.end()).size() < paths) return true;
@@ -302,7 +310,12 @@ bool Handshake::on_attach(const Attach& body) {
                                       link_.peer_link().path_count()));
   }
   if (!some_path_is_left(body.down)) return false;
-  bring_up(body.paths, body.down);
+  if (!link_.peer_link().dormant()) {
+    bring_up(body.paths, body.down);
+    return true;
+  }
+  enter(LinkState::Up);
+  link_.send(Ready{});
   return true;
 }
 

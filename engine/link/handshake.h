@@ -83,7 +83,9 @@ class Handshake {
 
  private:
   void enter(LinkState state);  // a step, whose time begins
-  bool build(const TransferPolicy& policy, const std::vector<WirePath>& paths);
+  // no_path: why there are no paths.
+  bool build(const TransferPolicy& policy, const std::vector<WirePath>& paths,
+             const std::string& no_path);
   bool make_counters();
   std::string no_queue_pairs_text() const;
   bool fits(const Welcome& body) const;

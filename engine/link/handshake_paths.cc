@@ -32,7 +32,7 @@ bool Handshake::fits(const Welcome& body) const {
     return exists(path) && path.qpn.size() == 1 + body.qps;
   };
   return is_sane(body.qps, body.rq_depth, body.slots) && body.qps <= asked.qps &&
-         body.slots <= asked.slots && body.rq_depth <= asked.rq_depth && !body.paths.empty() &&
+         body.slots <= asked.slots && body.rq_depth <= asked.rq_depth &&
          std::all_of(body.paths.begin(), body.paths.end(), valid) &&
          std::all_of(body.meet.begin(), body.meet.end(), exists) &&
          key_of(path_sets(body.meet, own_rails(), body.rails, asked_).primary) ==

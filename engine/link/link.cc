@@ -187,6 +187,14 @@ bool Link::complain(const std::string& text) const {
 
 void Link::announce() const {
   const PeerLink& peer_link = this->peer_link();
+  if (peer_link.dormant()) {
+    LOG_INFO(
+        "{} host {}: {}; what NCCL connects and never uses does no harm, the first message would "
+        "fail; NCCL_ALGO=Ring keeps to neighbours, or cable the two hosts",
+        connector() ? "sending to" : "receiving from", identity_.peer_host,
+        peer_link.why_dormant());
+    return;
+  }
   const TransferPolicy& policy = peer_link.policy();
   std::string paths;
   bool wanted = false;

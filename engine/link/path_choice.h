@@ -20,7 +20,8 @@ struct PathChoice {
   // Every pair of rails that meets, with addresses and MTU, the faster ones first. Empty: nothing
   // reaches anything.
   std::vector<WirePath> meet;
-  PathSets sets;  // as HELLO asks
+  PathSets sets;        // as HELLO asks
+  std::string no_path;  // why nothing meets, where nothing does
   // A route that does not leave by the rail whose address it is for, as a clause. Empty: there is
   // none.
   std::string elsewhere;
@@ -31,7 +32,7 @@ PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rai
 // "our subnets ...; the peer's ...", from the connector's side.
 std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails);
 
-// The line that refuses a connection for want of a path; `name` is our host's.
+// Why there is no path, or none that HELLO allows; `name` is our host's.
 std::string why_no_path(const Hello& hello, const std::vector<WireRail>& own_rails,
                         const PathChoice& choice, const std::string& name);
 

@@ -160,7 +160,9 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
     return host_.options().provider->route(host_.rails()[rail].gids[address], gid_of(to));
   };
   PathChoice choice = choose_paths(hello, rails, route);
-  if (choice.sets.primary.empty()) {
+  if (choice.meet.empty()) {
+    choice.no_path = why_no_path(hello, rails, choice, name);
+  } else if (choice.sets.primary.empty()) {
     for (const Id128& nonce : hello.listeners) {
       if (Listener* const named = context->listener(nonce); named != nullptr)
         named->refused = Errc::Unreachable;

@@ -1,10 +1,12 @@
 // Collectives over all hosts of a fabric, computed and verified element by element.
 #include "perf/collectives/collective.h"
+#include "perf/driver/plugin_log.h"
 #include "tests/e2e/line.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace mesh::e2e {
@@ -64,6 +66,25 @@ TEST(Collective, RingAllReduceOnThreeRanksOfASwitch) {
 }
 TEST(Collective, RingAllReduceOnFourRanksOfARing) {
   expect_run(kAllReduce, {.fabric = "ring4.json"});
+}
+// NCCL connects ring, tree and more at init, where cuMem is off: the diagonal is connected, and
+// never used.
+const Scenario kDiagonal("all_reduce_beside_the_diagonal", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api, 2);
+  Dormant diagonal(peer, *communicator);
+  verify(peer, {.sizes = kSizes});
+  diagonal.expect_first_messages_to_fail();
+  const char* const across[] = {"c", "d", "a", "b"};
+  require(driver::PluginLog::instance().contains(
+              std::string("peer ") + across[peer.rank()] +
+              ": a message to a host that no path leads to fails: hosts "),
+          "the message over the diagonal is not named");
+  peer.barrier();
+  diagonal.close();
+});
+TEST(Collective, RingAllReduceOnFourRanksWhoseDiagonalsAreConnected) {
+  expect_run(kDiagonal, {.fabric = "ring4.json"});
 }
 TEST(Collective, RingAllReduceWithoutPollerThreads) {
   expect_run(kAllReduce, {.fabric = "triangle.json", .environment = {{"NCCL_MESH_THREADS", "0"}}});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 
 namespace mesh::e2e {
 namespace {
@@ -136,6 +137,49 @@ void expect_no_plugin(Peer& peer) {
   const auto api = peer.load();
   void* context = nullptr;
   require(api->init(1, &context) != driver::kNetSuccess, "init took it");
+}
+
+Dormant::Dormant(Peer& peer, driver::Communicator& communicator, Ways ways)
+    : communicator_(communicator) {
+  driver::Listening listening;
+  require_success(communicator.listen(listening), "listen");
+  const std::string own(reinterpret_cast<const char*>(listening.handle.data()),
+                        listening.handle.size());
+  const std::vector<std::string> handles = peer.all_gather(own);
+  const auto across = static_cast<std::size_t>((peer.rank() + peer.world() / 2) % peer.world());
+  driver::NetHandle remote;
+  std::memcpy(remote.data(), handles[across].data(), remote.size());
+  std::future<driver::CommOutcome> connecting, accepting;
+  if (ways == Ways::Both || peer.rank() == 0)
+    connecting = communicator.start_connect(remote, kPatience);
+  if (ways == Ways::Both || peer.rank() != 0)
+    accepting = communicator.start_accept(listening.comm, kPatience);
+  for (auto* const each : {&connecting, &accepting}) {
+    if (!each->valid()) continue;
+    const driver::CommOutcome outcome = each->get();
+    require_success(outcome.result, "a connection to a host that no rail reaches");
+    (each == &connecting ? send_ : receive_) = outcome.comm;
+  }
+}
+
+void Dormant::expect_first_messages_to_fail() {
+  char byte = 0;
+  for (void* const comm : {send_, receive_}) {
+    if (comm == nullptr) continue;
+    driver::NetPiece piece{.data = &byte, .bytes = 1, .tag = 0};
+    require_success(communicator_.reg_mr(comm, {.data = &byte, .bytes = 1}, &piece.mhandle),
+                    "regMr on a dormant link");
+    void* request = nullptr;
+    const int result = comm == send_ ? communicator_.api().isend(comm, piece, &request)
+                                     : communicator_.api().irecv(comm, piece, &request);
+    require(result != driver::kNetSuccess, "a message that no path carries was begun");
+    require_success(communicator_.dereg_mr(comm, piece.mhandle), "deregMr on a dormant link");
+  }
+}
+
+void Dormant::close() {
+  if (send_ != nullptr) require_success(communicator_.close_send(send_), "closeSend");
+  if (receive_ != nullptr) require_success(communicator_.close_recv(receive_), "closeRecv");
 }
 
 }  // namespace mesh::e2e

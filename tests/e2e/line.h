@@ -52,6 +52,21 @@ class Line {
   std::unique_ptr<driver::Pipe> pipe_;
 };
 
+// Connects each rank with the one half-way round, whom none of its rails reaches. Comms come up on
+// both sides, and the first message fails on both, at once.
+class Dormant {
+ public:
+  enum class Ways : std::uint8_t { Both, FromRank0 };
+  Dormant(Peer& peer, driver::Communicator& communicator, Ways ways = Ways::Both);
+  void expect_first_messages_to_fail();
+  void close();
+
+ private:
+  driver::Communicator& communicator_;
+  void* send_ = nullptr;
+  void* receive_ = nullptr;
+};
+
 // One message, begun and awaited on both sides, every byte and the size checked, and that nothing
 // behind it was touched.
 struct Transfer {

@@ -133,6 +133,15 @@ TEST(Networks, OnlyPortsWithReliableConnectionsAreRailsAndABondTellsItsSpeed) {
   }
 }
 
+const Scenario kRouteElsewhere("networks_route_elsewhere", [](Peer& peer) {
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  Dormant dormant(peer, *communicator, Dormant::Ways::FromRank0);
+  dormant.expect_first_messages_to_fail();
+  peer.barrier();
+  dormant.close();
+});
+
 // Connect and accept end with an error that both sides name, without waiting for an address.
 const Scenario kNoRoute("networks_no_route", [](Peer& peer) {
   const auto api = peer.load();
@@ -163,15 +172,16 @@ std::string two_hosts(const std::string& more_of_a, const std::string& nic_of_b)
     "links": [{"ends": ["a/n0", "r"]}, {"ends": ["b/other", "r"]}, {"ends": ["b/n0", "r"]}]})";
 }
 
-std::vector<RankEnd> run_without_route(const std::string& fabric) {
+std::vector<RankEnd> run_without_route(const Scenario& scenario, const std::string& fabric) {
   std::vector<RankEnd> ranks =
-      run(kNoRoute, {.fabric_text = fabric, .software_only = "its routes are those of a fabric"});
+      run(scenario, {.fabric_text = fabric, .software_only = "its routes are those of a fabric"});
   expect_success(ranks);
   return ranks;
 }
 
 TEST(Networks, ARouteThatLeavesByAnotherInterfaceIsNamedOnBothSides) {
   const std::vector<RankEnd> ranks = run_without_route(
+      kRouteElsewhere,
       two_hosts("", R"({"name": "n0", "address": "10.2.0.0/31", "routes": false})"));
   for (const RankEnd& rank : ranks) {
     EXPECT_NE(rank.output.find("hosts a and b share no subnet: our subnets 10.1.0.0/31; the peer's "
@@ -185,7 +195,7 @@ TEST(Networks, ARouteThatLeavesByAnotherInterfaceIsNamedOnBothSides) {
 // The acceptor's look-up promises nothing: the connector has no route, and says so.
 TEST(Networks, AConnectorWithoutARouteIsNamedOnBothSides) {
   const std::vector<RankEnd> ranks = run_without_route(
-      two_hosts(R"(, "routes": false)", R"({"name": "n0", "address": "10.2.0.0/31"})"));
+      kNoRoute, two_hosts(R"(, "routes": false)", R"({"name": "n0", "address": "10.2.0.0/31"})"));
   ASSERT_EQ(ranks.size(), 2u);
   EXPECT_NE(
       ranks[0].output.find("10.1.0.0 -> n0:1 10.2.0.0: this host has no route to that address"),

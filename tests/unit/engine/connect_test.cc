@@ -182,8 +182,52 @@ TEST(Connect, CommunicatorThatHasEndedIsPeerClosed) {
   EXPECT_TRUE(bed.empties());
 }
 
-TEST(Connect, NoCommonSubnetIsRefusedByNameOnBothSides) {
+// NCCL connects hosts that never send each other anything.
+TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
+  const LogCapture log;
+  set_log_level(LogLevel::Info);
   Bed bed({.fabric = testkit::kLine});
+  set_log_level(LogLevel::Info);
+  Talk talk(bed, bed.connect(kA, {2, 0}), 4096);
+  EXPECT_EQ(log.count(LogLevel::Info, "NCCL_ALGO=Ring keeps to neighbours"), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "what is not used does no harm";
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::Unreachable);
+    EXPECT_EQ(talk.receive({.bytes = 8}).code(), Errc::Unreachable);
+  }
+  for (const char* peer : {"peer a: ", "peer c: "})
+    EXPECT_EQ(log.count(LogLevel::Warn, std::string(peer) + "a message to a host"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "hosts a and c share no subnet: our subnets 10.0.1.0/24; "
+                      "the peer's 10.0.2.0/24"),
+            2)
+      << log.joined();
+  EXPECT_EQ(bed.stats(0).queue_pairs + bed.stats(2).queue_pairs, 0u);
+  Talk beside(bed, bed.connect(kA, kB), 4096);
+  beside.exchange(4096);
+  for (Talk* each : {&talk, &beside}) each->release(), each->close_both();
+  EXPECT_TRUE(bed.empties());
+}
+
+TEST(Connect, ADormantLinkEndsWithItsPeer) {
+  Bed bed({.fabric = testkit::kLine});
+  const testkit::Pair pair = bed.connect(kA, {2, 0});
+  bed.close_context({2, 0});
+  bed.rounds(100);
+  close(pair.send);
+  EXPECT_TRUE(bed.empties());
+}
+
+// a's first device leads to b, its second one to c.
+const char* const kFork = R"({"name":"fork",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"},
+                               {"name":"n1","address":"10.0.2.1/24"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]},
+           {"name":"c","nics":[{"name":"n0","address":"10.0.2.3/24"}]}],
+  "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","c/n0"]}]})";
+
+TEST(Connect, ADeviceThatReachesNobodyIsRefusedByNameWhereNoOtherIsAllowed) {
+  Bed bed({.fabric = kFork, .rails = "asked"});
   const testkit::Seat c{2, 0};
   HandleBytes handle{};
   Listener* const listener = listen(bed, c, handle);
@@ -191,22 +235,21 @@ TEST(Connect, NoCommonSubnetIsRefusedByNameOnBothSides) {
   EXPECT_EQ(connect(bed, kA, handle).code(), Errc::Unreachable);
   EXPECT_EQ(accept(bed, c, *listener), Errc::Unreachable);
   EXPECT_EQ(bed.hosts[2].engine->accept(*listener).code(), Errc::WouldBlock) << "told once";
-  EXPECT_EQ(log.count(LogLevel::Warn, "hosts a and c share no subnet"), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "10.0.1."), 2) << log.joined();
-  EXPECT_EQ(log.count(LogLevel::Warn, "10.0.2."), 2) << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "device n0:1 of host a reaches no device of host c"), 2)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_RAILS=asked"), 2) << log.joined();
   EXPECT_TRUE(bed.empties());
 }
 
 // HELLO names sixteen at a time; the other connects dial again, so that every accept hears of it.
 TEST(Connect, ARefusalReachesEveryAccept) {
-  Bed bed({.fabric = testkit::kLine});
+  Bed bed({.fabric = kFork, .rails = "asked"});
   const testkit::Seat c{2, 0};
   std::vector<HandleBytes> handles(2 * engine::kHelloListenersMax + 1);
   std::vector<Listener*> listeners;
   for (HandleBytes& handle : handles) {
     listeners.push_back(listen(bed, c, handle));
-    EXPECT_EQ(bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], 0, handle).code(),
-              Errc::WouldBlock);
+    EXPECT_EQ(try_connect(bed, kA, handle).code(), Errc::WouldBlock);
   }
   for (std::size_t i = 0; i < handles.size(); ++i) {
     EXPECT_EQ(connect(bed, kA, handles[i]).code(), Errc::Unreachable) << i;
