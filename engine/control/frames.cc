@@ -77,6 +77,9 @@ void path_fields(Io& io, PathOf<Io>& path) {
   io.u16(path.lid);
   io.u64(path.counters_address);
   io.u32(path.counters_rkey);
+  io.u32(path.ece.vendor);
+  io.u32(path.ece.options);
+  io.u32(path.ece.mask);
 }
 
 template <typename Io, typename Body>

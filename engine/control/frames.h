@@ -22,8 +22,8 @@ namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
 inline constexpr std::uint16_t kProtocolVersion = 9;
-// A WELCOME with 8 paths of 33 queue pairs fits four times.
-inline constexpr std::uint32_t kBodyBytesMax = 16384;
+// The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
+inline constexpr std::uint32_t kBodyBytesMax = 16896;
 // Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 inline constexpr std::uint32_t kTextBytesMax = 512;
@@ -94,6 +94,14 @@ struct WireRail {
   std::string name;        // for log lines, up to 64 bytes
 };
 
+// Options of a device's maker for queue pairs (enhanced connection establishment), as ibv_ece has
+// them.
+struct WireEce {
+  std::uint32_t vendor = 0;  // 0: there are none
+  std::uint32_t options = 0, mask = 0;
+  friend bool operator==(const WireEce&, const WireEce&) = default;
+};
+
 // Queue pairs of one path: [0] is express, the others bulk.
 struct WirePath {
   std::uint8_t connector_rail = 0;     // index into the connector's rails
@@ -108,6 +116,9 @@ struct WirePath {
   // the acceptor's memory for probes, of the path's MTU.
   std::uint64_t counters_address = 0;
   std::uint32_t counters_rkey = 0;
+  // Who tells its queue pairs first says what its device offers for each of them. The other says
+  // what it has accepted of that.
+  WireEce ece{};
 };
 
 // Which of the paths that meet a link is to use: NCCL_MESH_RAILS of the connecting side.

@@ -55,6 +55,8 @@ struct Path {
   PathEnds ends;
   int own_gid_index = 0;  // of our address now; the kernel may give it another when it comes back
   std::uint16_t own_lid = 0;             // of our port, as the peer was told it; InfiniBand
+  bool wants_ece = false;                // NCCL_IB_ECE_ENABLE
+  bool has_ece = false;                  // its queue pairs use options that both sides agreed on
   std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
   std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port

@@ -130,6 +130,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
     paths[i].lid = ours.lid;
     paths[i].counters_address = ours.counters_address;
     paths[i].counters_rkey = ours.counters_rkey;
+    paths[i].ece = ours.ece;
   }
   link_.send(Welcome{.host = name,
                      .qps = policy.qps,
@@ -156,8 +157,7 @@ bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>&
     if (!lane.provide_probes().ok()) return false;
     std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
     if (!peer_link.add_path(lane, own.ends, std::move(name)).ok()) return false;
-    peer_link.path(peer_link.path_count() - 1).apart_above =
-        apart_above(lane.rail(), link_.host().options().settings);
+    configure_path(peer_link.path(peer_link.path_count() - 1), link_.host().options().settings);
   }
   if (paths.empty()) peer_link.be_dormant(*link_.context().loop.lanes.front(), no_path);
   peer_link.order_paths();

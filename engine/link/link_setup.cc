@@ -62,6 +62,28 @@ Status to_init(const Path& path, ibv_qp* qp, const Settings& settings) {
   return Errc::Transport;
 }
 
+// The peer's device offers these options, or has accepted them of ours. Where ours refuses them the
+// queue pair goes without: they are a gain, not a need.
+bool take_ece(const Path& path, ibv_qp* qp, const WireEce& peer) {
+  if (!path.wants_ece || peer.vendor == 0) return false;
+  ibv_ece ece{.vendor_id = peer.vendor, .options = peer.options, .comp_mask = peer.mask};
+  const int error = path.lane->provider().set_ece(qp, &ece);
+  if (error != 0)
+    LOG_INFO("{}: no options of the devices' maker: {}", path.name, std::strerror(error));
+  return error == 0;
+}
+
+// All queue pairs of a path are made alike, so one tells. New ones: what the device offers.
+// Connected ones: what was accepted, or nothing.
+WireEce ece_of(const Path& path) {
+  QueuePair& express = *path.queue_pairs[0];
+  ibv_ece ece{};
+  if (!path.wants_ece || (express.started() && !path.has_ece) ||
+      path.lane->provider().query_ece(express.verbs(), &ece) != 0)
+    return {};
+  return {.vendor = ece.vendor_id, .options = ece.options, .mask = ece.comp_mask};
+}
+
 // A port under another subnet prefix is behind a router of its fabric, and gives its own LID to
 // nobody here. Its GID may name the LID that its subnet has in all others.
 std::uint16_t lid_towards(const ibv_gid& peer, std::uint16_t lid) {
@@ -172,10 +194,11 @@ std::vector<WireRail> describe_rails(verbs::Provider& provider,
   return described;
 }
 
-std::uint64_t apart_above(const verbs::Rail& rail, const Settings& settings) {
-  const bool on =
-      settings.adaptive_routing == kAuto ? !rail.ethernet : settings.adaptive_routing != 0;
-  return on ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;
+void configure_path(Path& path, const Settings& settings) {
+  const bool adaptive = settings.adaptive_routing == kAuto ? !path.lane->rail().ethernet
+                                                           : settings.adaptive_routing != 0;
+  path.apart_above = adaptive ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;
+  path.wants_ece = settings.ece != 0;
 }
 
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written) {
@@ -188,6 +211,7 @@ WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget&
   wire.counters_address = written.address;
   wire.counters_rkey = written.rkey;
   for (const auto& queue_pair : path.queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
+  wire.ece = ece_of(path);
   return wire;
 }
 
@@ -223,6 +247,7 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
     if (const Status status = to_init(path, queue_pair.verbs(), settings); !status.ok())
       return status;
     queue_pair.set_started();
+    path.has_ece = take_ece(path, queue_pair.verbs(), peer.path->ece);
     if (const Status status = queue_pair.fill_receive_queue(); !status.ok()) return status;
     attr.dest_qp_num = peer.path->qpn[i];
     if (const Status status = to_rtr(path, queue_pair.verbs(), attr, tries); !status.ok())

@@ -22,10 +22,9 @@ std::vector<WireRail> describe_rails(verbs::Provider& provider, std::span<const 
 
 ibv_gid gid_of(const WireAddress& address);
 
-// Above how many bytes the data of a message goes apart from its announcements over this rail, for
-// a network that routes packets adaptively: it keeps a write with immediate in order, and plain
-// writes need not be.
-std::uint64_t apart_above(const verbs::Rail& rail, const Settings& settings);
+// What the settings say about a path of that rail: adaptive routing (which keeps a write with
+// immediate in order, and plain writes need not be), and whether devices may agree on options.
+void configure_path(Path& path, const Settings& settings);
 
 // This side's queue pairs of one path. written: what the peer writes, which is the connector's
 // window words, or the acceptor's memory for probes. The path keeps the LID that the peer is told.

@@ -24,8 +24,7 @@ constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_DISABLE", "0", Meaningless,
                 "it turns off NCCL's own transport; `NCCL_NET_PLUGIN` and `NCCL_NET` choose this "
                 "one"},
-    NcclSetting{"NCCL_IB_ECE_ENABLE", "1", NotBuilt,
-                "queue pairs have the options that their device gives them"},
+    NcclSetting{"NCCL_IB_ECE_ENABLE", "1", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_FIFO_TC", "`NCCL_IB_TC`", NotBuilt,
                 "credits travel on queue pairs that carry data as well"},
     NcclSetting{"NCCL_IB_GID_INDEX", "-1", Honoured, kSeeAbove},

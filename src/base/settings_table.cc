@@ -144,7 +144,7 @@ constexpr std::array kTable{
             "Whether the device may write data to memory out of order; 1 and 2: where it can."},
     Setting{"NCCL_IB_ECE_ENABLE", "", IntField{&Settings::ece, 0, 1},
             "Whether both devices agree on options of their maker (enhanced connection "
-            "establishment), where they can. No effect yet."},
+            "establishment), where they can."},
     Setting{"NCCL_MESH_PATH_TIMEOUT", "seconds", IntField{&Settings::path_timeout_s, 1, 3600},
             "How long to wait for a peer none of whose paths answers; then its requests fail."},
     Setting{"NCCL_MESH_STATS", "",

@@ -43,8 +43,9 @@ struct NicSpec {
   // as the link.
   double gbps = 0;
   LinkLayer layer = LinkLayer::Ethernet;
-  bool reliable = true;  // false: the device makes no reliable queue pairs
-  bool routes = true;    // false: the host has no route over this NIC but to its own link
+  bool reliable = true;   // false: the device makes no reliable queue pairs
+  std::uint32_t ece = 0;  // options that its queue pairs may agree on (ibv_ece); 0: it has none
+  bool routes = true;     // false: the host has no route over this NIC but to its own link
   // InfiniBand. The address is the port's GID.
   std::uint16_t lid = 0;             // at first
   std::vector<std::uint16_t> pkeys;  // its table of partition keys; 0 is an empty place

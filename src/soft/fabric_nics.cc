@@ -100,7 +100,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
   check_keys(object, what,
              {"name", "address", "guid", "pci", "numa", "gbps", "layer", "lid", "pkeys",
-              "global_header", "reliable", "routes"});
+              "global_header", "reliable", "routes", "ece"});
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);
@@ -112,6 +112,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   nic.layer = read_layer(object, what);
   nic.reliable = !object.contains("reliable") || flag_of(object, what, "reliable");
   nic.routes = !object.contains("routes") || flag_of(object, what, "routes");
+  nic.ece = static_cast<std::uint32_t>(number_of(object, what, "ece", {0, UINT32_MAX, 0}));
   read_infiniband(object, what, nic);
   return nic;
 }

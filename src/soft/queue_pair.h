@@ -138,6 +138,7 @@ struct QueuePair {
   SendQueue sends;
   ReceiveQueue receives;
   Attributes attributes;
+  std::uint32_t ece = 0;  // options in use; those of the NIC until some were set
   Outgoing out;
   Incoming in;
   Pace pace;

@@ -81,6 +81,8 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   int destroy_cq(ibv_cq* cq) override;
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override;
   int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override;
+  int query_ece(ibv_qp* qp, ibv_ece* ece) override;
+  int set_ece(ibv_qp* qp, ibv_ece* ece) override;
   int destroy_qp(ibv_qp* qp) override;
 
  private:

@@ -30,6 +30,8 @@ constexpr int kToReceive = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_D
 constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
+constexpr std::uint32_t kEceVendor = 0x534f4654;  // whose the options are: "SOFT"
+
 // Answers as get_user_pages would, in one call for any size. It does not notice pages that are
 // there but protected.
 bool is_mapped(void* address, std::size_t bytes) {
@@ -130,6 +132,7 @@ ibv_qp* SoftHost::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   QueuePair* qp = soft(pd->context).nic->create_qp(pd, attr);
   if (qp == nullptr) return nullptr;
   qp->events = &soft(pd->context).events;
+  qp->ece = qp->nic->spec().ece;
   soft(pd).users.fetch_add(1, std::memory_order_relaxed);
   return &qp->verbs;
 }
@@ -155,6 +158,23 @@ int SoftHost::modify_qp(ibv_qp* verbs, ibv_qp_attr* attr, int mask) {
     case IBV_QPS_RTS: return from == IBV_QPS_RTR ? to_rts(qp, *attr, mask) : EINVAL;
     default: return EINVAL;
   }
+}
+
+int SoftHost::query_ece(ibv_qp* verbs, ibv_ece* ece) {
+  const QueuePair& qp = soft(verbs);
+  if (qp.nic->spec().ece == 0) return EOPNOTSUPP;
+  *ece = {.vendor_id = kEceVendor, .options = qp.ece, .comp_mask = 0};
+  return 0;
+}
+
+// Of what is asked for, what the NIC has.
+int SoftHost::set_ece(ibv_qp* verbs, ibv_ece* ece) {
+  QueuePair& qp = soft(verbs);
+  if (qp.nic->spec().ece == 0) return EOPNOTSUPP;
+  const bool early = qp.state.load(std::memory_order_acquire) == IBV_QPS_INIT;
+  if (!early || ece->vendor_id != kEceVendor || ece->comp_mask != 0) return EINVAL;
+  qp.ece = ece->options &= qp.nic->spec().ece;
+  return 0;
 }
 
 int SoftHost::to_init(QueuePair& qp, const ibv_qp_attr& attr, int mask) {

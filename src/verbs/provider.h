@@ -117,6 +117,18 @@ class Provider {
   virtual ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) = 0;
   virtual int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) = 0;
   virtual int destroy_qp(ibv_qp* qp) = 0;
+
+  // Enhanced connection establishment: options of the device's maker for one queue pair. query_ece
+  // answers those that the device offers or, once the queue pair is connected with some, those that
+  // it uses. set_ece is for a queue pair between INIT and RTR. EOPNOTSUPP: the device has none.
+  virtual int query_ece(ibv_qp* qp, ibv_ece* ece) {
+    static_cast<void>(qp), static_cast<void>(ece);
+    return EOPNOTSUPP;
+  }
+  virtual int set_ece(ibv_qp* qp, ibv_ece* ece) {
+    static_cast<void>(qp), static_cast<void>(ece);
+    return EOPNOTSUPP;
+  }
 };
 
 }  // namespace mesh::verbs

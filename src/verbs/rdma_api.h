@@ -39,11 +39,14 @@ struct VerbsApi {
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int) = nullptr;
   int (*destroy_qp)(ibv_qp*) = nullptr;
 
-  // Null in rdma-core before 28, 32 and 62. The last answers in units of 100 Mb/s.
+  // Null in rdma-core before 28, 32, 62 and, the last two, 31. query_port_speed answers in units of
+  // 100 Mb/s.
   ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, std::size_t, std::uint64_t, unsigned int) = nullptr;
   ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t,
                              std::size_t) = nullptr;
   int (*query_port_speed)(ibv_context*, std::uint32_t, std::uint64_t*) = nullptr;
+  int (*query_ece)(ibv_qp*, ibv_ece*) = nullptr;
+  int (*set_ece)(ibv_qp*, ibv_ece*) = nullptr;
 };
 
 // NotFound: the library is missing or too old, and one INFO line said so.

@@ -200,6 +200,13 @@ class RdmaProvider final : public Provider {
     return as_errno(options_.api.modify_qp(qp, attr, mask));
   }
   int destroy_qp(ibv_qp* qp) override { return as_errno(options_.api.destroy_qp(qp)); }
+  int query_ece(ibv_qp* qp, ibv_ece* ece) override {
+    return options_.api.query_ece == nullptr ? EOPNOTSUPP
+                                             : as_errno(options_.api.query_ece(qp, ece));
+  }
+  int set_ece(ibv_qp* qp, ibv_ece* ece) override {
+    return options_.api.set_ece == nullptr ? EOPNOTSUPP : as_errno(options_.api.set_ece(qp, ece));
+  }
 
  private:
   // Calls visit(device) until it answers false. An opened device outlives the list, because verbs

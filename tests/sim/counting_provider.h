@@ -54,6 +54,8 @@ class CountingProvider final : public verbs::Provider {
   std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override {
     return below_.port_speed_mbps(context, port);
   }
+  int query_ece(ibv_qp* qp, ibv_ece* ece) override { return below_.query_ece(qp, ece); }
+  int set_ece(ibv_qp* qp, ibv_ece* ece) override { return below_.set_ece(qp, ece); }
   verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override {
     return below_.route(from, to);
   }

@@ -294,6 +294,12 @@ TEST_F(RdmaProviderTest, MinusOneBecomesErrno) {
   EXPECT_EQ(provider().close_device(&library_.context), 0);
 }
 
+TEST_F(RdmaProviderTest, AnOldLibraryHasNoOptionsOfADevicesMaker) {
+  ibv_ece ece{};
+  EXPECT_EQ(provider().query_ece(nullptr, &ece), EOPNOTSUPP);
+  EXPECT_EQ(provider().set_ece(nullptr, &ece), EOPNOTSUPP);
+}
+
 TEST_F(RdmaProviderTest, ForkInitRunsOncePerProcess) {
   make_rdma_provider(options_);
   const int after_first = library_.fork_inits;
@@ -372,6 +378,8 @@ TEST(RdmaApi, RealLibraryBindsEveryFunction) {
   EXPECT_NE(api->destroy_qp, nullptr);
   EXPECT_NE(api->query_gid_table, nullptr);
   EXPECT_NE(api->reg_mr_iova2, nullptr);
+  EXPECT_NE(api->query_ece, nullptr);
+  EXPECT_NE(api->set_ece, nullptr);
   Result<std::unique_ptr<Provider>> provider = open_rdma();
   ASSERT_TRUE(provider.ok());
   for (const DeviceEntry& device : (*provider)->devices()) EXPECT_FALSE(device.name.empty());

@@ -128,7 +128,7 @@ TEST_F(ControlPlaneTest, WhatIsSentBeforeTheDialIsUpArrives) {
 }
 
 TEST_F(ControlPlaneTest, CarriesTheLargestFramesInOrder) {
-  constexpr std::size_t kFrames = 60;  // 60 of 16 KiB: just under the queue's bound
+  constexpr std::size_t kFrames = 60;  // 60 of 16.5 KiB: just under the queue's bound
   const ConnectionId id = dial_theirs();
   their_events_.when_frame = [&](const Recorder::Frame& frame) {
     theirs_->identify(frame.id);

@@ -38,10 +38,10 @@ WirePath sample_pair(std::uint8_t rail) {
 WirePath sample_path(std::uint8_t rail, std::uint32_t qps) {
   WirePath path = sample_pair(rail);
   for (std::uint32_t i = 0; i <= qps; ++i) path.qpn.push_back(0x10000u + i);
-  path.psn = 0xabcdef;
-  path.lid = 0xbfff;
+  path.psn = 0xabcdef, path.lid = 0xbfff;
   path.counters_address = 0xfedcba9876543210;
   path.counters_rkey = 77;
+  path.ece = {.vendor = 0x15b3, .options = 0xf0000001, .mask = 2};
   return path;
 }
 

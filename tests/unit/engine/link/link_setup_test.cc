@@ -35,6 +35,7 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
   }
   int modify_qp(ibv_qp*, ibv_qp_attr* attr, int) override {
     if (attr->qp_state == IBV_QPS_INIT) pkey_index = attr->pkey_index;
+    state = attr->qp_state;
     if (attr->qp_state != IBV_QPS_RTR) return 0;
     asked.push_back(*attr);
     if (abandon_at == asked.size()) abandoned = true;
@@ -44,11 +45,25 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
   ibv_cq* create_cq(ibv_context*, int) override { return &cq_; }
   ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
 
+  int query_ece(ibv_qp*, ibv_ece* ece) override {
+    ++ece_queries;
+    *ece = {.vendor_id = 0x15b3, .options = ece_options, .comp_mask = 0};
+    return 0;
+  }
+  int set_ece(ibv_qp*, ibv_ece* ece) override {
+    EXPECT_EQ(state, IBV_QPS_INIT);
+    if (ece_answer == 0) ece_options &= ece->options, ++ece_set;
+    return ece_answer;
+  }
+
   verbs::Route route(const verbs::GidEntry&, const ibv_gid&) override { return routes; }
 
   std::vector<ibv_qp_attr> asked;
   verbs::Route routes;
   int pkey_index = -1;
+  ibv_qp_state state = IBV_QPS_RESET;
+  std::uint32_t ece_options = 0b1101;
+  int ece_queries = 0, ece_set = 0, ece_answer = 0;
   std::vector<int> answers;  // the first ones
   std::size_t abandon_at = 0;
   std::atomic<bool> abandoned{false};
@@ -97,6 +112,8 @@ class LinkSetupTest : public testing::Test {
         settings_);
   }
 
+  WirePath describe() { return describe_path(link_->path(0), 1, {}); }
+
   Neighbourhood provider_;
   verbs::Rail rail_;
   NoWaker waker_;
@@ -118,6 +135,40 @@ TEST_F(LinkSetupTest, SpeaksFromAndToTheAddressesOfThePath) {
     EXPECT_EQ(attr.path_mtu, IBV_MTU_1024) << "the smaller of both ends";
   }
   EXPECT_EQ(provider_.asked[1].dest_qp_num, 12u);
+}
+
+// Enhanced connection establishment: who is told an offer takes of it what it can, and says so.
+TEST_F(LinkSetupTest, WhatAPeersDeviceOffersIsTakenBeforeRtrAndAnswered) {
+  configure_path(link_->path(0), settings_);
+  EXPECT_EQ(describe().ece, (WireEce{.vendor = 0x15b3, .options = 0b1101})) << "an offer";
+  peer_path_.ece = {.vendor = 0x15b3, .options = 0b0111};
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.ece_set, 2) << "of each queue pair";
+  EXPECT_EQ(describe().ece, (WireEce{.vendor = 0x15b3, .options = 0b0101})) << "an answer";
+}
+
+TEST_F(LinkSetupTest, OptionsThatTheDeviceRefusesAreDoneWithout) {
+  configure_path(link_->path(0), settings_);
+  peer_path_.ece = {.vendor = 0x15b3, .options = 0b0111};
+  provider_.ece_answer = EINVAL;
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(describe().ece, WireEce{}) << "the peer must not use what we do not";
+}
+
+TEST_F(LinkSetupTest, APeerWithoutOptionsIsAnsweredWithNone) {
+  configure_path(link_->path(0), settings_);
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.ece_set, 0);
+  EXPECT_EQ(describe().ece, WireEce{});
+}
+
+TEST_F(LinkSetupTest, SwitchedOffNoOptionsAreAskedForOrTaken) {
+  settings_.ece = 0;
+  configure_path(link_->path(0), settings_);
+  EXPECT_EQ(describe().ece, WireEce{});
+  peer_path_.ece = {.vendor = 0x15b3, .options = 1};
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.ece_set + provider_.ece_queries, 0);
 }
 
 TEST_F(LinkSetupTest, ANeighbourWhoDoesNotAnswerAtOnceIsAskedAgain) {
