@@ -57,6 +57,13 @@ verbs::MrHandle Lane::register_range(void* address, std::size_t bytes, int acces
   return verbs::MrHandle(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
 }
 
+ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
+  const std::size_t at = queue_pair.id_base() >> 48;
+  DCHECK(queue_pair.verbs() != nullptr);
+  DCHECK(at < places_.size() && by_place_[at].queue_pair == &queue_pair);
+  return queues_[places_[at].queue].cq.get();
+}
+
 Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& loop) {
   for (std::uint32_t i = 0; i < queues_.size(); ++i) {
     if (queues_[i].entries - queues_[i].reserved >= wanted) return i;

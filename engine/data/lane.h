@@ -57,6 +57,8 @@ class Lane {
   verbs::LocalSource probe_source(std::uint32_t bytes) const noexcept;
   verbs::RemoteTarget probe_target() const noexcept;
 
+  ibv_cq* queue_of(const QueuePair& queue_pair) const noexcept;  // which exists
+
   verbs::Rail& rail() const noexcept { return rail_; }
   verbs::Provider& provider() const noexcept { return provider_; }
   std::uint32_t index() const noexcept { return index_; }

@@ -221,6 +221,14 @@ void PeerLink::tell_dormant() noexcept {
            why_dormant_);
 }
 
+ProgressLoop::Source PeerLink::express_source(std::uint32_t channel) noexcept {
+  if (paths_.empty()) return {};
+  const QueuePair& queue_pair = express(channel);
+  if (queue_pair.verbs() == nullptr) return {};
+  Lane& lane = *queue_pair.path().lane;
+  return {.lane = &lane, .queue = lane.queue_of(queue_pair)};
+}
+
 const StripeTable& PeerLink::spread(std::uint64_t bytes) noexcept {
   const std::uint32_t count = usable_count();
   DCHECK(loop_.held());

@@ -83,6 +83,8 @@ class PeerLink {
     DCHECK(!paths.empty());
     return *paths[channel % paths.size()]->queue_pairs[0];
   }
+  // Where its completions are found; without a queue pair there is none.
+  ProgressLoop::Source express_source(std::uint32_t channel) noexcept;
   BulkOrder& bulk() noexcept { return bulk_; }
   // The cut of a message over several paths; it lasts until the next call.
   const StripeTable& spread(std::uint64_t bytes) noexcept;

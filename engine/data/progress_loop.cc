@@ -14,6 +14,9 @@ namespace {
 // Full batches per completion queue and turn, besides the first of the only one; more would make
 // submissions wait.
 constexpr int kPollRounds = 4;
+// Completion queues in a turn that NCCL's thread makes. A context of many peers has many of them, and
+// a test of one request must not pay for all.
+constexpr std::size_t kPollsPerTurn = 3;
 constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first in the next turn
 constexpr int kMailRounds = 4;  // after a release; whoever leaves mail tries the token himself too
 }  // namespace
@@ -34,6 +37,21 @@ void ProgressLoop::poll_on(const Source& source) noexcept {
   for (int round = 0; round < kPollRounds && taken == kPollBatch; ++round) {
     taken = source.lane->poll(source.queue);
     events_ += taken;
+  }
+}
+
+// Those of the channel that NCCL asks about lie in one queue as a rule, and the others take turns. A
+// poller has nothing else to do and looks at all.
+void ProgressLoop::poll_several(const Channel* first) noexcept {
+  if (first == nullptr || sources_.size() <= kPollsPerTurn) {
+    for (const Source& source : sources_) poll_on(source);
+    return;
+  }
+  const Source asked = first->link.express_source(first->index);
+  if (asked.queue != nullptr) poll_on(asked);
+  for (std::size_t i = 1; i < kPollsPerTurn; ++i) {
+    next_source_ = next_source_ + 1 < sources_.size() ? next_source_ + 1 : 0;
+    poll_on(sources_[next_source_]);
   }
 }
 

@@ -3,8 +3,8 @@
 // irecv and test, a poller, the control thread, a simulator). Nobody on a message's way waits for
 // the token: who misses it leaves a bit in the mailbox, which the holder looks at after release.
 // Thread: any for submit, try_turn, Guard; the rest by the token's holder. What it does on a
-// message's way is in progress_loop_datapath.h. Bounds: kPollRounds, kVisitsPerTurn
-// (progress_loop.cc).
+// message's way is in progress_loop_datapath.h. Bounds: kPollRounds, kPollsPerTurn,
+// kVisitsPerTurn (progress_loop.cc).
 
 #include <mesh/metrics.h>
 
@@ -119,6 +119,7 @@ class ProgressLoop {
   void visit_and_ring(Kind& channel) noexcept;
   [[gnu::noinline]] void visit_active() noexcept;
   [[gnu::noinline]] void poll_on(const Source& source) noexcept;
+  [[gnu::noinline]] void poll_several(const Channel* first) noexcept;
   [[gnu::noinline]] void work(Channel* first) noexcept;
   [[gnu::noinline]] void fail_refused() noexcept;
   [[gnu::noinline]] void return_windows() noexcept;
@@ -138,7 +139,8 @@ class ProgressLoop {
   bool has_work_ = false;     // a channel is active or a window due; who stages rings too
   bool has_refused_ = false;
   std::vector<Source> sources_;
-  Source only_;  // the only one, if there is one only: what most hosts have, so it costs no loop
+  std::size_t next_source_ = 0;  // of those that take turns
+  Source only_;                  // the only one, if there is one only: what most hosts have, so it costs no loop
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
   std::vector<Refused> refused_, refusing_;  // empty in a healthy turn

@@ -106,7 +106,7 @@ inline void ProgressLoop::poll_once(Channel* first) noexcept {
     if (taken == kPollBatch) [[unlikely]]
       poll_on(only_);
   } else {
-    for (const Source& source : sources_) poll_on(source);
+    poll_several(first);
   }
   if (has_work_ || (first != nullptr && first->has_new())) work(first);
 }

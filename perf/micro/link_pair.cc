@@ -45,7 +45,8 @@ LinkPair::LinkPair(const LinkPairOptions& options) {
   engine.settings.threads = 0;
   engine.provider = provider_.get();
   engine_ = value_of(Engine::open(engine), "engine");
-  sending_ = value_of(engine_->open_context({}), "context");
+  for (std::size_t i = 0; i < options.peers; ++i)
+    sending_.push_back(value_of(engine_->open_context({}), "context"));
   receiving_ = value_of(engine_->open_context({}), "context");
   for (std::size_t i = 0; i < options.channels; ++i) connect(i);
 }
@@ -57,7 +58,7 @@ LinkPair::~LinkPair() {
       close(end.channel);
     }
   }
-  engine_->close_context(sending_);
+  for (Context* const context : sending_) engine_->close_context(context);
   engine_->close_context(receiving_);
 }
 
@@ -69,7 +70,7 @@ void LinkPair::connect(std::size_t index) {
   Channel *sender = nullptr, *receiver = nullptr;
   while (sender == nullptr || receiver == nullptr) {
     if (sender == nullptr) {
-      const Result<Channel*> made = engine_->connect(*sending_, 0, handle);
+      const Result<Channel*> made = engine_->connect(*sending_[index % sending_.size()], 0, handle);
       if (made.ok()) sender = *made;
       if (!made.ok() && made.code() != Errc::WouldBlock) stop("connect", made.code());
     }

@@ -17,6 +17,8 @@ namespace mesh::micro {
 struct LinkPairOptions {
   std::size_t channels = 1;
   std::size_t bytes = 8;  // the most that a message of these channels carries
+  // Sending contexts, each with a link of its own to the receiving one; the channels take turns.
+  std::size_t peers = 1;
 };
 
 struct End {
@@ -45,7 +47,7 @@ class LinkPair {
   std::vector<std::byte> memory_;
   std::unique_ptr<verbs::Provider> provider_;
   std::unique_ptr<Engine> engine_;
-  Context* sending_ = nullptr;
+  std::vector<Context*> sending_;
   Context* receiving_ = nullptr;
   std::vector<End> senders_, receivers_;
 };

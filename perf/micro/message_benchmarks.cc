@@ -62,6 +62,15 @@ void empty_test(benchmark::State& state) {
   finish(*pair.send(0, 8), *receive);
 }
 
+// The same of a context that so many others send to, each over a link of its own.
+void empty_test_of_peers(benchmark::State& state) {
+  const auto peers = static_cast<std::size_t>(state.range(0));
+  LinkPair pair({.channels = peers, .bytes = kEight, .peers = peers});
+  Request* const receive = pair.receive(0, kEight);
+  for (auto _ : state) benchmark::DoNotOptimize(LinkPair::done(*receive));
+  finish(*pair.send(0, kEight), *receive);
+}
+
 void sizes_and_channels(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"bytes", "channels"});
   for (const std::int64_t bytes : {8, 2048, 65536, 1 << 20}) benchmark->Args({bytes, 1});
@@ -71,6 +80,7 @@ void sizes_and_channels(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(one_message)->Apply(sizes_and_channels);
 BENCHMARK(eight_messages)->Apply(sizes_and_channels);
 BENCHMARK(empty_test)->ArgNames({"bytes", "channels"})->Args({8, 1})->Args({8, 512});
+BENCHMARK(empty_test_of_peers)->ArgName("peers")->Arg(1)->Arg(64)->Arg(400);
 
 }  // namespace
 

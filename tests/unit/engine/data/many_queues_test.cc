@@ -1,0 +1,110 @@
+// A loop of many completion queues, which a context of many peers has: a test of one request pays
+// for a few, and each of them gets its turn.
+#include "engine/data/progress_loop.h"
+#include "engine/data/progress_loop_datapath.h"
+#include "tests/unit/engine/data/nobody.h"
+#include "tests/unit/verbs/fake_provider.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+constexpr std::size_t kQueues = 9;  // as many as the link has queue pairs, each with its own
+
+// Counts the polls of each completion queue; none ever holds anything.
+class CountedQueues : public verbs::testkit::FakeProvider {
+ public:
+  CountedQueues() {
+    context_.ops.poll_cq = [](ibv_cq* cq, int, ibv_wc*) {
+      ++*static_cast<int*>(cq->cq_context);
+      return 0;
+    };
+    qp_.context = &context_;
+  }
+  ibv_cq* create_cq(ibv_context*, int) override {
+    ibv_cq& made = queues_.at(made_);
+    made.context = &context_;
+    made.cq_context = &polls[made_++];
+    return &made;
+  }
+  ibv_qp* create_qp(ibv_pd*, ibv_qp_init_attr*) override { return &qp_; }
+  int sum() const { return std::accumulate(polls.begin(), polls.end(), 0); }
+
+  std::array<int, kQueues> polls{};
+
+ private:
+  ibv_context context_{};
+  std::array<ibv_cq, kQueues> queues_{};
+  std::size_t made_ = 0;
+  ibv_qp qp_{};
+};
+
+class ManyQueues : public testing::Test {
+ protected:
+  ManyQueues() {
+    rail_.info.name = "n0:1";
+    const TransferPolicy policy{.qps = kQueues - 1};
+    rail_.cq_entries_max = static_cast<int>(policy.sq_depth + policy.rq_depth);
+    loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
+    EXPECT_TRUE(loop_.lanes[0]->open().ok());
+    link_ = std::make_unique<PeerLink>(
+        loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy);
+    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {}, "path").ok());
+    const ProgressLoop::Guard token(loop_);
+    link_->order_paths();
+    channel_ = link_->add_recv_channel(0, 1, records_.data());
+    channel_->set_credits({});
+    provider_.polls.fill(0);
+  }
+  ~ManyQueues() override {
+    const ProgressLoop::Guard token(loop_);
+    link_->destroy_queue_pairs();
+  }
+
+  testkit::NoWaker waker_;
+  testkit::NoOwner owner_;
+  CountedQueues provider_;
+  verbs::Rail rail_;
+  ProgressLoop loop_{waker_};
+  std::unique_ptr<PeerLink> link_;
+  std::vector<Record> records_ = std::vector<Record>(TransferPolicy{}.slots);
+  RecvChannel* channel_ = nullptr;
+};
+
+TEST_F(ManyQueues, ATestPollsWhatItAsksAboutAndAFewOfTheOthersInTurns) {
+  constexpr int kTests = 20;
+  for (int i = 0; i < kTests; ++i) ASSERT_TRUE(loop_.try_turn(channel_));
+  EXPECT_EQ(provider_.sum(), 3 * kTests) << "three queues a test";
+  EXPECT_GE(provider_.polls[0], kTests) << "the channel's own in every test";
+  EXPECT_GE(*std::min_element(provider_.polls.begin(), provider_.polls.end()),
+            2 * kTests / static_cast<int>(kQueues))
+      << "no queue is forgotten";
+}
+
+TEST_F(ManyQueues, ATurnOfNobodysPollsAll) {
+  loop_.try_turn();
+  for (const int polls : provider_.polls) EXPECT_EQ(polls, 1);
+}
+
+TEST_F(ManyQueues, AChannelWhosePathIsGonePollsTheOthers) {
+  {
+    const ProgressLoop::Guard token(loop_);
+    link_->quarantine(link_->path(0), "the cable was pulled");
+    link_->stop_path(link_->path(0));
+    EXPECT_TRUE(link_->account_lost(link_->path(0), std::vector<std::uint64_t>(kQueues)));
+    link_->destroy_path(link_->path(0));
+  }
+  provider_.polls.fill(0);
+  ASSERT_TRUE(loop_.try_turn(channel_));
+  EXPECT_EQ(provider_.sum(), 2);
+}
+
+}  // namespace
+}  // namespace mesh::engine
