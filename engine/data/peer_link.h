@@ -72,6 +72,7 @@ class PeerLink {
     DCHECK(i < paths_.size());
     return *paths_[i];
   }
+  ChannelList waiting_for_room;  // the loop's: channels that find no room on our paths
   std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
   // Of all paths, those that are up. Without any, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return usable_count_; }

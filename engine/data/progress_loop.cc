@@ -14,10 +14,12 @@ namespace {
 // Full batches per completion queue and turn, besides the first of the only one; more would make
 // submissions wait.
 constexpr int kPollRounds = 4;
-// Completion queues in a turn that NCCL's thread makes. A context of many peers has many of them, and
-// a test of one request must not pay for all.
+// Completion queues in a turn that NCCL's thread makes. A context of many peers has many of them,
+// and a test of one request must not pay for all.
 constexpr std::size_t kPollsPerTurn = 3;
 constexpr std::uint32_t kVisitsPerTurn = 64;  // channels; the others come first in the next turn
+// Of a link's channels that wait for room, in a turn; those that get some do not count.
+constexpr std::uint32_t kVainVisits = 2;
 constexpr int kMailRounds = 4;  // after a release; whoever leaves mail tries the token himself too
 }  // namespace
 
@@ -40,8 +42,8 @@ void ProgressLoop::poll_on(const Source& source) noexcept {
   }
 }
 
-// Those of the channel that NCCL asks about lie in one queue as a rule, and the others take turns. A
-// poller has nothing else to do and looks at all.
+// Those of the channel that NCCL asks about lie in one queue as a rule, and the others take turns.
+// A poller has nothing else to do and looks at all.
 void ProgressLoop::poll_several(const Channel* first) noexcept {
   if (first == nullptr || sources_.size() <= kPollsPerTurn) {
     for (const Source& source : sources_) poll_on(source);
@@ -64,7 +66,7 @@ void ProgressLoop::work(Channel* first) noexcept {
   // Windows after the data: what was received in this turn goes back with one row.
   return_windows();
   ring_staged();
-  has_work_ = active_first_ != nullptr || !window_due_.empty();
+  has_work_ = !active_.empty() || !full_.empty() || !window_due_.empty();
 }
 
 void ProgressLoop::answer_mail() noexcept {
@@ -105,19 +107,10 @@ void ProgressLoop::attach(Channel& channel) {
 void ProgressLoop::forget(Channel& channel) noexcept {
   DCHECK(held());
   std::erase(channels_[channel.mail_bit], &channel);
-  if (!channel.active) return;
-  Channel** link = &active_first_;
-  Channel* before = nullptr;
-  while (*link != &channel) {
-    DCHECK(*link != nullptr);  // an active channel is in the list
-    before = *link;
-    link = &(*link)->next_active;
-  }
-  *link = channel.next_active;
-  if (active_last_ == &channel) active_last_ = before;
-  DCHECK(active_count_ != 0);
-  --active_count_;
-  channel.active = false;
+  if (!channel.active || active_.remove(channel)) return;
+  const bool waited = channel.link.waiting_for_room.remove(channel);
+  DCHECK(waited);
+  if (channel.link.waiting_for_room.empty()) std::erase(full_, &channel.link);
 }
 
 void ProgressLoop::forget(QueuePair& queue_pair) noexcept {
@@ -144,13 +137,29 @@ void ProgressLoop::activate(Channel& channel) noexcept {
   DCHECK(held());
   DCHECK(&channel.loop == this);
   if (channel.active) return;
-  DCHECK((active_count_ == 0) == (active_first_ == nullptr));
   has_work_ = true;
-  channel.active = true;
-  channel.next_active = nullptr;
-  (active_last_ == nullptr ? active_first_ : active_last_->next_active) = &channel;
-  active_last_ = &channel;
-  ++active_count_;
+  active_.push_back(channel);
+}
+
+namespace {
+// Whether it wants another visit only because its paths are full.
+bool waits_for_room(const Channel& channel) noexcept {
+  return channel.side == Side::Send && static_cast<const SendChannel&>(channel).waits_for_room();
+}
+}  // namespace
+
+// Many channels may wait for the same paths, and would all be visited in vain turn after turn. One
+// alone need not be kept apart.
+void ProgressLoop::wait_for_visit(Channel& channel) noexcept {
+  PeerLink& link = channel.link;
+  const bool alone = active_.empty() && link.waiting_for_room.empty();
+  if (channel.active || alone || !waits_for_room(channel)) return activate(channel);
+  has_work_ = true;
+  if (link.waiting_for_room.empty()) {
+    DCHECK(full_.size() < full_.capacity());  // a turn allocates nothing
+    full_.push_back(&link);
+  }
+  link.waiting_for_room.push_back(channel);
 }
 
 void ProgressLoop::take_mail() noexcept {
@@ -171,35 +180,55 @@ bool advance(Channel& channel, bool in_turn) noexcept {
 }
 }  // namespace
 
+ProgressLoop::Visit ProgressLoop::visit_in_turn(Channel& channel) noexcept {
+  const std::uint32_t outstanding = channel.outstanding;
+  if (!advance(channel, true)) return Visit::Over;
+  return channel.outstanding == outstanding ? Visit::InVain : Visit::Served;
+}
+
+// The eldest first. Who has the place of the next bytes of a path keeps its place here too; others
+// that find no room go behind, because the elder ones may wait for another path.
+void ProgressLoop::visit_waiting(ChannelList& waiting, ChannelList* served) noexcept {
+  ChannelList keep;
+  std::uint32_t in_vain = 0;
+  std::uint32_t visits = std::min(waiting.count(), kVisitsPerTurn);
+  for (; visits != 0 && in_vain < kVainVisits; --visits) {
+    Channel& channel = waiting.take_front();
+    const Visit visit = visit_in_turn(channel);
+    if (visit == Visit::Over) continue;
+    if (visit == Visit::Served || !waits_for_room(channel)) {
+      served->push_back(channel);
+    } else if (static_cast<const SendChannel&>(channel).is_next()) {
+      keep.push_back(channel);
+    } else {
+      waiting.push_back(channel);
+      ++in_vain;
+    }
+  }
+  waiting.put_before(keep);
+}
+
+void ProgressLoop::visit_full(ChannelList* served) noexcept {
+  still_full_.clear();
+  full_.swap(still_full_);
+  for (PeerLink* link : still_full_) {
+    visit_waiting(link->waiting_for_room, served);
+    if (!link->waiting_for_room.empty()) full_.push_back(link);
+  }
+}
+
 void ProgressLoop::visit_active() noexcept {
-  const std::uint32_t visits = std::min(active_count_, kVisitsPerTurn);
   // Who has posted goes behind those who could not: else the first in the list takes whatever a
   // full path gives free.
-  Channel* served_first = nullptr;
-  Channel** served_end = &served_first;
-  for (std::uint32_t i = 0; i < visits; ++i) {
-    DCHECK(active_first_ != nullptr && active_count_ != 0);
-    Channel& channel = *active_first_;
-    DCHECK(channel.active);
-    active_first_ = channel.next_active;
-    if (active_first_ == nullptr) active_last_ = nullptr;
-    --active_count_;
-    channel.active = false;
-    const std::uint32_t outstanding = channel.outstanding;
-    if (!advance(channel, true)) continue;
-    if (channel.outstanding == outstanding) {
-      activate(channel);
-      continue;
-    }
-    channel.next_active = nullptr;
-    *served_end = &channel;
-    served_end = &channel.next_active;
+  ChannelList served;
+  if (!full_.empty()) visit_full(&served);
+  for (std::uint32_t visits = std::min(active_.count(), kVisitsPerTurn); visits != 0; --visits) {
+    Channel& channel = active_.take_front();
+    const Visit visit = visit_in_turn(channel);
+    if (visit == Visit::Served) served.push_back(channel);
+    if (visit == Visit::InVain) wait_for_visit(channel);
   }
-  while (served_first != nullptr) {
-    Channel& channel = *served_first;
-    served_first = channel.next_active;
-    activate(channel);
-  }
+  while (!served.empty()) wait_for_visit(served.take_front());
 }
 
 void ProgressLoop::fail_refused() noexcept {

@@ -9,6 +9,7 @@
 #include <mesh/metrics.h>
 
 #include "engine/data/channel.h"
+#include "engine/data/channel_list.h"
 #include "engine/data/lane.h"
 #include "engine/data/queue_pair.h"
 #include "src/base/check.h"
@@ -101,7 +102,8 @@ class ProgressLoop {
   void reserve(std::size_t queue_pairs) {
     DCHECK(held());
     window_due_.reserve(queue_pairs), window_later_.reserve(queue_pairs),
-        refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs);
+        refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs), full_.reserve(queue_pairs),
+        still_full_.reserve(queue_pairs);
   }
   void wake_control() noexcept { waker_.wake_control(); }
 
@@ -117,7 +119,12 @@ class ProgressLoop {
   void visit(Channel& channel) noexcept;
   template <typename Kind>
   void visit_and_ring(Kind& channel) noexcept;
+  enum class Visit : std::uint8_t { Over, InVain, Served };
+  static Visit visit_in_turn(Channel& channel) noexcept;
   [[gnu::noinline]] void visit_active() noexcept;
+  [[gnu::noinline]] void visit_full(ChannelList* served) noexcept;
+  static void visit_waiting(ChannelList& waiting, ChannelList* served) noexcept;
+  [[gnu::noinline]] void wait_for_visit(Channel& channel) noexcept;
   [[gnu::noinline]] void poll_on(const Source& source) noexcept;
   [[gnu::noinline]] void poll_several(const Channel* first) noexcept;
   [[gnu::noinline]] void work(Channel* first) noexcept;
@@ -130,9 +137,9 @@ class ProgressLoop {
   alignas(64) std::atomic<std::uint64_t> mailbox_{0};
   alignas(64) std::array<std::vector<Channel*>, kMailBits> channels_;  // by mail bit
   std::uint32_t next_mail_bit_ = 0;
-  Channel* active_first_ = nullptr;
-  Channel* active_last_ = nullptr;
-  std::uint32_t active_count_ = 0;
+  ChannelList active_;
+  // Links that have channels which wait for room on their paths.
+  std::vector<PeerLink*> full_, still_full_;
   QueuePair* staged_ = nullptr;
   std::uint64_t turns_ = 0;
   std::uint64_t events_ = 0;  // completions and doorbells: a turn without any was idle
@@ -140,7 +147,7 @@ class ProgressLoop {
   bool has_refused_ = false;
   std::vector<Source> sources_;
   std::size_t next_source_ = 0;  // of those that take turns
-  Source only_;                  // the only one, if there is one only: what most hosts have, so it costs no loop
+  Source only_;  // the only one, if there is one only: what most hosts have, so it costs no loop
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
   std::vector<Refused> refused_, refusing_;  // empty in a healthy turn

@@ -73,12 +73,12 @@ inline void ProgressLoop::visit(Channel& channel) noexcept {
   DCHECK(!channel.active);
   const bool again = channel.side == Side::Send ? advance_now(SendChannel::of(channel))
                                                 : advance_now(RecvChannel::of(channel));
-  if (again) activate(channel);
+  if (again) wait_for_visit(channel);
 }
 
 template <typename Kind>
 [[gnu::flatten, gnu::noinline]] void ProgressLoop::visit_and_ring(Kind& channel) noexcept {
-  if (advance_now(channel)) activate(channel);
+  if (advance_now(channel)) wait_for_visit(channel);
   ring_staged();
 }
 

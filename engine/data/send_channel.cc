@@ -160,6 +160,7 @@ bool SendChannel::post_uniform() noexcept {
                  .target = {.address = posting_.credit.address, .rkey = posting_.credit.rkeys[0]}});
   posting_.spans.clear();
   posting_.request = nullptr;
+  may_wait_for_bytes_ = false;
   return true;
 }
 
@@ -196,6 +197,7 @@ bool SendChannel::post_apart(Request& request) noexcept {
   stage_apart(request, {.plan = plan,
                         .first_bulk = link.bulk().next(plan.count),
                         .target = {.address = credit_.address, .rkey = credit_.rkeys[0]}});
+  may_wait_for_bytes_ = false;
   return true;
 }
 

@@ -46,6 +46,10 @@ class SendChannel final : public Channel {
   // it become a path's byte waiter. (send_channel_datapath.h)
   bool advance(bool in_turn) noexcept;
   bool post_at_once(Request& request) noexcept;
+  // Has begun a message that its paths have no room for.
+  bool waits_for_room() const noexcept { return posting_.request != nullptr && held_back_ == 0; }
+  // The next bytes of some path are for it.
+  bool is_next() const noexcept { return waits_for_bytes_; }
 
   void start(std::uint32_t generation) noexcept {
     cursor_.start(generation);

@@ -13,6 +13,7 @@ FABRIC = os.path.join(os.path.dirname(HERE), "fabrics", "null.json")
 BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_MESH_THREADS": "0",
         "NCCL_MESH_PROFILE": "none"}
 STRIPED = {"NCCL_MESH_QPS": "4"}
+ONE_QUEUE_PAIR = {"NCCL_MESH_QPS": "1"}
 ADAPTIVE = {"NCCL_IB_ADAPTIVE_ROUTING": "1"}
 UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
 # a multiple of every ring's length, so that what happens once a round is counted in full
@@ -68,6 +69,9 @@ CASES = [
     Case("rolling8-8B-signal1", "rolling8", settings=UNBATCHED),
     Case("one-8B-512channels", "one", channels=512),
     Case("rolling8-8B-512channels", "rolling8", channels=512),
+    Case("every-1M-1qp", "every", bytes=1 << 20, settings=ONE_QUEUE_PAIR),
+    Case("every-1M-1qp-512channels", "every", bytes=1 << 20, channels=512,
+         settings=ONE_QUEUE_PAIR),
     Case("one-8B-1context", "one", extra=["--one-context"]),
 ]
 

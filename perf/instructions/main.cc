@@ -116,9 +116,11 @@ int main(int argc, char** argv) {
       "Moves messages within this process over the fabric that NCCL_MESH_FABRIC names. Use "
       "perf/instructions/run.",
       "mesh_instructions");
-  const std::map<std::string, Pattern> patterns = {
-      {"one", Pattern::One}, {"burst8", Pattern::Burst8}, {"rolling8", Pattern::Rolling8}};
-  app.add_option("--pattern", options.work.pattern, "one, burst8 or rolling8")
+  const std::map<std::string, Pattern> patterns = {{"one", Pattern::One},
+                                                   {"burst8", Pattern::Burst8},
+                                                   {"rolling8", Pattern::Rolling8},
+                                                   {"every", Pattern::Every}};
+  app.add_option("--pattern", options.work.pattern, "one, burst8, rolling8 or every")
       ->transform(CLI::CheckedTransformer(patterns));
   app.add_option("--bytes", options.work.bytes, "Bytes of a message")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace mesh::instructions {
 
@@ -47,11 +48,11 @@ void run_one(Traffic& traffic) {
   }
 }
 
-void run_burst(Traffic& traffic) {
-  std::array<void*, kWindow> receives{}, sends{};
+void run_bursts(Traffic& traffic, std::uint64_t window) {
+  std::vector<void*> receives(window), sends(window);
   for (std::uint64_t first = 0; first < traffic.work.messages && !failed(traffic);
-       first += kWindow) {
-    const std::uint64_t count = std::min(kWindow, traffic.work.messages - first);
+       first += window) {
+    const std::uint64_t count = std::min(window, traffic.work.messages - first);
     std::uint64_t received = 0, sent = 0;
     for (std::uint64_t i = 0; i < count && !failed(traffic);)
       i += receiver_irecv(traffic, first + i, &receives[i]) ? 1 : 0;
@@ -130,7 +131,8 @@ std::string move_messages(Channels& channels, const Work& work) {
   Traffic traffic{.channels = channels, .work = work, .idle = 0, .error = {}};
   switch (work.pattern) {
     case Pattern::One: run_one(traffic); break;
-    case Pattern::Burst8: run_burst(traffic); break;
+    case Pattern::Burst8: run_bursts(traffic, kWindow); break;
+    case Pattern::Every: run_bursts(traffic, channels.count()); break;
     case Pattern::Rolling8: run_rolling(traffic); break;
   }
   return traffic.error;
