@@ -18,6 +18,7 @@ ADAPTIVE = {"NCCL_IB_ADAPTIVE_ROUTING": "1"}
 UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
 # a multiple of every ring's length, so that what happens once a round is counted in full
 MESSAGES = 4096
+HEARINGS = 5
 WARM_UP = 2048
 TIME_MESSAGES = 40960
 TIME_RUNS = 9
@@ -117,13 +118,22 @@ def count_instructions(case, options, messages):
     return figures, own
 
 
+def run_heard(case, options, messages):
+    """A run whose fabric was heard. The fabric speaks when the engine ends, on a thread after the
+    last finalize, and nobody hears it if that thread ends before the next init; then again."""
+    for _ in range(HEARINGS):
+        figures = run(case.command(options.binary, messages), case.environment())
+        if figures["fabric"]:
+            break
+    return figures
+
+
 def count_verbs(case, options):
     """What the null fabric counted, per message: of two runs the difference, so that set-up and end
     cancel."""
-    few, many = (run(case.command(options.binary, messages), case.environment())
-                 for messages in (MESSAGES, 3 * MESSAGES))
+    few, many = (run_heard(case, options, messages) for messages in (MESSAGES, 3 * MESSAGES))
     more = many["messages"] - few["messages"]
-    if not many["fabric"]:
+    if not (few["fabric"] and many["fabric"]):
         raise callgrind.Failure("NCCL_MESH_FABRIC=%s is no null fabric" %
                                 case.environment()["NCCL_MESH_FABRIC"])
     names = ("work_requests", "announcements", "send_completions", "receive_completions",
