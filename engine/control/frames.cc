@@ -25,7 +25,8 @@ constexpr std::uint32_t kServiceLevelMax = 15;
 constexpr std::size_t kWireRailBytesMax =
     1 + 17 * kRailAddressesMax + 4 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
 constexpr std::size_t kWireMeetBytes = 5;
-constexpr std::size_t kWirePathBytesMax = kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4;
+constexpr std::size_t kWirePathBytesMax =
+    kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4 + 12;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
                       kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 2 <=
                   kBodyBytesMax,

@@ -32,6 +32,11 @@ class ChannelList {
     channel.active = false;
     return channel;
   }
+  void append(ChannelList& others) noexcept {
+    others.put_before(*this);
+    *this = others;
+    others = {};
+  }
   // All of the others come before ours, and leave theirs.
   void put_before(ChannelList& others) noexcept {
     if (others.empty()) return;

@@ -42,10 +42,10 @@ void ProgressLoop::poll_on(const Source& source) noexcept {
   }
 }
 
-// Those of the channel that NCCL asks about lie in one queue as a rule, and the others take turns.
+// Those of a channel of one path lie in one queue as a rule, and the others take turns.
 // A poller has nothing else to do and looks at all.
 void ProgressLoop::poll_several(const Channel* first) noexcept {
-  if (first == nullptr || sources_.size() <= kPollsPerTurn) {
+  if (first == nullptr || sources_.size() <= kPollsPerTurn || first->link.path_count() > 1) {
     for (const Source& source : sources_) poll_on(source);
     return;
   }
@@ -159,7 +159,11 @@ void ProgressLoop::wait_for_visit(Channel& channel) noexcept {
     DCHECK(full_.size() < full_.capacity());  // a turn allocates nothing
     full_.push_back(&link);
   }
-  link.waiting_for_room.push_back(channel);
+  ChannelList one;
+  one.push_back(channel);
+  // Nobody else may take what comes free, so nothing goes out before it is visited.
+  if (SendChannel::of(channel).is_next()) return link.waiting_for_room.put_before(one);
+  link.waiting_for_room.append(one);
 }
 
 void ProgressLoop::take_mail() noexcept {

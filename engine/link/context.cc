@@ -31,10 +31,10 @@ bool knows_peer(const Link& link) { return link.handshake().knows_peer(); }
 // A peer's rails are learnt once: until its first WELCOME all connects wait for one handshake.
 Link* Context::connector_to(const engine::Id128& peer_context,
                             const engine::AskedRails& asked) const {
-  if (const Link* const known = usable_connector(peer_context, knows_peer); known != nullptr) {
-    const engine::PathKey key = known->handshake().key_for(asked);
-    return usable_connector(peer_context, [&key](const Link& link) {
-      return knows_peer(link) && link.handshake().key() == key;
+  // Each link judges by the pairs of its own WELCOME: ports and routes change between two of them.
+  if (usable_connector(peer_context, knows_peer) != nullptr) {
+    return usable_connector(peer_context, [&asked](const Link& link) {
+      return knows_peer(link) && link.handshake().key_for(asked) == link.handshake().key();
     });
   }
   return usable_connector(peer_context, [](const Link&) { return true; });

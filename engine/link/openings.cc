@@ -76,6 +76,7 @@ void Openings::move_to(Link& other) {
 
 void Openings::move_to(Link& other, PendingConnect& stage) {
   CHECK(stage.link == &link_ && stage.state == StageState::Waiting);
+  CHECK(&other != &link_);
   other.openings().waiting_.push_back(&stage);
   std::erase(waiting_, &stage);
   stage.link = &other;

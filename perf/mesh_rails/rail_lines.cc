@@ -92,7 +92,7 @@ std::vector<std::string> port_notes(const std::vector<std::string>& lines) {
   std::vector<std::string> notes;
   for (const std::string& line : lines) {
     if (line.starts_with("ports not used: ") || line.starts_with("no usable rail on ") ||
-        line.starts_with("rails "))
+        line.starts_with("rails ") || line.find(", its port is down; ") != std::string::npos)
       notes.push_back(line);
   }
   return notes;

@@ -205,12 +205,14 @@ class OddTest(LabCase):
         self.rails_are(run, "a", rail(0, "mesh0", 4096, "10.0.12.1/24 at 1"),
                        rail(1, "mesh1", 4096, "10.1.12.1/24 at 1"))
         self.rails_are(run, "b", rail(0, "mesh1", 4096, "10.1.12.2/24 at 1"),
-                       note="ports not used: rxe_mesh0:1 is down")
+                       note="rail 1 rxe_mesh0:1: 10.0.12.2/24, its port is down; "
+                            "it takes its place when it comes up")
         self.assertIn(
-            "mesh_perf: rank 0: INFO NET/Mesh : device rxe_mesh0:1 does not reach host b; "
-            "using rxe_mesh1:1 instead",
+            "mesh_perf: rank 0: INFO NET/Mesh : peer b: path rxe_mesh0:1 10.0.12.1 -> rxe_mesh0:1 "
+            "10.0.12.2 has a port that is down, and joins when it comes up; 1 of 2 paths carry on",
             run.lines("a"))
-        self.paths_are(run, "mesh1 10.1.12.1 -> mesh1 10.1.12.2")
+        self.paths_are(run, "mesh0 10.0.12.1 -> mesh0 10.0.12.2",
+                       "mesh1 10.1.12.1 -> mesh1 10.1.12.2")
 
     # ---- Cables.
 
