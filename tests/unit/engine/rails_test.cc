@@ -35,6 +35,7 @@ std::string cables(int count) {
 
 std::vector<std::uint64_t> bytes_by_cable(Bed& bed, int count) {
   std::vector<std::uint64_t> bytes;
+  bytes.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     bytes.push_back(bed.hosts[0].provider->counters(fmt::format("n{}", i)).bytes);
   return bytes;
@@ -54,7 +55,7 @@ std::uint64_t links_of_sixteen(Bed& bed) {
     return bed.hosts[0].engine->connect(*bed.hosts[0].contexts[0], each.device, each.handle);
   };
   for (int i = 0; i < 16; ++i) {
-    Under& each = all[i];
+    Under& each = all[static_cast<std::size_t>(i)];
     each.device = i / 4;
     each.listener =
         bed.hosts[1].engine->listen(*bed.hosts[1].contexts[0], i % 4, each.handle).value();
@@ -101,7 +102,8 @@ TEST(Rails, TheDeviceThatNcclNamesCarriesTheBytes) {
         for (int i = 0; i < 4; ++i) talk.exchange(1 << 20);
         const std::vector<std::uint64_t> bytes = bytes_by_cable(bed, count);
         for (int i = 0; i < count; ++i)
-          EXPECT_EQ(bytes[i] == 0, i != device) << count << " cables, " << rails << ", " << i;
+          EXPECT_EQ(bytes[static_cast<std::size_t>(i)] == 0, i != device)
+              << count << " cables, " << rails << ", " << i;
         talk.release();
         talk.close_both();
         EXPECT_TRUE(bed.empties());

@@ -57,6 +57,7 @@ class EightRails : public testing::Test {
   }
   static std::vector<std::uint32_t> identities(const std::vector<Rail>& rails) {
     std::vector<std::uint32_t> all;
+    all.reserve(rails.size());
     for (const Rail& rail : rails) all.push_back(rail.identity);
     return all;
   }
