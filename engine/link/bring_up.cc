@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <tuple>
 
 namespace mesh::engine {
 
@@ -53,19 +54,28 @@ void BringUp::start(ControlWaker& waker) {
   waker.wake_control();
 }
 
-std::size_t next_in_turn(std::span<const SocketAddress> running,
+std::size_t next_in_turn(std::span<const RunningBringUp> running,
                          std::span<const WaitingBringUp> waiting) {
-  std::size_t best = waiting.size(), fewest = kBringUpsPerPeerMax;
-  if (running.size() >= kBringUpsMax) return best;
+  const auto is_again = [](const auto& each) { return each.kind == BringUpKind::Again; };
+  if (running.size() >= kBringUpsMax) return waiting.size();
+  const bool room_again = std::count_if(running.begin(), running.end(), is_again) <
+                          static_cast<std::ptrdiff_t>(kReopensMax);
+  std::size_t best = waiting.size();
+  std::tuple<BringUpKind, std::size_t, std::uint64_t> least;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
-    const auto of_peer = static_cast<std::size_t>(
-        std::count_if(running.begin(), running.end(),
-                      [&](const SocketAddress& each) { return each.same_host(waiting[i].peer); }));
-    if (of_peer > fewest || of_peer == kBringUpsPerPeerMax) continue;
-    if (of_peer == fewest && best < waiting.size() && waiting[i].asked_ns >= waiting[best].asked_ns)
-      continue;
+    const bool again = is_again(waiting[i]);
+    if (again && !room_again) continue;
+    std::size_t of_peer = 0, of_peer_again = 0;
+    for (const RunningBringUp& each : running) {
+      if (!each.peer.same_host(waiting[i].peer)) continue;
+      ++of_peer;
+      if (is_again(each)) ++of_peer_again;
+    }
+    if (of_peer >= kBringUpsPerPeerMax || (again && of_peer_again >= kReopensPerPeerMax)) continue;
+    const std::tuple turn{waiting[i].kind, of_peer, waiting[i].asked_ns};
+    if (best < waiting.size() && turn >= least) continue;
     best = i;
-    fewest = of_peer;
+    least = turn;
   }
   return best;
 }

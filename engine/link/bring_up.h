@@ -25,15 +25,26 @@ namespace mesh::engine {
 // Threads at a time; the other links wait for one to end.
 inline constexpr std::size_t kBringUpsMax = 16;
 inline constexpr std::size_t kBringUpsPerPeerMax = 4;  // of links to one peer address
+// Of those, paths that are opened again: somebody waits for a first bring-up, and a path whose peer
+// is gone is tried for ever.
+inline constexpr std::size_t kReopensMax = kBringUpsMax / 2;
+inline constexpr std::size_t kReopensPerPeerMax = kBringUpsPerPeerMax / 2;
 
+// First: of a whole link. Again: of one path of a link that is up.
+enum class BringUpKind : std::uint8_t { First, Again };
+struct RunningBringUp {
+  SocketAddress peer;
+  BringUpKind kind = BringUpKind::First;
+};
 struct WaitingBringUp {
   SocketAddress peer;
   std::uint64_t asked_ns = 0;
+  BringUpKind kind = BringUpKind::First;
 };
-// The index of the bring-up that gets a thread next, while others run for these peers. The peer for
-// which the fewest run goes first, and of one peer the bring-up that has waited longest. Where none
-// may start, it is the number of those that wait.
-std::size_t next_in_turn(std::span<const SocketAddress> running,
+// The index of the bring-up that gets a thread next, while others run. First ones go first, then
+// the peer for which the fewest run, and of one peer the bring-up that has waited longest. Where
+// none may start, it is the number of those that wait.
+std::size_t next_in_turn(std::span<const RunningBringUp> running,
                          std::span<const WaitingBringUp> waiting);
 
 class BringUp {
@@ -67,6 +78,9 @@ class BringUp {
   const std::vector<WirePath>& paths() const noexcept { return order_.paths; }
   const std::vector<std::uint32_t>& indices() const noexcept { return order_.indices; }
   bool reopens() const noexcept { return order_.reopens; }
+  BringUpKind kind() const noexcept {
+    return order_.reopens ? BringUpKind::Again : BringUpKind::First;
+  }
   std::uint64_t asked_ns() const noexcept { return order_.asked_ns; }
 
  private:

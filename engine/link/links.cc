@@ -77,23 +77,25 @@ bool Links::tend() {
 
 // What waits for a thread is looked at again when one ends, which wakes the control thread.
 void Links::start_bring_ups() {
-  std::vector<SocketAddress> running;
+  std::vector<RunningBringUp> running;
   std::vector<WaitingBringUp> waiting;
   std::vector<Link*> links;
   for_each([&](Link& link) {
     const BringUp* const bring_up = link.bring_up();
     if (bring_up == nullptr || bring_up->over()) return;
     if (bring_up->started()) {  // it may come to its end at any moment
-      running.push_back(link.handshake().source());
+      running.push_back({.peer = link.handshake().source(), .kind = bring_up->kind()});
     } else {
-      waiting.push_back({.peer = link.handshake().source(), .asked_ns = bring_up->asked_ns()});
+      waiting.push_back({.peer = link.handshake().source(),
+                         .asked_ns = bring_up->asked_ns(),
+                         .kind = bring_up->kind()});
       links.push_back(&link);
     }
   });
   for (std::size_t next = next_in_turn(running, waiting); next < waiting.size();
        next = next_in_turn(running, waiting)) {
     links[next]->start_bring_up();
-    running.push_back(waiting[next].peer);
+    running.push_back({.peer = waiting[next].peer, .kind = waiting[next].kind});
     links.erase(links.begin() + static_cast<std::ptrdiff_t>(next));
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(next));
   }

@@ -237,26 +237,6 @@ TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
   }
 }
 
-TEST(BringUpTurn, GoesToThePeerWithTheFewestThenToTheOldest) {
-  const SocketAddress a = *SocketAddress::from_text("10.0.0.1"),
-                      b = *SocketAddress::from_text("10.0.0.2");
-  const auto next = [](const std::vector<SocketAddress>& running,
-                       const std::vector<engine::WaitingBringUp>& waiting) {
-    return engine::next_in_turn(running, waiting);
-  };
-  EXPECT_EQ(next({}, {}), 0u);
-  EXPECT_EQ(next({}, {{a, 7}, {a, 5}, {a, 5}, {b, 6}}), 1u) << "equal shares: the oldest";
-  EXPECT_EQ(next({a}, {{a, 1}, {a, 2}, {b, 9}}), 2u) << "b has none";
-  EXPECT_EQ(next({a, a, b, b, b}, {{b, 1}, {a, 2}}), 1u);
-  EXPECT_EQ(next({a, a, a, a}, {{a, 1}, {a, 2}}), 2u) << "a has its four";
-  EXPECT_EQ(next({a, a, a, a}, {{a, 1}, {b, 2}}), 1u);
-  std::vector<SocketAddress> all;
-  for (std::uint8_t i = 0; i < engine::kBringUpsMax; ++i) {
-    all.push_back(SocketAddress{.family = AF_INET, .bytes = {10, 1, 0, i}});
-  }
-  EXPECT_EQ(next(all, {{a, 1}}), 1u) << "no thread is left";
-}
-
 TEST_P(BringUpTest, TheThirdTryConnects) {
   ASSERT_NO_FATAL_FAILURE(begin());
   asking().answer({ETIMEDOUT, ETIMEDOUT});

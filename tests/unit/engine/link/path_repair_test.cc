@@ -13,6 +13,7 @@ namespace mesh::engine {
 namespace {
 
 using testkit::TwoEnds;
+const soft::Fault kSecondPortDown{.kind = soft::FaultKind::PortDown, .nic = "n1"};
 
 class PathRepairTest : public ::testing::Test {
  protected:
@@ -70,6 +71,42 @@ TEST_F(PathRepairTest, APortThatIsUpIsTriedWithoutThePause) {
   ends_.a.links.on_port_change(ends_.sender().peer_link().path(1).rail, true);
   ends_.a.links.tend();
   EXPECT_EQ(count(ends_.a, MessageType::Reopen), 1);
+}
+
+TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
+  lose_at_a(1);
+  ends_.carry_all();
+  ASSERT_TRUE(ends_.a.provider->faults().arm(kSecondPortDown).ok());
+  const Path& path = ends_.sender().peer_link().path(1);
+  ASSERT_EQ(path.lane->queue_pair_count(), 0u);
+  const std::uint64_t tries = path.health.reopen_tries;
+  std::uint64_t looks = 0;
+  for (; ends_.a.now_ns() < kSteadyNs; ++looks) {
+    ends_.advance_ns(kFirstBackoffNs);
+    ends_.carry_all();
+    ASSERT_EQ(path.lane->queue_pair_count(), 0u);
+  }
+  EXPECT_GT(looks, 10u);
+  EXPECT_EQ(path.health.reopen_tries, tries);
+  EXPECT_EQ(path.health.last_cause, "our port is down");
+  ends_.a.provider->faults().lift(kSecondPortDown);
+  ends_.a.links.on_port_change(path.rail, true);
+  ends_.carry_all();
+  EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Up);
+}
+
+TEST_F(PathRepairTest, ThePeerIsRefusedBeforeAnythingIsMadeWhileOurPortIsDown) {
+  lose_at_a(1);
+  ends_.carry_all();
+  ASSERT_TRUE(ends_.b.provider->faults().arm(kSecondPortDown).ok());
+  const Path& path = ends_.receiver().peer_link().path(1);
+  const std::uint64_t tries = path.health.reopen_tries;
+  ends_.advance_ns(kFirstBackoffNs);
+  ends_.carry_all();
+  EXPECT_EQ(ends_.sender().peer_link().path(1).health.reopen_tries, 1u);
+  EXPECT_EQ(path.health.reopen_tries, tries);
+  EXPECT_EQ(path.lane->queue_pair_count(), 0u);
+  EXPECT_EQ(ends_.sender().peer_link().path(1).health.last_cause, "host b: our port is down");
 }
 
 TEST_F(PathRepairTest, AReopenOfAPathThatIsUpBreaksTheProtocol) {

@@ -37,9 +37,11 @@ void break_queue_pair(Bed& bed, const Break& at) {
   ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
 }
 
-void silence_port(Bed& bed, const Break& at, std::uint64_t duration_ns) {
+// The port itself is up, and says so.
+void silence_path(Bed& bed, const Break& at, std::uint64_t duration_ns) {
   soft::Fault fault;
-  fault.kind = soft::FaultKind::PortDown;
+  fault.kind = soft::FaultKind::PeerLost;
+  fault.peer_host = "b";
   fault.nic = at.nic;
   fault.duration_ns = duration_ns;
   ASSERT_TRUE(bed.hosts[at.host].provider->faults().arm(fault).ok());
@@ -152,11 +154,11 @@ TEST(RecoveryOfOnePath, BothCablesOneAfterTheOther) {
   EXPECT_GT(log.count(LogLevel::Info, "is back after"), 6) << log.joined();
 }
 
-TEST(RecoveryOfOnePath, ASilentPortIsLeftAndUsedAgain) {
+TEST(RecoveryOfOnePath, ASilentPathIsLeftAndUsedAgain) {
   Bed bed({.fabric = testkit::kHalves});
   Talk talk(bed, kA, kB, kRoom);
   const LogCapture log;
-  silence_port(bed, {.host = 0, .nic = "n1"}, 4'000'000'000);
+  silence_path(bed, {.host = 0, .nic = "n1"}, 4'000'000'000);
   bed.tick_ns = 100'000;
   stream(bed, talk, 60);
   EXPECT_EQ(log.count(LogLevel::Warn, "is lost: "), 2) << log.joined();
@@ -268,7 +270,7 @@ TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
 TEST(RecoveryOfOnePath, MemoryCanBeTakenBackWhileNoPathIsUp) {
   Bed bed({});
   Talk talk(bed, kA, kB, kRoom);
-  silence_port(bed, {.host = 0, .nic = "n0"}, 0);
+  silence_path(bed, {.host = 0, .nic = "n0"}, 0);
   const auto receiving = talk.receive({.bytes = kRoom});
   const auto sending = talk.send({.bytes = kRoom});
   bed.tick_ns = 1'000'000;

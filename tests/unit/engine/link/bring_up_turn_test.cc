@@ -1,0 +1,64 @@
+// Which bring-up gets a thread next.
+#include "engine/link/bring_up.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+class BringUpTurn : public testing::Test {
+ protected:
+  using Running = std::vector<engine::RunningBringUp>;
+  using Waiting = std::vector<engine::WaitingBringUp>;
+  static constexpr auto kFirst = engine::BringUpKind::First, kAgain = engine::BringUpKind::Again;
+
+  static std::size_t next(const Running& running, const Waiting& waiting) {
+    return engine::next_in_turn(running, waiting);
+  }
+  static Running of_many_peers(std::size_t count, engine::BringUpKind kind) {
+    Running all;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto last = static_cast<std::uint8_t>(i);
+      all.push_back({.peer = {.family = AF_INET, .bytes = {10, 1, 0, last}}, .kind = kind});
+    }
+    return all;
+  }
+
+  const SocketAddress a_ = *SocketAddress::from_text("10.0.0.1"),
+                      b_ = *SocketAddress::from_text("10.0.0.2");
+};
+
+TEST_F(BringUpTurn, GoesToThePeerWithTheFewestThenToTheOldest) {
+  EXPECT_EQ(next({}, {}), 0u);
+  EXPECT_EQ(next({}, {{a_, 7}, {a_, 5}, {a_, 5}, {b_, 6}}), 1u) << "equal shares: the oldest";
+  EXPECT_EQ(next({{a_}}, {{a_, 1}, {a_, 2}, {b_, 9}}), 2u) << "b has none";
+  EXPECT_EQ(next({{a_}, {a_}, {b_}, {b_}, {b_}}, {{b_, 1}, {a_, 2}}), 1u);
+  EXPECT_EQ(next({{a_}, {a_}, {a_}, {a_}}, {{a_, 1}, {a_, 2}}), 2u) << "a has its four";
+  EXPECT_EQ(next({{a_}, {a_}, {a_}, {a_}}, {{a_, 1}, {b_, 2}}), 1u);
+  EXPECT_EQ(next(of_many_peers(engine::kBringUpsMax, kFirst), {{a_, 1}}), 1u)
+      << "no thread is left";
+}
+
+TEST_F(BringUpTurn, AFirstOneGoesBeforeEveryPathThatIsOpenedAgain) {
+  EXPECT_EQ(next({}, {{a_, 1, kAgain}, {b_, 2, kFirst}}), 1u);
+  EXPECT_EQ(next({{b_}, {b_}}, {{a_, 1, kAgain}, {b_, 2, kFirst}}), 1u);
+  EXPECT_EQ(next({}, {{a_, 1, kFirst}, {b_, 2, kAgain}}), 0u);
+  EXPECT_EQ(next({}, {{a_, 2, kAgain}, {b_, 1, kAgain}}), 1u);
+}
+
+TEST_F(BringUpTurn, PathsThatAreOpenedAgainLeaveThreadsToFirstOnes) {
+  const Running many = of_many_peers(engine::kReopensMax, kAgain);
+  EXPECT_EQ(next(many, {{a_, 1, kAgain}}), 1u);
+  EXPECT_EQ(next(many, {{a_, 1, kAgain}, {a_, 2, kFirst}}), 1u);
+  const Running of_a(engine::kReopensPerPeerMax, {a_, kAgain});
+  EXPECT_EQ(next(of_a, {{a_, 1, kAgain}}), 1u);
+  EXPECT_EQ(next(of_a, {{a_, 1, kAgain}, {a_, 2, kFirst}}), 1u);
+  EXPECT_EQ(next(of_a, {{a_, 1, kAgain}, {b_, 2, kAgain}}), 1u);
+}
+
+}  // namespace
+}  // namespace mesh
