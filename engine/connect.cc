@@ -120,7 +120,8 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   stages_[at] = std::move(stage);
   write_stage({.index = at + 1, .check = stages_[at]->check}, bytes);
   link->openings().add(*stages_[at]);
-  if (link->state() == LinkState::Up) link->openings().open(*stages_[at]);
+  if (link->state() == LinkState::Up && !link->handshake().measuring())
+    link->openings().open(*stages_[at]);
   plane_->wake();
   return Errc::WouldBlock;
 }

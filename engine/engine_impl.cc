@@ -8,6 +8,7 @@
 #include "src/base/random.h"
 #include "src/topo/host_topology.h"
 #include "src/verbs/rail_traits.h"
+#include "src/verbs/site_rails.h"
 
 #include <algorithm>
 #include <bit>
@@ -66,6 +67,7 @@ Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
+  if (const Status marked = verbs::mark_site_rails(rails_, settings_); !marked.ok()) return marked;
   if (options_.choose_policy)
     options_.policy = options_.choose_policy(verbs::traits_of(*options_.provider, rails_));
   for (const verbs::Rail& rail : rails_) {

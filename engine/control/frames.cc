@@ -21,20 +21,23 @@ constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
 constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
 constexpr std::uint32_t kPortMax = 255;
 constexpr std::uint32_t kServiceLevelMax = 15;
+constexpr std::uint32_t kSiteBytesMax = 64;
 
 constexpr std::size_t kWireRailBytesMax =
-    1 + 17 * kRailAddressesMax + 4 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
+    1 + 17 * kRailAddressesMax + 5 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
 constexpr std::size_t kWireMeetBytes = 5;
 constexpr std::size_t kWirePathBytesMax =
     kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4 + 12;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
-                      kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 2 <=
+                      kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 2 + 2 +
+                      kSiteBytesMax <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(kTextBytesMax <= kPathsMax * kWirePathBytesMax,
               "so does one that says why there are no paths");
 static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
-                      kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 + 2 <=
+                      kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 + 2 + 2 +
+                      kSiteBytesMax + 4 <=
                   kBodyBytesMax,
               "the largest HELLO fits");
 static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255,
@@ -55,6 +58,7 @@ void rail_fields(Io& io, RailOf<Io>& rail) {
   io.u8(rail.port, {1, kPortMax});
   io.u8(rail.mtu, {kMtuMin, kMtuMax});
   io.u8(rail.up, {0, 1});
+  io.u8(rail.leaves_site, {0, 1});
   io.u32(rail.identity);
   io.u32(rail.speed_mbps);
   io.u64(rail.guid);
@@ -133,6 +137,9 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
   io.u8(body.traffic_class);
   io.u8(body.service_level, {0, kServiceLevelMax});
   io.require(body.control_port != 0);
+  io.text(body.site, kSiteBytesMax);
+  io.u32(body.site_rq_depth, {1, kDepthMax});
+  io.require(std::has_single_bit(body.site_rq_depth));
 }
 
 template <typename Io>
@@ -147,12 +154,14 @@ void fields(Io& io, typename Io::template Of<Welcome>& body) {
   io.text(body.no_path, kTextBytesMax);
   io.require(body.meet.empty() == body.paths.empty());
   io.require(body.no_path.empty() != body.paths.empty());
+  io.text(body.site, kSiteBytesMax);
 }
 
 template <typename Io>
 void fields(Io& io, typename Io::template Of<Attach>& body) {
   paths_fields(io, body.paths);
   down_fields(io, body.down);
+  io.u32(body.round_trip_us, {0, kRoundTripUsMax});
 }
 
 template <typename Io>

@@ -21,7 +21,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 9;
+inline constexpr std::uint16_t kProtocolVersion = 10;
 // The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
 inline constexpr std::uint32_t kBodyBytesMax = 16896;
 // Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
@@ -31,7 +31,8 @@ inline constexpr std::uint32_t kRailsMax = 64;
 inline constexpr std::uint32_t kRailAddressesMax = 8;
 inline constexpr std::uint32_t kControlAddressesMax = 16;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
-inline constexpr std::uint32_t kMeetMax = 64;  // pairs of rails that meet
+inline constexpr std::uint32_t kMeetMax = 64;                 // pairs of rails that meet
+inline constexpr std::uint32_t kRoundTripUsMax = 60'000'000;  // what is longer counts as that
 
 enum class MessageType : std::uint16_t {
   Hello = 1,  // the connector names itself, its rails and what it wants
@@ -86,8 +87,9 @@ struct WireRail {
   std::vector<WireAddress> addresses;  // 1 to kRailAddressesMax, the preferred one first
   std::uint8_t ethernet = 1;
   std::uint8_t port = 1;
-  std::uint8_t mtu = 0;        // ibv_mtu
-  std::uint8_t up = 1;         // its port, at this moment
+  std::uint8_t mtu = 0;  // ibv_mtu
+  std::uint8_t up = 1;   // its port, at this moment
+  std::uint8_t leaves_site = 1;
   std::uint32_t identity = 0;  // as verbs::Rail has it
   std::uint32_t speed_mbps = 0;
   std::uint64_t guid = 0;  // with the port: of the cable; 0: not known
@@ -145,6 +147,8 @@ struct Hello {
   // What the packets of both directions are marked with: an acceptor need not know the
   // communicator's wish.
   std::uint8_t traffic_class = 0, service_level = 0;
+  std::string site{};                 // up to 64 bytes
+  std::uint32_t site_rq_depth = 256;  // rq_depth, if the acceptor is at another site
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
@@ -156,11 +160,14 @@ struct Welcome {
   // other connects would use.
   std::vector<WirePath> meet{};
   std::string no_path{};  // why there are no paths, for log lines; empty where there are
+  std::string site{};
 };
 struct Attach {
   static constexpr MessageType kType = MessageType::Attach;
   std::vector<WirePath> paths;
   std::vector<std::uint8_t> down{};  // indices of paths that the connector could not bring up
+  // Of the connection, as the connector found between HELLO and WELCOME. Of use between sites.
+  std::uint32_t round_trip_us = 0;
 };
 struct Ready {
   static constexpr MessageType kType = MessageType::Ready;

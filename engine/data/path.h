@@ -59,7 +59,8 @@ struct Path {
   bool has_ece = false;                  // its queue pairs use options that both sides agreed on
   std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
-  std::uint64_t inflight_bytes_max = 0;  // of the policy, for this path's port
+  std::uint64_t inflight_bytes_max = 0;  // the policy's, or more between sites (long_path.h)
+  std::uint64_t usual_inflight_bytes = 0;  // of the policy, for this path's port
   // Adaptive routing: the data of a larger message goes apart from its announcements.
   std::uint64_t apart_above = UINT64_MAX;
   // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its

@@ -179,7 +179,7 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   path->name = std::move(name);
   const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
   path->speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
-  path->inflight_bytes_max = inflight_bytes_max(policy_, own);
+  path->inflight_bytes_max = path->usual_inflight_bytes = inflight_bytes_max(policy_, own);
   if (const auto at = std::lower_bound(rails_.begin(), rails_.end(), path->rail);
       at == rails_.end() || *at != path->rail) {
     rails_.insert(at, path->rail);

@@ -83,6 +83,7 @@ void Handshake::greet() {
   source_ = host.plane().peer_address(link_.connection());
   const Settings settings = link_.settings();
   enter(LinkState::AwaitWelcome);
+  hello_at_ns_ = host.now_ns();
   link_.send(Hello{.connector_context = link_.context().id,
                    .acceptor_context = link_.identity().peer_context,
                    .host = options.provider->host_name(),
@@ -95,7 +96,9 @@ void Handshake::greet() {
                    .control_addresses = portable_addresses(host.plane().addresses()),
                    .listeners = link_.openings().name_listeners(asked_),
                    .traffic_class = static_cast<std::uint8_t>(settings.traffic_class),
-                   .service_level = static_cast<std::uint8_t>(settings.service_level)});
+                   .service_level = static_cast<std::uint8_t>(settings.service_level),
+                   .site = settings.site,
+                   .site_rq_depth = site_depth()});
 }
 
 void Handshake::accept(Hello hello, PathChoice choice) {
@@ -112,9 +115,11 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   link_.context().name_listeners(link_, listeners_);
   enter(LinkState::AwaitAttach);
   psn_ = random_psn();
-  TransferPolicy policy = host.options().policy;
+  cross_to(hello.site, 0);
+  TransferPolicy policy = policy_towards(hello.site);
   policy.qps = std::min(policy.qps, hello.qps);
-  policy.rq_depth = std::min(policy.rq_depth, hello.rq_depth);
+  policy.rq_depth =
+      std::min(policy.rq_depth, crossing_.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
   const std::string& name = host.options().provider->host_name();
   if (!build(policy, paths, choice.no_path)) {
@@ -139,7 +144,8 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                      .rails = describe_rails(*host.options().provider, host.rails()),
                      .paths = paths,
                      .meet = std::move(choice.meet),
-                     .no_path = std::move(choice.no_path)});
+                     .no_path = std::move(choice.no_path),
+                     .site = crossing_.own});
 }
 
 // The paths with their queue pairs, in RESET.
@@ -177,7 +183,8 @@ bool Handshake::on_welcome(const Welcome& body) {
   peer_rails_ = body.rails;
   meet_ = body.meet;
   settle_waiting();
-  TransferPolicy policy = link_.host().options().policy;
+  cross_to(body.site, link_.host().now_ns() - hello_at_ns_);
+  TransferPolicy policy = policy_towards(body.site);
   policy.qps = body.qps;
   policy.rq_depth = body.rq_depth;
   policy.slots = body.slots;
@@ -299,6 +306,8 @@ void Handshake::attach(const BringUp& done) {
   for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i)
     attach.paths.push_back(offer_path(i, psn_));
   attach.down = not_up(done);
+  attach.round_trip_us = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(crossing_.round_trip_ns / 1000, kRoundTripUsMax));
   link_.repair().leave_out(attach.down);
   enter(LinkState::AwaitReady);
   link_.send(attach);
@@ -310,6 +319,7 @@ bool Handshake::on_attach(const Attach& body) {
                                       link_.peer_link().path_count()));
   }
   if (!some_path_is_left(body.down)) return false;
+  crossing_.round_trip_ns = std::uint64_t{body.round_trip_us} * 1000;
   if (!link_.peer_link().dormant()) {
     bring_up(body.paths, body.down);
     return true;
@@ -336,9 +346,14 @@ bool Handshake::on_ready(const Ready& body) {
   link_.set_state(LinkState::Up);
   link_.repair().probe_all();
   link_.redial().note_address();
+  begin_measure();
+  if (!measuring()) come_up();
+  return true;
+}
+
+void Handshake::come_up() {
   link_.announce();
   link_.openings().open_all();
-  return true;
 }
 
 }  // namespace mesh::engine

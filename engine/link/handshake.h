@@ -9,6 +9,7 @@
 
 #include "engine/control/frames.h"
 #include "engine/data/link_memory.h"
+#include "engine/link/long_path.h"
 #include "engine/link/path_sets.h"
 #include "src/base/socket.h"
 
@@ -21,6 +22,7 @@ namespace mesh::engine {
 
 class BringUp;
 class Link;
+struct Path;
 struct PathChoice;
 enum class LinkState : std::uint8_t;
 
@@ -81,11 +83,24 @@ class Handshake {
   bool on_ready(const Ready& body);
   bool on_refuse(const Refuse& body);
 
+  // ---- Between sites (handshake_waits.cc).
+  const SiteCrossing& crossing() const noexcept { return crossing_; }
+  // Connector: the link is up, and its channels open after one round trip.
+  bool measuring() const noexcept { return measure_from_ns_ != 0; }
+
  private:
   void enter(LinkState state);  // a step, whose time begins
   // no_path: why there are no paths.
   bool build(const TransferPolicy& policy, const std::vector<WirePath>& paths,
              const std::string& no_path);
+  TransferPolicy policy_towards(const std::string& peer_site) const;
+  std::uint32_t site_depth() const;
+  void cross_to(const std::string& site, std::uint64_t round_trip_ns);
+  void set_inflight(Path& path, std::uint64_t round_trip_ns) const;
+  void begin_measure();
+  bool measure();
+  void tend_measure();
+  void come_up();
   bool make_counters();
   std::string no_queue_pairs_text() const;
   bool fits(const Welcome& body) const;
@@ -105,6 +120,10 @@ class Handshake {
   Link& link_;
   std::vector<WireRail> peer_rails_;
   std::uint32_t psn_ = 0;  // of our queue pairs
+  SiteCrossing crossing_;
+  std::uint64_t hello_at_ns_ = 0;
+  std::uint64_t measure_from_ns_ = 0;    // 0: nothing is measured now
+  std::vector<std::uint64_t> measured_;  // by path; 0: not yet
   Marking marking_;
   LinkPlace counters_;                  // connector: the window words
   std::uint64_t step_deadline_ns_ = 0;  // 0: no step is under way

@@ -21,7 +21,7 @@ std::vector<WireRail> Handshake::own_rails() const {
 
 bool Handshake::fits(const Welcome& body) const {
   const std::span<const verbs::Rail> rails = link_.host().rails();
-  const TransferPolicy& asked = link_.host().options().policy;
+  const TransferPolicy asked = policy_towards(body.site);
   const auto exists = [&](const WirePath& path) {
     return path.connector_rail < rails.size() &&
            path.connector_address < rails[path.connector_rail].gids.size() &&
@@ -62,7 +62,8 @@ void Handshake::settle_waiting() {
       link_.host().tend_soon();  // it dials then
     }
     link_.openings().move_to(*other, *stage);
-    if (other->state() == LinkState::Up) other->openings().open(*stage);
+    if (other->state() == LinkState::Up && !other->handshake().measuring())
+      other->openings().open(*stage);
   }
 }
 

@@ -1,4 +1,5 @@
-// Handshakes that do not go on: steps that the peer leaves unanswered, and refusals.
+// Handshakes that wait: steps that the peer leaves unanswered, refusals, and between two sites the
+// round trip that is measured before channels open.
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
@@ -11,6 +12,11 @@
 #include <string>
 
 namespace mesh::engine {
+
+namespace {
+// After that the round trip of the control connection has to do.
+constexpr std::uint64_t kMeasureBoundNs = 2'000'000'000;
+}  // namespace
 
 std::uint64_t Handshake::began_ns() const {
   return step_deadline_ns_ == 0 ? link_.host().now_ns() : step_deadline_ns_ - kHandshakeStepNs;
@@ -56,6 +62,7 @@ void Handshake::tend() {
     if (!idle) step_deadline_ns_ = 0;
     if (idle && step_deadline_ns_ == 0) enter(LinkState::Up);
   }
+  tend_measure();
   if (const char* const what = awaited(); what != nullptr && now_ns >= step_deadline_ns_)
     return give_up(what);
   link_.openings().expire(now_ns);
@@ -141,6 +148,83 @@ void Handshake::dial_anew(std::uint64_t pause_ns) {
   next.handshake().anew_until_ns_ = anew_until_ns_;
   link_.openings().move_to(next);
   link_.take_down(Errc::Exhausted);
+}
+
+// ---- Between sites.
+
+// Both sides compute these alike, from what HELLO tells and what the acceptor has.
+TransferPolicy Handshake::policy_towards(const std::string& peer_site) const {
+  const EngineOptions& options = link_.host().options();
+  TransferPolicy policy = options.policy;
+  const SiteCrossing crossing{.own = options.settings.site, .peer = peer_site};
+  if (!crossing.apart()) return policy;
+  policy.rq_depth = site_depth();
+  policy.sq_depth = std::max(policy.sq_depth, site_depth());
+  return policy;
+}
+
+std::uint32_t Handshake::site_depth() const {
+  const std::uint32_t usual = link_.host().options().policy.rq_depth;
+  std::uint32_t depth = long_depth(usual, 0);
+  for (const verbs::Rail& rail : link_.host().rails())
+    depth = std::min(depth, long_depth(usual, rail.qp_wr_max));
+  return depth;
+}
+
+void Handshake::cross_to(const std::string& site, std::uint64_t round_trip_ns) {
+  crossing_ = {
+      .own = link_.host().options().settings.site, .peer = site, .round_trip_ns = round_trip_ns};
+}
+
+// The first probe of each path is a write of no bytes, and its completion comes after one round
+// trip. Channels open after that.
+void Handshake::begin_measure() {
+  CHECK(link_.connector() && link_.state() == LinkState::Up);
+  const ProgressLoop::Guard guard(link_.context().loop);
+  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i)
+    set_inflight(link_.peer_link().path(i), crossing_.round_trip_ns);
+  if (!crossing_.apart() || link_.peer_link().dormant()) return;
+  measure_from_ns_ = link_.host().now_ns();
+  measured_.assign(link_.peer_link().path_count(), 0);
+}
+
+void Handshake::set_inflight(Path& path, std::uint64_t round_trip_ns) const {
+  if (!crossing_.apart()) return;
+  path.inflight_bytes_max = long_inflight_bytes(
+      link_.peer_link().policy(), {.speed_mbps = path.speed_mbps,
+                                   .round_trip_ns = round_trip_ns,
+                                   .usual_inflight_bytes = path.usual_inflight_bytes});
+}
+
+// False: some probe is still on its way.
+bool Handshake::measure() {
+  CHECK(measuring());
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const std::uint64_t passed_ns = std::max<std::uint64_t>(now_ns - measure_from_ns_, 1);
+  bool all = true;
+  const ProgressLoop::Guard guard(link_.context().loop);
+  link_.context().loop.drain_completions();
+  for (std::uint32_t i = 0; i < measured_.size(); ++i) {
+    Path& path = link_.peer_link().path(i);
+    if (measured_[i] != 0 || path.health.state != PathState::Up) continue;
+    const QueuePair& express = *path.queue_pairs[0];
+    const bool through = express.outstanding() == 0 || express.full_packet_hangs();
+    all &= through;
+    if (!through) continue;
+    measured_[i] = passed_ns;
+    set_inflight(path, passed_ns);
+  }
+  if (!all && passed_ns < kMeasureBoundNs) return false;
+  const std::uint64_t longest = *std::max_element(measured_.begin(), measured_.end());
+  if (longest != 0) crossing_.round_trip_ns = longest;
+  return true;
+}
+
+void Handshake::tend_measure() {
+  if (!measuring() || link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return;
+  if (!measure()) return link_.host().tend_soon();
+  measure_from_ns_ = 0;
+  come_up();
 }
 
 }  // namespace mesh::engine

@@ -11,7 +11,10 @@
 namespace mesh::engine {
 
 std::uint64_t Link::path_timeout_ns() const noexcept {
-  return static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
+  const auto usual_ns =
+      static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
+  const SiteCrossing& crossing = handshake_.crossing();
+  return crossing.apart() ? long_path_timeout_ns(usual_ns, crossing.round_trip_ns) : usual_ns;
 }
 
 // ---- How it is.
@@ -155,6 +158,8 @@ Settings Link::settings() const {
   const Marking marking = handshake_.marking();
   settings.traffic_class = marking.traffic_class;
   settings.service_level = marking.service_level;
+  const SiteCrossing& crossing = handshake_.crossing();
+  if (crossing.apart()) settings.timeout = long_ack_timer(settings.timeout, crossing.round_trip_ns);
   return settings;
 }
 
@@ -185,6 +190,18 @@ bool Link::complain(const std::string& text) const {
   return false;
 }
 
+std::string Link::crossing_text() const {
+  const SiteCrossing& crossing = handshake_.crossing();
+  if (!crossing.apart()) return {};
+  std::uint64_t inflight_bytes = 0;
+  for (std::uint32_t i = 0; i < peer_link().path_count(); ++i)
+    inflight_bytes = std::max(inflight_bytes, peer_link().path(i).inflight_bytes_max);
+  const std::string text = fmt::format("; from site {} to site {}, round trip {} us", crossing.own,
+                                       crossing.peer, crossing.round_trip_ns / 1000);
+  if (!connector()) return text;
+  return fmt::format("{}, up to {} MiB in flight on a path", text, inflight_bytes >> 20);
+}
+
 void Link::announce() const {
   const PeerLink& peer_link = this->peer_link();
   if (peer_link.dormant()) {
@@ -207,10 +224,10 @@ void Link::announce() const {
   LOG_INFO(
       "{} host {}: {}; per path 1 express + {} bulk queue pairs, inline {} B, express to {} B, "
       "stripes from {} B, "
-      "1 signal in {}, window {}; {} queue pairs in this communicator",
+      "1 signal in {}, window {}; {} queue pairs in this communicator{}",
       connector() ? "sending to" : "receiving from", identity_.peer_host, paths, policy.qps,
       policy.inline_bytes, policy.express_bytes, policy.stripe_bytes, policy.signal_interval,
-      policy.rq_depth, queue_pairs);
+      policy.rq_depth, queue_pairs, crossing_text());
   if (connector() && !wanted) {
     LOG_INFO("device {} does not reach host {}; using {} instead",
              host_.rails()[handshake_.asked().rail].info.name, identity_.peer_host,

@@ -143,6 +143,7 @@ class Link {
   LinkWatched watched;
 
  private:
+  std::string crossing_text() const;
   void say(Bytes frame);
   bool dispatch(const FrameHeader& header, std::span<const std::byte> bytes);
   bool tend_parts();

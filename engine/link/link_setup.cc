@@ -178,6 +178,7 @@ WireRail describe_rail(const verbs::Rail& rail) {
   wire.mtu = static_cast<std::uint8_t>(rail.active_mtu);
   wire.up = rail.up ? 1 : 0;
   wire.identity = rail.identity;
+  wire.leaves_site = rail.leaves_site ? 1 : 0;
   wire.speed_mbps = rail.info.speed_mbps;
   wire.guid = rail.info.guid;
   wire.name = rail.info.name;

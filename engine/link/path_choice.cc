@@ -13,7 +13,13 @@
 namespace mesh::engine {
 
 namespace {
-std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
+enum class Way : std::uint8_t { WithinASite, BetweenSites };
+
+Way way_of(const Hello& hello, const OwnRails& own) {
+  return hello.site == own.site ? Way::WithinASite : Way::BetweenSites;
+}
+
+std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails, Way way) {
   std::vector<topo::RailEnd> ends;
   ends.reserve(rails.size());
   for (const WireRail& rail : rails) {
@@ -24,6 +30,7 @@ std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails) {
     end.speed_mbps = rail.speed_mbps;
     end.identity = rail.identity;
     end.up = rail.up != 0;
+    end.apart = way == Way::BetweenSites && rail.leaves_site == 0;
   }
   return ends;
 }
@@ -39,9 +46,10 @@ topo::Reach reach_of(verbs::RouteKind kind) {
 }
 }  // namespace
 
-PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rails,
-                        const AskRoute& ask) {
+PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskRoute& ask) {
   PathChoice choice;
+  const std::vector<WireRail>& own_rails = own_side.rails;
+  const Way way = way_of(hello, own_side);
   const auto reach = [&](const topo::RailPair& pair) {
     const WireAddress& to = hello.rails[pair.local].addresses[pair.local_address];
     const verbs::Route route = ask(pair.peer, pair.peer_address, to);
@@ -54,7 +62,7 @@ PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rai
     return reach_of(route.kind);
   };
   for (const topo::RailPair& pair :
-       topo::pair_rails(rail_ends(hello.rails), rail_ends(own_rails),
+       topo::pair_rails(rail_ends(hello.rails, way), rail_ends(own_rails, way),
                         {.path_count_max = kMeetMax, .reach = reach})) {
     WirePath path;
     path.connector_rail = static_cast<std::uint8_t>(pair.local);
@@ -68,13 +76,18 @@ PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rai
   return choice;
 }
 
-std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails) {
-  return topo::no_common_subnet_text(rail_ends(hello.rails), rail_ends(own_rails));
+std::string no_path_text(const Hello& hello, const OwnRails& own) {
+  const Way way = way_of(hello, own);
+  const std::string subnets =
+      topo::no_common_subnet_text(rail_ends(hello.rails, way), rail_ends(own.rails, way));
+  if (way == Way::WithinASite) return subnets;
+  return fmt::format("of the rails that leave their sites {} and {} (NCCL_MESH_SITE_RAILS), {}",
+                     hello.site, own.site, subnets);
 }
 
-std::string why_no_path(const Hello& hello, const std::vector<WireRail>& own_rails,
-                        const PathChoice& choice, const std::string& name) {
-  const std::string subnets = no_path_text(hello, own_rails);
+std::string why_no_path(const Hello& hello, const OwnRails& own, const PathChoice& choice,
+                        const std::string& name) {
+  const std::string subnets = no_path_text(hello, own);
   if (!choice.meet.empty()) {
     return fmt::format(
         "device {} of host {} reaches no device of host {}, and NCCL_MESH_RAILS=asked there allows "

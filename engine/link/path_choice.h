@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
@@ -26,15 +27,23 @@ struct PathChoice {
   // none.
   std::string elsewhere;
 };
-PathChoice choose_paths(const Hello& hello, const std::vector<WireRail>& own_rails,
-                        const AskRoute& ask);
+// What the acceptor has.
+struct OwnRails {
+  // NOLINTNEXTLINE(google-explicit-constructor): without a site they are rails and nothing else.
+  OwnRails(const std::vector<WireRail>& all, std::string of_site = {})
+      : rails(all), site(std::move(of_site)) {}
+  const std::vector<WireRail>& rails;
+  std::string site;
+};
+PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask);
 
-// "our subnets ...; the peer's ...", from the connector's side.
-std::string no_path_text(const Hello& hello, const std::vector<WireRail>& own_rails);
+// "our subnets ...; the peer's ...", from the connector's side. Between sites they are those of the
+// rails that leave.
+std::string no_path_text(const Hello& hello, const OwnRails& own);
 
 // Why there is no path, or none that HELLO allows; `name` is our host's.
-std::string why_no_path(const Hello& hello, const std::vector<WireRail>& own_rails,
-                        const PathChoice& choice, const std::string& name);
+std::string why_no_path(const Hello& hello, const OwnRails& own, const PathChoice& choice,
+                        const std::string& name);
 
 // A line for each subnet that several of our rails are in: of direct cables in one subnet nothing
 // tells which leads where.

@@ -218,13 +218,13 @@ void PathRepair::note_stall() {
     stalled_since_ns_ = now_ns;  // nobody waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
-  link_.peer_link().fail(
-      Errc::Timeout, fmt::format("peer {}: none of {} paths has come back within {} s "
-                                 "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
-                                 "have waited for one. {}",
-                                 link_.identity().peer_host, link_.peer_link().path_count(),
-                                 link_.host().options().settings.path_timeout_s,
-                                 link_.peer_link().channel_count(), causes_of(link_.peer_link())));
+  link_.peer_link().fail(Errc::Timeout,
+                         fmt::format("peer {}: none of {} paths has come back within {} s "
+                                     "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
+                                     "have waited for one. {}",
+                                     link_.identity().peer_host, link_.peer_link().path_count(),
+                                     bound_ns / 1'000'000'000, link_.peer_link().channel_count(),
+                                     causes_of(link_.peer_link())));
 }
 
 }  // namespace mesh::engine

@@ -5,6 +5,7 @@
 #include "engine/link/handshake.h"
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
+#include "engine/link/long_path.h"
 #include "engine/link/path_choice.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -159,16 +160,21 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   const auto route = [this](std::size_t rail, std::size_t address, const WireAddress& to) {
     return host_.options().provider->route(host_.rails()[rail].gids[address], gid_of(to));
   };
-  PathChoice choice = choose_paths(hello, rails, route);
-  if (choice.meet.empty()) {
-    choice.no_path = why_no_path(hello, rails, choice, name);
-  } else if (choice.sets.primary.empty()) {
+  const OwnRails own(rails, host_.options().settings.site);
+  std::string refusal = site_refusal(name, own.site, hello.host, hello.site);
+  PathChoice choice;
+  if (refusal.empty()) choice = choose_paths(hello, own, route);
+  if (refusal.empty() && choice.meet.empty()) {
+    choice.no_path = why_no_path(hello, own, choice, name);
+  } else if (refusal.empty() && choice.sets.primary.empty()) {
+    refusal = why_no_path(hello, own, choice, name);
+  }
+  if (!refusal.empty()) {
     for (const Id128& nonce : hello.listeners) {
       if (Listener* const named = context->listener(nonce); named != nullptr)
         named->refused = Errc::Unreachable;
     }
-    refuse(host_, caller,
-           {.reason = Errc::Unreachable, .text = why_no_path(hello, rails, choice, name)});
+    refuse(host_, caller, {.reason = Errc::Unreachable, .text = refusal});
     return true;
   }
   if (!links_.make_room(hello.listeners)) {

@@ -59,6 +59,10 @@ struct Settings {
   std::string hca;
   // NCCL_MESH_RAILS: auto | asked | all, what a link uses of the rails that meet.
   std::string rails = "all";
+  // NCCL_MESH_SITE: the name of this host's data centre. Empty: there is one.
+  std::string site;
+  // NCCL_MESH_SITE_RAILS: the rails that leave it, as in NCCL_IB_HCA or by number. Empty: all.
+  std::string site_rails;
   // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.
   int gid_index = kAuto;
   // NCCL_IB_ADDR_FAMILY: AF_INET | AF_INET6 | empty for both, of the GIDs of RoCE ports.

@@ -97,7 +97,8 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
                               .policy = tuning::derive_policy(traits_of(*fabric), options.settings),
                               .calls = options.calls,
                               .channels = options.channels,
-                              .direction = options.one_way ? Direction::OneWay : Direction::Both};
+                              .direction = options.one_way ? Direction::OneWay : Direction::Both,
+                              .sites = options.sites};
   Report report(options, experiment, arguments);
   report.print_header();
   if (!Sizes(experiment, options).run(report)) return 1;

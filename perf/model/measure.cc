@@ -9,8 +9,11 @@ namespace {
 constexpr std::uint64_t kBesideWarmup = 20;
 
 std::unique_ptr<World> open_world(const Experiment& experiment, std::string& why) {
-  return World::open(
-      {.fabric = experiment.fabric, .policy = experiment.policy, .calls = experiment.calls}, why);
+  return World::open({.fabric = experiment.fabric,
+                      .policy = experiment.policy,
+                      .calls = experiment.calls,
+                      .sites = experiment.sites},
+                     why);
 }
 
 struct Counts {

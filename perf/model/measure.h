@@ -20,6 +20,7 @@ struct Experiment {
   CallCosts calls;
   std::uint32_t channels = 1;  // each carries the whole load
   Direction direction = Direction::OneWay;
+  bool sites = false;  // each host names a site of its own
 };
 
 struct Throughput {

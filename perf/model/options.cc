@@ -93,6 +93,8 @@ void add_fabric(CLI::App& app, Options& options) {
                  "What every port says it is, Gb/s, whatever it carries (default: the truth)")
       ->check(CLI::Range(0.001, 10000.0))
       ->group(group);
+  app.add_flag("--sites", options.sites, "Each host names a site of its own, as NCCL_MESH_SITE")
+      ->group(group);
   add_size(app, "--quantum", spec.quantum_bytes, "One queue pair's turn on the wire (default 16K)")
       ->group(group);
   app.add_option("--fabric", options.fabric_file,

@@ -20,6 +20,7 @@ struct Options {
   std::uint32_t receives = 8;
   std::uint32_t channels = 1;
   bool one_way = false;
+  bool sites = false;
   std::size_t beside_bytes = 0;
   FabricSpec spec;
   std::string fabric_file;  // empty: spec

@@ -35,6 +35,7 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
     host.provider = std::move(*provider);
     EngineOptions wanted;
     wanted.settings.socket_ifname = "lo";
+    if (options.sites) wanted.settings.site = spec.name;
     wanted.policy = options.policy;
     wanted.provider = host.provider.get();
     wanted.manual_clock_ns = &clock_;

@@ -34,6 +34,7 @@ struct WorldOptions {
   soft::FabricFile fabric;
   TransferPolicy policy;
   CallCosts calls;
+  bool sites = false;  // each host is a site of its own
 };
 
 class World {

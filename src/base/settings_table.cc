@@ -19,6 +19,9 @@ bool file_text(std::string_view text) { return text.size() <= kTextMax; }
 bool host_text(std::string_view text) {
   return text.size() <= 255 && text.find_first_of(" \t\n/") == std::string_view::npos;
 }
+bool site_text(std::string_view text) {
+  return text.size() <= 64 && text.find_first_of(" \t\n") == std::string_view::npos;
+}
 bool fabric_text(std::string_view text) {
   return text == "rdma" ||
          (text.starts_with("soft:") && text.size() > 5 && text.size() <= kTextMax);
@@ -104,6 +107,14 @@ constexpr std::array kTable{
         "Which rails carry a connection: auto, the cable of the device that NCCL names, to that "
         "on which its peer listens, and others where that one reaches nobody; asked, that cable "
         "or none; all, every one that reaches the peer."},
+    Setting{"NCCL_MESH_SITE", "", TextField{&Settings::site, site_text, "a name"},
+            "This host's data centre. Between hosts of different ones only the rails of "
+            "NCCL_MESH_SITE_RAILS are used, and bytes in flight and timers follow the measured "
+            "round trip. Set it on every host or on none."},
+    Setting{
+        "NCCL_MESH_SITE_RAILS", "", TextField{&Settings::site_rails, file_text, "a list"},
+        "Rails that leave the site: device names as in NCCL_IB_HCA, or rail numbers (those that "
+        "NCCL_IB_HCA assigns, or places by PCI address from 0); unset: all."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
             "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
             "no meaning on InfiniBand ports."},

@@ -75,6 +75,7 @@ std::vector<Meeting> reachable_pairs(std::span<const RailEnd> locals,
   std::map<std::string, std::size_t> company;
   for (std::size_t local = 0; local < locals.size(); ++local) {
     for (std::size_t peer = 0; peer < peers.size(); ++peer) {
+      if (locals[local].apart || peers[peer].apart) continue;
       std::vector<Meeting> meetings = meetings_of(locals[local], peers[peer], rule);
       if (meetings.empty()) continue;
       std::set<std::string> subnets;
@@ -204,6 +205,7 @@ std::vector<RailPair> all_pairs(std::span<const RailEnd> locals, std::span<const
 std::string subnets_text(std::span<const RailEnd> rails) {
   std::vector<std::string> seen;
   for (const RailEnd& rail : rails) {
+    if (rail.apart) continue;
     for (const RailAddress& address : rail.addresses) {
       const std::string text =
           rail.ethernet ? subnet_text(member_of(address))

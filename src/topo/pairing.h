@@ -24,6 +24,7 @@ struct RailEnd {
   bool ethernet = true;
   std::uint32_t speed_mbps = 0;
   std::uint32_t identity = 0;  // its port's place in its host, equal on hosts of one make
+  bool apart = false;          // it does not leave its site, and the other host is at another
   bool up = true;              // a port that is down keeps the place that it has by its identity
 };
 
@@ -58,6 +59,7 @@ struct PairingWish {
 // - If several rails of both sides share a subnet, those of equal identity meet. Of the others the
 //   k-th local one takes the k-th of the peer. If one side has more of them, the other's are used
 //   again, those that are up first, so that each rail works.
+// - Rails that do not leave their site meet nothing at another one.
 // - Rails that share no subnet may meet across routers (routed_pairing.h).
 // - Pairs whose two ports are up come first, of them those of the preferred rail, then the faster
 //   ones.

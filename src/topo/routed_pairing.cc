@@ -19,10 +19,12 @@ class RoutedPairing {
   std::vector<RailPair> candidates(std::span<const RailPair> paired) const {
     std::vector<std::size_t> free_locals, free_peers;
     for (std::size_t i = 0; i < locals_.size(); ++i) {
+      if (locals_[i].apart) continue;
       if (std::none_of(paired.begin(), paired.end(), [i](const auto& p) { return p.local == i; }))
         free_locals.push_back(i);
     }
     for (std::size_t i = 0; i < peers_.size(); ++i) {
+      if (peers_[i].apart) continue;
       if (std::none_of(paired.begin(), paired.end(), [i](const auto& p) { return p.peer == i; }))
         free_peers.push_back(i);
     }

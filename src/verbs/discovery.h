@@ -35,6 +35,7 @@ struct Rail {
   // assigns, or the device's place by PCI address among those that NCCL_IB_HCA allows, and the
   // port. Ports that are down count too: hosts of one make agree about it whatever is down.
   std::uint32_t identity = 0;
+  bool leaves_site = true;    // it may carry what goes to another site (site_rails.h)
   bool up = true;             // its port was active when it was looked at
   std::string physical_path;  // as DeviceEntry has it
   ibv_mtu active_mtu = IBV_MTU_1024;

@@ -58,6 +58,25 @@ TEST(ModelBars, AFastWireIsFilled) {
   EXPECT_GE(rate, 0.97 * goodput(400));
 }
 
+// 5 ms one way: 125 MB are on their way for a round trip, and a path within a site has 8 MiB.
+TEST(ModelBars, ALongPathBetweenSitesIsFilled) {
+  Experiment experiment = experiment_of({.delay_ns = 5'000'000});
+  const auto share = [&experiment] {
+    std::string why;
+    const auto found = measure_throughput(
+        experiment, {.bytes = 32 * kMiB, .messages = 100, .warmup = 25, .outstanding = 16}, why);
+    EXPECT_TRUE(found.has_value()) << why;
+    return found.value_or(Throughput{}).gbytes_per_s / goodput(100);
+  };
+  const double without = share();
+  experiment.sites = true;
+  const double with = share();
+  show("f: 100 Gb/s, 5 ms one way, between sites, of goodput", with, 0.95);
+  show("f: the same without the sites' window, of goodput", without, 0);
+  EXPECT_GE(with, 0.95);
+  EXPECT_LE(without, 0.1);
+}
+
 // A doorbell for each message, where the policy can let several wait for one.
 template <typename Policy>
 void ring_for_each(Policy& policy) {

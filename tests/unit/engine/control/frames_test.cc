@@ -18,6 +18,7 @@ WireRail sample_rail(std::uint8_t number) {
   rail.port = 2;
   rail.mtu = 5;
   rail.up = 0;
+  rail.leaves_site = 0;
   rail.identity = 0x81234567;
   rail.speed_mbps = 200000;
   rail.guid = 0x1122334455667788;
@@ -62,21 +63,20 @@ Hello sample<Hello>() {
           {{.family = AF_INET, .bytes = {10, 0, 0, 1}}, {.family = AF_INET6, .bytes = id_of(0x20)}},
           {id_of(15), id_of(16)},
           104,
-          13};
+          13,
+          "east",
+          2048};
 }
 template <>
 Welcome sample<Welcome>() {
-  return {"host-b",
-          2,
-          16,
-          32,
-          {sample_rail(5)},
-          {sample_path(0, 2), sample_path(7, 2)},
-          {sample_pair(0), sample_pair(7), sample_pair(3)}};
+  Welcome body{"host-b", 2, 16, 32, {sample_rail(5)}, {sample_path(0, 2), sample_path(7, 2)}};
+  body.meet = {sample_pair(0), sample_pair(7), sample_pair(3)};
+  body.site = "west";
+  return body;
 }
 template <>
 Attach sample<Attach>() {
-  return {{sample_path(1, 1), sample_path(2, 1)}, {1}};
+  return {{sample_path(1, 1), sample_path(2, 1)}, {1}, 10'000};
 }
 template <>
 Ready sample<Ready>() {
@@ -379,9 +379,7 @@ TEST(MessageChannel, NumbersOutOfRangeAreRefused) {
   EXPECT_FALSE(decode_changed<Revoke>([](Revoke& body) { body.channel = kChannelsMax; }).ok());
   EXPECT_FALSE(decode_changed<Revoked>([](Revoked& body) { body.channel = kChannelsMax; }).ok());
   EXPECT_FALSE(decode_changed<Close>([](Close& body) { body.channel = kChannelsMax; }).ok());
-}
-
-TEST(MessageRevoke, CreditRangeMustNotWrap) {
+  // A range of credits must not wrap.
   EXPECT_FALSE(
       decode_changed<Revoke>([](Revoke& body) { body.first_credit = UINT64_MAX - 1; }).ok());
 }

@@ -113,6 +113,28 @@ TEST(PathChoice, APortThatIsDownKeepsThePlaceOfItsIdentityBehindThoseThatAreUp) 
   EXPECT_EQ(ends(2), std::pair(1, 2)) << "preferred, and of no use before it is up";
 }
 
+// Rail 0 of both sides leaves its site, and the others do not.
+TEST(PathChoice, BetweenSitesOnlyRailsThatLeaveBothMeet) {
+  Hello hello;
+  std::vector<WireRail> own;
+  for (const char* subnet : {"10.0.1.", "10.0.2.", "10.0.3."}) {
+    hello.rails.push_back(rail({address((std::string(subnet) + "1").c_str(), 24)}));
+    own.push_back(rail({address((std::string(subnet) + "2").c_str(), 24)}));
+  }
+  hello.rails[1].leaves_site = own[2].leaves_site = 0;
+  const auto pairs = [&](const char* own_site) {
+    return choose_paths(hello, {own, own_site}, no_route).meet.size();
+  };
+  hello.site = "east";
+  EXPECT_EQ(pairs("east"), 3u);
+  EXPECT_EQ(pairs("west"), 1u);
+  own[0].leaves_site = 0;
+  EXPECT_EQ(pairs("west"), 0u);
+  EXPECT_EQ(no_path_text(hello, {own, "west"}),
+            "of the rails that leave their sites east and west (NCCL_MESH_SITE_RAILS), our subnets "
+            "10.0.1.0/24, 10.0.3.0/24; the peer's 10.0.2.0/24");
+}
+
 TEST(PathChoice, RailsInOneSubnetAreTold) {
   std::vector<WireRail> rails{rail({address("10.0.12.1", 24), address("10.0.12.9", 24)}),
                               rail({address("10.0.13.1", 24)}), rail({address("10.0.12.3", 24)}),
