@@ -44,7 +44,10 @@ Status mark_site_rails(std::span<Rail> rails, const Settings& settings) {
   std::string_view list = settings.site_rails;
   if (list.empty()) return {};
   if (settings.site.empty()) {
-    LOG_WARN("NCCL_MESH_SITE_RAILS is set, and NCCL_MESH_SITE does not name this host's site");
+    LOG_WARN(
+        "NCCL_MESH_SITE_RAILS={} says which rails leave this host's site, and NCCL_MESH_SITE does "
+        "not name it: set both or neither",
+        list);
     return Errc::InvalidArgument;
   }
   const std::string_view prefix = list.substr(0, list.find_first_not_of("^="));

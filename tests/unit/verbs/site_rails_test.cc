@@ -68,7 +68,7 @@ TEST_F(SiteRails, WithoutASiteTheyAreRefused) {
   settings_.site.clear();
   const LogCapture log;
   EXPECT_EQ(leaving("0"), "refused");
-  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_SITE does not name this host's site"), 1);
+  EXPECT_EQ(log.count(LogLevel::Warn, "NCCL_MESH_SITE_RAILS=0 says"), 1);
 }
 
 }  // namespace
