@@ -43,7 +43,9 @@ struct NicSpec {
   // as the link.
   double gbps = 0;
   LinkLayer layer = LinkLayer::Ethernet;
-  bool reliable = true;   // false: the device makes no reliable queue pairs
+  bool reliable = true;  // false: the device makes no reliable queue pairs
+  // Device memory (GPUDirect) that it takes: as DMA buffers, and by address.
+  bool dma_buffers = false, peer_memory = false;
   std::uint32_t ece = 0;  // options that its queue pairs may agree on (ibv_ece); 0: it has none
   bool routes = true;     // false: the host has no route over this NIC but to its own link
   // InfiniBand. The address is the port's GID.

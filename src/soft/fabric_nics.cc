@@ -60,6 +60,14 @@ LinkLayer read_layer(const json& object, const std::string& what) {
   fail("{}: layer \"{}\" is not ethernet, infiniband or unspecified", what, text);
 }
 
+void read_device_memory(const json& object, const std::string& what, NicSpec& nic) {
+  const std::string text = text_of(object, what, "device_memory");
+  if (!text.empty() && text != "dma_buffers" && text != "peer" && text != "both")
+    fail("{}: device_memory \"{}\" is not dma_buffers, peer or both", what, text);
+  nic.dma_buffers = text == "dma_buffers" || text == "both";
+  nic.peer_memory = text == "peer" || text == "both";
+}
+
 // "0xffff"; the entry 0 is an empty place in the table.
 std::vector<std::uint16_t> read_pkeys(const json& object, const std::string& what) {
   std::vector<std::uint16_t> keys;
@@ -100,7 +108,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
   check_keys(object, what,
              {"name", "address", "guid", "pci", "numa", "gbps", "layer", "lid", "pkeys",
-              "global_header", "reliable", "routes", "ece"});
+              "global_header", "reliable", "routes", "ece", "device_memory"});
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);
@@ -113,6 +121,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   nic.reliable = !object.contains("reliable") || flag_of(object, what, "reliable");
   nic.routes = !object.contains("routes") || flag_of(object, what, "routes");
   nic.ece = static_cast<std::uint32_t>(number_of(object, what, "ece", {0, UINT32_MAX, 0}));
+  read_device_memory(object, what, nic);
   read_infiniband(object, what, nic);
   return nic;
 }

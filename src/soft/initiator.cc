@@ -4,6 +4,7 @@
 #include "src/soft/copy.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 namespace mesh::soft {
@@ -103,15 +104,13 @@ bool Initiator::drain_read(QueuePair& qp) noexcept {
     const std::size_t piece = std::min<std::size_t>(
         {there, slot.bytes - qp.sends.read_done, kStreamBytes - out % kStreamBytes});
     if (piece == 0) break;
-    for (std::size_t i = 0; i < slot.sges; ++i) {
-      const RingSge& sge = slot.sge[i];
-      if (sge.bytes == 0 || core_.regions.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd,
-                                                  IBV_ACCESS_LOCAL_WRITE}))
-        continue;
+    std::array<RingSge, kSgesMax> seen{};
+    if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE},
+                               seen.data())) {
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
     }
-    scatter({slot.sge.data(), slot.sges, qp.sends.read_done, piece},
+    scatter({seen.data(), slot.sges, qp.sends.read_done, piece},
             qp.out.ring->read_stream() + out % kStreamBytes);
     header.read_out.store(out + piece, std::memory_order_release);
     qp.sends.read_done += piece;
@@ -144,16 +143,13 @@ bool Initiator::stream(QueuePair& qp) noexcept {
     const std::size_t piece = std::min<std::size_t>(
         {total - queue.streamed_bytes, room, kStreamBytes - in % kStreamBytes});
     if (piece == 0) break;
-    for (std::size_t i = 0; i < slot.sges; ++i) {
-      const RingSge& sge = slot.sge[i];
-      if (sge.bytes == 0 ||
-          core_.regions.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd, 0}))
-        continue;
+    std::array<RingSge, kSgesMax> seen{};
+    if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, 0}, seen.data())) {
       to_error(qp, IBV_WC_LOC_PROT_ERR);
       return true;
     }
     gather(qp.out.ring->data_stream() + in % kStreamBytes,
-           {slot.sge.data(), slot.sges, queue.streamed_bytes, piece}, 0);
+           {seen.data(), slot.sges, queue.streamed_bytes, piece}, 0);
     header.data_in.store(in + piece, std::memory_order_release);
     queue.streamed_bytes += piece;
     moved = true;

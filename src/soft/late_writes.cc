@@ -26,9 +26,8 @@ void LateWrites::land(const MemoryTable& regions, std::uint64_t now_ns) noexcept
     if (write.due_ns > now_ns) {
       if (kept != i) writes_[kept] = write;
       ++kept;
-    } else if (regions.allows(write.use)) {
-      dma_store(reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(write.use.address)),
-                write.bytes.data(), static_cast<std::size_t>(write.use.bytes));
+    } else if (std::byte* const to = regions.resolve(write.use); to != nullptr) {
+      dma_store(to, write.bytes.data(), static_cast<std::size_t>(write.use.bytes));
     }
   }
   count_ = kept;

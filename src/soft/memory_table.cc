@@ -30,6 +30,8 @@ std::uint32_t MemoryTable::add(const Region& region) {
   entry.generation = (entry.generation + 1) & 0xffff;
   entry.address.store(region.address, std::memory_order_relaxed);
   entry.bytes.store(region.bytes, std::memory_order_relaxed);
+  entry.shift.store(region.seen_at == 0 ? 0 : region.seen_at - region.address,
+                    std::memory_order_relaxed);
   entry.pd.store(region.pd, std::memory_order_relaxed);
   entry.access.store(region.access, std::memory_order_relaxed);
   const std::uint32_t key = entry.generation << 16 | index;
@@ -50,17 +52,33 @@ void MemoryTable::remove(std::uint32_t key) {
   --used_;
 }
 
-bool MemoryTable::allows(const Use& use) const noexcept {
+std::byte* MemoryTable::resolve(const Use& use) const noexcept {
   const Slot* entry = slot(use.key & 0xffff);
   if (entry == nullptr || use.key == 0 || entry->key.load(std::memory_order_acquire) != use.key)
-    return false;
+    return nullptr;
   const std::uint64_t address = entry->address.load(std::memory_order_acquire);
   const std::uint64_t bytes = entry->bytes.load(std::memory_order_acquire);
   const bool fits =
       use.address >= address && use.bytes <= bytes && use.address - address <= bytes - use.bytes;
   const bool may = (entry->access.load(std::memory_order_acquire) & use.access) == use.access;
   const bool ours = entry->pd.load(std::memory_order_acquire) == use.pd;
-  return fits && may && ours && entry->key.load(std::memory_order_relaxed) == use.key;
+  const std::uint64_t shift = entry->shift.load(std::memory_order_acquire);
+  if (!fits || !may || !ours || entry->key.load(std::memory_order_relaxed) != use.key)
+    return nullptr;
+  return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(use.address + shift));
+}
+
+bool MemoryTable::resolve(const SgeUse& use, RingSge* seen) const noexcept {
+  DCHECK(use.count <= kSgesMax);
+  for (std::uint32_t i = 0; i < use.count; ++i) {
+    const RingSge& sge = use.sge[i];
+    seen[i] = sge;
+    if (sge.bytes == 0) continue;
+    const std::byte* at = resolve(Use{sge.lkey, sge.address, sge.bytes, use.pd, use.access});
+    if (at == nullptr) return false;
+    seen[i].address = reinterpret_cast<std::uintptr_t>(at);
+  }
+  return true;
 }
 
 }  // namespace mesh::soft

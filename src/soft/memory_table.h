@@ -3,6 +3,8 @@
 // the process that grows in chunks and never moves. Thread: add and remove under the NIC's turn
 // lock; allows from any thread, where a stale key is simply not found. Bound: kRegionsMax regions.
 
+#include "src/soft/ring.h"
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -19,6 +21,9 @@ class MemoryTable {
     std::uint64_t address = 0, bytes = 0;
     const void* pd = nullptr;
     int access = 0;  // ibv_access_flags
+    // Where the NIC sees the first byte, if the process itself may not touch the memory. 0: at its
+    // address.
+    std::uint64_t seen_at = 0;
   };
 
   ~MemoryTable();
@@ -33,7 +38,17 @@ class MemoryTable {
     const void* pd;
     int access;
   };
-  bool allows(const Use& use) const noexcept;
+  bool allows(const Use& use) const noexcept { return resolve(use) != nullptr; }
+  // Where the NIC sees the first byte of what is allowed; null: the use is not allowed.
+  std::byte* resolve(const Use& use) const noexcept;
+  // The same of a work request's scatter-gather elements. False: one of them is not allowed.
+  struct SgeUse {
+    const RingSge* sge;
+    std::uint32_t count;
+    const void* pd;
+    int access;
+  };
+  bool resolve(const SgeUse& use, RingSge* seen) const noexcept;
   std::uint32_t size() const noexcept { return used_; }
 
  private:
@@ -43,6 +58,7 @@ class MemoryTable {
     // 0: the slot is free. Released last when set, and checked again after the fields were read.
     std::atomic<std::uint32_t> key{0};
     std::atomic<std::uint64_t> address{0}, bytes{0};
+    std::atomic<std::uint64_t> shift{0};  // from the address to where the NIC sees it; wraps
     std::atomic<const void*> pd{nullptr};
     std::atomic<int> access{0};
     std::uint32_t generation = 0;

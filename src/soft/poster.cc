@@ -3,6 +3,7 @@
 #include "src/base/check.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -29,7 +30,9 @@ void copy_inline(const ibv_send_wr& wr, std::byte* to) {
   }
 }
 
-void fill_request(const ibv_send_wr& wr, const SendSlot& slot, RingRequest& request) {
+// seen: the sources as our NIC sees them. The target reads there.
+void fill_request(const ibv_send_wr& wr, const SendSlot& slot, const RingSge* seen,
+                  RingRequest& request) {
   request.ready_at_ns = 0;
   request.remote_address = wr.wr.rdma.remote_addr;
   request.rkey = wr.wr.rdma.rkey;
@@ -41,7 +44,7 @@ void fill_request(const ibv_send_wr& wr, const SendSlot& slot, RingRequest& requ
   if (slot.is_inline) {
     copy_inline(wr, request.inline_bytes);
   } else {
-    std::copy_n(slot.sge.begin(), slot.sges, request.sge);
+    std::copy_n(seen, slot.sges, request.sge);
   }
 }
 
@@ -114,7 +117,8 @@ int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexce
   slot.opcode = wr.opcode;
   slot.local_error = IBV_WC_SUCCESS;
   slot.vanishes = false;
-  if (!is_inline) check_sources(qp, wr, slot);
+  std::array<RingSge, kSgesMax> seen{};
+  if (!is_inline) check_sources(qp, wr, slot, seen.data());
   posting.bytes += bytes;
   if (posting.dead) {
     ++posting.posted;
@@ -141,7 +145,7 @@ int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexce
     posting.direct = false;
   } else {
     RingRequest& request = qp.out.ring->request(posting.posted);
-    fill_request(wr, slot, request);
+    fill_request(wr, slot, seen.data(), request);
     request.psn = (qp.attributes.sq_psn + static_cast<std::uint32_t>(posting.posted)) & 0xffffff;
   }
   ++posting.posted;
@@ -149,15 +153,15 @@ int Poster::stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexce
   return 0;
 }
 
-void Poster::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept {
+void Poster::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot,
+                           RingSge* seen) noexcept {
   const int access = wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0;
   for (int i = 0; i < wr.num_sge; ++i) {
     const ibv_sge& sge = wr.sg_list[i];
     slot.sge[static_cast<std::size_t>(i)] = {sge.addr, sge.length, sge.lkey};
-    if (sge.length != 0 &&
-        !core_.regions.allows({sge.lkey, sge.addr, sge.length, qp.verbs.pd, access}))
-      slot.local_error = IBV_WC_LOC_PROT_ERR;
   }
+  if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, access}, seen))
+    slot.local_error = IBV_WC_LOC_PROT_ERR;
 }
 
 // The tail is stored before `posted`: a turn that saw more posted than published would put the rest

@@ -21,7 +21,7 @@ class Poster {
   struct Posting;
   void spend_on(const ibv_send_wr* wr) noexcept;
   int stage(QueuePair& qp, const ibv_send_wr& wr, Posting& posting) noexcept;
-  void check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot) noexcept;
+  void check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot, RingSge* seen) noexcept;
   void publish(QueuePair& qp, Posting& posting) noexcept;
 
   NicCore& core_;

@@ -3,6 +3,7 @@
 // Provider. Bound: the NICs of the fabric file.
 
 #include "src/soft/board.h"
+#include "src/soft/device_mapping.h"
 #include "src/soft/host_cpu.h"
 #include "src/soft/nic.h"
 #include "src/soft/registry.h"
@@ -32,6 +33,10 @@ struct SoftContext {
   ibv_device device{};
   Nic* nic = nullptr;
   EventQueue events;
+};
+struct SoftMr {
+  ibv_mr verbs{};
+  DeviceMapping seen;  // empty: the memory is the process's own
 };
 struct SoftPd {
   ibv_pd verbs{};
@@ -76,6 +81,8 @@ class SoftHost final : public SoftProvider, public LocalHost, public RendezvousE
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* pd) override;
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override;
+  ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) override;
+  bool has_peer_memory(ibv_context* context) override;
   int dereg_mr(ibv_mr* mr) override;
   ibv_cq* create_cq(ibv_context* context, int entries) override;
   int destroy_cq(ibv_cq* cq) override;

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 namespace mesh::soft {
 
@@ -19,6 +20,7 @@ namespace {
 
 SoftContext& soft(ibv_context* context) { return *reinterpret_cast<SoftContext*>(context); }
 SoftPd& soft(ibv_pd* pd) { return *reinterpret_cast<SoftPd*>(pd); }
+SoftMr& soft(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
 CompletionQueue& soft(ibv_cq* cq) { return *reinterpret_cast<CompletionQueue*>(cq); }
 
 // The attributes that each step of a reliable connected queue pair needs, from the InfiniBand
@@ -40,6 +42,26 @@ bool is_mapped(void* address, std::size_t bytes) {
                        first = begin & ~(page - 1);
   if (begin + bytes < begin) return false;
   return ::msync(reinterpret_cast<void*>(first), begin + bytes - first, MS_ASYNC) == 0;
+}
+
+// The specification's rule, as the kernel checks it: remote writes need local ones.
+bool is_granted(int access) {
+  return (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) != IBV_ACCESS_REMOTE_WRITE;
+}
+
+// Null with errno.
+ibv_mr* add_region(ibv_pd* pd, const MemoryTable::Region& region, DeviceMapping seen) {
+  const std::uint32_t key = soft(pd->context).nic->add_region(region);
+  if (key == 0) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  soft(pd).users.fetch_add(1, std::memory_order_relaxed);
+  auto* const mr = new SoftMr;
+  void* const address = reinterpret_cast<void*>(static_cast<std::uintptr_t>(region.address));
+  mr->verbs = ibv_mr{pd->context, pd, address, region.bytes, key, key, key};
+  mr->seen = std::move(seen);
+  return &mr->verbs;
 }
 
 std::shared_ptr<Peer> lost_peer(const std::string& host) {
@@ -69,10 +91,7 @@ int SoftHost::dealloc_pd(ibv_pd* pd) {
 }
 
 ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) {
-  const bool writes_remotely_only =
-      (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) == IBV_ACCESS_REMOTE_WRITE;
-  // The specification's rule, as the kernel checks it.
-  if (address == nullptr || bytes == 0 || writes_remotely_only) {
+  if (address == nullptr || bytes == 0 || !is_granted(access)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -80,22 +99,35 @@ ibv_mr* SoftHost::reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int acces
     errno = EFAULT;
     return nullptr;
   }
-  const std::uint32_t key =
-      soft(pd->context)
-          .nic->add_region({reinterpret_cast<std::uintptr_t>(address), bytes, pd, access});
-  if (key == 0) {
-    errno = ENOMEM;
-    return nullptr;
+  DeviceMapping seen;
+  if (has_peer_memory(pd->context)) {
+    errno = DeviceMapping::of_address(address, bytes, &seen);
+    if (errno != 0) return nullptr;
   }
-  soft(pd).users.fetch_add(1, std::memory_order_relaxed);
-  return new ibv_mr{pd->context, pd, address, bytes, key, key, key};
+  const std::uint64_t seen_at = seen.first_byte();
+  return add_region(pd, {reinterpret_cast<std::uintptr_t>(address), bytes, pd, access, seen_at},
+                    std::move(seen));
+}
+
+ibv_mr* SoftHost::reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) {
+  DeviceMapping seen;
+  errno = EOPNOTSUPP;
+  if (soft(pd->context).nic->spec().dma_buffers)
+    errno = is_granted(access) ? DeviceMapping::of_buffer(range, &seen) : EINVAL;
+  if (errno != 0) return nullptr;
+  const std::uint64_t seen_at = seen.first_byte();
+  return add_region(pd, {range.address, range.bytes, pd, access, seen_at}, std::move(seen));
+}
+
+bool SoftHost::has_peer_memory(ibv_context* context) {
+  return soft(context).nic->spec().peer_memory;
 }
 
 int SoftHost::dereg_mr(ibv_mr* mr) {
-  soft(mr->context).nic->remove_region(mr->rkey);
+  soft(mr->context).nic->remove_region(mr->rkey);  // no turn still acts on it afterwards
   const int users = soft(mr->pd).users.fetch_sub(1, std::memory_order_relaxed);
   CHECK(users > 0);
-  delete mr;
+  delete &soft(mr);
   return 0;
 }
 

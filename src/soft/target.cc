@@ -129,6 +129,14 @@ Target::Outcome Target::execute(QueuePair& qp, TurnTime& time, TurnBudget& budge
   }
 }
 
+// Where the NIC sees the memory that the request names; null: it may not.
+std::byte* Target::remote_range(const QueuePair& qp, const RingRequest& request,
+                                int access) const noexcept {
+  if ((qp.attributes.access & access) == 0) return nullptr;
+  return core_.regions.resolve(
+      MemoryTable::Use{request.rkey, request.remote_address, request.bytes, qp.verbs.pd, access});
+}
+
 // A request of zero bytes names no memory, so its key is not looked at (InfiniBand specification,
 // RDMA WRITE of length 0).
 Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
@@ -139,15 +147,11 @@ Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnT
     if (ready.step != Step::Done) return ready;
   }
   while (done < request.bytes) {
-    const bool may = (qp.attributes.access & IBV_ACCESS_REMOTE_WRITE) != 0 &&
-                     core_.regions.allows({request.rkey, request.remote_address, request.bytes,
-                                           qp.verbs.pd, IBV_ACCESS_REMOTE_WRITE});
-    if (!may) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
+    std::byte* const begin = remote_range(qp, request, IBV_ACCESS_REMOTE_WRITE);
+    if (begin == nullptr) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
     if (budget.bytes == 0 || qp.in.ring->closed()) return {Step::Later};
     std::size_t bytes = std::min<std::size_t>({request.bytes - done, budget.bytes, kChunkBytes});
-    auto* to =
-        reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(request.remote_address + done));
-    const Outcome pulled = pull(qp, request, to, &bytes);
+    const Outcome pulled = pull(qp, request, begin + done, &bytes);
     if (pulled.step != Step::Done) return pulled;
     done += bytes;
     budget.bytes -= bytes;
@@ -164,12 +168,10 @@ Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTi
   if (ready.step != Step::Done) return ready;
   const ReceiveSlot& slot = qp.receives.slot(qp.receives.taken);
   std::uint64_t room = 0;
-  for (std::size_t i = 0; i < slot.sges; ++i) {
-    const RingSge& sge = slot.sge[i];
-    room += sge.bytes;
-    if (sge.bytes == 0 || core_.regions.allows({sge.lkey, sge.address, sge.bytes, qp.verbs.pd,
-                                                IBV_ACCESS_LOCAL_WRITE}))
-      continue;
+  for (std::size_t i = 0; i < slot.sges; ++i) room += slot.sge[i].bytes;
+  std::array<RingSge, kSgesMax> seen{};
+  if (!core_.regions.resolve({slot.sge.data(), slot.sges, qp.verbs.pd, IBV_ACCESS_LOCAL_WRITE},
+                             seen.data())) {
     complete_receive(qp, request, IBV_WC_LOC_PROT_ERR);
     return {Step::FailBoth, IBV_WC_REM_OP_ERR};
   }
@@ -184,10 +186,9 @@ Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTi
     for (; skip >= slot.sge[i].bytes; ++i) skip -= slot.sge[i].bytes;
     std::size_t bytes = std::min<std::size_t>(
         {request.bytes - done, slot.sge[i].bytes - skip, budget.bytes, kChunkBytes});
-    const Outcome pulled =
-        pull(qp, request,
-             reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(slot.sge[i].address + skip)),
-             &bytes);
+    const Outcome pulled = pull(
+        qp, request,
+        reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(seen[i].address + skip)), &bytes);
     if (pulled.step != Step::Done) return pulled;
     done += bytes;
     budget.bytes -= bytes;
@@ -204,10 +205,8 @@ Target::Outcome Target::execute_read(QueuePair& qp, RingRequest& request,
   std::uint64_t& done = qp.in.done_bytes;
   RingHeader& header = qp.in.ring->header();
   while (done < request.bytes) {
-    const bool may = (qp.attributes.access & IBV_ACCESS_REMOTE_READ) != 0 &&
-                     core_.regions.allows({request.rkey, request.remote_address, request.bytes,
-                                           qp.verbs.pd, IBV_ACCESS_REMOTE_READ});
-    if (!may) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
+    const std::byte* const from = remote_range(qp, request, IBV_ACCESS_REMOTE_READ);
+    if (from == nullptr) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
     const std::uint64_t in = header.read_in.load(std::memory_order_relaxed);
     const std::uint64_t used = in - header.read_out.load(std::memory_order_acquire);
     const std::size_t room =
@@ -216,9 +215,7 @@ Target::Outcome Target::execute_read(QueuePair& qp, RingRequest& request,
         {request.bytes - done, room, kStreamBytes - in % kStreamBytes, budget.bytes});
     qp.in.waits_for_stream = room == 0;
     if (bytes == 0) return {Step::Later};
-    const auto* from = reinterpret_cast<const std::byte*>(
-        static_cast<std::uintptr_t>(request.remote_address + done));
-    dma_load(qp.in.ring->read_stream() + in % kStreamBytes, from, bytes);
+    dma_load(qp.in.ring->read_stream() + in % kStreamBytes, from + done, bytes);
     header.read_in.store(in + bytes, std::memory_order_release);
     done += bytes;
     budget.bytes -= bytes;

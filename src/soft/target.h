@@ -53,6 +53,8 @@ class Target {
   bool lands_late(QueuePair& qp, const RingRequest& request, TurnTime& time) noexcept;
   bool land_late(QueuePair& qp, TurnTime& time) noexcept;  // true: some are still to land
   bool has_expected_psn(const QueuePair& qp, std::uint64_t number) const noexcept;
+  std::byte* remote_range(const QueuePair& qp, const RingRequest& request,
+                          int access) const noexcept;
   Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,
                        TurnBudget& budget) noexcept;
   Outcome execute_read(QueuePair& qp, RingRequest& request, TurnBudget& budget) noexcept;

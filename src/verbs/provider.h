@@ -67,6 +67,15 @@ struct Route {
   std::string netdev;  // Elsewhere: the one it is
 };
 
+// Device memory as the descriptor of a DMA buffer shows it. Offset and address lie equally far into
+// their pages, as the kernel demands.
+struct DmaBufferRange {
+  int fd = -1;
+  std::uint64_t offset = 0;   // of the first byte, in the buffer
+  std::uint64_t bytes = 0;    // from there on
+  std::uint64_t address = 0;  // by which work requests name the first byte
+};
+
 class Provider {
  public:
   virtual ~Provider() = default;
@@ -108,6 +117,19 @@ class Provider {
   virtual ibv_pd* alloc_pd(ibv_context* context) = 0;
   virtual int dealloc_pd(ibv_pd* pd) = 0;
   virtual ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) = 0;
+  // EOPNOTSUPP: the device takes no DMA buffers, whatever the range says. The descriptor may be
+  // closed afterwards.
+  virtual ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const DmaBufferRange& range, int access) {
+    static_cast<void>(pd), static_cast<void>(range), static_cast<void>(access);
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  // Whether reg_mr takes addresses of device memory: the GPU's driver tells the kernel where it
+  // lies (peer memory).
+  virtual bool has_peer_memory(ibv_context* context) {
+    static_cast<void>(context);
+    return false;
+  }
   // When it returns, the NIC cannot touch the range through this region any more.
   virtual int dereg_mr(ibv_mr* mr) = 0;
 

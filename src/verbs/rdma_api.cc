@@ -57,6 +57,7 @@ void bind_objects(Binder& binder, VerbsApi& api) {
   binder.need(api.modify_qp, "ibv_modify_qp");
   binder.need(api.destroy_qp, "ibv_destroy_qp");
   binder.want(api.reg_mr_iova2, "ibv_reg_mr_iova2", "IBVERBS_1.8");
+  binder.want(api.reg_dmabuf_mr, "ibv_reg_dmabuf_mr", "IBVERBS_1.12");
   binder.want(api.query_ece, "ibv_query_ece", "IBVERBS_1.10");
   binder.want(api.set_ece, "ibv_set_ece", "IBVERBS_1.10");
 }

@@ -47,6 +47,8 @@ struct VerbsApi {
   int (*query_port_speed)(ibv_context*, std::uint32_t, std::uint64_t*) = nullptr;
   int (*query_ece)(ibv_qp*, ibv_ece*) = nullptr;
   int (*set_ece)(ibv_qp*, ibv_ece*) = nullptr;
+  // Null before rdma-core 34. Protection domain, offset, bytes, address, descriptor, access.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) = nullptr;
 };
 
 // NotFound: the library is missing or too old, and one INFO line said so.

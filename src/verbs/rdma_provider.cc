@@ -187,6 +187,12 @@ class RdmaProvider final : public Provider {
                                        static_cast<unsigned>(access));
     return options_.api.reg_mr(pd, address, bytes, access & ~kOptional);
   }
+  ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const DmaBufferRange& range, int access) override {
+    if (options_.api.reg_dmabuf_mr == nullptr) return Provider::reg_dmabuf_mr(pd, range, access);
+    return options_.api.reg_dmabuf_mr(pd, range.offset, range.bytes, range.address, range.fd,
+                                      access);
+  }
+  bool has_peer_memory(ibv_context*) override { return sysfs_.has_peer_memory(); }
   int dereg_mr(ibv_mr* mr) override { return as_errno(options_.api.dereg_mr(mr)); }
 
   ibv_cq* create_cq(ibv_context* context, int entries) override {

@@ -3,7 +3,10 @@
 #include "src/base/small_file.h"
 #include "src/verbs/gid_choice.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <memory>
@@ -77,6 +80,17 @@ std::uint32_t RdmaSysfs::bond_speed_mbps(const std::string& device, int port) co
   if (netdev.empty() || !read_first_line(folder + "/bonding/mode")) return 0;
   const long long speed = read_number(folder + "/speed").value_or(0);
   return speed > 0 && speed <= UINT32_MAX ? static_cast<std::uint32_t>(speed) : 0;
+}
+
+// The files by which NCCL's own transport finds nv_peer_mem, in two forms, and nvidia_peermem
+// (gdr.cc).
+bool RdmaSysfs::has_peer_memory() const {
+  constexpr std::array kFiles{"/kernel/mm/memory_peers/nv_mem/version",
+                              "/kernel/mm/memory_peers/nv_mem_nc/version",
+                              "/module/nvidia_peermem/version"};
+  return std::any_of(kFiles.begin(), kFiles.end(), [this](const char* file) {
+    return ::access((root_ + file).c_str(), F_OK) == 0;
+  });
 }
 
 std::uint64_t parse_guid(const std::string& text) noexcept {

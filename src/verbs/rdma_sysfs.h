@@ -26,6 +26,8 @@ class RdmaSysfs {
   std::string gid_netdev(const GidSlot& slot) const;           // empty: not visible
   // The speed of the bond that the port's net device is. 0: it is none.
   std::uint32_t bond_speed_mbps(const std::string& device, int port) const;
+  // A module is loaded that tells the kernel where the memory of GPUs lies.
+  bool has_peer_memory() const;
 
  private:
   std::string device_folder(const std::string& name) const {

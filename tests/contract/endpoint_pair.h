@@ -77,6 +77,7 @@ struct Traits {
   bool checks_counts = true;          // checks the numbers of retries and of reads
   bool resolves_addresses = true;     // looks for the peer's address in the step to RTR
   bool sees_protection = true;        // refuses to register read-only memory for writing
+  bool device_memory = false;  // takes what tests/device_memory offers, by descriptor and address
   ibv_wc_status write_not_granted = IBV_WC_REM_ACCESS_ERR;  // the queue pair grants no writes
   ibv_wc_status wrong_local_key = IBV_WC_LOC_PROT_ERR;
   ibv_wc_status too_long_send = IBV_WC_REM_INV_REQ_ERR, too_long_receive = IBV_WC_LOC_LEN_ERR;

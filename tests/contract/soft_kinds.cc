@@ -11,8 +11,10 @@ namespace mesh::contract {
 namespace {
 
 constexpr const char* kPair = R"({"name": "pair",
-  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24"}]},
-            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24"}]}],
+  "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "10.0.12.1/24",
+                                    "device_memory": "both"}]},
+            {"name": "b", "nics": [{"name": "mesh0", "address": "10.0.12.2/24",
+                                    "device_memory": "both"}]}],
   "links": [{"ends": ["a/mesh0", "b/mesh0"]}]})";
 constexpr const char* kShapedPair = R"({"name": "shaped",
   "hosts": [{"name": "a", "nics": [{"name": "mesh0", "address": "fd00::1/64"}]},
@@ -109,6 +111,13 @@ ProviderKind soft_kind(const char* name, Host (*open)(Side side)) {
   return {name, open, soft_traits(), set_port, fail_queue_pairs};
 }
 
+// On the pair, whose NICs take device memory.
+ProviderKind pair_kind(const char* name, Host (*open)(Side side)) {
+  ProviderKind kind = soft_kind(name, open);
+  kind.traits.device_memory = true;
+  return kind;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
@@ -118,9 +127,9 @@ Result<std::unique_ptr<soft::SoftProvider>> open_soft(const std::string& host) {
 std::vector<ProviderKind> soft_kinds() {
   ProviderKind infiniband = soft_kind("SoftInfiniBand", open_on<infiniband_fabric>);
   infiniband.traits.resolves_addresses = false;
-  return {soft_kind("SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>),
-          soft_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>),
-          soft_kind("SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>),
+  return {pair_kind("SoftMemory", open_pair<soft::CopyMode::Auto, soft::Agent::None>),
+          pair_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::None>),
+          pair_kind("SoftAgent", open_pair<soft::CopyMode::Auto, soft::Agent::Thread>),
           soft_kind("SoftShaped", open_on<shaped_fabric>),
           soft_kind("SoftRouted", open_on<routed_fabric>),
           infiniband};
@@ -128,8 +137,8 @@ std::vector<ProviderKind> soft_kinds() {
 
 std::vector<ProviderKind> soft_process_kinds() {
   static_cast<void>(pair_fabric());  // before anything forks
-  return {soft_kind("SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>),
-          soft_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>)};
+  return {pair_kind("SoftCma", open_pair<soft::CopyMode::Cma, soft::Agent::Thread>),
+          pair_kind("SoftCells", open_pair<soft::CopyMode::Cells, soft::Agent::Thread>)};
 }
 
 }  // namespace mesh::contract

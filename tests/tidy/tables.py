@@ -102,7 +102,7 @@ WRONG_POINTERS_STILL = 0
 CLASS_FILES_STILL = {}
 
 # Files of NCCL and rdma-core that comments cite.
-FOREIGN_FILES = {"device.h", "proxy.h", "topo.cc", "verbs.h"}
+FOREIGN_FILES = {"device.h", "gdr.cc", "proxy.h", "topo.cc", "verbs.h"}
 
 # Signatures that others decide may have more parameters: (pattern of paths, pattern of the
 # function's head). In src/verbs and src/topo only pointers to the library's functions, for dlsym;

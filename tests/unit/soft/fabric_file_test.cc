@@ -277,6 +277,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"Guid",
             file_with(R"({"name": "n0", "address": "10.0.12.1/24", "guid": "xyz"})", kNicB, ""),
             "guid \"xyz\""},
+        Bad{"DeviceMemory",
+            file_with(R"({"name": "n0", "address": "10.0.12.1/24", "device_memory": "all"})", kNicB,
+                      ""),
+            "device_memory \"all\" is not dma_buffers, peer or both"},
         Bad{"HostName", R"({"name": "t", "hosts": [{"name": "a/b", "nics": []}]})",
             "name \"a/b\""}),
     [](const auto& bad) { return std::string(bad.param.name); });

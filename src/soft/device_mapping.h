@@ -1,0 +1,47 @@
+#pragma once
+// What a NIC sees of memory that its process may not touch: a mapping of its own. It stands for the
+// bus addresses by which hardware reaches the memory of a GPU. A DMA buffer is a memory file here,
+// and peer memory is a shared mapping without access. Thread: any; each has one owner. Bound: the
+// range.
+
+#include "src/verbs/provider.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace mesh::soft {
+
+class DeviceMapping {
+ public:
+  DeviceMapping() = default;
+  DeviceMapping(DeviceMapping&& other) noexcept
+      : pages_(std::exchange(other.pages_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)),
+        lead_(other.lead_) {}
+  DeviceMapping& operator=(DeviceMapping&& other) noexcept;
+  DeviceMapping(const DeviceMapping&) = delete;
+  DeviceMapping& operator=(const DeviceMapping&) = delete;
+  ~DeviceMapping();
+
+  // They answer an errno value, as the kernel would: EBADF, EINVAL or ENOMEM for a descriptor that
+  // is closed, no memory file, or shorter than the range.
+  static int of_buffer(const verbs::DmaBufferRange& range, DeviceMapping* mapping);
+  // An empty mapping: the process may touch the memory itself. EFAULT: it may not, and nobody else
+  // knows where the memory lies.
+  static int of_address(void* address, std::size_t bytes, DeviceMapping* mapping);
+
+  std::uint64_t first_byte() const noexcept {  // 0: it is empty
+    return pages_ == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(pages_) + lead_;
+  }
+
+ private:
+  DeviceMapping(void* pages, std::size_t bytes, std::size_t lead) noexcept
+      : pages_(pages), bytes_(bytes), lead_(lead) {}
+
+  void* pages_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::size_t lead_ = 0;  // from the first page to the first byte
+};
+
+}  // namespace mesh::soft
