@@ -222,7 +222,7 @@ bool Handshake::measure() {
 
 void Handshake::tend_measure() {
   if (!measuring() || link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return;
-  if (!measure()) return link_.host().tend_soon();
+  if (!measure()) return link_.host().tend_at(link_.host().now_ns());  // in a millisecond
   measure_from_ns_ = 0;
   come_up();
 }

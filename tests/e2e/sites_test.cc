@@ -72,6 +72,9 @@ void expect_long_link(const std::string& line, const std::string& sites) {
                       &round_trip_us, &window_mib) == 2,
           "no round trip and window in: " + line);
   require(round_trip_us >= 2000, "a round trip of less than two ways: " + line);
+  // The control thread sleeps for a second when it knows of nothing to do.
+  const auto bound_us = std::chrono::microseconds(scaled(std::chrono::milliseconds(500))).count();
+  require(round_trip_us < bound_us, "the answer lay about: " + line);
   // 4 ms of 10 Gb/s within a site (4.8 MiB), and at least the 2 ms of a round trip.
   require(window_mib >= 7, "no larger window: " + line);
 }
