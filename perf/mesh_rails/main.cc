@@ -2,9 +2,12 @@
 // host.
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
+#include "src/topo/host_parts.h"
+#include "src/topo/placement.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 namespace {
@@ -48,6 +51,24 @@ int fill(NetApi& api, mesh::rails::Report& report) {
   return result != kNetSuccess ? result : closed;
 }
 
+// What lies between the NICs and the rest of this host.
+void fill_ways(mesh::rails::Report& report) {
+  const auto has_pci = [](const mesh::rails::Rail& rail) {
+    return rail.line && rail.line->pci != "none";
+  };
+  if (std::none_of(report.rails.begin(), report.rails.end(), has_pci)) return;
+  mesh::Result<mesh::topo::HostParts> host = mesh::topo::read_host_parts();
+  if (!host.ok()) return;  // a line said so
+  report.host = std::move(*host);
+  const mesh::topo::HostTopology cpus = mesh::topo::read_host_topology();
+  for (mesh::rails::Rail& rail : report.rails) {
+    if (!has_pci(rail)) continue;
+    rail.ways = mesh::rails::ways_of(report.host, rail.line->pci);
+    const std::vector<int> order = mesh::topo::poller_cpus(cpus, rail.line->numa_node);
+    if (!order.empty()) rail.ways.poller_cpu = order.front();
+  }
+}
+
 int run(const Options& options) {
   PluginLog& log = PluginLog::instance();
   log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
@@ -68,6 +89,7 @@ int run(const Options& options) {
     if (at < report.rails.size() && parsed->name == report.rails[at].properties.name)
       report.rails[at].line = std::move(parsed);
   }
+  fill_ways(report);
   std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(),
              stdout);
   if (!report.rails.empty()) return 0;

@@ -59,6 +59,15 @@ std::array<std::size_t, kColumns> widths_of(const std::vector<Cells>& rows) {
   return widths;
 }
 
+// Empty: of no rail anything is known.
+std::string ways_table(const Report& report) {
+  std::string text;
+  for (const Rail& rail : report.rails)
+    text += ways_text(report.host, rail.ways, rail.properties.name);
+  if (text.empty()) return text;
+  return "ways within this host: kind, NCCL's class, width, to\n" + text;
+}
+
 }  // namespace
 
 std::string table(const Report& report) {
@@ -76,7 +85,7 @@ std::string table(const Report& report) {
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   for (const std::string& note : report.notes) text += note + "\n";
-  return text;
+  return text + ways_table(report);
 }
 
 std::string json(const Report& report) {
@@ -97,6 +106,7 @@ std::string json(const Report& report) {
       for (const GidAddress& one : rail.line->addresses)
         each["addresses"].push_back({{"address", one.address}, {"gid_index", one.gid_index}});
     }
+    add_ways(report.host, rail.ways, each);
     root["rails"].push_back(std::move(each));
   }
   root["notes"] = report.notes;

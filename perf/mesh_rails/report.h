@@ -3,6 +3,7 @@
 
 #include "perf/driver/net_api.h"
 #include "perf/mesh_rails/rail_lines.h"
+#include "perf/mesh_rails/rail_ways.h"
 
 #include <optional>
 #include <string>
@@ -15,12 +16,14 @@ struct Rail {
   int index = 0;
   driver::NetProperties properties;
   std::optional<RailLine> line;
+  RailWays ways;  // within this host
 };
 
 struct Report {
   std::string plugin;  // its name and interface version, "Mesh (ncclNet v12)"
   std::vector<Rail> rails;
   std::vector<std::string> notes;  // the plugin's lines about ports, see port_notes
+  topo::HostParts host;            // empty: not known
 };
 
 std::string table(const Report& report);

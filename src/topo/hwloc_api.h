@@ -13,6 +13,8 @@ inline constexpr const char* kHwlocLibrary = "libhwloc.so.15";  // the ABI of hw
 struct HwlocApi {
   decltype(&::hwloc_topology_init) topology_init = nullptr;
   decltype(&::hwloc_topology_load) topology_load = nullptr;
+  decltype(&::hwloc_topology_set_io_types_filter) topology_set_io_types_filter = nullptr;
+  decltype(&::hwloc_topology_set_xmlbuffer) topology_set_xmlbuffer = nullptr;
   decltype(&::hwloc_topology_destroy) topology_destroy = nullptr;
   decltype(&::hwloc_get_type_depth) get_type_depth = nullptr;
   decltype(&::hwloc_get_nbobjs_by_depth) get_nbobjs_by_depth = nullptr;

@@ -65,7 +65,8 @@ TEST(PortNotes, AreFoundAmongOthers) {
 }
 
 TEST(RailReport, FurtherAddressesHaveRowsOfTheirOwn) {
-  Report report{.plugin = "Mesh", .rails = {}, .notes = {"ports not used: a:1 is down"}};
+  Report report{
+      .plugin = "Mesh", .rails = {}, .notes = {"ports not used: a:1 is down"}, .host = {}};
   Rail& rail = report.rails.emplace_back();
   rail.properties.name = "rxe0:1";
   rail.properties.speed_mbps = 2500;
