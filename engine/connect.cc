@@ -177,6 +177,7 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendAr
   try {
     ++channel.regions[registration.value()];
   } catch (...) {
+    lock.unlock();
     table.release(registration.value(), channel.link.rails());
     throw;
   }
@@ -201,7 +202,10 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
                                 return wait_for(lock, bound_ns, done);
                               });
   }
-  link.context().registrations->release(&registration, channel.link.rails());
+  RegistrationTable& table = *link.context().registrations;
+  const RailSet rails(channel.link.rails());
+  lock.unlock();  // a device may take seconds; the caller keeps channel and communicator until then
+  table.release(&registration, rails.span());
 }
 
 void EngineImpl::close_channel(Channel& channel) noexcept {

@@ -272,12 +272,14 @@ void EngineImpl::begin_close(Context& context) {
 // ends at once.
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   begin_close(*context);
   tend_links();
   if (context->registrations->size() != 0) context->take_down();
   pollers_.remove(context->loop);
+  lock.unlock();  // it does not linger yet, so it stays; deregistering may take seconds
   context->registrations->clear();
+  lock.lock();
   context->lingering = true;
   context->linger_until_ns = clock_.now_ns() + kCloseBoundNs;
   tend_links();

@@ -4,6 +4,7 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -25,18 +26,29 @@ int access_with(const Settings& settings) noexcept {
 RegistrationTable::RegistrationTable(std::vector<Lane*> lanes, const Settings& settings)
     : lanes_(std::move(lanes)), access_(access_with(settings)) {}
 
-Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
+Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_t rail) {
   DCHECK(rail < lanes_.size());
+  no_longer_busy_.wait(lock, [&] { return !entry.busy_by_rail[rail]; });
   DCHECK((entry.count_by_rail[rail] != 0) == static_cast<bool>(entry.mr_by_rail[rail]));
   if (entry.count_by_rail[rail] == 0) {
     Lane& lane = *lanes_[rail];
-    verbs::MrHandle mr =
-        lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access_);
+    entry.busy_by_rail[rail] = true;
+    lock.unlock();
+    verbs::MrHandle mr;
+    int error = ENOMEM;
+    try {
+      mr = lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access_);
+      error = errno;
+    } catch (const std::bad_alloc&) {  // the provider's
+    }
+    lock.lock();
+    entry.busy_by_rail[rail] = false;
+    no_longer_busy_.notify_all();
     if (!mr) {
       LOG_WARN(
           "cannot register {} bytes at {:#x} on {}: {} (memory pinning limit, see ulimit -l and "
           "CMA size)",
-          entry.bytes, entry.address, lane.name(), std::strerror(errno));
+          entry.bytes, entry.address, lane.name(), std::strerror(error));
       return Errc::System;
     }
     entry.keys_by_rail[rail] = {.lkey = mr->lkey, .rkey = mr->rkey};
@@ -48,31 +60,20 @@ Status RegistrationTable::add_rail(Registration& entry, std::uint32_t rail) {
 
 Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryType type,
                                                  std::span<const std::uint32_t> rails) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   const Key key{reinterpret_cast<std::uint64_t>(range.data), range.bytes, type};
   auto found = entries_.find(key);
   if (found == entries_.end()) found = entries_.emplace(key, make_entry(range, type)).first;
   Registration& entry = *found->second;
-  ++entry.count;
+  ++entry.count;  // it stays, whoever else gives it back meanwhile
   std::size_t added = 0;
-  Status status;
-  try {
-    while (added < rails.size() && status.ok()) {
-      status = add_rail(entry, rails[added]);
-      if (status.ok()) ++added;
-    }
-  } catch (const std::bad_alloc&) {  // the provider's
-    LOG_WARN("cannot register {} bytes: no memory is left", range.bytes);
-    status = Errc::System;
+  for (Status status; added < rails.size(); ++added) {
+    status = add_rail(lock, entry, rails[added]);
+    if (status.ok()) continue;
+    give_up(lock, found, rails.first(added));
+    return status;
   }
-  if (status.ok()) return &entry;
-  // Give back what this call took, and the entry with it when it was new.
-  for (const std::uint32_t rail : rails.first(added)) {
-    DCHECK(entry.count_by_rail[rail] != 0);
-    if (--entry.count_by_rail[rail] == 0) entry.mr_by_rail[rail].reset();
-  }
-  if (--entry.count == 0) entries_.erase(found);
-  return status;
+  return &entry;
 }
 
 std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& range,
@@ -85,25 +86,37 @@ std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& rang
   entry->keys_by_rail.resize(lanes_.size());
   entry->count_by_rail.resize(lanes_.size());
   entry->mr_by_rail.resize(lanes_.size());
+  entry->busy_by_rail.resize(lanes_.size());
   return entry;
 }
 
 void RegistrationTable::release(Registration* registration,
                                 std::span<const std::uint32_t> rails) noexcept {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   const auto found =
       entries_.find({registration->address, registration->bytes, registration->type});
-  CHECK(found != entries_.end() && found->second.get() == registration && registration->count > 0);
-  for (const std::uint32_t rail : rails) {
-    CHECK(registration->count_by_rail[rail] > 0);
-    if (--registration->count_by_rail[rail] == 0) registration->mr_by_rail[rail].reset();
+  CHECK(found != entries_.end() && found->second.get() == registration);
+  give_up(lock, found, rails);
+}
+
+void RegistrationTable::give_up(Lock& lock, Entries::iterator at,
+                                std::span<const std::uint32_t> rails) noexcept {
+  Registration& entry = *at->second;
+  CHECK(entry.count > 0 && rails.size() <= kPathsMax);
+  std::array<verbs::MrHandle, kPathsMax> gone;  // the call must not ask for memory
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    CHECK(entry.count_by_rail[rails[i]] > 0);
+    if (--entry.count_by_rail[rails[i]] == 0) gone[i] = std::move(entry.mr_by_rail[rails[i]]);
   }
-  if (--registration->count == 0) entries_.erase(found);
+  Entries::node_type without_users;
+  if (--entry.count == 0) without_users = entries_.extract(at);
+  lock.unlock();
 }
 
 void RegistrationTable::clear() noexcept {
-  const std::lock_guard lock(mutex_);
-  entries_.clear();
+  Entries all;
+  const Lock lock(mutex_);
+  all.swap(entries_);  // outlives the lock
 }
 
 std::size_t RegistrationTable::size() const {

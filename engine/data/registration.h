@@ -1,10 +1,12 @@
 #pragma once
 // Registered memory: one entry per exact (address, bytes, type) and context, one MR per rail that
 // uses it, both counted. Thread: keys of a live registration are read by the loop; everything else
-// by any thread under the table's own mutex.
+// by any thread under the table's own mutex, which nobody holds while a device registers or
+// deregisters: that may take seconds, and a lost path elsewhere needs the table.
 
 #include <mesh/channel.h>
 #include <mesh/config.h>
+#include <mesh/policy.h>
 #include <mesh/status.h>
 
 #include "src/base/check.h"
@@ -12,6 +14,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -48,11 +53,26 @@ class Registration {
   std::vector<Keys> keys_by_rail;
   std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
   std::vector<verbs::MrHandle> mr_by_rail;
+  std::vector<bool> busy_by_rail;  // a thread registers there, and others who need it wait
 };
 
 namespace engine {
 
 class Lane;
+
+// The rails of a link as they are now, without memory of the heap.
+class RailSet {
+ public:
+  explicit RailSet(std::span<const std::uint32_t> rails) : count_(rails.size()) {
+    CHECK(count_ <= rails_.size());
+    std::copy(rails.begin(), rails.end(), rails_.begin());
+  }
+  std::span<const std::uint32_t> span() const noexcept { return std::span(rails_).first(count_); }
+
+ private:
+  std::array<std::uint32_t, kPathsMax> rails_{};
+  std::size_t count_;
+};
 
 class RegistrationTable {
  public:
@@ -65,19 +85,25 @@ class RegistrationTable {
                                 std::span<const std::uint32_t> rails);
   // Gives up one use on the rails named; MRs without users are deregistered before this returns.
   void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
-  void clear() noexcept;  // everything that is still registered
+  void clear() noexcept;  // everything that is still registered is deregistered before it returns
   std::size_t size() const;
 
  private:
   using Key = std::tuple<std::uint64_t, std::uint64_t, MemoryType>;
 
+  using Entries = std::map<Key, std::unique_ptr<Registration>>;
+  using Lock = std::unique_lock<std::mutex>;
+
   std::unique_ptr<Registration> make_entry(const SendArgs& range, MemoryType type) const;
-  Status add_rail(Registration& entry, std::uint32_t rail);
+  Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);  // lets go of it meanwhile
+  // What nobody uses any more is deregistered without the lock, which is not taken again.
+  void give_up(Lock& lock, Entries::iterator at, std::span<const std::uint32_t> rails) noexcept;
 
   mutable std::mutex mutex_;
+  std::condition_variable no_longer_busy_;
   std::vector<Lane*> lanes_;
   const int access_;
-  std::map<Key, std::unique_ptr<Registration>> entries_;
+  Entries entries_;
 };
 
 }  // namespace engine

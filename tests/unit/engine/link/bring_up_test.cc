@@ -9,6 +9,7 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/engine_host.h"
+#include "tests/unit/engine/passing_provider.h"
 #include "tests/unit/engine/patience.h"
 
 #include <gtest/gtest.h>
@@ -36,9 +37,9 @@ using testkit::wait_until;
 
 // A host of the software fabric that asks the wire for one address, and is answered when the test
 // says so.
-class Asking final : public verbs::Provider {
+class Asking final : public testkit::PassingProvider {
  public:
-  explicit Asking(std::unique_ptr<soft::SoftProvider> under) : under_(std::move(under)) {}
+  using PassingProvider::PassingProvider;
 
   int asked() const {
     const std::lock_guard lock(mutex_);
@@ -61,49 +62,8 @@ class Asking final : public verbs::Provider {
         verbs::address_of(attr->ah_attr.grh.dgid).text() == address) {
       if (const int error = resolve(); error != 0) return error;
     }
-    return under_->modify_qp(qp, attr, mask);
+    return PassingProvider::modify_qp(qp, attr, mask);
   }
-  const char* fabric() const noexcept override { return under_->fabric(); }
-  std::string host_name() const override { return under_->host_name(); }
-  std::vector<verbs::DeviceEntry> devices() override { return under_->devices(); }
-  ibv_context* open_device(const std::string& name) override { return under_->open_device(name); }
-  int close_device(ibv_context* context) override { return under_->close_device(context); }
-  int query_device(ibv_context* context, ibv_device_attr* attr) override {
-    return under_->query_device(context, attr);
-  }
-  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
-    return under_->query_port(context, port, attr);
-  }
-  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override {
-    return under_->gids(context, port);
-  }
-  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* key) override {
-    return under_->query_pkey(context, port, index, key);
-  }
-  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override {
-    return under_->port_speed_mbps(context, port);
-  }
-  verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override {
-    return under_->route(from, to);
-  }
-  int event_fd(ibv_context* context) const noexcept override { return under_->event_fd(context); }
-  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override {
-    return under_->next_event(context, event);
-  }
-  ibv_pd* alloc_pd(ibv_context* context) override { return under_->alloc_pd(context); }
-  int dealloc_pd(ibv_pd* pd) override { return under_->dealloc_pd(pd); }
-  ibv_mr* reg_mr(ibv_pd* pd, void* address_of, std::size_t bytes, int access) override {
-    return under_->reg_mr(pd, address_of, bytes, access);
-  }
-  int dereg_mr(ibv_mr* mr) override { return under_->dereg_mr(mr); }
-  ibv_cq* create_cq(ibv_context* context, int entries) override {
-    return under_->create_cq(context, entries);
-  }
-  int destroy_cq(ibv_cq* cq) override { return under_->destroy_cq(cq); }
-  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
-    return under_->create_qp(pd, attr);
-  }
-  int destroy_qp(ibv_qp* qp) override { return under_->destroy_qp(qp); }
 
  private:
   int resolve() {
@@ -113,7 +73,6 @@ class Asking final : public verbs::Provider {
     return at < answers_.size() ? answers_[at] : always_;
   }
 
-  const std::unique_ptr<soft::SoftProvider> under_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<int> answers_;
