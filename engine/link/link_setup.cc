@@ -158,6 +158,10 @@ Status to_rts(const Path& path, ibv_qp* qp, const PeerEnd& peer, const Settings&
   LOG_WARN("{}: queue pair to RTS: {}", path.name, std::strerror(error));
   return Errc::Transport;
 }
+// A port that was down at the start says more when it is up.
+verbs::PortNow own_port(const Path& path) {
+  return verbs::port_now(path.lane->provider(), path.lane->rail());
+}
 }  // namespace
 
 ibv_gid gid_of(const WireAddress& address) {
@@ -189,13 +193,22 @@ std::vector<WireRail> describe_rails(verbs::Provider& provider,
                                      std::span<const verbs::Rail> rails) {
   std::vector<WireRail> described;
   for (const verbs::Rail& rail : rails) {
-    described.push_back(describe_rail(rail));
-    described.back().up = verbs::port_is_up(provider, rail) ? 1 : 0;
+    const verbs::PortNow now = verbs::port_now(provider, rail);
+    WireRail& wire = described.emplace_back(describe_rail(rail));
+    wire.up = now.up ? 1 : 0;
+    wire.mtu = static_cast<std::uint8_t>(now.mtu);
+    wire.speed_mbps = now.speed_mbps;
   }
   return described;
 }
 
+void take_port_speed(Path& path) {
+  const std::uint32_t own = own_port(path).speed_mbps, peer = path.ends.peer_speed_mbps;
+  path.speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
+}
+
 void configure_path(Path& path, const Settings& settings) {
+  take_port_speed(path);
   const bool adaptive = settings.adaptive_routing == kAuto ? !path.lane->rail().ethernet
                                                            : settings.adaptive_routing != 0;
   path.apart_above = adaptive ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;
@@ -208,7 +221,7 @@ WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget&
   const verbs::Rail& rail = path.lane->rail();
   const std::uint16_t known = path.own_lid != 0 ? path.own_lid : rail.lid;
   wire.lid = path.own_lid = verbs::current_lid(path.lane->provider(), rail).value_or(known);
-  wire.mtu = static_cast<std::uint8_t>(path.lane->rail().active_mtu);
+  wire.mtu = static_cast<std::uint8_t>(own_port(path).mtu);
   wire.counters_address = written.address;
   wire.counters_rkey = written.rkey;
   for (const auto& queue_pair : path.queue_pairs) wire.qpn.push_back(queue_pair->verbs()->qp_num);
@@ -237,7 +250,8 @@ Status connect_path(Path& path, const PeerEnd& peer, const Settings& settings) {
   if (const Status status = look_for_route(path, peer); !status.ok()) return status;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = static_cast<ibv_mtu>(std::min<int>(peer.rail->mtu, path.lane->rail().active_mtu));
+  attr.path_mtu = static_cast<ibv_mtu>(std::min<int>(peer.path->mtu, own_port(path).mtu));
+  path.ends.mtu_bytes = 128u << attr.path_mtu;
   attr.rq_psn = peer.path->psn;
   attr.max_dest_rd_atomic = 1;
   attr.min_rnr_timer = kRnrTimer;

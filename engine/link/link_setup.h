@@ -26,6 +26,9 @@ ibv_gid gid_of(const WireAddress& address);
 // immediate in order, and plain writes need not be), and whether devices may agree on options.
 void configure_path(Path& path, const Settings& settings);
 
+// The path is as fast as our port is now, or the peer's was at the handshake.
+void take_port_speed(Path& path);
+
 // This side's queue pairs of one path. written: what the peer writes, which is the connector's
 // window words, or the acceptor's memory for probes. The path keeps the LID that the peer is told.
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written);

@@ -70,6 +70,7 @@ bool PathRepair::make_again(std::uint32_t index, std::uint32_t epoch, std::strin
     link_.peer_link().stop_path(path);
     link_.peer_link().destroy_path(path);
     path.own_gid_index = found->index;
+    take_port_speed(path);
     path.health.epoch = epoch;
     ++path.health.reopen_tries;
   }

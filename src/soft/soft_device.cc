@@ -157,7 +157,8 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr->phys_state = up ? 5 : link != nullptr ? 2 : 3;  // LinkUp, Polling (for a signal), Disabled
   attr->max_mtu = IBV_MTU_4096;
-  attr->active_mtu = mtu_code(link != nullptr ? link->mtu : 1024);
+  // Without a signal there is none, as drivers say it.
+  attr->active_mtu = up ? mtu_code(link->mtu) : ibv_mtu{};
   attr->gid_tbl_len = 16;
   const NicSpec& spec = nic_of(context).spec();
   attr->pkey_tbl_len = static_cast<std::uint16_t>(spec.pkeys.size());

@@ -59,6 +59,18 @@ std::uint32_t identity_of(const RailInfo& info, std::uint16_t place) {
   return kAssigned | static_cast<std::uint32_t>(info.rail_id) << 15 | plane;
 }
 
+// A port that is down may say anything.
+ibv_mtu mtu_of(const ibv_port_attr& attr) {
+  return attr.active_mtu >= IBV_MTU_256 && attr.active_mtu <= IBV_MTU_4096 ? attr.active_mtu
+                                                                           : IBV_MTU_1024;
+}
+
+std::uint32_t speed_of(Provider& provider, ibv_context* context, std::uint8_t port,
+                       const ibv_port_attr& attr) {
+  const std::uint32_t whole = provider.port_speed_mbps(context, port);  // of a bond
+  return whole != 0 ? whole : link_speed_mbps(active_speed(attr), attr.active_width);
+}
+
 // One walk over the provider's devices. It collects the rails, and a reason for each port that is
 // none.
 class Discovery {
@@ -164,10 +176,8 @@ class Discovery {
       return refuse(port.name(), fmt::format("has no partition key at NCCL_IB_PKEY {} of {}",
                                              settings_.pkey_index, attr.pkey_tbl_len));
     Rail rail = make_rail(port, attr, std::move(gids));
-    if (const std::uint32_t whole = provider_.port_speed_mbps(context.get(), port.number);
-        whole != 0)
-      rail.info.speed_mbps = whole;
-    if (!up) rail.info.speed_mbps = 0;  // a port without a signal does not know it
+    // A port without a signal does not know it.
+    rail.info.speed_mbps = up ? speed_of(provider_, context.get(), port.number, attr) : 0;
     rail.context = std::move(context);
     places_.push_back({.device = port.place, .rail = std::move(rail)});
   }
@@ -238,7 +248,7 @@ class Discovery {
     rail.lid = attr.lid;
     rail.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     rail.global_header_required = (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
-    rail.active_mtu = attr.active_mtu;
+    rail.active_mtu = mtu_of(attr);
     rail.cq_entries_max = port.device_attr.max_cqe;
     rail.qp_wr_max = port.device_attr.max_qp_wr;
     rail.message_bytes_max = attr.max_msg_sz;
@@ -257,8 +267,7 @@ class Discovery {
     info.pci_path = port.device.pci_path;
     info.address = address_text(rail.gids.front());
     info.guid = port.device.guid;
-    info.speed_mbps = link_speed_mbps(active_speed(attr), attr.active_width);
-    info.mtu = mtu_bytes(attr.active_mtu);
+    info.mtu = mtu_bytes(rail.active_mtu);
     info.numa_node = port.device.numa_node;
     return rail;
   }
@@ -324,11 +333,18 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
   return error == 0 ? std::optional(attr.lid) : std::nullopt;
 }
 
-bool port_is_up(Provider& provider, const Rail& rail) {
+PortNow port_now(Provider& provider, const Rail& rail) {
+  PortNow now{.mtu = rail.active_mtu, .speed_mbps = rail.info.speed_mbps};
   ibv_port_attr attr{};
-  return provider.query_port(rail.context.get(), rail.info.port, &attr) == 0 &&
-         attr.state == IBV_PORT_ACTIVE;
+  if (provider.query_port(rail.context.get(), rail.info.port, &attr) != 0) return now;
+  now.up = attr.state == IBV_PORT_ACTIVE;
+  if (!now.up) return now;
+  now.mtu = mtu_of(attr);
+  now.speed_mbps = speed_of(provider, rail.context.get(), rail.info.port, attr);
+  return now;
 }
+
+bool port_is_up(Provider& provider, const Rail& rail) { return port_now(provider, rail).up; }
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
   Discovery discovery(provider, settings);

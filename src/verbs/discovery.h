@@ -48,7 +48,14 @@ struct Rail {
 // Ethernet.
 std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
 
-// The port as it is now. One that does not answer is down.
+// The port as it is now. One that does not answer is down, and one that is down knows neither its
+// speed nor its MTU: that is then what was found at the start.
+struct PortNow {
+  bool up = false;
+  ibv_mtu mtu = IBV_MTU_1024;
+  std::uint32_t speed_mbps = 0;  // 0: not known
+};
+PortNow port_now(Provider& provider, const Rail& rail);
 bool port_is_up(Provider& provider, const Rail& rail);
 
 // Answers the rails, sorted by the PCI address of their device and by port: first those that are

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mesh::verbs {
@@ -65,6 +66,25 @@ class EightRails : public testing::Test {
 
   FakeProvider provider_;
 };
+
+TEST_F(EightRails, WhatAPortIsIsKnownWhenItComesUp) {
+  take_down(3);
+  ibv_port_attr& port = provider_.fakes[3].ports[0].attr;
+  const ibv_mtu mtu = std::exchange(port.active_mtu, ibv_mtu{});
+  const std::vector<Rail> found = rails();
+  ASSERT_EQ(found.size(), 8u);
+  const Rail& late = found.back();
+  EXPECT_EQ(late.active_mtu, IBV_MTU_1024) << "one that a frame can hold";
+  EXPECT_FALSE(port_now(provider_, late).up);
+  EXPECT_EQ(port_now(provider_, late).mtu, IBV_MTU_1024);
+  EXPECT_EQ(port_now(provider_, late).speed_mbps, 0u);
+  port.active_mtu = mtu;
+  port.state = IBV_PORT_ACTIVE;
+  const PortNow now = port_now(provider_, late);
+  EXPECT_TRUE(now.up);
+  EXPECT_EQ(now.mtu, IBV_MTU_4096);
+  EXPECT_EQ(now.speed_mbps, found.front().info.speed_mbps);
+}
 
 TEST_F(EightRails, APortThatIsDownKeepsItsPlaceBehindThoseThatAreUp) {
   const std::vector<std::uint32_t> all = identities(rails());

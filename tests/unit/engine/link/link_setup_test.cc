@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,8 +58,14 @@ class Neighbourhood : public verbs::testkit::FakeProvider {
   }
 
   verbs::Route route(const verbs::GidEntry&, const ibv_gid&) override { return routes; }
+  std::uint32_t port_speed_mbps(ibv_context*, std::uint8_t) override { return 0; }
+  int query_port(ibv_context*, std::uint8_t, ibv_port_attr* attr) override {
+    if (port) *attr = *port;
+    return port ? 0 : ENODEV;
+  }
 
   std::vector<ibv_qp_attr> asked;
+  std::optional<ibv_port_attr> port;  // as it is now
   verbs::Route routes;
   int pkey_index = -1;
   ibv_qp_state state = IBV_QPS_RESET;
@@ -84,7 +91,7 @@ class LinkSetupTest : public testing::Test {
     rail_.active_mtu = IBV_MTU_4096;
     rail_.gids = {verbs::testkit::gid_of(3, "192.168.50.1"),
                   verbs::testkit::gid_of(7, "10.0.12.1")};
-    peer_rail_.mtu = IBV_MTU_1024;
+    peer_path_.mtu = IBV_MTU_1024;
     for (const char* text : {"192.168.60.2", "10.0.13.2", "10.0.12.2"}) {
       const ibv_gid gid = verbs::testkit::gid_bytes(text);
       std::memcpy(peer_rail_.addresses.emplace_back().gid.data(), gid.raw, sizeof gid.raw);
@@ -302,6 +309,46 @@ TEST(Marking, SettingsGoBeforeTheCommunicatorsWish) {
   EXPECT_EQ(marks(kAuto, kAuto, 5), std::pair(5, 5));
   EXPECT_EQ(marks(kAuto, kAuto, 106), std::pair(106, 10)) << "a service level has four bits";
   EXPECT_EQ(marks(kAuto, 3, 5), std::pair(5, 3));
+}
+
+// 40 Gb/s, and 2048 bytes.
+ibv_port_attr slow_port() {
+  ibv_port_attr port{};
+  port.state = IBV_PORT_ACTIVE;
+  port.active_mtu = IBV_MTU_2048;
+  port.active_speed = 8;
+  port.active_width = 2;
+  return port;
+}
+
+// It was down at the start, and what it said then was nothing.
+TEST_F(LinkSetupTest, APathIsAsItsPortIsNow) {
+  provider_.port = slow_port();
+  peer_path_.mtu = IBV_MTU_4096;
+  Path& path = link_->path(0);
+  configure_path(path, settings_);
+  EXPECT_EQ(path.speed_mbps, 40'000u);
+  path.ends.peer_speed_mbps = 10'000;
+  take_port_speed(path);
+  EXPECT_EQ(path.speed_mbps, 10'000u) << "the slower of both";
+  ASSERT_TRUE(connect().ok());
+  EXPECT_EQ(provider_.asked.back().path_mtu, IBV_MTU_2048);
+  EXPECT_EQ(path.ends.mtu_bytes, 2048u);
+  EXPECT_EQ(describe().mtu, IBV_MTU_2048);
+}
+
+TEST_F(LinkSetupTest, ARailIsDescribedAsItsPortIsNow) {
+  std::vector<verbs::Rail> rails(1);
+  rails[0].gids = rail_.gids;
+  rails[0].up = false;
+  const auto described = [&] { return describe_rails(provider_, rails).front(); };
+  EXPECT_EQ(described().up, 0);
+  EXPECT_EQ(described().mtu, IBV_MTU_1024);
+  EXPECT_EQ(described().speed_mbps, 0u);
+  provider_.port = slow_port();
+  EXPECT_EQ(described().up, 1);
+  EXPECT_EQ(described().mtu, IBV_MTU_2048);
+  EXPECT_EQ(described().speed_mbps, 40'000u);
 }
 
 }  // namespace
