@@ -4,6 +4,7 @@
 #include "src/base/cpu_list.h"
 #include "src/base/stats_target.h"
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstddef>
@@ -19,8 +20,10 @@ bool file_text(std::string_view text) { return text.size() <= kTextMax; }
 bool host_text(std::string_view text) {
   return text.size() <= 255 && text.find_first_of(" \t\n/") == std::string_view::npos;
 }
+// It travels in frames, and there other characters are replaced.
 bool site_text(std::string_view text) {
-  return text.size() <= 64 && text.find_first_of(" \t\n") == std::string_view::npos;
+  const auto shown = [](char c) { return c > ' ' && c <= '~'; };
+  return text.size() <= 64 && std::all_of(text.begin(), text.end(), shown);
 }
 bool fabric_text(std::string_view text) {
   return text == "rdma" ||
@@ -107,7 +110,8 @@ constexpr std::array kTable{
         "Which rails carry a connection: auto, the cable of the device that NCCL names, to that "
         "on which its peer listens, and others where that one reaches nobody; asked, that cable "
         "or none; all, every one that reaches the peer."},
-    Setting{"NCCL_MESH_SITE", "", TextField{&Settings::site, site_text, "a name"},
+    Setting{"NCCL_MESH_SITE", "",
+            TextField{&Settings::site, site_text, "1 to 64 ASCII characters, no space"},
             "This host's data centre. Between hosts of different ones only the rails of "
             "NCCL_MESH_SITE_RAILS are used, and bytes in flight and timers follow the measured "
             "round trip. Set it on every host or on none."},

@@ -25,6 +25,7 @@ bool is_number(std::string_view text) {
 
 // prefix: the leading "^" and "=" of the list.
 bool names(std::string_view prefix, std::string_view entry, const Rail& rail) {
+  if (entry.empty()) return false;  // a rule without a name would match them all
   if (is_number(entry)) return std::to_string(rail_number(rail)) == entry;
   const bool exact = prefix.find('=') != std::string_view::npos;
   return NameRule(fmt::format("{}{}", exact ? "=" : "", entry))
@@ -50,11 +51,12 @@ Status mark_site_rails(std::span<Rail> rails, const Settings& settings) {
         list);
     return Errc::InvalidArgument;
   }
-  const std::string_view prefix = list.substr(0, list.find_first_not_of("^="));
+  const std::string_view prefix =
+      list.substr(0, std::min(list.find_first_not_of("^="), list.size()));
   list.remove_prefix(prefix.size());
   const bool excludes = prefix.starts_with('^');
   for (Rail& rail : rails) rail.leaves_site = excludes;
-  while (!list.empty()) {
+  do {
     const std::string_view entry = list.substr(0, list.find(','));
     list.remove_prefix(std::min(entry.size() + 1, list.size()));
     bool any = false;
@@ -67,7 +69,7 @@ Status mark_site_rails(std::span<Rail> rails, const Settings& settings) {
     LOG_WARN("NCCL_MESH_SITE_RAILS: '{}' names no rail of this host, which has {}", entry,
              rails_text(rails));
     return Errc::InvalidArgument;
-  }
+  } while (!list.empty());
   return {};
 }
 
