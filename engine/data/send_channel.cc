@@ -296,7 +296,6 @@ void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) no
       request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
   DCHECK(request.stripe_count() != 0);
   DCHECK(stripes_of(request.imm()) == 0);
-  DCHECK(records_.address != 0);
   const Record record = encode_record(size, request.stripe_count(), request.generation);
   std::uint64_t* const words = queue_pair.stage_row(
       sizeof record, {.address = records_.address + slot_of(request.imm()) * sizeof(Record),
