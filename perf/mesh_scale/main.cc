@@ -1,0 +1,70 @@
+// mesh_scale measures what one process of a communicator of many hosts holds, and how long it takes
+// to connect and to close.
+#include "perf/mesh_scale/report.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace mesh::scale {
+namespace {
+
+constexpr int kMissed = 3;  // exit status
+
+struct Options {
+  std::vector<std::size_t> peers{16, 64, 256, 1023};
+  std::size_t at_once = Order{}.at_once;
+  bool as_json = false, check = false, check_times = false;
+};
+
+int run(const Options& options) {
+  std::vector<Figures> all;
+  for (const std::size_t peers : options.peers) {
+    Figures figures;
+    const std::string why = measure({.peers = peers, .at_once = options.at_once}, figures);
+    if (!why.empty()) {
+      std::fprintf(stderr, "mesh_scale: %zu peers: %s\n", peers, why.c_str());
+      return 1;
+    }
+    all.push_back(figures);
+  }
+  std::fputs((options.as_json ? json(all) : table(all)).c_str(), stdout);
+  if (!options.check && !options.check_times) return 0;
+  const std::vector<std::string> lines =
+      out_of_proportion(all, options.check_times ? Judge::CountsAndTimes : Judge::Counts);
+  for (const std::string& line : lines) std::fprintf(stderr, "mesh_scale: %s\n", line.c_str());
+  return lines.empty() ? 0 : kMissed;
+}
+
+}  // namespace
+}  // namespace mesh::scale
+
+int main(int argc, char** argv) {
+  mesh::scale::Options options;
+  CLI::App app(
+      "What one process of a communicator of many hosts holds for each peer, and how long "
+      "connecting and closing take, on\n"
+      "the software fabric with one bulk queue pair. Exit status: 0; 1 failure; 2 wrong usage; 3 "
+      "with --check when a\n"
+      "figure for one peer is more than 20 % above that of 64 peers.",
+      "mesh_scale");
+  app.add_option("--peers", options.peers, "Numbers of peers")
+      ->delimiter(',')
+      ->check(CLI::Range(std::size_t{1}, mesh::scale::kPeersMax))
+      ->capture_default_str();
+  app.add_option("--at-once", options.at_once,
+                 "Peers of one round, as NCCL_CONNECT_ROUND_MAX_PEERS")
+      ->check(CLI::Range(std::size_t{1}, mesh::scale::kPeersMax))
+      ->capture_default_str();
+  app.add_flag("--json", options.as_json, "Print JSON");
+  app.add_flag("--check", options.check, "Judge counts and memory");
+  app.add_flag("--check-times", options.check_times, "Judge times too; wants an idle machine");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return mesh::scale::run(options);
+}

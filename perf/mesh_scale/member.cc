@@ -1,0 +1,256 @@
+#include "perf/mesh_scale/member.h"
+
+#include <mesh/engine.h>
+#include <mesh/metrics.h>
+
+#include "src/base/log.h"
+#include "src/soft/soft_provider.h"
+
+#include <fmt/format.h>
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace mesh::scale {
+
+namespace {
+using Time = std::chrono::steady_clock;
+
+constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 50'000};
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
+
+template <typename Done>
+void until(const char* what, Done&& done) {
+  const auto limit = Time::now() + kStepLimit;
+  while (!done()) {
+    if (Time::now() > limit) fail(fmt::format("{}: not in {} s", what, kStepLimit.count()));
+    ::nanosleep(&kPause, nullptr);  // a caller that spins would be the figure
+  }
+}
+
+// The other process, or the one that waits for the figures.
+class Line {
+ public:
+  explicit Line(int fd) : fd_(fd) {}
+  template <typename T>
+  void say(const T& value) const {
+    if (::send(fd_, &value, sizeof value, MSG_NOSIGNAL) != ssize_t{sizeof value})
+      fail("the other process is gone");
+  }
+  template <typename T>
+  T hear() const {
+    T value{};
+    if (::recv(fd_, &value, sizeof value, MSG_WAITALL) != ssize_t{sizeof value})
+      fail("the other process is gone");
+    return value;
+  }
+
+ private:
+  int fd_;
+};
+
+enum class Mark : char { Ready, Connect, Connected, Close };
+
+soft::FabricFile fabric() {
+  return soft::parse(fmt::format(R"({{"name": "scale-{}",
+    "hosts": [{{"name": "a", "nics": [{{"name": "mesh0", "address": "10.0.12.1/24"}}]}},
+              {{"name": "b", "nics": [{{"name": "mesh0", "address": "10.0.12.2/24"}}]}}],
+    "links": [{{"ends": ["a/mesh0", "b/mesh0"]}}]}})",
+                                 ::getpid()))
+      .value();
+}
+
+class Member {
+ public:
+  Member(const soft::FabricFile& file, const char* host) {
+    set_log_level(LogLevel::Warn);
+    auto opened = soft::SoftProvider::open({.fabric = file, .host = host, .clock = Clock()});
+    if (!opened.ok()) fail("no host of the software fabric");
+    provider_ = std::move(*opened);
+    EngineOptions options;
+    options.provider = provider_.get();
+    options.settings.socket_ifname = "lo";
+    options.settings.threads = 0;
+    options.policy.qps = 1;
+    auto engine = Engine::open(options);
+    if (!engine.ok()) fail("no engine");
+    engine_ = std::move(*engine);
+  }
+
+  Engine& engine() noexcept { return *engine_; }
+  Context& open_context() { return *engine_->open_context({}).value(); }
+
+  struct Peer {
+    Context* context = nullptr;
+    Listener* listener = nullptr;
+    HandleBytes handle{};
+    Channel* send = nullptr;
+    Channel* receive = nullptr;
+  };
+  std::vector<Peer> peers;
+
+  void tell_handles(const Line& line) {
+    for (Peer& peer : peers) {
+      HandleBytes own{};
+      peer.listener = engine_->listen(*peer.context, 0, own).value();
+      if (peer.listener == nullptr) fail("no listener");
+      line.say(own);
+    }
+  }
+  void hear_handles(const Line& line) {
+    for (Peer& peer : peers) peer.handle = line.hear<HandleBytes>();
+  }
+
+  // In rounds, as NCCL does (NCCL_CONNECT_ROUND_MAX_PEERS, whose default is 128).
+  void connect_all(std::size_t at_once) {
+    for (std::size_t first = 0; first < peers.size(); first += at_once) {
+      const std::size_t last = std::min(first + at_once, peers.size());
+      std::size_t done = first;
+      until("connecting", [&] {
+        for (std::size_t i = done; i < last; ++i) advance(peers[i]);
+        while (done < last && is_connected(peers[done])) ++done;
+        return done == last;
+      });
+    }
+    for (Peer& peer : peers) engine_->close_listener(std::exchange(peer.listener, nullptr));
+  }
+
+  void close_all() {
+    for (const Peer& peer : peers) {
+      close(peer.send);
+      close(peer.receive);
+    }
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      if (i == 0 || peers[i].context != peers[i - 1].context)
+        engine_->close_context(peers[i].context);
+    }
+  }
+  void wait_till_closed() {
+    until("closing", [this] { return !engine_->waits_for_peers(); });
+  }
+
+ private:
+  static bool is_connected(const Peer& peer) {
+    return peer.send != nullptr && peer.receive != nullptr;
+  }
+  void advance(Peer& peer) {
+    if (peer.send == nullptr) {
+      const Result<Channel*> channel = engine_->connect(*peer.context, 0, peer.handle);
+      if (!channel.ok() && channel.code() != Errc::WouldBlock)
+        fail(fmt::format("connect: {}", errc_name(channel.code())));
+      peer.send = channel.value();
+    }
+    if (peer.receive == nullptr) {
+      const Result<Channel*> channel = engine_->accept(*peer.listener);
+      if (!channel.ok() && channel.code() != Errc::WouldBlock)
+        fail(fmt::format("accept: {}", errc_name(channel.code())));
+      peer.receive = channel.value();
+    }
+  }
+
+  std::unique_ptr<soft::SoftProvider> provider_;
+  std::unique_ptr<Engine> engine_;
+};
+
+// Each peer is a communicator of its own here.
+void be_the_peers(const Order& order, const soft::FabricFile& file, const Line& line) {
+  Member member(file, "b");
+  member.peers.resize(order.peers);
+  for (Member::Peer& peer : member.peers) peer.context = &member.open_context();
+  member.tell_handles(line);
+  member.hear_handles(line);
+  line.say(Mark::Ready);
+  line.hear<Mark>();  // to connect
+  member.connect_all(order.at_once);
+  line.say(Mark::Connected);
+  line.hear<Mark>();  // to close
+  member.close_all();
+  member.wait_till_closed();
+}
+
+Figures be_the_one(const Order& order, const soft::FabricFile& file, const Line& line) {
+  Member member(file, "a");
+  member.peers.resize(order.peers);
+  Context& context = member.open_context();
+  for (Member::Peer& peer : member.peers) peer.context = &context;
+  member.hear_handles(line);
+  member.tell_handles(line);
+  line.hear<Mark>();  // the peers are ready
+  Figures figures;
+  figures.peers = order.peers;
+  figures.alone = usage();
+  line.say(Mark::Connect);
+  member.connect_all(order.at_once);
+  const std::uint64_t connected_ns = usage().wall_ns;
+  line.hear<Mark>();  // and so are they
+  const EngineStats stats = member.engine().stats();
+  figures.connected = usage();
+  figures.connected.wall_ns = connected_ns;
+  figures.queue_pairs = stats.queue_pairs;
+  line.say(Mark::Close);
+  figures.closing = usage();
+  member.close_all();
+  member.wait_till_closed();
+  figures.closed = usage();
+  return figures;
+}
+
+// A process that does it; its standard error is ours. Answers its id.
+template <typename Work>
+pid_t in_process(const Work& work) {
+  const pid_t process = ::fork();
+  if (process < 0) fail("no process is to be had");
+  if (process != 0) return process;
+  int status = 0;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mesh_scale: %s\n", error.what());
+    status = 1;
+  }
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+bool ended_well(pid_t process) {
+  int status = 0;
+  return ::waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+std::array<int, 2> connected_sockets() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail("no socket");
+  return ends;
+}
+}  // namespace
+
+std::string measure(const Order& order, Figures& figures) try {
+  const auto [here, there] = connected_sockets();
+  const pid_t one = in_process([&, result = there] {
+    const soft::FabricFile file = fabric();
+    const auto [own, theirs] = connected_sockets();
+    const pid_t many = in_process([&, end = theirs] { be_the_peers(order, file, Line(end)); });
+    ::close(theirs);
+    const Figures measured = be_the_one(order, file, Line(own));
+    if (!ended_well(many)) fail("the peers have failed");
+    Line(result).say(measured);
+  });
+  ::close(there);
+  figures = Line(here).hear<Figures>();
+  ::close(here);
+  return ended_well(one) ? std::string() : "its process has failed";
+} catch (const std::exception& error) {
+  return error.what();
+}
+
+}  // namespace mesh::scale

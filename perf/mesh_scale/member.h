@@ -1,0 +1,34 @@
+#pragma once
+// One process of a communicator of many hosts: a channel to each of its peers and one from each, as
+// NCCL connects an all-to-all. The peers are communicators of one other process, on another host of
+// the software fabric. Each size is a pair of processes of its own, so that none finds what another
+// has left. Thread: one. Bounds: kPeersMax peers; kStepLimit for each step.
+
+#include "perf/mesh_scale/usage.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace mesh::scale {
+
+// Both directions of a peer with two queue pairs each: a NIC of the software fabric has 4096.
+inline constexpr std::size_t kPeersMax = 1023;
+inline constexpr std::chrono::seconds kStepLimit{300};
+
+struct Order {
+  std::size_t peers = 64;
+  std::size_t at_once = 128;  // peers that are connected in one round
+};
+
+struct Figures {
+  std::size_t peers = 0;
+  Usage alone, connected, closing, closed;  // before the first connect, ... all are gone
+  std::uint64_t queue_pairs = 0;            // while connected
+};
+
+// Runs both processes. Empty: it has worked.
+std::string measure(const Order& order, Figures& figures);
+
+}  // namespace mesh::scale

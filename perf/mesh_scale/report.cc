@@ -1,0 +1,104 @@
+#include "perf/mesh_scale/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace mesh::scale {
+
+namespace {
+constexpr double kKib = 1024, kNsPerUs = 1000;
+
+struct Column {
+  const char* name;
+  double PerPeer::*value;
+  int decimals;
+  bool time;
+};
+constexpr std::array<Column, 8> kColumns{{
+    {"queue_pairs", &PerPeer::queue_pairs, 2, false},
+    {"descriptors", &PerPeer::descriptors, 2, false},
+    {"heap_kib", &PerPeer::heap_kib, 1, false},
+    {"resident_kib", &PerPeer::resident_kib, 1, false},
+    {"connect_us", &PerPeer::connect_us, 0, true},
+    {"connect_cpu_us", &PerPeer::connect_cpu_us, 0, true},
+    {"close_us", &PerPeer::close_us, 0, true},
+    {"close_cpu_us", &PerPeer::close_cpu_us, 0, true},
+}};
+
+const Figures& base_of(const std::vector<Figures>& all) {
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [](const Figures& each) { return each.peers == kBasePeers; });
+  return found == all.end() ? all.front() : *found;
+}
+}  // namespace
+
+PerPeer per_peer(const Figures& figures) {
+  const auto share = [&figures](std::uint64_t before, std::uint64_t after, double unit) {
+    return (static_cast<double>(after) - static_cast<double>(before)) / unit /
+           static_cast<double>(figures.peers);
+  };
+  const auto [peers, alone, connected, closing, closed, queue_pairs] = figures;
+  return {.queue_pairs = share(0, queue_pairs, 1),
+          .descriptors = share(alone.descriptors, connected.descriptors, 1),
+          .heap_kib = share(alone.heap_bytes, connected.heap_bytes, kKib),
+          .resident_kib = share(alone.resident_bytes, connected.resident_bytes, kKib),
+          .connect_us = share(alone.wall_ns, connected.wall_ns, kNsPerUs),
+          .connect_cpu_us = share(alone.cpu_ns, connected.cpu_ns, kNsPerUs),
+          .close_us = share(closing.wall_ns, closed.wall_ns, kNsPerUs),
+          .close_cpu_us = share(closing.cpu_ns, closed.cpu_ns, kNsPerUs)};
+}
+
+std::string table(const std::vector<Figures>& all) {
+  std::string text =
+      "# mesh_scale: one process of a communicator, a channel to each peer and one from each; "
+      "software fabric,\n"
+      "# the peers in one other process. Columns are for one peer; heap is what the engine has "
+      "allocated, resident\n"
+      "# is with what the NICs of the software fabric hold.\n#\n"
+      "# peers threads";
+  for (const Column& column : kColumns) text += fmt::format(" {:>14}", column.name);
+  text += '\n';
+  for (const Figures& each : all) {
+    const PerPeer values = per_peer(each);
+    text += fmt::format("{:>7} {:>7}", each.peers, each.connected.threads);
+    for (const Column& column : kColumns)
+      text += fmt::format(" {:>14.{}f}", values.*column.value, column.decimals);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string json(const std::vector<Figures>& all) {
+  std::string text = "[";
+  for (const Figures& each : all) {
+    const PerPeer values = per_peer(each);
+    text += fmt::format("{}\n  {{\"peers\": {}, \"threads\": {}", text.size() == 1 ? "" : ",",
+                        each.peers, each.connected.threads);
+    for (const Column& column : kColumns)
+      text += fmt::format(", \"{}\": {:.3f}", column.name, values.*column.value);
+    text += "}";
+  }
+  return text + "\n]\n";
+}
+
+std::vector<std::string> out_of_proportion(const std::vector<Figures>& all, Judge what) {
+  std::vector<std::string> lines;
+  const Figures& base = base_of(all);
+  const PerPeer wanted = per_peer(base);
+  for (const Figures& each : all) {
+    if (each.peers <= base.peers) continue;
+    const PerPeer values = per_peer(each);
+    for (const Column& column : kColumns) {
+      if (column.time && what != Judge::CountsAndTimes) continue;
+      if (values.*column.value <= wanted.*column.value * kBar) continue;
+      lines.push_back(fmt::format("{}: {:.{}f} with {} peers, {:.{}f} with {}", column.name,
+                                  values.*column.value, column.decimals, each.peers,
+                                  wanted.*column.value, column.decimals, base.peers));
+    }
+  }
+  return lines;
+}
+
+}  // namespace mesh::scale
