@@ -213,8 +213,9 @@ bool EngineImpl::poll_control_locked() {
 }
 
 void EngineImpl::tend_links() {
-  services_.begin_pass();
-  services_.end_pass(links_.tend());
+  const Links::Sweep sweep = links_.next_sweep(services_.due_ns());
+  if (sweep == Links::Sweep::All) services_.begin_pass();  // all of them say what is due next
+  services_.end_pass(links_.tend(sweep));
 }
 
 bool EngineImpl::wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done) {

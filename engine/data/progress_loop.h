@@ -105,7 +105,12 @@ class ProgressLoop {
         refused_.reserve(queue_pairs), refusing_.reserve(queue_pairs), full_.reserve(queue_pairs),
         still_full_.reserve(queue_pairs);
   }
-  void wake_control() noexcept { waker_.wake_control(); }
+  // Some link of ours has failed or lost a path.
+  void wake_control() noexcept {
+    trouble_.store(true, std::memory_order_release);  // acquired in take_trouble()
+    waker_.wake_control();
+  }
+  bool take_trouble() noexcept { return trouble_.exchange(false, std::memory_order_acquire); }
 
   std::vector<std::unique_ptr<Lane>> lanes;
   LoopCounters counters;
@@ -151,6 +156,7 @@ class ProgressLoop {
   std::vector<QueuePair*> window_due_;
   std::vector<QueuePair*> window_later_;
   std::vector<Refused> refused_, refusing_;  // empty in a healthy turn
+  std::atomic<bool> trouble_{false};
 };
 
 }  // namespace mesh::engine

@@ -135,6 +135,7 @@ void Farewell::begin_close(Channel& channel) {
     channel.fail_all(Errc::PeerClosed);
   }
   channel.life.closed_here = true;
+  link_.touch();
   link_.host().tend_soon();
   const std::uint32_t index = channel.index;
   if (!advance_close(index)) closing_.push_back(index);

@@ -114,11 +114,19 @@ bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes)
 bool Link::tend() noexcept {
   try {
     if (unsaid_ && state_ != LinkState::Down) throw std::bad_alloc();
-    return tend_parts();
+    const bool again = tend_parts();
+    restless_ = again || !at_rest();
+    return again;
   } catch (const std::exception& error) {
     end_for_memory(error.what());
     return true;
   }
+}
+
+// Up and well: only frames, deadlines, calls and its loop can change that.
+bool Link::at_rest() const noexcept {
+  return state_ == LinkState::Up && bring_up_ == nullptr && failure() == Errc::Ok &&
+         peer_link_->every_path_is_up();
 }
 
 bool Link::tend_parts() {
@@ -144,6 +152,7 @@ void Link::begin_bring_up(BringUp::Order order) {
   CHECK(bring_up_ == nullptr && order.link == peer_link_.get());
   order.asked_ns = host_.now_ns();
   bring_up_ = std::make_unique<BringUp>(std::move(order));
+  restless_ = true;
   if (host_.options().threading == Threading::Manual) bring_up_->run();
 }
 
@@ -240,6 +249,7 @@ void Link::announce() const {
 void Link::take_down(Errc why) noexcept {
   if (state_ == LinkState::Down) return;
   state_ = LinkState::Down;
+  restless_ = true;
   host_.tend_soon();
   if (bring_up_) bring_up_->abandon();
   if (bring_up_ && !bring_up_->running()) bring_up_.reset();

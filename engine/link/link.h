@@ -64,6 +64,7 @@ class Link {
   // ---- How it is.
   LinkState state() const noexcept { return state_; }
   void set_state(LinkState state) noexcept {
+    restless_ = true;
     CHECK(state_ != LinkState::Down);  // there is no way back from there
     state_ = state;
   }
@@ -97,6 +98,7 @@ class Link {
   // frame, the link ends in the next pass.
   template <typename Body>
   void send(const Body& body) noexcept {
+    restless_ = true;
     try {
       say(encode(conversation_.next_header(identity_.id), body));
     } catch (const std::exception&) {
@@ -107,6 +109,9 @@ class Link {
 
   bool on_frame(const FrameHeader& header, std::span<const std::byte> bytes);
   bool tend() noexcept;  // true: soon again
+  // Something may be due here before the next look at all links.
+  void touch() noexcept { restless_ = true; }
+  bool restless() const noexcept { return restless_; }
 
   // ---- Queue pairs on their way to RTS: those of the link, or of one path that is opened again. A
   // link that is taken down meanwhile ends when they do.
@@ -147,13 +152,15 @@ class Link {
   void say(Bytes frame);
   bool dispatch(const FrameHeader& header, std::span<const std::byte> bytes);
   bool tend_parts();
+  bool at_rest() const noexcept;
   void finish_bring_up();
   void end_queue_pairs() noexcept;  // holding the token
 
   LinkHost& host_;
   Context& context_;
-  LinkIdentity identity_;
+  bool restless_ = true;
   LinkState state_ = LinkState::Dialing;
+  LinkIdentity identity_;
   ConnectionId connection_ = 0;
   Conversation conversation_;
   std::unique_ptr<PeerLink> peer_link_;

@@ -8,6 +8,7 @@
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -38,7 +39,13 @@ class Links {
   Link& of_channel(const Channel& channel) const;  // there is one
 
   // ---- All of them.
-  bool tend();  // true: soon again
+  // Which of them a pass looks at. With many links, as a communicator of a thousand hosts has, most
+  // passes are for one that has heard a frame, and a look at all of them would make connecting
+  // quadratic. So all have their turn at intervals, and in between those that are touched, or whose
+  // loop has met trouble.
+  enum class Sweep : std::uint8_t { All, Restless };
+  Sweep next_sweep(std::uint64_t due_ns) const;  // due_ns: the nearest of their deadlines
+  bool tend(Sweep sweep = Sweep::All);           // true: soon again
   // A path over a port that is down is left at once: its peer, at the other end of the cable, does
   // the same, and what was under way goes over other paths without a single retry. A path over a
   // port that is up is tried at once.
@@ -54,13 +61,15 @@ class Links {
  private:
   template <typename Visit>
   void for_each(Visit&& visit) const;
+  std::size_t count() const noexcept;
   template <typename Matches>
   Link* last_of(Matches&& matches) const;
-  void start_bring_ups();
+  void start_bring_ups(std::span<Link* const> rising);
   void send_away(Link& link, const std::string& why);
 
   LinkHost& host_;
   const Contexts& contexts_;
+  std::uint64_t swept_ns_ = 0;  // when all were last tended
 };
 
 }  // namespace mesh::engine

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 namespace mesh::engine {
@@ -65,6 +67,53 @@ TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
   EXPECT_TRUE(ends.b.links.make_room(hello.listeners));
   ASSERT_EQ(context.links.size(), kHalfOpenPerListenerMax - 1);
   EXPECT_NE(context.links.front()->identity().id, oldest);
+}
+
+// One that is up and well, among so many that not every pass looks at all of them.
+class ManyLinks : public testing::Test {
+ protected:
+  ManyLinks() {
+    ends_.come_up();
+    link_ = &ends_.sender();
+    ends_.a.settled.threading = Threading::Own;
+    EXPECT_EQ(ends_.a.links.next_sweep(UINT64_MAX), Links::Sweep::All) << "a few are nothing";
+    for (std::uint8_t i = 1; i <= 64; ++i) ends_.a.contexts[0]->add_connector(Id128{i});
+    ends_.a.links.tend();
+    EXPECT_EQ(ends_.a.links.next_sweep(UINT64_MAX), Links::Sweep::Restless);
+    EXPECT_FALSE(link_->restless());
+  }
+
+  TwoEnds ends_;
+  Link* link_ = nullptr;
+};
+
+TEST_F(ManyLinks, AllHaveTheirTurnAfterAWhileAndWhenADeadlineHasCome) {
+  const std::uint64_t now_ns = ends_.a.now_ns();
+  EXPECT_EQ(ends_.a.links.next_sweep(now_ns + 1), Links::Sweep::Restless);
+  EXPECT_EQ(ends_.a.links.next_sweep(now_ns), Links::Sweep::All);
+  ends_.advance_ns(2'000'000);
+  EXPECT_EQ(ends_.a.links.next_sweep(UINT64_MAX), Links::Sweep::All);
+  EXPECT_TRUE(ends_.a.links.tend(Links::Sweep::Restless)) << "until then there is a pass to come";
+}
+
+TEST_F(ManyLinks, WhatIsSaidConcernsOneOfThem) {
+  EXPECT_EQ(ends_.a.links.of_connection(link_->connection()), link_);
+  EXPECT_TRUE(link_->restless());
+  ends_.a.links.tend(Links::Sweep::Restless);
+  EXPECT_FALSE(link_->restless());
+}
+
+TEST_F(ManyLinks, APathThatTheLoopLosesIsFencedInTheNextPass) {
+  {
+    const ProgressLoop::Guard guard(link_->context().loop);
+    link_->peer_link().quarantine(link_->peer_link().path(1), "pulled");
+  }
+  EXPECT_FALSE(link_->restless()) << "the loop's thread does not touch links";
+  ends_.a.wire.said.clear();
+  ends_.a.links.tend(Links::Sweep::Restless);
+  const std::vector<MessageType> said = ends_.a.wire.types();
+  EXPECT_EQ(std::count(said.begin(), said.end(), MessageType::Fence), 1);
+  EXPECT_TRUE(link_->restless());
 }
 
 TEST(Links, LinksThatAreOverAreForgottenAndTheirFiguresKept) {
