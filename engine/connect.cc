@@ -166,12 +166,11 @@ Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
 
 // ---- Memory and the end of channels, as they ask for it.
 
-Result<Registration*> EngineImpl::register_memory(Channel& channel, const SendArgs& range,
-                                                  MemoryType type) {
+Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
   Lock lock(mutex_);
   RegistrationTable& table = *links_.of_channel(channel).context().registrations;
   lock.unlock();  // pinning gigabytes takes time
-  const Result<Registration*> registration = table.acquire(range, type, channel.link.rails());
+  const Result<Registration*> registration = table.acquire(range, channel.link.rails());
   if (!registration.ok()) return registration;
   lock.lock();
   try {

@@ -7,6 +7,7 @@
 #include "src/base/own_thread.h"
 #include "src/base/random.h"
 #include "src/topo/host_topology.h"
+#include "src/verbs/device_memory.h"
 #include "src/verbs/rail_traits.h"
 #include "src/verbs/site_rails.h"
 
@@ -67,6 +68,7 @@ Status EngineImpl::start() {
   Result<std::vector<verbs::Rail>> found = verbs::discover(*options_.provider, settings_);
   if (!found.ok()) return found.status();
   rails_ = std::move(*found);
+  verbs::find_device_memory(*options_.provider, settings_, rails_);
   if (const Status marked = verbs::mark_site_rails(rails_, settings_); !marked.ok()) return marked;
   if (options_.choose_policy)
     options_.policy = options_.choose_policy(verbs::traits_of(*options_.provider, rails_));
@@ -247,7 +249,9 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     lanes.push_back(lane.get());
     context->loop.lanes.push_back(std::move(lane));
   }
-  context->registrations = std::make_unique<RegistrationTable>(std::move(lanes), settings_);
+  context->registrations = std::make_unique<RegistrationTable>(std::move(lanes), settings_,
+                                                               options_.policy.inline_bytes);
+  context->loop.registrations = context->registrations.get();
   contexts_.push_back(std::move(context));
   return contexts_.back().get();
 }

@@ -88,8 +88,7 @@ class EngineImpl final : public Engine,
 
   // ---- What loops and channels ask for.
   void wake_control() noexcept override { plane_->wake(); }
-  Result<Registration*> register_memory(Channel& channel, const SendArgs& range,
-                                        MemoryType type) override;
+  Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
   void close_channel(Channel& channel) noexcept override;
 

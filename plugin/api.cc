@@ -83,6 +83,18 @@ void take_traffic_class(Communicator& communicator) {
   engine->set_traffic_class(*communicator.context, usable_traffic_class(wanted));
 }
 
+ncclResult_t register_range(void* comm, const Memory& memory, void** mhandle) {
+  const MemoryRange range{
+      .data = memory.data,
+      .bytes = memory.bytes,
+      .type = memory.type == NCCL_PTR_HOST ? MemoryType::Host : MemoryType::Device,
+      .fd = memory.fd,
+      .offset = memory.offset};
+  const Result<Registration*> region = register_memory(*static_cast<Channel*>(comm), range);
+  if (region.ok()) *mhandle = region.value();
+  return to_result(region.code());
+}
+
 // NCCL gets the comm only if its close will be understood. A comm that cannot be noted is closed at
 // once.
 template <typename Close>
@@ -283,15 +295,26 @@ ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept {
   *mhandle = nullptr;
   return guarded("regMr", [&] {
     if (comm == nullptr) return refuse("regMr", "the object is null");
-    if (memory.type != NCCL_PTR_HOST) {
-      LOG_WARN("regMr: memory type {} is not supported, only host memory ({})", memory.type,
-               NCCL_PTR_HOST);
+    if (memory.type != NCCL_PTR_HOST && memory.type != NCCL_PTR_CUDA) {
+      LOG_WARN("regMr: memory type {} is neither {} (host) nor {} (CUDA)", memory.type,
+               NCCL_PTR_HOST, NCCL_PTR_CUDA);
       return ncclInvalidUsage;
     }
-    const Result<Registration*> region =
-        register_memory(*static_cast<Channel*>(comm), memory.data, memory.bytes, MemoryType::Host);
-    if (region.ok()) *mhandle = region.value();
-    return to_result(region.code());
+    return register_range(comm, memory, mhandle);
+  });
+}
+
+ncclResult_t reg_mr_dmabuf(void* comm, const Memory& memory, void** mhandle) noexcept {
+  *mhandle = nullptr;
+  return guarded("regMrDmaBuf", [&] {
+    if (comm == nullptr) return refuse("regMrDmaBuf", "the object is null");
+    if (memory.type == NCCL_PTR_CUDA && memory.fd >= 0)
+      return register_range(comm, memory, mhandle);
+    LOG_WARN(
+        "regMrDmaBuf: memory type {} and descriptor {} are no DMA buffer of a GPU's: wanted {} "
+        "and 0 or more",
+        memory.type, memory.fd, NCCL_PTR_CUDA);
+    return ncclInvalidUsage;
   });
 }
 

@@ -12,6 +12,7 @@
 #include "src/base/fork_guard.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 namespace mesh::plugin::api {
@@ -24,6 +25,9 @@ struct Memory {
   void* data = nullptr;
   std::size_t bytes = 0;
   int type = NCCL_PTR_HOST;
+  // regMrDmaBuf: what shows the memory, which NCCL closes right after.
+  int fd = -1;
+  std::uint64_t offset = 0;
 };
 
 // v5..v10: one init in a process. v11 and later: one for each communicator, and *context is passed
@@ -54,6 +58,7 @@ ncclResult_t close_channel(void* comm) noexcept;
 ncclResult_t close_listen(void* listen_comm) noexcept;
 
 ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept;
+ncclResult_t reg_mr_dmabuf(void* comm, const Memory& memory, void** mhandle) noexcept;
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
 
 // Errors on the way of a message. They are kept out of line, because every message would pay for

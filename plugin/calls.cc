@@ -96,6 +96,12 @@ ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type,
   return api::reg_mr(comm, {.data = data, .bytes = bytes, .type = type}, mhandle);
 }
 
+ncclResult_t reg_mr_dmabuf_v6(void* comm, void* data, std::size_t bytes, int type,
+                              std::uint64_t offset, int fd, void** mhandle) noexcept {
+  return api::reg_mr_dmabuf(
+      comm, {.data = data, .bytes = bytes, .type = type, .fd = fd, .offset = offset}, mhandle);
+}
+
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr(comm, mhandle); }
 
 [[gnu::flatten]] ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle,

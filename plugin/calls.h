@@ -39,6 +39,8 @@ ncclResult_t close_listen(void* listen_comm) noexcept;
 ncclResult_t reg_mr_v5(void* comm, void* data, int bytes, int type, void** mhandle) noexcept;
 ncclResult_t reg_mr_v8(void* comm, void* data, std::size_t bytes, int type,
                        void** mhandle) noexcept;
+ncclResult_t reg_mr_dmabuf_v6(void* comm, void* data, std::size_t bytes, int type,
+                              std::uint64_t offset, int fd, void** mhandle) noexcept;
 ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept;
 
 ncclResult_t isend_v5(void* comm, void* data, int bytes, int tag, void* mhandle,

@@ -5,9 +5,9 @@ namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
 
 // The newest version. The other tables differ from it only in the form of their parameters. An
-// entry is null if NCCL asks first whether it may call it: DMA buffers (ptrSupport names host
-// memory only), device offload (netDeviceType is HOST), irecvConsumed (its request would be gone by
-// then), and virtual NICs (the engine joins paths itself).
+// entry is null if NCCL asks first whether it may call it: device offload (netDeviceType is HOST),
+// irecvConsumed (its request would be gone by then), and virtual NICs (the engine joins paths
+// itself).
 const ncclNet_v12_t ncclNetPlugin_v12 = {
     .name = api::kName,
     .init = calls::init_v11,
@@ -17,7 +17,7 @@ const ncclNet_v12_t ncclNetPlugin_v12 = {
     .connect = calls::connect_v11,
     .accept = calls::accept_v7,
     .regMr = calls::reg_mr_v8,
-    .regMrDmaBuf = nullptr,
+    .regMrDmaBuf = calls::reg_mr_dmabuf_v6,
     .deregMr = calls::dereg_mr,
     .isend = calls::isend_v10,
     .irecv = calls::irecv_v10,

@@ -25,7 +25,8 @@ nccl::NewestProperties properties_of(const RailInfo& rail, int device) {
   properties.name = kept_for_ever(rail.name);
   properties.pciPath = rail.pci_path.empty() ? nullptr : kept_for_ever(rail.pci_path);
   properties.guid = rail.guid;
-  properties.ptrSupport = NCCL_PTR_HOST;
+  properties.ptrSupport = NCCL_PTR_HOST | (rail.peer_memory ? NCCL_PTR_CUDA : 0) |
+                          (rail.dma_buffers ? NCCL_PTR_DMABUF : 0);
   properties.regIsGlobal = 0;  // a registration belongs to the rails of one channel's link
   properties.forceFlush = 0;   // host memory needs no flush
   properties.speed = static_cast<int>(rail.speed_mbps);

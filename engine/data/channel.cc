@@ -80,9 +80,8 @@ void Channel::fail_all(Errc why) noexcept {
   }
 }
 
-Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes,
-                                      MemoryType type) {
-  return channel.link.owner().register_memory(channel, {.data = data, .bytes = bytes}, type);
+Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) {
+  return channel.link.owner().register_memory(channel, range);
 }
 
 void deregister_memory(Channel& channel, Registration* region) noexcept {

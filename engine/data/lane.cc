@@ -2,6 +2,7 @@
 
 #include "engine/data/lane_datapath.h"
 #include "engine/data/progress_loop.h"
+#include "engine/data/registration.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -55,6 +56,10 @@ verbs::RemoteTarget Lane::probe_target() const noexcept {
 
 verbs::MrHandle Lane::register_range(void* address, std::size_t bytes, int access) {
   return verbs::MrHandle(provider_, provider_.reg_mr(pd_.get(), address, bytes, access));
+}
+
+verbs::MrHandle Lane::register_buffer(const verbs::DmaBufferRange& range, int access) {
+  return verbs::MrHandle(provider_, provider_.reg_dmabuf_mr(pd_.get(), range, access));
 }
 
 ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
@@ -164,6 +169,8 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   DCHECK(by_place_[at].queue_pair == nullptr);
   ++queue_pairs_;
   queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), granted);
+  if (granted.data < order.policy->inline_bytes && order.loop->registrations != nullptr)
+    order.loop->registrations->lower_inline_bytes(granted.data);
   by_place_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
   return {};
 }

@@ -50,6 +50,7 @@ class Lane {
   void drain() noexcept;
 
   verbs::MrHandle register_range(void* address, std::size_t bytes, int access);
+  verbs::MrHandle register_buffer(const verbs::DmaBufferRange& range, int access);
 
   // What the probes of our new paths read, and where those of peers write, as soon as the rail has
   // a path. What lies there means nothing.

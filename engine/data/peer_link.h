@@ -44,8 +44,7 @@ struct LinkIdentity {
 // What a channel asks of the engine off the message path.
 class ChannelOwner {
  public:
-  virtual Result<Registration*> register_memory(Channel& channel, const SendArgs& range,
-                                                MemoryType type) = 0;
+  virtual Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) = 0;
   virtual void deregister_memory(Channel& channel, Registration& registration) noexcept = 0;
   virtual void close_channel(Channel& channel) noexcept = 0;
 

@@ -23,6 +23,8 @@
 
 namespace mesh::engine {
 
+class RegistrationTable;
+
 inline constexpr std::uint32_t kMailBits = 64;
 
 // Told from inside a turn that something is for the control thread (a link failed). Must not block.
@@ -114,6 +116,7 @@ class ProgressLoop {
 
   std::vector<std::unique_ptr<Lane>> lanes;
   LoopCounters counters;
+  RegistrationTable* registrations = nullptr;  // its context's
 
  private:
   bool try_acquire() noexcept;

@@ -108,6 +108,7 @@ class QueuePair {
     verbs::RemoteTarget target;
     Request* request = nullptr;
     std::uint32_t imm = 0;
+    std::uint32_t inline_bytes = 0;  // of the source's region
   };
   // A whole message on an express queue pair. The caller counts it in its channel's outstanding.
   inline void stage_small(const Small& message) noexcept;
@@ -129,6 +130,7 @@ class QueuePair {
     Request* request = nullptr;
     Ends ends = Ends::Nothing;  // unless nothing: announced with the request's immediate
     StripeSpan stripe{};        // which it ends
+    std::uint32_t inline_bytes = 0;
   };
   // Has it room, in the chain too, for all that a stripe takes that goes apart?
   bool has_apart_room() noexcept {

@@ -28,7 +28,8 @@ inline void QueuePair::stage_small(const Small& message) noexcept {
   DCHECK(message.source.bytes != 0);
   DCHECK(!chain_.full());
   bytes_posted_ += message.source.bytes;
-  verbs::WrChain::announce(chain_.write(message.source, message.target, inline_bytes_),
+  DCHECK(message.inline_bytes <= inline_bytes_);
+  verbs::WrChain::announce(chain_.write(message.source, message.target, message.inline_bytes),
                            message.imm);
   room_.announce();
   note(room_.post_taken(), Mark::of(*message.request, Mark::kWhole));
@@ -66,7 +67,8 @@ inline void QueuePair::stage_part(const Part& part) noexcept {
   DCHECK(part.request->channel->outstanding != 0);
   DCHECK(part.source.bytes <= place_.link->policy().wr_bytes);
   ring_if_full();
-  ibv_send_wr& wr = chain_.write(part.source, part.target, inline_bytes_);
+  DCHECK(part.inline_bytes <= inline_bytes_);
+  ibv_send_wr& wr = chain_.write(part.source, part.target, part.inline_bytes);
   if (part.source.bytes == 0) [[unlikely]]
     wr.num_sge = 0;
   if (part.ends != Ends::Nothing) {
@@ -107,8 +109,9 @@ inline bool QueuePair::post_small(const Small& message) noexcept {
   ibv_send_wr& wr = message_.wr();
   message_.gather() = {
       .addr = message.source.address, .length = message.source.bytes, .lkey = message.source.lkey};
+  DCHECK(message.inline_bytes <= inline_bytes_);
   wr.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
-  if (message.source.bytes > inline_bytes_) [[unlikely]]
+  if (message.source.bytes > message.inline_bytes) [[unlikely]]
     wr.send_flags = IBV_SEND_SIGNALED;
   wr.wr.rdma.remote_addr = message.target.address;
   wr.wr.rdma.rkey = message.target.rkey;

@@ -1,9 +1,11 @@
 #include "engine/data/registration.h"
 
+#include "engine/data/dma_buffer.h"
 #include "engine/data/lane.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -21,10 +23,26 @@ int access_with(const Settings& settings) noexcept {
   return settings.relaxed_ordering == 0 ? kAccess
                                         : kAccess | static_cast<int>(IBV_ACCESS_RELAXED_ORDERING);
 }
+
+void tell_refusal(const Registration& entry, const std::string& rail, int error) {
+  if (entry.type == MemoryType::Device) return tell_device_refusal(entry, rail, error);
+  LOG_WARN(
+      "cannot register {} bytes at {:#x} on {}: {} (memory pinning limit, see ulimit -l and CMA "
+      "size)",
+      entry.bytes, entry.address, rail, std::strerror(error));
+}
 }  // namespace
 
-RegistrationTable::RegistrationTable(std::vector<Lane*> lanes, const Settings& settings)
-    : lanes_(std::move(lanes)), access_(access_with(settings)) {}
+RegistrationTable::RegistrationTable(std::vector<Lane*> lanes, const Settings& settings,
+                                     std::uint32_t inline_bytes)
+    : lanes_(std::move(lanes)), access_(access_with(settings)), inline_bytes_(inline_bytes) {}
+
+void RegistrationTable::lower_inline_bytes(std::uint32_t inline_bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  inline_bytes_ = std::min(inline_bytes_, inline_bytes);
+  for (const auto& [key, entry] : entries_)
+    entry->inline_bytes = std::min(entry->inline_bytes, inline_bytes_);
+}
 
 Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_t rail) {
   DCHECK(rail < lanes_.size());
@@ -32,12 +50,14 @@ Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_
   DCHECK((entry.count_by_rail[rail] != 0) == static_cast<bool>(entry.mr_by_rail[rail]));
   if (entry.count_by_rail[rail] == 0) {
     Lane& lane = *lanes_[rail];
+    if (entry.type == MemoryType::Device && !takes_device_memory(entry, lane.rail().info))
+      return Errc::System;
     entry.busy_by_rail[rail] = true;
     lock.unlock();
     verbs::MrHandle mr;
     int error = ENOMEM;
     try {
-      mr = lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access_);
+      mr = make_region(entry, lane);
       error = errno;
     } catch (const std::bad_alloc&) {  // the provider's
     }
@@ -45,10 +65,7 @@ Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_
     entry.busy_by_rail[rail] = false;
     no_longer_busy_.notify_all();
     if (!mr) {
-      LOG_WARN(
-          "cannot register {} bytes at {:#x} on {}: {} (memory pinning limit, see ulimit -l and "
-          "CMA size)",
-          entry.bytes, entry.address, lane.name(), std::strerror(error));
+      tell_refusal(entry, lane.name(), error);
       return Errc::System;
     }
     entry.keys_by_rail[rail] = {.lkey = mr->lkey, .rkey = mr->rkey};
@@ -58,12 +75,16 @@ Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_
   return {};
 }
 
-Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryType type,
+Result<Registration*> RegistrationTable::acquire(const MemoryRange& range,
                                                  std::span<const std::uint32_t> rails) {
   Lock lock(mutex_);
-  const Key key{reinterpret_cast<std::uint64_t>(range.data), range.bytes, type};
+  const Key key{reinterpret_cast<std::uint64_t>(range.data), range.bytes, range.type};
   auto found = entries_.find(key);
-  if (found == entries_.end()) found = entries_.emplace(key, make_entry(range, type)).first;
+  if (found == entries_.end()) {
+    std::unique_ptr<Registration> made = make_entry(range);
+    if (const Status kept = keep_buffer(range, *made); !kept.ok()) return kept;
+    found = entries_.emplace(key, std::move(made)).first;
+  }
   Registration& entry = *found->second;
   ++entry.count;  // it stays, whoever else gives it back meanwhile
   std::size_t added = 0;
@@ -76,12 +97,17 @@ Result<Registration*> RegistrationTable::acquire(const SendArgs& range, MemoryTy
   return &entry;
 }
 
-std::unique_ptr<Registration> RegistrationTable::make_entry(const SendArgs& range,
-                                                            MemoryType type) const {
+verbs::MrHandle RegistrationTable::make_region(const Registration& entry, Lane& lane) const {
+  if (entry.buffer.valid()) return lane.register_buffer(entry.buffer_range, access_);
+  return lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access_);
+}
+
+std::unique_ptr<Registration> RegistrationTable::make_entry(const MemoryRange& range) const {
   auto entry = std::make_unique<Registration>();
   entry->address = reinterpret_cast<std::uint64_t>(range.data);
   entry->bytes = range.bytes;
-  entry->type = type;
+  entry->type = range.type;
+  entry->inline_bytes = range.type == MemoryType::Device ? 0 : inline_bytes_;
   DCHECK(!lanes_.empty());
   entry->keys_by_rail.resize(lanes_.size());
   entry->count_by_rail.resize(lanes_.size());

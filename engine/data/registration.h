@@ -1,8 +1,9 @@
 #pragma once
 // Registered memory: one entry per exact (address, bytes, type) and context, one MR per rail that
-// uses it, both counted. Thread: keys of a live registration are read by the loop; everything else
-// by any thread under the table's own mutex, which nobody holds while a device registers or
-// deregisters: that may take seconds, and a lost path elsewhere needs the table.
+// uses it, both counted. An entry ends with its last user, so memory that is allocated later at the
+// same address has another one. Thread: keys of a live registration are read by the loop;
+// everything else by any thread under the table's own mutex, which nobody holds while a device
+// registers or deregisters: that may take seconds, and a lost path elsewhere needs the table.
 
 #include <mesh/channel.h>
 #include <mesh/config.h>
@@ -10,6 +11,7 @@
 #include <mesh/status.h>
 
 #include "src/base/check.h"
+#include "src/base/unique_fd.h"
 #include "src/verbs/handle.h"
 
 #include <infiniband/verbs.h>
@@ -48,12 +50,18 @@ class Registration {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   MemoryType type = MemoryType::Host;
+  // Sends from here of up to so many bytes are copied into their work requests. 0 for memory that
+  // the CPU must not read. Changed under the loop's token only.
+  std::uint32_t inline_bytes = 0;
   std::uint32_t count = 0;  // of register_memory not yet taken back, all channels
   // Its size is fixed; a rail's entry is set before a link on that rail uses it.
   std::vector<Keys> keys_by_rail;
   std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
   std::vector<verbs::MrHandle> mr_by_rail;
   std::vector<bool> busy_by_rail;  // a thread registers there, and others who need it wait
+  // Of a DMA buffer, ours: the caller closes its own, and rails may need the region later.
+  UniqueFd buffer;
+  verbs::DmaBufferRange buffer_range;
 };
 
 namespace engine {
@@ -78,11 +86,14 @@ class RegistrationTable {
  public:
   // NCCL_IB_PCI_RELAXED_ORDERING is for this memory only. What credits, records and counters lie in
   // must be written in order.
-  RegistrationTable(std::vector<Lane*> lanes, const Settings& settings);
+  RegistrationTable(std::vector<Lane*> lanes, const Settings& settings, std::uint32_t inline_bytes);
+
+  // The loop's queue pairs take no more than so many bytes inline: a message looks only at its
+  // region for that. Holding the token.
+  void lower_inline_bytes(std::uint32_t inline_bytes) noexcept;
 
   // Registers on the rails named (indices of lanes). System: a rail refused; logged with errno.
-  Result<Registration*> acquire(const SendArgs& range, MemoryType type,
-                                std::span<const std::uint32_t> rails);
+  Result<Registration*> acquire(const MemoryRange& range, std::span<const std::uint32_t> rails);
   // Gives up one use on the rails named; MRs without users are deregistered before this returns.
   void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
   void clear() noexcept;  // everything that is still registered is deregistered before it returns
@@ -94,7 +105,8 @@ class RegistrationTable {
   using Entries = std::map<Key, std::unique_ptr<Registration>>;
   using Lock = std::unique_lock<std::mutex>;
 
-  std::unique_ptr<Registration> make_entry(const SendArgs& range, MemoryType type) const;
+  std::unique_ptr<Registration> make_entry(const MemoryRange& range) const;
+  verbs::MrHandle make_region(const Registration& entry, Lane& lane) const;  // empty: errno says
   Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);  // lets go of it meanwhile
   // What nobody uses any more is deregistered without the lock, which is not taken again.
   void give_up(Lock& lock, Entries::iterator at, std::span<const std::uint32_t> rails) noexcept;
@@ -103,6 +115,7 @@ class RegistrationTable {
   std::condition_variable no_longer_busy_;
   std::vector<Lane*> lanes_;
   const int access_;
+  std::uint32_t inline_bytes_;  // of host memory
   Entries entries_;
 };
 

@@ -232,8 +232,8 @@ SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexc
                  .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
       .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
       .request = span.request,
-      .ends = Ends::Nothing,
-      .stripe = span.stripe};
+      .stripe = span.stripe,
+      .inline_bytes = bytes == 0 ? 0 : request.region->inline_bytes};
   if (ends && bytes != 0 && request.bytes > path.apart_above) {
     stage_part(queue_pair, part);
     part.source = {};

@@ -36,7 +36,8 @@ inline QueuePair::Small SendChannel::small_message(Request& request,
                      .lkey = request.region->keys(express_rail_).lkey},
           .target = {.address = credit.address, .rkey = credit.rkey},
           .request = &request,
-          .imm = cursor_.imm()};
+          .imm = cursor_.imm(),
+          .inline_bytes = request.region->inline_bytes};
 }
 
 inline bool SendChannel::next_credit(NearCredit* credit) noexcept {

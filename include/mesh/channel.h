@@ -16,7 +16,20 @@ class Channel;       // a send or receive side; its context owns it until close(
 class Request;       // a slot in use; valid until test() answers done or an error
 class Registration;  // a region that is registered on every rail of the channel's link
 
-enum class MemoryType : std::uint8_t { Host };
+enum class MemoryType : std::uint8_t {
+  Host,
+  Device,  // a GPU's: only NICs reach it, and no byte of it is ever read or written here
+};
+
+struct MemoryRange {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  MemoryType type = MemoryType::Host;
+  // Device memory as the descriptor of a DMA buffer shows it, which the caller may close at once.
+  // -1: by its address, where the kernel knows the GPU's memory (peer memory).
+  int fd = -1;
+  std::uint64_t offset = 0;  // of the first byte, in the buffer
+};
 
 struct SendArgs {
   const void* data = nullptr;  // lies within the region; may be null if bytes is 0
@@ -47,9 +60,12 @@ Status test(Request& request, std::size_t* bytes) noexcept;
 bool test_done(Request& request, std::size_t* bytes) noexcept;
 
 // Registers [data, data+bytes) on every rail of the channel's link. Registering the same range
-// again shares one counted entry.
-Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes,
-                                      MemoryType type);
+// again, with the same type, shares one counted entry.
+Result<Registration*> register_memory(Channel& channel, const MemoryRange& range);
+inline Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes,
+                                             MemoryType type) {
+  return register_memory(channel, {.data = data, .bytes = bytes, .type = type});
+}
 
 // When this returns, nothing local or remote can touch the region through this channel. If live
 // credits name the region, it waits at most 500 ms for the peer and then cuts the link. A null

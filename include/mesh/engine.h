@@ -47,6 +47,9 @@ struct RailInfo {
   int numa_node = -1;
   std::int16_t rail_id = kUnassigned;  // what NCCL_IB_HCA assigns to the port
   std::int16_t plane_id = kUnassigned;
+  // Memory of a GPU that may be registered on it, as on every other rail of the host: as DMA
+  // buffers, and by address.
+  bool dma_buffers = false, peer_memory = false;
 };
 
 // Which threads turn the loops and the control plane.

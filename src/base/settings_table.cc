@@ -30,6 +30,7 @@ bool fabric_text(std::string_view text) {
          (text.starts_with("soft:") && text.size() > 5 && text.size() <= kTextMax);
 }
 bool copy_text(std::string_view text) { return text == "auto" || text == "cma" || text == "cells"; }
+bool gdr_text(std::string_view text) { return text == "auto" || text == "off"; }
 bool rails_text(std::string_view text) {
   return text == "auto" || text == "asked" || text == "all";
 }
@@ -119,6 +120,10 @@ constexpr std::array kTable{
         "NCCL_MESH_SITE_RAILS", "", TextField{&Settings::site_rails, file_text, "a list"},
         "Rails that leave the site: device names as in NCCL_IB_HCA, or rail numbers (those that "
         "NCCL_IB_HCA assigns, or places by PCI address from 0); unset: all."},
+    Setting{"NCCL_MESH_GDR", "", TextField{&Settings::gdr, gdr_text, "auto or off"},
+            "Whether NICs read and write the memory of GPUs themselves, by DMA buffers or peer "
+            "memory: auto, where every rail of this host can; off, never. For tests only so far: "
+            "NCCL's flushes of such memory are not made yet."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
             "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
             "no meaning on InfiniBand ports."},

@@ -23,6 +23,8 @@ struct RegCall {
   void* data = nullptr;
   std::size_t bytes = 0;
   int type = NCCL_PTR_HOST;
+  std::uint64_t offset = 0;  // of DMA buffers, with the descriptor
+  int fd = -1;
 };
 
 struct SendCall {
@@ -43,6 +45,7 @@ struct AnyNet {
   std::function<ncclResult_t(const Place&, void* handle, void**)> connect;
   std::function<ncclResult_t(void*, void**)> accept;
   std::function<ncclResult_t(const RegCall&, void**)> reg_mr;
+  std::function<ncclResult_t(const RegCall&, void**)> reg_mr_dmabuf;  // empty in version 5
   std::function<ncclResult_t(void*, void*)> dereg_mr;
   std::function<ncclResult_t(const SendCall&, void**)> isend;
   std::function<ncclResult_t(const SendCall&, void**)> irecv;
@@ -164,6 +167,11 @@ AnyNet face() {
   };
   net.accept = [&t](void* l, void** r) { return detail::accept<kVersion>(t, l, r); };
   net.reg_mr = [&t](const RegCall& c, void** m) { return detail::reg_mr<kVersion>(t, c, m); };
+  if constexpr (kVersion >= 6) {
+    net.reg_mr_dmabuf = [&t](const RegCall& c, void** m) {
+      return t.regMrDmaBuf(c.comm, c.data, c.bytes, c.type, c.offset, c.fd, m);
+    };
+  }
   net.dereg_mr = t.deregMr;
   net.isend = [&t](const SendCall& c, void** r) { return detail::isend<kVersion>(t, c, r); };
   net.irecv = [&t](const SendCall& c, void** r) { return detail::irecv<kVersion>(t, c, r); };

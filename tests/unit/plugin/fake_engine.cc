@@ -50,8 +50,7 @@ void reset() {
   s.sent = {};
   s.received = {};
   s.channel_seen = nullptr;
-  s.registered_data = nullptr;
-  s.registered_bytes = 0;
+  s.registered = {};
 }
 
 namespace {
@@ -225,15 +224,14 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   return s.test_answer;
 }
 
-Result<Registration*> register_memory(Channel& channel, void* data, std::size_t bytes, MemoryType) {
+Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
   s.channel_seen = &channel;
-  s.registered_data = data;
-  s.registered_bytes = bytes;
+  s.registered = range;
   if (s.register_answer != Errc::Ok) return s.register_answer;
   ++s.registrations_alive;
-  return new Registration{data, bytes};
+  return new Registration{range.data, range.bytes};
 }
 
 void deregister_memory(Channel&, Registration* region) noexcept {

@@ -80,8 +80,7 @@ struct State {
   SendArgs sent{};
   RecvArgs received{};
   Channel* channel_seen = nullptr;
-  void* registered_data = nullptr;
-  std::size_t registered_bytes = 0;
+  MemoryRange registered;
 };
 
 State& state();

@@ -74,8 +74,9 @@ TEST_P(Tables, SendArgumentsArriveUnchanged) {
   char data[64];
   void* mhandle = nullptr;
   ASSERT_EQ(net_.reg_mr({made.send, data, sizeof(data), NCCL_PTR_HOST}, &mhandle), ncclSuccess);
-  EXPECT_EQ(state().registered_data, data);
-  EXPECT_EQ(state().registered_bytes, sizeof(data));
+  EXPECT_EQ(state().registered.data, data);
+  EXPECT_EQ(state().registered.bytes, sizeof(data));
+  EXPECT_EQ(state().registered.type, MemoryType::Host);
   void* request = kStale;
   ASSERT_EQ(net_.isend({made.send, data + 8, 40, 17, mhandle}, &request), ncclSuccess);
   EXPECT_EQ(state().channel_seen, made.send);
@@ -205,17 +206,46 @@ TEST_P(Tables, NothingIsClosedTwiceAndNullIsFine) {
   close_all(net_, made);
 }
 
-TEST_P(Tables, OnlyHostMemoryIsRegistered) {
+TEST_P(Tables, MemoryIsTheHostsOrADevices) {
   Connected made = connect_to_self(net_, context_);
   char data[8];
   void* mhandle = kStale;
-  EXPECT_EQ(net_.reg_mr({made.send, data, 8, NCCL_PTR_CUDA}, &mhandle), ncclInvalidUsage);
+  ASSERT_EQ(net_.reg_mr({made.send, data, 8, NCCL_PTR_CUDA}, &mhandle), ncclSuccess);
+  EXPECT_EQ(state().registered.type, MemoryType::Device);
+  EXPECT_EQ(state().registered.fd, -1) << "known by its address";
+  EXPECT_EQ(net_.dereg_mr(made.send, mhandle), ncclSuccess);
+  mhandle = kStale;
+  EXPECT_EQ(net_.reg_mr({made.send, data, 8, NCCL_PTR_DMABUF}, &mhandle), ncclInvalidUsage);
   EXPECT_EQ(mhandle, nullptr);
   EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 1u);
   state().register_answer = Errc::System;
   mhandle = kStale;
   EXPECT_EQ(net_.reg_mr({made.send, data, 8, NCCL_PTR_HOST}, &mhandle), ncclSystemError);
   EXPECT_EQ(mhandle, nullptr);
+  close_all(net_, made);
+}
+
+TEST_P(Tables, DmaBuffersArriveUnchanged) {
+  if (!net_.reg_mr_dmabuf) return;  // version 5 has no such call
+  Connected made = connect_to_self(net_, context_);
+  char data[8];
+  void* mhandle = kStale;
+  const RegCall call{made.send, data, 8, NCCL_PTR_CUDA, 65536, 17};
+  ASSERT_EQ(net_.reg_mr_dmabuf(call, &mhandle), ncclSuccess);
+  EXPECT_EQ(state().registered.type, MemoryType::Device);
+  EXPECT_EQ(state().registered.data, data);
+  EXPECT_EQ(state().registered.bytes, 8u);
+  EXPECT_EQ(state().registered.fd, 17);
+  EXPECT_EQ(state().registered.offset, 65536u);
+  EXPECT_EQ(net_.dereg_mr(made.send, mhandle), ncclSuccess);
+  for (const RegCall& bad : {RegCall{made.send, data, 8, NCCL_PTR_HOST, 0, 17},
+                             RegCall{made.send, data, 8, NCCL_PTR_CUDA, 0, -1},
+                             RegCall{nullptr, data, 8, NCCL_PTR_CUDA, 0, 17}}) {
+    mhandle = kStale;
+    EXPECT_EQ(net_.reg_mr_dmabuf(bad, &mhandle), ncclInvalidUsage);
+    EXPECT_EQ(mhandle, nullptr);
+  }
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 3u);
   close_all(net_, made);
 }
 
@@ -294,8 +324,6 @@ TEST_F(PluginTest, NegativeSizesAreRefused) {
 }
 
 TEST(OptionalMembers, AreNullWhereNcclAsksFirst) {
-  EXPECT_EQ(ncclNetPlugin_v6.regMrDmaBuf, nullptr);
-  EXPECT_EQ(ncclNetPlugin_v12.regMrDmaBuf, nullptr);
   EXPECT_EQ(ncclNetPlugin_v12.getDeviceMr, nullptr);
   EXPECT_EQ(ncclNetPlugin_v12.irecvConsumed, nullptr);
   EXPECT_EQ(ncclNetPlugin_v12.makeVDevice, nullptr);

@@ -1,6 +1,10 @@
 // Whether device memory can be had, as rdma-core and the kernel tell it.
 
+#include "src/verbs/device_memory.h"
+
 #include "src/verbs/rdma_provider.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/verbs/fake_provider.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +15,8 @@
 #include <fstream>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace mesh::verbs {
 namespace {
@@ -46,6 +52,66 @@ TEST(RdmaDeviceMemory, PeerMemoryIsAModuleOfTheKernels) {
   std::ofstream(root + "/module/nvidia_peermem/version") << "570.00\n";
   EXPECT_TRUE(make_rdma_provider(with)->has_peer_memory(nullptr));
   std::filesystem::remove_all(root);
+}
+
+// A host whose devices differ in what they take.
+class Devices : public testkit::FakeProvider {
+ public:
+  ibv_mr* reg_dmabuf_mr(ibv_pd*, const DmaBufferRange& range, int) override {
+    EXPECT_EQ(range.fd, -1);
+    errno = answers.at(asked++);
+    return nullptr;
+  }
+  bool has_peer_memory(ibv_context*) override { return peer_memory; }
+  std::vector<int> answers;
+  std::size_t asked = 0;
+  bool peer_memory = false;
+};
+
+class FindDeviceMemory : public testing::Test {
+ protected:
+  void find(std::vector<int> answers, const char* gdr = "auto") {
+    provider_.answers = std::move(answers);
+    rails_.resize(provider_.answers.size());
+    for (std::size_t i = 0; i < rails_.size(); ++i) rails_[i].info.name = fmt::format("n{}:1", i);
+    settings_.gdr = gdr;
+    find_device_memory(provider_, settings_, rails_);
+  }
+  mesh::testkit::LogCapture log_;
+  Devices provider_;
+  Settings settings_;
+  std::vector<Rail> rails_;
+};
+
+TEST_F(FindDeviceMemory, WhoeverLooksAtTheDescriptorTakesBuffers) {
+  find({EBADF, EINVAL});
+  for (const Rail& rail : rails_) {
+    EXPECT_TRUE(rail.info.dma_buffers);
+    EXPECT_FALSE(rail.info.peer_memory);
+  }
+  EXPECT_EQ(
+      log_.count(LogLevel::Info, "rail n1:1: DMA buffers; no module of peer memory is loaded"), 1)
+      << log_.joined();
+}
+
+TEST_F(FindDeviceMemory, WhatOneRailLacksIsUsedOnNone) {
+  provider_.peer_memory = true;
+  find({EBADF, EOPNOTSUPP});
+  for (const Rail& rail : rails_) {
+    EXPECT_FALSE(rail.info.dma_buffers);
+    EXPECT_TRUE(rail.info.peer_memory);
+  }
+  EXPECT_EQ(log_.count(LogLevel::Info, "rail n1:1: peer memory; no DMA buffers: Operation not"), 1)
+      << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Info, "rail n0:1: what another rail lacks is not used on it"), 1);
+}
+
+TEST_F(FindDeviceMemory, OffAsksNobody) {
+  provider_.peer_memory = true;
+  find({EBADF}, "off");
+  EXPECT_EQ(provider_.asked, 0u);
+  EXPECT_FALSE(rails_[0].info.dma_buffers || rails_[0].info.peer_memory);
+  EXPECT_EQ(log_.count(LogLevel::Info, "rail n0:1: host memory only (NCCL_MESH_GDR=off)"), 1);
 }
 
 }  // namespace

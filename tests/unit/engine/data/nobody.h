@@ -14,7 +14,7 @@ class NoWaker : public engine::ControlWaker {
 
 class NoOwner : public engine::ChannelOwner {
  public:
-  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override {
+  Result<Registration*> register_memory(Channel&, const MemoryRange&) override {
     return Errc::Internal;
   }
   void deregister_memory(Channel&, Registration&) noexcept override {}

@@ -56,11 +56,10 @@ class RegistrationTableTest : public testing::Test {
       EXPECT_TRUE(lanes_.back()->open().ok());
       pointers_.push_back(lanes_.back().get());
     }
-    table_ = std::make_unique<RegistrationTable>(pointers_, Settings{});
+    table_ = std::make_unique<RegistrationTable>(pointers_, Settings{}, 0);
   }
   Registration* acquire(std::size_t offset, std::size_t bytes, std::span<const std::uint32_t> on) {
-    return table_->acquire({.data = memory_.data() + offset, .bytes = bytes}, MemoryType::Host, on)
-        .value();
+    return table_->acquire({.data = memory_.data() + offset, .bytes = bytes}, on).value();
   }
 
   testkit::LogCapture log_;
@@ -95,7 +94,7 @@ TEST_F(RegistrationTableTest, DataMayBeWrittenInAnyOrderUnlessTheSettingForbidsI
   for (const int setting : {2, 1, 0}) {
     Settings settings;
     settings.relaxed_ordering = setting;
-    table_ = std::make_unique<RegistrationTable>(pointers_, settings);
+    table_ = std::make_unique<RegistrationTable>(pointers_, settings, 0);
     acquire(0, 4096, kFirst);
     EXPECT_EQ((provider_.last_access & static_cast<int>(IBV_ACCESS_RELAXED_ORDERING)) != 0,
               setting != 0)
@@ -142,8 +141,7 @@ TEST_F(RegistrationTableTest, RangeRegisteredAgainGetsNewKeys) {
 
 TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
   provider_.refuse_after = 2;
-  const auto refused =
-      table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll);
+  const auto refused = table_->acquire({.data = memory_.data(), .bytes = 4096}, kAll);
   EXPECT_EQ(refused.code(), Errc::System);
   EXPECT_EQ(provider_.live.size(), 0u);
   EXPECT_EQ(table_->size(), 0u);
@@ -154,8 +152,7 @@ TEST_F(RegistrationTableTest, RefusalGivesBackWhatTheCallTookAndNamesTheRail) {
 TEST_F(RegistrationTableTest, RefusalLeavesAnotherUsersRegionAlone) {
   Registration* const held = acquire(0, 4096, kFirst);
   provider_.refuse_after = 1;
-  EXPECT_FALSE(
-      table_->acquire({.data = memory_.data(), .bytes = 4096}, MemoryType::Host, kAll).ok());
+  EXPECT_FALSE(table_->acquire({.data = memory_.data(), .bytes = 4096}, kAll).ok());
   EXPECT_EQ(provider_.live.size(), 1u);
   EXPECT_EQ(table_->size(), 1u);
   provider_.refuse_after = -1;

@@ -88,7 +88,7 @@ class FakeHost final : public engine::LinkHost, engine::ChannelOwner, engine::Co
   engine::Reception reception{*this, links};
 
  private:
-  Result<Registration*> register_memory(Channel&, const SendArgs&, MemoryType) override {
+  Result<Registration*> register_memory(Channel&, const MemoryRange&) override {
     return Errc::Internal;
   }
   void deregister_memory(Channel&, Registration&) noexcept override {}

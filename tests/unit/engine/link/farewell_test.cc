@@ -23,11 +23,10 @@ class FarewellTest : public ::testing::Test {
     ends_.b.contexts[0]->registrations = std::make_unique<RegistrationTable>(
         std::vector<Lane*>{ends_.b.contexts[0]->loop.lanes[0].get(),
                            ends_.b.contexts[0]->loop.lanes[1].get()},
-        Settings{});
+        Settings{}, 0);
     region_ = ends_.b.contexts[0]
                   ->registrations
-                  ->acquire({.data = room_.data(), .bytes = room_.size()}, MemoryType::Host,
-                            receiver_->link.rails())
+                  ->acquire({.data = room_.data(), .bytes = room_.size()}, receiver_->link.rails())
                   .value();
   }
   ~FarewellTest() override {
