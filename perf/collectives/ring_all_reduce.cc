@@ -65,8 +65,12 @@ int RingAllReduce<T>::add_channel(int channel) {
       api, driver::PipeOptions{.side = driver::Side::Send, .comm = send_comm});
   added.previous = std::make_unique<driver::Pipe>(
       api, driver::PipeOptions{.side = driver::Side::Recv, .comm = recv_comm});
-  const RingWires wires{added.next.get(), added.previous.get(), added.send_memory.piece(0, 0),
-                        added.recv_memory.piece(0, 0)};
+  const RingWires wires{added.next.get(),
+                        added.previous.get(),
+                        added.send_memory.piece(0, 0),
+                        added.recv_memory.piece(0, 0),
+                        added.send_memory.data(),
+                        added.recv_memory.data()};
   added.ring = std::make_unique<RingChannel<T>>(RingPlace{team_.rank(), team_.world()}, wires);
   driver::ProgressThread& progress = team_.communicator->progress();
   progress.attach(*added.ring);

@@ -79,10 +79,10 @@ void RingChannel<T>::process(const Step& step) {
   const Span span = span_of(step.chunk);
   const T* input = work_.input + span.begin;
   T* output = work_.output + span.begin;
-  const auto* received = reinterpret_cast<const T*>(
-      static_cast<const char*>(wires_.recv_slots.data) + taken_ % kRingSlots * kRingSlotBytes);
-  auto* outgoing = reinterpret_cast<T*>(static_cast<char*>(wires_.send_slots.data) +
-                                        sent_ % kRingSlots * kRingSlotBytes);
+  const auto* received =
+      reinterpret_cast<const T*>(wires_.received + taken_ % kRingSlots * kRingSlotBytes);
+  const std::size_t send_slot = sent_ % kRingSlots * kRingSlotBytes;
+  auto* outgoing = reinterpret_cast<T*>(wires_.sent + send_slot);
   const std::size_t bytes = span.count * sizeof(T);
   if (step.reduce && step.keep) {
     reduce(output, received, input, span.count);
@@ -97,7 +97,7 @@ void RingChannel<T>::process(const Step& step) {
   if (step.receive) ++taken_;
   if (!step.send) return;
   driver::NetPiece piece = wires_.send_slots;
-  piece.data = outgoing;
+  piece.data = static_cast<char*>(piece.data) + send_slot;
   piece.bytes = bytes;
   ++sent_;
   wires_.next->push(piece);  // has room: take_step() looked

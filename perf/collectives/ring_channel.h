@@ -21,6 +21,8 @@ struct RingWires {
   driver::Pipe* next = nullptr;
   driver::Pipe* previous = nullptr;
   driver::NetPiece send_slots, recv_slots;  // of slot 0
+  char* sent = nullptr;                     // where we see the same slots
+  const char* received = nullptr;
 };
 
 struct RingPlace {

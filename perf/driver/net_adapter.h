@@ -111,12 +111,17 @@ class NetAdapter final : public NetApi {
   int close_recv(void* comm) override { return code(net_.closeRecv(comm)); }
 
   int reg_mr(void* comm, const NetRegion& region, void** mhandle) override {
+    if constexpr (kVersion >= 6) {
+      if (region.fd >= 0)
+        return code(
+            net_.regMrDmaBuf(comm, region.data, region.bytes, region.type, 0, region.fd, mhandle));
+    }
     if constexpr (kVersion >= 8) {
-      return code(net_.regMr(comm, region.data, region.bytes, NCCL_PTR_HOST, mhandle));
+      return code(net_.regMr(comm, region.data, region.bytes, region.type, mhandle));
     } else {
       if (region.bytes > INT_MAX) return kNetInternalError;
       return code(
-          net_.regMr(comm, region.data, static_cast<int>(region.bytes), NCCL_PTR_HOST, mhandle));
+          net_.regMr(comm, region.data, static_cast<int>(region.bytes), region.type, mhandle));
     }
   }
 

@@ -45,11 +45,14 @@ struct NetPiece {
   std::size_t bytes = 0;
   int tag = 0;
   void* mhandle = nullptr;
+  bool flush = false;  // a receive into a GPU's memory: whoever reads it there asks for a flush
 };
 
 struct NetRegion {
   void* data = nullptr;
   std::size_t bytes = 0;
+  int type = NCCL_PTR_HOST;
+  int fd = -1;  // of a DMA buffer, for versions that take one
 };
 
 class NetApi {

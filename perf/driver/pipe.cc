@@ -54,7 +54,20 @@ bool Pipe::start_next() {
   return true;
 }
 
+// As NCCL asks for it: with the size that was received, right after the receive is done.
+bool Pipe::flush_oldest() {
+  const std::uint64_t oldest = done_.load(std::memory_order_relaxed);
+  int done = flush_ == nullptr ? 1 : 0;
+  const int result = flush_ == nullptr ? kNetSuccess : api_.test(flush_, &done, nullptr);
+  if (result != kNetSuccess) error_.store(result, std::memory_order_release);
+  if (result != kNetSuccess || done == 0) return false;
+  flush_ = nullptr;
+  done_.store(oldest + 1, std::memory_order_release);
+  return true;
+}
+
 bool Pipe::test_oldest() {
+  if (flush_ != nullptr) return flush_oldest();
   const std::uint64_t oldest = done_.load(std::memory_order_relaxed);
   int done = 0;
   int bytes = 0;
@@ -66,8 +79,14 @@ bool Pipe::test_oldest() {
   }
   if (done == 0) return false;
   sizes_[oldest % kDepthMax] = static_cast<std::size_t>(bytes);
-  done_.store(oldest + 1, std::memory_order_release);
-  return true;
+  NetPiece piece = pieces_[oldest % kDepthMax];
+  if (options_.side == Side::Recv && piece.flush && bytes > 0) {
+    piece.bytes = static_cast<std::size_t>(bytes);
+    const int flushed = api_.iflush(options_.comm, piece, &flush_);
+    if (flushed != kNetSuccess) error_.store(flushed, std::memory_order_release);
+    if (flushed != kNetSuccess) return false;
+  }
+  return flush_oldest();
 }
 
 }  // namespace mesh::driver

@@ -43,14 +43,16 @@ class Pipe final : public Task {
   int error() const noexcept override { return error_.load(std::memory_order_acquire); }
 
  private:
-  bool start_next();   // one isend or irecv; true: accepted
-  bool test_oldest();  // true: done
+  bool start_next();    // one isend or irecv; true: accepted
+  bool test_oldest();   // true: done
+  bool flush_oldest();  // true: nothing of it is on its way any more
 
   NetApi& api_;
   const PipeOptions options_;
   std::array<NetPiece, kDepthMax> pieces_{};
   std::array<void*, kDepthMax> requests_{};
   std::array<std::size_t, kDepthMax> sizes_{};
+  void* flush_ = nullptr;  // of the oldest, which has arrived
   // Sequentially consistent with ProgressThread's sleeping flag.
   std::atomic<std::uint64_t> pushed_{0};
   std::uint64_t posted_ = 0;            // the progress thread's

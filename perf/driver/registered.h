@@ -13,8 +13,13 @@ class Registered {
  public:
   Registered() = default;
   Registered(Communicator& communicator, void* comm, std::size_t bytes)
-      : communicator_(&communicator), comm_(comm), buffer_(bytes) {
-    result_ = communicator.reg_mr(comm, {buffer_.data(), buffer_.bytes()}, &mhandle_);
+      : communicator_(&communicator), comm_(comm), buffer_(bytes, memory_in_use()) {
+    const UniqueFd exported = buffer_.is_device() ? buffer_.export_buffer() : UniqueFd();
+    result_ =
+        communicator.reg_mr(comm,
+                            {buffer_.address(), buffer_.bytes(),
+                             buffer_.is_device() ? NCCL_PTR_CUDA : NCCL_PTR_HOST, exported.get()},
+                            &mhandle_);
   }
   Registered(Registered&& other) noexcept { *this = std::move(other); }
   Registered& operator=(Registered&& other) noexcept {
@@ -38,7 +43,7 @@ class Registered {
   void* mhandle() const noexcept { return mhandle_; }
   Buffer& buffer() noexcept { return buffer_; }
   NetPiece piece(std::size_t offset, std::size_t bytes, int tag = 0) const {
-    return {buffer_.data() + offset, bytes, tag, mhandle_};
+    return {buffer_.address() + offset, bytes, tag, mhandle_, buffer_.is_device()};
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "perf/driver/world.h"
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/debug_rank.h"
+#include "tests/e2e/memory_mode.h"
 
 #include <gtest/gtest.h>
 
@@ -47,6 +48,7 @@ int run_rank(char** argv) {
                                   [&](const Scenario* s) { return name == s->name; });
   if (found == scenarios().end()) return 3;
   wait_for_debugger(rank);
+  choose_memory_of(rank);
   driver::PluginLog::instance().set_echo(driver::Echo::Everything, "");
   auto bootstrap = driver::Bootstrap::join(
       {rank, std::atoi(argv[2]), argv[3], std::atoi(argv[4]), scaled(kJoinTime)});
@@ -121,9 +123,9 @@ Scenario::Scenario(const char* scenario_name, ScenarioFunction function)
 
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
   if (current_cluster() != nullptr) return run_between_hosts(*current_cluster(), scenario, options);
-  auto fabric = options.fabric_text.empty()
-                    ? driver::SoftFabric::open(MESH_FABRIC_DIR "/" + options.fabric, options.hosts)
-                    : driver::SoftFabric::make(options.fabric_text, options.hosts);
+  const std::string text = fabric_text(options);
+  auto fabric = driver::SoftFabric::make(
+      has_device_memory() ? fabric_with_device_memory(text) : text, options.hosts);
   auto rendezvous = driver::open_loopback_rendezvous();
   if (!fabric.ok() || !rendezvous.ok()) {
     ADD_FAILURE() << "no fabric or no rendezvous";
@@ -139,6 +141,7 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
         std::to_string(world), rendezvous->address, std::to_string(fd), options.argument};
     spec.inherited_fd = fd;
     spec.environment = fabric->environment(rank);
+    if (has_device_memory()) spec.environment.emplace_back("NCCL_MESH_GDR", "auto");
     for (const auto& addition : options.environment) spec.environment.push_back(addition);
     spec.capture = !debugging();
     EXPECT_TRUE(launcher.start(spec).ok());
@@ -187,7 +190,7 @@ double figure(const RankEnd& rank, const std::string& name) {
 
 int scenario_main(int argc, char** argv) {
   if (argc == 8 && std::strcmp(argv[1], kRankFlag) == 0) return run_rank(argv + 2);
-  if (!take_debug_rank(argc, argv)) return 2;
+  if (!take_debug_rank(argc, argv) || !take_memory_mode(argc, argv)) return 2;
   testing::InitGoogleTest(&argc, argv);
   std::string why;
   const auto world = driver::find_world({}, process_environment(), why);
