@@ -78,7 +78,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
 
 std::string no_path_text(const Hello& hello, const OwnRails& own) {
   const Way way = way_of(hello, own);
-  const std::string subnets =
+  std::string subnets =
       topo::no_common_subnet_text(rail_ends(hello.rails, way), rail_ends(own.rails, way));
   if (way == Way::WithinASite) return subnets;
   return fmt::format("of the rails that leave their sites {} and {} (NCCL_MESH_SITE_RAILS), {}",
