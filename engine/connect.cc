@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 namespace mesh::engine {
@@ -169,38 +170,48 @@ Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
 Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
   Lock lock(mutex_);
   RegistrationTable& table = *links_.of_channel(channel).context().registrations;
+  const RailSet rails(channel.link.rails());
   lock.unlock();  // pinning gigabytes takes time
-  const Result<Registration*> registration = table.acquire(range, channel.link.rails());
+  const Result<Registration*> registration = table.acquire(range, rails.span());
   if (!registration.ok()) return registration;
   lock.lock();
-  try {
-    ++channel.regions[registration.value()];
-  } catch (...) {
-    lock.unlock();
-    table.release(registration.value(), channel.link.rails());
-    throw;
+  Status status;
+  const RailSet more = rails.missing_of(channel.link.rails());  // a standby path was opened
+  std::size_t added = 0;
+  while (added < more.span().size() && status.ok()) {
+    status = table.extend(**registration, more.span()[added], 1);
+    if (status.ok()) ++added;
   }
-  return registration;
+  try {
+    if (status.ok()) ++channel.regions[registration.value()];
+  } catch (const std::bad_alloc&) {
+    status = Errc::System;
+  }
+  if (status.ok()) return registration;
+  lock.unlock();
+  for (const std::uint32_t rail : more.span().first(added)) table.retract(**registration, rail, 1);
+  table.release(registration.value(), rails.span());
+  return status;
 }
 
 void EngineImpl::deregister_memory(Channel& channel, Registration& registration) noexcept {
   Lock lock(mutex_);
   Link& link = links_.of_channel(channel);
-  // The same range may have been registered more than once here; only the last one takes it back.
   const auto uses = channel.regions.find(&registration);
   if (uses == channel.regions.end()) {
     LOG_WARN("peer {}: a memory handle given back that was not registered through channel {}",
              link.identity().peer_host, channel.index);
     return;
   }
-  const bool last = --uses->second == 0;
-  if (last) channel.regions.erase(uses);
-  if (last) {
+  // The same range may have been registered more than once here; only the last one takes it back.
+  // It belongs to the channel until then: a standby path that is opened meanwhile needs it.
+  if (uses->second == 1) {
     link.farewell().take_back(channel, registration,
                               [this, &lock](std::uint64_t bound_ns, const auto& done) {
                                 return wait_for(lock, bound_ns, done);
                               });
   }
+  if (--uses->second == 0) channel.regions.erase(uses);
   RegistrationTable& table = *link.context().registrations;
   const RailSet rails(channel.link.rails());
   lock.unlock();  // a device may take seconds; the caller keeps channel and communicator until then

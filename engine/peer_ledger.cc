@@ -21,6 +21,7 @@ void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
   found->inflight_bytes += path.inflight_bytes;
   found->up += path.up;
   found->quarantined += path.quarantined;
+  found->standby += path.standby;
   found->down += path.down;
   found->epoch = std::max(found->epoch, path.epoch);
   found->failures += path.failures;
@@ -60,7 +61,7 @@ void PeerLedger::settle(PeerSnapshot link) {
   link.links = link.channels = link.open_requests = 0;
   link.waits = {};
   for (PathSnapshot& path : link.paths)
-    path.inflight_bytes = path.up = path.quarantined = path.down = path.epoch = 0;
+    path.inflight_bytes = path.up = path.quarantined = path.down = path.standby = path.epoch = 0;
   add(link);
 }
 

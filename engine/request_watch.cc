@@ -27,12 +27,13 @@ void see_requests(const Link& link, std::uint64_t now_ns) {
   });
 }
 
-std::uint32_t paths_up(const PeerLink& link) {
-  std::uint32_t up = 0;
+std::uint32_t paths_in(PathState state, const PeerLink& link) {
+  std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < link.path_count(); ++i)
-    up += link.path(i).health.state == PathState::Up ? 1 : 0;
-  return up;
+    count += link.path(i).health.state == state ? 1 : 0;
+  return count;
 }
+std::uint32_t paths_up(const PeerLink& link) { return paths_in(PathState::Up, link); }
 
 // Of an acceptor, which alone writes credits.
 void rewrite_late(Link& link, std::uint64_t now_ns) {
@@ -58,7 +59,8 @@ void see_loop(Context& context, std::uint64_t elapsed_ns) {
     if (link->state() != LinkState::Up || !link->has_peer_link()) continue;
     if (link->peer_link().dormant()) continue;  // it never has a path
     const std::uint32_t up = paths_up(link->peer_link());
-    if (up < link->peer_link().path_count()) link->watched.degraded_ns += elapsed_ns;
+    if (up + paths_in(PathState::Resting, link->peer_link()) < link->peer_link().path_count())
+      link->watched.degraded_ns += elapsed_ns;
     if (up == 0) link->watched.without_path_ns += elapsed_ns;
   }
 }

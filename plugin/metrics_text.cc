@@ -166,6 +166,7 @@ void path_state(Page& page) {
     };
     add("up", path.up);
     add("quarantined", path.quarantined);
+    add("standby", path.standby);
     add("down", path.down);
   });
 }
@@ -259,7 +260,7 @@ constexpr std::array kFamilies{
            "Bytes of large messages posted and not acknowledged.",
            of_path<&PathSnapshot::inflight_bytes>},
     Family{"mesh_path_links", "gauge", "peer, direction, path, rail, state",
-           "Links whose path is up, quarantined or down.", path_state},
+           "Links whose path is up, quarantined, down, or stands by.", path_state},
     Family{"mesh_path_epoch", "gauge", kPathLabels,
            "How often it was opened again, the most of any link there is.",
            of_path<&PathSnapshot::epoch>},

@@ -29,7 +29,7 @@ constexpr std::size_t kWireMeetBytes = 5;
 constexpr std::size_t kWirePathBytesMax =
     kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4 + 12;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
-                      kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 2 + 2 +
+                      kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 1 + 2 + 2 +
                       kSiteBytesMax <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
@@ -151,6 +151,8 @@ void fields(Io& io, typename Io::template Of<Welcome>& body) {
   }
   io.list(body.meet, {0, kMeetMax}, [&io](auto& pair) { ends_fields(io, pair); });
   for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
+  io.list(body.standby, {0, kPathsMax - 1}, [&io](auto& pair) { ends_fields(io, pair); });
+  io.require(body.standby.empty() || body.paths.size() + body.standby.size() <= kPathsMax);
   io.text(body.no_path, kTextBytesMax);
   io.require(body.meet.empty() == body.paths.empty());
   io.require(body.no_path.empty() != body.paths.empty());

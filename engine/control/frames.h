@@ -21,7 +21,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 10;
+inline constexpr std::uint16_t kProtocolVersion = 11;
 // The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
 inline constexpr std::uint32_t kBodyBytesMax = 16896;
 // Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
@@ -159,6 +159,9 @@ struct Welcome {
   // Every pair of rails that meets, without queue pairs: of these the connector computes what its
   // other connects would use.
   std::vector<WirePath> meet{};
+  // Those of them that stand by, in the order in which they do; behind the paths. Without queue
+  // pairs: these are made when no path is up.
+  std::vector<WirePath> standby{};
   std::string no_path{};  // why there are no paths, for log lines; empty where there are
   std::string site{};
 };

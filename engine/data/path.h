@@ -24,8 +24,9 @@ class QueuePair;
 
 // A path that failed is quarantined at once: nothing more is posted to it. When both sides have
 // stopped and counted (the fence) it is down, what it lost goes over other paths, and it is opened
-// again in the background under the next epoch.
-enum class PathState : std::uint8_t { Up, Quarantined, Down };
+// again in the background under the next epoch. A path that stands by for better ones rests: it has
+// no queue pairs, and nobody tries to open it.
+enum class PathState : std::uint8_t { Up, Quarantined, Down, Resting };
 
 struct PathHealth {
   PathState state = PathState::Up;
@@ -52,6 +53,9 @@ struct Path {
   Lane* lane = nullptr;
   std::uint32_t index = 0;  // in the link
   std::uint32_t rail = 0;   // the lane's index
+  // 0: primary. The paths of each further tier stand by for those of all before it. One path of a
+  // tier has its key at each place of a credit row.
+  std::uint32_t tier = 0, key_place = 0;
   PathEnds ends;
   int own_gid_index = 0;  // of our address now; the kernel may give it another when it comes back
   std::uint16_t own_lid = 0;             // of our port, as the peer was told it; InfiniBand
@@ -78,7 +82,8 @@ struct Path {
   PathHealth health;             // loop (token)
   PathCounters past;             // of the queue pairs of former epochs
   std::uint32_t next_qp = 0;     // where the next message's stripes begin, with several paths
-  // The first is the express one, the others are bulk; they are made anew in place.
+  // The first is the express one, the others are bulk; they are made anew in place. None before a
+  // path that stands by is opened for the first time.
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
 };
 

@@ -168,7 +168,7 @@ std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t spe
 }
 }  // namespace
 
-Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
+Path& PeerLink::place_path(Lane& lane, const PathEnds& ends, std::string name) {
   auto path = std::make_unique<Path>();
   path->lane = &lane;
   path->index = path_count();
@@ -180,24 +180,34 @@ Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
   path->speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
   path->inflight_bytes_max = path->usual_inflight_bytes = inflight_bytes_max(policy_, own);
-  if (const auto at = std::lower_bound(rails_.begin(), rails_.end(), path->rail);
-      at == rails_.end() || *at != path->rail) {
-    rails_.insert(at, path->rail);
-  }
   all_.reserve(paths_.size() + 1);
   paths_.push_back(std::move(path));
-  Path& added = *paths_.back();
-  all_.push_back(&added);
-  for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
-    added.queue_pairs.push_back(std::make_unique<QueuePair>(
-        policy_, QueuePairPlace{.link = this, .path = &added, .index = i}));
+  all_.push_back(paths_.back().get());
+  return *paths_.back();
+}
+
+Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(primary_count_ == paths_.size());
+  Path& added = place_path(lane, ends, std::move(name));
+  added.key_place = primary_count_++;
+  add_rails({&added.rail, 1});
+  provide_queue_pairs(added);
+  return make_path(added);
+}
+
+void PeerLink::add_standby(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(primary_count_ != 0 && paths_.size() < kPathsMax);
+  Path& added = place_path(lane, ends, std::move(name));
+  added.tier = added.index / primary_count_;
+  added.key_place = added.index % primary_count_;
+  added.health.state = PathState::Resting;
+}
+
+void PeerLink::add_rails(std::span<const std::uint32_t> rails) {
+  for (const std::uint32_t rail : rails) {
+    const auto at = std::lower_bound(rails_.begin(), rails_.end(), rail);
+    if (at == rails_.end() || *at != rail) rails_.insert(at, rail);
   }
-  if (const Status status = make_path(added); !status.ok()) return status;
-  const ProgressLoop::Guard guard(loop_);
-  std::size_t all = 0;
-  for (const auto& each : loop_.lanes) all += each->queue_pair_count();
-  loop_.reserve(all);
-  return {};
 }
 
 void PeerLink::be_dormant(Lane& any, std::string why) {
@@ -262,8 +272,10 @@ const StripeTable& PeerLink::spread(std::uint64_t bytes) noexcept {
 
 void PeerLink::order_paths() {
   usable_.clear();
-  for (Path* const path : all_) {
-    if (path->health.state == PathState::Up) usable_.push_back(path);
+  for (Path* const path : all_) {  // the best tiers first
+    if (path->health.state != PathState::Up) continue;
+    if (usable_.empty()) tier_ = path->tier;
+    if (path->tier == tier_) usable_.push_back(path);
   }
   usable_count_ = static_cast<std::uint32_t>(usable_.size());
   DCHECK((dormant() || all_.size() == paths_.size()) && usable_.size() <= all_.size());
@@ -277,8 +289,8 @@ void PeerLink::order_paths() {
     so_far.push_back({.done_bytes = path->bulk_done});
   }
   speeds_.configure(port_mbps, so_far);
-  bulk_.assign(usable_,
-               path_count() == 1 ? BulkOrder::Over::OnePath : BulkOrder::Over::SeveralPaths);
+  const bool sole = primary_count_ == 1 && tier_ == 0;
+  bulk_.assign(usable_, sole ? BulkOrder::Over::OnePath : BulkOrder::Over::SeveralPaths);
   DCHECK(bulk_.count() == usable_count_ * policy_.qps);
 }
 
@@ -323,7 +335,7 @@ SendChannel* PeerLink::add_send_channel(std::uint32_t index, std::uint32_t life,
   auto channel = std::make_unique<SendChannel>(*this, index, credits);
   SendChannel* const added = channel.get();
   added->life_number = life;
-  added->start(generation_base(life));
+  added->start(in_tier(generation_base(life), tier_));
   place_channel(index, std::move(channel));
   return added;
 }
@@ -332,7 +344,7 @@ RecvChannel* PeerLink::add_recv_channel(std::uint32_t index, std::uint32_t life,
   auto channel = std::make_unique<RecvChannel>(*this, index, records);
   RecvChannel* const added = channel.get();
   added->life_number = life;
-  added->start(generation_base(life));
+  added->start(in_tier(generation_base(life), tier_));
   place_channel(index, std::move(channel));
   place_slots(index, added);
   return added;

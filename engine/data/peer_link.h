@@ -22,6 +22,7 @@
 #include "engine/message/stripe.h"
 #include "src/base/check.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -73,7 +74,13 @@ class PeerLink {
   }
   ChannelList waiting_for_room;  // the loop's: channels that find no room on our paths
   std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
-  // Of all paths, those that are up. Without any, nothing is posted and requests wait.
+  // The first of them are primary. So many keys has a credit row.
+  std::uint32_t primary_count() const noexcept { return primary_count_; }
+  std::uint32_t standby_count() const noexcept { return path_count() - primary_count_; }
+  // The best one with a path that is up carries the link; without any, the one that did last.
+  std::uint32_t tier() const noexcept { return tier_; }
+  const Path& first_of_tier() const noexcept { return path(tier_ * primary_count_); }
+  // Of that tier, the paths that are up. Without any, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return usable_count_; }
   bool stalled() const noexcept { return usable_count_ == 0; }
   // Channels spread over the usable paths; one channel's small messages and credits stay on one
@@ -81,7 +88,9 @@ class PeerLink {
   QueuePair& express(std::uint32_t channel) noexcept {
     const auto& paths = stalled() ? all_ : usable_;
     DCHECK(!paths.empty());
-    return *paths[channel % paths.size()]->queue_pairs[0];
+    // The primary ones have queue pairs whatever their state is.
+    const std::size_t count = stalled() ? std::max(primary_count_, 1u) : paths.size();
+    return *paths[channel % count]->queue_pairs[0];
   }
   // Where its completions are found; without a queue pair there is none.
   ProgressLoop::Source express_source(std::uint32_t channel) noexcept;
@@ -121,11 +130,17 @@ class PeerLink {
   // peer took. What was lost goes over other paths as soon as there are any. False: the counts
   // cannot be true.
   bool account_lost(Path& path, std::span<const std::uint64_t> taken);  // then Down
-  bool rewrite_credits() noexcept;  // after account_lost(); false: queues were full, ask again
+  // A better tier carries the link.
+  bool stands_back(const Path& path) const noexcept { return !stalled() && path.tier > tier_; }
+  void call(Path& path);                 // from Resting to Down: it is to be opened
+  void let_rest(Path& path) noexcept;    // from Down to Resting: it stands back again
+  void provide_queue_pairs(Path& path);  // the objects, for make_path()
+  bool rewrite_credits() noexcept;       // after account_lost(); false: queues were full, ask again
   void destroy_path(Path& path) noexcept;  // its queue pairs; it is not up
   Status make_path(Path& path);  // new ones for it, in RESET (control mutex, not the token)
   void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
-  void admit(Path& path);                       // from Down to Up
+  // From Down to Up. Paths that stood in for it are quarantined.
+  void admit(Path& path);
 
   // ---- A dormant link: no rails meet. Its channels open and close, and carry nothing.
   // During set-up, instead of paths. why: for the line that a first message causes.
@@ -135,7 +150,9 @@ class PeerLink {
   void tell_dormant() noexcept;  // NCCL's thread: a message was to be started; said once
 
   // ---- Set-up (control mutex and token).
-  Status add_path(Lane& lane, const PathEnds& ends, std::string name);  // queue pairs in RESET
+  // Primary: queue pairs in RESET. Those of standby paths, which come last, are made when needed.
+  Status add_path(Lane& lane, const PathEnds& ends, std::string name);
+  void add_standby(Lane& lane, const PathEnds& ends, std::string name);
   void order_paths();  // after the last path, and when one comes or goes
   SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits);
   RecvChannel* add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records);
@@ -147,9 +164,11 @@ class PeerLink {
   std::uint32_t channel_index_bound() const noexcept {
     return static_cast<std::uint32_t>(channels_.size());
   }
-  const std::vector<std::uint32_t>& rails() const noexcept {
-    return rails_;
-  }  // lane indices of the paths, each once
+  // Control mutex: lane indices, each once, of the paths that have been open. Every registration
+  // through this link is on all of them, so its release never asks which there were: they only
+  // grow, together with what is registered (standby_memory.h).
+  const std::vector<std::uint32_t>& rails() const noexcept { return rails_; }
+  void add_rails(std::span<const std::uint32_t> rails);
 
   // ---- The end (control mutex and token): no queue pair can touch memory afterwards.
   void stop_queue_pairs(const Path* but = nullptr) noexcept;  // to ERR; synchronous
@@ -162,7 +181,9 @@ class PeerLink {
 
  private:
   [[gnu::noinline]] void on_rare_announcement(Request& slot, std::uint64_t imm) noexcept;
+  Path& place_path(Lane& lane, const PathEnds& ends, std::string name);
   void reroute();
+  std::string what_carries_on() const;
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
   void place_slots(std::uint32_t index, RecvChannel* receiver) noexcept;
   void make_room_for(std::uint32_t index);
@@ -176,7 +197,7 @@ class PeerLink {
   std::vector<Path*> all_, usable_;
   BulkOrder bulk_;
   StripeTable spread_;
-  std::uint32_t usable_count_ = 0;
+  std::uint32_t usable_count_ = 0, primary_count_ = 0, tier_ = 0;
   std::uint32_t path_cursor_ = 0;
   PathSpeeds speeds_;
   LinkMemory memory_;  // declared before the queue pairs' end: see destroy_queue_pairs()

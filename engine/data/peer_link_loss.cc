@@ -29,8 +29,6 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   if (path.health.state != PathState::Up) return;
   path.health.state = PathState::Quarantined;
   paths_away_.fetch_add(1, std::memory_order_release);
-  ++path.health.failures;
-  loop_.counters.errors.add(1);
   for (const auto& queue_pair : path.queue_pairs) {
     queue_pair->quarantine();
     loop_.forget(*queue_pair);
@@ -45,14 +43,25 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   } catch (const std::exception& error) {
     return fail_for_memory(path, error.what());
   }
+  loop_.wake_control();
+  if (stands_back(path)) {
+    LOG_DETAIL("peer {}: path {} stands by again", identity_.peer_host, path.name);
+    return;
+  }
+  ++path.health.failures;
+  loop_.counters.errors.add(1);
   // Where every channel has ended the peer may have taken its end apart; what was sent is still
   // accounted for.
   const LogLevel level =
       !channels_.empty() && every_channel_ended() ? LogLevel::Info : LogLevel::Warn;
   MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
-           stalled() ? std::string("no other path is up, waiting for one")
-                     : fmt::format("{} of {} paths carry on", usable_count(), path_count()));
-  loop_.wake_control();
+           what_carries_on());
+}
+
+std::string PeerLink::what_carries_on() const {
+  if (!stalled()) return fmt::format("{} of {} paths carry on", usable_count(), primary_count_);
+  return standby_count() == 0 ? "no other path is up, waiting for one"
+                              : fmt::format("of {} standby paths one is opened", standby_count());
 }
 
 bool PeerLink::fencing() const noexcept {
@@ -111,12 +120,43 @@ void PeerLink::destroy_path(Path& path) noexcept {
   }
 }
 
+void PeerLink::call(Path& path) {
+  DCHECK(loop_.held());
+  DCHECK(path.health.state == PathState::Resting);
+  path.health.state = PathState::Down;
+  paths_away_.fetch_add(1, std::memory_order_release);
+}
+
+void PeerLink::let_rest(Path& path) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(path.health.state == PathState::Down && path.tier != 0);
+  stop_path(path);
+  destroy_path(path);
+  path.health.state = PathState::Resting;
+  paths_away_.fetch_sub(1, std::memory_order_release);
+}
+
+void PeerLink::provide_queue_pairs(Path& path) {
+  const ProgressLoop::Guard guard(loop_);
+  if (!path.queue_pairs.empty()) return;
+  path.queue_pairs.reserve(1 + policy_.qps);
+  for (std::uint32_t i = 0; i <= policy_.qps; ++i) {
+    path.queue_pairs.push_back(std::make_unique<QueuePair>(
+        policy_, QueuePairPlace{.link = this, .path = &path, .index = i}));
+    if (path.health.state != PathState::Up) path.queue_pairs.back()->renew();
+  }
+}
+
 Status PeerLink::make_path(Path& path) {
   for (const auto& queue_pair : path.queue_pairs) {
     if (const Status status = path.lane->create(*queue_pair, {.policy = &policy_, .loop = &loop_});
         !status.ok())
       return status;
   }
+  const ProgressLoop::Guard guard(loop_);
+  std::size_t all = 0;
+  for (const auto& each : loop_.lanes) all += each->queue_pair_count();
+  loop_.reserve(all);
   return {};
 }
 
@@ -162,6 +202,10 @@ void PeerLink::admit(Path& path) {
   paths_away_.fetch_sub(1, std::memory_order_release);
   for (const auto& queue_pair : path.queue_pairs) queue_pair->open();
   reroute();
+  for (Path* const other : all_) {
+    if (other->health.state == PathState::Up && stands_back(*other))
+      quarantine(*other, "a better path is up");
+  }
 }
 
 }  // namespace mesh::engine

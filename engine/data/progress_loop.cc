@@ -45,7 +45,7 @@ void ProgressLoop::poll_on(const Source& source) noexcept {
 // Those of a channel of one path lie in one queue as a rule, and the others take turns.
 // A poller has nothing else to do and looks at all.
 void ProgressLoop::poll_several(const Channel* first) noexcept {
-  if (first == nullptr || sources_.size() <= kPollsPerTurn || first->link.path_count() > 1) {
+  if (first == nullptr || sources_.size() <= kPollsPerTurn || first->link.usable_count() > 1) {
     for (const Source& source : sources_) poll_on(source);
     return;
   }

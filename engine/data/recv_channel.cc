@@ -12,11 +12,12 @@ RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* reco
     : Channel(link_of, Side::Receive, index_of),
       express_(&link_of.express(index_of)),
       cursor_({.slots = slot_count,
-               .row_bytes = credit_bytes(link_of.path_count()),
+               .row_bytes = credit_bytes(link_of.primary_count()),
                .channel = index_of}),
-      path_count_(link_of.path_count()),
-      first_rail_(link_of.dormant() ? 0 : link_of.path(0).rail),
-      records_(records) {
+      key_count_(link_of.primary_count()),
+      first_rail_(link_of.dormant() ? 0 : link_of.first_of_tier().rail),
+      records_(records),
+      tier_(link_of.tier()) {
   post_to(*express_);
 }
 
@@ -28,7 +29,6 @@ void RecvChannel::post_to(QueuePair& express) noexcept {
 }
 
 void RecvChannel::set_credits(const Credits& credits) noexcept {
-  DCHECK(express_->path().index < path_count_ || link.dormant());
   credits_ = credits;
   cursor_.set_base(credits.address);
   credits_rkey_ = credits.rkeys[express_->path().index];
@@ -53,11 +53,12 @@ bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
 }
 
 void RecvChannel::write_far_keys(const Request& request, std::uint64_t* words) const noexcept {
-  DCHECK(path_count_ > 1);
+  DCHECK(key_count_ > 1);
   Credit credit{.generation = request.generation};
-  for (std::uint32_t path = 1; path < path_count_ && request.region != nullptr; ++path) {
-    credit.rkeys[path] = request.region->keys(link.path(path).rail).rkey;
-  }
+  const std::uint32_t first = link.first_of_tier().index;
+  const std::uint32_t count = std::min(key_count_, link.path_count() - first);
+  for (std::uint32_t place = 1; place < count && request.region != nullptr; ++place)
+    credit.rkeys[place] = request.region->keys(link.path(first + place).rail).rkey;
   encode_far(words, credit);
 }
 
@@ -72,7 +73,7 @@ void RecvChannel::on_recorded(Request& slot) noexcept {
   Record& record = records_[&slot - requests.get()];
   ++slot.stripes;
   DCHECK(slot.stripe_count() != 0);
-  if (!record_says(record, join(slot.stripe_count(), slot.generation))) return;
+  if (!record_says(record, join(slot.stripe_count(), round_of(slot.generation)))) return;
   const std::uint64_t size = record_bytes(record);
   if ((size & kRecordTruncated) != 0) return on_truncated(slot, size & ~kRecordTruncated);
   if (size > slot.bytes) return on_overrun(slot, size);

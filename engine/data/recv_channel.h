@@ -71,6 +71,7 @@ class RecvChannel final : public Channel {
 
  private:
   void post_to(QueuePair& express) noexcept;
+  void write_keys_of_tier() noexcept;
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
   void write_credit(Request& request, std::uint32_t imm,
                     std::uint64_t* words) noexcept;  // in the cursor's round
@@ -94,8 +95,9 @@ class RecvChannel final : public Channel {
 
   // The first ones share the line of what the loop moves in every channel.
   QueuePair* express_;
-  RingCursor cursor_;  // the next credit
-  const std::uint32_t path_count_, first_rail_;
+  RingCursor cursor_;              // the next credit
+  const std::uint32_t key_count_;  // of a row
+  std::uint32_t first_rail_ = 0;   // of the first key's path
   std::uint32_t rows_per_write_ = 1;
   std::uint32_t credits_rkey_ = 0;  // on the express queue pair's path
   std::uint64_t received_ = 0, received_bytes_ = 0;
@@ -104,6 +106,7 @@ class RecvChannel final : public Channel {
   // The slot whose credit is written again next; from slot_count on there is none.
   std::uint32_t rewrite_next_ = UINT32_MAX;
   std::uint64_t rewritten_until_ = 0;  // posted on the express queue pair when the last of them was
+  std::uint32_t tier_;                 // whose keys lie in the rows
 };
 
 }  // namespace mesh::engine

@@ -27,7 +27,7 @@ inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
   encode_near(words,
               {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)},
               cursor_.generation());
-  if (path_count_ > 1) [[unlikely]]
+  if (key_count_ > 1) [[unlikely]]
     write_far_keys(request, words);
 }
 

@@ -8,8 +8,18 @@
 
 namespace mesh::engine {
 
+// Credits that are live hold another tier's keys: the fence that comes before or with the change of
+// tier has them written again.
+void RecvChannel::write_keys_of_tier() noexcept {
+  if (link.dormant() || link.tier() == tier_) return;
+  cursor_.change_tier(tier_, link.tier());
+  tier_ = link.tier();
+  first_rail_ = link.first_of_tier().rail;
+}
+
 void RecvChannel::choose_express() noexcept {
   DCHECK(loop.held());
+  write_keys_of_tier();
   QueuePair& wanted = link.express(index);
   // A queue pair that was made anew has posted none of the rows that were written again.
   if (express_->posted() < rewritten_until_) rewritten_until_ = 0;
@@ -41,11 +51,14 @@ bool RecvChannel::rewrite_credits() noexcept {
   if (failure.load(std::memory_order_relaxed) != Errc::Ok)
     return true;  // its memory may have been taken back
   for (; rewrite_next_ < slot_count; ++rewrite_next_) {
-    const Request& request = requests[rewrite_next_];
+    Request& request = requests[rewrite_next_];
     if (request.expected == kNoAnnouncement) continue;
     if (!express_->has_room(1)) return false;
     DCHECK(slot_of(request.imm()) == rewrite_next_ && channel_of(request.imm()) == index);
     DCHECK(((request.imm() ^ request.generation) & kGenerationMask) == 0);
+    // Of the cursor's round or of the one before.
+    const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
+    request.generation = cursor_.generation() - (of_this_round ? 0 : 1);
     std::uint64_t* const words = express_->stage_row(
         cursor_.row_bytes(),
         {.address = credits_.address + std::uint64_t{rewrite_next_} * cursor_.row_bytes(),
@@ -56,7 +69,7 @@ bool RecvChannel::rewrite_credits() noexcept {
         words,
         {.first = request.address, .second = request.bytes, .third = join(request.tag, rkey)},
         request.generation);
-    if (path_count_ > 1) write_far_keys(request, words);
+    if (key_count_ > 1) write_far_keys(request, words);
     express_->signal_next_doorbell();
     DCHECK(rewritten_until_ < express_->posted());
     slow_path_ = true;

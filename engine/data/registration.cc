@@ -4,6 +4,7 @@
 #include "engine/data/lane.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/verbs/discovery.h"
 
 #include <algorithm>
 #include <array>
@@ -112,6 +113,7 @@ std::unique_ptr<Registration> RegistrationTable::make_entry(const MemoryRange& r
   entry->keys_by_rail.resize(lanes_.size());
   entry->count_by_rail.resize(lanes_.size());
   entry->mr_by_rail.resize(lanes_.size());
+  entry->held_by_rail.resize(lanes_.size());
   entry->busy_by_rail.resize(lanes_.size());
   return entry;
 }
@@ -119,24 +121,89 @@ std::unique_ptr<Registration> RegistrationTable::make_entry(const MemoryRange& r
 void RegistrationTable::release(Registration* registration,
                                 std::span<const std::uint32_t> rails) noexcept {
   Lock lock(mutex_);
-  const auto found =
-      entries_.find({registration->address, registration->bytes, registration->type});
-  CHECK(found != entries_.end() && found->second.get() == registration);
-  give_up(lock, found, rails);
+  give_up(lock, find(*registration), rails);
+}
+
+RegistrationTable::Entries::iterator RegistrationTable::find(
+    const Registration& registration) noexcept {
+  const auto found = entries_.find({registration.address, registration.bytes, registration.type});
+  CHECK(found != entries_.end() && found->second.get() == &registration);
+  return found;
+}
+
+bool RegistrationTable::is_busy(const Registration& entry) const noexcept {
+  return std::count(entry.busy_by_rail.begin(), entry.busy_by_rail.end(), true) != 0;
 }
 
 void RegistrationTable::give_up(Lock& lock, Entries::iterator at,
                                 std::span<const std::uint32_t> rails) noexcept {
   Registration& entry = *at->second;
   CHECK(entry.count > 0 && rails.size() <= kPathsMax);
-  std::array<verbs::MrHandle, kPathsMax> gone;  // the call must not ask for memory
-  for (std::size_t i = 0; i < rails.size(); ++i) {
-    CHECK(entry.count_by_rail[rails[i]] > 0);
-    if (--entry.count_by_rail[rails[i]] == 0) gone[i] = std::move(entry.mr_by_rail[rails[i]]);
-  }
+  std::array<verbs::MrHandle, verbs::kRailsMax> gone;  // the call must not ask for memory
+  const auto take = [&](std::uint32_t rail, std::uint32_t uses) {
+    CHECK(entry.count_by_rail[rail] >= uses);
+    entry.count_by_rail[rail] -= uses;
+    if (entry.count_by_rail[rail] == 0) gone[rail] = std::move(entry.mr_by_rail[rail]);
+  };
+  // What is being prepared goes with the last use.
+  if (entry.count == 1 && entry.holds != 0)
+    no_longer_busy_.wait(lock, [&] { return entry.count != 1 || !is_busy(entry); });
+  for (const std::uint32_t rail : rails) take(rail, 1);
+  --entry.count;
+  for (std::uint32_t rail = 0; entry.count == 0 && rail < lanes_.size(); ++rail)
+    take(rail, std::exchange(entry.held_by_rail[rail], 0));
   Entries::node_type without_users;
-  if (--entry.count == 0) without_users = entries_.extract(at);
+  if (entry.count == 0 && entry.holds == 0) without_users = entries_.extract(at);
   lock.unlock();
+}
+
+Status RegistrationTable::extend(Registration& registration, std::uint32_t rail,
+                                 std::uint32_t uses) {
+  DCHECK(uses != 0);
+  Lock lock(mutex_);
+  if (const Status status = add_rail(lock, registration, rail); !status.ok()) return status;
+  registration.count_by_rail[rail] += uses - 1;
+  return {};
+}
+
+void RegistrationTable::retract(Registration& registration, std::uint32_t rail,
+                                std::uint32_t uses) noexcept {
+  verbs::MrHandle gone;  // outlives the lock
+  const Lock lock(mutex_);
+  CHECK(registration.count_by_rail[rail] >= uses);
+  registration.count_by_rail[rail] -= uses;
+  if (registration.count_by_rail[rail] == 0) gone = std::move(registration.mr_by_rail[rail]);
+}
+
+void RegistrationTable::hold(Registration& registration) noexcept {
+  const Lock lock(mutex_);
+  CHECK(registration.count > 0);
+  ++registration.holds;
+}
+
+Status RegistrationTable::prepare(Registration& registration, std::uint32_t rail) {
+  Lock lock(mutex_);
+  if (registration.count == 0) return {};
+  if (const Status status = add_rail(lock, registration, rail); !status.ok()) return status;
+  DCHECK(registration.count != 0);  // the last use waits for us
+  ++registration.held_by_rail[rail];
+  return {};
+}
+
+void RegistrationTable::drop(Registration& registration,
+                             std::span<const std::uint32_t> rails) noexcept {
+  std::array<verbs::MrHandle, verbs::kRailsMax> gone;  // outlive the lock
+  Entries::node_type without_users;
+  const Lock lock(mutex_);
+  CHECK(registration.holds > 0);
+  for (const std::uint32_t rail : rails) {
+    if (registration.held_by_rail[rail] == 0) continue;  // it went with the last use
+    --registration.held_by_rail[rail];
+    if (--registration.count_by_rail[rail] == 0)
+      gone[rail] = std::move(registration.mr_by_rail[rail]);
+  }
+  if (--registration.holds == 0 && registration.count == 0)
+    without_users = entries_.extract(find(registration));
 }
 
 void RegistrationTable::clear() noexcept {

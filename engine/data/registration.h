@@ -58,7 +58,9 @@ class Registration {
   std::vector<Keys> keys_by_rail;
   std::vector<std::uint32_t> count_by_rail;  // register_memory calls that need the rail
   std::vector<verbs::MrHandle> mr_by_rail;
-  std::vector<bool> busy_by_rail;  // a thread registers there, and others who need it wait
+  std::uint32_t holds = 0;                  // see hold()
+  std::vector<std::uint32_t> held_by_rail;  // so many of the count are holds
+  std::vector<bool> busy_by_rail;           // a thread registers there, and others who need it wait
   // Of a DMA buffer, ours: the caller closes its own, and rails may need the region later.
   UniqueFd buffer;
   verbs::DmaBufferRange buffer_range;
@@ -76,6 +78,15 @@ class RailSet {
     std::copy(rails.begin(), rails.end(), rails_.begin());
   }
   std::span<const std::uint32_t> span() const noexcept { return std::span(rails_).first(count_); }
+  // Those that are not in this set; both are in order.
+  RailSet missing_of(std::span<const std::uint32_t> rails) const {
+    RailSet missing(std::span<const std::uint32_t>{});
+    for (const std::uint32_t rail : rails) {
+      if (!std::binary_search(rails_.begin(), rails_.begin() + count_, rail))
+        missing.rails_[missing.count_++] = rail;
+    }
+    return missing;
+  }
 
  private:
   std::array<std::uint32_t, kPathsMax> rails_{};
@@ -94,6 +105,15 @@ class RegistrationTable {
 
   // Registers on the rails named (indices of lanes). System: a rail refused; logged with errno.
   Result<Registration*> acquire(const MemoryRange& range, std::span<const std::uint32_t> rails);
+  // For memory that must be on more rails than when it was acquired: so many uses of it are on one
+  // rail more.
+  Status extend(Registration& registration, std::uint32_t rail, std::uint32_t uses);
+  void retract(Registration& registration, std::uint32_t rail, std::uint32_t uses) noexcept;
+  // The entry stays, and what prepare() registers is there for whoever extends it. But it is no
+  // use: with the last use all of it is deregistered, and then prepare() does nothing.
+  void hold(Registration& registration) noexcept;
+  Status prepare(Registration& registration, std::uint32_t rail);
+  void drop(Registration& registration, std::span<const std::uint32_t> rails) noexcept;
   // Gives up one use on the rails named; MRs without users are deregistered before this returns.
   void release(Registration* registration, std::span<const std::uint32_t> rails) noexcept;
   void clear() noexcept;  // everything that is still registered is deregistered before it returns
@@ -108,8 +128,10 @@ class RegistrationTable {
   std::unique_ptr<Registration> make_entry(const MemoryRange& range) const;
   verbs::MrHandle make_region(const Registration& entry, Lane& lane) const;  // empty: errno says
   Status add_rail(Lock& lock, Registration& entry, std::uint32_t rail);  // lets go of it meanwhile
+  Entries::iterator find(const Registration& registration) noexcept;
   // What nobody uses any more is deregistered without the lock, which is not taken again.
   void give_up(Lock& lock, Entries::iterator at, std::span<const std::uint32_t> rails) noexcept;
+  bool is_busy(const Registration& entry) const noexcept;
 
   mutable std::mutex mutex_;
   std::condition_variable no_longer_busy_;

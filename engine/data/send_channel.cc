@@ -12,16 +12,16 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       credits_(credits),
       express_(&link_of.express(index_of)),
       cursor_({.slots = slot_count,
-               .row_bytes = credit_bytes(link_of.path_count()),
+               .row_bytes = credit_bytes(link_of.primary_count()),
                .channel = index_of,
                .stripes = 1}),
-      path_count_(link_of.path_count()),
+      key_count_(link_of.primary_count()),
       apart_above_(apart_above(link_of)),
       wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(
           std::min({link_of.policy().express_bytes, link_of.policy().wr_bytes, apart_above_})) {
   cursor_.set_base(reinterpret_cast<std::uint64_t>(credits));
-  posting_.spans.reserve(std::min(kStripesMax, path_count_ * link_of.policy().qps));
+  posting_.spans.reserve(std::min(kStripesMax, key_count_ * link_of.policy().qps));
   choose_express();
 }
 
@@ -51,14 +51,14 @@ bool SendChannel::advance_slow_path(bool in_turn) noexcept {
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
   for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message)
     moves = match();
-  DCHECK(path_count_ == link.path_count());
+  DCHECK(tier_ == link.tier());
   slow_path_ = needs_slow_path();
   return !moves || has_new();
 }
 
 // The next credit's send begins, if both are there. False: wants another visit.
 bool SendChannel::match() noexcept {
-  if (!have_credit_) have_credit_ = read_credit(row(), path_count_, cursor_.generation(), &credit_);
+  if (!have_credit_) have_credit_ = read_credit(row(), key_count_, cursor_.generation(), &credit_);
   if (!have_credit_) {
     loop.counters.credit_stalls.add(1);
     return false;
@@ -145,7 +145,7 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
     return;
   }
   posting.first_bulk = link.bulk().next(posting.plan.count);
-  posting.uniform = path_count_ == 1 && bytes <= apart_above_ && posting.plan.uniform(wr_bytes_);
+  posting.uniform = one_path() && bytes <= apart_above_ && posting.plan.uniform(wr_bytes_);
   for (std::uint32_t i = 0; i < posting.plan.count; ++i)
     add(posting.plan.span(i), link.bulk().at(posting.first_bulk + i));
 }
@@ -166,7 +166,7 @@ bool SendChannel::post_uniform() noexcept {
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
   usual_plan_ = apart_plan_ = {.total_bytes = bytes};
-  if (path_count_ != 1) return;
+  if (!one_path()) return;
   const StripePlan plan = plan_stripes(bytes, link.policy(), link.bulk().count());
   if (plan.uniform(wr_bytes_)) (bytes > apart_above_ ? apart_plan_ : usual_plan_) = plan;
 }
@@ -230,7 +230,7 @@ SendChannel::Step SendChannel::post_part(Span& span, const Credit& credit) noexc
       .source = {.address = request.address + offset,
                  .bytes = static_cast<std::uint32_t>(bytes),
                  .lkey = bytes == 0 ? 0 : request.region->keys(path.rail).lkey},
-      .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.index]},
+      .target = {.address = credit.address + offset, .rkey = credit.rkeys[path.key_place]},
       .request = span.request,
       .stripe = span.stripe,
       .inline_bytes = bytes == 0 ? 0 : request.region->inline_bytes};
@@ -296,7 +296,7 @@ void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) no
       request.error == Errc::Truncated ? request.bytes | kRecordTruncated : request.bytes;
   DCHECK(request.stripe_count() != 0);
   DCHECK(stripes_of(request.imm()) == 0);
-  const Record record = encode_record(size, request.stripe_count(), request.generation);
+  const Record record = encode_record(size, request.stripe_count(), round_of(request.generation));
   std::uint64_t* const words = queue_pair.stage_row(
       sizeof record, {.address = records_.address + slot_of(request.imm()) * sizeof(Record),
                       .rkey = records_.rkeys[queue_pair.path().index]});
@@ -367,7 +367,7 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
     return first == replays_.end() ? posting_waits() : replay_waits(*first);
   if (sequence < accepted.load(std::memory_order_relaxed) || open.begun) return completion_of(open);
   Credit credit = credit_;
-  if (!have_credit_ && !read_credit(row(), path_count_, cursor_.generation(), &credit))
+  if (!have_credit_ && !read_credit(row(), key_count_, cursor_.generation(), &credit))
     return {.reason = WaitReason::Credit};
   if (first != replays_.end()) return replay_waits(*first);
   if (posting_.request != nullptr) return posting_waits();  // the one before it

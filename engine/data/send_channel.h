@@ -99,6 +99,9 @@ class SendChannel final : public Channel {
   Waiting replay_waits(const Span& replay) noexcept;
   [[gnu::noinline]] bool advance_slow_path(bool in_turn) noexcept;
   bool needs_slow_path() const noexcept;
+  void read_keys_of_tier() noexcept;
+  // What carries the link now is all that ever can: the only primary path.
+  bool one_path() const noexcept { return key_count_ == 1 && tier_ == 0; }
   bool match() noexcept;
   Request* take_matching() noexcept;
   static bool fits(const Request& request, const NearCredit& credit) noexcept;
@@ -149,9 +152,9 @@ class SendChannel final : public Channel {
   bool far_ = false;
   std::byte* const credits_;
   QueuePair* express_;
-  RingCursor cursor_;                                  // the next credit
-  std::uint32_t express_path_ = 0, express_rail_ = 0;  // of the express queue pair
-  const std::uint32_t path_count_;
+  RingCursor cursor_;                                   // the next credit
+  std::uint32_t express_place_ = 0, express_rail_ = 0;  // of the express queue pair
+  const std::uint32_t key_count_;                       // of a row
   // A larger message has a record, for a path on which its data goes apart from its announcements.
   const std::uint64_t apart_above_;
   const std::uint64_t wr_bytes_, express_bytes_;
@@ -168,7 +171,8 @@ class SendChannel final : public Channel {
   Posting posting_;
   // Of the last large message: the next one is mostly as large. No stripes: it is not uniform.
   StripePlan usual_plan_;
-  StripePlan apart_plan_;  // the same, of one whose data goes apart
+  StripePlan apart_plan_;   // the same, of one whose data goes apart
+  std::uint32_t tier_ = 0;  // whose keys lie in the rows that count
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;
 };

@@ -42,7 +42,7 @@ inline QueuePair::Small SendChannel::small_message(Request& request,
 
 inline bool SendChannel::next_credit(NearCredit* credit) noexcept {
   return read_near(row(), cursor_.generation(), credit) &&
-         (!far_ || read_far_key(row(), cursor_.generation(), express_path_, &credit->rkey));
+         (!far_ || read_far_key(row(), cursor_.generation(), express_place_, &credit->rkey));
 }
 
 // The only send that is there. False: it is not that simple. Who has just taken the token finds

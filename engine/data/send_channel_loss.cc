@@ -13,11 +13,22 @@
 
 namespace mesh::engine {
 
+// What was read or planned is another tier's: the credit is read again when the receiver has
+// written it with the keys of this one.
+void SendChannel::read_keys_of_tier() noexcept {
+  if (link.tier() == tier_) return;
+  cursor_.change_tier(tier_, link.tier());
+  tier_ = link.tier();
+  have_credit_ = false;
+  usual_plan_ = apart_plan_ = {};
+}
+
 void SendChannel::choose_express() noexcept {
   DCHECK(loop.held());
+  read_keys_of_tier();
   express_ = &link.express(index);
-  express_path_ = express_->path().index;
-  far_ = express_path_ != 0;
+  express_place_ = express_->path().key_place;
+  far_ = express_place_ != 0;
   express_rail_ = express_->path().rail;
   held_back_ = (held_back_ & ~kNoPath) | (link.stalled() ? kNoPath : 0);
   slow_path_ = needs_slow_path();
@@ -97,7 +108,7 @@ bool SendChannel::credit_of(const Request& request, Credit* credit) const noexce
   std::uint64_t* const words = reinterpret_cast<std::uint64_t*>(
       credits_ + std::size_t{slot_of(request.imm())} * cursor_.row_bytes());
   const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
-  return read_credit(words, path_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
+  return read_credit(words, key_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
 }
 
 // Null: none has room. It is looked for anew in every visit, so that nothing waits for a queue pair

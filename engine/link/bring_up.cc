@@ -11,6 +11,8 @@
 
 namespace mesh::engine {
 
+BringUp::BringUp(Order order) : order_(std::move(order)) { failed_.reserve(order_.paths.size()); }
+
 BringUp::~BringUp() {
   abandon();
   if (thread_.joinable()) thread_.join();
@@ -27,7 +29,8 @@ void BringUp::run() noexcept {
                        .again = order_.reopens};
     Status status;
     try {
-      status = connect_path(path, peer, order_.settings);
+      if (order_.memory != nullptr) status = order_.memory->register_all();
+      if (status.ok()) status = connect_path(path, peer, order_.settings);
     } catch (const std::exception& error) {
       LOG_WARN("{}: {}", path.name, error.what());
       status = Errc::System;

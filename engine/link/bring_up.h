@@ -11,10 +11,12 @@
 
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
+#include "engine/data/standby_memory.h"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <thread>
 #include <utility>
@@ -56,10 +58,11 @@ class BringUp {
     std::vector<std::uint32_t> indices;  // which of the link's paths these are
     std::uint32_t psn = 0;               // ours
     Settings settings;
-    bool reopens = false;        // one path of a link that is up
-    std::uint64_t asked_ns = 0;  // since when it waits for a thread
+    bool reopens = false;                     // one path of a link that is up
+    std::unique_ptr<StandbyMemory> memory{};  // to be registered before that; null: nothing is
+    std::uint64_t asked_ns = 0;               // since when it waits for a thread
   };
-  explicit BringUp(Order order) : order_(std::move(order)) { failed_.reserve(order_.paths.size()); }
+  explicit BringUp(Order order);
   ~BringUp();
   BringUp(const BringUp&) = delete;
   BringUp& operator=(const BringUp&) = delete;
@@ -82,6 +85,7 @@ class BringUp {
     return order_.reopens ? BringUpKind::Again : BringUpKind::First;
   }
   std::uint64_t asked_ns() const noexcept { return order_.asked_ns; }
+  StandbyMemory* memory() const noexcept { return order_.memory.get(); }  // when over
 
  private:
   const Order order_;

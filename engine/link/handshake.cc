@@ -110,7 +110,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                           hello.control_port);
   link_.redial().note_address();
   peer_rails_ = std::move(hello.rails);
-  std::vector<WirePath> paths = std::move(choice.sets.primary);
+  std::vector<WirePath>& paths = choice.sets.primary;
   marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
   enter(LinkState::AwaitAttach);
@@ -122,7 +122,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
       std::min(policy.rq_depth, crossing_.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
   const std::string& name = host.options().provider->host_name();
-  if (!build(policy, paths, choice.no_path)) {
+  if (!build(policy, choice.sets, choice.no_path)) {
     refuse(host, {.connection = link_.connection(), .link = link_.identity().id},
            {.reason = Errc::System, .text = no_queue_pairs_text()});
     return link_.take_down(Errc::System);
@@ -142,34 +142,44 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                      .rq_depth = policy.rq_depth,
                      .slots = policy.slots,
                      .rails = describe_rails(*host.options().provider, host.rails()),
-                     .paths = paths,
+                     .paths = std::move(paths),
                      .meet = std::move(choice.meet),
+                     .standby = std::move(choice.sets.standby),
                      .no_path = std::move(choice.no_path),
                      .site = crossing_.own});
 }
 
-// The paths with their queue pairs, in RESET.
-bool Handshake::build(const TransferPolicy& policy, const std::vector<WirePath>& paths,
+// The primary paths with their queue pairs, in RESET.
+bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
                       const std::string& no_path) {
   link_.set_peer_link(std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
                                                  link_.identity(), policy));
   PeerLink& peer_link = link_.peer_link();
   std::vector<Lane*> lanes;
-  for (const WirePath& path : paths) {
+  const auto add = [&](const WirePath& path, bool primary) {
     OwnEnd own = own_end(path, link_.connector(), peer_rails_);
     Lane& lane = *link_.context().loop.lanes[own.rail];
     own.ends.port_down |= !verbs::port_is_up(lane.provider(), lane.rail());
     lanes.push_back(&lane);
     if (!lane.provide_probes().ok()) return false;
     std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
-    if (!peer_link.add_path(lane, own.ends, std::move(name)).ok()) return false;
+    if (!primary) peer_link.add_standby(lane, own.ends, std::move(name));
+    if (primary && !peer_link.add_path(lane, own.ends, std::move(name)).ok()) return false;
     configure_path(peer_link.path(peer_link.path_count() - 1), link_.host().options().settings);
+    return true;
+  };
+  for (const WirePath& path : sets.primary) {
+    if (!add(path, true)) return false;
   }
-  if (paths.empty()) peer_link.be_dormant(*link_.context().loop.lanes.front(), no_path);
+  for (const WirePath& path : sets.standby) {
+    if (!add(path, false)) return false;
+  }
+  if (sets.primary.empty()) peer_link.be_dormant(*link_.context().loop.lanes.front(), no_path);
   peer_link.order_paths();
   link_.repair().begin();
-  const std::size_t bytes = link_.connector() ? policy.slots * credit_bytes(peer_link.path_count())
-                                              : policy.slots * sizeof(Record);
+  const std::size_t bytes = link_.connector()
+                                ? policy.slots * credit_bytes(peer_link.primary_count())
+                                : policy.slots * sizeof(Record);
   peer_link.memory().configure(bytes, std::move(lanes));
   return true;
 }
@@ -189,7 +199,8 @@ bool Handshake::on_welcome(const Welcome& body) {
   policy.rq_depth = body.rq_depth;
   policy.slots = body.slots;
   psn_ = random_psn();
-  if (!build(policy, body.paths, body.no_path) || !make_counters()) {
+  const PathSets sets{.primary = body.paths, .standby = body.standby};
+  if (!build(policy, sets, body.no_path) || !make_counters()) {
     link_.send(Refuse{.reason = Errc::System, .text = no_queue_pairs_text()});
     fail_named(Errc::System);
     link_.take_down(Errc::System);
@@ -222,17 +233,19 @@ std::string Handshake::no_queue_pairs_text() const {
 // ---- Queue pairs: ATTACH and READY.
 
 bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
-  const std::uint32_t paths = link_.peer_link().path_count();
+  const std::uint32_t paths = link_.peer_link().primary_count();
   if (paths == 0 && down.empty()) return true;  // a dormant link
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
-  if (known && std::set<std::uint8_t>(down.begin(), down.end()).size() < paths) return true;
+  const std::size_t left = paths - std::set<std::uint8_t>(down.begin(), down.end()).size();
+  if (known && (left != 0 || link_.peer_link().standby_count() != 0)) return true;
   return link_.complain(
       fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
 
 // down: indices of paths that the peer could not bring up. The connector does not try a path one of
-// whose ports is down, unless all are: its kernel would ask for an address for seconds.
+// whose ports is down, unless all are and nothing stands by: its kernel would ask for an address
+// for seconds.
 void Handshake::bring_up(const std::vector<WirePath>& paths,
                          const std::vector<std::uint8_t>& down) {
   BringUp::Order order{.link = &link_.peer_link(),
@@ -242,7 +255,7 @@ void Handshake::bring_up(const std::vector<WirePath>& paths,
                        .psn = psn_,
                        .settings = link_.settings()};
   const PeerLink& peer_link = link_.peer_link();
-  bool some_port_pair_is_up = false;
+  bool some_port_pair_is_up = peer_link.standby_count() != 0;
   for (std::uint32_t i = 0; i < paths.size(); ++i)
     some_port_pair_is_up |= !peer_link.path(i).ends.port_down;
   for (std::uint32_t i = 0; i < paths.size(); ++i) {
@@ -261,7 +274,7 @@ void Handshake::bring_up_starts() {
 
 void Handshake::brought_up(const BringUp& done) {
   CHECK(done.over() && !done.reopens());
-  if (done.outcome() != Errc::Ok) {
+  if (done.outcome() != Errc::Ok && link_.peer_link().standby_count() == 0) {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.peer_link().fail(done.outcome(), "");
   } else if (link_.connector()) {
@@ -293,7 +306,7 @@ std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
     return std::find(list.begin(), list.end(), index) != list.end();
   };
   std::vector<std::uint8_t> down;
-  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) {
+  for (std::uint32_t i = 0; i < link_.peer_link().primary_count(); ++i) {
     if (!holds(done.indices(), i) || holds(done.failed(), i))
       down.push_back(static_cast<std::uint8_t>(i));
   }
@@ -303,7 +316,7 @@ std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
 void Handshake::attach(const BringUp& done) {
   CHECK(link_.connector() && link_.state() == LinkState::Connecting);
   Attach attach;
-  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i)
+  for (std::uint32_t i = 0; i < link_.peer_link().primary_count(); ++i)
     attach.paths.push_back(offer_path(i, psn_));
   attach.down = not_up(done);
   attach.round_trip_us = static_cast<std::uint32_t>(
@@ -314,9 +327,9 @@ void Handshake::attach(const BringUp& done) {
 }
 
 bool Handshake::on_attach(const Attach& body) {
-  if (body.paths.size() != link_.peer_link().path_count()) {
+  if (body.paths.size() != link_.peer_link().primary_count()) {
     return link_.complain(fmt::format("attaches {} paths, {} were offered", body.paths.size(),
-                                      link_.peer_link().path_count()));
+                                      link_.peer_link().primary_count()));
   }
   if (!some_path_is_left(body.down)) return false;
   crossing_.round_trip_ns = std::uint64_t{body.round_trip_us} * 1000;

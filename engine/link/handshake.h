@@ -91,8 +91,7 @@ class Handshake {
  private:
   void enter(LinkState state);  // a step, whose time begins
   // no_path: why there are no paths.
-  bool build(const TransferPolicy& policy, const std::vector<WirePath>& paths,
-             const std::string& no_path);
+  bool build(const TransferPolicy& policy, const PathSets& sets, const std::string& no_path);
   TransferPolicy policy_towards(const std::string& peer_site) const;
   std::uint32_t site_depth() const;
   void cross_to(const std::string& site, std::uint64_t round_trip_ns);

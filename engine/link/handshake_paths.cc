@@ -35,6 +35,7 @@ bool Handshake::fits(const Welcome& body) const {
          body.slots <= asked.slots && body.rq_depth <= asked.rq_depth &&
          std::all_of(body.paths.begin(), body.paths.end(), valid) &&
          std::all_of(body.meet.begin(), body.meet.end(), exists) &&
+         std::all_of(body.standby.begin(), body.standby.end(), exists) &&
          key_of(path_sets(body.meet, own_rails(), body.rails, asked_).primary) ==
              key_of(body.paths);
 }

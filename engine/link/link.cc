@@ -225,8 +225,9 @@ void Link::announce() const {
   std::string paths;
   bool wanted = false;
   for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-    paths += (i == 0 ? "" : ", ") + peer_link.path(i).name;
-    wanted |= peer_link.path(i).lane->index() == handshake_.asked().rail;
+    const Path& path = peer_link.path(i);
+    paths += (i == 0 ? "" : i == peer_link.primary_count() ? "; standby: " : ", ") + path.name;
+    wanted |= path.tier == 0 && path.rail == handshake_.asked().rail;
   }
   std::size_t queue_pairs = 0;
   for (const auto& lane : context_.loop.lanes) queue_pairs += lane->queue_pair_count();

@@ -35,8 +35,9 @@ std::uint64_t work_done(PeerLink& link) {
 std::string causes_of(PeerLink& link) {
   std::string text;
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    text += fmt::format("{}{}: {}", i == 0 ? "" : "; ", link.path(i).name,
-                        link.path(i).health.last_cause);
+    const Path& path = link.path(i);
+    if (path.health.state == PathState::Resting) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name, path.health.last_cause);
   }
   return text;
 }
@@ -62,7 +63,7 @@ void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
              "peer {}: path {} {}; {} of {} paths carry on", link_.identity().peer_host, path.name,
              port_down ? "has a port that is down, and joins when it comes up"
                        : "could not be brought up",
-             link_.peer_link().usable_count(), link_.peer_link().path_count());
+             link_.peer_link().usable_count(), link_.peer_link().primary_count());
   }
 }
 
@@ -103,12 +104,21 @@ void PathRepair::note_admitted() {
 bool PathRepair::tend_path(std::uint32_t index) {
   CHECK(repairs_.size() == link_.peer_link().path_count() && index < repairs_.size());
   PathState state = PathState::Up;
+  bool stands_back = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    state = link_.peer_link().path(index).health.state;
+    const Path& path = link_.peer_link().path(index);
+    state = path.health.state;
+    stands_back = link_.peer_link().stands_back(path);
   }
   if (state == PathState::Quarantined) return fence(index);
-  return state == PathState::Down && reopen(index);
+  if (state != PathState::Down) return false;
+  return stands_back ? let_rest(index) : reopen(index);
+}
+
+// The frames that end a fence may have come with the same wake-up as what follows from it.
+void PathRepair::tend_lost() {
+  for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) tend_path(i);
 }
 
 void PathRepair::rewrite_soon() {
@@ -209,6 +219,7 @@ void PathRepair::note_stall() {
     return;
   }
   if (stalled_since_ns_ == 0) stalled_since_ns_ = now_ns;
+  call_standby(now_ns);
   for (Repair& repair : repairs_) {
     if (repair.step != Step::Waiting) continue;
     repair.backoff_ns = std::min(repair.backoff_ns, kStalledBackoffNs);

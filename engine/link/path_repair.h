@@ -4,14 +4,17 @@
 // the old queue pairs can land any more, and the counts tell what has (path_repair.cc). Then the
 // connector opens the path again, with pauses that grow and never end: new queue pairs on both
 // sides (REOPEN, REOPENED), writes that show whether small and full packets get through, and the
-// path is used again (PATH UP; path_repair_reopen.cc). Thread: control mutex; it takes the loop's
-// token where it touches paths. Bounds: kPathsMax paths, one of them brought up at a time; ten
-// seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests wait.
+// path is used again (PATH UP; path_repair_reopen.cc). Where no path is up, those that stand by are
+// opened in the same way, and fenced when a better one is back (path_repair_standby.cc). Thread:
+// control mutex; it takes the loop's token where it touches paths. Bounds: kPathsMax paths, one of
+// them brought up at a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path,
+// while requests wait.
 
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +24,7 @@ namespace mesh::engine {
 
 class BringUp;
 class Link;
+class StandbyMemory;
 
 // Before a path is opened again for the first time.
 inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;
@@ -73,6 +77,7 @@ class PathRepair {
 
   // ---- The fence (path_repair.cc).
   bool tend_path(std::uint32_t index);
+  void tend_lost();
   bool fence(std::uint32_t index);
   bool say_fence(std::uint32_t index);
   void note_stall();
@@ -88,6 +93,12 @@ class PathRepair {
   void raise(std::uint32_t index, const WirePath& peer);
   bool probe(std::uint32_t index);
   void admit(std::uint32_t index);
+
+  // ---- Paths that stand by (path_repair_standby.cc).
+  void call_standby(std::uint64_t now_ns);
+  bool let_rest(std::uint32_t index);
+  std::unique_ptr<StandbyMemory> memory_for(const Path& path) const;
+  bool take_memory(const BringUp& done, std::string* why);
 
   Link& link_;
   std::vector<Repair> repairs_;  // by path

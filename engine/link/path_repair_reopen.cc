@@ -65,6 +65,7 @@ bool PathRepair::make_again(std::uint32_t index, std::uint32_t epoch, std::strin
     *why = "our port has lost its address";
     return false;
   }
+  link_.peer_link().provide_queue_pairs(path);
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.peer_link().stop_path(path);
@@ -119,15 +120,16 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
 bool PathRepair::on_reopen(const Reopen& body) {
   if (link_.state() != LinkState::Up) return true;
   if (body.path >= link_.peer_link().path_count() ||
-      body.ends.qpn.size() != link_.peer_link().path(body.path).queue_pairs.size()) {
+      body.ends.qpn.size() != 1 + link_.peer_link().policy().qps) {
     return link_.complain(fmt::format("opens path {} of {} with {} queue pairs", body.path,
                                       link_.peer_link().path_count(), body.ends.qpn.size()));
   }
-  tend_path(body.path);  // its FENCE may have come with the same wake-up
+  tend_lost();
   Path& path = link_.peer_link().path(body.path);
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (body.epoch <= path.health.epoch) return true;  // said again
+    if (path.health.state == PathState::Resting) link_.peer_link().call(path);
     if (path.health.state != PathState::Down) {
       return link_.complain(fmt::format("opens path {}, which is not down", path.name));
     }
@@ -163,7 +165,8 @@ void PathRepair::raise(std::uint32_t index, const WirePath& peer) {
                         .indices = {index},
                         .psn = repair.psn,
                         .settings = link_.settings(),
-                        .reopens = true});
+                        .reopens = true,
+                        .memory = memory_for(link_.peer_link().path(index))});
   link_.host().tend_soon();
 }
 
@@ -192,7 +195,7 @@ bool PathRepair::on_reopened(const Reopened& body) {
     give_up_try(body.path, body.text);
     return true;
   }
-  if (body.ends.front().qpn.size() != path.queue_pairs.size()) return false;
+  if (body.ends.front().qpn.size() != 1 + link_.peer_link().policy().qps) return false;
   repair.answer = body;
   repair.step = Step::Answered;
   link_.host().tend_soon();
@@ -205,10 +208,11 @@ void PathRepair::risen(const BringUp& done) {
   const std::uint32_t index = done.indices().front();
   Repair& repair = repairs_[index];
   Path& path = link_.peer_link().path(index);
-  const char* const unreachable = "the peer's address does not answer";
+  std::string why = "the peer's address does not answer";
+  const bool rises = take_memory(done, &why) && done.outcome() == Errc::Ok;
   link_.host().tend_soon();
   if (link_.connector()) {
-    if (done.outcome() != Errc::Ok) return give_up_try(index, unreachable);
+    if (!rises) return give_up_try(index, why);
     const ProgressLoop::Guard guard(link_.context().loop);
     path.health.probe_failed = false;
     set_probe_target(path, done.paths().front());
@@ -219,8 +223,8 @@ void PathRepair::risen(const BringUp& done) {
   }
   if (repair.asked) {
     repair.step = Step::Asked;  // the connector has begun anew meanwhile
-  } else if (done.outcome() != Errc::Ok) {
-    refuse(repair.asked_now, unreachable);
+  } else if (!rises) {
+    refuse(repair.asked_now, why);
   } else {
     set_peer_windows(path, done.paths().front());
     repair.step = Step::Answered;
@@ -263,7 +267,9 @@ void PathRepair::admit(std::uint32_t index) {
     note_admitted();
   }
   const std::uint64_t now_ns = link_.host().now_ns();
-  LOG_INFO("peer {}: path {} is back after {} ms", link_.identity().peer_host, path.name,
+  LOG_INFO("peer {}: {} {} after {} ms", link_.identity().peer_host,
+           path.tier == 0 ? "path" : "standby path",
+           path.name + (path.tier == 0 ? " is back" : " carries on"),
            (now_ns - repair.lost_at_ns) / 1'000'000);
   // at_ns: until then a failure counts as the same trouble, and the pause goes on growing.
   repair = {.at_ns = now_ns + kSteadyNs,

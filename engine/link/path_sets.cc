@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <tuple>
 
 namespace mesh::engine {
 
@@ -19,6 +20,30 @@ std::vector<WirePath> those_that(std::span<const WirePath> meet, const Matches& 
 bool same_rails(const WirePath& a, const WirePath& b) {
   return a.connector_rail == b.connector_rail && a.acceptor_rail == b.acceptor_rail;
 }
+
+struct StandbyOrder {
+  const std::vector<WireRail>& connector_rails;
+  const std::vector<WireRail>& acceptor_rails;
+  std::span<const WirePath> primary;
+  std::size_t asked = 0;
+
+  // Less is better.
+  auto of(const WirePath& path) const {
+    const auto shares = [&](const auto& shared) {
+      return std::any_of(primary.begin(), primary.end(), shared) ? 1 : 0;
+    };
+    const int ends = shares([&](const WirePath& each) {
+                       return same_cable(connector_rails, each.connector_rail, path.connector_rail);
+                     }) +
+                     shares([&](const WirePath& each) {
+                       return same_cable(acceptor_rails, each.acceptor_rail, path.acceptor_rail);
+                     });
+    const std::uint32_t mbps = std::min(connector_rails[path.connector_rail].speed_mbps,
+                                        acceptor_rails[path.acceptor_rail].speed_mbps);
+    const std::size_t rails = connector_rails.size();
+    return std::tuple(ends, UINT32_MAX - mbps, (path.connector_rail + rails - asked) % rails);
+  }
+};
 }  // namespace
 
 bool same_cable(const std::vector<WireRail>& rails, std::size_t a, std::size_t b) {
@@ -57,6 +82,9 @@ PathSets path_sets(std::span<const WirePath> meet, const std::vector<WireRail>& 
     return std::none_of(primary.begin(), primary.end(),
                         [&](const WirePath& each) { return same_rails(each, path); });
   });
+  std::stable_sort(sets.standby.begin(), sets.standby.end(),
+                   [order = StandbyOrder{connector_rails, acceptor_rails, primary, asked.rail}](
+                       const WirePath& a, const WirePath& b) { return order.of(a) < order.of(b); });
   if (sets.standby.size() > kPathsMax - primary.size())
     sets.standby.resize(kPathsMax - primary.size());
   DCHECK(sets.primary.size() + sets.standby.size() <= kPathsMax);

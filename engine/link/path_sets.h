@@ -25,7 +25,9 @@ struct PathSets {
 // these do not meet: the asked cable to whatever it meets. If that is nothing: all that meet.
 // RailsWish::Asked stops before the last step and leaves nothing to stand by; with RailsWish::All
 // everything that meets is primary. The rails asked for come first, and paths with a port that is
-// down last.
+// down last. What stands by is in the order in which it is used: what needs neither end's cable of
+// the primary ones first, then the faster ones, then the rails that follow the asked one, so that
+// links of several rails do not all lean on the same.
 PathSets path_sets(std::span<const WirePath> meet, const std::vector<WireRail>& connector_rails,
                    const std::vector<WireRail>& acceptor_rails, const AskedRails& asked);
 

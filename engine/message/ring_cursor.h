@@ -29,6 +29,10 @@ class RingCursor {
     generation_ = generation;
     rewind();
   }
+  // Other paths' keys lie in the rows from now on: see in_tier().
+  void change_tier(std::uint32_t from, std::uint32_t to) noexcept {
+    generation_ = in_tier(generation_, to - from);
+  }
   // Where the ring lies.
   void set_base(std::uint64_t base) noexcept {
     base_ = base;

@@ -68,6 +68,18 @@ constexpr std::uint32_t generation_base(std::uint32_t life) noexcept {
   return 1u + life * 0x00ff'0003u;
 }
 
+// The tier of paths whose keys a row holds is added to the row's generation, so that nobody takes a
+// row for one of another tier: the same receive has a row for each that carried the link meanwhile.
+// Rounds alone, without the tier, are the same on both sides at any time.
+inline constexpr std::uint32_t kTierShift = 29;
+static_assert(kPathsMax <= 1u << (32 - kTierShift));
+constexpr std::uint32_t in_tier(std::uint32_t generation, std::uint32_t tier) noexcept {
+  return generation + (tier << kTierShift);
+}
+constexpr std::uint32_t round_of(std::uint32_t generation) noexcept {
+  return generation & ((1u << kTierShift) - 1);
+}
+
 // ---- Credit row: one posted receive, written by the receiver into the sender's ring. The first
 // half is all that a link of one path needs, and all that it sends; the second half holds the keys
 // of the other paths.
@@ -76,7 +88,7 @@ struct Credit {
   std::uint64_t bytes = 0;
   std::uint32_t tag = 0;
   std::uint32_t generation = 0;
-  std::array<std::uint32_t, kPathsMax> rkeys{};  // by path
+  std::array<std::uint32_t, kPathsMax> rkeys{};  // by Path::key_place
 };
 
 inline constexpr std::uint32_t kCreditHalfBytes = 32;

@@ -38,9 +38,10 @@ struct PathSnapshot {
   std::string name;  // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2"
   std::string rail;  // our rail
   PathCounters counters;
-  std::uint64_t inflight_bytes = 0;                 // bytes of large messages at this moment
-  std::uint64_t up = 0, quarantined = 0, down = 0;  // living links whose path has this state
-  std::uint64_t epoch = 0;                          // the highest of living links
+  std::uint64_t inflight_bytes = 0;  // bytes of large messages at this moment
+  // Living links whose path has this state; standby: it is not open, as a better one is.
+  std::uint64_t up = 0, quarantined = 0, down = 0, standby = 0;
+  std::uint64_t epoch = 0;  // the highest of living links
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
   std::string last_cause;  // cause of the last failure; empty: none
 };

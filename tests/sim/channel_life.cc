@@ -49,13 +49,17 @@ void ChannelRun::open(Side& side) {
   &side == &receive_ ? listen_and_accept() : dial();
 }
 
+int ChannelRun::device(const Side& side, int planned) {
+  if (planned >= 0) return planned;
+  return static_cast<int>(world_.random().below(world_.engine_of(side.context).rails().size()));
+}
+
 void ChannelRun::listen_and_accept() {
   Engine& engine = world_.engine_of(receive_.context);
   if (!listened_) {
     listened_ = true;
-    const auto rails = engine.rails().size();
-    const Result<Listener*> made = engine.listen(
-        world_.context(receive_.context), static_cast<int>(world_.random().below(rails)), handle_);
+    const Result<Listener*> made =
+        engine.listen(world_.context(receive_.context), device(receive_, plan_.listens), handle_);
     if (!made.ok()) return wrong(fmt::format("listen: {}", errc_name(made.code())));
     listener_ = *made;
     world_.trace().note("listen", {number_});
@@ -103,11 +107,10 @@ void ChannelRun::dial() {
     return;
   }
   Engine& engine = world_.engine_of(send_.context);
-  const auto rails = engine.rails().size();
   if (!dialing_) world_.trace().note("connect", {number_});
   dialing_ = true;
-  const Result<Channel*> connected = engine.connect(
-      world_.context(send_.context), static_cast<int>(world_.random().below(rails)), handle_);
+  const Result<Channel*> connected =
+      engine.connect(world_.context(send_.context), device(send_, plan_.device), handle_);
   if (connected.code() == Errc::WouldBlock) return;
   if (connected.ok()) {
     send_.channel = *connected;

@@ -47,6 +47,7 @@ class ChannelRun {
   void listen_and_accept();
   void refused(Errc why);
   void dial();
+  int device(const Side& side, int planned);
   void on_open(Side& side);
   bool register_region(Side& side, std::size_t region);
   std::span<std::byte> memory_of(const Side& side, std::size_t region);

@@ -44,6 +44,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.hosts != 0) text += fmt::format(" --hosts {}", options.hosts);
   if (options.all_to_all) text += " --all-to-all";
   if (options.reorder) text += " --reorder";
+  if (options.standby) text += " --standby";
   return text + " --verbose";
 }
 
@@ -200,6 +201,8 @@ int main(int argc, char** argv) {
                "A channel from every context to every other");
   app.add_flag("--reorder", arguments.options.reorder,
                "In every seed writes of one queue pair overtake one another");
+  app.add_flag("--standby", arguments.options.standby,
+               "In every seed the cable that is asked for carries alone, and others stand by");
   app.add_option("--failures", arguments.failures_max,
                  "Stop after so many failed seeds (default 5)")
       ->check(CLI::PositiveNumber);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace mesh::sim {
@@ -33,6 +34,7 @@ struct Options {
   std::size_t hosts = 0;  // 0: the seed's choice
   bool all_to_all = false;
   bool reorder = false;  // writes of one queue pair overtake one another in every seed
+  bool standby = false;  // the cable named carries alone, and others stand by, in every seed
 };
 
 struct HostPlan {
@@ -75,7 +77,8 @@ struct ChannelPlan {
   std::uint64_t sends_open = 1, receives_open = 1;
   // After so many messages the sender waits until all are sent, and then rests; 0: it never does.
   std::uint64_t burst = 0, rest_ns = 0;
-  std::uint64_t regions = 1;  // memory of the receiver's, in so many registrations
+  int device = -1, listens = -1;  // that NCCL names, of either side; below 0: any
+  std::uint64_t regions = 1;      // memory of the receiver's, in so many registrations
   Ending ending = Ending::Orderly;
   std::uint64_t ends_at = 0;           // requests that the ending side has started
   bool ends_when_struck = false;       // instead: as soon as a fault has struck a path of its host
@@ -115,6 +118,7 @@ struct Scenario {
   std::uint64_t out_of_order_ns = 0;
   // The data of a message above the threshold goes apart from its announcements.
   int adaptive_routing = 0, ar_threshold = 8192;
+  std::string rails = "all";  // NCCL_MESH_RAILS
   // Some of them come twice. Only then, or where a channel begins when another is over and may find
   // that one's rows on its own, an engine may have to write credits again.
   bool repeats = false;
@@ -137,6 +141,7 @@ void draw_hard_faults(Scenario& scenario, Random& random);
 void draw_distance(Scenario& scenario);
 void draw_disorder(Scenario& scenario);
 void draw_adaptive_routing(Scenario& scenario);
+void draw_rails(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
 void draw_faults(Scenario& scenario, Random& random);

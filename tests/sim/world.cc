@@ -60,6 +60,7 @@ void World::open_host(std::size_t number) {
   options.settings.timeout = scenario_.ack_timeout;
   options.settings.retry_count = scenario_.retries;
   options.settings.path_timeout_s = scenario_.path_timeout_s;
+  options.settings.rails = scenario_.rails;
   options.settings.adaptive_routing = scenario_.adaptive_routing;
   options.settings.ar_threshold = scenario_.ar_threshold;
   options.policy = scenario_.policy;

@@ -3,6 +3,7 @@
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/cables.h"
 
 #include <gtest/gtest.h>
 
@@ -13,33 +14,9 @@ namespace mesh {
 namespace {
 
 using testkit::Bed;
+using testkit::bytes_by_cable, testkit::cables;
 using testkit::kA, testkit::kB;
 using testkit::Talk;
-
-// a and b, so many cables.
-std::string cables(int count) {
-  std::string nics[2], links;
-  for (int i = 0; i < count; ++i) {
-    const char* const comma = i == 0 ? "" : ",";
-    for (int host = 0; host < 2; ++host) {
-      nics[host] +=
-          fmt::format(R"({}{{"name":"n{}","address":"10.0.{}.{}/24"}})", comma, i, i + 1, host + 1);
-    }
-    links += fmt::format(R"({}{{"ends":["a/n{}","b/n{}"]}})", comma, i, i);
-  }
-  return fmt::format(
-      R"({{"name":"cables","hosts":[{{"name":"a","nics":[{}]}},{{"name":"b","nics":[{}]}}],
-          "links":[{}]}})",
-      nics[0], nics[1], links);
-}
-
-std::vector<std::uint64_t> bytes_by_cable(Bed& bed, int count) {
-  std::vector<std::uint64_t> bytes;
-  bytes.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i)
-    bytes.push_back(bed.hosts[0].provider->counters(fmt::format("n{}", i)).bytes);
-  return bytes;
-}
 
 // Begins a connect for every device and listener of four, waits for all, and answers how many links
 // there are.

@@ -24,53 +24,6 @@ namespace mesh::soft {
 
 namespace {
 
-TEST(IndexSet, FindsWhatWasInserted) {
-  IndexSet set;
-  std::set<std::uint32_t> model;
-  std::minstd_rand random(7);
-  for (int step = 0; step < 2000; ++step) {
-    const auto index = static_cast<std::uint32_t>(random() % kQpsMax);
-    if (random() % 3 == 0) {
-      set.erase(index);
-      model.erase(index);
-    } else {
-      set.insert(index);
-      model.insert(index);
-    }
-    const auto from = static_cast<std::uint32_t>(random() % (kQpsMax + 1));
-    const auto next = model.lower_bound(from);
-    ASSERT_EQ(set.next(from), next == model.end() ? kQpsMax : *next);
-    ASSERT_EQ(set.empty(), model.empty());
-  }
-}
-
-TEST(Bells, NoneIsLostBetweenThreads) {
-  Segment memory = std::move(*Segment::create(sizeof(Bells), Sharing::Process));
-  auto& bells = *reinterpret_cast<Bells*>(memory.data());
-  constexpr std::uint32_t kRounds = 20'000;
-  std::array<std::atomic<std::uint32_t>, 3> counts{};
-  std::vector<std::thread> ringers;
-  for (std::uint32_t ringer = 0; ringer < 3; ++ringer) {
-    ringers.emplace_back([&, ringer] {
-      for (std::uint32_t i = 0; i < kRounds; ++i) {
-        counts[ringer].fetch_add(1, std::memory_order_release);
-        bells.ring(ringer * 40);  // two share a word
-      }
-    });
-  }
-  // Whoever takes a bell must see everything counted before it was rung: at the end nothing is left
-  // unseen.
-  std::array<std::uint32_t, 3> seen{};
-  while (std::accumulate(seen.begin(), seen.end(), 0u) < 3 * kRounds) {
-    IndexSet set;
-    bells.take(set);
-    for (std::uint32_t i = set.next(0); i < kQpsMax; i = set.next(i + 1))
-      seen[i / 40] = counts[i / 40].load(std::memory_order_acquire);
-  }
-  for (std::thread& ringer : ringers) ringer.join();
-  EXPECT_EQ(seen[2], kRounds);
-}
-
 TEST(MemoryTable, AllowsExactlyWhatWasRegistered) {
   MemoryTable table;
   const int pd = 0, other_pd = 0;

@@ -160,19 +160,47 @@ TEST_F(RegistrationTableTest, RefusalLeavesAnotherUsersRegionAlone) {
   EXPECT_EQ(provider_.live.size(), 0u);
 }
 
-TEST(Registration, CoversItsRangeAndNothingElse) {
-  Registration registration;
-  registration.address = 4096;
-  registration.bytes = 100;
-  const auto at = [](std::uintptr_t address) { return reinterpret_cast<const void*>(address); };
-  EXPECT_TRUE(registration.covers(at(4096), 100));
-  EXPECT_TRUE(registration.covers(at(4195), 1));
-  EXPECT_TRUE(registration.covers(at(4196), 0));
-  EXPECT_FALSE(registration.covers(at(4095), 1));
-  EXPECT_FALSE(registration.covers(at(4096), 101));
-  EXPECT_FALSE(registration.covers(at(4196), 1));
-  EXPECT_FALSE(registration.covers(at(4097), SIZE_MAX));
-  EXPECT_FALSE(registration.covers(at(UINTPTR_MAX), 2));
+// What is prepared is there for the uses that are extended, and is none itself.
+TEST_F(RegistrationTableTest, WhatIsPreparedIsThereForItsUsers) {
+  Registration* const region = acquire(0, 4096, kFirst);
+  table_->hold(*region);
+  ASSERT_TRUE(table_->prepare(*region, 2).ok());
+  EXPECT_EQ(provider_.live.size(), 2u);
+  const std::uint32_t key = region->keys(2).rkey;
+  ASSERT_TRUE(table_->extend(*region, 2, 1).ok());
+  table_->drop(*region, std::array{2u});
+  EXPECT_EQ(provider_.live.size(), 2u);
+  EXPECT_EQ(region->keys(2).rkey, key);
+  table_->release(region, std::array{0u, 2u});
+  EXPECT_EQ(provider_.live.size(), 0u);
+  EXPECT_EQ(table_->size(), 0u);
+}
+
+TEST_F(RegistrationTableTest, WhatIsPreparedGoesWithTheLastUse) {
+  Registration* const region = acquire(0, 4096, kFirst);
+  table_->hold(*region);
+  ASSERT_TRUE(table_->prepare(*region, 1).ok());
+  table_->release(region, kFirst);
+  EXPECT_EQ(provider_.live.size(), 0u) << "its memory may be somebody else's by now";
+  ASSERT_TRUE(table_->prepare(*region, 2).ok());
+  EXPECT_EQ(provider_.live.size(), 0u) << "nobody uses it";
+  table_->drop(*region, std::array{1u, 2u});
+  EXPECT_EQ(table_->size(), 0u);
+}
+
+TEST_F(RegistrationTableTest, AHeldRangeThatIsRegisteredAgainIsTheSame) {
+  Registration* const region = acquire(0, 4096, kFirst);
+  table_->hold(*region);
+  table_->release(region, kFirst);
+  Registration* const again = acquire(0, 4096, kBoth);
+  EXPECT_EQ(region, again);
+  EXPECT_EQ(provider_.live.size(), 2u);
+  table_->drop(*region, kFirst);
+  EXPECT_EQ(provider_.live.size(), 2u) << "the hold had nothing";
+  table_->retract(*again, 1, 1);
+  EXPECT_EQ(provider_.live.size(), 1u);
+  table_->release(again, kFirst);
+  EXPECT_EQ(table_->size(), 0u);
 }
 
 }  // namespace

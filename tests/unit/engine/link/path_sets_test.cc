@@ -95,6 +95,24 @@ TEST(PathSets, PortsOfOneAdapterAreCablesOfTheirOwn) {
   EXPECT_FALSE(same_cable(host, 0, 2)) << "a rail that does not exist has no cable";
 }
 
+// What needs neither end of the cable in use comes first, then the faster ones, then the rails that
+// follow.
+TEST(PathSets, StandbyPathsAreInTheOrderInWhichTheyHelp) {
+  std::vector<WireRail> host = rails({1, 2, 3, 4});
+  for (WireRail& rail : host) rail.speed_mbps = 100'000;
+  const std::vector<WirePath> every = meet({{0, 0}, {1, 1}, {2, 2}, {3, 3}, {1, 2}});
+  const auto order = [&](int rail) {
+    PathKey standby;
+    for (const WirePath& path : path_sets(every, host, host, asked(rail, rail)).standby)
+      standby.emplace_back(path.connector_rail, path.acceptor_rail);
+    return standby;
+  };
+  EXPECT_EQ(order(0), (PathKey{{1, 1}, {1, 2}, {2, 2}, {3, 3}}));
+  EXPECT_EQ(order(1), (PathKey{{2, 2}, {3, 3}, {0, 0}, {1, 2}})) << "1 to 2 needs our cable";
+  host[2].speed_mbps = 25'000;
+  EXPECT_EQ(order(0), (PathKey{{1, 1}, {3, 3}, {1, 2}, {2, 2}}));
+}
+
 // Both classes together have room for kPathsMax.
 TEST(PathSets, NoMorePathsThanALinkHolds) {
   PathKey pairs;

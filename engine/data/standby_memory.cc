@@ -1,0 +1,74 @@
+#include "engine/data/standby_memory.h"
+
+#include "engine/data/peer_link.h"
+#include "engine/data/registration.h"
+#include "src/base/check.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+namespace mesh::engine {
+
+namespace {
+// Each once, with how often it was registered through the link.
+std::map<Registration*, std::uint32_t> regions_of(const PeerLink& link) {
+  std::map<Registration*, std::uint32_t> regions;
+  for (std::uint32_t i = 0; i < link.channel_index_bound(); ++i) {
+    const Channel* const channel = link.channel(i);
+    if (channel == nullptr) continue;
+    for (const auto& [region, uses] : channel->regions) regions[region] += uses;
+  }
+  return regions;
+}
+}  // namespace
+
+StandbyMemory::StandbyMemory(RegistrationTable& table, const PeerLink& link,
+                             std::vector<std::uint32_t> rails)
+    : table_(table), rails_(std::move(rails)) {
+  const std::map<Registration*, std::uint32_t> regions = regions_of(link);
+  held_.reserve(regions.size());
+  for (const auto& [region, uses] : regions) {
+    table_.hold(*region);
+    held_.push_back({.region = region});
+  }
+}
+
+StandbyMemory::~StandbyMemory() {
+  for (const Held& each : held_) table_.drop(*each.region, std::span(rails_).first(each.on_rails));
+}
+
+Status StandbyMemory::register_all() {
+  for (Held& each : held_) {
+    for (; each.on_rails < rails_.size(); ++each.on_rails) {
+      if (const Status status = table_.prepare(*each.region, rails_[each.on_rails]); !status.ok())
+        return status;
+    }
+  }
+  return {};
+}
+
+bool StandbyMemory::complete() const noexcept {
+  return std::all_of(held_.begin(), held_.end(),
+                     [this](const Held& each) { return each.on_rails == rails_.size(); });
+}
+
+Status StandbyMemory::take_over(PeerLink& link) {
+  const std::map<Registration*, std::uint32_t> regions = regions_of(link);
+  std::vector<std::pair<Registration*, std::uint32_t>> done;
+  Status status;
+  for (const auto& [region, uses] : regions) {
+    for (const std::uint32_t rail : rails_) {
+      if (status.ok()) status = table_.extend(*region, rail, uses);
+      if (status.ok()) done.emplace_back(region, rail);
+    }
+  }
+  if (status.ok()) {
+    link.add_rails(rails_);
+    return {};
+  }
+  for (const auto& [region, rail] : done) table_.retract(*region, rail, regions.at(region));
+  return status;
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,47 @@
+#pragma once
+// What a link's channels have registered, on its way to the rails of paths that stood by until now.
+// Pinning gigabytes takes time, so it is done without any of the engine's locks, while NCCL
+// registers and deregisters; what is used then decides. Thread: construction, take_over() and
+// destruction under the control mutex; register_all() on one thread in between. Bound: the
+// registrations of one link.
+
+#include <mesh/status.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace mesh {
+class Registration;
+}
+
+namespace mesh::engine {
+
+class PeerLink;
+class RegistrationTable;
+
+class StandbyMemory {
+ public:
+  // rails: those that the link's registrations are not on.
+  StandbyMemory(RegistrationTable& table, const PeerLink& link, std::vector<std::uint32_t> rails);
+  ~StandbyMemory();  // gives back what only it has used
+  StandbyMemory(const StandbyMemory&) = delete;
+  StandbyMemory& operator=(const StandbyMemory&) = delete;
+
+  // System: a rail refused; logged. Nobody has missed anything then: the link stays as it was.
+  Status register_all();
+  bool complete() const noexcept;  // register_all() has
+  // All that is registered through the link now is on these rails too, and so is what will be.
+  Status take_over(PeerLink& link);
+
+ private:
+  struct Held {
+    Registration* region = nullptr;
+    std::size_t on_rails = 0;  // the first so many
+  };
+  RegistrationTable& table_;
+  const std::vector<std::uint32_t> rails_;
+  std::vector<Held> held_;
+};
+
+}  // namespace mesh::engine

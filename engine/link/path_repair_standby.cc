@@ -1,0 +1,75 @@
+// Paths that stand by: when they are opened, what must be registered for that, and when they rest
+// again.
+#include "engine/data/standby_memory.h"
+#include "engine/link/context.h"
+#include "engine/link/link.h"
+#include "engine/link/path_repair.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace mesh::engine {
+
+namespace {
+// Each tier is tried so much later than the one before: one that works is up before the next one
+// begins, and one that is dead holds up nobody.
+constexpr std::uint64_t kTierPauseNs = 50'000'000;
+}  // namespace
+
+// Connector, holding the token; no path is up. Not before all fences are over: until then the peer
+// may take a path for one that is up.
+void PathRepair::call_standby(std::uint64_t now_ns) {
+  PeerLink& peer_link = link_.peer_link();
+  if (!link_.connector() || peer_link.fencing()) return;
+  for (std::uint32_t i = peer_link.primary_count(); i < peer_link.path_count(); ++i) {
+    Path& path = peer_link.path(i);
+    if (path.health.state != PathState::Resting) continue;
+    peer_link.call(path);
+    repairs_[i] = {.at_ns = now_ns + (path.tier - 1) * kTierPauseNs,
+                   .backoff_ns = kFirstBackoffNs,
+                   .lost_at_ns = stalled_since_ns_};
+    link_.host().tend_soon();
+  }
+}
+
+// A better path carries the link. False in any case: there is nothing to come back for.
+bool PathRepair::let_rest(std::uint32_t index) {
+  if (repairs_[index].step == Step::Rising) return false;  // its end wakes us
+  Path& path = link_.peer_link().path(index);
+  CHECK(path.tier != 0);
+  const ProgressLoop::Guard guard(link_.context().loop);
+  link_.peer_link().let_rest(path);
+  repairs_[index] = {};
+  return false;
+}
+
+// All paths of a tier have their keys in the same rows, so they are on all of its rails before the
+// first of them is up. Null: they are.
+std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
+  const PeerLink& peer_link = link_.peer_link();
+  std::vector<std::uint32_t> rails;
+  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
+    if (peer_link.path(i).tier == path.tier) rails.push_back(peer_link.path(i).rail);
+  }
+  std::sort(rails.begin(), rails.end());
+  rails.erase(std::unique(rails.begin(), rails.end()), rails.end());
+  std::vector<std::uint32_t> missing;
+  std::set_difference(rails.begin(), rails.end(), peer_link.rails().begin(),
+                      peer_link.rails().end(), std::back_inserter(missing));
+  if (missing.empty()) return nullptr;
+  return std::make_unique<StandbyMemory>(*link_.context().registrations, peer_link,
+                                         std::move(missing));
+}
+
+// What the bring-up has registered belongs to the link now. False: a rail has refused.
+bool PathRepair::take_memory(const BringUp& done, std::string* why) {
+  if (done.memory() == nullptr) return true;
+  if (done.memory()->complete() && done.memory()->take_over(link_.peer_link()).ok()) return true;
+  *why = fmt::format("memory could not be registered on {}",
+                     link_.peer_link().path(done.indices().front()).lane->name());
+  return false;
+}
+
+}  // namespace mesh::engine

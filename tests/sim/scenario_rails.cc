@@ -1,0 +1,30 @@
+// Which device NCCL names, and what may carry besides. One seed in three lets the cable named carry
+// alone, while the others stand by; by the seed's number, so that what it draws besides stays what
+// it was.
+
+#include "tests/sim/scenario.h"
+
+namespace mesh::sim {
+
+namespace {
+constexpr std::uint64_t kOneIn = 3, kRemainder = 1;
+constexpr std::uint64_t kRailsStream = 6;  // of Random
+}  // namespace
+
+void draw_rails(Scenario& scenario) {
+  if (!scenario.options.standby && scenario.seed % kOneIn != kRemainder) return;
+  Random random(scenario.seed, kRailsStream);
+  scenario.rails = "auto";
+  // Those of one pair of hosts share links, or some of them, or none.
+  const std::uint64_t few = random.between(1, 3);
+  for (ChannelPlan& channel : scenario.channels) {
+    const auto device = [&](std::size_t context) {
+      const std::size_t nics = scenario.hosts[scenario.contexts[context].host].nics.size();
+      return static_cast<int>(random.below(few) % nics);
+    };
+    channel.device = device(channel.from);
+    channel.listens = device(channel.to);
+  }
+}
+
+}  // namespace mesh::sim

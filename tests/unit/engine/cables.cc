@@ -1,0 +1,46 @@
+#include "tests/unit/engine/cables.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace mesh::testkit {
+
+namespace {
+soft::Fault port_down(int cable) {
+  return {.kind = soft::FaultKind::PortDown, .nic = fmt::format("n{}", cable)};
+}
+}  // namespace
+
+std::string cables(int count) {
+  std::string nics[2], links;
+  for (int i = 0; i < count; ++i) {
+    const char* const comma = i == 0 ? "" : ",";
+    for (int host = 0; host < 2; ++host) {
+      nics[host] +=
+          fmt::format(R"({}{{"name":"n{}","address":"10.0.{}.{}/24"}})", comma, i, i + 1, host + 1);
+    }
+    links += fmt::format(R"({}{{"ends":["a/n{}","b/n{}"]}})", comma, i, i);
+  }
+  return fmt::format(
+      R"({{"name":"cables","hosts":[{{"name":"a","nics":[{}]}},{{"name":"b","nics":[{}]}}],
+          "links":[{}]}})",
+      nics[0], nics[1], links);
+}
+
+std::vector<std::uint64_t> bytes_by_cable(const Bed& bed, int count) {
+  std::vector<std::uint64_t> bytes;
+  bytes.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i)
+    bytes.push_back(bed.hosts[0].provider->counters(fmt::format("n{}", i)).bytes);
+  return bytes;
+}
+
+void cut_cable(Bed& bed, int cable) {
+  for (BedHost& host : bed.hosts) EXPECT_TRUE(host.provider->faults().arm(port_down(cable)).ok());
+}
+
+void mend_cable(Bed& bed, int cable) {
+  for (BedHost& host : bed.hosts) host.provider->faults().lift(port_down(cable));
+}
+
+}  // namespace mesh::testkit

@@ -1,0 +1,201 @@
+// Paths that stand by: opened when no primary one is up, left when one is back.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/cables.h"
+
+#include <mesh/snapshot.h>
+
+#include "engine/data/peer_link.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed, testkit::Talk;
+using testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::mend_cable;
+using testkit::kA, testkit::kB;
+using testkit::LogCapture;
+
+constexpr std::size_t kBytes = 1 << 20;
+
+class Standby : public testing::Test {
+ protected:
+  void open(int count) {
+    count_ = count;
+    fabric_ = cables(count);
+    bed_ = std::make_unique<Bed>(testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto"});
+    bed_->tick_ns = 10'000;
+    set_log_level(LogLevel::Info);
+  }
+  Talk talk(int device) {
+    return {*bed_, bed_->connect(kA, kB, {.connects = device, .listens = device}), kBytes};
+  }
+  // The cables over which most of so many messages went; those whose bytes are noise are left out.
+  std::vector<int> used(Talk& talk, int messages = 4) {
+    const std::vector<std::uint64_t> before = bytes_by_cable(*bed_, count_);
+    for (int i = 0; i < messages; ++i) talk.exchange(kBytes);
+    const std::vector<std::uint64_t> after = bytes_by_cable(*bed_, count_);
+    std::vector<int> cables;
+    for (std::size_t i = 0; i < after.size(); ++i)
+      if (after[i] - before[i] > kBytes / 100) cables.push_back(static_cast<int>(i));
+    return cables;
+  }
+  // Until the primary path is back on both sides.
+  bool settles(Talk& talk) {
+    return bed_->until([&] {
+      return talk.pair.send->link.every_path_is_up() && talk.pair.receive->link.every_path_is_up();
+    });
+  }
+  void end(Talk& talk) {
+    talk.release();
+    talk.close_both();
+    EXPECT_TRUE(bed_->empties());
+  }
+
+  LogCapture log_;
+  int count_ = 0;
+  std::string fabric_;
+  std::unique_ptr<Bed> bed_;
+};
+
+using Cables = std::vector<int>;
+
+TEST_F(Standby, CarriesWhileTheCableThatNcclNamedIsCutAndRestsAfterwards) {
+  for (const int count : {2, 4, 8}) {
+    for (const int device : {0, count - 1}) {
+      SCOPED_TRACE(fmt::format("{} cables, device {}", count, device));
+      open(count);
+      Talk talk = this->talk(device);
+      EXPECT_EQ(used(talk), Cables{device});
+      const std::uint64_t queue_pairs = bed_->stats(0).queue_pairs;
+      cut_cable(*bed_, device);
+      talk.exchange(kBytes);
+      const Cables instead = used(talk);
+      ASSERT_EQ(instead.size(), 1u) << "one for one";
+      EXPECT_EQ(instead[0], (device + 1) % count);
+      talk.exchange(8);
+      mend_cable(*bed_, device);
+      ASSERT_TRUE(settles(talk)) << log_.joined();
+      EXPECT_EQ(used(talk), Cables{device});
+      EXPECT_EQ(bed_->stats(0).queue_pairs, queue_pairs) << "those of the standby path are gone";
+      EXPECT_GT(log_.count(LogLevel::Info, "carries on after"), 0) << log_.joined();
+      end(talk);
+    }
+  }
+}
+
+TEST_F(Standby, NothingIsLostWithMessagesUnderWay) {
+  open(3);
+  Talk talk = this->talk(1);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Request*> requests;
+    std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
+    constexpr std::size_t kPart = kBytes / 8;
+    for (std::size_t i = 0; i < 8; ++i)
+      requests.push_back(talk.receive({.at = i * kPart, .bytes = kPart}).value());
+    for (std::size_t i = 0; i < 8; ++i)
+      requests.push_back(talk.send({.at = i * kPart, .bytes = i % 3 == 0 ? 100 : kPart}).value());
+    bed_->rounds(round * 3);
+    (round % 2 == 0 ? cut_cable : mend_cable)(*bed_, 1);
+    for (Request* const request : requests) ASSERT_TRUE(bed_->finish(request).ok());
+    for (std::size_t i = 0; i < 8; ++i)
+      ASSERT_TRUE(talk.holds(i * kPart, i * kPart, i % 3 == 0 ? 100 : kPart)) << round;
+  }
+  end(talk);
+}
+
+TEST_F(Standby, TheNextOneCarriesWhenAStandbyCableIsCutToo) {
+  open(4);
+  Talk talk = this->talk(0);
+  for (const int cable : {0, 1, 2}) {
+    cut_cable(*bed_, cable);
+    talk.exchange(kBytes);
+    EXPECT_EQ(used(talk), Cables{cable + 1});
+  }
+  mend_cable(*bed_, 1);
+  ASSERT_TRUE(bed_->until([&] { return used(talk, 1) == Cables{1}; }, 1000));
+  mend_cable(*bed_, 0);
+  ASSERT_TRUE(bed_->until([&] { return used(talk, 1) == Cables{0}; }, 1000));
+  end(talk);
+}
+
+TEST_F(Standby, ALinkComesUpWhoseOwnCableIsDownAtTheStart) {
+  open(3);
+  cut_cable(*bed_, 1);
+  Talk talk = this->talk(1);
+  talk.exchange(kBytes);
+  EXPECT_EQ(used(talk), Cables{2});
+  mend_cable(*bed_, 1);
+  ASSERT_TRUE(settles(talk)) << log_.joined();
+  EXPECT_EQ(used(talk), Cables{1});
+  end(talk);
+}
+
+// What is registered while a standby path carries is on the primary one too, and the other way
+// round.
+TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
+  open(2);
+  Talk first = talk(0);
+  first.exchange(kBytes);
+  cut_cable(*bed_, 0);
+  Talk second = talk(0);
+  second.exchange(kBytes);
+  first.exchange(kBytes);
+  EXPECT_EQ(used(second), Cables{1});
+  Talk third = talk(0);
+  first.release();
+  first.close_both();
+  mend_cable(*bed_, 0);
+  ASSERT_TRUE(settles(second));
+  EXPECT_EQ(used(second), Cables{0});
+  EXPECT_EQ(used(third), Cables{0});
+  cut_cable(*bed_, 0);
+  third.exchange(kBytes);
+  EXPECT_EQ(used(third), Cables{1});
+  second.release();
+  second.close_both();
+  end(third);
+}
+
+// Both halves of a cable carry, and so do both of the one that stands by.
+TEST_F(Standby, HalvesStandInForHalves) {
+  constexpr const char* kTwoCablesOfTwoHalves = R"({"name": "halves",
+    "hosts": [{"name": "a", "nics": [
+                {"name": "n0", "address": "10.0.1.1/24", "guid": "1"},
+                {"name": "n1", "address": "10.0.2.1/24", "guid": "1"},
+                {"name": "n2", "address": "10.0.3.1/24", "guid": "2"},
+                {"name": "n3", "address": "10.0.4.1/24", "guid": "2"}]},
+              {"name": "b", "nics": [
+                {"name": "n0", "address": "10.0.1.2/24", "guid": "3"},
+                {"name": "n1", "address": "10.0.2.2/24", "guid": "3"},
+                {"name": "n2", "address": "10.0.3.2/24", "guid": "4"},
+                {"name": "n3", "address": "10.0.4.2/24", "guid": "4"}]}],
+    "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]},
+              {"ends": ["a/n2", "b/n2"]}, {"ends": ["a/n3", "b/n3"]}]})";
+  count_ = 4;
+  bed_ =
+      std::make_unique<Bed>(testkit::BedOptions{.fabric = kTwoCablesOfTwoHalves, .rails = "auto"});
+  bed_->tick_ns = 10'000;
+  Talk talk = this->talk(2);
+  EXPECT_EQ(used(talk), (Cables{2, 3}));
+  cut_cable(*bed_, 2);
+  talk.exchange(kBytes);
+  EXPECT_EQ(used(talk), Cables{3}) << "half of a primary cable is better than a whole other one";
+  cut_cable(*bed_, 3);
+  talk.exchange(kBytes);
+  ASSERT_TRUE(bed_->until([&] { return used(talk, 2) == Cables{0, 1}; }, 1000));
+  mend_cable(*bed_, 3);
+  ASSERT_TRUE(bed_->until([&] { return used(talk, 2) == Cables{3}; }, 1000));
+  mend_cable(*bed_, 2);
+  ASSERT_TRUE(bed_->until([&] { return used(talk, 2) == (Cables{2, 3}); }, 1000));
+  end(talk);
+}
+
+}  // namespace
+}  // namespace mesh
