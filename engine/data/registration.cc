@@ -150,8 +150,10 @@ void RegistrationTable::give_up(Lock& lock, Entries::iterator at,
     no_longer_busy_.wait(lock, [&] { return entry.count != 1 || !is_busy(entry); });
   for (const std::uint32_t rail : rails) take(rail, 1);
   --entry.count;
-  for (std::uint32_t rail = 0; entry.count == 0 && rail < lanes_.size(); ++rail)
-    take(rail, std::exchange(entry.held_by_rail[rail], 0));
+  for (std::uint32_t rail = 0; entry.count == 0 && rail < lanes_.size(); ++rail) {
+    const std::uint32_t held = std::exchange(entry.held_by_rail[rail], 0);
+    if (held != 0) take(rail, held);
+  }
   Entries::node_type without_users;
   if (entry.count == 0 && entry.holds == 0) without_users = entries_.extract(at);
   lock.unlock();
@@ -173,37 +175,6 @@ void RegistrationTable::retract(Registration& registration, std::uint32_t rail,
   CHECK(registration.count_by_rail[rail] >= uses);
   registration.count_by_rail[rail] -= uses;
   if (registration.count_by_rail[rail] == 0) gone = std::move(registration.mr_by_rail[rail]);
-}
-
-void RegistrationTable::hold(Registration& registration) noexcept {
-  const Lock lock(mutex_);
-  CHECK(registration.count > 0);
-  ++registration.holds;
-}
-
-Status RegistrationTable::prepare(Registration& registration, std::uint32_t rail) {
-  Lock lock(mutex_);
-  if (registration.count == 0) return {};
-  if (const Status status = add_rail(lock, registration, rail); !status.ok()) return status;
-  DCHECK(registration.count != 0);  // the last use waits for us
-  ++registration.held_by_rail[rail];
-  return {};
-}
-
-void RegistrationTable::drop(Registration& registration,
-                             std::span<const std::uint32_t> rails) noexcept {
-  std::array<verbs::MrHandle, verbs::kRailsMax> gone;  // outlive the lock
-  Entries::node_type without_users;
-  const Lock lock(mutex_);
-  CHECK(registration.holds > 0);
-  for (const std::uint32_t rail : rails) {
-    if (registration.held_by_rail[rail] == 0) continue;  // it went with the last use
-    --registration.held_by_rail[rail];
-    if (--registration.count_by_rail[rail] == 0)
-      gone[rail] = std::move(registration.mr_by_rail[rail]);
-  }
-  if (--registration.holds == 0 && registration.count == 0)
-    without_users = entries_.extract(find(registration));
 }
 
 void RegistrationTable::clear() noexcept {

@@ -30,7 +30,7 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
     repairs_[i] = {.at_ns = now_ns + (path.tier - 1) * kTierPauseNs,
                    .backoff_ns = kFirstBackoffNs,
                    .lost_at_ns = stalled_since_ns_};
-    link_.host().tend_soon();
+    link_.host().tend_at(repairs_[i].at_ns);
   }
 }
 

@@ -58,7 +58,7 @@ struct Settings {
   // NCCL_IB_HCA: a list of device[:port[:rail[:plane]]]; ^ excludes, = compares whole names.
   std::string hca;
   // NCCL_MESH_RAILS: auto | asked | all, what a link uses of the rails that meet.
-  std::string rails = "all";
+  std::string rails = "auto";
   // NCCL_MESH_SITE: the name of this host's data centre. Empty: there is one.
   std::string site;
   // NCCL_MESH_SITE_RAILS: the rails that leave it, as in NCCL_IB_HCA or by number. Empty: all.

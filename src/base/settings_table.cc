@@ -109,8 +109,8 @@ constexpr std::array kTable{
     Setting{
         "NCCL_MESH_RAILS", "", TextField{&Settings::rails, rails_text, "auto, asked or all"},
         "Which rails carry a connection: auto, the cable of the device that NCCL names, to that "
-        "on which its peer listens, and others where that one reaches nobody; asked, that cable "
-        "or none; all, every one that reaches the peer."},
+        "on which its peer listens, and others where that one reaches nobody or is lost; asked, "
+        "that cable or none; all, every one that reaches the peer."},
     Setting{"NCCL_MESH_SITE", "",
             TextField{&Settings::site, site_text, "1 to 64 ASCII characters, no space"},
             "This host's data centre. Between hosts of different ones only the rails of "

@@ -275,9 +275,11 @@ RunOptions options(const std::string& argument = "") {
   return {.fabric_text = kTwoCables,
           .argument = argument,
           .software_only = kSoftwareOnly,
-          // A silent port is an error after 50 ms instead of two seconds, so that what recovery
-          // takes can be seen.
-          .environment = {{"NCCL_IB_TIMEOUT", "12"}, {"NCCL_IB_RETRY_CNT", "2"}},
+          // Both cables carry the job. A silent port is an error after 50 ms instead of two
+          // seconds, so that what recovery takes can be seen.
+          .environment = {{"NCCL_IB_TIMEOUT", "12"},
+                          {"NCCL_IB_RETRY_CNT", "2"},
+                          {"NCCL_MESH_RAILS", "all"}},
           .timeout = std::chrono::seconds(600)};
 }
 

@@ -146,7 +146,7 @@ TEST(Heard, AMissingDeviceIsNamed) {
 }
 
 TEST(Heard, ACableThatIsPulledAndPluggedIsNamed) {
-  RunOptions options = software();
+  RunOptions options = software({{"NCCL_MESH_RAILS", "all"}});
   options.fabric = "pair2.json";
   expect_each_reads(
       run(kCableOut, options),
@@ -154,7 +154,8 @@ TEST(Heard, ACableThatIsPulledAndPluggedIsNamed) {
 }
 
 TEST(Heard, ABlackHoleIsNamedWithItsMtuOnBothSides) {
-  RunOptions options = software({{"NCCL_IB_TIMEOUT", "10"}});  // 4 ms a try
+  RunOptions options =
+      software({{"NCCL_IB_TIMEOUT", "10"}, {"NCCL_MESH_RAILS", "all"}});  // 4 ms a try
   options.fabric_text = kBlackHoleFabric;
   expect_each_reads(run(kBlackHole, options),
                     {"full packets of 4096 bytes (the path's MTU) are lost and small ones arrive",

@@ -45,7 +45,8 @@ class Metrics : public testing::Test {
                       "-c",           std::to_string(kChecks),
                       "-w",           std::to_string(kWarmups),
                       "-n",           std::to_string(kIterations)};
-    spec.environment = {{"NCCL_MESH_STATS", (folder_ / "%h-%p.prom").string() + ":1"}};
+    spec.environment = {{"NCCL_MESH_STATS", (folder_ / "%h-%p.prom").string() + ":1"},
+                        {"NCCL_MESH_RAILS", "all"}};
     spec.capture = true;
     driver::Launcher launcher;
     EXPECT_TRUE(launcher.start(spec).ok());

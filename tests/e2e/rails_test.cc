@@ -3,6 +3,7 @@
 #include "perf/driver/plugin_log.h"
 #include "perf/driver/world.h"
 #include "src/soft/fault_door.h"
+#include "tests/e2e/fabric_door.h"
 #include "tests/e2e/line.h"
 #include "tests/e2e/pace.h"
 
@@ -55,15 +56,6 @@ void expect_each_rail_meets_its_like() {
   }
 }
 
-soft::FaultAnswer tell(const std::string& host, const soft::FaultOrder& order) {
-  const std::string fabric = driver::variable(process_environment(), "NCCL_MESH_FABRIC");
-  const auto file = soft::load(fabric.substr(fabric.find(':') + 1));
-  require(file.ok(), "no fabric to mend");
-  const auto answer = soft::tell_host(*file, host, order);
-  require(answer.ok() && answer->code == Errc::Ok, "host " + host + " was not told");
-  return *answer;
-}
-
 std::uint64_t posted_on_mesh3() {
   return tell("a", {.verb = soft::FaultVerb::Look, .fault = {.nic = "mesh3"}}).bytes;
 }
@@ -109,60 +101,9 @@ const Scenario kDownAtStart("rails_down_at_start", [](Peer& peer) {
 });
 
 TEST(Rails, APortThatComesUpLaterTakesItsPlace) {
-  expect_run(kDownAtStart, {.fabric_text = eight_rails(), .software_only = kSoftwareOnly});
-}
-
-// So many cables between a and b.
-std::string cables(int count) {
-  std::string nics[2], links;
-  for (int i = 0; i < count; ++i) {
-    const char* const comma = i == 0 ? "" : ", ";
-    for (int host = 0; host < 2; ++host) {
-      nics[host] += fmt::format(R"({}{{"name": "mesh{}", "address": "10.0.{}.{}/24"}})", comma, i,
-                                i + 1, host + 1);
-    }
-    links += fmt::format(R"({}{{"ends": ["a/mesh{}", "b/mesh{}"]}})", comma, i, i);
-  }
-  return fmt::format(
-      R"({{"name": "cables", "hosts": [{{"name": "a", "nics": [{}]}},
-        {{"name": "b", "nics": [{}]}}],
-        "links": [{}]}})",
-      nics[0], nics[1], links);
-}
-
-// The argument is the number of cables. NCCL names the last device on both sides.
-const Scenario kNamedDevice("rails_named_device", [](Peer& peer) {
-  const int count = std::stoi(peer.argument());
-  const auto api = peer.load();
-  driver::Communicator communicator(*api, {.id = 1, .device = count - 1});
-  require_success(communicator.open(), "init");
-  Line line(peer, communicator, {.bytes = kBytes});
-  stream(line, {.count = 100, .bytes = kBytes});
-  peer.barrier();
-  if (peer.rank() == 0) {
-    double named = 0, all = 0;
-    for (int i = 0; i < count; ++i) {
-      const soft::FaultOrder look{.verb = soft::FaultVerb::Look,
-                                  .fault = {.nic = fmt::format("mesh{}", i)}};
-      const auto bytes = static_cast<double>(tell("a", look).bytes);
-      all += bytes;
-      if (i == count - 1) named = bytes;
-    }
-    report_figure("percent_on_named", 100 * named / all);
-    require(named >= 100.0 * kBytes, "the bytes of the messages are not in the count");
-    require(named >= 0.99 * all, "less than 99 % of the bytes on the cable that NCCL named");
-  }
-  peer.barrier();
-  line.close();
-});
-
-TEST(Rails, TheCableThatNcclNamesCarriesTheBytes) {
-  for (const char* count : {"2", "4", "8"}) {
-    expect_run(kNamedDevice, {.fabric_text = cables(std::stoi(count)),
-                              .argument = count,
-                              .software_only = kSoftwareOnly,
-                              .environment = {{"NCCL_MESH_RAILS", "auto"}}});
-  }
+  expect_run(kDownAtStart, {.fabric_text = eight_rails(),
+                            .software_only = kSoftwareOnly,
+                            .environment = {{"NCCL_MESH_RAILS", "all"}}});
 }
 
 }  // namespace

@@ -118,7 +118,9 @@ const Scenario kAcross("sites_all_reduce", [](Peer& peer) {
 });
 
 TEST(Sites, BetweenThemOnlyRailsThatLeaveCarryAnAllReduce) {
-  expect_run(kAcross, {.fabric_text = kTwoSites, .software_only = kSoftwareOnly});
+  expect_run(kAcross, {.fabric_text = kTwoSites,
+                       .software_only = kSoftwareOnly,
+                       .environment = {{"NCCL_MESH_RAILS", "all"}}});
 }
 
 // No rail of b leaves that reaches one of a that does: hosts connect, and the message fails.

@@ -54,7 +54,9 @@ TEST(Transfer, EverySizeArrivesWhole) {
   expect_run(kEverySize, {.timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeOverTwoCables) {
-  expect_run(kEverySize, {.fabric = "pair2.json", .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.fabric = "pair2.json",
+                          .environment = {{"NCCL_MESH_RAILS", "all"}},
+                          .timeout = std::chrono::seconds(120)});
 }
 TEST(Transfer, EverySizeArrivesWholeWithoutPollerThread) {
   expect_run(kEverySize,

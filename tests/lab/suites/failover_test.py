@@ -58,7 +58,7 @@ class Failover(lab_case.LabCase):
                            "perf": perf,
                            "timeout": limit_s(times)}
         return self.run_lab(topology, script, timeout=limit_s(times),
-                            env={"NCCL_IB_TIMEOUT": "16", **(env or {})})
+                            env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_RAILS": "all", **(env or {})})
 
     def went_on(self, lab, times=TIMES):
         self.assertEqual(lab.code, 0)

@@ -44,7 +44,8 @@ class OddTest(LabCase):
         command = SCRIPT % {"rails": shlex.quote(built("perf/mesh_rails/mesh_rails")),
                             "ranked": " ".join(ranked),
                             "perf": shlex.quote(built("perf/mesh_perf/mesh_perf"))}
-        return self.run_lab(topology, command, timeout=900, env=env)
+        return self.run_lab(topology, command, timeout=900,
+                            env={"NCCL_MESH_RAILS": "all", **(env or {})})
 
     def rails_are(self, run, host, *rails, note=""):
         """Exactly these rails, and exactly this line about ports."""

@@ -73,7 +73,7 @@ class Perf(lab_case.LabCase):
         code=$?
         figures after
         exit $code""" % self.perf
-        lab = self.run_lab("pair2", script)
+        lab = self.run_lab("pair2", script, env={"NCCL_MESH_RAILS": "all"})
         self.good_rows(lab, 1)
         sent = {}
         for line in lab.lines("a"):

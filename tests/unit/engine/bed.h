@@ -29,7 +29,7 @@ struct BedOptions {
   std::size_t contexts = 1;  // of each host
   int stall_seconds = Settings{}.stall_seconds;
   int path_timeout_s = Settings{}.path_timeout_s;
-  std::string rails = Settings{}.rails;
+  std::string rails = "all";         // most tests are of links with several paths
   const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
   bool rewrites_late = true;         // EngineOptions's
   int adaptive_routing = kAuto;      // NCCL_IB_ADAPTIVE_ROUTING

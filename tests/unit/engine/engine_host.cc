@@ -21,6 +21,7 @@ EngineOptions on_loopback(int threads) {
   EngineOptions options;
   options.settings.socket_ifname = "lo";
   options.settings.threads = threads;
+  options.settings.rails = "all";  // most tests are of links with several paths
   return options;
 }
 

@@ -50,6 +50,7 @@ FakeHost::FakeHost(const soft::FabricFile& fabric, const std::string& name,
   provider = std::move(*opened);
   settled.provider = provider.get();
   settled.threading = Threading::Manual;
+  settled.settings.rails = "all";
   auto rails = verbs::discover(*provider, settled.settings);
   if (!rails.ok()) throw std::runtime_error("no rails for " + name);
   found = std::move(*rails);

@@ -1,0 +1,42 @@
+// Memory that is made ready for a rail before anybody uses it there.
+#include "engine/data/registration.h"
+#include "src/base/check.h"
+#include "src/verbs/discovery.h"
+
+#include <array>
+#include <utility>
+
+namespace mesh::engine {
+
+void RegistrationTable::hold(Registration& registration) noexcept {
+  const Lock lock(mutex_);
+  CHECK(registration.count > 0);
+  ++registration.holds;
+}
+
+Status RegistrationTable::prepare(Registration& registration, std::uint32_t rail) {
+  Lock lock(mutex_);
+  if (registration.count == 0) return {};
+  if (const Status status = add_rail(lock, registration, rail); !status.ok()) return status;
+  DCHECK(registration.count != 0);  // the last use waits for us
+  ++registration.held_by_rail[rail];
+  return {};
+}
+
+void RegistrationTable::drop(Registration& registration,
+                             std::span<const std::uint32_t> rails) noexcept {
+  std::array<verbs::MrHandle, verbs::kRailsMax> gone;  // outlive the lock
+  Entries::node_type without_users;
+  const Lock lock(mutex_);
+  CHECK(registration.holds > 0);
+  for (const std::uint32_t rail : rails) {
+    if (registration.held_by_rail[rail] == 0) continue;  // it went with the last use
+    --registration.held_by_rail[rail];
+    if (--registration.count_by_rail[rail] == 0)
+      gone[rail] = std::move(registration.mr_by_rail[rail]);
+  }
+  if (--registration.holds == 0 && registration.count == 0)
+    without_users = entries_.extract(find(registration));
+}
+
+}  // namespace mesh::engine

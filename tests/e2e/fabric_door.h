@@ -1,0 +1,13 @@
+#pragma once
+// A rank's word to a host of its software fabric: what breaks, and what it has posted. Thread: any.
+
+#include "src/soft/fault_door.h"
+
+#include <string>
+
+namespace mesh::e2e {
+
+// Throws Failure where the host does not answer or refuses.
+soft::FaultAnswer tell(const std::string& host, const soft::FaultOrder& order);
+
+}  // namespace mesh::e2e
