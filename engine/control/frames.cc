@@ -146,13 +146,13 @@ template <typename Io>
 void fields(Io& io, typename Io::template Of<Welcome>& body) {
   common_fields(io, body);
   paths_fields(io, body.paths);
-  for (const WirePath& path : body.paths) {
+  for (const WirePath& path : body.paths)
     io.require(path.acceptor_rail < body.rails.size() && path.qpn.size() == 1 + body.qps);
-  }
   io.list(body.meet, {0, kMeetMax}, [&io](auto& pair) { ends_fields(io, pair); });
   for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
   io.list(body.standby, {0, kPathsMax - 1}, [&io](auto& pair) { ends_fields(io, pair); });
-  io.require(body.standby.empty() || body.paths.size() + body.standby.size() <= kPathsMax);
+  io.require(body.standby.empty() || !body.paths.empty());
+  io.require(body.paths.size() + body.standby.size() <= kPathsMax);
   io.text(body.no_path, kTextBytesMax);
   io.require(body.meet.empty() == body.paths.empty());
   io.require(body.no_path.empty() != body.paths.empty());

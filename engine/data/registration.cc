@@ -177,10 +177,23 @@ void RegistrationTable::retract(Registration& registration, std::uint32_t rail,
   if (registration.count_by_rail[rail] == 0) gone = std::move(registration.mr_by_rail[rail]);
 }
 
+// What is held stays as an entry, so that who holds it can drop it.
 void RegistrationTable::clear() noexcept {
-  Entries all;
-  const Lock lock(mutex_);
-  all.swap(entries_);  // outlives the lock
+  Entries gone;  // outlives the lock
+  Lock lock(mutex_);
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    Registration& entry = *at->second;
+    no_longer_busy_.wait(lock, [&] { return !is_busy(entry); });
+    const auto cleared = at++;
+    if (entry.holds == 0) {
+      gone.insert(entries_.extract(cleared));
+      continue;
+    }
+    entry.count = 0;
+    std::fill(entry.count_by_rail.begin(), entry.count_by_rail.end(), 0);
+    std::fill(entry.held_by_rail.begin(), entry.held_by_rail.end(), 0);
+    for (verbs::MrHandle& mr : entry.mr_by_rail) mr.reset();
+  }
 }
 
 std::size_t RegistrationTable::size() const {

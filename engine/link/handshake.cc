@@ -163,8 +163,11 @@ bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
     lanes.push_back(&lane);
     if (!lane.provide_probes().ok()) return false;
     std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
-    if (!primary) peer_link.add_standby(lane, own.ends, std::move(name));
-    if (primary && !peer_link.add_path(lane, own.ends, std::move(name)).ok()) return false;
+    if (!primary) {
+      peer_link.add_standby(lane, own.ends, std::move(name));
+    } else if (!peer_link.add_path(lane, own.ends, std::move(name)).ok()) {
+      return false;
+    }
     configure_path(peer_link.path(peer_link.path_count() - 1), link_.host().options().settings);
     return true;
   };

@@ -205,8 +205,8 @@ std::string Link::crossing_text() const {
   std::uint64_t inflight_bytes = 0;
   for (std::uint32_t i = 0; i < peer_link().path_count(); ++i)
     inflight_bytes = std::max(inflight_bytes, peer_link().path(i).inflight_bytes_max);
-  const std::string text = fmt::format("; from site {} to site {}, round trip {} us", crossing.own,
-                                       crossing.peer, crossing.round_trip_ns / 1000);
+  std::string text = fmt::format("; from site {} to site {}, round trip {} us", crossing.own,
+                                 crossing.peer, crossing.round_trip_ns / 1000);
   if (!connector()) return text;
   return fmt::format("{}, up to {} MiB in flight on a path", text, inflight_bytes >> 20);
 }

@@ -35,6 +35,7 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
     host.provider = std::move(*provider);
     EngineOptions wanted;
     wanted.settings.socket_ifname = "lo";
+    wanted.settings.rails = "all";  // one connection stands for all of a job's
     if (options.sites) wanted.settings.site = spec.name;
     wanted.policy = options.policy;
     wanted.provider = host.provider.get();

@@ -188,6 +188,18 @@ TEST_F(RegistrationTableTest, WhatIsPreparedGoesWithTheLastUse) {
   EXPECT_EQ(table_->size(), 0u);
 }
 
+TEST_F(RegistrationTableTest, WhatIsHeldOutlivesTheEndOfAllRegistrations) {
+  Registration* const region = acquire(0, 4096, kFirst);
+  table_->hold(*region);
+  ASSERT_TRUE(table_->prepare(*region, 1).ok());
+  table_->clear();
+  EXPECT_EQ(provider_.live.size(), 0u);
+  ASSERT_TRUE(table_->prepare(*region, 2).ok());
+  EXPECT_EQ(provider_.live.size(), 0u) << "nobody uses it";
+  table_->drop(*region, std::array{1u, 2u});
+  EXPECT_EQ(table_->size(), 0u);
+}
+
 TEST_F(RegistrationTableTest, AHeldRangeThatIsRegisteredAgainIsTheSame) {
   Registration* const region = acquire(0, 4096, kFirst);
   table_->hold(*region);
