@@ -218,7 +218,7 @@ void Figures::keep(const Link& link, std::uint64_t now_ns) noexcept {
     PeerSnapshot shot = snapshot_of(link, now_ns);
     if (shot.sends) link.context().loop.counters.bytes_sent.add(shot.bytes);
     if (shot.messages != 0 && !link.context().closing) LOG_DETAIL("{}", summary_text(shot));
-    ended_.settle(std::move(shot));
+    ended_.add_ended(std::move(shot));
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: what its link has counted is lost: {}", link.identity().peer_host,
              error.what());

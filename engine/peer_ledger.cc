@@ -57,7 +57,7 @@ void PeerLedger::add(const PeerSnapshot& link) {
   }
 }
 
-void PeerLedger::settle(PeerSnapshot link) {
+void PeerLedger::add_ended(PeerSnapshot link) {
   link.links = link.channels = link.open_requests = 0;
   link.waits = {};
   for (PathSnapshot& path : link.paths)

@@ -19,7 +19,7 @@ class PeerLedger {
 
   void add(const PeerSnapshot& link);
   // The same for a link that is over: what it counted stays, what it was doing does not.
-  void settle(PeerSnapshot link);
+  void add_ended(PeerSnapshot link);
   std::vector<PeerSnapshot> rows() const;  // sorted by peer
 
  private:

@@ -17,7 +17,7 @@ void for_each_channel(const Link& link, Visitor&& visit) {
   if (!link.has_peer_link() || link.state() == LinkState::Down) return;
   for (std::uint32_t i = 0; i < link.peer_link().channel_index_bound(); ++i) {
     Channel* const channel = link.peer_link().channel(i);
-    if (channel != nullptr && !channel->life.closed_here) visit(*channel);
+    if (channel != nullptr && !channel->closing.closed_here) visit(*channel);
   }
 }
 

@@ -29,8 +29,8 @@ struct Waiting;  // waiting.h
 enum class Side : std::uint8_t { Send, Receive };
 enum class Takes : std::uint8_t { Nothing, Sends, Receives };
 
-// How far a channel is in its life; moved only under the engine's control mutex.
-struct ChannelLife {
+// How far the end of a channel has come; moved only under the engine's control mutex.
+struct ChannelClosing {
   bool closed_here = false;   // close() was called
   bool close_sent = false;    // CLOSE is on its way to the peer
   bool closed_there = false;  // the peer's CLOSE was acted on
@@ -113,9 +113,9 @@ class Channel {
   // Off the message path; first, so that what the loop moves lies beside what a kind of channel
   // adds.
   std::map<Registration*, std::uint32_t>
-      regions;                   // control mutex: registered through this channel, how often
-  engine::ChannelLife life;      // control mutex
-  engine::OldestRequest oldest;  // control mutex
+      regions;                     // control mutex: registered through this channel, how often
+  engine::ChannelClosing closing;  // control mutex
+  engine::OldestRequest oldest;    // control mutex
 
   alignas(64) const engine::Side side;
   const std::uint32_t index;  // in the link, what the immediate carries

@@ -65,8 +65,8 @@ verbs::MrHandle Lane::register_buffer(const verbs::DmaBufferRange& range, int ac
 ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
   const std::size_t at = queue_pair.id_base() >> 48;
   DCHECK(queue_pair.verbs() != nullptr);
-  DCHECK(at < places_.size() && by_place_[at].queue_pair == &queue_pair);
-  return queues_[places_[at].queue].cq.get();
+  DCHECK(at < entries_.size() && live_[at].queue_pair == &queue_pair);
+  return queues_[entries_[at].queue].cq.get();
 }
 
 Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& loop) {
@@ -120,8 +120,8 @@ verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy,
 }
 
 void Lane::on_poll_failed() noexcept {
-  for (const Seat& seat : by_place_) {
-    QueuePair* const queue_pair = seat.queue_pair;
+  for (const LiveEntry& entry : live_) {
+    QueuePair* const queue_pair = entry.queue_pair;
     if (queue_pair == nullptr) continue;
     std::string cause;
     try {
@@ -133,23 +133,23 @@ void Lane::on_poll_failed() noexcept {
   }
 }
 
-std::uint32_t Lane::take_place() {
-  if (free_places_.empty()) {
-    // destroy() gives the place back without asking for memory.
-    free_places_.reserve(places_.size() + 1);
-    by_place_.reserve(places_.size() + 1);
-    places_.emplace_back();
-    by_place_.emplace_back();
-    return static_cast<std::uint32_t>(places_.size() - 1);
+std::uint32_t Lane::take_entry() {
+  if (free_entries_.empty()) {
+    // destroy() gives the entry back without asking for memory.
+    free_entries_.reserve(entries_.size() + 1);
+    live_.reserve(entries_.size() + 1);
+    entries_.emplace_back();
+    live_.emplace_back();
+    return static_cast<std::uint32_t>(entries_.size() - 1);
   }
-  DCHECK(by_place_.size() == places_.size());
-  const std::uint32_t place = free_places_.back();
-  free_places_.pop_back();
-  return place;
+  DCHECK(live_.size() == entries_.size());
+  const std::uint32_t free = free_entries_.back();
+  free_entries_.pop_back();
+  return free;
 }
 
 Status Lane::create(QueuePair& queue_pair, const Order& order) {
-  if (free_places_.empty() && places_.size() >= kQueuePairsMax) {
+  if (free_entries_.empty() && entries_.size() >= kQueuePairsMax) {
     LOG_WARN("{}: more than {} queue pairs in one communicator", name(), kQueuePairsMax);
     return Errc::Exhausted;
   }
@@ -161,36 +161,36 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   verbs::QpHandle qp = make(*queue, *order.policy, &granted);
   if (!qp) return Errc::System;
   const ProgressLoop::Guard guard(*order.loop);
-  const std::uint32_t at = take_place();
-  Place& place = places_[at];
-  place = {.life = place.life + 1, .queue = *queue, .reserved = reserve};
+  const std::uint32_t at = take_entry();
+  Entry& entry = entries_[at];
+  entry = {.life = entry.life + 1, .queue = *queue, .reserved = reserve};
   queues_[*queue].reserved += reserve;
   DCHECK(queues_[*queue].reserved <= queues_[*queue].entries);
-  DCHECK(by_place_[at].queue_pair == nullptr);
+  DCHECK(live_[at].queue_pair == nullptr);
   ++queue_pairs_;
-  queue_pair.adopt(std::move(qp), wr_id_base(at, place.life), granted);
+  queue_pair.adopt(std::move(qp), wr_id_base(at, entry.life), granted);
   if (granted.data < order.policy->inline_bytes && order.loop->registrations != nullptr)
     order.loop->registrations->lower_inline_bytes(granted.data);
-  by_place_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
+  live_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
   return {};
 }
 
 void Lane::destroy(QueuePair& queue_pair) noexcept {
   if (queue_pair.verbs() == nullptr) return;
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
-  DCHECK(at < places_.size() && by_place_[at].queue_pair == &queue_pair);
+  DCHECK(at < entries_.size() && live_[at].queue_pair == &queue_pair);
   DCHECK(queue_pairs_ != 0);
-  Place& place = places_[at];
-  DCHECK(queue_pair.id_base() == wr_id_base(at, place.life));
-  by_place_[at] = {.queue_pair = nullptr,
-                   .receive_id = ~queue_pair.id_base()};  // another place's: what it still has in
-                                                          // the completion queue is nobody's
+  Entry& entry = entries_[at];
+  DCHECK(queue_pair.id_base() == wr_id_base(at, entry.life));
+  live_[at] = {.queue_pair = nullptr,
+               .receive_id = ~queue_pair.id_base()};  // another entry's: what it still has in
+                                                      // the completion queue is nobody's
   queue_pair.destroy();
   queue_pair.drop_outstanding();
-  drain_queue(queues_[place.queue]);  // before its room is given to another
-  DCHECK(queues_[place.queue].reserved >= place.reserved);
-  queues_[place.queue].reserved -= place.reserved;
-  free_places_.push_back(at);
+  drain_queue(queues_[entry.queue]);  // before its room is given to another
+  DCHECK(queues_[entry.queue].reserved >= entry.reserved);
+  queues_[entry.queue].reserved -= entry.reserved;
+  free_entries_.push_back(at);
   --queue_pairs_;
 }
 

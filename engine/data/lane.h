@@ -76,21 +76,21 @@ class Lane {
     verbs::CqHandle cq;
     std::uint32_t entries = 0, reserved = 0;
   };
-  struct Place {
+  struct Entry {
     std::uint32_t life = 0;
     std::uint32_t queue = 0;
     std::uint32_t reserved = 0;
   };
 
-  // Whose a completion is. A place that is nobody's has an id that no completion at it can have.
-  struct Seat {
+  // Whose a completion is. An entry that is nobody's has an id that no completion at it can have.
+  struct LiveEntry {
     QueuePair* queue_pair = nullptr;
-    std::uint64_t receive_id = 0;  // of its receives; sends have the same place and life
+    std::uint64_t receive_id = 0;  // of its receives; sends have the same entry and life
   };
 
   Result<std::uint32_t> queue_with_room(std::uint32_t wanted, ProgressLoop& loop);
   verbs::QpHandle make(std::uint32_t queue, const TransferPolicy& policy, InlineBytes* granted);
-  std::uint32_t take_place();
+  std::uint32_t take_entry();
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
   void dispatch(const ibv_wc& completion) noexcept;
@@ -104,9 +104,9 @@ class Lane {
   std::unique_ptr<ProbePages> probe_pages_;
   verbs::MrHandle probe_mr_;
   std::vector<Queue> queues_;
-  std::vector<Seat> by_place_;
-  std::vector<Place> places_;
-  std::vector<std::uint32_t> free_places_;
+  std::vector<LiveEntry> live_;
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> free_entries_;
   std::size_t queue_pairs_ = 0;
 };
 

@@ -13,21 +13,21 @@
 namespace mesh::engine {
 
 inline void Lane::dispatch(const ibv_wc& completion) noexcept {
-  DCHECK((completion.wr_id >> 48) < by_place_.size());
-  const Seat& seat = by_place_[completion.wr_id >> 48];  // ids are ours: the place exists
-  if (completion.wr_id == seat.receive_id) [[likely]] {
-    QueuePair& found = *seat.queue_pair;
+  DCHECK((completion.wr_id >> 48) < live_.size());
+  const LiveEntry& entry = live_[completion.wr_id >> 48];  // ids are ours: the entry exists
+  if (completion.wr_id == entry.receive_id) [[likely]] {
+    QueuePair& found = *entry.queue_pair;
     if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
       return found.link().on_error_completion(found, completion);
     found.on_receive();
     return found.link().on_announcement(completion.imm_data, completion.byte_len);
   }
-  // Place and life: what is not a receive mark or a count.
+  // Entry and life: what is not a receive mark or a count.
   constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
-  if (((completion.wr_id ^ seat.receive_id) & ~kOther) != 0) [[unlikely]]
+  if (((completion.wr_id ^ entry.receive_id) & ~kOther) != 0) [[unlikely]]
     return;
-  QueuePair& found = *seat.queue_pair;
-  DCHECK(seat.queue_pair != nullptr);
+  QueuePair& found = *entry.queue_pair;
+  DCHECK(entry.queue_pair != nullptr);
   if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
     return found.link().on_error_completion(found, completion);
   found.retire_through(static_cast<std::uint32_t>(completion.wr_id));

@@ -55,7 +55,7 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
   return block;
 }
 
-Result<LinkPlace> LinkMemory::channel_place(std::uint32_t index) {
+Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
   DCHECK(index < kChannelsMax);
   DCHECK(bytes_per_channel_ != 0);
   const std::uint32_t at = index / kChannelsPerBlock;
@@ -65,22 +65,22 @@ Result<LinkPlace> LinkMemory::channel_place(std::uint32_t index) {
     if (!made.ok()) return made.status();
     blocks_[at] = std::make_unique<Block>(std::move(*made));
   }
-  return LinkPlace{
+  return PeerWritable{
       .memory = blocks_[at]->memory.get() + (index % kChannelsPerBlock) * bytes_per_channel_,
       .rkeys = blocks_[at]->rkeys};
 }
 
-Result<LinkPlace> LinkMemory::counters(std::size_t bytes) {
-  DCHECK(counters_ == nullptr);
+Result<PeerWritable> LinkMemory::window_words(std::size_t bytes) {
+  DCHECK(window_words_ == nullptr);
   Result<Block> made = make_block(bytes);
   if (!made.ok()) return made.status();
-  counters_ = std::make_unique<Block>(std::move(*made));
-  return LinkPlace{.memory = counters_->memory.get(), .rkeys = counters_->rkeys};
+  window_words_ = std::make_unique<Block>(std::move(*made));
+  return PeerWritable{.memory = window_words_->memory.get(), .rkeys = window_words_->rkeys};
 }
 
 void LinkMemory::release() noexcept {
   blocks_.clear();
-  counters_.reset();
+  window_words_.reset();
 }
 
 }  // namespace mesh::engine

@@ -23,7 +23,7 @@ class Lane;
 
 inline constexpr std::uint32_t kChannelsPerBlock = 32;
 
-struct LinkPlace {
+struct PeerWritable {
   std::byte* memory = nullptr;
   std::array<std::uint32_t, kPathsMax> rkeys{};  // by path
 };
@@ -32,8 +32,8 @@ class LinkMemory {
  public:
   // Bytes per channel; a multiple of 64. The lanes are those of the paths, in order.
   void configure(std::size_t bytes_per_channel, std::vector<Lane*> lanes_by_path);
-  Result<LinkPlace> channel_place(std::uint32_t index);  // zeroed when the index is new
-  Result<LinkPlace> counters(std::size_t bytes);         // zeroed; once
+  Result<PeerWritable> channel_memory(std::uint32_t index);  // zeroed when the index is new
+  Result<PeerWritable> window_words(std::size_t bytes);      // zeroed; once
   void release() noexcept;  // deregisters all; the queue pairs are gone
 
  private:
@@ -50,7 +50,7 @@ class LinkMemory {
   std::size_t bytes_per_channel_ = 0;
   std::vector<Lane*> lanes_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::unique_ptr<Block> counters_;
+  std::unique_ptr<Block> window_words_;
 };
 
 }  // namespace mesh::engine

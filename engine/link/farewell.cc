@@ -45,11 +45,12 @@ void Farewell::revoke_receives(RecvChannel& channel, const Wait& wait) {
     credits = channel.accepted;
   }
   const auto safe = [&] {
-    return channel.life.revoked || channel.life.closed_there || link_.state() == LinkState::Down;
+    return channel.closing.revoked || channel.closing.closed_there ||
+           link_.state() == LinkState::Down;
   };
   if (safe()) return;
-  if (!channel.life.revoke_sent) {
-    channel.life.revoke_sent = true;
+  if (!channel.closing.revoke_sent) {
+    channel.closing.revoke_sent = true;
     ++link_.host().counts().revokes;
     link_.send(Revoke{.channel = channel.index, .first_credit = 0, .credit_count = credits});
     link_.host().plane().wake();
@@ -121,20 +122,20 @@ bool Farewell::answer_revoke(const Revoke& body) {
 bool Farewell::on_revoked(const Revoked& body) {
   Channel* const channel = link_.peer_link().channel(body.channel);
   // Without a REVOKE of ours it answers what nobody has asked.
-  if (channel != nullptr && channel->life.revoke_sent) channel->life.revoked = true;
+  if (channel != nullptr && channel->closing.revoke_sent) channel->closing.revoked = true;
   return true;
 }
 
 // ---- Channels and the link.
 
 void Farewell::begin_close(Channel& channel) {
-  if (channel.life.closed_here) return;
+  if (channel.closing.closed_here) return;
   CHECK(&channel.link == &link_.peer_link());
   {
     const ProgressLoop::Guard guard(channel.loop);
     channel.fail_all(Errc::PeerClosed);
   }
-  channel.life.closed_here = true;
+  channel.closing.closed_here = true;
   link_.touch();
   link_.host().tend_soon();
   const std::uint32_t index = channel.index;
@@ -146,17 +147,17 @@ bool Farewell::advance_close(std::uint32_t index) {
   Channel& channel = *link_.peer_link().channel(index);
   const ProgressLoop::Guard guard(channel.loop);
   const bool idle = channel.outstanding == 0;
-  if (link_.state() == LinkState::Up && idle && !channel.life.close_sent) {
-    channel.life.close_sent = true;
+  if (link_.state() == LinkState::Up && idle && !channel.closing.close_sent) {
+    channel.closing.close_sent = true;
     const std::uint64_t messages = channel.side == Side::Send
                                        ? static_cast<SendChannel&>(channel).announced()
                                        : static_cast<RecvChannel&>(channel).received();
     link_.send(Close{.channel = index, .messages = messages});
   }
-  const bool over =
-      link_.state() == LinkState::Down || (channel.life.close_sent && channel.life.closed_there);
+  const bool over = link_.state() == LinkState::Down ||
+                    (channel.closing.close_sent && channel.closing.closed_there);
   if (!over || !idle) return false;
-  CHECK(channel.life.closed_here && channel.outstanding == 0);  // NCCL may not use it any more
+  CHECK(channel.closing.closed_here && channel.outstanding == 0);  // NCCL may not use it any more
   link_.peer_link().remove_channel(index);
   if (link_.connector()) link_.openings().give_back(index);
   return true;
@@ -196,7 +197,7 @@ bool Farewell::act_on_close(const PendingClose& pending) {
       return false;
     channel->fail_all(Errc::PeerClosed);
   }
-  channel->life.closed_there = true;
+  channel->closing.closed_there = true;
   link_.host().tend_soon();
   return true;
 }
@@ -225,9 +226,9 @@ bool Farewell::on_bye(const Bye& /*body*/) {
 
 // ---- The link's own course.
 
-void Farewell::settle_index(std::uint32_t index) {
+void Farewell::reuse_index(std::uint32_t index) {
   Channel* const old = link_.peer_link().channel(index);
-  if (old == nullptr || !old->life.close_sent) return;
+  if (old == nullptr || !old->closing.close_sent) return;
   for (PendingClose& pending : closes_) {
     if (pending.close.channel == index) pending.deadline_ns = 0;
   }
@@ -247,7 +248,7 @@ bool Farewell::said_every_close() const noexcept {
   const PeerLink& peer_link = link_.peer_link();
   for (std::uint32_t i = 0; i < peer_link.channel_index_bound(); ++i) {
     const Channel* const channel = peer_link.channel(i);
-    if (channel != nullptr && !channel->life.close_sent) return false;
+    if (channel != nullptr && !channel->closing.close_sent) return false;
   }
   return true;
 }

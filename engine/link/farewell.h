@@ -32,8 +32,8 @@ class Farewell {
   // ---- Channels and the link.
   void reserve(std::size_t channels) { closing_.reserve(channels); }  // begin_close needs no memory
   void begin_close(Channel& channel);                                 // NCCL has closed it
-  void settle_index(std::uint32_t index);  // the peer uses this channel index again
-  void hurry();                            // the peer is gone: its CLOSEs are acted on now
+  void reuse_index(std::uint32_t index);  // the peer uses this channel index again
+  void hurry();                           // the peer is gone: its CLOSEs are acted on now
   void say_bye_if_empty();
   bool said_every_close() const noexcept;  // our side of every channel, while the link is up
   void drop() noexcept;                    // the link is down: nobody is answered any more

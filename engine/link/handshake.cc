@@ -195,7 +195,7 @@ bool Handshake::on_welcome(const Welcome& body) {
   link_.name_peer(body.host);
   peer_rails_ = body.rails;
   meet_ = body.meet;
-  settle_waiting();
+  distribute_waiting();
   cross_to(body.site, link_.host().now_ns() - hello_at_ns_);
   TransferPolicy policy = policy_towards(body.site);
   policy.qps = body.qps;
@@ -203,7 +203,7 @@ bool Handshake::on_welcome(const Welcome& body) {
   policy.slots = body.slots;
   psn_ = random_psn();
   const PathSets sets{.primary = body.paths, .standby = body.standby};
-  if (!build(policy, sets, body.no_path) || !make_counters()) {
+  if (!build(policy, sets, body.no_path) || !make_window_words()) {
     link_.send(Refuse{.reason = Errc::System, .text = no_queue_pairs_text()});
     fail_named(Errc::System);
     link_.take_down(Errc::System);
@@ -218,14 +218,14 @@ bool Handshake::on_welcome(const Welcome& body) {
   return true;
 }
 
-bool Handshake::make_counters() {
+bool Handshake::make_window_words() {
   PeerLink& peer_link = link_.peer_link();
   const std::size_t words =
       std::size_t{peer_link.path_count()} * (1 + peer_link.policy().qps) * kWindowWords;
   if (words == 0) return true;
-  const Result<LinkPlace> counters = peer_link.memory().counters(words * sizeof(std::uint64_t));
-  if (counters.ok()) counters_ = *counters;
-  return counters.ok();
+  const Result<PeerWritable> made = peer_link.memory().window_words(words * sizeof(std::uint64_t));
+  if (made.ok()) window_words_ = *made;
+  return made.ok();
 }
 
 std::string Handshake::no_queue_pairs_text() const {
@@ -288,11 +288,11 @@ void Handshake::brought_up(const BringUp& done) {
 }
 
 WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
-  CHECK(link_.connector() && counters_.memory != nullptr);
+  CHECK(link_.connector() && window_words_.memory != nullptr);
   CHECK(index < link_.peer_link().path_count());
   const std::uint32_t words_per_path = (1 + link_.peer_link().policy().qps) * kWindowWords;
   auto* const words =
-      reinterpret_cast<std::uint64_t*>(counters_.memory) + std::size_t{index} * words_per_path;
+      reinterpret_cast<std::uint64_t*>(window_words_.memory) + std::size_t{index} * words_per_path;
   Path& path = link_.peer_link().path(index);
   // Nobody writes there: the path's former queue pairs are fenced.
   std::fill_n(words, words_per_path, 0);
@@ -300,7 +300,7 @@ WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
     path.queue_pairs[qp]->set_window_words(words + qp * kWindowWords);
   return describe_path(
       path, psn,
-      {.address = reinterpret_cast<std::uint64_t>(words), .rkey = counters_.rkeys[index]});
+      {.address = reinterpret_cast<std::uint64_t>(words), .rkey = window_words_.rkeys[index]});
 }
 
 // The paths that failed, and those that were not tried.

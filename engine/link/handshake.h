@@ -100,11 +100,11 @@ class Handshake {
   bool measure();
   void tend_measure();
   void come_up();
-  bool make_counters();
+  bool make_window_words();
   std::string no_queue_pairs_text() const;
   bool fits(const Welcome& body) const;
   std::vector<WireRail> own_rails() const;  // whatever their ports are
-  void settle_waiting();
+  void distribute_waiting();
   void bring_up(const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
   bool some_path_is_left(const std::vector<std::uint8_t>& down) const;
   std::vector<std::uint8_t> not_up(const BringUp& done) const;
@@ -124,7 +124,7 @@ class Handshake {
   std::uint64_t measure_from_ns_ = 0;    // 0: nothing is measured now
   std::vector<std::uint64_t> measured_;  // by path; 0: not yet
   Marking marking_;
-  LinkPlace counters_;                  // connector: the window words
+  PeerWritable window_words_;           // connector
   std::uint64_t step_deadline_ns_ = 0;  // 0: no step is under way
   SocketAddress source_;                // the peer's, of the connection that carried HELLO
   std::vector<Id128> listeners_;        // acceptor: those that HELLO named

@@ -52,7 +52,7 @@ PathKey Handshake::key_for(const AskedRails& asked) const {
 
 // The rails of the peer are known now: connects that other paths carry wait for a link of their
 // own.
-void Handshake::settle_waiting() {
+void Handshake::distribute_waiting() {
   Context& context = link_.context();
   for (PendingConnect* const stage : link_.openings().those_of_other_paths()) {
     Link* other = context.connector_to(link_.identity().peer_context, stage->asked);

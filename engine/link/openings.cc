@@ -163,7 +163,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   link_.farewell().reserve(lives_.size());
   CHECK(peer_link.channel(index) == nullptr);  // the index is free
   const std::uint32_t life = ++lives_[index];
-  const Result<LinkPlace> place = peer_link.memory().channel_place(index);
+  const Result<PeerWritable> place = peer_link.memory().channel_memory(index);
   if (!place.ok()) {
     free_indices_.push_back(index);
     return decline(stage, place.code());
@@ -206,7 +206,7 @@ bool Openings::on_open(const Open& body) {
     return answer(body, Errc::PeerClosed);
   }
   if (listener->arrived.size() >= kArrivedMax) return answer(body, Errc::Exhausted);
-  link_.farewell().settle_index(body.channel);
+  link_.farewell().reuse_index(body.channel);
   if (peer_link.channel(body.channel) != nullptr) {
     return link_.complain(fmt::format("opens channel {} twice", body.channel));
   }
@@ -215,7 +215,7 @@ bool Openings::on_open(const Open& body) {
 
 bool Openings::welcome_channel(Listener& listener, const Open& asked) {
   PeerLink& peer_link = link_.peer_link();
-  const Result<LinkPlace> place = peer_link.memory().channel_place(asked.channel);
+  const Result<PeerWritable> place = peer_link.memory().channel_memory(asked.channel);
   listener.named(nullptr);
   if (!place.ok()) {
     listener.refused = place.code();
@@ -251,13 +251,13 @@ bool Openings::on_opened(const Opened& body) {
     // The connect was given up meanwhile. Where the peer has refused, it has no such channel and
     // will never say CLOSE.
     Channel* const given_up = peer_link.channel(body.channel);
-    if (body.result != Errc::Ok && given_up != nullptr && given_up->life.closed_here)
-      given_up->life.closed_there = true;
+    if (body.result != Errc::Ok && given_up != nullptr && given_up->closing.closed_here)
+      given_up->closing.closed_there = true;
     return true;
   }
   PendingConnect& stage = **found;
   if (body.result != Errc::Ok || body.records_rkey.size() != peer_link.path_count()) {
-    stage.channel->life.closed_there = true;  // the peer has no such channel
+    stage.channel->closing.closed_there = true;  // the peer has no such channel
     fail(stage, body.result == Errc::Ok ? Errc::Protocol : body.result);
     return true;
   }

@@ -60,7 +60,7 @@ void ChannelRun::on_close_said(Side& side, std::uint64_t messages) {
 void ChannelRun::check_received() {
   if (receive_.gone || receive_.channel == nullptr || !send_.close_said) return;
   const std::uint64_t here = receive_.channel->counts().messages;
-  const bool acted = receive_.channel->life.closed_there;
+  const bool acted = receive_.channel->closing.closed_there;
   if (here > *send_.close_said || (acted && here < *send_.close_said)) {
     wrong(fmt::format("the sender's CLOSE counts {} messages, the receiver has seen {}",
                       *send_.close_said, here));

@@ -60,7 +60,7 @@ TEST(PeerLedger, LinksOfOnePeerAndDirectionAreOneRow) {
 
 TEST(PeerLedger, WhatEndedKeepsItsCountsOnly) {
   PeerLedger ledger;
-  ledger.settle(link_to("b"));
+  ledger.add_ended(link_to("b"));
   const PeerSnapshot row = ledger.rows().at(0);
   EXPECT_EQ(row.links + row.channels + row.open_requests + row.waits[0].channels +
                 row.waits[0].longest_ns,

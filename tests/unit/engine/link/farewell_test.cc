@@ -85,11 +85,11 @@ TEST_F(FarewellTest, ACloseIsActedOnWhenItsMessagesAreHereOrTheirTimeIsOver) {
   Farewell& farewell = ends_.receiver().farewell();
   EXPECT_TRUE(farewell.on_close({.channel = receiver_->index, .messages = 1}));
   EXPECT_EQ(farewell.pending_answers(), 1u);
-  EXPECT_FALSE(receiver_->life.closed_there);
+  EXPECT_FALSE(receiver_->closing.closed_there);
   ends_.advance_ns(1'000'000'000);
   farewell.tend();
   EXPECT_EQ(farewell.pending_answers(), 0u);
-  EXPECT_TRUE(receiver_->life.closed_there);
+  EXPECT_TRUE(receiver_->closing.closed_there);
 }
 
 TEST_F(FarewellTest, ALinkWithoutChannelsSaysByeAndIsForgotten) {
