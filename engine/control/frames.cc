@@ -138,7 +138,7 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
   io.u8(body.service_level, {0, kServiceLevelMax});
   io.require(body.control_port != 0);
   io.text(body.site, kSiteBytesMax);
-  io.u32(body.site_rq_depth, {1, kDepthMax});
+  io.u32(body.site_rq_depth, {16, kDepthMax});
   io.require(std::has_single_bit(body.site_rq_depth));
 }
 

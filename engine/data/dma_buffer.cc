@@ -22,6 +22,8 @@ verbs::DmaBufferRange range_in_buffer(const MemoryRange& range, std::uint64_t pa
 }
 
 Status keep_buffer(const MemoryRange& range, Registration& entry) {
+  entry.buffer = UniqueFd();
+  entry.buffer_range = {};
   if (range.fd < 0) return {};
   entry.buffer = UniqueFd(::fcntl(range.fd, F_DUPFD_CLOEXEC, 0));
   if (!entry.buffer.valid()) {

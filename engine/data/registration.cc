@@ -87,6 +87,9 @@ Result<Registration*> RegistrationTable::acquire(const MemoryRange& range,
     found = entries_.emplace(key, std::move(made)).first;
   }
   Registration& entry = *found->second;
+  // Only a hold has kept it: the address may be other memory's by now.
+  if (const Status kept = entry.count == 0 ? keep_buffer(range, entry) : Status(); !kept.ok())
+    return kept;
   ++entry.count;  // it stays, whoever else gives it back meanwhile
   std::size_t added = 0;
   for (Status status; added < rails.size(); ++added) {

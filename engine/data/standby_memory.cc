@@ -34,11 +34,21 @@ StandbyMemory::StandbyMemory(RegistrationTable& table, const PeerLink& link,
   }
 }
 
-StandbyMemory::~StandbyMemory() {
+StandbyMemory::~StandbyMemory() { drop_all(); }
+
+void StandbyMemory::drop_all() noexcept {
   for (const Held& each : held_) table_.drop(*each.region, std::span(rails_).first(each.on_rails));
+  held_.clear();
 }
 
 Status StandbyMemory::register_all() {
+  const Status status = prepare_all();
+  complete_ = status.ok();
+  if (!complete_) drop_all();
+  return status;
+}
+
+Status StandbyMemory::prepare_all() {
   for (Held& each : held_) {
     for (; each.on_rails < rails_.size(); ++each.on_rails) {
       if (const Status status = table_.prepare(*each.region, rails_[each.on_rails]); !status.ok())
@@ -48,14 +58,10 @@ Status StandbyMemory::register_all() {
   return {};
 }
 
-bool StandbyMemory::complete() const noexcept {
-  return std::all_of(held_.begin(), held_.end(),
-                     [this](const Held& each) { return each.on_rails == rails_.size(); });
-}
-
 Status StandbyMemory::take_over(PeerLink& link) {
   const std::map<Registration*, std::uint32_t> regions = regions_of(link);
   std::vector<std::pair<Registration*, std::uint32_t>> done;
+  done.reserve(regions.size() * rails_.size());
   Status status;
   for (const auto& [region, uses] : regions) {
     for (const std::uint32_t rail : rails_) {

@@ -28,9 +28,10 @@ class StandbyMemory {
   StandbyMemory(const StandbyMemory&) = delete;
   StandbyMemory& operator=(const StandbyMemory&) = delete;
 
-  // System: a rail refused; logged. Nobody has missed anything then: the link stays as it was.
+  // System: a rail refused; logged. What the others have registered is given back at once, and the
+  // link stays as it was.
   Status register_all();
-  bool complete() const noexcept;  // register_all() has
+  bool complete() const noexcept { return complete_; }  // register_all() has
   // All that is registered through the link now is on these rails too, and so is what will be.
   Status take_over(PeerLink& link);
 
@@ -39,9 +40,13 @@ class StandbyMemory {
     Registration* region = nullptr;
     std::size_t on_rails = 0;  // the first so many
   };
+  Status prepare_all();
+  void drop_all() noexcept;
+
   RegistrationTable& table_;
   const std::vector<std::uint32_t> rails_;
   std::vector<Held> held_;
+  bool complete_ = false;
 };
 
 }  // namespace mesh::engine

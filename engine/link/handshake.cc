@@ -23,6 +23,8 @@ namespace mesh::engine {
 
 namespace {
 constexpr int kServiceLevelMask = 15;
+// No way between sites is longer: the rest is the peer's own time, and is not for its timers.
+constexpr std::uint64_t kHelloRoundTripMaxNs = 500'000'000;
 
 std::uint32_t random_psn() { return static_cast<std::uint32_t>(random_u64() & 0xffffff); }
 
@@ -196,7 +198,7 @@ bool Handshake::on_welcome(const Welcome& body) {
   peer_rails_ = body.rails;
   meet_ = body.meet;
   distribute_waiting();
-  cross_to(body.site, link_.host().now_ns() - hello_at_ns_);
+  cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloRoundTripMaxNs));
   TransferPolicy policy = policy_towards(body.site);
   policy.qps = body.qps;
   policy.rq_depth = body.rq_depth;

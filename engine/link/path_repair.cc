@@ -222,7 +222,6 @@ void PathRepair::note_stall() {
   call_standby(now_ns);
   for (Repair& repair : repairs_) {
     if (repair.step != Step::Waiting) continue;
-    repair.backoff_ns = std::min(repair.backoff_ns, kStalledBackoffNs);
     repair.at_ns = std::min(repair.at_ns, now_ns + kStalledBackoffNs);
   }
   if (now_ns >= stalled_since_ns_ + bound_ns && !link_.peer_link().has_open_requests())

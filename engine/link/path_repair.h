@@ -97,6 +97,7 @@ class PathRepair {
   // ---- Paths that stand by (path_repair_standby.cc).
   void call_standby(std::uint64_t now_ns);
   bool let_rest(std::uint32_t index);
+  void leave_better_ones(std::uint32_t index);
   std::unique_ptr<StandbyMemory> memory_for(const Path& path) const;
   bool take_memory(const BringUp& done, std::string* why);
 

@@ -101,8 +101,10 @@ bool PathRepair::begin_try(std::uint32_t index) {
 void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   Repair& repair = repairs_[index];
   Path& path = link_.peer_link().path(index);
+  bool stalled = false;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
+    stalled = link_.peer_link().stalled();
     link_.peer_link().stop_path(path);
     link_.peer_link().destroy_path(path);
     path.health.last_cause = why;
@@ -110,7 +112,7 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   repair.step = Step::Waiting;
   // Where nothing else is up, there is nothing that a try could disturb.
   repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
-                                 stalled_since_ns_ != 0 ? kStalledBackoffNs : kBackoffMaxNs);
+                                 stalled ? kStalledBackoffNs : kBackoffMaxNs);
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
   link_.host().tend_at(repair.at_ns);
   LOG_DETAIL("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
@@ -271,6 +273,7 @@ void PathRepair::admit(std::uint32_t index) {
            path.tier == 0 ? "path" : "standby path",
            path.name + (path.tier == 0 ? " is back" : " carries on"),
            (now_ns - repair.lost_at_ns) / 1'000'000);
+  leave_better_ones(index);
   // at_ns: until then a failure counts as the same trouble, and the pause goes on growing.
   repair = {.at_ns = now_ns + kSteadyNs,
             .backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs)};

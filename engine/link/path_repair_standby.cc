@@ -45,6 +45,19 @@ bool PathRepair::let_rest(std::uint32_t index) {
   return false;
 }
 
+// A path that stands in was admitted. The better ones keep their pauses, which grow with each
+// failure: one that passes its probes and fails under load would take the link from it again and
+// again.
+void PathRepair::leave_better_ones(std::uint32_t index) {
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const std::uint32_t tier = link_.peer_link().path(index).tier;
+  for (std::uint32_t i = 0; i < index; ++i) {
+    Repair& better = repairs_[i];
+    if (link_.peer_link().path(i).tier == tier || better.step != Step::Waiting) continue;
+    better.at_ns = std::max(better.at_ns, now_ns + better.backoff_ns);
+  }
+}
+
 // All paths of a tier have their keys in the same rows, so they are on all of its rails before the
 // first of them is up. Null: they are.
 std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
