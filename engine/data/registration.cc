@@ -85,11 +85,11 @@ Result<Registration*> RegistrationTable::acquire(const MemoryRange& range,
     std::unique_ptr<Registration> made = make_entry(range);
     if (const Status kept = keep_buffer(range, *made); !kept.ok()) return kept;
     found = entries_.emplace(key, std::move(made)).first;
+  } else if (found->second->count == 0) {
+    // Only a hold has kept it: the address may be other memory's by now.
+    if (const Status kept = keep_buffer(range, *found->second); !kept.ok()) return kept;
   }
   Registration& entry = *found->second;
-  // Only a hold has kept it: the address may be other memory's by now.
-  if (const Status kept = entry.count == 0 ? keep_buffer(range, entry) : Status(); !kept.ok())
-    return kept;
   ++entry.count;  // it stays, whoever else gives it back meanwhile
   std::size_t added = 0;
   for (Status status; added < rails.size(); ++added) {
