@@ -68,7 +68,7 @@ Result<Channel*> EngineImpl::connect(Context& context, int rail, HandleBytes& ha
              rail_infos_.size());
     return Errc::InvalidArgument;
   }
-  // The control thread may be making queue pairs: come back rather than wait.
+  // The control thread may be at work: come back rather than wait.
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Errc::WouldBlock;
   return read_stage(handle).index == 0

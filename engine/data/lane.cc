@@ -69,9 +69,17 @@ ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
   return queues_[entries_[at].queue].cq.get();
 }
 
-Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& loop) {
-  for (std::uint32_t i = 0; i < queues_.size(); ++i) {
-    if (queues_[i].entries - queues_[i].reserved >= wanted) return i;
+std::size_t Lane::queue_with_room(std::uint32_t wanted) const noexcept {
+  std::size_t at = 0;
+  while (at < queues_.size() && queues_[at].entries - queues_[at].reserved < wanted) ++at;
+  return at;
+}
+
+// One more completion queue if none has room.
+Status Lane::provide_room(std::uint32_t wanted, ProgressLoop& loop) {
+  {
+    const ProgressLoop::Guard guard(loop);
+    if (queue_with_room(wanted) < queues_.size()) return {};
   }
   const auto limit = static_cast<std::uint32_t>(std::max(rail_.cq_entries_max, 1));
   const std::uint32_t entries = std::min(std::max(kQueueEntries, wanted), limit);
@@ -94,14 +102,40 @@ Result<std::uint32_t> Lane::queue_with_room(std::uint32_t wanted, ProgressLoop& 
                   1);  // a queue that is polled must be ours, and one of ours must be polled
   loop.add_source({.lane = this, .queue = cq.get()});
   queues_.push_back({.cq = std::move(cq), .entries = entries});
-  return static_cast<std::uint32_t>(queues_.size() - 1);
+  return {};
 }
 
-verbs::QpHandle Lane::make(std::uint32_t queue, const TransferPolicy& policy,
-                           InlineBytes* granted) {
+// Room in a completion queue and an entry, so that the device may work without anybody's lock.
+Result<Lane::Place> Lane::take_place(const Order& order) {
+  const std::uint32_t wanted = order.policy->sq_depth + order.policy->rq_depth;
+  const std::lock_guard placing(placing_);  // nobody takes the room before we do
+  if (const Status status = provide_room(wanted, *order.loop); !status.ok()) return status;
+  const ProgressLoop::Guard guard(*order.loop);
+  if (free_entries_.empty() && entries_.size() >= kQueuePairsMax) {
+    LOG_WARN("{}: more than {} queue pairs in one communicator", name(), kQueuePairsMax);
+    return Errc::Exhausted;
+  }
+  const std::size_t queue = queue_with_room(wanted);
+  CHECK(queue < queues_.size());
+  const std::uint32_t at = take_entry();
+  Entry& entry = entries_[at];
+  entry = {.life = entry.life + 1, .queue = static_cast<std::uint32_t>(queue), .reserved = wanted};
+  queues_[queue].reserved += wanted;
+  DCHECK(live_[at].queue_pair == nullptr);
+  return Place{.entry = at, .queue = queues_[queue].cq.get()};
+}
+
+void Lane::give_back(const Place& place) noexcept {
+  const Entry& entry = entries_[place.entry];
+  DCHECK(queues_[entry.queue].reserved >= entry.reserved);
+  queues_[entry.queue].reserved -= entry.reserved;
+  free_entries_.push_back(place.entry);
+}
+
+verbs::QpHandle Lane::make(ibv_cq* queue, const TransferPolicy& policy, InlineBytes* granted) {
   for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
     ibv_qp_init_attr attr{};
-    attr.send_cq = attr.recv_cq = queues_[queue].cq.get();
+    attr.send_cq = attr.recv_cq = queue;
     attr.qp_type = IBV_QPT_RC;
     attr.cap = {.max_send_wr = policy.sq_depth,
                 .max_recv_wr = policy.rq_depth,
@@ -149,26 +183,19 @@ std::uint32_t Lane::take_entry() {
 }
 
 Status Lane::create(QueuePair& queue_pair, const Order& order) {
-  if (free_entries_.empty() && entries_.size() >= kQueuePairsMax) {
-    LOG_WARN("{}: more than {} queue pairs in one communicator", name(), kQueuePairsMax);
-    return Errc::Exhausted;
-  }
   DCHECK(queue_pair.verbs() == nullptr);
-  const std::uint32_t reserve = order.policy->sq_depth + order.policy->rq_depth;
-  const Result<std::uint32_t> queue = queue_with_room(reserve, *order.loop);
-  if (!queue.ok()) return queue.status();
+  const Result<Place> place = take_place(order);
+  if (!place.ok()) return place.status();
   InlineBytes granted;
-  verbs::QpHandle qp = make(*queue, *order.policy, &granted);
-  if (!qp) return Errc::System;
+  verbs::QpHandle qp = make(place->queue, *order.policy, &granted);
   const ProgressLoop::Guard guard(*order.loop);
-  const std::uint32_t at = take_entry();
-  Entry& entry = entries_[at];
-  entry = {.life = entry.life + 1, .queue = *queue, .reserved = reserve};
-  queues_[*queue].reserved += reserve;
-  DCHECK(queues_[*queue].reserved <= queues_[*queue].entries);
-  DCHECK(live_[at].queue_pair == nullptr);
-  ++queue_pairs_;
-  queue_pair.adopt(std::move(qp), wr_id_base(at, entry.life), granted);
+  const std::uint32_t at = place->entry;
+  if (!qp) {
+    give_back(*place);
+    return Errc::System;
+  }
+  queue_pairs_.fetch_add(1, std::memory_order_relaxed);
+  queue_pair.adopt(std::move(qp), wr_id_base(at, entries_[at].life), granted);
   if (granted.data < order.policy->inline_bytes && order.loop->registrations != nullptr)
     order.loop->registrations->lower_inline_bytes(granted.data);
   live_[at] = {.queue_pair = &queue_pair, .receive_id = queue_pair.id_base() | kReceiveBit};
@@ -179,8 +206,8 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   if (queue_pair.verbs() == nullptr) return;
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   DCHECK(at < entries_.size() && live_[at].queue_pair == &queue_pair);
-  DCHECK(queue_pairs_ != 0);
-  Entry& entry = entries_[at];
+  DCHECK(queue_pair_count() != 0);
+  const Entry& entry = entries_[at];
   DCHECK(queue_pair.id_base() == wr_id_base(at, entry.life));
   live_[at] = {.queue_pair = nullptr,
                .receive_id = ~queue_pair.id_base()};  // another entry's: what it still has in
@@ -188,10 +215,8 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   queue_pair.destroy();
   queue_pair.drop_outstanding();
   drain_queue(queues_[entry.queue]);  // before its room is given to another
-  DCHECK(queues_[entry.queue].reserved >= entry.reserved);
-  queues_[entry.queue].reserved -= entry.reserved;
-  free_entries_.push_back(at);
-  --queue_pairs_;
+  give_back({.entry = at});
+  queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept {

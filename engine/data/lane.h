@@ -1,8 +1,8 @@
 #pragma once
 // A loop's share of one rail: protection domain, completion queues, and the table that turns a
 // completion's wr_id into its queue pair. Queue pairs join a completion queue with room for all
-// they can flush, so none can overflow. Thread: poll() from the loop's holder; set-up with control
-// mutex and token. Bound: kQueuePairsMax queue pairs.
+// they can flush, so none can overflow. Thread: poll() from the loop's holder; create() from any;
+// other set-up with control mutex and token. Bound: kQueuePairsMax queue pairs.
 
 #include <mesh/policy.h>
 #include <mesh/status.h>
@@ -12,9 +12,11 @@
 #include "src/verbs/handle.h"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -33,8 +35,9 @@ class Lane {
 
   Status open();  // System: the device refused a protection domain
 
-  // Makes a queue pair in RESET on a completion queue with room and gives it an id. Control mutex,
-  // not the token: it is taken only to enlist what the device has made.
+  // Makes a queue pair in RESET on a completion queue with room and gives it an id. Any thread,
+  // several at a time; the control mutex is not needed, and the token not held: it is taken for its
+  // place here before and after, never while the device works.
   struct Order {
     const TransferPolicy* policy = nullptr;
     ProgressLoop* loop = nullptr;
@@ -65,7 +68,9 @@ class Lane {
   std::uint32_t index() const noexcept { return index_; }
   const std::string& name() const noexcept { return rail_.info.name; }
   std::size_t completion_queue_count() const noexcept { return queues_.size(); }
-  std::size_t queue_pair_count() const noexcept { return queue_pairs_; }
+  std::size_t queue_pair_count() const noexcept {  // any thread; nothing is published with it
+    return queue_pairs_.load(std::memory_order_relaxed);
+  }
 
  private:
   // Apart, so that no probe reads what another one writes.
@@ -88,8 +93,16 @@ class Lane {
     std::uint64_t receive_id = 0;  // of its receives; sends have the same entry and life
   };
 
-  Result<std::uint32_t> queue_with_room(std::uint32_t wanted, ProgressLoop& loop);
-  verbs::QpHandle make(std::uint32_t queue, const TransferPolicy& policy, InlineBytes* granted);
+  // Where a queue pair goes that is not made yet.
+  struct Place {
+    std::uint32_t entry = 0;
+    ibv_cq* queue = nullptr;
+  };
+  Result<Place> take_place(const Order& order);
+  void give_back(const Place& place) noexcept;
+  Status provide_room(std::uint32_t wanted, ProgressLoop& loop);
+  std::size_t queue_with_room(std::uint32_t wanted) const noexcept;  // queues_.size(): none has it
+  verbs::QpHandle make(ibv_cq* queue, const TransferPolicy& policy, InlineBytes* granted);
   std::uint32_t take_entry();
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
@@ -103,11 +116,12 @@ class Lane {
   verbs::PdHandle pd_;
   std::unique_ptr<ProbePages> probe_pages_;
   verbs::MrHandle probe_mr_;
+  std::mutex placing_;  // a queue pair's place is taken; before the token
   std::vector<Queue> queues_;
   std::vector<LiveEntry> live_;
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_entries_;
-  std::size_t queue_pairs_ = 0;
+  std::atomic<std::size_t> queue_pairs_{0};
 };
 
 }  // namespace mesh::engine

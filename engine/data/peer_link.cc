@@ -186,13 +186,13 @@ Path& PeerLink::place_path(Lane& lane, const PathEnds& ends, std::string name) {
   return *paths_.back();
 }
 
-Status PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
+Path& PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   CHECK(primary_count_ == paths_.size());
   Path& added = place_path(lane, ends, std::move(name));
   added.key_place = primary_count_++;
   add_rails({&added.rail, 1});
   provide_queue_pairs(added);
-  return make_path(added);
+  return added;
 }
 
 void PeerLink::add_standby(Lane& lane, const PathEnds& ends, std::string name) {

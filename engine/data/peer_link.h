@@ -137,7 +137,9 @@ class PeerLink {
   void provide_queue_pairs(Path& path);  // the objects, for make_path()
   bool rewrite_credits() noexcept;       // after account_lost(); false: queues were full, ask again
   void destroy_path(Path& path) noexcept;  // its queue pairs; it is not up
-  Status make_path(Path& path);  // new ones for it, in RESET (control mutex, not the token)
+  // New ones for it, in RESET. On a bring-up's thread: neither the control mutex nor the token.
+  // PeerClosed: abandoned, which is looked at before each.
+  Status make_path(Path& path, const std::atomic<bool>* abandoned = nullptr);
   void leave_out(Path& path, std::string why);  // at bring-up: from Up to Down, it never worked
   // From Down to Up. Paths that stood in for it are quarantined.
   void admit(Path& path);
@@ -150,8 +152,8 @@ class PeerLink {
   void tell_dormant() noexcept;  // NCCL's thread: a message was to be started; said once
 
   // ---- Set-up (control mutex and token).
-  // Primary: queue pairs in RESET. Those of standby paths, which come last, are made when needed.
-  Status add_path(Lane& lane, const PathEnds& ends, std::string name);
+  // Primary: make_path() comes next. Those of standby paths, which come last, have no queue pairs.
+  Path& add_path(Lane& lane, const PathEnds& ends, std::string name);
   void add_standby(Lane& lane, const PathEnds& ends, std::string name);
   void order_paths();  // after the last path, and when one comes or goes
   SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits);

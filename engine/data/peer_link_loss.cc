@@ -147,8 +147,9 @@ void PeerLink::provide_queue_pairs(Path& path) {
   }
 }
 
-Status PeerLink::make_path(Path& path) {
+Status PeerLink::make_path(Path& path, const std::atomic<bool>* abandoned) {
   for (const auto& queue_pair : path.queue_pairs) {
+    if (abandoned != nullptr && abandoned->load(std::memory_order_relaxed)) return Errc::PeerClosed;
     if (const Status status = path.lane->create(*queue_pair, {.policy = &policy_, .loop = &loop_});
         !status.ok())
       return status;

@@ -18,31 +18,57 @@ BringUp::~BringUp() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BringUp::run() noexcept {
-  CHECK(!over() && order_.paths.size() == order_.indices.size());
+Status BringUp::make() {
+  for (const std::uint32_t index : order_.makes) {
+    const Status made = order_.link->make_path(order_.link->path(index), &abandoned_);
+    if (!made.ok()) return made;
+  }
+  return {};
+}
+
+Status BringUp::connect(std::size_t at) {
+  if (order_.memory != nullptr) {
+    if (const Status status = order_.memory->register_all(); !status.ok()) return status;
+  }
+  Path& path = order_.link->path(order_.indices[at]);
+  const PeerEnd peer{.rail = &order_.peer_rails[path.ends.peer_rail],
+                     .path = &order_.paths[at],
+                     .own_psn = order_.psn,
+                     .abandoned = &abandoned_,
+                     .again = order_.reopens};
+  return connect_path(path, peer, order_.settings);
+}
+
+namespace {
+// Where no memory is left, which is not the end of the thread.
+template <typename Step>
+Status guarded(const PeerLink& link, const Step& step) noexcept {
+  try {
+    return step();
+  } catch (const std::exception& error) {
+    LOG_WARN("peer {}: its queue pairs: {}", link.identity().peer_host, error.what());
+    return Errc::System;
+  }
+}
+}  // namespace
+
+void BringUp::connect_all() noexcept {
   for (std::size_t i = 0; i < order_.paths.size(); ++i) {
-    Path& path = order_.link->path(order_.indices[i]);
-    const PeerEnd peer{.rail = &order_.peer_rails[path.ends.peer_rail],
-                       .path = &order_.paths[i],
-                       .own_psn = order_.psn,
-                       .abandoned = &abandoned_,
-                       .again = order_.reopens};
-    Status status;
-    try {
-      if (order_.memory != nullptr) status = order_.memory->register_all();
-      if (status.ok()) status = connect_path(path, peer, order_.settings);
-    } catch (const std::exception& error) {
-      LOG_WARN("{}: {}", path.name, error.what());
-      status = Errc::System;
-    }
+    const Status status = guarded(*order_.link, [&] { return connect(i); });
     if (status.ok()) continue;
     failed_.push_back(order_.indices[i]);
     outcome_ = status.code();
-    if (abandoned_.load(std::memory_order_relaxed)) break;
+    if (abandoned()) break;
   }
-  const bool any =
-      failed_.size() < order_.paths.size() && !abandoned_.load(std::memory_order_relaxed);
-  if (any) outcome_ = Errc::Ok;
+  if (failed_.size() < order_.paths.size() && !abandoned()) outcome_ = Errc::Ok;
+}
+
+void BringUp::run() noexcept {
+  CHECK(!over() && order_.paths.size() == order_.indices.size());
+  const Status made = guarded(*order_.link, [this] { return make(); });
+  unmade_ = !made.ok();
+  outcome_ = made.code();
+  if (made.ok()) connect_all();
   over_.store(true, std::memory_order_release);
 }
 

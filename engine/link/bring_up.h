@@ -1,10 +1,11 @@
 #pragma once
-// Takes the queue pairs of one link, or of one path that is opened again, to RTS, on a thread of
-// its own where the engine has threads: the kernel resolves the peer's address on the way and may
-// wait a second for it, three times a path. Nobody else's frames, closes and memory wait for that.
-// Thread: control mutex. While running() nobody else touches the queue pairs; the loop does not
-// know them before the link is up. Bounds: kResolveTries seconds a path; after abandon() the try
-// under way, which the destructor waits for.
+// Makes the queue pairs of one link, or of one path that is opened again, and takes them to RTS, or
+// one of the two, on a thread of its own where the engine has threads. A device may take seconds
+// for one, and the kernel resolves the peer's address on the way to RTS and may wait a second for
+// it, three times a path. Nobody else's frames, closes and memory wait for that. Thread: control
+// mutex. While running() nobody else touches the queue pairs; the loop does not know them before
+// the link is up. Bounds: kResolveTries seconds a path, and the device's time for each queue pair;
+// after abandon() the try or the queue pair under way, which the destructor waits for.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -53,10 +54,11 @@ class BringUp {
  public:
   struct Order {
     PeerLink* link = nullptr;
-    std::vector<WireRail> peer_rails;
-    std::vector<WirePath> paths;         // the peer's queue pairs
-    std::vector<std::uint32_t> indices;  // which of the link's paths these are
-    std::uint32_t psn = 0;               // ours
+    std::vector<WireRail> peer_rails{};
+    std::vector<std::uint32_t> makes{};    // paths whose queue pairs are made first
+    std::vector<WirePath> paths{};         // the peer's queue pairs
+    std::vector<std::uint32_t> indices{};  // which of the link's paths these are
+    std::uint32_t psn = 0;                 // ours
     Settings settings;
     bool reopens = false;                     // one path of a link that is up
     std::unique_ptr<StandbyMemory> memory{};  // to be registered before that; null: nothing is
@@ -74,13 +76,19 @@ class BringUp {
   bool over() const noexcept { return over_.load(std::memory_order_acquire); }
   bool started() const noexcept { return thread_.joinable(); }  // and over, perhaps
   bool running() const noexcept { return started() && !over(); }
-  // When over; the reasons of failures have been logged. Ok if any path is up.
+  // When over; the reasons of failures have been logged. Ok if any path is up, or none was asked
+  // for.
   Errc outcome() const noexcept { return outcome_; }
+  bool unmade() const noexcept { return unmade_; }  // when over: it lacks queue pairs
   // Indices of the link's paths.
   const std::vector<std::uint32_t>& failed() const noexcept { return failed_; }
   const std::vector<WirePath>& paths() const noexcept { return order_.paths; }
   const std::vector<std::uint32_t>& indices() const noexcept { return order_.indices; }
+  bool makes_only() const noexcept { return order_.indices.empty(); }
   bool reopens() const noexcept { return order_.reopens; }
+  std::uint32_t reopened() const noexcept {  // the path
+    return makes_only() ? order_.makes.front() : order_.indices.front();
+  }
   BringUpKind kind() const noexcept {
     return order_.reopens ? BringUpKind::Again : BringUpKind::First;
   }
@@ -88,8 +96,14 @@ class BringUp {
   StandbyMemory* memory() const noexcept { return order_.memory.get(); }  // when over
 
  private:
+  Status make();
+  Status connect(std::size_t at);
+  void connect_all() noexcept;
+  bool abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
+
   const Order order_;
   Errc outcome_ = Errc::Ok;
+  bool unmade_ = false;
   std::vector<std::uint32_t> failed_;
   std::atomic<bool> abandoned_{false};
   // Released after outcome_ and all that was done to the queue pairs.

@@ -112,10 +112,9 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                           hello.control_port);
   link_.redial().note_address();
   peer_rails_ = std::move(hello.rails);
-  std::vector<WirePath>& paths = choice.sets.primary;
   marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
-  enter(LinkState::AwaitAttach);
+  enter(LinkState::Making);
   psn_ = random_psn();
   cross_to(hello.site, 0);
   TransferPolicy policy = policy_towards(hello.site);
@@ -123,35 +122,22 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   policy.rq_depth =
       std::min(policy.rq_depth, crossing_.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
-  const std::string& name = host.options().provider->host_name();
-  if (!build(policy, choice.sets, choice.no_path)) {
-    refuse(host, {.connection = link_.connection(), .link = link_.identity().id},
-           {.reason = Errc::System, .text = no_queue_pairs_text()});
-    return link_.take_down(Errc::System);
-  }
-  for (std::uint32_t i = 0; i < paths.size(); ++i) {
-    Path& path = link_.peer_link().path(i);
-    const WirePath ours = describe_path(path, psn_, path.lane->probe_target());
-    paths[i].qpn = ours.qpn;
-    paths[i].psn = ours.psn;
-    paths[i].lid = ours.lid;
-    paths[i].counters_address = ours.counters_address;
-    paths[i].counters_rkey = ours.counters_rkey;
-    paths[i].ece = ours.ece;
-  }
-  link_.send(Welcome{.host = name,
-                     .qps = policy.qps,
-                     .rq_depth = policy.rq_depth,
-                     .slots = policy.slots,
-                     .rails = describe_rails(*host.options().provider, host.rails()),
-                     .paths = std::move(paths),
-                     .meet = std::move(choice.meet),
-                     .standby = std::move(choice.sets.standby),
-                     .no_path = std::move(choice.no_path),
-                     .site = crossing_.own});
+  if (!build(policy, choice.sets, choice.no_path)) return end_unmade();
+  welcome_ = std::make_unique<Welcome>(Welcome{.host = host.options().provider->host_name(),
+                                               .qps = policy.qps,
+                                               .rq_depth = policy.rq_depth,
+                                               .slots = policy.slots,
+                                               .rails = {},
+                                               .paths = std::move(choice.sets.primary),
+                                               .meet = std::move(choice.meet),
+                                               .standby = std::move(choice.sets.standby),
+                                               .no_path = std::move(choice.no_path),
+                                               .site = crossing_.own});
+  if (link_.peer_link().dormant()) return welcome();
+  link_.begin_bring_up(to_make());
 }
 
-// The primary paths with their queue pairs, in RESET.
+// The paths, of which no queue pairs are made yet.
 bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
                       const std::string& no_path) {
   link_.set_peer_link(std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
@@ -165,10 +151,10 @@ bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
     lanes.push_back(&lane);
     if (!lane.provide_probes().ok()) return false;
     std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
-    if (!primary) {
+    if (primary) {
+      peer_link.add_path(lane, own.ends, std::move(name));
+    } else {
       peer_link.add_standby(lane, own.ends, std::move(name));
-    } else if (!peer_link.add_path(lane, own.ends, std::move(name)).ok()) {
-      return false;
     }
     configure_path(peer_link.path(peer_link.path_count() - 1), link_.host().options().settings);
     return true;
@@ -206,9 +192,7 @@ bool Handshake::on_welcome(const Welcome& body) {
   psn_ = random_psn();
   const PathSets sets{.primary = body.paths, .standby = body.standby};
   if (!build(policy, sets, body.no_path) || !make_window_words()) {
-    link_.send(Refuse{.reason = Errc::System, .text = no_queue_pairs_text()});
-    fail_named(Errc::System);
-    link_.take_down(Errc::System);
+    end_unmade();
   } else if (link_.peer_link().dormant()) {
     enter(LinkState::AwaitReady);
     link_.send(Attach{});
@@ -230,11 +214,6 @@ bool Handshake::make_window_words() {
   return made.ok();
 }
 
-std::string Handshake::no_queue_pairs_text() const {
-  return fmt::format("host {} could not make its queue pairs",
-                     link_.host().options().provider->host_name());
-}
-
 // ---- Queue pairs: ATTACH and READY.
 
 bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
@@ -253,12 +232,10 @@ bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
 // for seconds.
 void Handshake::bring_up(const std::vector<WirePath>& paths,
                          const std::vector<std::uint8_t>& down) {
-  BringUp::Order order{.link = &link_.peer_link(),
-                       .peer_rails = peer_rails_,
-                       .paths = {},
-                       .indices = {},
-                       .psn = psn_,
-                       .settings = link_.settings()};
+  BringUp::Order order = to_make();
+  if (!link_.connector()) order.makes.clear();  // they were made before WELCOME
+  order.peer_rails = peer_rails_;
+  order.psn = psn_;
   const PeerLink& peer_link = link_.peer_link();
   bool some_port_pair_is_up = peer_link.standby_count() != 0;
   for (std::uint32_t i = 0; i < paths.size(); ++i)
@@ -274,11 +251,14 @@ void Handshake::bring_up(const std::vector<WirePath>& paths,
 }
 
 void Handshake::bring_up_starts() {
-  if (link_.state() == LinkState::Connecting) enter(LinkState::Connecting);
+  const LinkState state = link_.state();
+  if (state == LinkState::Making || state == LinkState::Connecting) enter(state);
 }
 
 void Handshake::brought_up(const BringUp& done) {
   CHECK(done.over() && !done.reopens());
+  if (done.unmade()) return end_unmade();
+  if (link_.state() == LinkState::Making) return welcome();
   if (done.outcome() != Errc::Ok && link_.peer_link().standby_count() == 0) {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.peer_link().fail(done.outcome(), "");

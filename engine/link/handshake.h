@@ -9,18 +9,19 @@
 
 #include "engine/control/frames.h"
 #include "engine/data/link_memory.h"
+#include "engine/link/bring_up.h"
 #include "engine/link/long_path.h"
 #include "engine/link/path_sets.h"
 #include "src/base/socket.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace mesh::engine {
 
-class BringUp;
 class Link;
 struct Path;
 struct PathChoice;
@@ -60,12 +61,12 @@ class Handshake {
   void fail_named(Errc why);
 
   // ---- Acceptor.
-  void accept(Hello hello, PathChoice choice);  // WELCOME; its connection is set
+  void accept(Hello hello, PathChoice choice);  // its connection is set; WELCOME follows
   bool names_one_of(std::span<const Id128> listeners) const;
 
   // ---- Both.
   void tend();
-  void brought_up(const BringUp& done);  // the link's queue pairs are at RTS, or some of them
+  void brought_up(const BringUp& done);  // the link's queue pairs are made, or some are at RTS
   void bring_up_starts();                // the wait for a thread was not the peer's
   // When the step began that the link is at.
   std::uint64_t began_ns() const;
@@ -101,7 +102,9 @@ class Handshake {
   void tend_measure();
   void come_up();
   bool make_window_words();
-  std::string no_queue_pairs_text() const;
+  BringUp::Order to_make() const;
+  void welcome();
+  void end_unmade();
   bool fits(const Welcome& body) const;
   std::vector<WireRail> own_rails() const;  // whatever their ports are
   void distribute_waiting();
@@ -128,6 +131,7 @@ class Handshake {
   std::uint64_t step_deadline_ns_ = 0;  // 0: no step is under way
   SocketAddress source_;                // the peer's, of the connection that carried HELLO
   std::vector<Id128> listeners_;        // acceptor: those that HELLO named
+  std::unique_ptr<Welcome> welcome_;    // acceptor: while the queue pairs are made
   AskedRails asked_;
   std::vector<WirePath> meet_;     // connector: pairs of rails, as the acceptor says
   std::uint32_t hello_tries_ = 0;  // dials after the first

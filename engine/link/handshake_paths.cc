@@ -1,14 +1,17 @@
 // Which paths a link is made of, and which connects are for another link: what the connector does
-// about the pairs of rails that WELCOME tells.
+// about the pairs of rails that WELCOME tells; and the paths' queue pairs while they are made.
 #include "engine/link/context.h"
 #include "engine/link/handshake.h"
 #include "engine/link/link.h"
 #include "engine/link/link_setup.h"
 #include "engine/link/path_sets.h"
+#include "engine/link/reception.h"
 #include "src/base/check.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace mesh::engine {
@@ -48,6 +51,48 @@ void Handshake::foresee(const Handshake& other) {
 PathKey Handshake::key_for(const AskedRails& asked) const {
   CHECK(link_.connector() && knows_peer());
   return key_of(path_sets(meet_, own_rails(), peer_rails_, asked).primary);
+}
+
+// Of the link's primary paths.
+BringUp::Order Handshake::to_make() const {
+  BringUp::Order order{.link = &link_.peer_link(), .settings = link_.settings()};
+  for (std::uint32_t i = 0; i < order.link->primary_count(); ++i) order.makes.push_back(i);
+  return order;
+}
+
+// Acceptor: the queue pairs are made.
+void Handshake::welcome() {
+  CHECK(!link_.connector() && link_.state() == LinkState::Making);
+  const std::unique_ptr<Welcome> said = std::move(welcome_);
+  LinkHost& host = link_.host();
+  said->rails = describe_rails(*host.options().provider, host.rails());
+  for (std::uint32_t i = 0; i < said->paths.size(); ++i) {
+    Path& path = link_.peer_link().path(i);
+    const WirePath ours = describe_path(path, psn_, path.lane->probe_target());
+    WirePath& told = said->paths[i];
+    told.qpn = ours.qpn;
+    told.psn = ours.psn;
+    told.lid = ours.lid;
+    told.counters_address = ours.counters_address;
+    told.counters_rkey = ours.counters_rkey;
+    told.ece = ours.ece;
+  }
+  enter(LinkState::AwaitAttach);
+  link_.send(*said);
+}
+
+// There is no link without queue pairs and the memory that they need.
+void Handshake::end_unmade() {
+  const Refuse why{.reason = Errc::System,
+                   .text = fmt::format("host {} could not make its queue pairs",
+                                       link_.host().options().provider->host_name())};
+  if (link_.connector()) {
+    link_.send(why);
+    fail_named(Errc::System);
+  } else {
+    refuse(link_.host(), {.connection = link_.connection(), .link = link_.identity().id}, why);
+  }
+  link_.take_down(Errc::System);
 }
 
 // The rails of the peer are known now: connects that other paths carry wait for a link of their

@@ -35,6 +35,7 @@ const char* Handshake::awaited() const {
   switch (link_.state()) {
     case LinkState::AwaitWelcome: return "has not answered our HELLO with WELCOME";
     case LinkState::AwaitAttach: return "has not answered our WELCOME with ATTACH";
+    case LinkState::Making:
     case LinkState::Connecting:
       if (bring_up == nullptr || bring_up->over()) return nullptr;
       return bring_up->running() ? "our queue pairs to it are not up"

@@ -25,7 +25,9 @@ bool Link::over() const noexcept {
 
 bool Link::carries_nothing() const noexcept {
   if (connector()) return false;
-  if (state_ == LinkState::AwaitAttach || state_ == LinkState::Connecting) return true;
+  if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach ||
+      state_ == LinkState::Connecting)
+    return true;
   return state_ == LinkState::Up && farewell_.said_every_close();
 }
 
@@ -79,7 +81,8 @@ bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes)
   };
   const LinkState state = state_;
   const bool up = has_peer_link() && state != LinkState::AwaitWelcome &&
-                  state != LinkState::AwaitAttach && state != LinkState::Connecting;
+                  state != LinkState::Making && state != LinkState::AwaitAttach &&
+                  state != LinkState::Connecting;
   const bool sends = up && connector(), receives = up && !connector();
   Acknowledge nothing;
   switch (header.type) {
@@ -153,7 +156,9 @@ void Link::begin_bring_up(BringUp::Order order) {
   order.asked_ns = host_.now_ns();
   bring_up_ = std::make_unique<BringUp>(std::move(order));
   restless_ = true;
-  if (host_.options().threading == Threading::Manual) bring_up_->run();
+  if (host_.options().threading != Threading::Manual) return;
+  bring_up_->run();
+  if (bring_up_->makes_only()) finish_bring_up();
 }
 
 void Link::start_bring_up() {
@@ -262,7 +267,7 @@ void Link::take_down(Errc why) noexcept {
     // A thread may still be at work on the queue pairs; then they end with it. Nothing is sent to
     // them before READY.
     if (!bring_up_) end_queue_pairs();
-    if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up_->indices().front()));
+    if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up_->reopened()));
   }
   openings_.fail_all(why);
   if (why == Errc::Exhausted) context_.unname_listeners(*this);  // the connector dials anew
@@ -282,7 +287,7 @@ void Link::end_queue_pairs() noexcept {
 void Link::end(Errc why, const std::string& text) {
   farewell_.hurry();  // the peer said CLOSE before it went: whatever it counted is here by now
   // If the connector has not heard our WELCOME, it says HELLO again.
-  if (state_ == LinkState::AwaitAttach)
+  if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach)
     context_.lose_named(*this, why, host_.now_ns() + kHelloAgainNs);
   const bool is_over = !context_.fail_named(*this, why) && over();
   if (!is_over && may_cause_lines()) LOG_WARN("peer {} is lost: {}", identity_.peer_host, text);

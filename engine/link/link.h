@@ -32,6 +32,7 @@ namespace mesh::engine {
 enum class LinkState : std::uint8_t {
   Dialing,       // connector: no connection yet
   AwaitWelcome,  // connector: HELLO sent
+  Making,        // acceptor: HELLO heard, the queue pairs are being made
   AwaitAttach,   // acceptor: WELCOME sent
   Connecting,    // both: the queue pairs are being brought up
   AwaitReady,    // connector: ATTACH sent
@@ -113,8 +114,8 @@ class Link {
   void touch() noexcept { restless_ = true; }
   bool restless() const noexcept { return restless_; }
 
-  // ---- Queue pairs on their way to RTS: those of the link, or of one path that is opened again. A
-  // link that is taken down meanwhile ends when they do.
+  // ---- Queue pairs that are made, or on their way to RTS: those of the link, or of one path that
+  // is opened again. A link that is taken down meanwhile ends when they do.
   const BringUp* bring_up() const noexcept { return bring_up_.get(); }  // null: none are
   void begin_bring_up(BringUp::Order order);
   void start_bring_up();      // a thread is free for it

@@ -44,7 +44,7 @@ class PathRepair {
   void probe_all();  // connector: the link comes up; beside whatever it is used for
   void try_now(std::uint32_t index);  // its port is up: no pause is waited for; holding the token
   void rewrite_soon();                // acceptor: channels have asked for their credits again
-  void risen(const BringUp& done);    // its queue pairs are at RTS, or could not be brought there
+  void risen(const BringUp& done);    // queue pairs are made, or at RTS, or could not be
 
   // ---- What the peer says. False: the link ends.
   bool on_fence(const Fence& body);
@@ -53,7 +53,7 @@ class PathRepair {
   bool on_path_up(const PathUp& body);
 
  private:
-  enum class Step : std::uint8_t { Waiting, Asked, Rising, Answered, Probing };
+  enum class Step : std::uint8_t { Waiting, Making, Asked, Rising, Answered, Probing };
   // Of one path; begun anew whenever it leaves Up.
   struct Repair {
     // The fence.
@@ -86,11 +86,13 @@ class PathRepair {
   // ---- Opening a path again (path_repair_reopen.cc).
   bool reopen(std::uint32_t index);
   bool begin_try(std::uint32_t index);
+  void ask(std::uint32_t index);
   void give_up_try(std::uint32_t index, const std::string& why);
   bool answer(std::uint32_t index);
   void refuse(const Reopen& asked, const std::string& why);
-  bool make_again(std::uint32_t index, std::uint32_t epoch, std::string* why);
+  bool clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why);
   void raise(std::uint32_t index, const WirePath& peer);
+  void answer_risen(std::uint32_t index, const BringUp& done, const std::string& why);
   bool probe(std::uint32_t index);
   void admit(std::uint32_t index);
 

@@ -39,13 +39,14 @@ bool PathRepair::reopen(std::uint32_t index) {
     case Step::Answered:
       if (!link_.bring_up()) raise(index, std::exchange(repair.answer, std::nullopt)->ends.front());
       return true;
-    case Step::Rising: return false;
+    case Step::Making:
+    case Step::Rising: return false;  // the end of that wakes us
   }
   return false;
 }
 
-// Queue pairs in RESET under a new epoch.
-bool PathRepair::make_again(std::uint32_t index, std::uint32_t epoch, std::string* why) {
+// The path's old queue pairs go, and others may be made, under a new epoch.
+bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why) {
   Path& path = link_.peer_link().path(index);
   const verbs::Rail& rail = path.lane->rail();
   // A port that was down at start may stay so for ever. Its event ends the wait when it comes up.
@@ -76,26 +77,36 @@ bool PathRepair::make_again(std::uint32_t index, std::uint32_t epoch, std::strin
     ++path.health.reopen_tries;
   }
   repairs_[index].psn = static_cast<std::uint32_t>(random_u64() & 0xffffff);
-  if (link_.peer_link().make_path(path).ok()) return true;
-  *why = "no queue pairs could be made";
-  return false;
+  return true;
 }
 
 bool PathRepair::begin_try(std::uint32_t index) {
   CHECK(link_.connector() && link_.bring_up() == nullptr);
   Repair& repair = repairs_[index];
   std::string why;
-  if (!make_again(index, link_.peer_link().path(index).health.epoch + 1, &why)) {
+  if (!clear_for(index, link_.peer_link().path(index).health.epoch + 1, &why)) {
     give_up_try(index, why);
     return false;
   }
+  repair.step = Step::Making;
+  link_.host().tend_soon();
+  link_.begin_bring_up({.link = &link_.peer_link(),
+                        .makes = {index},
+                        .settings = link_.settings(),
+                        .reopens = true});
+  return false;
+}
+
+// The queue pairs are made.
+void PathRepair::ask(std::uint32_t index) {
+  Repair& repair = repairs_[index];
+  CHECK(link_.connector() && repair.step == Step::Making);
   repair.step = Step::Asked;
   repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
   link_.host().tend_at(repair.at_ns);
   link_.send(Reopen{.path = static_cast<std::uint8_t>(index),
                     .epoch = link_.peer_link().path(index).health.epoch,
                     .ends = link_.handshake().offer_path(index, repair.psn)});
-  return false;
 }
 
 void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
@@ -148,7 +159,7 @@ bool PathRepair::answer(std::uint32_t index) {
   Repair& repair = repairs_[index];
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;
-  if (!make_again(index, asked.epoch, &why)) {
+  if (!clear_for(index, asked.epoch, &why)) {
     refuse(asked, why);
     return false;
   }
@@ -161,8 +172,10 @@ void PathRepair::raise(std::uint32_t index, const WirePath& peer) {
   CHECK(link_.bring_up() == nullptr);  // one path of a link at a time
   Repair& repair = repairs_[index];
   repair.step = Step::Rising;
+  using Indices = std::vector<std::uint32_t>;
   link_.begin_bring_up({.link = &link_.peer_link(),
                         .peer_rails = link_.handshake().peer_rails(),
+                        .makes = link_.connector() ? Indices{} : Indices{index},
                         .paths = {peer},
                         .indices = {index},
                         .psn = repair.psn,
@@ -204,38 +217,43 @@ bool PathRepair::on_reopened(const Reopened& body) {
   return true;
 }
 
-// The queue pairs are at RTS, or could not be brought there.
+// The queue pairs are made, or at RTS, or could not be.
 void PathRepair::risen(const BringUp& done) {
-  CHECK(done.reopens() && done.over() && done.indices().size() == 1);
-  const std::uint32_t index = done.indices().front();
+  CHECK(done.reopens() && done.over());
+  const std::uint32_t index = done.reopened();
   Repair& repair = repairs_[index];
-  Path& path = link_.peer_link().path(index);
   std::string why = "the peer's address does not answer";
   const bool rises = take_memory(done, &why) && done.outcome() == Errc::Ok;
+  if (done.unmade()) why = "no queue pairs could be made";
   link_.host().tend_soon();
-  if (link_.connector()) {
-    if (!rises) return give_up_try(index, why);
-    const ProgressLoop::Guard guard(link_.context().loop);
-    path.health.probe_failed = false;
-    set_probe_target(path, done.paths().front());
-    link_.peer_link().probe(path);
-    repair.step = Step::Probing;
-    repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
-    return;
-  }
+  if (!link_.connector()) return answer_risen(index, done, rises ? "" : why);
+  if (!rises) return give_up_try(index, why);
+  if (repair.step == Step::Making) return ask(index);
+  Path& path = link_.peer_link().path(index);
+  const ProgressLoop::Guard guard(link_.context().loop);
+  path.health.probe_failed = false;
+  set_probe_target(path, done.paths().front());
+  link_.peer_link().probe(path);
+  repair.step = Step::Probing;
+  repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
+}
+
+// Acceptor. why: what was wrong; empty: nothing.
+void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const std::string& why) {
+  Repair& repair = repairs_[index];
   if (repair.asked) {
     repair.step = Step::Asked;  // the connector has begun anew meanwhile
-  } else if (!rises) {
-    refuse(repair.asked_now, why);
-  } else {
-    set_peer_windows(path, done.paths().front());
-    repair.step = Step::Answered;
-    link_.send(Reopened{.path = static_cast<std::uint8_t>(index),
-                        .epoch = path.health.epoch,
-                        .result = Errc::Ok,
-                        .text = "",
-                        .ends = {describe_path(path, repair.psn, path.lane->probe_target())}});
+    return;
   }
+  if (!why.empty()) return refuse(repair.asked_now, why);
+  Path& path = link_.peer_link().path(index);
+  set_peer_windows(path, done.paths().front());
+  repair.step = Step::Answered;
+  link_.send(Reopened{.path = static_cast<std::uint8_t>(index),
+                      .epoch = path.health.epoch,
+                      .result = Errc::Ok,
+                      .text = "",
+                      .ends = {describe_path(path, repair.psn, path.lane->probe_target())}});
 }
 
 bool PathRepair::probe(std::uint32_t index) {

@@ -36,7 +36,8 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
 
 // A better path carries the link. False in any case: there is nothing to come back for.
 bool PathRepair::let_rest(std::uint32_t index) {
-  if (repairs_[index].step == Step::Rising) return false;  // its end wakes us
+  const Step step = repairs_[index].step;
+  if (step == Step::Making || step == Step::Rising) return false;  // its end wakes us
   Path& path = link_.peer_link().path(index);
   CHECK(path.tier != 0);
   const ProgressLoop::Guard guard(link_.context().loop);

@@ -1,4 +1,4 @@
-// A device that takes long to take memory back: nobody else waits for it.
+// A device that takes long to take memory back, or to make a queue pair: nobody else waits for it.
 
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
@@ -23,21 +23,28 @@ namespace {
 using testkit::wait_until;
 using Time = std::chrono::steady_clock;
 
-// Deregisters the memory that it is told when the test says so.
+// Deregisters the memory that it is told when the test says so, and makes one queue pair then.
 class SlowDevice final : public testkit::PassingProvider {
  public:
   using PassingProvider::PassingProvider;
 
   int dereg_mr(ibv_mr* mr) override {
-    if (mr->addr == slow.load()) {
-      at_it.store(true);
-      EXPECT_TRUE(wait_until([this] { return done.load(); }));
-    }
+    if (mr->addr == slow.load()) wait();
     return PassingProvider::dereg_mr(mr);
+  }
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
+    if (next_queue_pair_is_slow.exchange(false)) wait();
+    return PassingProvider::create_qp(pd, attr);
   }
 
   std::atomic<const void*> slow{nullptr};
-  std::atomic<bool> at_it{false}, done{false};
+  std::atomic<bool> next_queue_pair_is_slow{false}, at_it{false}, done{false};
+
+ private:
+  void wait() {
+    at_it.store(true);
+    EXPECT_TRUE(wait_until([this] { return done.load(); }));
+  }
 };
 
 // a and b, two paths and two communicators.
@@ -58,40 +65,68 @@ class SlowDeviceTest : public testing::Test {
   }
 
   SlowDevice& device() { return *hosts_[0].provider; }
-  testkit::Pair connect(std::size_t communicator) {
-    return testkit::connect({*hosts_[0].engine, *hosts_[0].contexts[communicator]},
-                            {*hosts_[1].engine, *hosts_[1].contexts[communicator]});
-  }
+  int lost() const { return log_.count(LogLevel::Warn, "is lost"); }
   int back() const { return log_.count(LogLevel::Info, "is back after"); }
 
-  // A path is lost under traffic and comes back, in that communicator. How long until both sides
-  // have fenced it and messages arrive.
-  Time::duration fail_over(const testkit::Pair& pair) {
-    const int lost_before = log_.count(LogLevel::Warn, "is lost"), back_before = back();
+  // In that communicator. Its pair connects with the slow device, or is connected to.
+  enum class Slow : std::uint8_t { Connects, Accepts };
+  testkit::Pair connect(std::size_t communicator, Slow slow) {
+    const std::size_t from = slow == Slow::Connects ? 0 : 1, to = 1 - from;
+    return testkit::connect({*hosts_[from].engine, *hosts_[from].contexts[communicator]},
+                            {*hosts_[to].engine, *hosts_[to].contexts[communicator]});
+  }
+
+  void lose_path(const testkit::Pair& pair, Slow slow) {
     const soft::Fault fault{.kind = soft::FaultKind::QpError, .nic = "n1"};
-    const auto began = Time::now();
-    EXPECT_TRUE(device().under().faults().arm(fault).ok());
+    SlowDevice& sender = *hosts_[slow == Slow::Connects ? 0 : 1].provider;
+    EXPECT_TRUE(sender.under().faults().arm(fault).ok());
     testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
+  }
+  // A path is lost under traffic and comes back. How long until both sides have fenced it and
+  // messages arrive.
+  Time::duration fail_over(const testkit::Pair& pair) {
+    const int lost_before = lost(), back_before = back();
+    const auto began = Time::now();
+    lose_path(pair, Slow::Connects);
     const auto took = Time::now() - began;
-    EXPECT_EQ(log_.count(LogLevel::Warn, "is lost"), lost_before + 2) << log_.joined();
+    EXPECT_EQ(lost(), lost_before + 2) << log_.joined();
     EXPECT_TRUE(wait_until([&] { return back() == back_before + 2; })) << log_.joined();
     return took;
   }
 
-  // The same while a thread of NCCL's waits for the device.
-  void fail_over_beside(const std::function<void()>& slow_call) {
-    const testkit::Pair pair = connect(1);
+  // The same while the device does not come to an end with what the call asks of it.
+  void fail_over_beside(const char* what, const std::function<void()>& slow_call) {
+    const testkit::Pair pair = connect(1, Slow::Connects);
     const auto alone = fail_over(pair);
-    device().slow.store(memory_.data());
     std::thread service(slow_call);
     EXPECT_TRUE(wait_until([this] { return device().at_it.load(); }));
     const auto beside = fail_over(pair);
-    EXPECT_FALSE(device().done.load()) << "it still deregisters";
+    EXPECT_FALSE(device().done.load()) << "it is still at it";
     device().done.store(true);
     service.join();
     using Ms = std::chrono::duration<double, std::milli>;
-    std::printf("a failover: %.2f ms alone, %.2f ms beside a deregistration that does not end\n",
-                Ms(alone).count(), Ms(beside).count());
+    std::printf("a failover: %.2f ms alone, %.2f ms beside %s that does not end\n",
+                Ms(alone).count(), Ms(beside).count(), what);
+  }
+  void fail_over_beside_deregistration(const std::function<void()>& call) {
+    fail_over_beside("a deregistration", [&] {
+      device().slow.store(memory_.data());
+      call();
+    });
+  }
+  void fail_over_beside_connecting(Slow slow) {
+    fail_over_beside("a queue pair's making", [&] {
+      device().next_queue_pair_is_slow.store(true);
+      connect(0, slow);
+    });
+  }
+  void fail_over_beside_reopening(Slow slow) {
+    const testkit::Pair pair = connect(0, slow);
+    fail_over_beside("a queue pair's making", [&] {
+      device().next_queue_pair_is_slow.store(true);
+      lose_path(pair, slow);
+    });
+    EXPECT_TRUE(wait_until([this] { return back() == 3 * 2; })) << log_.joined();
   }
 
   testkit::LogCapture log_;
@@ -100,23 +135,39 @@ class SlowDeviceTest : public testing::Test {
 };
 
 TEST_F(SlowDeviceTest, ADeregistrationDelaysNoFailoverOfAnotherCommunicator) {
-  const testkit::Pair pair = connect(0);
+  const testkit::Pair pair = connect(0, Slow::Connects);
   Registration* const region =
       register_memory(*pair.send, memory_.data(), kBytes, MemoryType::Host).value();
-  fail_over_beside([&] { deregister_memory(*pair.send, region); });
+  fail_over_beside_deregistration([&] { deregister_memory(*pair.send, region); });
 }
 
 TEST_F(SlowDeviceTest, ADeregistrationDelaysNoFailoverOfItsOwnCommunicator) {
-  const testkit::Pair pair = connect(1);
+  const testkit::Pair pair = connect(1, Slow::Connects);
   Registration* const region =
       register_memory(*pair.send, memory_.data(), kBytes, MemoryType::Host).value();
-  fail_over_beside([&] { deregister_memory(*pair.send, region); });
+  fail_over_beside_deregistration([&] { deregister_memory(*pair.send, region); });
 }
 
 TEST_F(SlowDeviceTest, TheEndOfACommunicatorWithRegistrationsDelaysNoFailoverOfAnother) {
-  const testkit::Pair pair = connect(0);
+  const testkit::Pair pair = connect(0, Slow::Connects);
   ASSERT_TRUE(register_memory(*pair.send, memory_.data(), kBytes, MemoryType::Host).ok());
-  fail_over_beside([&] { hosts_[0].close_context(0); });
+  fail_over_beside_deregistration([&] { hosts_[0].close_context(0); });
+}
+
+TEST_F(SlowDeviceTest, AQueuePairThatAConnectorMakesDelaysNoFailover) {
+  fail_over_beside_connecting(Slow::Connects);
+}
+
+TEST_F(SlowDeviceTest, AQueuePairThatAnAcceptorMakesDelaysNoFailover) {
+  fail_over_beside_connecting(Slow::Accepts);
+}
+
+TEST_F(SlowDeviceTest, AQueuePairThatAConnectorMakesAnewDelaysNoFailover) {
+  fail_over_beside_reopening(Slow::Connects);
+}
+
+TEST_F(SlowDeviceTest, AQueuePairThatAnAcceptorMakesAnewDelaysNoFailover) {
+  fail_over_beside_reopening(Slow::Accepts);
 }
 
 }  // namespace

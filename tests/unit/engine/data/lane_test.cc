@@ -56,7 +56,7 @@ TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   ASSERT_TRUE(loop.lanes[0]->open().ok());
   PeerLink link(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
                 {.qps = 1});
-  ASSERT_TRUE(link.add_path(*loop.lanes[0], {}, "path").ok());
+  ASSERT_TRUE(link.make_path(link.add_path(*loop.lanes[0], {}, "path")).ok());
   ASSERT_EQ(provider.entries_made, 1039);
   provider.left = provider.entries_made;
   const ProgressLoop::Guard token(loop);

@@ -56,7 +56,7 @@ class ManyQueues : public testing::Test {
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
     link_ = std::make_unique<PeerLink>(
         loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy);
-    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {}, "path").ok());
+    EXPECT_TRUE(link_->make_path(link_->add_path(*loop_.lanes[0], {}, "path")).ok());
     const ProgressLoop::Guard token(loop_);
     link_->order_paths();
     channel_ = link_->add_recv_channel(0, 1, records_.data());

@@ -49,7 +49,7 @@ class RecvChannelTest : public testing::Test {
     link_ = std::make_unique<PeerLink>(loop_, owner_,
                                        LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"},
                                        TransferPolicy{});
-    EXPECT_TRUE(link_->add_path(*loop_.lanes[0], {}, "path").ok());
+    EXPECT_TRUE(link_->make_path(link_->add_path(*loop_.lanes[0], {}, "path")).ok());
     token_.emplace(loop_);
     link_->order_paths();
     open(1);

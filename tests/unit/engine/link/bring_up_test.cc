@@ -177,7 +177,7 @@ TEST_P(BringUpTest, OnePeerHoldsFourThreads) {
       return engine::read_stage(handles[i]).index != 0;
     }));
   }
-  ASSERT_TRUE(wait_until([&] { return hosts_[kB].engine->stats().queue_pairs == 6 * 5; }));
+  ASSERT_TRUE(wait_until([&] { return hosts_[kB].engine->stats().links == 6; }));
   ASSERT_TRUE(wait_until([&] { return asking().asked() >= 4; }));
   for (int i = 0; i < 100; ++i) {  // the control thread looks again and again
     HandleBytes handle{};

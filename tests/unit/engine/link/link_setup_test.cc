@@ -101,10 +101,9 @@ class LinkSetupTest : public testing::Test {
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
     link_ = std::make_unique<PeerLink>(
         loop_, owner_, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "far"}, policy_);
-    EXPECT_TRUE(link_
-                    ->add_path(*loop_.lanes[0],
-                               {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path")
-                    .ok());
+    Path& path = link_->add_path(*loop_.lanes[0],
+                                 {.own_address = 1, .peer_rail = 0, .peer_address = 2}, "the path");
+    EXPECT_TRUE(link_->make_path(path).ok());
     peer_path_.qpn = {11, 12};
   }
   ~LinkSetupTest() override {
