@@ -13,6 +13,7 @@ ARROWS = {
     "src/base": {"include/mesh"},
     "src/verbs": {"include/mesh", "src/base"},
     "src/topo": {"include/mesh", "src/base"},
+    "src/relay": {"include/mesh", "src/base", "src/verbs"},
     "src/soft": {"include/mesh", "src/base", "src/verbs"},
     "engine/message": {"include/mesh", "src/base"},
     "engine/control": {"include/mesh", "src/base", "engine/message"},

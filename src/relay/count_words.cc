@@ -1,0 +1,63 @@
+#include "src/relay/count_words.h"
+
+#include "src/base/check.h"
+
+#include <atomic>
+
+namespace mesh::relay {
+
+namespace {
+// acquire: pairs with the NIC's release of a word.
+std::uint64_t load(std::uint64_t& word) noexcept {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+}  // namespace
+
+Counts read_counts(CountLine& line, const KnownCounts& known) noexcept {
+  Counts newest = unpack(pack({.free = static_cast<std::uint32_t>(known.free),
+                               .done = static_cast<std::uint32_t>(known.done)}));
+  for (std::uint32_t i = 0; i <= kLastWord; ++i) {
+    const std::uint64_t word = load(line.words[i]);
+    if (word == 0) continue;
+    const Counts counts = unpack(word);
+    if (ahead(counts.free, newest.free) > 0) newest.free = counts.free;
+    if (ahead(counts.done, newest.done) > 0) newest.done = counts.done;
+    if (counts.status != 0) newest.status = counts.status;
+  }
+  return newest;
+}
+
+int CountWriter::write(const Counts& counts) noexcept {
+  DCHECK(ready());
+  const std::uint32_t word = next_;
+  next_ = (next_ + 1) % kCountWords;
+  return post(word, counts);
+}
+
+int CountWriter::write_last(const Counts& counts) noexcept {
+  DCHECK(counts.status != 0 && last_is_written());
+  return post(kLastWord, counts);
+}
+
+int CountWriter::post(std::uint32_t word, const Counts& counts) noexcept {
+  std::uint64_t& source = place_.source->words[word];
+  source = pack(counts);
+  ibv_sge gather{.addr = reinterpret_cast<std::uintptr_t>(&source),
+                 .length = sizeof source,
+                 .lkey = place_.lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = place_.id_base + word;
+  wr.sg_list = &gather;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  if (sizeof source <= place_.inline_bytes) wr.send_flags |= IBV_SEND_INLINE;
+  wr.wr.rdma.remote_addr = target_.address + word * sizeof source;
+  wr.wr.rdma.rkey = target_.rkey;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(place_.qp, &wr, &bad);
+  if (error == 0) busy_ |= 1u << word;
+  return error;
+}
+
+}  // namespace mesh::relay

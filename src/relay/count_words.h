@@ -1,0 +1,56 @@
+#pragma once
+// The words of counts: read where the host before has them, and written by the host behind. Thread:
+// the queue pair's poster; the words are written by a NIC. Bound: kCountWords + 1 work requests
+// outstanding, which need entries of their own in the send queue.
+
+#include "src/relay/wire.h"
+#include "src/verbs/provider.h"
+
+#include <array>
+#include <cstdint>
+
+namespace mesh::relay {
+
+// A line of its own, registered for remote writes. Words that are not counts stay zero.
+struct alignas(64) CountLine {
+  std::array<std::uint64_t, 8> words{};
+};
+static_assert(kLastWord < 8 && sizeof(CountLine) == 64);
+
+// The newest counts of a line. Those that were known are needed to compare by low bits.
+struct KnownCounts {
+  std::uint64_t free = 0, done = 0;
+};
+Counts read_counts(CountLine& line, const KnownCounts& known) noexcept;
+
+class CountWriter {
+ public:
+  static constexpr std::uint32_t kRequestsMax = kCountWords + 1;
+
+  struct Place {
+    ibv_qp* qp = nullptr;
+    CountLine* source = nullptr;  // registered
+    std::uint32_t lkey = 0;
+    std::uint32_t inline_bytes = 0;
+    std::uint64_t id_base = 0;  // the word's index is added
+  };
+  void open(const Place& place) noexcept { place_ = place; }
+  void set_target(const CountsTarget& target) noexcept { target_ = target; }
+
+  // The next word in turn can be written.
+  bool ready() const noexcept { return (busy_ & 1u << next_) == 0; }
+  [[nodiscard]] int write(const Counts& counts) noexcept;       // 0, or the errno of a refusal
+  [[nodiscard]] int write_last(const Counts& counts) noexcept;  // once
+  void on_written(std::uint32_t word) noexcept { busy_ &= ~(1u << word); }
+  bool last_is_written() const noexcept { return (busy_ & 1u << kLastWord) == 0; }
+
+ private:
+  int post(std::uint32_t word, const Counts& counts) noexcept;
+
+  Place place_;
+  CountsTarget target_;
+  std::uint32_t next_ = 0;
+  std::uint32_t busy_ = 0;  // a bit for each word that is on its way
+};
+
+}  // namespace mesh::relay
