@@ -1,0 +1,56 @@
+#pragma once
+// The completion queue of relayed queue pairs at one end: the real queue pairs' receives complete
+// into one real queue, whose completions are passed on as they are, and their sends into another,
+// which nobody else sees. Thread: any; the lock is this queue's. Bounds: kEndQueuePairsMax queue
+// pairs, and the real queues' entries.
+
+#include "src/relay/end_queue_pair.h"
+#include "src/relay/short_lock.h"
+#include "src/verbs/handle.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh::relay {
+
+class EndCompletionQueue {
+ public:
+  EndCompletionQueue(verbs::CqHandle sends, verbs::CqHandle receives)
+      : sends_(std::move(sends)), receives_(std::move(receives)) {}
+  EndCompletionQueue(const EndCompletionQueue&) = delete;
+  EndCompletionQueue& operator=(const EndCompletionQueue&) = delete;
+
+  ibv_cq verbs{};  // the first member, so that the user's pointer is ours
+
+  bool in_use() noexcept;
+
+  // A queue pair joins the queues that it was made with. False: it is one too many, or there is no
+  // room for what its sends can leave here.
+  bool add_sender(EndQueuePair& queue_pair);
+  bool add_receiver(EndQueuePair& queue_pair);
+  // Afterwards no poll touches it.
+  void remove_sender(EndQueuePair& queue_pair) noexcept;
+  void remove_receiver(EndQueuePair& queue_pair) noexcept;
+
+  int poll(int count, ibv_wc* wc) noexcept;
+
+  ShortLock& lock() noexcept { return lock_; }  // of the queue pairs that send here
+  ibv_cq* real_sends() const noexcept { return sends_.get(); }
+  ibv_cq* real_receives() const noexcept { return receives_.get(); }
+
+ private:
+  int poll_receives(int count, ibv_wc* wc) noexcept;
+  int poll_sends(int count, ibv_wc* wc) noexcept;
+  bool take_real_sends() noexcept;  // false: the real queue is dead
+  void on_flushed(std::uint32_t qp_num) noexcept;
+
+  verbs::CqHandle sends_, receives_;
+  ShortLock lock_;
+  std::vector<EndQueuePair*> senders_;  // by index; null: free
+  std::vector<EndQueuePair*> receivers_;
+  std::uint32_t reserved_ = 0;
+  std::uint32_t next_ = 0;    // the sender whose completions come first
+  bool sends_first_ = false;  // what came second in a full poll comes first in the next one
+};
+
+}  // namespace mesh::relay

@@ -1,0 +1,224 @@
+#include "src/relay/end_device.h"
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/relay/end_completion_queue.h"
+#include "src/relay/end_queue_pair.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace mesh::relay {
+
+namespace {
+
+EndQueuePair& end_of(ibv_qp* qp) { return *reinterpret_cast<EndQueuePair*>(qp); }
+const EndQueuePair& end_of(const ibv_qp* qp) { return *reinterpret_cast<const EndQueuePair*>(qp); }
+EndCompletionQueue& end_of(ibv_cq* cq) { return *reinterpret_cast<EndCompletionQueue*>(cq); }
+
+int end_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  EndQueuePair& end = end_of(qp);
+  const std::lock_guard guard(end.parts().sends->lock());
+  return end.post(wr, bad);
+}
+int end_post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return ibv_post_recv(end_of(qp).parts().real.get(), wr, bad);
+}
+int end_poll(ibv_cq* cq, int count, ibv_wc* wc) { return end_of(cq).poll(count, wc); }
+
+// The real send queue: two work requests for each of the user's, a few that wait to be polled, and
+// the mark of the end.
+constexpr std::uint32_t kSpareRequests = 8;
+constexpr std::uint32_t real_depth(std::uint32_t depth, std::uint32_t device_limit) noexcept {
+  return std::min(RingWriter::kRequestsMax * depth + kSpareRequests, device_limit);
+}
+
+// A slot whole, or nothing: headers can go out of registered memory.
+constexpr std::uint32_t kInlineTries[] = {kSlotBytes, 128, 0};
+
+bool is_asked_right(const ibv_qp_init_attr& attr, const ibv_device_attr& device) noexcept {
+  return attr.cap.max_send_sge <= 1 && attr.cap.max_inline_data <= kSlotPayloadBytes &&
+         attr.cap.max_send_wr <= static_cast<std::uint32_t>(device.max_qp_wr) &&
+         attr.cap.max_send_wr <= kRingSlotsMax;
+}
+
+}  // namespace
+
+EndDevice::EndDevice(verbs::Provider& real, ibv_context* context) noexcept : real_(real) {
+  device_ = *context->device;
+  context_.device = &device_;
+  context_.cmd_fd = context->cmd_fd;
+  context_.async_fd = context->async_fd;
+  context_.num_comp_vectors = context->num_comp_vectors;
+  context_.ops.post_send = end_post_send;
+  context_.ops.post_recv = end_post_receive;
+  context_.ops.poll_cq = end_poll;
+}
+
+Status EndDevice::set_ring(ibv_qp* qp, const RingTarget& ring) {
+  EndQueuePair& end = end_of(qp);
+  const std::lock_guard guard(end.parts().sends->lock());
+  return is_ring(ring) && end.set_ring(ring) ? Status{} : Status{Errc::InvalidArgument};
+}
+
+CountsTarget EndDevice::counts(const ibv_qp* qp) const { return end_of(qp).counts(); }
+
+void EndDevice::fail(ibv_qp* qp, ibv_wc_status status) noexcept {
+  EndQueuePair& end = end_of(qp);
+  const std::lock_guard guard(end.parts().sends->lock());
+  end.fail(status);
+}
+
+EndProgress EndDevice::progress(const ibv_qp* qp) const noexcept {
+  const EndQueuePair& end = end_of(qp);
+  return {.outstanding = end.outstanding(), .moved = end.moved(), .failed = end.failed()};
+}
+
+bool EndDevice::stuck(ibv_qp* qp, std::uint64_t now_ns) noexcept {
+  return end_of(qp).stuck(now_ns);
+}
+
+// The real queue for sends has twice the entries: a queue pair leaves as many there as its real
+// send queue is deep.
+ibv_cq* EndDevice::create_cq(ibv_context* context, int entries) {
+  ibv_device_attr device{};
+  if (const int error = real_.query_device(context, &device); error != 0)
+    return errno = error, nullptr;
+  verbs::CqHandle receives(real_, real_.create_cq(context, entries));
+  if (!receives) return nullptr;
+  const std::int64_t wanted = std::int64_t{entries} * 2 + kSpareRequests;
+  const int sends_entries = static_cast<int>(std::min<std::int64_t>(wanted, device.max_cqe));
+  verbs::CqHandle sends(real_, real_.create_cq(context, sends_entries));
+  if (!sends) return nullptr;
+  auto* const queue = new (std::nothrow) EndCompletionQueue(std::move(sends), std::move(receives));
+  if (queue == nullptr) return errno = ENOMEM, nullptr;
+  queue->verbs.context = &context_;
+  queue->verbs.cqe = entries;
+  return &queue->verbs;
+}
+
+int EndDevice::destroy_cq(ibv_cq* cq) {
+  if (!is_ours(cq->context)) return real_.destroy_cq(cq);
+  if (end_of(cq).in_use()) return EBUSY;
+  delete &end_of(cq);
+  return 0;
+}
+
+namespace {
+
+// False with errno.
+bool make_real(verbs::Provider& real, ibv_pd* pd, const ibv_qp_init_attr& asked,
+               EndQueuePair::Parts* parts) {
+  for (const std::uint32_t tried : kInlineTries) {
+    ibv_qp_init_attr attr = asked;
+    attr.send_cq = parts->sends->real_sends();
+    attr.recv_cq = parts->receives->real_receives();
+    attr.sq_sig_all = 0;
+    attr.cap.max_send_wr = parts->real_depth;
+    attr.cap.max_send_sge = SendBatch::kElements;
+    attr.cap.max_inline_data = tried;
+    parts->real = verbs::QpHandle(real, real.create_qp(pd, &attr));
+    if (!parts->real) continue;
+    parts->real_inline = std::min(attr.cap.max_inline_data, kSlotBytes);
+    parts->granted = attr.cap;
+    return true;
+  }
+  return false;
+}
+
+bool make_memory(verbs::Provider& real, ibv_pd* pd, EndQueuePair::Parts* parts) {
+  const std::size_t bytes = EndQueuePair::memory_bytes(parts->depth);
+  parts->memory = make_pages(bytes);
+  if (parts->memory == nullptr) return errno = ENOMEM, false;
+  parts->mr = verbs::MrHandle(real, real.reg_mr(pd, parts->memory.get(), whole_pages(bytes),
+                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  return static_cast<bool>(parts->mr);
+}
+
+void fill_in(ibv_qp& qp, const EndQueuePair& end, const ibv_qp_init_attr& attr) {
+  const ibv_qp& real = *end.parts().real.get();
+  qp.qp_context = attr.qp_context;
+  qp.pd = real.pd;
+  qp.send_cq = attr.send_cq;
+  qp.recv_cq = attr.recv_cq;
+  qp.qp_num = real.qp_num;
+  qp.qp_type = IBV_QPT_RC;
+  qp.state = IBV_QPS_RESET;
+}
+
+bool join(EndQueuePair& end) {
+  EndCompletionQueue &sends = *end.parts().sends, &receives = *end.parts().receives;
+  if (!sends.add_sender(end)) return false;
+  if (receives.add_receiver(end)) return true;
+  sends.remove_sender(end);
+  return false;
+}
+
+}  // namespace
+
+ibv_qp* EndDevice::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  if (attr->send_cq == nullptr || attr->recv_cq == nullptr) return errno = EINVAL, nullptr;
+  if (!is_ours(attr->send_cq->context)) return real_.create_qp(pd, attr);
+  ibv_device_attr device{};
+  const int error = real_.query_device(pd->context, &device);
+  if (error != 0 || !is_asked_right(*attr, device) || !is_ours(attr->recv_cq->context))
+    return errno = error != 0 ? error : EINVAL, nullptr;
+  EndQueuePair::Parts parts;
+  parts.provider = &real_;
+  parts.sends = &end_of(attr->send_cq);
+  parts.receives = &end_of(attr->recv_cq);
+  parts.depth = std::max(attr->cap.max_send_wr, 1u);
+  parts.real_depth = real_depth(parts.depth, static_cast<std::uint32_t>(device.max_qp_wr));
+  parts.inline_bytes = attr->cap.max_inline_data;
+  parts.signal_all = attr->sq_sig_all != 0;
+  if (!make_memory(real_, pd, &parts) || !make_real(real_, pd, *attr, &parts)) return nullptr;
+  const ibv_qp_cap granted = parts.granted;
+  auto end = std::make_unique<EndQueuePair>(std::move(parts));
+  fill_in(end->verbs, *end, *attr);
+  end->verbs.context = &context_;
+  if (!join(*end)) return errno = ENOMEM, nullptr;
+  attr->cap.max_send_wr = end->parts().depth;
+  attr->cap.max_recv_wr = granted.max_recv_wr;
+  attr->cap.max_send_sge = 1;
+  attr->cap.max_recv_sge = granted.max_recv_sge;
+  return &end.release()->verbs;
+}
+
+// The real queue pair goes first: what its device still does, it does to memory that is there.
+int EndDevice::destroy_qp(ibv_qp* qp) {
+  if (!is_ours(qp->context)) return real_.destroy_qp(qp);
+  EndQueuePair& end = end_of(qp);
+  end.parts().receives->remove_receiver(end);
+  end.parts().sends->remove_sender(end);
+  delete &end;
+  return 0;
+}
+
+int EndDevice::modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  if (!is_ours(qp->context)) return real_.modify_qp(qp, attr, mask);
+  EndQueuePair& end = end_of(qp);
+  const bool to_state = (mask & IBV_QP_STATE) != 0;
+  if (to_state && attr->qp_state == IBV_QPS_RTS && !end.has_ring()) return EINVAL;
+  const int error = real_.modify_qp(end.parts().real.get(), attr, mask);
+  if (error != 0 || !to_state) return error;
+  const std::lock_guard guard(end.parts().sends->lock());
+  qp->state = attr->qp_state;
+  if (attr->qp_state == IBV_QPS_ERR) end.fail(IBV_WC_WR_FLUSH_ERR);
+  if (attr->qp_state == IBV_QPS_RESET) end.reset();
+  return 0;
+}
+
+int EndDevice::query_ece(ibv_qp* qp, ibv_ece* ece) {
+  return real_.query_ece(is_ours(qp->context) ? end_of(qp).parts().real.get() : qp, ece);
+}
+
+int EndDevice::set_ece(ibv_qp* qp, ibv_ece* ece) {
+  return real_.set_ece(is_ours(qp->context) ? end_of(qp).parts().real.get() : qp, ece);
+}
+
+}  // namespace mesh::relay

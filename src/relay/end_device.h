@@ -1,0 +1,106 @@
+#pragma once
+// A rail of this host with relayed queue pairs: a provider that passes every call to the real one,
+// except that its completion queues and queue pairs speak over a chain. They are synthetic objects
+// whose context has posts and polls of its own, so a direct queue pair of the rail costs what it
+// did. Receives and their completions are the real ones. Thread: as Provider; the calls about
+// chains from any. Bound: kEndQueuePairsMax queue pairs of a completion queue.
+
+#include <mesh/status.h>
+
+#include "src/relay/wire.h"
+#include "src/verbs/provider.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::relay {
+
+inline constexpr std::uint32_t kEndQueuePairsMax = 4096;
+inline constexpr std::uint64_t kStuckNs = 2'000'000'000;
+
+// Of one queue pair, for whoever watches it.
+struct EndProgress {
+  std::uint64_t outstanding = 0;  // work requests that are posted and neither done nor failed
+  std::uint64_t moved = 0;        // grows with every count that comes back
+  bool failed = false;
+};
+
+class EndDevice final : public verbs::Provider {
+ public:
+  // The context is an open one of the real provider. Both outlive the device.
+  EndDevice(verbs::Provider& real, ibv_context* context) noexcept;
+  EndDevice(const EndDevice&) = delete;
+  EndDevice& operator=(const EndDevice&) = delete;
+
+  // ---- Chains, of queue pairs that this device has made.
+  // Where the next host's ring lies; between create_qp and the step to RTS, which needs it, and
+  // again after RESET. InvalidArgument: it can be no ring, or there was one.
+  Status set_ring(ibv_qp* qp, const RingTarget& ring);
+  // Where the next host writes its counts. Valid until destroy_qp.
+  CountsTarget counts(const ibv_qp* qp) const;
+  // The chain is gone: the oldest work request completes with the status, which is no success, the
+  // others and the receives are flushed, as after an error of the queue pair's own.
+  void fail(ibv_qp* qp, ibv_wc_status status) noexcept;
+  EndProgress progress(const ibv_qp* qp) const noexcept;
+  // Work is outstanding, and no count has come for kStuckNs: the chain is dead. Asked now and then
+  // by one thread; the first answer of a stretch is false.
+  bool stuck(ibv_qp* qp, std::uint64_t now_ns) noexcept;
+
+  // ---- Provider. Objects that are not this device's are passed on. create_qp takes completion
+  // queues of this device, grants one element to a send and as many inline bytes as a slot holds;
+  // posts take plain writes and writes with immediate.
+  const char* fabric() const noexcept override { return real_.fabric(); }
+  std::string host_name() const override { return real_.host_name(); }
+  std::vector<verbs::DeviceEntry> devices() override { return real_.devices(); }
+  ibv_context* open_device(const std::string& name) override { return real_.open_device(name); }
+  int close_device(ibv_context* context) override { return real_.close_device(context); }
+  int query_device(ibv_context* context, ibv_device_attr* attr) override {
+    return real_.query_device(context, attr);
+  }
+  int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) override {
+    return real_.query_port(context, port, attr);
+  }
+  std::vector<verbs::GidEntry> gids(ibv_context* context, std::uint8_t port) override {
+    return real_.gids(context, port);
+  }
+  int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) override {
+    return real_.query_pkey(context, port, index, pkey);
+  }
+  std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) override {
+    return real_.port_speed_mbps(context, port);
+  }
+  verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) override {
+    return real_.route(from, to);
+  }
+  int event_fd(ibv_context* context) const noexcept override { return real_.event_fd(context); }
+  bool next_event(ibv_context* context, verbs::DeviceEvent* event) override {
+    return real_.next_event(context, event);
+  }
+  ibv_pd* alloc_pd(ibv_context* context) override { return real_.alloc_pd(context); }
+  int dealloc_pd(ibv_pd* pd) override { return real_.dealloc_pd(pd); }
+  ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override {
+    return real_.reg_mr(pd, address, bytes, access);
+  }
+  ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const verbs::DmaBufferRange& range, int access) override {
+    return real_.reg_dmabuf_mr(pd, range, access);
+  }
+  bool has_peer_memory(ibv_context* context) override { return real_.has_peer_memory(context); }
+  int dereg_mr(ibv_mr* mr) override { return real_.dereg_mr(mr); }
+  ibv_cq* create_cq(ibv_context* context, int entries) override;
+  int destroy_cq(ibv_cq* cq) override;
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override;
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override;
+  int destroy_qp(ibv_qp* qp) override;
+  int query_ece(ibv_qp* qp, ibv_ece* ece) override;
+  int set_ece(ibv_qp* qp, ibv_ece* ece) override;
+
+ private:
+  bool is_ours(const ibv_context* context) const noexcept { return context == &context_; }
+
+  verbs::Provider& real_;
+  ibv_context context_{};  // whose posts and polls are ours
+  ibv_device device_{};
+};
+
+}  // namespace mesh::relay

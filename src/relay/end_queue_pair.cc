@@ -1,0 +1,260 @@
+#include "src/relay/end_queue_pair.h"
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/relay/end_device.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace mesh::relay {
+
+namespace {
+
+// An error of ours on the way to the ring, as the user may see it: an address that the next host
+// refused is none of the user's, and what is local to us is.
+ibv_wc_status as_users(ibv_wc_status status) noexcept {
+  switch (status) {
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_WR_FLUSH_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR: return status;
+    default: return IBV_WC_RETRY_EXC_ERR;
+  }
+}
+
+bool is_write(ibv_wr_opcode opcode) noexcept {
+  return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+std::uint32_t bytes_of(const ibv_send_wr& wr) noexcept {
+  return wr.num_sge == 0 ? 0 : wr.sg_list[0].length;
+}
+
+}  // namespace
+
+EndQueuePair::EndQueuePair(Parts parts) : parts_(std::move(parts)), entries_(parts_.depth) {
+  DCHECK(parts_.depth != 0 && parts_.real_depth > RingWriter::kRequestsMax);
+}
+
+std::byte* EndQueuePair::place(std::uint64_t number) const noexcept {
+  return parts_.memory.get() + sizeof(CountLine) + number % parts_.depth * kSlotBytes;
+}
+
+CountsTarget EndQueuePair::counts() const noexcept {
+  return {.address = reinterpret_cast<std::uintptr_t>(parts_.memory.get()),
+          .rkey = parts_.mr->rkey};
+}
+
+// One entry of the send queue is left for the mark of the end.
+void EndQueuePair::open_batch() noexcept {
+  batch_.open({.qp = parts_.real.get(),
+               .depth = parts_.real_depth - 1,
+               .inline_bytes = parts_.real_inline,
+               .id_base = end_id(index_, life_)});
+}
+
+bool EndQueuePair::set_ring(const RingTarget& ring) {
+  if (has_ring()) return false;
+  writer_.open(ring);
+  open_batch();
+  return true;
+}
+
+void EndQueuePair::reset() noexcept {
+  ++life_;
+  writer_.close();
+  line() = {};
+  posted_ = given_ = done_ = told_ = freed_ = 0;
+  status_ = IBV_WC_SUCCESS;
+  quiet_ = false;
+  flushed_.store(false, std::memory_order_relaxed);
+  failed_.store(false, std::memory_order_relaxed);
+  publish();
+}
+
+void EndQueuePair::publish() noexcept {
+  outstanding_.store(failed() ? 0 : posted_ - done_, std::memory_order_relaxed);
+}
+
+std::uint64_t EndQueuePair::outstanding() const noexcept {
+  return outstanding_.load(std::memory_order_relaxed);
+}
+
+int EndQueuePair::check(const ibv_send_wr& wr) const noexcept {
+  if (!is_write(wr.opcode) || wr.num_sge < 0 || wr.num_sge > 1) return EINVAL;
+  if (posted_ - freed_ >= parts_.depth) return ENOMEM;
+  const std::uint32_t bytes = bytes_of(wr);
+  if (bytes > writer_.ring().wr_bytes) return EINVAL;
+  return (wr.send_flags & IBV_SEND_INLINE) != 0 && bytes > parts_.inline_bytes ? EINVAL : 0;
+}
+
+void EndQueuePair::take(const ibv_send_wr& wr) noexcept {
+  Entry& entry = at(posted_);
+  const bool with_imm = wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  entry.wr_id = wr.wr_id;
+  entry.header = {
+      .address = wr.wr.rdma.remote_addr,
+      .rkey = wr.wr.rdma.rkey,
+      .bytes = bytes_of(wr),
+      .imm = with_imm ? wr.imm_data : 0,
+      .kind = static_cast<std::uint8_t>(with_imm ? SlotKind::WriteWithImm : SlotKind::Write)};
+  entry.signaled = parts_.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  entry.joined = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  entry.payload = {};
+  if (entry.header.bytes != 0) {
+    const ibv_sge& sge = wr.sg_list[0];
+    entry.payload = {.address = sge.addr, .bytes = sge.length, .lkey = sge.lkey};
+    if (entry.joined) {
+      std::memcpy(place(posted_) + sizeof(SlotHeader),
+                  reinterpret_cast<const void*>(static_cast<std::uintptr_t>(sge.addr)), sge.length);
+    }
+  }
+  ++posted_;
+}
+
+int EndQueuePair::post(ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  int error = verbs.state == IBV_QPS_RTS || verbs.state == IBV_QPS_ERR ? 0 : EINVAL;
+  if (error != 0) *bad = wr;
+  for (; wr != nullptr && error == 0; wr = wr->next) {
+    error = check(*wr);
+    if (error != 0) {
+      *bad = wr;
+    } else {
+      take(*wr);
+    }
+  }
+  move_on();
+  publish();
+  return error;
+}
+
+void EndQueuePair::ring() noexcept {
+  if (const int error = batch_.ring(); error != 0) {
+    LOG_INFO("relay: queue pair {:#x} refuses what goes to the next host: {}", verbs.qp_num,
+             std::strerror(error));
+    fail(IBV_WC_RETRY_EXC_ERR);
+  }
+}
+
+void EndQueuePair::move_on() noexcept {
+  while (!failed() && given_ != posted_) {
+    Entry& entry = at(given_);
+    if (!writer_.fits(entry.header.bytes)) break;
+    if (!batch_.has_room(RingWriter::kRequestsMax)) {
+      if (batch_.empty()) break;  // the send queue is full
+      ring();
+      continue;
+    }
+    writer_.write(batch_, {.header = entry.header,
+                           .place = place(given_),
+                           .place_lkey = parts_.mr->lkey,
+                           .payload = entry.payload,
+                           .joined = entry.joined});
+    ++given_;
+  }
+  if (!failed()) ring();
+}
+
+void EndQueuePair::take_counts() noexcept {
+  const Counts counts = read_counts(line(), {.free = writer_.freed(), .done = done_});
+  const std::int32_t more = ahead(counts.done, done_);
+  DCHECK(more >= 0);
+  const bool possible =
+      static_cast<std::uint64_t>(more) <= given_ - done_ && writer_.take_freed(counts.free);
+  if (!possible) {
+    LOG_WARN("relay: the next host of queue pair {:#x} counts what it never got", verbs.qp_num);
+    return fail(IBV_WC_RETRY_EXC_ERR);
+  }
+  if (more != 0) {
+    done_ += static_cast<std::uint64_t>(more);
+    moved_.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (counts.status != 0) fail(static_cast<ibv_wc_status>(counts.status));
+}
+
+void EndQueuePair::turn() noexcept {
+  if (!has_ring() || failed()) return;
+  if (flushed_.load(std::memory_order_acquire)) return fail(IBV_WC_WR_FLUSH_ERR);
+  const std::uint64_t freed = writer_.freed();
+  take_counts();
+  if (freed != writer_.freed()) moved_.fetch_add(1, std::memory_order_relaxed);
+  move_on();
+  publish();
+}
+
+// Completes after all that was posted before it, whether that was signaled or not.
+void EndQueuePair::mark_end() noexcept {
+  ibv_send_wr wr{};
+  wr.wr_id = end_id(index_, life_) | kMarkBit;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  quiet_ = ibv_post_send(parts_.real.get(), &wr, &bad) != 0;
+}
+
+void EndQueuePair::fail(ibv_wc_status status) noexcept {
+  DCHECK(status != IBV_WC_SUCCESS);
+  if (failed()) return;
+  failed_.store(true, std::memory_order_relaxed);
+  // With nothing outstanding there is nothing that could say why.
+  status_ = posted_ == done_ ? IBV_WC_WR_FLUSH_ERR : status;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  if (parts_.real->state != IBV_QPS_RESET)
+    static_cast<void>(parts_.provider->modify_qp(parts_.real.get(), &attr, IBV_QP_STATE));
+  verbs.state = IBV_QPS_ERR;
+  mark_end();
+  publish();
+}
+
+void EndQueuePair::on_completion(const ibv_wc& completion) noexcept {
+  if ((completion.wr_id & ~kMarkBit) >> 32 != end_id(index_, life_) >> 32) return;  // another life
+  if ((completion.wr_id & kMarkBit) != 0) {
+    quiet_ = true;
+    return;
+  }
+  const auto count = static_cast<std::uint32_t>(completion.wr_id);
+  if (completion.status == IBV_WC_SUCCESS) {
+    static_cast<void>(batch_.retire_through(count));
+    return;
+  }
+  if (failed()) return;
+  take_counts();  // what was done before completes as done
+  fail(as_users(completion.status));
+}
+
+int EndQueuePair::poll(int count, ibv_wc* wc) noexcept {
+  const bool over = failed();
+  std::uint64_t settled =
+      over ? done_ : std::min(done_, writer_.is_open() ? writer_.sent(batch_) : 0);
+  if (over && quiet_) settled = posted_;
+  int found = 0;
+  for (; told_ != settled && found < count; ++told_) {
+    const Entry& entry = at(told_);
+    const bool good = !over || told_ < done_;
+    if (good && !entry.signaled) continue;
+    ibv_wc& answer = wc[found++];
+    answer = {};
+    answer.wr_id = entry.wr_id;
+    answer.status = good ? IBV_WC_SUCCESS : told_ == done_ ? status_ : IBV_WC_WR_FLUSH_ERR;
+    answer.opcode = IBV_WC_RDMA_WRITE;
+    answer.byte_len = entry.header.bytes;
+    answer.qp_num = verbs.qp_num;
+    freed_ = told_ + 1;
+  }
+  return found;
+}
+
+bool EndQueuePair::stuck(std::uint64_t now_ns) noexcept {
+  const std::uint64_t moved_now = moved();
+  const bool waits = outstanding() != 0;
+  if (!waits || !watch_.waited || watch_.moved != moved_now)
+    watch_ = {.waited = waits, .moved = moved_now, .since_ns = now_ns};
+  return waits && now_ns - watch_.since_ns >= kStuckNs;
+}
+
+}  // namespace mesh::relay

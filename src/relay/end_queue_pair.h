@@ -1,0 +1,130 @@
+#pragma once
+// A relayed queue pair at one end: what is posted waits in a software queue, goes into the next
+// host's ring as there is room, and completes when the counts say that the far end has it. Whole
+// work requests, never split, never merged. Thread: under its completion queue's lock, except what
+// says otherwise. Bound: the depths that it was made with.
+
+#include "src/relay/count_words.h"
+#include "src/relay/memory.h"
+#include "src/relay/ring_writer.h"
+#include "src/relay/send_batch.h"
+#include "src/relay/wire.h"
+#include "src/verbs/handle.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mesh::relay {
+
+class EndCompletionQueue;
+
+// The id of a real work request: index 16 | mark 1 | life 15 | count 32.
+inline constexpr std::uint64_t kMarkBit = std::uint64_t{1} << 47;
+constexpr std::uint64_t end_id(std::uint32_t index, std::uint32_t life) noexcept {
+  return std::uint64_t{index} << 48 | std::uint64_t{life & 0x7fff} << 32;
+}
+
+class EndQueuePair {
+ public:
+  struct Parts {
+    verbs::Provider* provider = nullptr;
+    EndCompletionQueue* sends = nullptr;
+    EndCompletionQueue* receives = nullptr;
+    Pages memory;
+    verbs::MrHandle mr;
+    verbs::QpHandle real;
+    ibv_qp_cap granted{};            // to the real one
+    std::uint32_t depth = 0;         // of the software queue
+    std::uint32_t real_depth = 0;    // of the real send queue
+    std::uint32_t real_inline = 0;   // granted to the real one
+    std::uint32_t inline_bytes = 0;  // granted to the user
+    bool signal_all = false;
+  };
+  explicit EndQueuePair(Parts parts);
+  EndQueuePair(const EndQueuePair&) = delete;
+  EndQueuePair& operator=(const EndQueuePair&) = delete;
+
+  // What the memory of Parts must hold.
+  static std::size_t memory_bytes(std::uint32_t depth) noexcept {
+    return sizeof(CountLine) + std::size_t{depth} * kSlotBytes;
+  }
+
+  ibv_qp verbs{};  // the first member, so that the user's pointer is ours
+
+  // ---- Set-up. The completion queue gives the id; every life of the queue pair has another one.
+  void set_index(std::uint32_t index) noexcept { index_ = index; }
+  bool set_ring(const RingTarget& ring);  // false: there was one
+  bool has_ring() const noexcept { return writer_.is_open(); }
+  CountsTarget counts() const noexcept;
+  void reset() noexcept;  // the real one is in RESET: nothing is outstanding any more
+
+  // ---- What the user does.
+  int post(ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
+  int poll(int count, ibv_wc* wc) noexcept;  // completions; of those that are settled
+  void turn() noexcept;                      // takes the counts, and moves on what has room
+
+  // ---- What the real queue pair says.
+  void on_completion(const ibv_wc& completion) noexcept;  // of one of its sends
+  // Everything outstanding fails, the oldest with this status; the real queue pair goes to ERR.
+  void fail(ibv_wc_status status) noexcept;
+  // From any thread: a receive was flushed, so the real queue pair is in ERR.
+  void note_flushed() noexcept { flushed_.store(true, std::memory_order_release); }
+
+  // ---- For a watcher, from any thread.
+  std::uint64_t outstanding() const noexcept;
+  std::uint64_t moved() const noexcept { return moved_.load(std::memory_order_relaxed); }
+  bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  bool stuck(std::uint64_t now_ns) noexcept;
+
+  std::uint32_t index() const noexcept { return index_; }
+  std::uint32_t reserved() const noexcept { return parts_.real_depth; }
+  const Parts& parts() const noexcept { return parts_; }
+
+ private:
+  struct Entry {
+    std::uint64_t wr_id = 0;
+    SlotHeader header;
+    verbs::LocalSource payload;
+    bool joined = false;  // the payload was copied behind the place of the header
+    bool signaled = false;
+  };
+  Entry& at(std::uint64_t number) noexcept { return entries_[number % entries_.size()]; }
+  std::byte* place(std::uint64_t number) const noexcept;
+  CountLine& line() const noexcept { return *reinterpret_cast<CountLine*>(parts_.memory.get()); }
+  int check(const ibv_send_wr& wr) const noexcept;
+  void take(const ibv_send_wr& wr) noexcept;
+  void move_on() noexcept;
+  void take_counts() noexcept;
+  void mark_end() noexcept;
+  void ring() noexcept;
+  void publish() noexcept;
+  void open_batch() noexcept;
+
+  Parts parts_;
+  std::uint32_t index_ = 0, life_ = 0;
+  SendBatch batch_;
+  RingWriter writer_;
+  std::vector<Entry> entries_;
+  // Running counts: freed <= told <= done <= moved on <= posted.
+  std::uint64_t posted_ = 0;               // taken from the user
+  std::uint64_t given_ = 0;                // written into the ring
+  std::uint64_t done_ = 0;                 // the far end has them
+  std::uint64_t told_ = 0;                 // completed to the user, or silently
+  std::uint64_t freed_ = 0;                // of no more use: a later completion was polled
+  ibv_wc_status status_ = IBV_WC_SUCCESS;  // of work request `done_`, once failed
+  bool quiet_ = false;                     // failed, and the real one touches no memory any more
+
+  std::atomic<bool> flushed_{false};  // released in note_flushed(), acquired in turn()
+  std::atomic<bool> failed_{false};   // these three are for watchers alone: relaxed
+  std::atomic<std::uint64_t> moved_{0}, outstanding_{0};
+  struct Watch {
+    bool waited = false;  // something was outstanding
+    std::uint64_t moved = 0;
+    std::uint64_t since_ns = 0;  // that something waits and nothing has moved
+  };
+  Watch watch_;  // the watcher's
+};
+
+}  // namespace mesh::relay
