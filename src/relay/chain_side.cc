@@ -1,0 +1,93 @@
+#include "src/relay/chain_side.h"
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace mesh::relay {
+
+namespace {
+
+constexpr std::uint32_t kReceiveBatch = 32;
+// As much as a small payload, a word of counts, or nothing.
+constexpr std::uint32_t kChainInlineTries[] = {128, sizeof(std::uint64_t), 0};
+
+Status refused(const char* what) noexcept {
+  LOG_WARN("relay: no {} for a chain: {}", what, std::strerror(errno));
+  return Errc::System;
+}
+
+}  // namespace
+
+bool ChainSide::make_queue_pair(const Depths& depths, std::uint32_t* inline_bytes) {
+  for (const std::uint32_t tried : kChainInlineTries) {
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq_.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = depths.sends + CountWriter::kRequestsMax,
+                .max_recv_wr = depths.receives,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = tried};
+    qp_ = verbs::QpHandle(*rail_.provider, rail_.provider->create_qp(rail_.pd, &attr));
+    if (!qp_) continue;
+    *inline_bytes = attr.cap.max_inline_data;
+    return true;
+  }
+  return false;
+}
+
+Status ChainSide::create(const RailUse& rail, const Depths& depths) {
+  rail_ = rail;
+  verbs::Provider& provider = *rail.provider;
+  memory_ = make_pages(sizeof(Page));
+  if (memory_ == nullptr) return errno = ENOMEM, refused("memory");
+  mr_ =
+      verbs::MrHandle(provider, provider.reg_mr(rail.pd, memory_.get(), whole_pages(sizeof(Page)),
+                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  if (!mr_) return refused("region");
+  const std::uint32_t entries = depths.sends + CountWriter::kRequestsMax + depths.receives;
+  cq_ = verbs::CqHandle(provider, provider.create_cq(rail.context, static_cast<int>(entries)));
+  if (!cq_) return refused("completion queue");
+  std::uint32_t inline_bytes = 0;
+  if (!make_queue_pair(depths, &inline_bytes)) return refused("queue pair");
+  batch.open({.qp = qp_.get(),
+              .depth = depths.sends,
+              .inline_bytes = inline_bytes,
+              .id_base = chain_id(ChainWork::Forward)});
+  words.open({.qp = qp_.get(),
+              .source = &page().source,
+              .lkey = mr_->lkey,
+              .inline_bytes = inline_bytes,
+              .id_base = chain_id(ChainWork::Count)});
+  receives_.resize(std::min(depths.receives, kReceiveBatch));
+  for (std::size_t i = 0; i < receives_.size(); ++i) {
+    receives_[i].wr_id = chain_id(ChainWork::Receive);
+    receives_[i].next = i + 1 < receives_.size() ? &receives_[i + 1] : nullptr;
+  }
+  return {};
+}
+
+bool ChainSide::post_receives(std::uint64_t count) noexcept {
+  while (count != 0) {
+    const std::uint64_t some = std::min<std::uint64_t>(count, receives_.size());
+    ibv_recv_wr& tail = receives_[some - 1];
+    ibv_recv_wr* const link = tail.next;
+    tail.next = nullptr;
+    ibv_recv_wr* bad = nullptr;
+    const int error = ibv_post_recv(qp_.get(), receives_.data(), &bad);
+    tail.next = link;
+    if (error != 0) return false;
+    count -= some;
+  }
+  return true;
+}
+
+CountsTarget ChainSide::counts() const noexcept {
+  return {.address = reinterpret_cast<std::uintptr_t>(&page().counted), .rkey = mr_->rkey};
+}
+
+}  // namespace mesh::relay

@@ -1,0 +1,70 @@
+#pragma once
+// One side of a chain in a middle host: the queue pair to that neighbour with a completion queue of
+// its own, the receives for what the neighbour announces, and the words of counts for it. Thread:
+// the chain's. Bounds: the depths that it was made with.
+
+#include <mesh/status.h>
+
+#include "src/relay/count_words.h"
+#include "src/relay/memory.h"
+#include "src/relay/send_batch.h"
+#include "src/verbs/handle.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh::relay {
+
+// What a chain uses of a rail. All of it outlives the chain.
+struct RailUse {
+  verbs::Provider* provider = nullptr;
+  ibv_context* context = nullptr;
+  ibv_pd* pd = nullptr;
+};
+
+// What a completion is about, by the high half of its id; the low half is a count or a word.
+enum class ChainWork : std::uint32_t { Receive = 1, Forward = 2, Count = 3 };
+constexpr std::uint64_t chain_id(ChainWork work) noexcept {
+  return std::uint64_t{static_cast<std::uint32_t>(work)} << 32;
+}
+
+class ChainSide {
+ public:
+  struct Depths {
+    std::uint32_t receives = 0;  // slots of the ring that the neighbour fills
+    std::uint32_t sends = 0;     // work requests on their way to the neighbour, without counts
+  };
+  // System: refused; one line says what.
+  Status create(const RailUse& rail, const Depths& depths);
+
+  ibv_qp* qp() const noexcept { return qp_.get(); }
+  ibv_cq* cq() const noexcept { return cq_.get(); }
+  const RailUse& rail() const noexcept { return rail_; }
+
+  // Posts so many receives; within the depth. False: refused.
+  bool post_receives(std::uint64_t count) noexcept;
+
+  // Where the neighbour counts, if it is a middle host; and its counts.
+  CountsTarget counts() const noexcept;
+  CountLine& counted() noexcept { return page().counted; }
+
+  SendBatch batch;
+  CountWriter words;
+
+ private:
+  struct Page {
+    CountLine source;   // of the words that go to the neighbour
+    CountLine counted;  // by the neighbour
+  };
+  Page& page() const noexcept { return *reinterpret_cast<Page*>(memory_.get()); }
+  bool make_queue_pair(const Depths& depths, std::uint32_t* inline_bytes);
+
+  RailUse rail_;
+  Pages memory_;
+  verbs::MrHandle mr_;
+  verbs::CqHandle cq_;
+  verbs::QpHandle qp_;
+  std::vector<ibv_recv_wr> receives_;  // a chain, posted again and again
+};
+
+}  // namespace mesh::relay

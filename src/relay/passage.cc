@@ -1,0 +1,155 @@
+#include "src/relay/passage.h"
+
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/relay/slot_check.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace mesh::relay {
+
+Status Passage::create(const RailUse& from, const RailUse& to, const RingShape& shape) {
+  ring_ = {.slots = shape.slots, .payload_bytes = shape.payload_bytes, .wr_bytes = shape.wr_bytes};
+  if (!is_ring(ring_)) {
+    LOG_WARN("relay: a ring of {} slots and {} bytes for work requests of {} is none", shape.slots,
+             shape.payload_bytes, shape.wr_bytes);
+    return Errc::InvalidArgument;
+  }
+  const std::size_t bytes = whole_pages(ring_bytes(ring_));
+  memory_ = make_pages(bytes);
+  if (memory_ != nullptr) {
+    in_ = verbs::MrHandle(*from.provider,
+                          from.provider->reg_mr(from.pd, memory_.get(), bytes,
+                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+    out_ = verbs::MrHandle(*to.provider, to.provider->reg_mr(to.pd, memory_.get(), bytes, 0));
+  }
+  if (!in_ || !out_) {
+    LOG_WARN("relay: no ring of {} bytes for a chain: {}", bytes, std::strerror(errno));
+    return Errc::System;
+  }
+  ring_.address = reinterpret_cast<std::uintptr_t>(memory_.get());
+  ring_.rkey = in_->rkey;
+  written_bytes_.resize(ring_.slots);
+  return {};
+}
+
+Status Passage::set_next_ring(const RingTarget& ring) {
+  if (!is_ring(ring) || ring.wr_bytes < ring_.wr_bytes) return Errc::InvalidArgument;
+  next_.open(ring);
+  return {};
+}
+
+std::byte* Passage::slot(std::uint64_t number) const noexcept {
+  return memory_.get() + number % ring_.slots * kSlotBytes;
+}
+
+bool Passage::arrive(const ibv_wc& completion) noexcept {
+  if (completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return false;
+  if (completion.imm_data != static_cast<std::uint32_t>(arrived_)) return false;
+  // More than the slots would need more receives than were posted.
+  DCHECK(arrived_ - told_freed_ < ring_.slots);
+  written_bytes_[arrived_ % ring_.slots] = completion.byte_len;
+  ++arrived_;
+  return true;
+}
+
+bool Passage::fits(const SendBatch& batch, std::uint32_t bytes) const noexcept {
+  if (ends_here()) return batch.has_room(1);
+  return next_.fits(bytes) && batch.has_room(RingWriter::kRequestsMax);
+}
+
+void Passage::forward(SendBatch& batch, const SlotHeader& header) noexcept {
+  std::byte* const place = slot(taken_);
+  const bool in_slot = header.payload == kInSlot;
+  const std::byte* const payload = in_slot ? place + sizeof header
+                                           : slot(0) + std::size_t{ring_.slots} * kSlotBytes +
+                                                 std::size_t{header.payload} * kPayloadUnit;
+  const verbs::LocalSource source{.address = reinterpret_cast<std::uintptr_t>(payload),
+                                  .bytes = header.bytes,
+                                  .lkey = out_->lkey};
+  if (!ends_here()) {
+    return next_.write(batch, {.header = header,
+                               .place = place,
+                               .place_lkey = out_->lkey,
+                               .payload = source,
+                               .joined = in_slot});
+  }
+  ibv_send_wr& wr = batch.stage({.address = header.address, .rkey = header.rkey});
+  if (header.kind == static_cast<std::uint8_t>(SlotKind::WriteWithImm)) {
+    wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr.imm_data = header.imm;
+  }
+  if (header.bytes == 0) return;
+  batch.add(source);
+  batch.allow_inline();
+}
+
+Passage::Outcome Passage::carry(ChainSide& to, std::uint32_t* moved) noexcept {
+  std::uint64_t bytes = 0;
+  std::uint32_t requests = 0;
+  while (taken_ != arrived_ && requests < kTurnRequests && bytes < kTurnBytes) {
+    // A copy: the neighbour could write it again while it is looked at.
+    SlotHeader header;
+    std::memcpy(&header, slot(taken_), sizeof header);
+    const SlotArrival arrival{.number = taken_,
+                              .written_bytes = written_bytes_[taken_ % ring_.slots]};
+    if (!is_slot(header, arrival, ring_)) return Outcome::Forged;
+    if (!fits(to.batch, header.bytes)) {
+      if (to.batch.empty()) {
+        add(ring_full_, 1);
+        break;
+      }
+      if (to.batch.ring() != 0) return Outcome::Refused;
+      continue;
+    }
+    forward(to.batch, header);
+    ++taken_;
+    ++requests;
+    bytes += header.bytes;
+  }
+  *moved += requests;
+  add(requests_, requests);
+  add(bytes_, bytes);
+  return to.batch.ring() == 0 ? Outcome::Good : Outcome::Refused;
+}
+
+std::uint64_t Passage::freed(ChainSide& to) noexcept {
+  return ends_here() ? to.batch.retired() : next_.sent(to.batch);
+}
+
+std::uint64_t Passage::done(ChainSide& to) noexcept {
+  return ends_here() ? to.batch.retired() : counted_done_;
+}
+
+bool Passage::take_counts(ChainSide& to, std::uint8_t* status) noexcept {
+  DCHECK(!ends_here());
+  const Counts counts = read_counts(to.counted(), {.free = next_.freed(), .done = counted_done_});
+  const auto more = static_cast<std::uint64_t>(ahead(counts.done, counted_done_));
+  if (more > next_.written() - counted_done_ || !next_.take_freed(counts.free)) return false;
+  counted_done_ += more;
+  *status = counts.status;
+  return true;
+}
+
+bool Passage::has_news(ChainSide& to) noexcept {
+  return freed(to) != told_freed_ || done(to) != told_done_;
+}
+
+Counts Passage::counts(ChainSide& to, std::uint8_t status) noexcept {
+  return {.free = static_cast<std::uint32_t>(freed(to)) & kCountMask,
+          .done = static_cast<std::uint32_t>(done(to)) & kCountMask,
+          .status = status};
+}
+
+bool Passage::tell(ChainSide& from, ChainSide& to) noexcept {
+  const std::uint64_t free_now = freed(to), done_now = done(to);
+  DCHECK(free_now >= told_freed_ && free_now <= taken_ && done_now <= taken_);
+  if (!from.post_receives(free_now - told_freed_)) return false;
+  told_freed_ = free_now;
+  told_done_ = done_now;
+  return from.words.write(counts(to, 0)) == 0;
+}
+
+}  // namespace mesh::relay

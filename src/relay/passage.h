@@ -1,0 +1,85 @@
+#pragma once
+// One direction of a chain in a middle host: a ring that the neighbour behind fills, and its outlet
+// into the memory of the end, or into the ring of a further middle host. Thread: the chain's.
+// Bounds: the ring's slots and bytes; kTurnRequests and kTurnBytes a turn.
+
+#include <mesh/status.h>
+
+#include "src/relay/chain_side.h"
+#include "src/relay/memory.h"
+#include "src/relay/ring_writer.h"
+#include "src/relay/wire.h"
+#include "src/verbs/handle.h"
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace mesh::relay {
+
+inline constexpr std::uint32_t kTurnRequests = 32;
+inline constexpr std::uint64_t kTurnBytes = 1u << 20;
+
+// What the neighbour of a side may have under way.
+struct RingShape {
+  std::uint32_t slots = 0;          // its send queue's depth
+  std::uint32_t payload_bytes = 0;  // 0: it sends only what fits a slot
+  std::uint32_t wr_bytes = 0;       // its longest work request
+};
+
+class Passage {
+ public:
+  // The ring's memory, known to the rail it is filled over and to the one it is emptied over.
+  // InvalidArgument: a shape that is none. System: refused; one line says what.
+  Status create(const RailUse& from, const RailUse& to, const RingShape& shape);
+
+  const RingTarget& ring() const noexcept { return ring_; }
+  Status set_next_ring(const RingTarget& ring);
+
+  // The neighbour has filled a slot. False: that was not the next one.
+  bool arrive(const ibv_wc& completion) noexcept;
+  enum class Outcome : std::uint8_t { Good, Forged, Refused };  // a slot; by our own queue pair
+  // Moves on what has arrived and has room; how much.
+  Outcome carry(ChainSide& to, std::uint32_t* moved) noexcept;
+
+  // ---- What comes back. A further middle host's counts; false: they cannot be.
+  bool take_counts(ChainSide& to, std::uint8_t* status) noexcept;
+  // For the neighbour, if it is news.
+  bool has_news(ChainSide& to) noexcept;
+  // What it is told; receives for slots that are given back are posted first. False: refused.
+  bool tell(ChainSide& from, ChainSide& to) noexcept;
+  Counts counts(ChainSide& to, std::uint8_t status) noexcept;
+  bool ends_here() const noexcept { return !next_.is_open(); }  // the next host is the end
+
+  // For whoever asks, from any thread.
+  std::uint64_t work_requests() const noexcept { return load(requests_); }
+  std::uint64_t bytes() const noexcept { return load(bytes_); }
+  std::uint64_t ring_full() const noexcept { return load(ring_full_); }
+
+ private:
+  using Figure = std::atomic<std::uint64_t>;  // relaxed: nothing else depends on it
+  static std::uint64_t load(const Figure& figure) noexcept {
+    return figure.load(std::memory_order_relaxed);
+  }
+  static void add(Figure& figure, std::uint64_t more) noexcept {
+    figure.store(load(figure) + more, std::memory_order_relaxed);
+  }
+  std::byte* slot(std::uint64_t number) const noexcept;
+  bool fits(const SendBatch& batch, std::uint32_t bytes) const noexcept;
+  void forward(SendBatch& batch, const SlotHeader& header) noexcept;
+  std::uint64_t freed(ChainSide& to) noexcept;
+  std::uint64_t done(ChainSide& to) noexcept;
+
+  RingTarget ring_;
+  Pages memory_;
+  verbs::MrHandle in_, out_;
+  RingWriter next_;                           // closed: the next host is the end
+  std::vector<std::uint32_t> written_bytes_;  // of a slot, as its completion said
+  // Running counts of slots: told <= freed <= taken <= arrived.
+  std::uint64_t arrived_ = 0, taken_ = 0;
+  std::uint64_t counted_done_ = 0;  // by a further middle host
+  std::uint64_t told_freed_ = 0, told_done_ = 0;
+  Figure requests_{0}, bytes_{0}, ring_full_{0};
+};
+
+}  // namespace mesh::relay
