@@ -1,0 +1,121 @@
+#pragma once
+// Two ends and one or two middle hosts on a software fabric, all in this process, with a chain
+// between the ends. Nothing moves but by turn() and polls, unless the fabric has agents. Thread:
+// the test's.
+
+#include "src/relay/chain.h"
+#include "src/relay/end_device.h"
+#include "src/soft/soft_provider.h"
+#include "src/verbs/handle.h"
+#include "tests/unit/relay/bring_up.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::relay::testkit {
+
+struct LineOptions {
+  std::size_t middles = 1;
+  std::uint32_t send_depth = 16, receive_depth = 256, inline_bytes = 64;
+  std::uint32_t slots = 0;  // 0: as deep as the send queue
+  std::uint32_t payload_bytes = 1 << 20, wr_bytes = 1 << 18;
+  std::uint8_t timeout = 8, retry_count = 1;
+  soft::Agent agent = soft::Agent::None;
+  std::string link_fields;  // of every link: ", \"gbps\": 100"
+  // The left end has a queue pair of the fabric's own, and a test plays its shim: what it posts
+  // goes to the ring. The counts are written to the begin of its memory.
+  bool raw_left = false;
+};
+
+// A NIC of a host of the line.
+struct LineNic {
+  verbs::Provider* provider = nullptr;
+  verbs::ContextHandle context;
+  verbs::PdHandle pd;
+  verbs::GidEntry gid;
+};
+
+// An end: everything it owns, and the completions that were polled.
+struct LineEnd {
+  LineNic nic;
+  std::unique_ptr<EndDevice> device;
+  verbs::Provider* maker = nullptr;  // the device, or the fabric
+  verbs::CqHandle cq;
+  std::vector<std::byte> memory;
+  verbs::MrHandle mr;
+  verbs::QpHandle qp;
+  std::vector<ibv_wc> sent, received;
+
+  std::uint64_t address(std::size_t offset = 0) const {
+    return reinterpret_cast<std::uintptr_t>(memory.data() + offset);
+  }
+};
+
+// A work request from one end to the other.
+struct LineWrite {
+  std::uint64_t wr_id = 0;
+  std::size_t from = 0, to = 0;  // offsets in the memories
+  std::uint32_t bytes = 0;
+  bool announced = false;
+  std::uint32_t imm = 0;
+  unsigned flags = IBV_SEND_SIGNALED;
+  std::uint32_t rkey_off_by = 0;
+};
+
+inline constexpr std::size_t kEndBytes = 8 << 20;
+inline constexpr std::uint64_t kReceiveId = std::uint64_t{1} << 63;
+
+class Line {
+ public:
+  explicit Line(const LineOptions& options = {});
+  ~Line();
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  // ---- Posts of an end: 0 is the left one.
+  int post(std::size_t end, const LineWrite& write);
+  int post_receives(std::size_t end, std::uint32_t count);
+
+  // ---- Time. One turn of everything; what the ends polled is in sent and received.
+  void turn();
+  void turn_middles();
+  void poll(std::size_t end);
+  // Turns until so many sends have completed at that end, or receives; false: patience is over.
+  bool until_sent(std::size_t end, std::size_t count);
+  bool until_received(std::size_t end, std::size_t count);
+  void settle();  // turns for a while
+
+  LineEnd& end(std::size_t index) { return ends_[index]; }
+  Chain& chain(std::size_t middle = 0) { return *chains_[middle]; }
+  std::size_t middles() const { return chains_.size(); }
+  void drop_chain(std::size_t middle) { chains_[middle].reset(); }        // a middle host is killed
+  soft::SoftProvider& host(std::size_t index) { return *hosts_[index]; }  // from the left
+  int to_error(std::size_t end);
+  int to_error(std::size_t middle, Side side);  // a queue pair of the middle host
+  void destroy(std::size_t end) { ends_[end].qp.reset(); }
+  Status made() const { return made_; }
+
+ private:
+  CountsTarget counts_of(std::size_t end) const;
+  LineNic open_nic(std::size_t host, const std::string& name);
+  void open_end(std::size_t index);
+  Status make_chains();
+  Status connect();
+  Status meet_left(std::size_t middle);
+  Status meet_right(std::size_t middle);
+  Status bring_up(verbs::Provider& provider, ibv_qp* qp, const Meeting& meeting);
+
+  LineOptions options_;
+  std::vector<std::unique_ptr<soft::SoftProvider>> hosts_;
+  std::deque<std::array<LineNic, 2>> middle_nics_;
+  std::array<LineEnd, 2> ends_;
+  std::vector<std::unique_ptr<Chain>> chains_;
+  Status made_;
+};
+
+}  // namespace mesh::relay::testkit

@@ -1,0 +1,153 @@
+// A hundred thousand random work requests, both ways at once: each arrives once, whole, in order.
+
+#include "tests/unit/relay/line.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <random>
+
+namespace mesh::relay {
+
+namespace {
+
+using testkit::Line;
+using testkit::LineEnd;
+using testkit::LineOptions;
+
+constexpr std::uint32_t kRequests = 100'000;
+constexpr std::uint32_t kLongest = 8192;
+constexpr std::uint32_t kPlaces = 64;  // of kLongest bytes in each half of a memory
+constexpr std::size_t kTargets = std::size_t{kPlaces} * kLongest;
+
+// What one end posts, and what it expects to hear of it and see at the other.
+class Stream {
+ public:
+  Stream(Line& line, std::size_t end, std::uint64_t seed) : line_(line), end_(end), random_(seed) {}
+
+  void post_some() {
+    const std::uint32_t burst = draw(12);
+    for (std::uint32_t i = 0; i < burst && posted_ < kRequests; ++i) {
+      // A place is filled again only when what it held has completed.
+      if (posted_ - completed_ >= kPlaces || open_receives_ == 0 || !post_one()) return;
+    }
+  }
+  void give_receives() {
+    if (open_receives_ > 32) return;
+    ASSERT_EQ(line_.post_receives(1 - end_, 64), 0);
+    open_receives_ += 64;
+  }
+  void check() {
+    LineEnd &here = line_.end(end_), &there = line_.end(1 - end_);
+    for (const ibv_wc& completion : there.received) check_arrival(completion, there);
+    there.received.clear();
+    for (const ibv_wc& completion : here.sent) check_completion(completion);
+    here.sent.clear();
+  }
+  bool over() const { return completed_ == kRequests && expected_.empty(); }
+
+ private:
+  struct Expected {
+    std::uint32_t imm = 0, bytes = 0;
+    std::size_t to = 0;
+    unsigned char value = 0;
+  };
+
+  std::uint32_t draw(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
+
+  bool post_one() {
+    const std::uint32_t kind = draw(8);
+    const std::uint32_t bytes = kind == 0 ? 0 : kind < 5 ? draw(300) : draw(kLongest + 1);
+    // Without one now and then nothing would free the queue.
+    const bool due = posted_ % 16 == 15 || posted_ + 1 == kRequests, announced = draw(3) != 0;
+    const std::size_t place = std::size_t{posted_ % kPlaces} * kLongest;
+    const auto value = static_cast<unsigned char>(draw(256));
+    std::memset(line_.end(end_).memory.data() + kTargets + place, value, bytes);
+    unsigned flags = due || draw(4) == 0 ? static_cast<unsigned>(IBV_SEND_SIGNALED) : 0u;
+    if (bytes <= 64 && draw(2) == 0) flags |= IBV_SEND_INLINE;
+    const int error = line_.post(end_, {.wr_id = posted_,
+                                        .from = kTargets + place,
+                                        .to = place,
+                                        .bytes = bytes,
+                                        .announced = announced,
+                                        .imm = posted_ * 3,
+                                        .flags = flags});
+    if (error != 0) {
+      EXPECT_EQ(error, ENOMEM);
+      return false;
+    }
+    if ((flags & IBV_SEND_SIGNALED) != 0) signaled_.push_back(posted_);
+    if (announced) {
+      expected_.push_back({.imm = posted_ * 3, .bytes = bytes, .to = place, .value = value});
+      --open_receives_;
+    }
+    ++posted_;
+    return true;
+  }
+
+  void check_arrival(const ibv_wc& completion, const LineEnd& there) {
+    ASSERT_FALSE(expected_.empty());
+    const Expected next = expected_.front();
+    expected_.pop_front();
+    ASSERT_EQ(completion.status, IBV_WC_SUCCESS);
+    ASSERT_EQ(completion.imm_data, next.imm);
+    ASSERT_EQ(completion.byte_len, next.bytes);
+    // Nobody writes there again before the sender has heard of this one.
+    for (std::size_t i = 0; i < next.bytes; ++i)
+      ASSERT_EQ(there.memory[next.to + i], std::byte{next.value}) << next.imm / 3;
+  }
+
+  void check_completion(const ibv_wc& completion) {
+    ASSERT_FALSE(signaled_.empty());
+    ASSERT_EQ(completion.status, IBV_WC_SUCCESS);
+    ASSERT_EQ(completion.wr_id, signaled_.front());
+    signaled_.pop_front();
+    completed_ = static_cast<std::uint32_t>(completion.wr_id) + 1;
+  }
+
+  Line& line_;
+  const std::size_t end_;
+  std::mt19937_64 random_;
+  std::deque<std::uint64_t> signaled_;
+  std::deque<Expected> expected_;
+  std::uint32_t posted_ = 0, completed_ = 0, open_receives_ = 0;
+};
+
+class RandomWork : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(RandomWork, ArrivesOnceWholeAndInOrderBothWays) {
+  LineOptions options;
+  options.middles = GetParam();
+  options.send_depth = 32;
+  options.slots = 24;
+  options.wr_bytes = kLongest;
+  options.payload_bytes = 5 * kLongest + 64;
+  Line line(options);
+  const std::uint64_t seed = 17 + GetParam();
+  SCOPED_TRACE(seed);
+  Stream right(line, 0, seed), left(line, 1, seed * 31);
+  while (!right.over() || !left.over()) {
+    for (Stream* const stream : {&right, &left}) {
+      stream->give_receives();
+      stream->post_some();
+    }
+    line.turn();
+    for (Stream* const stream : {&right, &left}) {
+      stream->check();
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+  for (std::size_t i = 0; i < line.middles(); ++i) {
+    const ChainCounters counters = line.chain(i).counters();
+    EXPECT_EQ(counters.work_requests[0], kRequests);
+    EXPECT_EQ(counters.work_requests[1], kRequests);
+    EXPECT_EQ(counters.refused, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Middles, RandomWork, ::testing::Values(1, 2));
+
+}  // namespace
+
+}  // namespace mesh::relay
