@@ -46,6 +46,7 @@ struct NicSpec {
   bool reliable = true;  // false: the device makes no reliable queue pairs
   // Device memory (GPUDirect) that it takes: as DMA buffers, and by address.
   bool dma_buffers = false, peer_memory = false;
+  bool late_device_writes = false;  // they are there only when the NIC has read such memory
   std::uint32_t ece = 0;  // options that its queue pairs may agree on (ibv_ece); 0: it has none
   bool routes = true;     // false: the host has no route over this NIC but to its own link
   // InfiniBand. The address is the port's GID.

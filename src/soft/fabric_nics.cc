@@ -66,6 +66,7 @@ void read_device_memory(const json& object, const std::string& what, NicSpec& ni
     fail("{}: device_memory \"{}\" is not dma_buffers, peer or both", what, text);
   nic.dma_buffers = text == "dma_buffers" || text == "both";
   nic.peer_memory = text == "peer" || text == "both";
+  nic.late_device_writes = flag_of(object, what, "late_device_writes");
 }
 
 // "0xffff"; the entry 0 is an empty place in the table.
@@ -108,7 +109,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
   check_keys(object, what,
              {"name", "address", "guid", "pci", "numa", "gbps", "layer", "lid", "pkeys",
-              "global_header", "reliable", "routes", "ece", "device_memory"});
+              "global_header", "reliable", "routes", "ece", "device_memory", "late_device_writes"});
   NicSpec nic;
   nic.name = name_of(object, what);
   what = fmt::format("NIC {}/{}", host, nic.name);

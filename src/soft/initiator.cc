@@ -63,7 +63,7 @@ std::uint64_t Initiator::due_ns(QueuePair& qp, TurnTime& time) noexcept {
 }
 
 bool Initiator::cut_off(const QueuePair& qp, TurnTime& time) noexcept {
-  return core_.cut_off(qp.out.peer->host(), qp.attributes.own_lid, time);
+  return core_.cut_off(qp.attributes, qp.out.peer->host(), time);
 }
 
 bool Initiator::take_responses(QueuePair& qp, TurnTime& time) noexcept {

@@ -23,6 +23,7 @@ std::uint32_t Nic::add_region(const MemoryTable::Region& region) {
 // as with hardware, and nothing reads the region afterwards.
 void Nic::remove_region(std::uint32_t key) {
   std::lock_guard lock(core_.turn_lock);
+  core_.device_writes.land();  // before its memory may go
   core_.regions.remove(key);
   TurnTime time(core_.clock);
   for (QueuePair* qp : queue_pairs_.slots())
@@ -51,7 +52,6 @@ QueuePair* Nic::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   qp->verbs.recv_cq = attr->recv_cq;
   qp->verbs.qp_type = IBV_QPT_RC;
   qp->verbs.state = IBV_QPS_RESET;
-
   std::lock_guard lock(core_.turn_lock);
   if (!queue_pairs_.add(*qp)) {
     errno = ENOMEM;

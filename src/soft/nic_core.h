@@ -5,16 +5,19 @@
 
 #include "src/base/clock.h"
 #include "src/soft/board.h"
+#include "src/soft/device_writes.h"
 #include "src/soft/fabric_file.h"
 #include "src/soft/fault_plan.h"
 #include "src/soft/host_cpu.h"
 #include "src/soft/index_set.h"
 #include "src/soft/memory_table.h"
+#include "src/soft/queue_pair.h"
 #include "src/soft/race_edge.h"
 #include "src/soft/spin_lock.h"
 #include "src/soft/wire_model.h"
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace mesh::soft {
@@ -61,10 +64,15 @@ struct NicCore {
 
   bool shaped() const noexcept { return modelled || faults.armed(); }
   bool turning() const noexcept { return turn_lock.held_here(); }  // for DCHECK only
-  // A fault cuts the path between this NIC and the host at this moment, or the port has another LID
-  // than when a queue pair was connected.
-  bool cut_off(const std::string& host, std::uint16_t lid_then, TurnTime& time) noexcept {
-    return lid_then != lid || (faults.armed() && faults.cut_off(spec.name, host, time.now_ns()));
+  // A fault cuts the queue pair from this host at this moment, or the port has another LID than
+  // when the queue pair was connected. What a NIC sends to itself needs no cable.
+  bool cut_off(const Attributes& connection, const std::string& host, TurnTime& time) noexcept {
+    if (connection.own_lid != lid) return true;
+    return faults.armed() && !is_loop_back(connection) &&
+           faults.cut_off(spec.name, host, time.now_ns());
+  }
+  bool is_loop_back(const Attributes& connection) const noexcept {
+    return std::memcmp(connection.dest_gid.raw, spec.gid.raw, sizeof spec.gid.raw) == 0;
   }
 
   const NicRef self;
@@ -80,7 +88,8 @@ struct NicCore {
   const bool modelled;
 
   TurnLock turn_lock;
-  std::uint16_t lid = 0;  // under the turn lock; of an InfiniBand port
+  std::uint16_t lid = 0;       // under the turn lock; of an InfiniBand port
+  DeviceWrites device_writes;  // under the turn lock
   RaceEdge posts;
   MemoryTable regions;
   IndexSet serving;     // a peer's ring may hold requests for them

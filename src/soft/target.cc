@@ -100,7 +100,7 @@ std::uint64_t Target::request_due_ns(QueuePair& qp, TurnTime& time) noexcept {
 bool Target::stalled(QueuePair& qp, TurnTime& time) noexcept {
   Incoming& in = qp.in;
   const TargetState state = in.ring->state();
-  const bool cut = core_.cut_off(in.peer->host(), qp.attributes.own_lid, time);
+  const bool cut = core_.cut_off(qp.attributes, in.peer->host(), time);
   if (cut == (state == TargetState::Stalled)) return cut;
   in.ring->set_state(cut ? TargetState::Stalled : TargetState::Attached);
   if (Board* board = in.peer->board(); board != nullptr)
@@ -149,9 +149,13 @@ Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnT
   while (done < request.bytes) {
     std::byte* const begin = remote_range(qp, request, IBV_ACCESS_REMOTE_WRITE);
     if (begin == nullptr) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
+    const std::uint64_t at = reinterpret_cast<std::uintptr_t>(begin);
     if (budget.bytes == 0 || qp.in.ring->closed()) return {Step::Later};
     std::size_t bytes = std::min<std::size_t>({request.bytes - done, budget.bytes, kChunkBytes});
-    const Outcome pulled = pull(qp, request, begin + done, &bytes);
+    const bool held = core_.spec.late_device_writes && at != request.remote_address;
+    std::byte* const to = held ? core_.device_writes.hold(begin + done, bytes) : begin + done;
+    const Outcome pulled = pull(qp, request, to, &bytes);
+    if (held) core_.device_writes.shorten_last(pulled.step == Step::Done ? bytes : 0);
     if (pulled.step != Step::Done) return pulled;
     done += bytes;
     budget.bytes -= bytes;
@@ -207,6 +211,7 @@ Target::Outcome Target::execute_read(QueuePair& qp, RingRequest& request,
   while (done < request.bytes) {
     const std::byte* const from = remote_range(qp, request, IBV_ACCESS_REMOTE_READ);
     if (from == nullptr) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
+    core_.device_writes.land();  // a read pushes what was written before it
     const std::uint64_t in = header.read_in.load(std::memory_order_relaxed);
     const std::uint64_t used = in - header.read_out.load(std::memory_order_acquire);
     const std::size_t room =
