@@ -169,6 +169,7 @@ Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
 
 Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
   Lock lock(mutex_);
+  if (range.type == MemoryType::Device) channel.loop.flusher->note_ports(channel.loop.lanes);
   RegistrationTable& table = *links_.of_channel(channel).context().registrations;
   const RailSet rails(channel.link.rails());
   lock.unlock();  // pinning gigabytes takes time
@@ -211,7 +212,11 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
                                 return wait_for(lock, bound_ns, done);
                               });
   }
-  if (--uses->second == 0) channel.regions.erase(uses);
+  if (--uses->second == 0) {
+    channel.regions.erase(uses);
+    if (registration.type == MemoryType::Device)
+      channel.loop.flusher->forget(channel, registration);
+  }
   RegistrationTable& table = *link.context().registrations;
   const RailSet rails(channel.link.rails());
   lock.unlock();  // a device may take seconds; the caller keeps channel and communicator until then

@@ -252,6 +252,8 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   context->registrations = std::make_unique<RegistrationTable>(std::move(lanes), settings_,
                                                                options_.policy.inline_bytes);
   context->loop.registrations = context->registrations.get();
+  context->loop.flusher = std::make_unique<Flusher>(rails_.size(), settings_);
+  context->registrations->flush_with(*context->loop.flusher);
   contexts_.push_back(std::move(context));
   return contexts_.back().get();
 }

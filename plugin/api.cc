@@ -291,6 +291,13 @@ ncclResult_t close_listen(void* listen_comm) noexcept {
   });
 }
 
+ncclResult_t iflush(void* comm, const RecvArgs& args, void** request) noexcept {
+  *request = nullptr;
+  if (in_forked_child()) return refuse_comm("iflush");
+  if (comm == nullptr || args.region == nullptr) return ncclSuccess;
+  return started(mesh::flush(*static_cast<Channel*>(comm), args), request);
+}
+
 ncclResult_t reg_mr(void* comm, const Memory& memory, void** mhandle) noexcept {
   *mhandle = nullptr;
   return guarded("regMr", [&] {

@@ -116,9 +116,6 @@ inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {
 }
 
 // Host memory needs no flush. Null means "none needed" to NCCL, never "try again".
-inline ncclResult_t iflush(void** request) noexcept {
-  *request = nullptr;
-  return in_forked_child() ? refuse_comm("iflush") : ncclSuccess;
-}
+ncclResult_t iflush(void* comm, const RecvArgs& args, void** request) noexcept;
 
 }  // namespace mesh::plugin::api

@@ -28,7 +28,7 @@ nccl::NewestProperties properties_of(const RailInfo& rail, int device) {
   properties.ptrSupport = NCCL_PTR_HOST | (rail.peer_memory ? NCCL_PTR_CUDA : 0) |
                           (rail.dma_buffers ? NCCL_PTR_DMABUF : 0);
   properties.regIsGlobal = 0;  // a registration belongs to the rails of one channel's link
-  properties.forceFlush = 0;   // host memory needs no flush
+  properties.forceFlush = 0;   // NCCL knows which GPUs need flushes
   properties.speed = static_cast<int>(rail.speed_mbps);
   properties.port = rail.port;
   // NCCL drops fractions of a microsecond (topo.cc), and counts the latency twice for Simple.

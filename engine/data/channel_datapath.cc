@@ -73,6 +73,7 @@ struct Answer {
 // Not done: still open, failed, or answered before.
 [[gnu::noinline]] Errc answer_otherwise(Request& request, RequestState state) noexcept {
   if (state == RequestState::Submitted) return Errc::WouldBlock;
+  if (state == RequestState::Flushing) return request.channel->loop.flusher->finish(request);
   if (state != RequestState::Failed) return Errc::InvalidArgument;
   // NCCL is done with it.
   ++request.channel->second;

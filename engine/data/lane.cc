@@ -153,6 +153,18 @@ verbs::QpHandle Lane::make(ibv_cq* queue, const TransferPolicy& policy, InlineBy
   return {};
 }
 
+verbs::QpHandle Lane::make_loop_back(ibv_cq* queue, std::uint32_t depth) {
+  ibv_qp_init_attr attr{};
+  attr.send_cq = attr.recv_cq = queue;
+  attr.qp_type = IBV_QPT_RC;
+  attr.cap = {.max_send_wr = depth,
+              .max_recv_wr = 1,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  return verbs::QpHandle(provider_, provider_.create_qp(pd_.get(), &attr));
+}
+
 void Lane::on_poll_failed() noexcept {
   for (const LiveEntry& entry : live_) {
     QueuePair* const queue_pair = entry.queue_pair;

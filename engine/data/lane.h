@@ -55,6 +55,9 @@ class Lane {
   verbs::MrHandle register_range(void* address, std::size_t bytes, int access);
   verbs::MrHandle register_buffer(const verbs::DmaBufferRange& range, int access);
 
+  // A queue pair of nobody's, in RESET, for reads of our own memory. Empty: refused, with errno.
+  verbs::QpHandle make_loop_back(ibv_cq* queue, std::uint32_t depth);
+
   // What the probes of our new paths read, and where those of peers write, as soon as the rail has
   // a path. What lies there means nothing.
   Status provide_probes();  // System: no memory, or the device refused it

@@ -292,6 +292,7 @@ void PeerLink::order_paths() {
   const bool sole = primary_count_ == 1 && tier_ == 0;
   bulk_.assign(usable_, sole ? BulkOrder::Over::OnePath : BulkOrder::Over::SeveralPaths);
   DCHECK(bulk_.count() == usable_count_ * policy_.qps);
+  note_written_rails();
 }
 
 // Of a message with a record, or late.

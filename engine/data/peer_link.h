@@ -116,6 +116,11 @@ class PeerLink {
     return paths_away_.load(std::memory_order_acquire) == 0;
   }  // any thread
 
+  // Any thread: rails, as bits, over whose paths something has come that no fence has flushed yet.
+  std::uint64_t written_rails() const noexcept {
+    return written_rails_.load(std::memory_order_acquire);
+  }
+
   bool fencing() const noexcept;  // a path is lost and not yet fenced; holding the token
 
   // ---- Lost paths (peer_link_loss.cc; holding the token).
@@ -185,6 +190,7 @@ class PeerLink {
   [[gnu::noinline]] void on_rare_announcement(Request& slot, std::uint64_t imm) noexcept;
   Path& place_path(Lane& lane, const PathEnds& ends, std::string name);
   void reroute();
+  void note_written_rails() noexcept;
   std::string what_carries_on() const;
   void place_channel(std::uint32_t index, std::unique_ptr<Channel> channel);
   void place_slots(std::uint32_t index, RecvChannel* receiver) noexcept;
@@ -221,6 +227,7 @@ class PeerLink {
   // Paths that are neither up nor given up; the store releases what happened to them.
   std::atomic<std::uint32_t> paths_away_{0};
   std::vector<std::uint32_t> rails_;  // in order
+  std::atomic<std::uint64_t> written_rails_{0};
   // Of a dormant link: where its channels' queue pair is, which is never made.
   std::unique_ptr<Path> nowhere_;
   std::string why_dormant_;  // constant once there are channels

@@ -24,6 +24,17 @@ void PeerLink::reroute() {
   }
 }
 
+// The store releases the fence: what came over a path that is down has been flushed.
+void PeerLink::note_written_rails() noexcept {
+  std::uint64_t rails = 0;
+  for (const auto& path : paths_) {
+    const PathState state = path->health.state;
+    if (state == PathState::Up || state == PathState::Quarantined)
+      rails |= std::uint64_t{1} << path->rail;
+  }
+  written_rails_.store(rails, std::memory_order_release);
+}
+
 void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   DCHECK(loop_.held());
   if (path.health.state != PathState::Up) return;
@@ -97,6 +108,7 @@ bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {
   for (const Span& span : lost) span.request->channel->replay(span);
   path.health.replayed_stripes += lost.size();
   path.health.state = PathState::Down;
+  note_written_rails();
   return true;
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/data/channel.h"
 #include "engine/data/channel_list.h"
+#include "engine/data/flusher.h"
 #include "engine/data/lane.h"
 #include "engine/data/queue_pair.h"
 #include "src/base/check.h"
@@ -117,6 +118,7 @@ class ProgressLoop {
   std::vector<std::unique_ptr<Lane>> lanes;
   LoopCounters counters;
   RegistrationTable* registrations = nullptr;  // its context's
+  std::unique_ptr<Flusher> flusher;            // of the lanes, for device memory
 
  private:
   bool try_acquire() noexcept;

@@ -1,6 +1,7 @@
 #include "engine/data/registration.h"
 
 #include "engine/data/dma_buffer.h"
+#include "engine/data/flusher.h"
 #include "engine/data/lane.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -16,7 +17,7 @@
 namespace mesh::engine {
 
 namespace {
-// Nobody reads our memory, because data is written.
+// No peer reads our memory, because data is written.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 // The flag is one of those that a provider drops where it cannot have them.
@@ -58,6 +59,7 @@ Status RegistrationTable::add_rail(Lock& lock, Registration& entry, std::uint32_
     verbs::MrHandle mr;
     int error = ENOMEM;
     try {
+      if (entry.type == MemoryType::Device && flusher_ != nullptr) flusher_->provide(lane);
       mr = make_region(entry, lane);
       error = errno;
     } catch (const std::bad_alloc&) {  // the provider's
@@ -102,8 +104,10 @@ Result<Registration*> RegistrationTable::acquire(const MemoryRange& range,
 }
 
 verbs::MrHandle RegistrationTable::make_region(const Registration& entry, Lane& lane) const {
-  if (entry.buffer.valid()) return lane.register_buffer(entry.buffer_range, access_);
-  return lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access_);
+  // Flushes read device memory, over queue pairs of our own.
+  const int access = entry.type == MemoryType::Device ? access_ | IBV_ACCESS_REMOTE_READ : access_;
+  if (entry.buffer.valid()) return lane.register_buffer(entry.buffer_range, access);
+  return lane.register_range(reinterpret_cast<void*>(entry.address), entry.bytes, access);
 }
 
 std::unique_ptr<Registration> RegistrationTable::make_entry(const MemoryRange& range) const {

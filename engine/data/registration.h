@@ -68,6 +68,7 @@ class Registration {
 
 namespace engine {
 
+class Flusher;
 class Lane;
 
 // The rails of a link as they are now, without memory of the heap.
@@ -98,6 +99,9 @@ class RegistrationTable {
   // NCCL_IB_PCI_RELAXED_ORDERING is for this memory only. What credits, records and counters lie in
   // must be written in order.
   RegistrationTable(std::vector<Lane*> lanes, const Settings& settings, std::uint32_t inline_bytes);
+
+  // Before the first registration: who gets a queue pair on each rail that has device memory.
+  void flush_with(Flusher& flusher) noexcept { flusher_ = &flusher; }
 
   // The loop's queue pairs take no more than so many bytes inline: a message looks only at its
   // region for that. Holding the token.
@@ -137,6 +141,7 @@ class RegistrationTable {
   std::condition_variable no_longer_busy_;
   std::vector<Lane*> lanes_;
   const int access_;
+  Flusher* flusher_ = nullptr;
   std::uint32_t inline_bytes_;  // of host memory
   Entries entries_;
 };

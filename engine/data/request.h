@@ -12,7 +12,8 @@
 
 namespace mesh {
 
-enum class RequestState : std::uint32_t { Free, Submitted, Done, Failed };
+// Flushing: a flush (flusher.h), which is no slot of a channel's.
+enum class RequestState : std::uint32_t { Free, Submitted, Done, Failed, Flushing };
 
 inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate looks like this
 

@@ -154,6 +154,32 @@ bool PathRepair::fence(std::uint32_t index) {
   return true;
 }
 
+// False: ask again, or the link has failed.
+bool PathRepair::flush(const Path& path) {
+  Repair& repair = repairs_[path.index];
+  Flusher& flusher = *link_.context().loop.flusher;
+  if (!repair.flush.begun()) repair.flush.begin(flusher, link_.peer_link(), path.rail);
+  Errc answer = repair.flush.finish();
+  const bool late = link_.host().now_ns() >= repair.drain_until_ns + link_.path_timeout_ns();
+  if (answer == Errc::WouldBlock && late) answer = Errc::Timeout;
+  if (answer == Errc::Ok || answer == Errc::WouldBlock) return answer == Errc::Ok;
+  link_.peer_link().fail(
+      answer, fmt::format("peer {}: what came over {} cannot be pushed into the memory of the GPU, "
+                          "and might land on what is sent again",
+                          link_.identity().peer_host, path.name));
+  return false;
+}
+
+// Acceptor. False: not everything has been counted yet.
+bool PathRepair::count_taken(Path& path, Fence* fence) {
+  if (!drained(path) && link_.host().now_ns() < repairs_[path.index].drain_until_ns) return false;
+  if (!flush(path)) return false;
+  for (const auto& queue_pair : path.queue_pairs)
+    fence->taken.push_back(queue_pair->announcements_taken());
+  link_.peer_link().destroy_path(path);
+  return true;
+}
+
 // False: not everything has been counted yet.
 bool PathRepair::say_fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
@@ -170,12 +196,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
               .epoch = path.health.epoch,
               .cause = path.health.last_cause,
               .taken = {}};
-  if (!link_.connector()) {
-    if (!drained(path) && link_.host().now_ns() < repair.drain_until_ns) return false;
-    for (const auto& queue_pair : path.queue_pairs)
-      fence.taken.push_back(queue_pair->announcements_taken());
-    link_.peer_link().destroy_path(path);
-  }
+  if (!link_.connector() && !count_taken(path, &fence)) return false;
   CHECK(repair.stopped && !repair.said);  // one FENCE for each life of the queue pairs
   repair.said = true;
   link_.send(fence);

@@ -12,6 +12,7 @@
 
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
+#include "engine/link/path_flush.h"
 
 #include <cstdint>
 #include <memory>
@@ -62,6 +63,7 @@ class PathRepair {
     bool said = false;  // FENCE is on its way
     bool peer_said = false;
     std::vector<std::uint64_t> peer_taken{};
+    PathFlush flush{};  // acceptor
     // Opening it again.
     Step step = Step::Waiting;
     std::uint64_t at_ns = 0;  // of the next try, or when the peer's answer is late
@@ -80,6 +82,8 @@ class PathRepair {
   void tend_lost();
   bool fence(std::uint32_t index);
   bool say_fence(std::uint32_t index);
+  bool count_taken(Path& path, Fence* fence);
+  bool flush(const Path& path);
   void note_stall();
   void note_admitted();
 

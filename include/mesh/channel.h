@@ -59,6 +59,10 @@ Status test(Request& request, std::size_t* bytes) noexcept;
 // False: it is not done, or has failed; call test().
 bool test_done(Request& request, std::size_t* bytes) noexcept;
 
+// What has arrived at the address, in device memory, is there for the device to read when the
+// request is done, which test() says. Null: no flush is needed.
+Result<Request*> flush(Channel& channel, const RecvArgs& args) noexcept;
+
 // Registers [data, data+bytes) on every rail of the channel's link. Registering the same range
 // again, with the same type, shares one counted entry.
 Result<Registration*> register_memory(Channel& channel, const MemoryRange& range);

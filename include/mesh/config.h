@@ -64,7 +64,7 @@ struct Settings {
   // NCCL_MESH_SITE_RAILS: the rails that leave it, as in NCCL_IB_HCA or by number. Empty: all.
   std::string site_rails;
   // NCCL_MESH_GDR: auto | off, whether NICs reach the memory of GPUs.
-  std::string gdr = "off";
+  std::string gdr = "auto";
   // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.
   int gid_index = kAuto;
   // NCCL_IB_ADDR_FAMILY: AF_INET | AF_INET6 | empty for both, of the GIDs of RoCE ports.

@@ -122,8 +122,7 @@ constexpr std::array kTable{
         "NCCL_IB_HCA assigns, or places by PCI address from 0); unset: all."},
     Setting{"NCCL_MESH_GDR", "", TextField{&Settings::gdr, gdr_text, "auto or off"},
             "Whether NICs read and write the memory of GPUs themselves, by DMA buffers or peer "
-            "memory: auto, where every rail of this host can; off, never. For tests only so far: "
-            "NCCL's flushes of such memory are not made yet."},
+            "memory: auto, where every rail of this host can; off, never."},
     Setting{"NCCL_IB_GID_INDEX", "", IntField{&Settings::gid_index, 0, 255, Extra::Auto, INT_MIN},
             "GID table index on RoCE ports; unset: the entries that the next three choose. It has "
             "no meaning on InfiniBand ports."},

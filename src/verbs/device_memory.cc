@@ -28,11 +28,7 @@ const char* name_of(const RailInfo& info) {
 }  // namespace
 
 void find_device_memory(Provider& provider, const Settings& settings, std::span<Rail> rails) {
-  if (settings.gdr == "off") {
-    for (const Rail& rail : rails)
-      LOG_INFO("rail {}: host memory only (NCCL_MESH_GDR=off)", rail.info.name);
-    return;
-  }
+  if (settings.gdr == "off") return;
   for (Rail& rail : rails) {
     const int refusal = refusal_of_buffers(provider, rail);
     rail.info.dma_buffers = refusal == 0;

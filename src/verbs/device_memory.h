@@ -13,7 +13,8 @@
 namespace mesh::verbs {
 
 // A region is registered on every rail of a link, so all rails are given what all of them can. One
-// line for each says what that is, or why it is nothing.
+// line for each says what that is, or why it is nothing. With NCCL_MESH_GDR=off nobody is asked,
+// and nothing is said.
 void find_device_memory(Provider& provider, const Settings& settings, std::span<Rail> rails);
 
 }  // namespace mesh::verbs

@@ -141,7 +141,6 @@ std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
         std::to_string(world), rendezvous->address, std::to_string(fd), options.argument};
     spec.inherited_fd = fd;
     spec.environment = fabric->environment(rank);
-    if (has_device_memory()) spec.environment.emplace_back("NCCL_MESH_GDR", "auto");
     for (const auto& addition : options.environment) spec.environment.push_back(addition);
     spec.capture = !debugging();
     EXPECT_TRUE(launcher.start(spec).ok());

@@ -36,6 +36,13 @@ struct SendCall {
   int n = 1;  // receives only
 };
 
+struct FlushCall {
+  int count = 0;
+  void** data = nullptr;
+  int* bytes = nullptr;
+  void** mhandles = nullptr;
+};
+
 struct AnyNet {
   int version = 0;
   const char* name = nullptr;
@@ -49,7 +56,8 @@ struct AnyNet {
   std::function<ncclResult_t(void*, void*)> dereg_mr;
   std::function<ncclResult_t(const SendCall&, void**)> isend;
   std::function<ncclResult_t(const SendCall&, void**)> irecv;
-  std::function<ncclResult_t(void*, void**)> iflush;
+  std::function<ncclResult_t(void*, void**)> iflush;  // of nothing
+  std::function<ncclResult_t(void*, const FlushCall&, void**)> iflush_of;
   std::function<ncclResult_t(void*, int*, int*)> test;
   std::function<ncclResult_t(void*)> close_send, close_recv, close_listen;
   std::function<ncclResult_t(void*)> finalize;  // success where there is none
@@ -176,6 +184,9 @@ AnyNet face() {
   net.isend = [&t](const SendCall& c, void** r) { return detail::isend<kVersion>(t, c, r); };
   net.irecv = [&t](const SendCall& c, void** r) { return detail::irecv<kVersion>(t, c, r); };
   net.iflush = [&t](void* c, void** r) { return t.iflush(c, 0, nullptr, nullptr, nullptr, r); };
+  net.iflush_of = [&t](void* comm, const FlushCall& c, void** r) {
+    return t.iflush(comm, c.count, c.data, c.bytes, c.mhandles, r);
+  };
   net.test = t.test;
   net.close_send = t.closeSend;
   net.close_recv = t.closeRecv;

@@ -212,6 +212,13 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
   return make_request(args.bytes);
 }
 
+Result<Request*> flush(Channel&, const RecvArgs& args) noexcept {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  s.flushed = args;
+  return make_request(0);
+}
+
 // Everything is answered by test(), whose answer a test sets.
 bool test_done(Request&, std::size_t*) noexcept { return false; }
 

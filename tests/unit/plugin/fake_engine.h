@@ -79,6 +79,7 @@ struct State {
   Context* context_seen = nullptr;
   SendArgs sent{};
   RecvArgs received{};
+  RecvArgs flushed{};
   Channel* channel_seen = nullptr;
   MemoryRange registered;
 };

@@ -249,7 +249,28 @@ TEST_P(Tables, DmaBuffersArriveUnchanged) {
   close_all(net_, made);
 }
 
-TEST_P(Tables, FlushIsNeverNeeded) {
+// NCCL leaves members without bytes out of the addresses, and not out of the sizes.
+TEST_P(Tables, AFlushIsThatOfTheLastMember) {
+  Connected made = connect_to_self(net_, context_);
+  char memory[8];
+  void* data[] = {memory, memory + 4};
+  int bytes[] = {0, 0};
+  void* mhandle = nullptr;
+  ASSERT_EQ(net_.reg_mr({made.recv, memory, 8, NCCL_PTR_HOST}, &mhandle), ncclSuccess);
+  void* mhandles[] = {mhandle, mhandle};
+  void* request = kStale;
+  EXPECT_EQ(net_.iflush_of(made.recv, {2, data, bytes, mhandles}, &request), ncclSuccess);
+  EXPECT_EQ(state().flushed.data, memory + 4);
+  EXPECT_EQ(state().flushed.region, mhandle);
+  int done = 0;
+  EXPECT_NE(request, nullptr);
+  EXPECT_EQ(net_.test(request, &done, nullptr), ncclSuccess);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(net_.dereg_mr(made.recv, mhandle), ncclSuccess);
+  close_all(net_, made);
+}
+
+TEST_P(Tables, AFlushOfNothingIsDone) {
   Connected made = connect_to_self(net_, context_);
   void* request = kStale;
   EXPECT_EQ(net_.iflush(made.recv, &request), ncclSuccess);

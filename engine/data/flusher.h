@@ -1,0 +1,113 @@
+#pragma once
+// Flushes of device memory. A GPU may learn that a message has arrived before its bytes are in the
+// GPU's memory; a read of that memory by the same NIC pushes them there. So each rail of a context
+// with device memory has a queue pair that is connected to itself, with a completion queue of its
+// own, and a flush is one read of one byte on each rail that may have written. A queue pair that
+// has failed is made anew, and its reads are repeated. Thread: any; a spin lock is held for a post
+// or a poll, and a mutex for making the first queue pair of a rail. Bounds: kFlushDepth open reads
+// on a rail, beyond which they wait; as many open flushes as the callers have requests.
+
+#include <mesh/channel.h>
+#include <mesh/config.h>
+#include <mesh/status.h>
+
+#include "engine/data/request.h"
+#include "src/verbs/handle.h"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace mesh::engine {
+
+class Lane;
+
+inline constexpr std::uint32_t kFlushDepth = 256;
+
+// Where a flush reads, and for whose request. The channel of a fence's flush is null.
+struct FlushPlace {
+  Channel* channel = nullptr;
+  Registration* region = nullptr;
+  std::uint64_t address = 0;
+};
+
+class Flusher {
+ public:
+  Flusher(std::size_t rails, const Settings& settings) : settings_(settings), rails_(rails) {}
+
+  // Control mutex: device memory is about to be registered on some of them.
+  void note_ports(std::span<const std::unique_ptr<Lane>> lanes);
+  // A rail gets its queue pair when the first device region needs it. If the device refuses, one
+  // line says so, and flushes over that rail fail.
+  void provide(Lane& lane);
+
+  // Starts the reads; the rails are bits. System: there is no memory for one more request.
+  Result<Request*> start(const FlushPlace& place, std::uint64_t rails) noexcept;
+  // Of a request in state Flushing. WouldBlock: it is still open. Otherwise it is free again.
+  Errc finish(Request& request) noexcept;
+  // Nobody will ask about it any more.
+  void abandon(Request& request) noexcept;
+  // The region is about to go: what has failed of its open flushes is not repeated.
+  void forget(const Channel& channel, const Registration& region) noexcept;
+
+ private:
+  // What a queue pair needs to be connected to itself.
+  struct Port {
+    ibv_qp_attr init{}, receive{}, send{};
+  };
+  struct Rail {
+    Lane* lane = nullptr;
+    Port port;
+    verbs::CqHandle cq;
+    verbs::QpHandle qp;
+    std::uint32_t open = 0;
+    bool broken = false;
+  };
+  class Hold {
+   public:
+    explicit Hold(Flusher& flusher) noexcept : flag_(flusher.lock_) {
+      while (flag_.test_and_set(std::memory_order_acquire)) continue;
+    }
+    ~Hold() { flag_.clear(std::memory_order_release); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    std::atomic_flag& flag_;
+  };
+
+  // ---- Its queue pairs (flusher_set_up.cc).
+  static Port port_of(const Lane& lane, const Settings& settings);
+  static bool make(Rail& rail) noexcept;
+  static int connect(Rail& rail) noexcept;
+
+  // ---- Its requests (flusher.cc).
+  void post(std::uint32_t rail, Request& request) noexcept;
+  void post_all(std::uint64_t rails, Request& request) noexcept;
+  bool post_read(Rail& rail, Request& request) noexcept;
+  void owe(std::uint32_t rail, Request& request) noexcept;
+  void poll() noexcept;
+  void take(Rail& rail, const ibv_wc& completion) noexcept;
+  Request* take_free() noexcept;
+  Request* make_request() noexcept;
+  void release(Request& request) noexcept;
+
+  const Settings& settings_;
+  std::mutex providing_;
+  std::vector<Port> ports_;
+  std::atomic_flag lock_;
+  std::vector<Rail> rails_;
+  // Of a flush, `open_stripes` counts its open reads, `stripes` has a bit for each rail that still
+  // owes one, `tag` counts those that failed, and `begun` says that nobody asks about it any more.
+  std::deque<Request> requests_;
+  std::vector<Request*> free_;
+};
+
+}  // namespace mesh::engine

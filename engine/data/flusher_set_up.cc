@@ -1,0 +1,97 @@
+// The queue pairs of flushes: each is connected to itself.
+#include "engine/data/flusher.h"
+
+#include "engine/data/lane.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+
+constexpr std::uint8_t kHopLimit = 255, kRnrTimer = 12, kRetryMax = 7;
+
+constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kToReceive = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                        IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+
+}  // namespace
+
+// The port's own address is the peer's.
+Flusher::Port Flusher::port_of(const Lane& lane, const Settings& settings) {
+  const verbs::Rail& rail = lane.rail();
+  Port port;
+  port.init.qp_state = IBV_QPS_INIT;
+  port.init.pkey_index = static_cast<std::uint16_t>(rail.ethernet ? 0 : settings.pkey_index);
+  port.init.port_num = rail.info.port;
+  port.init.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+  port.receive.qp_state = IBV_QPS_RTR;
+  port.receive.path_mtu = rail.active_mtu;
+  port.receive.max_dest_rd_atomic = 1;
+  port.receive.min_rnr_timer = kRnrTimer;
+  port.receive.ah_attr.port_num = rail.info.port;
+  port.receive.ah_attr.dlid = rail.lid;
+  port.receive.ah_attr.is_global = rail.ethernet || rail.global_header_required ? 1 : 0;
+  port.receive.ah_attr.grh.dgid = rail.gids.front().gid;
+  port.receive.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(rail.gids.front().index);
+  port.receive.ah_attr.grh.hop_limit = kHopLimit;
+  port.send.qp_state = IBV_QPS_RTS;
+  port.send.timeout = static_cast<std::uint8_t>(settings.timeout);
+  port.send.retry_cnt = static_cast<std::uint8_t>(settings.retry_count);
+  port.send.rnr_retry = kRetryMax;
+  port.send.max_rd_atomic = 1;
+  return port;
+}
+
+int Flusher::connect(Rail& rail) noexcept {
+  verbs::Provider& provider = rail.lane->provider();
+  ibv_qp* const qp = rail.qp.get();
+  Port port = rail.port;
+  port.receive.dest_qp_num = qp->qp_num;
+  int error = provider.modify_qp(qp, &port.init, kToInit);
+  if (error == 0) error = provider.modify_qp(qp, &port.receive, kToReceive);
+  if (error == 0) error = provider.modify_qp(qp, &port.send, kToSend);
+  return error;
+}
+
+// Under the lock, or before anybody knows the rail. False: one line said why.
+bool Flusher::make(Rail& rail) noexcept {
+  rail.qp.reset();
+  rail.broken = false;
+  if (rail.cq) rail.qp = rail.lane->make_loop_back(rail.cq.get(), kFlushDepth);
+  const int error = rail.qp ? connect(rail) : errno;
+  if (rail.qp && error == 0) return true;
+  LOG_WARN("{}: no queue pair for flushes of GPU memory: {}", rail.lane->name(),
+           std::strerror(error));
+  rail.qp.reset();
+  return false;
+}
+
+void Flusher::note_ports(std::span<const std::unique_ptr<Lane>> lanes) {
+  const std::lock_guard providing(providing_);
+  ports_.resize(lanes.size());
+  for (const auto& lane : lanes)
+    if (!lane->rail().gids.empty()) ports_[lane->index()] = port_of(*lane, settings_);
+}
+
+void Flusher::provide(Lane& lane) {
+  const std::lock_guard providing(providing_);
+  DCHECK(lane.index() < rails_.size());
+  if (rails_[lane.index()].lane != nullptr || !lane.provide_probes().ok()) return;
+  Rail made;
+  made.lane = &lane;
+  made.port = ports_.at(lane.index());
+  made.cq = verbs::CqHandle(lane.provider(),
+                            lane.provider().create_cq(lane.rail().context.get(), kFlushDepth));
+  make(made);
+  const Hold hold(*this);
+  rails_[lane.index()] = std::move(made);
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,45 @@
+#pragma once
+// The flush before a path's fence. Completions do not push what was written before them into the
+// memory of a GPU, and nothing of a lost path may land there any more when the peer sends again.
+// Thread: control mutex, holding the token. Bound: the device regions of the link's channels.
+
+#include <mesh/channel.h>
+#include <mesh/status.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace mesh::engine {
+
+class Flusher;
+class PeerLink;
+
+class PathFlush {
+ public:
+  PathFlush() = default;
+  PathFlush(PathFlush&& other) noexcept { swap(other); }
+  PathFlush& operator=(PathFlush&& other) noexcept {
+    PathFlush taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  ~PathFlush();
+
+  bool begun() const noexcept { return flusher_ != nullptr; }
+  // Reads every device region of the link's channels over the rail.
+  void begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail);
+  // Ok: all of it is there. WouldBlock: ask again. Otherwise it cannot be pushed there.
+  Errc finish() noexcept;
+
+ private:
+  void swap(PathFlush& other) noexcept {
+    std::swap(flusher_, other.flusher_);
+    open_.swap(other.open_);
+  }
+
+  Flusher* flusher_ = nullptr;
+  std::vector<Request*> open_;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,172 @@
+// Flushes of device memory over NICs that keep what they have written there until they read it.
+
+#include "engine/data/flusher.h"
+
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
+#include "tests/device_memory/device_memory.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/cables.h"
+#include "tests/unit/engine/data/lose_path.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+using testkit::Bed, testkit::Pair;
+
+constexpr const char* kLateHalves = R"({"name":"late",
+  "hosts":[{"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24","device_memory":"both"},
+             {"name":"n1","address":"10.0.2.1/24","device_memory":"both"}]},
+           {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24","device_memory":"both",
+             "late_device_writes":true},
+             {"name":"n1","address":"10.0.2.2/24","device_memory":"both",
+             "late_device_writes":true}]}],
+  "links":[{"ends":["a/n0","b/n0"]},{"ends":["a/n1","b/n1"]}]})";
+constexpr std::size_t kBytes = 1 << 20;
+constexpr std::byte kSent{7};
+
+class Flush : public testing::Test {
+ protected:
+  Flush() : pair_(bed_.connect(testkit::kA, testkit::kB)), source_(kBytes, kSent) {
+    source_region_ = register_memory(*pair_.send, source_.data(), kBytes, MemoryType::Host).value();
+    const UniqueFd buffer = device_.export_buffer();
+    target_ = register_memory(*pair_.receive, MemoryRange{.data = device_.address(),
+                                                          .bytes = kBytes,
+                                                          .type = MemoryType::Device,
+                                                          .fd = buffer.get()})
+                  .value();
+    EXPECT_NE(target_, nullptr) << log_.joined();
+  }
+  ~Flush() override {
+    deregister_memory(*pair_.send, source_region_);
+    if (target_ != nullptr) deregister_memory(*pair_.receive, target_);
+    close(pair_.send);
+    close(pair_.receive);
+    EXPECT_TRUE(bed_.empties());
+  }
+
+  void move() {
+    const Result<Request*> receiving =
+        irecv(*pair_.receive, {.data = device_.address(), .bytes = kBytes, .region = target_});
+    const Result<Request*> sending =
+        isend(*pair_.send, {.data = source_.data(), .bytes = kBytes, .region = source_region_});
+    ASSERT_TRUE(receiving.ok() && sending.ok());
+    ASSERT_TRUE(bed_.finish(*sending).ok());
+    ASSERT_TRUE(bed_.finish(*receiving).ok());
+  }
+  Result<Request*> start() {
+    return flush(*pair_.receive, {.data = device_.address(), .bytes = 1, .region = target_});
+  }
+  Status flushed() { return bed_.finish(*start()); }
+  // How much of the message the device sees.
+  std::ptrdiff_t there() const {
+    return std::count(device_.device_view(), device_.device_view() + kBytes, kSent);
+  }
+  void arm(soft::FaultKind kind, std::uint64_t work_requests) {
+    const soft::Fault fault{.kind = kind, .nic = "n0", .work_requests = work_requests};
+    ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(fault).ok());
+  }
+
+  testkit::LogCapture log_;
+  Bed bed_{testkit::BedOptions{.fabric = kLateHalves}};
+  Pair pair_;
+  std::vector<std::byte> source_;
+  testkit::DeviceMemory device_{kBytes};
+  Registration* source_region_ = nullptr;
+  Registration* target_ = nullptr;
+};
+
+TEST_F(Flush, PushesWhatEveryRailHasWritten) {
+  move();
+  EXPECT_LT(there(), static_cast<std::ptrdiff_t>(kBytes)) << "the NICs keep nothing";
+  EXPECT_TRUE(flushed().ok());
+  EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+TEST_F(Flush, HostMemoryNeedsNone) {
+  std::vector<std::byte> memory(4096);
+  Registration* const host =
+      register_memory(*pair_.receive, memory.data(), memory.size(), MemoryType::Host).value();
+  const Result<Request*> none =
+      flush(*pair_.receive, {.data = memory.data(), .bytes = 1, .region = host});
+  EXPECT_TRUE(none.ok());
+  EXPECT_EQ(*none, nullptr);
+  EXPECT_EQ(*flush(*pair_.receive, {}), nullptr) << "a message of no bytes has no region";
+  deregister_memory(*pair_.receive, host);
+}
+
+TEST_F(Flush, AFailedReadIsRepeatedOverANewQueuePair) {
+  for (const auto kind : {soft::FaultKind::QpError, soft::FaultKind::PostRefused}) {
+    std::fill(device_.device_view(), device_.device_view() + kBytes, std::byte{0});
+    move();
+    arm(kind, 1);
+    EXPECT_TRUE(flushed().ok()) << log_.joined();
+    EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
+    bed_.hosts[1].provider->faults().disarm_all();
+  }
+}
+
+TEST_F(Flush, ARailThatFailsAgainAndAgainFailsTheRequestWithALine) {
+  arm(soft::FaultKind::PostRefused, 1000);
+  EXPECT_EQ(flushed().code(), Errc::Transport);
+  EXPECT_EQ(log_.count(LogLevel::Warn, "a flush of GPU memory at"), 1) << log_.joined();
+  bed_.hosts[1].provider->faults().disarm_all();
+  EXPECT_TRUE(flushed().ok()) << "the rail is well again";
+}
+
+TEST_F(Flush, MoreThanAQueuePairHoldsWait) {
+  move();
+  std::vector<Request*> open;
+  for (std::uint32_t i = 0; i < 3 * kFlushDepth; ++i) open.push_back(*start());
+  ASSERT_EQ(std::count(open.begin(), open.end(), nullptr), 0);
+  for (Request* const each : open) EXPECT_TRUE(bed_.finish(each).ok());
+  EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+TEST_F(Flush, GoesOnWhenItsMemoryIsTakenBack) {
+  arm(soft::FaultKind::QpError, 1);
+  Request* const open = *start();
+  deregister_memory(*pair_.receive, std::exchange(target_, nullptr));
+  EXPECT_TRUE(bed_.finish(open).ok());
+  bed_.hosts[1].provider->faults().disarm_all();
+}
+
+TEST_F(Flush, IsNotAskedOfAPathThatIsFenced) {
+  move();
+  testkit::lose_path(*pair_.receive, 0);
+  EXPECT_EQ(pair_.receive->link.written_rails(), 3u) << "not fenced yet";
+  ASSERT_TRUE(bed_.until([&] { return pair_.receive->link.written_rails() == 2; }));
+  EXPECT_TRUE(flushed().ok());
+}
+
+// What a lost path has brought is in the memory when the peer may send again.
+TEST_F(Flush, ComesBeforeTheFenceOfAPath) {
+  move();
+  const std::ptrdiff_t before = there();
+  testkit::lose_path(*pair_.receive, 0);
+  ASSERT_TRUE(bed_.until([&] { return pair_.receive->link.written_rails() == 2; }));
+  const std::ptrdiff_t first = there();
+  EXPECT_GT(first, before);
+  EXPECT_LT(first, static_cast<std::ptrdiff_t>(kBytes)) << "the other path's is not there yet";
+  testkit::lose_path(*pair_.receive, 1);
+  ASSERT_TRUE(bed_.until([&] { return there() == static_cast<std::ptrdiff_t>(kBytes); }));
+}
+
+TEST_F(Flush, AFenceWhoseRailCannotBeFlushedFailsTheLinkWithALine) {
+  move();
+  arm(soft::FaultKind::PostRefused, 1000);
+  testkit::lose_path(*pair_.receive, 0);
+  const PeerLink& link = pair_.receive->link;
+  EXPECT_TRUE(bed_.until([&] { return link.failure() != Errc::Ok; }));
+  EXPECT_EQ(log_.count(LogLevel::Warn, "cannot be pushed into the memory of the GPU"), 1)
+      << log_.joined();
+}
+
+}  // namespace
+}  // namespace mesh::engine
