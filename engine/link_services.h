@@ -41,6 +41,10 @@ class LinkServices final : public LinkHost {
   ControlPlane& plane() noexcept override { return *checked().plane; }
   LogBudget& stranger_lines() noexcept override { return checked().stranger_lines; }
   LinkCounts& counts() noexcept override { return checked().figures.counts; }
+  LinkIndex& index() noexcept override {
+    static_cast<void>(checked());
+    return index_;
+  }
   void keep_figures(const Link& link) noexcept override {
     checked().figures.keep(link, parts_.clock.now_ns());
   }
@@ -66,6 +70,7 @@ class LinkServices final : public LinkHost {
   }
 
   const Parts parts_;
+  LinkIndex index_;
   std::uint64_t due_ns_ = UINT64_MAX;
   bool due_soon_ = false;
 };

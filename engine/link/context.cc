@@ -64,10 +64,20 @@ Link& Context::add_acceptor(const engine::Id128& link, const engine::Hello& hell
                                                   .peer_host = hello.host}));
 }
 
+// They are restless to the end.
 void Context::reap_links() {
-  std::erase_if(links, [this](const auto& link) {
-    if (!link->may_be_forgotten()) return false;
-    host_.keep_figures(*link);
+  for (std::size_t i = restless.count(); i-- > 0;) {
+    const Link& link = restless[i];
+    if (!link.may_be_forgotten()) continue;
+    host_.keep_figures(link);
+    std::erase_if(links, [&link](const auto& each) { return each.get() == &link; });
+  }
+}
+
+void RestlessLinks::drop_those_at_rest() noexcept {
+  std::erase_if(all_, [](Link* link) {
+    if (link->restless()) return false;
+    link->unlist();
     return true;
   });
 }

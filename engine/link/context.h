@@ -8,6 +8,7 @@
 #include "engine/data/registration.h"
 #include "engine/link/link.h"
 
+#include <cstddef>
 #include <deque>
 #include <memory>
 #include <span>
@@ -41,6 +42,24 @@ class Listener {
     if (lost != Errc::Ok && now_ns >= lost_until_ns) refused = std::exchange(lost, Errc::Ok);
     return refused == Errc::Ok ? Errc::WouldBlock : std::exchange(refused, Errc::Ok);
   }
+};
+
+// Those of a context's links that a pass looks at. Room for all of them is made before, so that
+// none needs memory to get here.
+class RestlessLinks {
+ public:
+  void reserve_for(std::size_t links) {
+    if (all_.capacity() < links) all_.reserve(2 * links);
+  }
+  void add(engine::Link& link) noexcept { all_.push_back(&link); }
+  void remove(engine::Link& link) noexcept { std::erase(all_, &link); }
+  void drop_those_at_rest() noexcept;
+  // They may grow meanwhile.
+  std::size_t count() const noexcept { return all_.size(); }
+  engine::Link& operator[](std::size_t at) const noexcept { return *all_[at]; }
+
+ private:
+  std::vector<engine::Link*> all_;  // each once
 };
 
 class Context {
@@ -77,6 +96,7 @@ class Context {
   engine::ProgressLoop loop;
   std::unique_ptr<engine::RegistrationTable> registrations;
   std::vector<std::unique_ptr<Listener>> listeners;
+  RestlessLinks restless;
   std::vector<std::unique_ptr<engine::Link>> links;
   bool closing = false;    // close_context was called; there are no new links
   bool lingering = false;  // close_context has returned; the control thread may destroy it

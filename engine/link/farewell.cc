@@ -267,10 +267,20 @@ bool Farewell::tend() {
   say_bye_if_empty();
   if (link_.state() == LinkState::ByeSent && link_.host().now_ns() >= bye_deadline_ns_)
     link_.take_down(Errc::PeerClosed);
-  const bool open_ends = pending_answers() != 0 || !closing_.empty();
+  if (link_.state() == LinkState::ByeSent) link_.host().tend_at(bye_deadline_ns_);
+  const bool open_ends = pending_answers() != 0 || some_work_is_outstanding();
   // Nobody else may be turning this loop any more; what is outstanding must still complete.
   if (open_ends) link_.context().loop.try_turn();
-  return open_ends || link_.state() == LinkState::ByeSent;
+  return open_ends;
+}
+
+// What else a channel that closes waits for is the peer's CLOSE.
+bool Farewell::some_work_is_outstanding() const noexcept {
+  if (closing_.empty()) return false;
+  const ProgressLoop::Guard guard(link_.context().loop);
+  return std::any_of(closing_.begin(), closing_.end(), [this](std::uint32_t index) {
+    return link_.peer_link().channel(index)->outstanding != 0;
+  });
 }
 
 }  // namespace mesh::engine

@@ -59,6 +59,7 @@ class Farewell {
   bool answer_revoke(const Revoke& body);
   bool act_on_close(const PendingClose& pending);
   bool advance_close(std::uint32_t index);
+  bool some_work_is_outstanding() const noexcept;
 
   Link& link_;
   std::vector<Revoke> revokes_;         // the peer's, to be answered when the channel is idle

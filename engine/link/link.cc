@@ -10,6 +10,24 @@
 
 namespace mesh::engine {
 
+Link::Link(LinkHost& host, Context& context, LinkIdentity identity)
+    : host_(host), context_(context), identity_(std::move(identity)) {
+  context_.restless.reserve_for(context_.links.size() + 1);
+  touch();
+}
+
+Link::~Link() {
+  host_.index().remove(connection_);
+  host_.index().remove(redial_.connection());
+  if (peer_link_) host_.index().remove(*peer_link_);
+  if (listed_) context_.restless.remove(*this);
+}
+
+void Link::list() noexcept {
+  context_.restless.add(*this);
+  listed_ = true;
+}
+
 std::uint64_t Link::path_timeout_ns() const noexcept {
   const auto usual_ns =
       static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
@@ -35,7 +53,7 @@ bool Link::carries_nothing() const noexcept {
 
 void Link::drop_connection() noexcept {
   if (connection_ != 0) host_.plane().close(connection_);
-  connection_ = 0;
+  set_connection(0);
 }
 
 void Link::say(Bytes frame) {
@@ -118,7 +136,11 @@ bool Link::tend() noexcept {
   try {
     if (unsaid_ && state_ != LinkState::Down) throw std::bad_alloc();
     const bool again = tend_parts();
-    restless_ = again || !at_rest();
+    if (again || !at_rest()) {
+      touch();
+    } else {
+      restless_ = false;
+    }
     return again;
   } catch (const std::exception& error) {
     end_for_memory(error.what());
@@ -126,10 +148,10 @@ bool Link::tend() noexcept {
   }
 }
 
-// Up and well: only frames, deadlines, calls and its loop can change that.
+// Up and well, or all is said: only frames, deadlines, calls and its loop can change that.
 bool Link::at_rest() const noexcept {
-  return state_ == LinkState::Up && bring_up_ == nullptr && failure() == Errc::Ok &&
-         peer_link_->every_path_is_up();
+  return (state_ == LinkState::Up || state_ == LinkState::ByeSent) && bring_up_ == nullptr &&
+         failure() == Errc::Ok && peer_link_->every_path_is_up();
 }
 
 bool Link::tend_parts() {
@@ -155,7 +177,7 @@ void Link::begin_bring_up(BringUp::Order order) {
   CHECK(bring_up_ == nullptr && order.link == peer_link_.get());
   order.asked_ns = host_.now_ns();
   bring_up_ = std::make_unique<BringUp>(std::move(order));
-  restless_ = true;
+  touch();
   if (host_.options().threading != Threading::Manual) return;
   bring_up_->run();
   if (bring_up_->makes_only()) finish_bring_up();
@@ -255,7 +277,7 @@ void Link::announce() const {
 void Link::take_down(Errc why) noexcept {
   if (state_ == LinkState::Down) return;
   state_ = LinkState::Down;
-  restless_ = true;
+  touch();
   host_.tend_soon();
   if (bring_up_) bring_up_->abandon();
   if (bring_up_ && !bring_up_->running()) bring_up_.reset();

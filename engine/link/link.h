@@ -49,8 +49,8 @@ struct LinkWatched {
 
 class Link {
  public:
-  Link(LinkHost& host, Context& context, LinkIdentity identity)
-      : host_(host), context_(context), identity_(std::move(identity)) {}
+  Link(LinkHost& host, Context& context, LinkIdentity identity);
+  ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -65,7 +65,7 @@ class Link {
   // ---- How it is.
   LinkState state() const noexcept { return state_; }
   void set_state(LinkState state) noexcept {
-    restless_ = true;
+    touch();
     CHECK(state_ != LinkState::Down);  // there is no way back from there
     state_ = state;
   }
@@ -78,6 +78,7 @@ class Link {
   void set_peer_link(std::unique_ptr<PeerLink> made) noexcept {
     CHECK(peer_link_ == nullptr);  // channels and parts rely on it as long as the link lives
     peer_link_ = std::move(made);
+    host_.index().add(*peer_link_, *this);
   }
   Errc failure() const noexcept { return peer_link_ ? peer_link_->failure() : Errc::Ok; }
   // Nothing of ours depends on the peer any more.
@@ -90,7 +91,9 @@ class Link {
   ConnectionId connection() const noexcept { return connection_; }  // 0: none
   void set_connection(ConnectionId id) noexcept {
     CHECK(connection_ == 0 || id == 0);  // one at a time
+    if (id == 0) host_.index().remove(connection_);
     connection_ = id;
+    if (id != 0) host_.index().add(id, *this);
   }
   void drop_connection() noexcept;
   std::string connection_name() const { return host_.plane().peer_name(connection_); }
@@ -99,7 +102,7 @@ class Link {
   // frame, the link ends in the next pass.
   template <typename Body>
   void send(const Body& body) noexcept {
-    restless_ = true;
+    touch();
     try {
       say(encode(conversation_.next_header(identity_.id), body));
     } catch (const std::exception&) {
@@ -111,8 +114,12 @@ class Link {
   bool on_frame(const FrameHeader& header, std::span<const std::byte> bytes);
   bool tend() noexcept;  // true: soon again
   // Something may be due here before the next look at all links.
-  void touch() noexcept { restless_ = true; }
+  void touch() noexcept {
+    restless_ = true;
+    if (!listed_) list();
+  }
   bool restless() const noexcept { return restless_; }
+  void unlist() noexcept { listed_ = false; }  // by its context
 
   // ---- Queue pairs that are made, or on their way to RTS: those of the link, or of one path that
   // is opened again. A link that is taken down meanwhile ends when they do.
@@ -154,12 +161,13 @@ class Link {
   bool dispatch(const FrameHeader& header, std::span<const std::byte> bytes);
   bool tend_parts();
   bool at_rest() const noexcept;
+  void list() noexcept;
   void finish_bring_up();
   void end_queue_pairs() noexcept;  // holding the token
 
   LinkHost& host_;
   Context& context_;
-  bool restless_ = true;
+  bool restless_ = false, listed_ = false;  // listed: among its context's restless ones
   LinkState state_ = LinkState::Dialing;
   LinkIdentity identity_;
   ConnectionId connection_ = 0;

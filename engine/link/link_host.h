@@ -7,6 +7,7 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/data/peer_link.h"
+#include "engine/link/link_index.h"
 #include "src/base/log_budget.h"
 #include "src/verbs/discovery.h"
 
@@ -37,6 +38,7 @@ class LinkHost {
 
   virtual LogBudget& stranger_lines() noexcept = 0;  // for lines that a stranger can cause
   virtual LinkCounts& counts() noexcept = 0;
+  virtual LinkIndex& index() noexcept = 0;  // outlives all links
   virtual ChannelOwner& channel_owner() noexcept = 0;
   virtual ControlWaker& waker() noexcept = 0;  // may be called from any thread
 

@@ -2,10 +2,8 @@
 
 #include "engine/link/bring_up.h"
 #include "engine/link/context.h"
-#include "engine/link/half_open.h"
 #include "engine/link/link.h"
 #include "src/base/check.h"
-#include "src/base/log.h"
 #include "src/base/secret.h"
 
 #include <algorithm>
@@ -41,6 +39,16 @@ Link* Links::last_of(Matches&& matches) const {
   return nullptr;
 }
 
+// As the index says, or where that is not complete by a look at all.
+template <typename Key, typename Matches>
+Link* Links::find(const Key& key, const Matches& matches) const {
+  const LinkIndex& index = host_.index();
+  Link* const found = index.find(key);
+  if (found == nullptr || !matches(*found)) return index.complete() ? nullptr : last_of(matches);
+  found->touch();  // it is looked for because something concerns it
+  return found;
+}
+
 // ---- Finding one.
 
 Context* Links::context_of(const Id128& id) const {
@@ -50,11 +58,11 @@ Context* Links::context_of(const Id128& id) const {
 }
 
 Link* Links::of_connection(ConnectionId id) const {
-  return last_of([id](const Link& link) { return link.connection() == id; });
+  return find(id, [id](const Link& link) { return link.connection() == id; });
 }
 
 Link* Links::of_redial(ConnectionId id) const {
-  return last_of([id](const Link& link) { return link.redial().connection() == id; });
+  return find(id, [id](const Link& link) { return link.redial().connection() == id; });
 }
 
 Link* Links::claimed(LinkRole role, const Id128& id, const LinkClaim& claim) const {
@@ -67,7 +75,7 @@ Link* Links::claimed(LinkRole role, const Id128& id, const LinkClaim& claim) con
 }
 
 Link& Links::of_channel(const Channel& channel) const {
-  Link* const found = last_of([&channel](const Link& link) {
+  Link* const found = find(channel.link, [&channel](const Link& link) {
     return link.has_peer_link() && &link.peer_link() == &channel.link;
   });
   CHECK(found != nullptr);  // a channel belongs to a link
@@ -96,21 +104,28 @@ bool Links::tend(Sweep sweep) {
   bool again = sweep != Sweep::All;  // the next look at all of them comes soon
   std::vector<Link*> rising;
   for (const auto& context : contexts_) {
-    const bool all = context->loop.take_trouble() || sweep == Sweep::All;
-    bool over = false;
-    // One that fails may add another, for the connects that do not fail with it.
-    for (std::size_t i = 0; i < context->links.size(); ++i) {
-      Link& link = *context->links[i];
-      if (!all && !link.restless()) continue;
-      again |= link.tend();
-      over |= link.state() == LinkState::Down;
-    }
-    if (over) context->reap_links();
-    for (const auto& link : context->links) {
-      if (link->restless() && link->bring_up() != nullptr) rising.push_back(link.get());
+    again |= tend_context(*context, sweep);
+    for (std::size_t i = 0; i < context->restless.count(); ++i) {
+      Link& link = context->restless[i];
+      if (link.bring_up() != nullptr) rising.push_back(&link);
     }
   }
   start_bring_ups(rising);
+  return again;
+}
+
+bool Links::tend_context(Context& context, Sweep sweep) const {
+  const bool all = context.loop.take_trouble() || sweep == Sweep::All;
+  const auto count = [&] { return all ? context.links.size() : context.restless.count(); };
+  bool again = false, over = false;
+  // One that fails may add another, for the connects that do not fail with it.
+  for (std::size_t i = 0; i < count(); ++i) {
+    Link& link = all ? *context.links[i] : context.restless[i];
+    again |= link.tend();
+    over |= link.state() == LinkState::Down;
+  }
+  if (over) context.reap_links();
+  context.restless.drop_those_at_rest();
   return again;
 }
 
@@ -165,55 +180,6 @@ void Links::on_lid_change(std::uint32_t rail, std::uint16_t lid) {
         peer_link.quarantine(path, "its port has another LID");
     }
   });
-}
-
-// ---- Too many links that carry no channel.
-
-bool Links::make_room(std::span<const Id128> named) {
-  std::size_t idle = 0, related = 0;
-  Link* oldest = nullptr;
-  Link* oldest_related = nullptr;
-  const auto note_older = [](Link*& so_far, Link& link) {
-    if (so_far == nullptr || link.handshake().began_ns() < so_far->handshake().began_ns())
-      so_far = &link;
-  };
-  for_each([&](Link& link) {
-    if (!link.carries_nothing()) return;
-    ++idle;
-    note_older(oldest, link);
-    if (!link.handshake().names_one_of(named)) return;
-    ++related;
-    note_older(oldest_related, link);
-  });
-  if (related >= kHalfOpenPerListenerMax) {
-    send_away(*oldest_related,
-              fmt::format("carries no channel and gives way, as the oldest of {} for one listener",
-                          related));
-    return true;
-  }
-  if (idle < kHalfOpenMax) return true;
-  const std::uint64_t began_ns = oldest->handshake().began_ns();
-  if (host_.now_ns() - began_ns < kHalfOpenGraceNs) return false;
-  send_away(*oldest, fmt::format("carries no channel and gives way, as the oldest of {}", idle));
-  return true;
-}
-
-void Links::send_away(Link& link, const std::string& why) {
-  Context& context = link.context();
-  if (link.has_carried()) {
-    link.send(Bye{});
-    link.take_down(Errc::PeerClosed);
-    return context.reap_links();
-  }
-  if (host_.stranger_lines().take(host_.now_ns())) {
-    LOG_WARN("peer {} ({}): {}{}", link.identity().peer_host, link.connection_name(), why,
-             host_.stranger_lines().rest());
-  }
-  link.send(Refuse{
-      .reason = Errc::Exhausted,
-      .text = fmt::format("host {}: this link {}", host_.options().provider->host_name(), why)});
-  link.take_down(Errc::Exhausted);
-  context.reap_links();
 }
 
 }  // namespace mesh::engine

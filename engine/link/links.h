@@ -64,6 +64,9 @@ class Links {
   std::size_t count() const noexcept;
   template <typename Matches>
   Link* last_of(Matches&& matches) const;
+  template <typename Key, typename Matches>
+  Link* find(const Key& key, const Matches& matches) const;
+  bool tend_context(Context& context, Sweep sweep) const;
   void start_bring_ups(std::span<Link* const> rising);
   void send_away(Link& link, const std::string& why);
 

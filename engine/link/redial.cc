@@ -114,10 +114,16 @@ void Redial::dial() {
   ++rounds_;
   if (link_.connector()) ++attempt_;
   answered_ns_ = 0;
-  connection_ =
-      link_.host().plane().dial({.addresses = addresses,
-                                 .port = port_,
-                                 .timeout_ns = std::clamp(left_ns, kDialBoundMinNs, kDialBoundNs)});
+  set_connection(link_.host().plane().dial(
+      {.addresses = addresses,
+       .port = port_,
+       .timeout_ns = std::clamp(left_ns, kDialBoundMinNs, kDialBoundNs)}));
+}
+
+void Redial::set_connection(ConnectionId id) noexcept {
+  link_.host().index().remove(connection_);
+  connection_ = id;
+  if (id != 0) link_.host().index().add(id, link_);
 }
 
 // True: the connection does not lead to the address that has carried the link. It may be somebody
@@ -130,7 +136,7 @@ bool Redial::met_another() const {
 void Redial::stop() noexcept {
   under_way_ = false;
   if (connection_ != 0) link_.host().plane().close(connection_);
-  connection_ = 0;
+  set_connection(0);
 }
 
 // ---- The connection that is being dialed.
@@ -172,7 +178,7 @@ bool Redial::on_frame(const FrameHeader& header, std::span<const std::byte> byte
 void Redial::on_lost(Errc reason, const std::string& text) {
   const std::uint64_t now_ns = link_.host().now_ns();
   const bool refused = answered_ns_ == 0 && reason == Errc::PeerGone && proven_;
-  connection_ = 0;
+  set_connection(0);
   if (answered_ns_ != 0) give_up_ns_ += now_ns - answered_ns_;
   if (refused) {
     link_.end(Errc::PeerGone,
@@ -190,7 +196,7 @@ void Redial::on_lost(Errc reason, const std::string& text) {
 // The connection carries the link from here on.
 void Redial::go_on(ConnectionId connection) {
   ControlPlane& plane = link_.host().plane();
-  if (connection_ == connection) connection_ = 0;
+  if (connection_ == connection) set_connection(0);
   const bool was_lost = under_way_;
   stop();
   link_.set_connection(connection);

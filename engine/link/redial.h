@@ -49,6 +49,7 @@ class Redial {
   void on_summon(const LinkClaim& theirs);  // connector
 
  private:
+  void set_connection(ConnectionId id) noexcept;
   void dial();
   bool met_another() const;
   void go_on(ConnectionId connection);

@@ -71,6 +71,7 @@ class FakeHost final : public engine::LinkHost, engine::ChannelOwner, engine::Co
   void tend_soon() noexcept override { ++asked_soon; }
   LogBudget& stranger_lines() noexcept override { return budget; }
   engine::LinkCounts& counts() noexcept override { return counted; }
+  engine::LinkIndex& index() noexcept override { return found_by; }
   engine::ChannelOwner& channel_owner() noexcept override { return *this; }
   engine::ControlWaker& waker() noexcept override { return *this; }
   void keep_figures(const engine::Link&) noexcept override { ++forgotten; }
@@ -83,6 +84,7 @@ class FakeHost final : public engine::LinkHost, engine::ChannelOwner, engine::Co
   int asked_soon = 0, forgotten = 0;
   LogBudget budget;
   engine::LinkCounts counted;
+  engine::LinkIndex found_by;
   std::vector<std::unique_ptr<Context>> contexts;
   engine::Links links{*this, contexts};
   engine::Reception reception{*this, links};

@@ -116,6 +116,28 @@ TEST_F(ManyLinks, APathThatTheLoopLosesIsFencedInTheNextPass) {
   EXPECT_TRUE(link_->restless());
 }
 
+TEST_F(ManyLinks, OneThatWaitsForItsPeersCloseAndByeIsAtRest) {
+  link_->farewell().begin_close(*ends_.connect.channel);
+  EXPECT_TRUE(link_->restless());
+  ends_.a.links.tend(Links::Sweep::Restless);
+  EXPECT_FALSE(link_->restless());
+  ends_.a.links.of_connection(link_->connection())
+      ->farewell()
+      .on_close({.channel = ends_.connect.channel->index});
+  ends_.a.links.tend(Links::Sweep::Restless);
+  EXPECT_EQ(link_->state(), LinkState::ByeSent);
+  EXPECT_FALSE(link_->restless());
+  EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + 1'000'000'000) << "it does not wait for ever";
+}
+
+TEST(Links, AConnectionThatIsDroppedIsNobodysAnyMore) {
+  TwoEnds ends;
+  ends.come_up();
+  const ConnectionId id = ends.sender().connection();
+  ends.sender().drop_connection();
+  EXPECT_EQ(ends.a.links.of_connection(id), nullptr);
+}
+
 TEST(Links, LinksThatAreOverAreForgottenAndTheirFiguresKept) {
   TwoEnds ends;
   ends.come_up();
