@@ -8,7 +8,7 @@
 namespace mesh::relay::testkit {
 
 struct Meeting {
-  verbs::GidEntry own;
+  verbs::GidEntry own{};
   ibv_gid peer{};
   std::uint32_t peer_qp_num = 0;
   std::uint8_t timeout = 8, retry_count = 1, rnr_retry = 7;  // 2.1 ms

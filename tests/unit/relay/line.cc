@@ -17,48 +17,17 @@ constexpr std::uint64_t kSettleNs = 20'000'000;
 constexpr unsigned kAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
-std::string nic_text(const std::string& name, std::size_t cable, int side) {
-  return fmt::format(R"({{"name": "{}", "address": "10.0.{}.{}/24"}})", name, cable + 1, side);
-}
-
-// Hosts h0 to h<n>, each with a NIC "right" to the next and one "left" to the one before.
-std::string fabric_text(const LineOptions& options) {
-  const std::size_t hosts = options.middles + 2;
-  std::string text = R"({"name": "line", "hosts": [)", links = R"("links": [)";
-  for (std::size_t i = 0; i < hosts; ++i) {
-    std::string nics = i == 0 ? "" : nic_text("left", i - 1, 2);
-    if (i > 0 && i + 1 < hosts) nics += ", ";
-    if (i + 1 < hosts) nics += nic_text("right", i, 1);
-    text += fmt::format(R"({}{{"name": "h{}", "nics": [{}]}})", i == 0 ? "" : ", ", i, nics);
-    if (i + 1 < hosts) {
-      links += fmt::format(R"({}{{"ends": ["h{}/right", "h{}/left"]{}}})", i == 0 ? "" : ", ", i,
-                           i + 1, options.link_fields);
-    }
-  }
-  return text + "], " + links + "]}";
-}
-
-const verbs::GidEntry& speaking(const std::vector<verbs::GidEntry>& gids) { return gids.back(); }
-
 }  // namespace
 
-Line::Line(const LineOptions& options) : options_(options) {
-  const Result<soft::FabricFile> fabric = soft::parse(fabric_text(options));
-  EXPECT_TRUE(fabric.ok());
-  for (std::size_t i = 0; i < options.middles + 2; ++i) {
-    soft::SoftOptions soft;
-    soft.fabric = *fabric;
-    soft.host = fmt::format("h{}", i);
-    soft.agent = options.agent;
-    Result<std::unique_ptr<soft::SoftProvider>> host = soft::SoftProvider::open(std::move(soft));
-    EXPECT_TRUE(host.ok());
-    hosts_.push_back(std::move(*host));
-  }
+Line::Line(const LineOptions& options)
+    : options_(options),
+      fabric_(line_fabric(options.middles, options.link_fields)),
+      end_hosts_{open_host(fabric_, 0, options.agent),
+                 open_host(fabric_, options.middles + 1, options.agent)},
+      hosts_(fabric_, options.middles, options.agent) {
   open_end(0);
   open_end(1);
-  made_ = make_chains();
-  if (made_.ok()) made_ = connect();
-  EXPECT_TRUE(made_.ok());
+  EXPECT_TRUE(connect());
 }
 
 Line::~Line() {
@@ -66,19 +35,9 @@ Line::~Line() {
   chains_.clear();
 }
 
-LineNic Line::open_nic(std::size_t host, const std::string& name) {
-  verbs::Provider& provider = *hosts_[host];
-  LineNic nic;
-  nic.provider = &provider;
-  nic.context = verbs::ContextHandle(provider, provider.open_device(name));
-  nic.pd = verbs::PdHandle(provider, provider.alloc_pd(nic.context.get()));
-  nic.gid = speaking(provider.gids(nic.context.get(), 1));
-  return nic;
-}
-
 void Line::open_end(std::size_t index) {
   LineEnd& end = ends_[index];
-  end.nic = open_nic(index == 0 ? 0 : hosts_.size() - 1, index == 0 ? "right" : "left");
+  end.nic = open_nic(*end_hosts_[index], index == 0 ? "right" : "left");
   end.device = std::make_unique<EndDevice>(*end.nic.provider, end.nic.context.get());
   end.maker = options_.raw_left && index == 0 ? end.nic.provider : end.device.get();
   verbs::Provider& device = *end.maker;
@@ -101,110 +60,43 @@ void Line::open_end(std::size_t index) {
   EXPECT_EQ(attr.cap.max_send_wr, options_.send_depth);
 }
 
-Status Line::make_chains() {
-  const std::uint32_t slots = options_.slots != 0 ? options_.slots : options_.send_depth;
-  const RingShape shape{
-      .slots = slots, .payload_bytes = options_.payload_bytes, .wr_bytes = options_.wr_bytes};
-  for (std::size_t i = 0; i < options_.middles; ++i) {
-    std::array<LineNic, 2>& nics = middle_nics_.emplace_back();
-    nics[0] = open_nic(i + 1, "left");
-    nics[1] = open_nic(i + 1, "right");
-    ChainOptions options;
-    for (std::size_t side = 0; side < 2; ++side) {
-      options.rails[side] = {.provider = nics[side].provider,
-                             .context = nics[side].context.get(),
-                             .pd = nics[side].pd.get()};
-      options.rings[side] = shape;
-    }
-    Result<std::unique_ptr<Chain>> chain = Chain::create(options);
-    if (!chain.ok()) return chain.status();
-    chains_.push_back(std::move(*chain));
-  }
-  return {};
-}
-
-Status Line::bring_up(verbs::Provider& provider, ibv_qp* qp, const Meeting& meeting) {
-  const bool good = to_rtr(provider, qp, meeting) == 0 && to_rts(provider, qp, meeting) == 0;
-  return good ? Status{} : Status{Errc::Transport};
-}
-
 CountsTarget Line::counts_of(std::size_t index) const {
   const LineEnd& end = ends_[index];
   if (end.maker == end.device.get()) return end.device->counts(end.qp.get());
   return {.address = end.address(), .rkey = end.mr->rkey};
 }
 
-// The chain's left neighbour: the left end, or the middle host before.
-Status Line::meet_left(std::size_t middle) {
-  Chain& chain = *chains_[middle];
-  const bool first = middle == 0;
-  if (first) {
-    chain.set_counts(Side::Left, counts_of(0));
-  } else {
-    chain.set_counts(Side::Left, chains_[middle - 1]->counts(Side::Right));
-    const Status next = chain.set_next_ring(Side::Left, chains_[middle - 1]->ring(Side::Right));
-    if (!next.ok()) return next;
-  }
-  const LineNic& peer = first ? ends_[0].nic : middle_nics_[middle - 1][1];
-  const ibv_qp* const peer_qp = first ? ends_[0].qp.get() : chains_[middle - 1]->qp(Side::Right);
-  return bring_up(*hosts_[middle + 1], chain.qp(Side::Left),
-                  {.own = middle_nics_[middle][0].gid,
-                   .peer = peer.gid.gid,
-                   .peer_qp_num = peer_qp->qp_num,
-                   .timeout = options_.timeout,
-                   .retry_count = options_.retry_count});
+bool Line::connect_end(std::size_t index) {
+  LineEnd& end = ends_[index];
+  const Side side = index == 0 ? Side::Left : Side::Right;
+  const Chain& next = index == 0 ? *chains_.front() : *chains_.back();
+  if (end.maker == end.device.get() && !end.device->set_ring(end.qp.get(), next.ring(side)).ok())
+    return false;
+  const Meeting meeting{.own = end.nic.gid,
+                        .peer = hosts_.gid_towards(index),
+                        .peer_qp_num = next.qp(side)->qp_num,
+                        .timeout = options_.timeout,
+                        .retry_count = options_.retry_count};
+  return to_init(*end.maker, end.qp.get()) == 0 && to_rtr(*end.maker, end.qp.get(), meeting) == 0 &&
+         to_rts(*end.maker, end.qp.get(), meeting) == 0;
 }
 
-Status Line::meet_right(std::size_t middle) {
-  Chain& chain = *chains_[middle];
-  const bool last = middle + 1 == chains_.size();
-  if (last) {
-    chain.set_counts(Side::Right, counts_of(1));
-  } else {
-    chain.set_counts(Side::Right, chains_[middle + 1]->counts(Side::Left));
-    const Status next = chain.set_next_ring(Side::Right, chains_[middle + 1]->ring(Side::Left));
-    if (!next.ok()) return next;
-  }
-  const LineNic& peer = last ? ends_[1].nic : middle_nics_[middle + 1][0];
-  const ibv_qp* const peer_qp = last ? ends_[1].qp.get() : chains_[middle + 1]->qp(Side::Left);
-  return bring_up(*hosts_[middle + 1], chain.qp(Side::Right),
-                  {.own = middle_nics_[middle][1].gid,
-                   .peer = peer.gid.gid,
-                   .peer_qp_num = peer_qp->qp_num,
-                   .timeout = options_.timeout,
-                   .retry_count = options_.retry_count});
-}
-
-Status Line::connect() {
-  for (std::size_t i = 0; i < chains_.size(); ++i) {
-    for (const Side side : kSides) {
-      if (to_init(*hosts_[i + 1], chains_[i]->qp(side)) != 0) return Errc::Transport;
-      if (const Status filled = chains_[i]->fill_receive_queue(side); !filled.ok()) return filled;
-    }
-  }
-  for (std::size_t i = 0; i < chains_.size(); ++i) {
-    if (const Status status = meet_left(i); !status.ok()) return status;
-    if (const Status status = meet_right(i); !status.ok()) return status;
-  }
+bool Line::connect() {
+  Result<Chains> made =
+      hosts_.make({.slots = options_.slots != 0 ? options_.slots : options_.send_depth,
+                   .payload_bytes = options_.payload_bytes,
+                   .wr_bytes = options_.wr_bytes});
+  if (!made.ok()) return false;
+  chains_ = std::move(*made);
+  std::array<Neighbour, 2> neighbours;
   for (std::size_t i = 0; i < 2; ++i) {
-    LineEnd& end = ends_[i];
-    Chain& chain = i == 0 ? *chains_.front() : *chains_.back();
-    const Side side = i == 0 ? Side::Left : Side::Right;
-    const LineNic& peer = i == 0 ? middle_nics_.front()[0] : middle_nics_.back()[1];
-    if (end.maker == end.device.get()) {
-      const Status set = end.device->set_ring(end.qp.get(), chain.ring(side));
-      if (!set.ok()) return set;
-    }
-    if (to_init(*end.maker, end.qp.get()) != 0) return Errc::Transport;
-    const Status up = bring_up(*end.maker, end.qp.get(),
-                               {.own = end.nic.gid,
-                                .peer = peer.gid.gid,
-                                .peer_qp_num = chain.qp(side)->qp_num,
-                                .timeout = options_.timeout,
-                                .retry_count = options_.retry_count});
-    if (!up.ok()) return up;
+    neighbours[i] = {
+        .gid = ends_[i].nic.gid.gid, .qp_num = ends_[i].qp->qp_num, .counts = counts_of(i)};
   }
-  return {};
+  return hosts_.prepare(chains_, neighbours) &&
+         hosts_.start(chains_,
+                      {.timeout = options_.timeout, .retry_count = options_.retry_count}) &&
+         connect_end(0) && connect_end(1);
 }
 
 int Line::post(std::size_t end, const LineWrite& write) {
@@ -255,7 +147,8 @@ void Line::turn() {
   poll(0);
   turn_middles();
   poll(1);
-  for (const auto& host : hosts_) host->turn();
+  for (const auto& host : end_hosts_) host->turn();
+  hosts_.turn();
 }
 
 bool Line::until_sent(std::size_t index, std::size_t count) {
@@ -287,7 +180,7 @@ int Line::to_error(std::size_t end) {
 int Line::to_error(std::size_t middle, Side side) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
-  return hosts_[middle + 1]->modify_qp(chains_[middle]->qp(side), &attr, IBV_QP_STATE);
+  return hosts_.host(middle).modify_qp(chains_[middle]->qp(side), &attr, IBV_QP_STATE);
 }
 
 }  // namespace mesh::relay::testkit

@@ -7,12 +7,11 @@
 #include "src/relay/end_device.h"
 #include "src/soft/soft_provider.h"
 #include "src/verbs/handle.h"
-#include "tests/unit/relay/bring_up.h"
+#include "tests/unit/relay/middle_hosts.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,14 +29,6 @@ struct LineOptions {
   // The left end has a queue pair of the fabric's own, and a test plays its shim: what it posts
   // goes to the ring. The counts are written to the begin of its memory.
   bool raw_left = false;
-};
-
-// A NIC of a host of the line.
-struct LineNic {
-  verbs::Provider* provider = nullptr;
-  verbs::ContextHandle context;
-  verbs::PdHandle pd;
-  verbs::GidEntry gid;
 };
 
 // An end: everything it owns, and the completions that were polled.
@@ -93,29 +84,23 @@ class Line {
   LineEnd& end(std::size_t index) { return ends_[index]; }
   Chain& chain(std::size_t middle = 0) { return *chains_[middle]; }
   std::size_t middles() const { return chains_.size(); }
-  void drop_chain(std::size_t middle) { chains_[middle].reset(); }        // a middle host is killed
-  soft::SoftProvider& host(std::size_t index) { return *hosts_[index]; }  // from the left
+  void drop_chain(std::size_t middle) { chains_[middle].reset(); }  // a middle host is killed
   int to_error(std::size_t end);
   int to_error(std::size_t middle, Side side);  // a queue pair of the middle host
   void destroy(std::size_t end) { ends_[end].qp.reset(); }
-  Status made() const { return made_; }
 
  private:
   CountsTarget counts_of(std::size_t end) const;
-  LineNic open_nic(std::size_t host, const std::string& name);
   void open_end(std::size_t index);
-  Status make_chains();
-  Status connect();
-  Status meet_left(std::size_t middle);
-  Status meet_right(std::size_t middle);
-  Status bring_up(verbs::Provider& provider, ibv_qp* qp, const Meeting& meeting);
+  bool connect();
+  bool connect_end(std::size_t index);
 
   LineOptions options_;
-  std::vector<std::unique_ptr<soft::SoftProvider>> hosts_;
-  std::deque<std::array<LineNic, 2>> middle_nics_;
+  soft::FabricFile fabric_;
+  std::array<std::unique_ptr<soft::SoftProvider>, 2> end_hosts_;
+  MiddleHosts hosts_;
   std::array<LineEnd, 2> ends_;
-  std::vector<std::unique_ptr<Chain>> chains_;
-  Status made_;
+  Chains chains_;
 };
 
 }  // namespace mesh::relay::testkit
