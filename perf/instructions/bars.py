@@ -47,6 +47,13 @@ def bars(cases):
         "allocated_bytes_per_channel"], 8192
     yield "512 channels, queue pairs more than with one", many["queue_pairs"] - cases["one-8B"][
         "queue_pairs"], 0
+    for count in (2, 4, 8):
+        yield "%d rails against one, instructions" % count, _ratio(cases, "one-8B-%drails" % count,
+                                                                   "one-8B"), 1.15
+    yield "8 rails against one, 1 MiB in four stripes", _ratio(
+        cases, "rolling8-1M-4stripes-8rails", "rolling8-1M-4stripes"), 1.15
+    yield "512 channels of 1 MiB on one queue pair against one", _ratio(
+        cases, "every-1M-1qp-512channels", "every-1M-1qp"), 1.3
     yield "receivers not ready, all cases", sum(case["rnr_events"] for case in cases.values()), 0
 
 

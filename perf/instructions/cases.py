@@ -9,13 +9,21 @@ import tempfile
 import callgrind
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FABRIC = os.path.join(os.path.dirname(HERE), "fabrics", "null.json")
+FABRICS = os.path.join(os.path.dirname(HERE), "fabrics")
+FABRIC = os.path.join(FABRICS, "null.json")
 BASE = {"NCCL_MESH_FABRIC": "soft:" + FABRIC, "NCCL_SOCKET_IFNAME": "lo", "NCCL_MESH_THREADS": "0",
         "NCCL_MESH_PROFILE": "none"}
 STRIPED = {"NCCL_MESH_QPS": "4"}
 ONE_QUEUE_PAIR = {"NCCL_MESH_QPS": "1"}
 ADAPTIVE = {"NCCL_IB_ADAPTIVE_ROUTING": "1"}
 UNBATCHED = {"NCCL_MESH_SIGNAL_INTERVAL": "1"}
+
+
+def rails(count):
+    """Both ends have so many, of which NCCL names the first."""
+    return {"NCCL_MESH_FABRIC": "soft:" + os.path.join(FABRICS, "null%d.json" % count)}
+
+
 # a multiple of every ring's length, so that what happens once a round is counted in full
 MESSAGES = 4096
 HEARINGS = 5
@@ -74,6 +82,11 @@ CASES = [
     Case("every-1M-1qp-512channels", "every", bytes=1 << 20, channels=512,
          settings=ONE_QUEUE_PAIR),
     Case("one-8B-1context", "one", extra=["--one-context"]),
+    Case("one-8B-2rails", "one", settings=rails(2)),
+    Case("one-8B-4rails", "one", settings=rails(4)),
+    Case("one-8B-8rails", "one", settings=rails(8)),
+    Case("rolling8-1M-4stripes-8rails", "rolling8", bytes=1 << 20,
+         settings={**STRIPED, **rails(8)}),
 ]
 
 

@@ -139,6 +139,8 @@ class Page(unittest.TestCase):
                  "%d; %d, %d" %
                  (counted["rolling8-1M-4stripes-adaptive"], counted["rolling8-64K"],
                   counted["rolling8-64K-adaptive"])),
+                ("8 B, one at a time, with two, four and eight rails of which NCCL names one",
+                 "%d" % max(counted["one-8B-%drails" % count] for count in (2, 4, 8))),
                 ("8 B, 512 channels in turn: instructions, simulated D1 misses",
                  "%d, " % counted["one-8B-512channels"])):
             with self.subTest(row=row):
