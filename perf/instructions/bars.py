@@ -39,6 +39,9 @@ def bars(cases):
                                                                "-8B"]["send_completions"], 0.5
     yield "one at a time, against NCCL_MESH_SIGNAL_INTERVAL=1", _ratio(cases, "one-8B",
                                                                        "one-8B-signal1"), 1.03
+    for pattern in ("one", "rolling8"):
+        yield "%s of 8 B from device memory against host" % pattern, _ratio(
+            cases, pattern + "-8B-device", pattern + "-8B"), 1.05
     many = cases["one-8B-512channels"]
     yield "512 channels against one, instructions", _ratio(cases, "one-8B-512channels",
                                                            "one-8B"), 1.05

@@ -4,7 +4,7 @@ Callgrind is run with --separate-callers: every function appears once per chain 
 "function'caller'caller...". A record belongs to the plugin when the driver's table of calls
 (NetAdapter) is among its callers; to the null fabric when one of its entry points is in the chain;
 to a side by the driver's function that made the call (sender_isend, sender_test, receiver_irecv,
-receiver_test). Only self costs are added up, so nothing is counted twice.
+receiver_test, receiver_flush). Only self costs are added up, so nothing is counted twice.
 """
 
 import re
@@ -14,7 +14,8 @@ CALLERS = 24  # deeper than any way from the driver to a function of ours
 CACHE_SIM = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=33554432,16,64"]
 ADAPTER = "mesh::driver::NetAdapter<"
 FABRIC = "mesh::soft::"
-CALL = re.compile(r"mesh::instructions::(sender_isend|sender_test|receiver_irecv|receiver_test)\(")
+CALL = re.compile(r"mesh::instructions::"
+                  r"(sender_isend|sender_test|receiver_irecv|receiver_test|receiver_flush)\(")
 NAME = re.compile(r"\((\d+)\)(?: (.*))?$")
 
 

@@ -87,6 +87,11 @@ CASES = [
     Case("one-8B-8rails", "one", settings=rails(8)),
     Case("rolling8-1M-4stripes-8rails", "rolling8", bytes=1 << 20,
          settings={**STRIPED, **rails(8)}),
+    Case("one-8B-device", "one", extra=["--device"]),
+    Case("rolling8-8B-device", "rolling8", extra=["--device"]),
+    Case("rolling8-8B-device-flush", "rolling8", extra=["--device", "--flush"]),
+    Case("rolling8-1M-4stripes-device-flush", "rolling8", bytes=1 << 20, settings=STRIPED,
+         extra=["--device", "--flush"]),
 ]
 
 

@@ -88,7 +88,10 @@ std::string Channels::register_end(End& end, std::size_t place) {
   end.data =
       memory_.data() + (begin - reinterpret_cast<std::uintptr_t>(memory_.data())) + place * stride_;
   const int result =
-      api_.reg_mr(end.comm, {end.data, std::max<std::size_t>(options_.bytes, 1)}, &end.mhandle);
+      api_.reg_mr(end.comm,
+                  {end.data, std::max<std::size_t>(options_.bytes, 1),
+                   options_.memory == Memory::Device ? NCCL_PTR_CUDA : NCCL_PTR_HOST},
+                  &end.mhandle);
   return result == kNetSuccess ? std::string() : failure("regMr", result);
 }
 

@@ -15,7 +15,11 @@ namespace mesh::instructions {
 
 enum class Contexts { Two, One };
 
+// What the plugin is told of the buffers; nothing reads or writes them.
+enum class Memory { Host, Device };
+
 struct ChannelsOptions {
+  Memory memory = Memory::Host;
   std::uint32_t channels = 1;
   std::size_t bytes = 8;
   Contexts contexts = Contexts::Two;

@@ -111,7 +111,7 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  bool marker = false, one_context = false;
+  bool marker = false, one_context = false, device = false;
   CLI::App app(
       "Moves messages within this process over the fabric that NCCL_MESH_FABRIC names. Use "
       "perf/instructions/run.",
@@ -134,6 +134,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 1000u));
   app.add_flag("--marker", marker,
                "Receives whose completion is optional (0x1), as of LL and LL128");
+  app.add_flag("--device", device, "Memory of a GPU, as far as the plugin is told");
+  app.add_flag("--flush", options.work.flush, "A flush behind each receive");
   app.add_flag("--one-context", one_context, "One communicator that is both ends");
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_flag("-v,--verbose", options.verbose, "Print the plugin's lines (to stderr)");
@@ -144,6 +146,8 @@ int main(int argc, char** argv) {
   }
   options.channels.bytes = options.work.bytes;
   options.channels.contexts = one_context ? Contexts::One : Contexts::Two;
+  options.channels.memory =
+      device ? mesh::instructions::Memory::Device : mesh::instructions::Memory::Host;
   options.work.completion = marker ? Completion::Optional : Completion::Wanted;
   return run(options);
 }

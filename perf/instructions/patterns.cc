@@ -33,6 +33,12 @@ std::uint64_t channel_of(const Work& work, std::uint64_t message) {
 
 bool failed(const Traffic& traffic) { return !traffic.error.empty(); }
 
+bool received_whole(Traffic& traffic, std::uint64_t message, void* request) {
+  if (!receiver_test(traffic, request)) return false;
+  if (traffic.work.flush) receiver_flush(traffic, message);
+  return true;
+}
+
 void run_one(Traffic& traffic) {
   for (std::uint64_t message = 0; message < traffic.work.messages && !failed(traffic); ++message) {
     void *receive = nullptr, *send = nullptr;
@@ -43,7 +49,7 @@ void run_one(Traffic& traffic) {
     bool sent = false, received = false;
     while (!(sent && received) && !failed(traffic)) {
       sent = sent || sender_test(traffic, send);
-      received = received || receiver_test(traffic, receive);
+      received = received || received_whole(traffic, message, receive);
     }
   }
 }
@@ -60,7 +66,8 @@ void run_bursts(Traffic& traffic, std::uint64_t window) {
       i += sender_isend(traffic, first + i, &sends[i]) ? 1 : 0;
     while ((received < count || sent < count) && !failed(traffic)) {
       while (sent < count && sender_test(traffic, sends[sent])) ++sent;
-      while (received < count && receiver_test(traffic, receives[received])) ++received;
+      while (received < count && received_whole(traffic, first + received, receives[received]))
+        ++received;
     }
   }
 }
@@ -81,7 +88,8 @@ void run_rolling(Traffic& traffic) {
       if (sender_test(traffic, sends[sent % kWindow])) ++sent, --sends_open;
     }
     if (receives_open == kWindow || (receives_open != 0 && received + receives_open == all)) {
-      if (receiver_test(traffic, receives[received % kWindow])) ++received, --receives_open;
+      if (received_whole(traffic, received, receives[received % kWindow]))
+        ++received, --receives_open;
     }
   }
 }
@@ -125,6 +133,16 @@ void run_rolling(Traffic& traffic) {
   if (done == 0) return idle(traffic);
   traffic.idle = 0;
   return true;
+}
+
+[[gnu::noinline]] void receiver_flush(Traffic& traffic, std::uint64_t message) {
+  const End& end = traffic.channels.receiver(channel_of(traffic.work, message));
+  driver::NetApi& api = traffic.channels.api();
+  void* request = nullptr;
+  int result = api.iflush(end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, &request);
+  int done = request == nullptr ? 1 : 0;
+  while (result == kNetSuccess && done == 0) result = api.test(request, &done, nullptr);
+  if (result != kNetSuccess) refuse(traffic, "a flush", result);
 }
 
 std::string move_messages(Channels& channels, const Work& work) {

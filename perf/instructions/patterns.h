@@ -1,6 +1,6 @@
 #pragma once
 // How messages follow each other, as NCCL's proxy would make them, in one thread that plays both
-// ends. Every call into the plugin goes through one of four functions that are never inlined: by
+// ends. Every call into the plugin goes through one of five functions that are never inlined: by
 // their names callgrind's figures are put to a side. Thread: one owner. Bound: kIdleMax rounds
 // without an end to any request count as stuck.
 
@@ -29,9 +29,10 @@ struct Work {
   Completion completion = Completion::Wanted;
   std::uint64_t messages = 0;
   std::size_t bytes = 8;
+  bool flush = false;  // each received message, as NCCL does on device memory
 };
 
-// The four. What they meet is in Traffic::error.
+// The five. What they meet is in Traffic::error.
 struct Traffic {
   Channels& channels;
   const Work& work;
@@ -43,6 +44,7 @@ bool receiver_irecv(Traffic& traffic, std::uint64_t message,
 bool sender_isend(Traffic& traffic, std::uint64_t message, void** request);
 bool receiver_test(Traffic& traffic, void* request);  // true: done
 bool sender_test(Traffic& traffic, void* request);
+void receiver_flush(Traffic& traffic, std::uint64_t message);  // until it is done
 
 // Moves all messages. Empty: done; else what went wrong.
 std::string move_messages(Channels& channels, const Work& work);

@@ -17,6 +17,9 @@ const std::map<std::string, DataType> kTypes{
     {"uint8", DataType::Uint8}, {"int32", DataType::Int32}, {"int", DataType::Int32},
     {"int64", DataType::Int64}, {"float", DataType::Float}, {"double", DataType::Double}};
 
+const std::map<std::string, driver::MemoryKind> kMemories{{"host", driver::MemoryKind::Host},
+                                                          {"device", driver::MemoryKind::Device}};
+
 constexpr std::size_t kBytesLimit = std::size_t{1} << 34;
 constexpr const char* kFooter =
     "Without --fabric the run goes over perf/fabrics/triangle.json: software fabric on this host, "
@@ -72,6 +75,11 @@ void add_run(CLI::App& app, Options& options) {
       ->option_text("NAME");
   static std::string operation = "sum";
   app.add_option("-o,--op", operation, "Reduction")->check(CLI::IsMember({"sum"}));
+  app.add_option("--memory", options.memory,
+                 "host; or device: memory that stands in for a GPU's, which no CPU touches and "
+                 "whose receives are flushed; perf/fabrics/gpus.json has NICs that take it")
+      ->transform(CLI::CheckedTransformer(kMemories))
+      ->option_text("NAME");
   app.add_option("--channels", options.channels,
                  "Connections per pair of ranks, the data spread over them")
       ->check(CLI::Range(1, 64));

@@ -3,6 +3,7 @@
 // the rest. Thread: any (values).
 
 #include "perf/collectives/collective.h"
+#include "perf/driver/buffer.h"
 #include "perf/driver/net_api.h"
 #include "perf/driver/world.h"
 
@@ -23,6 +24,7 @@ struct Options {
   int min_time_ms = 0;  // above 0: iterations are raised until a size takes about this long
   int checks = 1;       // verified runs per size, the least with until_file
   DataType type = DataType::Float;
+  driver::MemoryKind memory = driver::MemoryKind::Host;
   int channels = 1;
   int outstanding = 8;  // messages in flight per connection; 8 is NCCL_STEPS
   int net_version = driver::kNetVersionMax;

@@ -225,6 +225,7 @@ int run_rank(const Options& options) {
   // Our launcher ends its ranks itself.
   if (!options.launched) limit.enforce();
   limit.enter("rendezvous");
+  driver::use_memory(options.memory);
   if (options.verbose) driver::PluginLog::instance().set_filter({NCCL_LOG_INFO, NCCL_ALL});
   driver::PluginLog::instance().set_echo(
       options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,

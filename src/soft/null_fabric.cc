@@ -47,13 +47,14 @@ int NullFabric::post_send(NullQp& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexce
 int NullFabric::stage(NullQp& qp, const ibv_send_wr& wr) noexcept {
   DCHECK(lock_.held_here() && qp.fabric == this);
   const bool announces = wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  if (!announces && wr.opcode != IBV_WR_RDMA_WRITE) return EINVAL;
+  const bool reads = wr.opcode == IBV_WR_RDMA_READ;
+  if (!announces && !reads && wr.opcode != IBV_WR_RDMA_WRITE) return EINVAL;
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > qp.max_sge) return EINVAL;
   if (qp.posted - qp.freed >= qp.sends.size()) return ENOMEM;
   std::uint64_t bytes = 0;
   for (int i = 0; i < wr.num_sge; ++i) bytes += wr.sg_list[i].length;
   const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-  if (bytes > UINT32_MAX || (is_inline && bytes > qp.max_inline)) return EINVAL;
+  if (bytes > UINT32_MAX || (is_inline && (reads || bytes > qp.max_inline))) return EINVAL;
 
   NullRequest& request = qp.sends[qp.sends_in++ & (qp.sends.size() - 1)];
   request.wr_id = wr.wr_id;
@@ -63,6 +64,7 @@ int NullFabric::stage(NullQp& qp, const ibv_send_wr& wr) noexcept {
   request.bytes = static_cast<std::uint32_t>(bytes);
   request.imm = wr.imm_data;
   request.announces = announces;
+  request.opcode = reads ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;
   request.signaled = qp.signal_all || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
   request.is_row = is_inline && !announces && bytes <= kNullRowBytes;
   std::byte* to = request.row.data();
@@ -186,7 +188,7 @@ void NullFabric::finish(NullQp& qp, const NullRequest& request, ibv_wc_status st
     NullCompletion completion;
     completion.wc.wr_id = request.wr_id;
     completion.wc.status = status;
-    completion.wc.opcode = IBV_WC_RDMA_WRITE;
+    completion.wc.opcode = request.opcode;
     completion.wc.qp_num = qp.verbs.qp_num;
     completion.qp = &qp;
     completion.end = qp.delivered;

@@ -58,6 +58,7 @@ struct NullRequest {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0, bytes = 0, imm = 0;
   bool announces = false, signaled = false, is_row = false;
+  ibv_wc_opcode opcode = IBV_WC_RDMA_WRITE;  // of its completion
   alignas(8) std::array<std::byte, kNullRowBytes> row;
 };
 

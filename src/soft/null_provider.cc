@@ -72,6 +72,7 @@ class NullProvider final : public verbs::Provider {
   ibv_pd* alloc_pd(ibv_context* context) override;
   int dealloc_pd(ibv_pd* pd) override;
   ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) override;
+  bool has_peer_memory(ibv_context* context) override { return of(context).nic->peer_memory; }
   int dereg_mr(ibv_mr* mr) override;
   ibv_cq* create_cq(ibv_context* context, int entries) override;
   int destroy_cq(ibv_cq* cq) override;

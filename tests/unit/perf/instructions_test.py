@@ -141,6 +141,9 @@ class Page(unittest.TestCase):
                   counted["rolling8-64K-adaptive"])),
                 ("8 B, one at a time, with two, four and eight rails of which NCCL names one",
                  "%d" % max(counted["one-8B-%drails" % count] for count in (2, 4, 8))),
+                ("8 B from device memory, eight in flight; the same with a flush each (rolling)",
+                 "%d; %d" %
+                 (counted["rolling8-8B-device"], counted["rolling8-8B-device-flush"])),
                 ("8 B, 512 channels in turn: instructions, simulated D1 misses",
                  "%d, " % counted["one-8B-512channels"])):
             with self.subTest(row=row):

@@ -109,6 +109,11 @@ TEST_F(NullFabricTest, TheFileSaysAfterHowManyPolls) {
   EXPECT_EQ(landed(), 'l');
 }
 
+TEST_F(NullFabricTest, AReadCompletes) {
+  ASSERT_EQ(post({.opcode = IBV_WR_RDMA_READ}), 0);
+  EXPECT_EQ(poll(left_.send_cq).at(0).opcode, IBV_WC_RDMA_READ);
+}
+
 TEST_F(NullFabricTest, PayloadIsNotCopied) {
   ASSERT_EQ(post_receive(7), 0);
   ASSERT_EQ(post({.bytes = 8}), 0);  // not inline
