@@ -177,13 +177,18 @@ Path& PeerLink::place_path(Lane& lane, const PathEnds& ends, std::string name) {
   if (ends.own_address < lane.rail().gids.size())
     path->own_gid_index = lane.rail().gids[ends.own_address].index;
   path->name = std::move(name);
-  const std::uint32_t own = lane.rail().info.speed_mbps, peer = ends.peer_speed_mbps;
-  path->speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
-  path->inflight_bytes_max = path->usual_inflight_bytes = inflight_bytes_max(policy_, own);
+  set_port_speed(*path, lane.rail().info.speed_mbps);
   all_.reserve(paths_.size() + 1);
   paths_.push_back(std::move(path));
   all_.push_back(paths_.back().get());
   return *paths_.back();
+}
+
+void PeerLink::set_port_speed(Path& path, std::uint32_t own_mbps) noexcept {
+  const std::uint32_t peer_mbps = path.ends.peer_speed_mbps;
+  path.speed_mbps = own_mbps == 0 || peer_mbps == 0 ? std::max(own_mbps, peer_mbps)
+                                                    : std::min(own_mbps, peer_mbps);
+  path.inflight_bytes_max = path.usual_inflight_bytes = inflight_bytes_max(policy_, own_mbps);
 }
 
 Path& PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {

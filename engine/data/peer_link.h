@@ -160,6 +160,8 @@ class PeerLink {
   // Primary: make_path() comes next. Those of standby paths, which come last, have no queue pairs.
   Path& add_path(Lane& lane, const PathEnds& ends, std::string name);
   void add_standby(Lane& lane, const PathEnds& ends, std::string name);
+  // Our port's, which may have been down until now; 0: it does not say.
+  void set_port_speed(Path& path, std::uint32_t own_mbps) noexcept;
   void order_paths();  // after the last path, and when one comes or goes
   SendChannel* add_send_channel(std::uint32_t index, std::uint32_t life, std::byte* credits);
   RecvChannel* add_recv_channel(std::uint32_t index, std::uint32_t life, Record* records);

@@ -156,7 +156,8 @@ bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
     } else {
       peer_link.add_standby(lane, own.ends, std::move(name));
     }
-    configure_path(peer_link.path(peer_link.path_count() - 1), link_.host().options().settings);
+    configure_path(peer_link, peer_link.path(peer_link.path_count() - 1),
+                   link_.host().options().settings);
     return true;
   };
   for (const WirePath& path : sets.primary) {

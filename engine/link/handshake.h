@@ -86,6 +86,8 @@ class Handshake {
 
   // ---- Between sites (handshake_waits.cc).
   const SiteCrossing& crossing() const noexcept { return crossing_; }
+  // More than usual, where the path crosses between sites.
+  void set_inflight(Path& path, std::uint64_t round_trip_ns) const;
   // Connector: the link is up, and its channels open after one round trip.
   bool measuring() const noexcept { return measure_from_ns_ != 0; }
 
@@ -96,7 +98,6 @@ class Handshake {
   TransferPolicy policy_towards(const std::string& peer_site) const;
   std::uint32_t site_depth() const;
   void cross_to(const std::string& site, std::uint64_t round_trip_ns);
-  void set_inflight(Path& path, std::uint64_t round_trip_ns) const;
   void begin_measure();
   bool measure();
   void tend_measure();

@@ -202,13 +202,12 @@ std::vector<WireRail> describe_rails(verbs::Provider& provider,
   return described;
 }
 
-void take_port_speed(Path& path) {
-  const std::uint32_t own = own_port(path).speed_mbps, peer = path.ends.peer_speed_mbps;
-  path.speed_mbps = own == 0 || peer == 0 ? std::max(own, peer) : std::min(own, peer);
+void take_port_speed(PeerLink& link, Path& path) {
+  link.set_port_speed(path, own_port(path).speed_mbps);
 }
 
-void configure_path(Path& path, const Settings& settings) {
-  take_port_speed(path);
+void configure_path(PeerLink& link, Path& path, const Settings& settings) {
+  take_port_speed(link, path);
   const bool adaptive = settings.adaptive_routing == kAuto ? !path.lane->rail().ethernet
                                                            : settings.adaptive_routing != 0;
   path.apart_above = adaptive ? static_cast<std::uint64_t>(settings.ar_threshold) : UINT64_MAX;

@@ -24,10 +24,10 @@ ibv_gid gid_of(const WireAddress& address);
 
 // What the settings say about a path of that rail: adaptive routing (which keeps a write with
 // immediate in order, and plain writes need not be), and whether devices may agree on options.
-void configure_path(Path& path, const Settings& settings);
+void configure_path(PeerLink& link, Path& path, const Settings& settings);
 
-// The path is as fast as our port is now, or the peer's was at the handshake.
-void take_port_speed(Path& path);
+// The path is as fast as our port is now, or the peer's was at the handshake; so much is in flight.
+void take_port_speed(PeerLink& link, Path& path);
 
 // This side's queue pairs of one path. written: what the peer writes, which is the connector's
 // window words, or the acceptor's memory for probes. The path keeps the LID that the peer is told.

@@ -72,7 +72,8 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
     link_.peer_link().stop_path(path);
     link_.peer_link().destroy_path(path);
     path.own_gid_index = found->index;
-    take_port_speed(path);
+    take_port_speed(link_.peer_link(), path);
+    link_.handshake().set_inflight(path, link_.handshake().crossing().round_trip_ns);
     path.health.epoch = epoch;
     ++path.health.reopen_tries;
   }

@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -125,6 +127,27 @@ TEST_F(Standby, TheNextOneCarriesWhenAStandbyCableIsCutToo) {
   end(talk);
 }
 
+// Its probes get through, and whatever is put on it is lost.
+TEST_F(Standby, APrimaryPathThatFailsAgainAndAgainIsLeftAloneForLongerAndLonger) {
+  open(2);
+  Talk talk = this->talk(0);
+  const engine::Path& primary = talk.pair.send->link.path(0);
+  bed_->tick_ns = 1'000'000;
+  int failures = 0;
+  for (const std::uint64_t end_ns = bed_->now_ns() + 30'000'000'000; bed_->now_ns() < end_ns;) {
+    bed_->round();
+    if (primary.health.state != engine::PathState::Up) continue;
+    const soft::Fault fault{.kind = soft::FaultKind::QpError, .nic = "n0"};
+    ASSERT_TRUE(bed_->hosts[0].provider->faults().arm(fault).ok());
+    talk.exchange(kBytes);
+    ++failures;
+  }
+  // Pauses of 50 ms, 100 ms and so on up to 10 s.
+  EXPECT_GE(failures, 5) << log_.joined();
+  EXPECT_LE(failures, 15) << log_.joined();
+  end(talk);
+}
+
 TEST_F(Standby, ALinkComesUpWhoseOwnCableIsDownAtTheStart) {
   open(3);
   cut_cable(*bed_, 1);
@@ -184,6 +207,14 @@ TEST_F(Standby, HalvesStandInForHalves) {
   bed_->tick_ns = 10'000;
   Talk talk = this->talk(2);
   EXPECT_EQ(used(talk), (Cables{2, 3}));
+  const std::vector<std::uint64_t> before = bytes_by_cable(*bed_, count_);
+  for (int i = 0; i < 16; ++i) talk.exchange(kBytes);
+  const std::vector<std::uint64_t> after = bytes_by_cable(*bed_, count_);
+  const double first = static_cast<double>(after[2] - before[2]);
+  const double share = first / (first + static_cast<double>(after[3] - before[3]));
+  std::printf("halves of a cable: %.1f %% and %.1f %% of the bytes\n", 100 * share,
+              100 * (1 - share));
+  EXPECT_NEAR(share, 0.5, 0.02);
   cut_cable(*bed_, 2);
   talk.exchange(kBytes);
   EXPECT_EQ(used(talk), Cables{3}) << "half of a primary cable is better than a whole other one";

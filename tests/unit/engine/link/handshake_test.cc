@@ -35,6 +35,21 @@ TEST(Handshake, EachSideSaysTwoFramesAndTheLinkIsUp) {
   EXPECT_EQ(ends.sender().identity().peer_host, "b");
 }
 
+// A peer that stood still is not a long way: its queue pairs would wait for minutes.
+TEST(Handshake, ARoundTripThatIsTooLongForAnyWayIsNotForTheTimers) {
+  TwoEnds ends;
+  for (auto* const host : {&ends.a, &ends.b}) {
+    host->settled.settings.site = host == &ends.a ? "east" : "west";
+    for (verbs::Rail& rail : host->found) rail.leaves_site = true;
+  }
+  ends.dial();
+  ends.advance_ns(20'000'000'000);
+  ends.carry();  // HELLO, and WELCOME back
+  ASSERT_TRUE(ends.sender().handshake().crossing().apart());
+  EXPECT_EQ(ends.sender().handshake().crossing().round_trip_ns, 500'000'000u);
+  EXPECT_EQ(ends.sender().settings().timeout, 20) << "4.3 s";
+}
+
 TEST(Handshake, AStepThatIsNotAnsweredIsGivenUpWithALine) {
   const testkit::LogCapture log;
   TwoEnds ends;

@@ -97,6 +97,7 @@ class LinkSetupTest : public testing::Test {
       std::memcpy(peer_rail_.addresses.emplace_back().gid.data(), gid.raw, sizeof gid.raw);
     }
     policy_.qps = 1;
+    policy_.inflight_us = 1000;
     loop_.lanes.push_back(std::make_unique<Lane>(provider_, rail_, 0));
     EXPECT_TRUE(loop_.lanes[0]->open().ok());
     link_ = std::make_unique<PeerLink>(
@@ -145,7 +146,7 @@ TEST_F(LinkSetupTest, SpeaksFromAndToTheAddressesOfThePath) {
 
 // Enhanced connection establishment: who is told an offer takes of it what it can, and says so.
 TEST_F(LinkSetupTest, WhatAPeersDeviceOffersIsTakenBeforeRtrAndAnswered) {
-  configure_path(link_->path(0), settings_);
+  configure_path(*link_, link_->path(0), settings_);
   EXPECT_EQ(describe().ece, (WireEce{.vendor = 0x15b3, .options = 0b1101})) << "an offer";
   peer_path_.ece = {.vendor = 0x15b3, .options = 0b0111};
   ASSERT_TRUE(connect().ok());
@@ -154,7 +155,7 @@ TEST_F(LinkSetupTest, WhatAPeersDeviceOffersIsTakenBeforeRtrAndAnswered) {
 }
 
 TEST_F(LinkSetupTest, OptionsThatTheDeviceRefusesAreDoneWithout) {
-  configure_path(link_->path(0), settings_);
+  configure_path(*link_, link_->path(0), settings_);
   peer_path_.ece = {.vendor = 0x15b3, .options = 0b0111};
   provider_.ece_answer = EINVAL;
   ASSERT_TRUE(connect().ok());
@@ -162,7 +163,7 @@ TEST_F(LinkSetupTest, OptionsThatTheDeviceRefusesAreDoneWithout) {
 }
 
 TEST_F(LinkSetupTest, APeerWithoutOptionsIsAnsweredWithNone) {
-  configure_path(link_->path(0), settings_);
+  configure_path(*link_, link_->path(0), settings_);
   ASSERT_TRUE(connect().ok());
   EXPECT_EQ(provider_.ece_set, 0);
   EXPECT_EQ(describe().ece, WireEce{});
@@ -170,7 +171,7 @@ TEST_F(LinkSetupTest, APeerWithoutOptionsIsAnsweredWithNone) {
 
 TEST_F(LinkSetupTest, SwitchedOffNoOptionsAreAskedForOrTaken) {
   settings_.ece = 0;
-  configure_path(link_->path(0), settings_);
+  configure_path(*link_, link_->path(0), settings_);
   EXPECT_EQ(describe().ece, WireEce{});
   peer_path_.ece = {.vendor = 0x15b3, .options = 1};
   ASSERT_TRUE(connect().ok());
@@ -325,10 +326,12 @@ TEST_F(LinkSetupTest, APathIsAsItsPortIsNow) {
   provider_.port = slow_port();
   peer_path_.mtu = IBV_MTU_4096;
   Path& path = link_->path(0);
-  configure_path(path, settings_);
+  configure_path(*link_, path, settings_);
   EXPECT_EQ(path.speed_mbps, 40'000u);
+  EXPECT_EQ(path.inflight_bytes_max, std::uint64_t{40'000} * policy_.inflight_us / 8)
+      << "so much is in flight, and no more";
   path.ends.peer_speed_mbps = 10'000;
-  take_port_speed(path);
+  take_port_speed(*link_, path);
   EXPECT_EQ(path.speed_mbps, 10'000u) << "the slower of both";
   ASSERT_TRUE(connect().ok());
   EXPECT_EQ(provider_.asked.back().path_mtu, IBV_MTU_2048);

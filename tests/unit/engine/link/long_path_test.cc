@@ -35,6 +35,7 @@ TEST(LongPath, TimersOutlastTheRoundTrip) {
   EXPECT_EQ(long_ack_timer(16, 100'000'000), 18) << "1.07 s for 0.1 s";
   EXPECT_EQ(long_ack_timer(20, 100'000'000), 20);
   EXPECT_EQ(long_ack_timer(0, 100'000'000), 0) << "for ever";
+  EXPECT_EQ(long_ack_timer(16, std::uint64_t{1} << 50), 31) << "the field has five bits";
   EXPECT_EQ(long_path_timeout_ns(30'000'000'000, 10'000'000), 31'000'000'000u);
 }
 
