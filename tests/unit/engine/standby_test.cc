@@ -127,6 +127,31 @@ TEST_F(Standby, TheNextOneCarriesWhenAStandbyCableIsCutToo) {
   end(talk);
 }
 
+// The sender has looked at the next credit, and has nothing for it yet. Its keys are those of the
+// cable that is cut then.
+TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
+  open(2);
+  Talk beside = this->talk(1);  // so that the two NICs do not happen to give the same keys
+  Talk talk = this->talk(0);
+  Request* const received = talk.receive({.at = 0, .bytes = kBytes / 2, .tag = 1}).value();
+  const Talk::Part of_another_tag{.at = kBytes / 2, .bytes = kBytes / 2, .tag = 2};
+  Request* const waits = talk.send(of_another_tag).value();
+  bed_->rounds(100);
+  cut_cable(*bed_, 0);
+  ASSERT_TRUE(bed_->until(
+      [&] { return talk.pair.send->link.tier() == 1 && talk.pair.receive->link.tier() == 1; }));
+  Request* const sent = talk.send({.at = 0, .bytes = kBytes / 2, .tag = 1}).value();
+  EXPECT_TRUE(bed_->finish(sent).ok()) << log_.joined();
+  EXPECT_TRUE(bed_->finish(received).ok());
+  EXPECT_TRUE(talk.holds(0, 0, kBytes / 2));
+  Request* const other = talk.receive(of_another_tag).value();
+  EXPECT_TRUE(bed_->finish(waits).ok());
+  EXPECT_TRUE(bed_->finish(other).ok());
+  beside.release();
+  beside.close_both();
+  end(talk);
+}
+
 // Its probes get through, and whatever is put on it is lost.
 TEST_F(Standby, APrimaryPathThatFailsAgainAndAgainIsLeftAloneForLongerAndLonger) {
   open(2);
