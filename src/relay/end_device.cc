@@ -4,6 +4,7 @@
 #include "src/base/log.h"
 #include "src/relay/end_completion_queue.h"
 #include "src/relay/end_queue_pair.h"
+#include "src/relay/make_end.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -30,22 +31,6 @@ int end_post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   return ibv_post_recv(end_of(qp).parts().real.get(), wr, bad);
 }
 int end_poll(ibv_cq* cq, int count, ibv_wc* wc) { return end_of(cq).poll(count, wc); }
-
-// The real send queue: two work requests for each of the user's, a few that wait to be polled, and
-// the mark of the end.
-constexpr std::uint32_t kSpareRequests = 8;
-constexpr std::uint32_t real_depth(std::uint32_t depth, std::uint32_t device_limit) noexcept {
-  return std::min(RingWriter::kRequestsMax * depth + kSpareRequests, device_limit);
-}
-
-// A slot whole, or nothing: headers can go out of registered memory.
-constexpr std::uint32_t kInlineTries[] = {kSlotBytes, 128, 0};
-
-bool is_asked_right(const ibv_qp_init_attr& attr, const ibv_device_attr& device) noexcept {
-  return attr.cap.max_send_sge <= 1 && attr.cap.max_inline_data <= kSlotPayloadBytes &&
-         attr.cap.max_send_wr <= static_cast<std::uint32_t>(device.max_qp_wr) &&
-         attr.cap.max_send_wr <= kRingSlotsMax;
-}
 
 }  // namespace
 
@@ -91,7 +76,7 @@ ibv_cq* EndDevice::create_cq(ibv_context* context, int entries) {
     return errno = error, nullptr;
   verbs::CqHandle receives(real_, real_.create_cq(context, entries));
   if (!receives) return nullptr;
-  const std::int64_t wanted = std::int64_t{entries} * 2 + kSpareRequests;
+  const std::int64_t wanted = std::int64_t{entries} * RingWriter::kRequestsMax + kSpareRequests;
   const int sends_entries = static_cast<int>(std::min<std::int64_t>(wanted, device.max_cqe));
   verbs::CqHandle sends(real_, real_.create_cq(context, sends_entries));
   if (!sends) return nullptr;
@@ -109,83 +94,14 @@ int EndDevice::destroy_cq(ibv_cq* cq) {
   return 0;
 }
 
-namespace {
-
-// False with errno.
-bool make_real(verbs::Provider& real, ibv_pd* pd, const ibv_qp_init_attr& asked,
-               EndQueuePair::Parts* parts) {
-  for (const std::uint32_t tried : kInlineTries) {
-    ibv_qp_init_attr attr = asked;
-    attr.send_cq = parts->sends->real_sends();
-    attr.recv_cq = parts->receives->real_receives();
-    attr.sq_sig_all = 0;
-    attr.cap.max_send_wr = parts->real_depth;
-    attr.cap.max_send_sge = SendBatch::kElements;
-    attr.cap.max_inline_data = tried;
-    parts->real = verbs::QpHandle(real, real.create_qp(pd, &attr));
-    if (!parts->real) continue;
-    parts->real_inline = std::min(attr.cap.max_inline_data, kSlotBytes);
-    parts->granted = attr.cap;
-    return true;
-  }
-  return false;
-}
-
-bool make_memory(verbs::Provider& real, ibv_pd* pd, EndQueuePair::Parts* parts) {
-  const std::size_t bytes = EndQueuePair::memory_bytes(parts->depth);
-  parts->memory = make_pages(bytes);
-  if (parts->memory == nullptr) return errno = ENOMEM, false;
-  parts->mr = verbs::MrHandle(real, real.reg_mr(pd, parts->memory.get(), whole_pages(bytes),
-                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
-  return static_cast<bool>(parts->mr);
-}
-
-void fill_in(ibv_qp& qp, const EndQueuePair& end, const ibv_qp_init_attr& attr) {
-  const ibv_qp& real = *end.parts().real.get();
-  qp.qp_context = attr.qp_context;
-  qp.pd = real.pd;
-  qp.send_cq = attr.send_cq;
-  qp.recv_cq = attr.recv_cq;
-  qp.qp_num = real.qp_num;
-  qp.qp_type = IBV_QPT_RC;
-  qp.state = IBV_QPS_RESET;
-}
-
-bool join(EndQueuePair& end) {
-  EndCompletionQueue &sends = *end.parts().sends, &receives = *end.parts().receives;
-  if (!sends.add_sender(end)) return false;
-  if (receives.add_receiver(end)) return true;
-  sends.remove_sender(end);
-  return false;
-}
-
-}  // namespace
-
 ibv_qp* EndDevice::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   if (attr->send_cq == nullptr || attr->recv_cq == nullptr) return errno = EINVAL, nullptr;
   if (!is_ours(attr->send_cq->context)) return real_.create_qp(pd, attr);
-  ibv_device_attr device{};
-  const int error = real_.query_device(pd->context, &device);
-  if (error != 0 || !is_asked_right(*attr, device) || !is_ours(attr->recv_cq->context))
-    return errno = error != 0 ? error : EINVAL, nullptr;
-  EndQueuePair::Parts parts;
-  parts.provider = &real_;
-  parts.sends = &end_of(attr->send_cq);
-  parts.receives = &end_of(attr->recv_cq);
-  parts.depth = std::max(attr->cap.max_send_wr, 1u);
-  parts.real_depth = real_depth(parts.depth, static_cast<std::uint32_t>(device.max_qp_wr));
-  parts.inline_bytes = attr->cap.max_inline_data;
-  parts.signal_all = attr->sq_sig_all != 0;
-  if (!make_memory(real_, pd, &parts) || !make_real(real_, pd, *attr, &parts)) return nullptr;
-  const ibv_qp_cap granted = parts.granted;
-  auto end = std::make_unique<EndQueuePair>(std::move(parts));
-  fill_in(end->verbs, *end, *attr);
+  if (!is_ours(attr->recv_cq->context)) return errno = EINVAL, nullptr;
+  std::unique_ptr<EndQueuePair> end =
+      make_end(real_, pd, {&end_of(attr->send_cq), &end_of(attr->recv_cq)}, attr);
+  if (end == nullptr) return nullptr;
   end->verbs.context = &context_;
-  if (!join(*end)) return errno = ENOMEM, nullptr;
-  attr->cap.max_send_wr = end->parts().depth;
-  attr->cap.max_recv_wr = granted.max_recv_wr;
-  attr->cap.max_send_sge = 1;
-  attr->cap.max_recv_sge = granted.max_recv_sge;
   return &end.release()->verbs;
 }
 
