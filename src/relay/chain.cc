@@ -100,12 +100,12 @@ void Chain::carry(Side from, std::uint32_t* moved) noexcept {
   if (!carrying()) return;
   ChainSide& to = sides_[at(other(from))];
   Passage& passage = passages_[at(from)];
-  std::uint8_t status = 0;
+  ibv_wc_status status = IBV_WC_SUCCESS;
   if (!passage.ends_here() && !passage.take_counts(to, &status)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return fail(from, IBV_WC_RETRY_EXC_ERR);
   }
-  if (status != 0) return fail(from, static_cast<ibv_wc_status>(status));
+  if (status != IBV_WC_SUCCESS) return fail(from, status);
   switch (passage.carry(to, moved)) {
     case Passage::Outcome::Good: return;
     case Passage::Outcome::Refused: return fail(from, IBV_WC_RETRY_EXC_ERR);

@@ -27,6 +27,12 @@ Counts read_counts(CountLine& line, const KnownCounts& known) noexcept {
   return newest;
 }
 
+ibv_wc_status told_status(const Counts& counts) noexcept {
+  DCHECK(counts.status != 0);
+  return counts.status <= IBV_WC_GENERAL_ERR ? static_cast<ibv_wc_status>(counts.status)
+                                             : IBV_WC_RETRY_EXC_ERR;
+}
+
 int CountWriter::write(const Counts& counts) noexcept {
   DCHECK(ready());
   const std::uint32_t word = next_;

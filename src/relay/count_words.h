@@ -23,6 +23,9 @@ struct KnownCounts {
 };
 Counts read_counts(CountLine& line, const KnownCounts& known) noexcept;
 
+// The status that counts bring, which is none of success: what no device says is a lost path's.
+ibv_wc_status told_status(const Counts& counts) noexcept;
+
 class CountWriter {
  public:
   static constexpr std::uint32_t kRequestsMax = kCountWords + 1;

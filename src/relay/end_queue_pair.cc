@@ -173,7 +173,7 @@ void EndQueuePair::take_counts() noexcept {
     done_ += static_cast<std::uint64_t>(more);
     moved_.fetch_add(1, std::memory_order_relaxed);
   }
-  if (counts.status != 0) fail(static_cast<ibv_wc_status>(counts.status));
+  if (counts.status != 0) fail(told_status(counts));
 }
 
 void EndQueuePair::turn() noexcept {

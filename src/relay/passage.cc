@@ -123,13 +123,13 @@ std::uint64_t Passage::done(ChainSide& to) noexcept {
   return ends_here() ? to.batch.retired() : counted_done_;
 }
 
-bool Passage::take_counts(ChainSide& to, std::uint8_t* status) noexcept {
+bool Passage::take_counts(ChainSide& to, ibv_wc_status* status) noexcept {
   DCHECK(!ends_here());
   const Counts counts = read_counts(to.counted(), {.free = next_.freed(), .done = counted_done_});
   const auto more = static_cast<std::uint64_t>(ahead(counts.done, counted_done_));
   if (more > next_.written() - counted_done_ || !next_.take_freed(counts.free)) return false;
   counted_done_ += more;
-  *status = counts.status;
+  *status = counts.status == 0 ? IBV_WC_SUCCESS : told_status(counts);
   return true;
 }
 

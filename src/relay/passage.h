@@ -43,7 +43,7 @@ class Passage {
   Outcome carry(ChainSide& to, std::uint32_t* moved) noexcept;
 
   // ---- What comes back. A further middle host's counts; false: they cannot be.
-  bool take_counts(ChainSide& to, std::uint8_t* status) noexcept;
+  bool take_counts(ChainSide& to, ibv_wc_status* status) noexcept;
   // For the neighbour, if it is news.
   bool has_news(ChainSide& to) noexcept;
   // What it is told; receives for slots that are given back are posted first. False: refused.

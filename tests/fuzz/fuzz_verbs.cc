@@ -57,8 +57,9 @@ int FuzzVerbs::dereg_mr(ibv_mr* mr) {
   return 0;
 }
 
-ibv_cq* FuzzVerbs::create_cq(ibv_context*, int) {
+ibv_cq* FuzzVerbs::create_cq(ibv_context*, int entries) {
   auto queue = std::make_unique<Queue>();
+  queue->cq.cqe = entries;
   queue->cq.context = &context_;
   ibv_cq* const cq = &queue->cq;
   queues_.emplace(cq, std::move(queue));
@@ -67,7 +68,7 @@ ibv_cq* FuzzVerbs::create_cq(ibv_context*, int) {
 
 int FuzzVerbs::destroy_cq(ibv_cq* cq) {
   for (const auto& [number, pair] : pairs_)
-    expect(&pair->queue->cq != cq, "a completion queue in use");
+    expect(&pair->queue->cq != cq && &pair->receive_queue->cq != cq, "a completion queue in use");
   expect(queues_.erase(cq) == 1, "a completion queue that does not exist");
   return 0;
 }
@@ -75,6 +76,7 @@ int FuzzVerbs::destroy_cq(ibv_cq* cq) {
 ibv_qp* FuzzVerbs::create_qp(ibv_pd*, ibv_qp_init_attr* attr) {
   auto pair = std::make_unique<Pair>();
   pair->queue = queues_.at(attr->send_cq).get();
+  pair->receive_queue = queues_.at(attr->recv_cq).get();
   pair->qp.context = &context_;
   pair->qp.qp_num = ++last_number_;
   pair->send_max = attr->cap.max_send_wr;
@@ -128,7 +130,7 @@ bool FuzzVerbs::announce(std::uint32_t queue_pair, std::uint32_t imm, std::uint3
   completion.imm_data = imm;
   completion.byte_len = bytes;
   pair->receives.pop_front();
-  pair->queue->ready.push_back(completion);
+  pair->receive_queue->ready.push_back(completion);
   return true;
 }
 
@@ -155,7 +157,7 @@ void FuzzVerbs::flush(Pair& pair) {
   for (const Pair::Sent& sent : pair.sent)
     ready.push_back(completion_of(sent.id, IBV_WC_WR_FLUSH_ERR, pair.qp));
   for (const std::uint64_t id : pair.receives)
-    ready.push_back(completion_of(id, IBV_WC_WR_FLUSH_ERR, pair.qp));
+    pair.receive_queue->ready.push_back(completion_of(id, IBV_WC_WR_FLUSH_ERR, pair.qp));
   pair.sent.clear();
   pair.receives.clear();
 }

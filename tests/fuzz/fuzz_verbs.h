@@ -45,7 +45,8 @@ class FuzzVerbs final : public verbs::testkit::FakeProvider {
   };
   struct Pair {
     ibv_qp qp{};
-    Queue* queue = nullptr;
+    Queue* queue = nullptr;  // of its sends
+    Queue* receive_queue = nullptr;
     bool failed = false;
     std::uint32_t send_max = 0, receive_max = 0,
                   taken = 0;  // taken: posted sends whose room is not free yet

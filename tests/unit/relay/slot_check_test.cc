@@ -122,6 +122,12 @@ TEST(CountWords, TheLastWordBringsTheStatusAndWhatWasDone) {
   EXPECT_EQ(counts.status, IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST(CountWords, AStatusThatNoDeviceSaysIsALostPaths) {
+  EXPECT_EQ(told_status({.status = IBV_WC_RNR_RETRY_EXC_ERR}), IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_EQ(told_status({.status = 38}), IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(told_status({.status = 255}), IBV_WC_RETRY_EXC_ERR);
+}
+
 TEST(CountWords, DistancesHaveASign) {
   EXPECT_EQ(ahead(5, 5), 0);
   EXPECT_EQ(ahead(6, 5), 1);
