@@ -148,10 +148,14 @@ bool Link::tend() noexcept {
   }
 }
 
-// Up and well, or all is said: only frames, deadlines, calls and its loop can change that.
+// Up and well, or it waits for what the peer says: only frames, deadlines, calls and its loop can
+// change that.
 bool Link::at_rest() const noexcept {
-  return (state_ == LinkState::Up || state_ == LinkState::ByeSent) && bring_up_ == nullptr &&
-         failure() == Errc::Ok && peer_link_->every_path_is_up();
+  const bool rests = state_ == LinkState::Up || state_ == LinkState::ByeSent ||
+                     state_ == LinkState::AwaitWelcome || state_ == LinkState::AwaitAttach ||
+                     state_ == LinkState::AwaitReady;
+  return rests && bring_up_ == nullptr && failure() == Errc::Ok &&
+         (!peer_link_ || peer_link_->every_path_is_up());
 }
 
 bool Link::tend_parts() {

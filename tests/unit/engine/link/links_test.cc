@@ -130,6 +130,16 @@ TEST_F(ManyLinks, OneThatWaitsForItsPeersCloseAndByeIsAtRest) {
   EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + 1'000'000'000) << "it does not wait for ever";
 }
 
+TEST(Links, OneThatWaitsForItsPeersWelcomeIsAtRest) {
+  TwoEnds ends;
+  ends.dial();
+  ends.a.links.tend();
+  EXPECT_EQ(ends.sender().state(), LinkState::AwaitWelcome);
+  EXPECT_FALSE(ends.sender().restless());
+  ends.carry();
+  EXPECT_TRUE(ends.sender().restless());
+}
+
 TEST(Links, AConnectionThatIsDroppedIsNobodysAnyMore) {
   TwoEnds ends;
   ends.come_up();
