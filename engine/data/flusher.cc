@@ -17,7 +17,8 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::size_t kRequestsAtFirst = 64;
-constexpr std::uint32_t kFailuresMax = 3;  // of the reads of one flush
+// Of the reads of one flush. A fault that strikes a few of them in a row is no reason to end a job.
+constexpr std::uint32_t kFailuresMax = 30;
 
 }  // namespace
 

@@ -24,13 +24,13 @@ void PeerLink::reroute() {
   }
 }
 
-// The store releases the fence: what came over a path that is down has been flushed.
+// A peer may write as soon as the queue pairs are there, long before it says that the path is up.
+// They go with the fence, which has flushed what came over them.
 void PeerLink::note_written_rails() noexcept {
   std::uint64_t rails = 0;
   for (const auto& path : paths_) {
-    const PathState state = path->health.state;
-    if (state == PathState::Up || state == PathState::Quarantined)
-      rails |= std::uint64_t{1} << path->rail;
+    const bool there = !path->queue_pairs.empty() && path->queue_pairs[0]->verbs() != nullptr;
+    if (there) rails |= std::uint64_t{1} << path->rail;
   }
   written_rails_.store(rails, std::memory_order_release);
 }
@@ -108,7 +108,6 @@ bool PeerLink::account_lost(Path& path, std::span<const std::uint64_t> taken) {
   for (const Span& span : lost) span.request->channel->replay(span);
   path.health.replayed_stripes += lost.size();
   path.health.state = PathState::Down;
-  note_written_rails();
   return true;
 }
 
@@ -130,6 +129,7 @@ void PeerLink::destroy_path(Path& path) noexcept {
     path.lane->destroy(*queue_pair);
     queue_pair->renew();
   }
+  note_written_rails();
 }
 
 void PeerLink::call(Path& path) {
@@ -167,6 +167,7 @@ Status PeerLink::make_path(Path& path, const std::atomic<bool>* abandoned) {
       return status;
   }
   const ProgressLoop::Guard guard(loop_);
+  note_written_rails();
   std::size_t all = 0;
   for (const auto& each : loop_.lanes) all += each->queue_pair_count();
   loop_.reserve(all);

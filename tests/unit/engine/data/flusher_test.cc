@@ -145,6 +145,15 @@ TEST_F(Flush, IsNotAskedOfAPathThatIsFenced) {
   EXPECT_TRUE(flushed().ok());
 }
 
+TEST_F(Flush, IsAskedOfAPathThatThePeerMayUseAlready) {
+  testkit::lose_path(*pair_.receive, 0);
+  const PeerLink& link = pair_.receive->link;
+  ASSERT_TRUE(bed_.until([&] { return link.written_rails() == 2; }));
+  ASSERT_TRUE(bed_.until([&] { return link.written_rails() == 3; }));
+  EXPECT_NE(link.path(0).health.state, PathState::Up) << "it has queue pairs, and no PATH UP yet";
+  EXPECT_TRUE(bed_.until([&] { return link.every_path_is_up(); }));
+}
+
 // What a lost path has brought is in the memory when the peer may send again.
 TEST_F(Flush, ComesBeforeTheFenceOfAPath) {
   move();
