@@ -137,6 +137,12 @@ std::byte* Target::remote_range(const QueuePair& qp, const RingRequest& request,
       MemoryTable::Use{request.rkey, request.remote_address, request.bytes, qp.verbs.pd, access});
 }
 
+// Nobody grants reads of other memory than a device's.
+bool Target::may_be_read(const QueuePair& qp, const RingRequest& request) const noexcept {
+  return core_.regions.resolve(MemoryTable::Use{request.rkey, request.remote_address, request.bytes,
+                                                qp.verbs.pd, IBV_ACCESS_REMOTE_READ}) != nullptr;
+}
+
 // A request of zero bytes names no memory, so its key is not looked at (InfiniBand specification,
 // RDMA WRITE of length 0).
 Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
@@ -149,10 +155,9 @@ Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnT
   while (done < request.bytes) {
     std::byte* const begin = remote_range(qp, request, IBV_ACCESS_REMOTE_WRITE);
     if (begin == nullptr) return {Step::FailBoth, IBV_WC_REM_ACCESS_ERR};
-    const std::uint64_t at = reinterpret_cast<std::uintptr_t>(begin);
     if (budget.bytes == 0 || qp.in.ring->closed()) return {Step::Later};
     std::size_t bytes = std::min<std::size_t>({request.bytes - done, budget.bytes, kChunkBytes});
-    const bool held = core_.spec.late_device_writes && at != request.remote_address;
+    const bool held = core_.spec.late_device_writes && may_be_read(qp, request);
     std::byte* const to = held ? core_.device_writes.hold(begin + done, bytes) : begin + done;
     const Outcome pulled = pull(qp, request, to, &bytes);
     if (held) core_.device_writes.shorten_last(pulled.step == Step::Done ? bytes : 0);

@@ -53,6 +53,7 @@ class Target {
   bool lands_late(QueuePair& qp, const RingRequest& request, TurnTime& time) noexcept;
   bool land_late(QueuePair& qp, TurnTime& time) noexcept;  // true: some are still to land
   bool has_expected_psn(const QueuePair& qp, std::uint64_t number) const noexcept;
+  bool may_be_read(const QueuePair& qp, const RingRequest& request) const noexcept;
   std::byte* remote_range(const QueuePair& qp, const RingRequest& request,
                           int access) const noexcept;
   Outcome execute_send(QueuePair& qp, RingRequest& request, TurnTime& time,

@@ -143,8 +143,9 @@ std::span<std::byte> ChannelRun::memory_of(const Side& side, std::size_t region)
 
 bool ChannelRun::register_region(Side& side, std::size_t region) {
   const std::span<std::byte> memory = memory_of(side, region);
-  const Result<Registration*> made =
-      register_memory(*side.channel, memory.data(), memory.size(), MemoryType::Host);
+  const bool device = &side == &receive_ && world_.scenario().device_memory;
+  const Result<Registration*> made = register_memory(
+      *side.channel, memory.data(), memory.size(), device ? MemoryType::Device : MemoryType::Host);
   if (!made.ok()) wrong(fmt::format("register_memory: {}", errc_name(made.code())));
   side.regions[region] = made.ok() ? *made : nullptr;
   return made.ok();

@@ -142,11 +142,29 @@ void ChannelRun::ask(Side& side) {
   if (side.open.empty()) return;
   const std::size_t at = world_.random().one_in(2) ? 0 : world_.random().below(side.open.size());
   const OpenRequest open = side.open[at];
-  std::size_t bytes = SIZE_MAX;
-  const Status status = test(*open.request, &bytes);
-  if (status.code() == Errc::WouldBlock) return check_waits(side);
+  std::size_t bytes = open.flushes ? open.bytes : SIZE_MAX;
+  const Status status = test(*open.request, open.flushes ? nullptr : &bytes);
+  if (status.code() == Errc::WouldBlock) return open.flushes ? void() : check_waits(side);
+  if (status.ok() && start_flush(side, side.open[at], bytes)) return;
   side.open.erase(side.open.begin() + static_cast<std::ptrdiff_t>(at));
   answered(side, open, status, bytes);
+}
+
+// False: none is needed, or it is done.
+bool ChannelRun::start_flush(Side& side, OpenRequest& open, std::size_t bytes) {
+  if (&side == &send_ || open.flushes || bytes == 0) return false;
+  Registration* const region = side.regions[slots_[open.number].region];
+  if (region == nullptr || !world_.scenario().device_memory) return false;
+  const Result<Request*> flushing =
+      flush(*side.channel, {.data = room_of(open.number).data(), .bytes = bytes, .region = region});
+  if (!flushing.ok() || *flushing == nullptr) {
+    wrong(fmt::format("a flush of receive {}: {}", open.number, errc_name(flushing.code())));
+    return false;
+  }
+  world_.trace().note("flush", {number_, open.number});
+  open = {.request = *flushing, .number = open.number, .flushes = true, .bytes = bytes};
+  world_.progress();
+  return true;
 }
 
 void ChannelRun::answered(Side& side, const OpenRequest& open, Status status, std::size_t bytes) {
@@ -175,6 +193,7 @@ void ChannelRun::on_sent(std::size_t number, std::size_t bytes) {
       !receive_.gone && receive_.channel != nullptr && !taken_back_[slots_[receive].region];
   // A closing receiver leaves empty sends without a partner.
   if (!there || bytes == 0 || slots_[receive].state == SlotState::Consumed) return;
+  if (world_.scenario().device_memory) return;  // only a flush says so
   if (receive >= receive_.started)
     return wrong(fmt::format("send {} is done before its receive was posted", number));
   if (std::memcmp(room_of(receive).data(), sent_bytes(number).data(), bytes) != 0) {
@@ -196,6 +215,9 @@ void ChannelRun::on_received(std::size_t number, std::size_t bytes) {
   if (message >= send_.started && !send_.gone)
     return wrong(fmt::format("receive {} is done before it was sent", number));
   if (taken_back_[slots_[number].region]) return;
+  // Being taken back: without a flush it is there when that is over.
+  const bool going = receive_.regions[slots_[number].region] == nullptr;
+  if (going && world_.scenario().device_memory && bytes != 0) return;
   check_slot(number);
   // The user goes on with its bytes: who writes them once more is found out.
   const std::span<std::byte> room = room_of(number);

@@ -59,6 +59,7 @@ class ChannelRun {
   void start_receive();
   void started(Side& side, Result<Request*> request);
   void ask(Side& side);
+  bool start_flush(Side& side, OpenRequest& open, std::size_t bytes);
   void answered(Side& side, const OpenRequest& open, Status status, std::size_t bytes);
   void on_sent(std::size_t number, std::size_t bytes);
   void on_received(std::size_t number, std::size_t bytes);

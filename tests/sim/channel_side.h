@@ -35,6 +35,8 @@ enum class SideState : std::uint8_t {
 struct OpenRequest {
   Request* request = nullptr;
   std::size_t number = 0;  // the n-th of this side
+  bool flushes = false;    // a receive that is done, whose bytes are on their way into the memory
+  std::size_t bytes = 0;   // of that receive
 };
 
 struct Side {

@@ -72,6 +72,7 @@ class CountingProvider final : public verbs::Provider {
     if (mr != nullptr) ranges_[mr] = {static_cast<const std::byte*>(address), bytes};
     return mr;
   }
+  bool has_peer_memory(ibv_context* context) override { return below_.has_peer_memory(context); }
   int dereg_mr(ibv_mr* mr) override {
     const int error = dead(below_.dereg_mr(mr), alive_.mrs);
     if (error == 0) ranges_.erase(mr);

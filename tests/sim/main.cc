@@ -45,6 +45,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.all_to_all) text += " --all-to-all";
   if (options.reorder) text += " --reorder";
   if (options.standby) text += " --standby";
+  if (options.device) text += " --device";
   return text + " --verbose";
 }
 
@@ -203,6 +204,8 @@ int main(int argc, char** argv) {
                "In every seed writes of one queue pair overtake one another");
   app.add_flag("--standby", arguments.options.standby,
                "In every seed the cable that is asked for carries alone, and others stand by");
+  app.add_flag("--device", arguments.options.device,
+               "In every seed receives are into memory of GPUs, and are flushed");
   app.add_option("--failures", arguments.failures_max,
                  "Stop after so many failed seeds (default 5)")
       ->check(CLI::PositiveNumber);

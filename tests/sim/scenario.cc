@@ -77,6 +77,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   draw_disorder(scenario);
   draw_adaptive_routing(scenario);
   draw_rails(scenario);
+  draw_device_memory(scenario);
   return scenario;
 }
 

@@ -34,6 +34,7 @@ struct Options {
   std::size_t hosts = 0;  // 0: the seed's choice
   bool all_to_all = false;
   bool reorder = false;  // writes of one queue pair overtake one another in every seed
+  bool device = false;   // receivers' memory is a GPU's in every seed
   bool standby = false;  // the cable named carries alone, and others stand by, in every seed
 };
 
@@ -118,7 +119,8 @@ struct Scenario {
   std::uint64_t out_of_order_ns = 0;
   // The data of a message above the threshold goes apart from its announcements.
   int adaptive_routing = 0, ar_threshold = 8192;
-  std::string rails = "all";  // NCCL_MESH_RAILS
+  std::string rails = "all";   // NCCL_MESH_RAILS
+  bool device_memory = false;  // the receivers' memory is a GPU's: see scenario_device.cc
   // Some of them come twice. Only then, or where a channel begins when another is over and may find
   // that one's rows on its own, an engine may have to write credits again.
   bool repeats = false;
@@ -142,6 +144,7 @@ void draw_distance(Scenario& scenario);
 void draw_disorder(Scenario& scenario);
 void draw_adaptive_routing(Scenario& scenario);
 void draw_rails(Scenario& scenario);
+void draw_device_memory(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
 void draw_faults(Scenario& scenario, Random& random);

@@ -39,6 +39,7 @@ class World {
   const Tally& tally() const noexcept { return tally_; }
 
   // ---- For channels.
+  const Scenario& scenario() const noexcept { return scenario_; }
   Random& random() noexcept { return random_; }
   Trace& trace() noexcept { return trace_; }
   std::uint64_t now_ns() const noexcept { return clock_ns_.load(std::memory_order_relaxed); }

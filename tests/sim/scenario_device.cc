@@ -1,0 +1,21 @@
+// Receivers whose memory is a GPU's, in one seed in four, by the seed's number: NICs keep what they
+// write there until they read it, so each receive is flushed before its bytes are looked at.
+
+#include "tests/sim/scenario.h"
+
+namespace mesh::sim {
+
+namespace {
+constexpr std::uint64_t kOneIn = 4, kRemainder = 2;
+}  // namespace
+
+void draw_device_memory(Scenario& scenario) {
+  const bool chosen = scenario.options.device || scenario.seed % kOneIn == kRemainder;
+  if (!chosen || scenario.out_of_order_ns != 0) return;
+  scenario.device_memory = true;
+  for (soft::HostSpec& host : scenario.fabric.hosts) {
+    for (soft::NicSpec& nic : host.nics) nic.peer_memory = nic.late_device_writes = true;
+  }
+}
+
+}  // namespace mesh::sim
