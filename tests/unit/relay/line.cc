@@ -183,4 +183,11 @@ int Line::to_error(std::size_t middle, Side side) {
   return hosts_.host(middle).modify_qp(chains_[middle]->qp(side), &attr, IBV_QP_STATE);
 }
 
+bool Line::arm(const soft::Fault& fault) {
+  bool armed = true;
+  for (const auto& host : end_hosts_) armed &= host->faults().arm(fault).ok();
+  for (std::size_t i = 0; i < hosts_.size(); ++i) armed &= hosts_.host(i).faults().arm(fault).ok();
+  return armed;
+}
+
 }  // namespace mesh::relay::testkit

@@ -87,6 +87,7 @@ class Line {
   void drop_chain(std::size_t middle) { chains_[middle].reset(); }  // a middle host is killed
   int to_error(std::size_t end);
   int to_error(std::size_t middle, Side side);  // a queue pair of the middle host
+  bool arm(const soft::Fault& fault);           // on every host
   void destroy(std::size_t end) { ends_[end].qp.reset(); }
 
  private:
