@@ -6,7 +6,7 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kOneIn = 4, kRemainder = 2;
+constexpr std::uint64_t kOneIn = 4, kRemainder = 1;  // not those of draw_disorder()
 }  // namespace
 
 void draw_device_memory(Scenario& scenario) {
