@@ -59,8 +59,11 @@ EngineImpl::EngineImpl(const EngineOptions& options)
                  .stranger_lines = stranger_lines_,
                  .figures = figures_,
                  .channels = *this,
-                 .waker = *this}),
+                 .waker = *this,
+                 .relays = &relay_client_}),
       links_(services_, contexts_),
+      relay_client_(services_, [this] { return links_.hosts(); }),
+      relay_service_(services_, [this] { return relay_client_.peers(); }),
       reception_(services_, links_),
       port_events_(services_, links_) {}
 
@@ -87,6 +90,7 @@ Status EngineImpl::start() {
   if (!plane.ok()) return plane.status();
   plane_ = std::move(*plane);
   port_events_.watch(*plane_);
+  if (settings_.relay != 0) relay_client_.set_ticket(random_id());
   if (options_.threading == Threading::Manual) return {};
   if (const Status configured = configure_pollers(); !configured.ok()) return configured;
   const Status started = start_own_thread(thread_, "mesh-control", [this] { control_thread(); });
@@ -137,6 +141,7 @@ EngineImpl::~EngineImpl() {
     }
     wait_for(lock, kCloseBoundNs, [this] { return reap_contexts(), contexts_.empty(); });
     while (!contexts_.empty()) destroy_context(*contexts_.back());
+    end_relays(lock);
   }
   if (thread_.joinable()) {
     {
@@ -147,6 +152,21 @@ EngineImpl::~EngineImpl() {
     thread_.join();
   }
   pollers_.stop();
+}
+
+// Others may not be through with their messages when we are: a path of theirs that leads over this
+// host lasts until they close it, but not for longer than they would wait for it.
+void EngineImpl::end_relays(Lock& lock) {
+  relay_client_.tend();  // no link is left
+  relay_service_.close();
+  if (!relay_service_.carries()) return;
+  const std::uint64_t bound_ns =
+      static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
+  LOG_INFO("{} paths of other hosts lead over this one; it stays for them, up to {} s",
+           relay_service_.figures().paths, settings_.path_timeout_s);
+  if (!wait_for(lock, bound_ns, [this] { return !relay_service_.carries(); }))
+    LOG_INFO("{} paths of other hosts are cut", relay_service_.figures().paths);
+  relay_service_.cut_all();
 }
 
 // Until something is due: a path to be opened again, a wait that is over.
@@ -205,6 +225,9 @@ bool EngineImpl::poll_control_locked() {
       LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
   }
   tend_links();
+  relay_client_.tend();
+  relay_service_.tend();
+  if (options_.threading == Threading::Manual) moved |= relay_service_.turn();
   reap_contexts();
   for (const auto& context : contexts_) {
     if (context->closing) services_.tend_soon();
@@ -300,7 +323,12 @@ void EngineImpl::set_traffic_class(Context& context, int traffic_class) {
 
 bool EngineImpl::waits_for_peers() const {
   const Lock lock(mutex_);
-  return !contexts_.empty();
+  return !contexts_.empty() || relay_service_.carries();
+}
+
+bool EngineImpl::carries_for_others() const {
+  const Lock lock(mutex_);
+  return relay_service_.carries();
 }
 
 void EngineImpl::reap_contexts() {

@@ -12,6 +12,8 @@
 #include "engine/link/link.h"
 #include "engine/link/links.h"
 #include "engine/link/reception.h"
+#include "engine/link/relay/relay_client.h"
+#include "engine/link/relay/relay_service.h"
 #include "engine/link_services.h"
 #include "engine/pollers.h"
 #include "engine/port_events.h"
@@ -47,6 +49,7 @@ class EngineImpl final : public Engine,
   void close_context(Context* context) noexcept override;
   void set_traffic_class(Context& context, int traffic_class) override;
   bool waits_for_peers() const override;
+  bool carries_for_others() const override;
   Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override;
   void close_listener(Listener* listener) noexcept override;
   Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) override;
@@ -66,6 +69,7 @@ class EngineImpl final : public Engine,
   void tend_links();
   bool wait_for(Lock& lock, std::uint64_t bound_ns, const std::function<bool()>& done);
   void begin_close(Context& context);
+  void end_relays(Lock& lock);
   void reap_contexts();
   void destroy_context(Context& context);
 
@@ -76,15 +80,11 @@ class EngineImpl final : public Engine,
   void start_polling(Context& context, std::uint32_t rail);
 
   // ---- What the control plane and devices say.
-  void on_dialed(ConnectionId id) override { reception_.on_dialed(id); }
+  void on_dialed(ConnectionId id) override;
   bool on_frame(ConnectionId id, const FrameHeader& header,
-                std::span<const std::byte> body) override {
-    return reception_.on_frame(id, header, body);
-  }
-  void on_lost(ConnectionId id, Errc reason, const std::string& text) override {
-    reception_.on_lost(id, reason, text);
-  }
-  void on_readable(int fd) override { port_events_.on_readable(fd); }
+                std::span<const std::byte> body) override;
+  void on_lost(ConnectionId id, Errc reason, const std::string& text) override;
+  void on_readable(int fd) override;
 
   // ---- What loops and channels ask for.
   void wake_control() noexcept override { plane_->wake(); }
@@ -111,6 +111,8 @@ class EngineImpl final : public Engine,
   Figures figures_;
   LinkServices services_;
   Links links_;
+  RelayClient relay_client_;
+  RelayService relay_service_;
   Reception reception_;
   PortEvents port_events_;
 };

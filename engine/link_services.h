@@ -6,6 +6,7 @@
 #include "engine/control_mutex.h"
 #include "engine/figures.h"
 #include "engine/link/link_host.h"
+#include "engine/link/relay/relay_client.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 
@@ -30,6 +31,7 @@ class LinkServices final : public LinkHost {
     Figures& figures;
     ChannelOwner& channels;
     ControlWaker& waker;
+    RelayClient* relays = nullptr;  // null: the process takes no part
   };
   explicit LinkServices(const Parts& parts) : parts_(parts) {}
 
@@ -37,6 +39,12 @@ class LinkServices final : public LinkHost {
   std::span<const verbs::Rail> rails() const noexcept override { return parts_.rails; }
   ChannelOwner& channel_owner() noexcept override { return parts_.channels; }
   ControlWaker& waker() noexcept override { return parts_.waker; }
+  RelayClient* relays() noexcept override {
+    return ticket() == Id128{} ? nullptr : checked().relays;
+  }
+  const Id128& ticket() const noexcept override {
+    return parts_.relays == nullptr ? LinkHost::ticket() : parts_.relays->ticket();
+  }
   std::uint64_t now_ns() const noexcept override { return checked().clock.now_ns(); }
   ControlPlane& plane() noexcept override { return *checked().plane; }
   LogBudget& stranger_lines() noexcept override { return checked().stranger_lines; }

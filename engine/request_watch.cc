@@ -57,7 +57,7 @@ void see_loop(Context& context, std::uint64_t elapsed_ns) {
   context.turned = std::exchange(context.turns_seen, turns) != turns;
   for (const auto& link : context.links) {
     if (link->state() != LinkState::Up || !link->has_peer_link()) continue;
-    if (link->peer_link().dormant()) continue;  // it never has a path
+    if (link->peer_link().dormant() || link->peer_link().asleep()) continue;  // it has no path
     const std::uint32_t up = paths_up(link->peer_link());
     if (up + paths_in(PathState::Resting, link->peer_link()) < link->peer_link().path_count())
       link->watched.degraded_ns += elapsed_ns;

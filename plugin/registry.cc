@@ -122,7 +122,7 @@ void Registry::process_exits() noexcept {
   if (owned_ != nullptr && communicators_.empty() && threads_ending_ == 0 && !threads_.any_held()) {
     held_for_process_ = false;
     threads_.close_all(*owned_);
-    unmake_engine_if_unused();
+    unmake_engine();
   }
   end_.wait();  // a peer that hears no goodbye takes us for killed
 }
@@ -193,6 +193,13 @@ void Registry::finish_stats() noexcept {
 
 void Registry::unmake_engine_if_unused() noexcept {
   if (!communicators_.empty() || held_for_process_ || threads_ending_ != 0) return;
+  // Other hosts' messages pass through this one. The next init finds the engine as it is, or the
+  // end of the process waits for them.
+  if (owned_ != nullptr && owned_->carries_for_others()) return quiet_logger();
+  unmake_engine();
+}
+
+void Registry::unmake_engine() noexcept {
   finish_stats();
   engine_.store(nullptr, std::memory_order_release);
   if (owned_ != nullptr) end_.begin(std::move(provider_), std::move(owned_));

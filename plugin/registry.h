@@ -43,6 +43,7 @@ class Registry {
   // The following are called with the lock held.
   Status make_engine();
   void unmake_engine_if_unused() noexcept;
+  void unmake_engine() noexcept;
   void start_stats(const Settings& settings) noexcept;
   void finish_stats() noexcept;
   std::vector<std::unique_ptr<Communicator>>::iterator find(const Communicator* wanted) noexcept;

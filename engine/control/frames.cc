@@ -1,91 +1,29 @@
 #include "engine/control/frames.h"
 
-#include "engine/control/frame_codec.h"
+#include "engine/control/frame_fields.h"
 #include "src/base/byte_order.h"
-#include "src/base/check.h"
 
-#include <algorithm>
 #include <bit>
 #include <span>
-#include <utility>
 
 namespace mesh::engine {
 
 namespace {
 
-constexpr std::uint32_t kRailNameBytesMax = 64;
-constexpr std::uint32_t kDepthMax = 65536;      // far above the range of NCCL_MESH_RQ_DEPTH
-constexpr std::uint32_t kPrefixLenMax = 128;    // of an IPv6 address
-constexpr std::uint32_t kMtuMin = 1;            // IBV_MTU_256
-constexpr std::uint32_t kMtuMax = 5;            // IBV_MTU_4096
-constexpr std::uint32_t k24BitsMax = 0xffffff;  // queue pair and packet numbers
-constexpr std::uint32_t kPortMax = 255;
-constexpr std::uint32_t kServiceLevelMax = 15;
-constexpr std::uint32_t kSiteBytesMax = 64;
-
-constexpr std::size_t kWireRailBytesMax =
-    1 + 17 * kRailAddressesMax + 5 + 4 + 4 + 8 + 2 + kRailNameBytesMax;
-constexpr std::size_t kWireMeetBytes = 5;
-constexpr std::size_t kWirePathBytesMax =
-    kWireMeetBytes + 1 + 4 * (1 + kQpsMax) + 4 + 2 + 8 + 4 + 12;
 static_assert(2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 +
                       kPathsMax * kWirePathBytesMax + 1 + kMeetMax * kWireMeetBytes + 1 + 2 + 2 +
-                      kSiteBytesMax <=
+                      kSiteBytesMax + 16 + 1 <=
                   kBodyBytesMax,
               "the largest WELCOME fits");
 static_assert(kTextBytesMax <= kPathsMax * kWirePathBytesMax,
               "so does one that says why there are no paths");
 static_assert(2 * 16 + 2 + kTextBytesMax + 12 + 1 + kRailsMax * kWireRailBytesMax + 1 + 2 + 1 +
                       kControlAddressesMax * 18 + 1 + kHelloListenersMax * 16 + 2 + 2 + 2 +
-                      kSiteBytesMax + 4 <=
+                      kSiteBytesMax + 4 + 16 <=
                   kBodyBytesMax,
               "the largest HELLO fits");
 static_assert(kPathsMax <= 255 && kRailsMax <= 255 && 1 + kQpsMax <= 255,
               "counts travel as one byte");
-
-template <typename Io>
-using RailOf = typename Io::template Of<WireRail>;
-template <typename Io>
-using PathOf = typename Io::template Of<WirePath>;
-
-template <typename Io>
-void rail_fields(Io& io, RailOf<Io>& rail) {
-  io.list(rail.addresses, {1, kRailAddressesMax}, [&io](auto& address) {
-    io.id(address.gid);
-    io.u8(address.prefix_len, {0, kPrefixLenMax});
-  });
-  io.u8(rail.ethernet, {0, 1});
-  io.u8(rail.port, {1, kPortMax});
-  io.u8(rail.mtu, {kMtuMin, kMtuMax});
-  io.u8(rail.up, {0, 1});
-  io.u8(rail.leaves_site, {0, 1});
-  io.u32(rail.identity);
-  io.u32(rail.speed_mbps);
-  io.u64(rail.guid);
-  io.text(rail.name, kRailNameBytesMax);
-}
-
-template <typename Io>
-void ends_fields(Io& io, PathOf<Io>& path) {
-  io.u8(path.connector_rail, {0, kRailsMax - 1});
-  io.u8(path.connector_address, {0, kRailAddressesMax - 1});
-  io.u8(path.acceptor_rail, {0, kRailsMax - 1});
-  io.u8(path.acceptor_address, {0, kRailAddressesMax - 1});
-  io.u8(path.mtu, {kMtuMin, kMtuMax});
-}
-
-template <typename Io>
-void path_fields(Io& io, PathOf<Io>& path) {
-  ends_fields(io, path);
-  io.list(path.qpn, {1, 1 + kQpsMax}, [&io](auto& number) { io.u32(number, {0, k24BitsMax}); });
-  io.u32(path.psn, {0, k24BitsMax});
-  io.u16(path.lid);
-  io.u64(path.counters_address);
-  io.u32(path.counters_rkey);
-  io.u32(path.ece.vendor);
-  io.u32(path.ece.options);
-  io.u32(path.ece.mask);
-}
 
 template <typename Io, typename Body>
 void common_fields(Io& io, Body& body) {
@@ -128,11 +66,7 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
   asked_fields(io, body.asked);
   io.require(body.asked.rail < body.rails.size());
   io.u16(body.control_port);
-  io.list(body.control_addresses, {1, kControlAddressesMax}, [&io](auto& address) {
-    io.u16(address.family);
-    io.require(address.family == AF_INET || address.family == AF_INET6);
-    io.id(address.bytes);
-  });
+  addresses_fields(io, body.control_addresses);
   io.list(body.listeners, {1, kHelloListenersMax}, [&io](auto& listener) { io.id(listener); });
   io.u8(body.traffic_class);
   io.u8(body.service_level, {0, kServiceLevelMax});
@@ -140,6 +74,7 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
   io.text(body.site, kSiteBytesMax);
   io.u32(body.site_rq_depth, {16, kDepthMax});
   io.require(std::has_single_bit(body.site_rq_depth));
+  io.id(body.ticket);
 }
 
 template <typename Io>
@@ -152,11 +87,13 @@ void fields(Io& io, typename Io::template Of<Welcome>& body) {
   for (const WirePath& pair : body.meet) io.require(pair.acceptor_rail < body.rails.size());
   io.list(body.standby, {0, kPathsMax - 1}, [&io](auto& pair) { ends_fields(io, pair); });
   io.require(body.standby.empty() || !body.paths.empty());
-  io.require(body.paths.size() + body.standby.size() <= kPathsMax);
+  io.list(body.relayed, {0, kPathsMax}, [&io](auto& pair) { ends_fields(io, pair); });
+  io.require(body.paths.size() + body.standby.size() + body.relayed.size() <= kPathsMax);
   io.text(body.no_path, kTextBytesMax);
   io.require(body.meet.empty() == body.paths.empty());
   io.require(body.no_path.empty() != body.paths.empty());
   io.text(body.site, kSiteBytesMax);
+  io.id(body.ticket);
 }
 
 template <typename Io>
@@ -269,6 +206,8 @@ template <typename Io>
 void fields(Io& io, typename Io::template Of<Reopen>& body) {
   path_epoch_fields(io, body);
   path_fields(io, body.ends);
+  io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
+  io.text(body.over, kTextBytesMax);
 }
 
 template <typename Io>
@@ -277,39 +216,13 @@ void fields(Io& io, typename Io::template Of<Reopened>& body) {
   io.errc(body.result);
   io.text(body.text, kTextBytesMax);
   io.list(body.ends, {0, 1}, [&io](auto& path) { path_fields(io, path); });
+  io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
   io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
 }
 
 template <typename Io>
 void fields(Io& io, typename Io::template Of<PathUp>& body) {
   path_epoch_fields(io, body);
-}
-
-void write_header(const FrameHeader& header, std::span<std::byte> out) {
-  ByteWriter writer(out);
-  writer.put_u32(kFrameMagic);
-  writer.put_u16(kProtocolVersion);
-  writer.put_u16(static_cast<std::uint16_t>(header.type));
-  writer.put_u32(header.body_bytes);
-  writer.put_u32(header.epoch);
-  writer.put_u64(header.sequence);
-  writer.put_bytes(std::as_bytes(std::span(header.link)));
-  writer.put_u64(header.acknowledged);
-  DCHECK(writer.ok() && writer.size() == kFrameHeaderBytes);
-}
-
-template <typename Body>
-Bytes encode_frame(FrameHeader header, MessageType type, const Body& body) {
-  Bytes frame(kFrameHeaderBytes + kBodyBytesMax);
-  Encoder encoder{std::span(frame).subspan(kFrameHeaderBytes)};
-  fields(encoder, body);
-  DCHECK(encoder.size() <= kBodyBytesMax);
-  header.type = type;
-  header.body_bytes = static_cast<std::uint32_t>(encoder.size());
-  write_header(header, std::span(frame).first(kFrameHeaderBytes));
-  frame.resize(kFrameHeaderBytes + encoder.size());
-  frame.shrink_to_fit();
-  return frame;
 }
 
 }  // namespace
@@ -342,17 +255,12 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
 
 template <typename Body>
 Bytes encode(FrameHeader header, const Body& body) {
-  return encode_frame(header, Body::kType, body);
+  return encode_frame(header, Body::kType, [&body](Encoder& io) { fields(io, body); });
 }
 
 template <typename Body>
 Status decode(const std::byte* body, std::size_t size, Body* out) {
-  Decoder decoder{std::span(body, size)};
-  Body read;
-  fields(decoder, read);
-  if (!decoder.complete()) return Errc::Protocol;
-  *out = std::move(read);
-  return {};
+  return decode_body({body, size}, out, [](Decoder& io, Body& read) { fields(io, read); });
 }
 
 template Bytes encode(FrameHeader header, const Hello& body);

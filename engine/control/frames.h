@@ -10,6 +10,7 @@
 
 #include "engine/message/id128.h"
 #include "src/base/socket.h"
+#include "src/relay/wire.h"
 
 #include <array>
 #include <cstddef>
@@ -21,7 +22,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 11;
+inline constexpr std::uint16_t kProtocolVersion = 12;
 // The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
 inline constexpr std::uint32_t kBodyBytesMax = 16896;
 // Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
@@ -58,11 +59,22 @@ enum class MessageType : std::uint16_t {
   // The connector says that one connect has failed, on its link or first on a connection. Its
   // number and layout are the same in every version from 8 on.
   Decline,
+  // Of relays; without a number, on connections of their own (relay_frames.h).
+  AskPeers,  // whoever shows a ticket asks a host with whom it has links
+  PeersAre,  // one of them
+  Chain,     // asks a middle host for the queue pairs of a relayed path
+  Chained,   // they are made, or why not
+  Join,      // names the queue pairs on both sides of them
+  Joined,    // bytes may pass, or why not
+  Cut,       // either side: the chains have ended
 };
 static_assert(static_cast<int>(MessageType::Decline) == 20);
-inline constexpr MessageType kMessageTypeLast = MessageType::Decline;
+inline constexpr MessageType kMessageTypeLast = MessageType::Cut;
+constexpr bool is_of_relays(MessageType type) noexcept {
+  return type >= MessageType::AskPeers && type <= MessageType::Cut;
+}
 constexpr bool is_aside(MessageType type) noexcept {
-  return type == MessageType::Acknowledge || type == MessageType::Resume ||
+  return is_of_relays(type) || type == MessageType::Acknowledge || type == MessageType::Resume ||
          type == MessageType::Resumed || type == MessageType::Summon;
 }
 
@@ -123,6 +135,22 @@ struct WirePath {
   WireEce ece{};
 };
 
+// A host of a relayed path as the next one on the way sees it.
+struct WireHopQp {
+  std::uint32_t qpn = 0;
+  relay::CountsTarget counts{};  // where the neighbour counts what it was sent
+  relay::RingTarget ring{};  // where the neighbour puts what is to go on; no slots: it is the end
+  friend bool operator==(const WireHopQp&, const WireHopQp&) = default;
+};
+struct WireHop {
+  WireAddress address{};  // of its port towards that neighbour
+  std::uint16_t lid = 0;
+  std::uint8_t mtu = 0;
+  std::uint32_t psn = 0;
+  std::vector<WireHopQp> qps{};  // as many as the path has queue pairs
+  friend bool operator==(const WireHop&, const WireHop&) = default;
+};
+
 // Which of the paths that meet a link is to use: NCCL_MESH_RAILS of the connecting side.
 enum class RailsWish : std::uint8_t { Auto, Asked, All };
 struct AskedRails {
@@ -149,6 +177,7 @@ struct Hello {
   std::uint8_t traffic_class = 0, service_level = 0;
   std::string site{};                 // up to 64 bytes
   std::uint32_t site_rq_depth = 256;  // rq_depth, if the acceptor is at another site
+  Id128 ticket{};                     // lets its holder ask us for relays; zero: we take no part
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
@@ -164,6 +193,9 @@ struct Welcome {
   std::vector<WirePath> standby{};
   std::string no_path{};  // why there are no paths, for log lines; empty where there are
   std::string site{};
+  // Pairs of rails that other hosts may join: the last to stand by, or all there is.
+  std::vector<WirePath> relayed{};
+  Id128 ticket{};
 };
 struct Attach {
   static constexpr MessageType kType = MessageType::Attach;
@@ -227,16 +259,19 @@ struct Fence {
 struct Reopen {
   static constexpr MessageType kType = MessageType::Reopen;
   std::uint8_t path = 0;
-  std::uint32_t epoch = 0;  // the new epoch
-  WirePath ends;            // the connector's queue pairs; rails and addresses as before
+  std::uint32_t epoch = 0;     // the new epoch
+  WirePath ends;               // the connector's queue pairs; rails and addresses as before
+  std::vector<WireHop> via{};  // relayed: the last middle host, to which the acceptor's connect
+  std::string over{};          // and the names of all of them, for log lines
 };
 struct Reopened {
   static constexpr MessageType kType = MessageType::Reopened;
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;
   Errc result = Errc::Ok;
-  std::string text;            // the reason, for the connector's log line
-  std::vector<WirePath> ends;  // the acceptor's queue pairs; none if the result is not Ok
+  std::string text{};            // the reason, for the connector's log line
+  std::vector<WirePath> ends{};  // the acceptor's queue pairs; none if the result is not Ok
+  std::vector<WireHop> via{};    // relayed: the acceptor as that middle host sees it
 };
 struct PathUp {
   static constexpr MessageType kType = MessageType::PathUp;

@@ -65,6 +65,18 @@ void Channel::take_no_more(Errc why) noexcept {
   takes.store(engine::Takes::Nothing, std::memory_order_release);
 }
 
+void Channel::sleep() noexcept {
+  DCHECK(loop.held());
+  takes.store(engine::Takes::Nothing, std::memory_order_release);
+}
+
+void Channel::wake() noexcept {
+  DCHECK(loop.held());
+  if (failure.load(std::memory_order_relaxed) != Errc::Ok) return;
+  takes.store(side == engine::Side::Send ? engine::Takes::Sends : engine::Takes::Receives,
+              std::memory_order_release);
+}
+
 void Channel::fail_all(Errc why) noexcept {
   DCHECK(loop.held());
   take_no_more(why);

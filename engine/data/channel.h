@@ -86,6 +86,9 @@ class Channel {
 
   // Loop, holding the token: later calls of NCCL answer why; the first reason stays.
   void take_no_more(Errc why) noexcept;
+  // Holding the token: NCCL's calls wait until the link has a path (PeerLink::asleep).
+  void sleep() noexcept;
+  void wake() noexcept;
   // Loop, holding the token: that, and what is open fails.
   void fail_all(Errc why) noexcept;
 

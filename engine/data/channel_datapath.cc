@@ -14,12 +14,15 @@ namespace {
   return Errc::WouldBlock;
 }
 
-// It has failed, or is of the other side.
+// It has failed, is asleep, or is of the other side.
 [[gnu::cold, gnu::noinline]] Errc takes_none(const Channel& channel, engine::Side side) noexcept {
-  if (channel.link.dormant() && channel.side == side) channel.link.tell_dormant();
+  if (channel.side != side) return Errc::InvalidArgument;
+  if (channel.link.dormant()) channel.link.tell_dormant();
   // acquire: pairs with take_no_more(); what the control thread wrote about the end is visible.
-  return channel.side == side ? channel.failure.load(std::memory_order_acquire)
-                              : Errc::InvalidArgument;
+  const Errc failure = channel.failure.load(std::memory_order_acquire);
+  if (failure != Errc::Ok) return failure;
+  channel.link.want_path();
+  return Errc::WouldBlock;
 }
 
 // Apart from start(), so that a request which waits for a test needs no frame. Answers its slot,

@@ -69,30 +69,39 @@ ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
   return queues_[entries_[at].queue].cq.get();
 }
 
-std::size_t Lane::queue_with_room(std::uint32_t wanted) const noexcept {
-  std::size_t at = 0;
-  while (at < queues_.size() && queues_[at].entries - queues_[at].reserved < wanted) ++at;
-  return at;
+std::size_t Lane::queue_with_room(const Wanted& wanted) const noexcept {
+  const auto found = std::find_if(queues_.begin(), queues_.end(), [&wanted](const Queue& queue) {
+    return queue.relayed == wanted.relayed && queue.entries - queue.reserved >= wanted.entries;
+  });
+  return static_cast<std::size_t>(found - queues_.begin());
+}
+
+// Called first where a place is taken, which nobody else does meanwhile.
+verbs::Provider& Lane::maker(bool relayed) {
+  if (!relayed) return provider_;
+  if (relay_end_ == nullptr)
+    relay_end_ = std::make_unique<relay::EndDevice>(provider_, rail_.context.get());
+  return *relay_end_;
 }
 
 // One more completion queue if none has room.
-Status Lane::provide_room(std::uint32_t wanted, ProgressLoop& loop) {
+Status Lane::provide_room(const Wanted& wanted, ProgressLoop& loop) {
   {
     const ProgressLoop::Guard guard(loop);
     if (queue_with_room(wanted) < queues_.size()) return {};
   }
   const auto limit = static_cast<std::uint32_t>(std::max(rail_.cq_entries_max, 1));
-  const std::uint32_t entries = std::min(std::max(kQueueEntries, wanted), limit);
-  if (entries < wanted) {
+  const std::uint32_t entries = std::min(std::max(kQueueEntries, wanted.entries), limit);
+  if (entries < wanted.entries) {
     LOG_WARN(
         "{}: a queue pair needs {} completion entries, the device's limit is {}; lower "
         "NCCL_MESH_SQ_DEPTH or "
         "NCCL_MESH_RQ_DEPTH",
-        name(), wanted, limit);
+        name(), wanted.entries, limit);
     return Errc::Exhausted;
   }
-  verbs::CqHandle cq(provider_,
-                     provider_.create_cq(rail_.context.get(), static_cast<int>(entries)));
+  verbs::Provider& made_by = maker(wanted.relayed);
+  verbs::CqHandle cq(made_by, made_by.create_cq(rail_.context.get(), static_cast<int>(entries)));
   if (!cq) {
     LOG_WARN("{}: no completion queue of {} entries: {}", name(), entries, std::strerror(errno));
     return Errc::System;
@@ -101,13 +110,14 @@ Status Lane::provide_room(std::uint32_t wanted, ProgressLoop& loop) {
   queues_.reserve(queues_.size() +
                   1);  // a queue that is polled must be ours, and one of ours must be polled
   loop.add_source({.lane = this, .queue = cq.get()});
-  queues_.push_back({.cq = std::move(cq), .entries = entries});
+  queues_.push_back({.cq = std::move(cq), .entries = entries, .relayed = wanted.relayed});
   return {};
 }
 
 // Room in a completion queue and an entry, so that the device may work without anybody's lock.
 Result<Lane::Place> Lane::take_place(const Order& order) {
-  const std::uint32_t wanted = order.policy->sq_depth + order.policy->rq_depth;
+  const Wanted wanted{.entries = order.policy->sq_depth + order.policy->rq_depth,
+                      .relayed = order.relayed};
   const std::lock_guard placing(placing_);  // nobody takes the room before we do
   if (const Status status = provide_room(wanted, *order.loop); !status.ok()) return status;
   const ProgressLoop::Guard guard(*order.loop);
@@ -119,8 +129,10 @@ Result<Lane::Place> Lane::take_place(const Order& order) {
   CHECK(queue < queues_.size());
   const std::uint32_t at = take_entry();
   Entry& entry = entries_[at];
-  entry = {.life = entry.life + 1, .queue = static_cast<std::uint32_t>(queue), .reserved = wanted};
-  queues_[queue].reserved += wanted;
+  entry = {.life = entry.life + 1,
+           .queue = static_cast<std::uint32_t>(queue),
+           .reserved = wanted.entries};
+  queues_[queue].reserved += wanted.entries;
   DCHECK(live_[at].queue_pair == nullptr);
   return Place{.entry = at, .queue = queues_[queue].cq.get()};
 }
@@ -132,7 +144,9 @@ void Lane::give_back(const Place& place) noexcept {
   free_entries_.push_back(place.entry);
 }
 
-verbs::QpHandle Lane::make(ibv_cq* queue, const TransferPolicy& policy, InlineBytes* granted) {
+verbs::QpHandle Lane::make(ibv_cq* queue, const Order& order, InlineBytes* granted) {
+  const TransferPolicy& policy = *order.policy;
+  verbs::Provider& made_by = maker(order.relayed);
   for (const std::uint32_t tried : {std::max(policy.inline_bytes, kInlineMin), kInlineMin}) {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = queue;
@@ -142,7 +156,7 @@ verbs::QpHandle Lane::make(ibv_cq* queue, const TransferPolicy& policy, InlineBy
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = tried};
-    verbs::QpHandle qp(provider_, provider_.create_qp(pd_.get(), &attr));
+    verbs::QpHandle qp(made_by, made_by.create_qp(pd_.get(), &attr));
     if (!qp || attr.cap.max_inline_data < kInlineMin) continue;
     *granted = {.data = std::min(policy.inline_bytes, attr.cap.max_inline_data),
                 .rows = std::min(verbs::WrChain::kRowBytesMax, attr.cap.max_inline_data)};
@@ -199,7 +213,7 @@ Status Lane::create(QueuePair& queue_pair, const Order& order) {
   const Result<Place> place = take_place(order);
   if (!place.ok()) return place.status();
   InlineBytes granted;
-  verbs::QpHandle qp = make(place->queue, *order.policy, &granted);
+  verbs::QpHandle qp = make(place->queue, order, &granted);
   const ProgressLoop::Guard guard(*order.loop);
   const std::uint32_t at = place->entry;
   if (!qp) {

@@ -8,6 +8,7 @@
 #include <mesh/status.h>
 
 #include "engine/data/queue_pair.h"
+#include "src/relay/end_device.h"
 #include "src/verbs/discovery.h"
 #include "src/verbs/handle.h"
 
@@ -41,6 +42,7 @@ class Lane {
   struct Order {
     const TransferPolicy* policy = nullptr;
     ProgressLoop* loop = nullptr;
+    bool relayed = false;  // of a path over other hosts
   };
   Status create(QueuePair& queue_pair, const Order& order);
   // Its room is free afterwards, and what it had outstanding is dropped.
@@ -64,6 +66,9 @@ class Lane {
   verbs::LocalSource probe_source(std::uint32_t bytes) const noexcept;
   verbs::RemoteTarget probe_target() const noexcept;
 
+  // What makes relayed queue pairs; there is one as soon as one has been made.
+  relay::EndDevice& relay_end() noexcept { return *relay_end_; }
+
   ibv_cq* queue_of(const QueuePair& queue_pair) const noexcept;  // which exists
 
   verbs::Rail& rail() const noexcept { return rail_; }
@@ -83,6 +88,7 @@ class Lane {
   struct Queue {
     verbs::CqHandle cq;
     std::uint32_t entries = 0, reserved = 0;
+    bool relayed = false;
   };
   struct Entry {
     std::uint32_t life = 0;
@@ -101,11 +107,16 @@ class Lane {
     std::uint32_t entry = 0;
     ibv_cq* queue = nullptr;
   };
+  struct Wanted {
+    std::uint32_t entries = 0;
+    bool relayed = false;
+  };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
-  Status provide_room(std::uint32_t wanted, ProgressLoop& loop);
-  std::size_t queue_with_room(std::uint32_t wanted) const noexcept;  // queues_.size(): none has it
-  verbs::QpHandle make(ibv_cq* queue, const TransferPolicy& policy, InlineBytes* granted);
+  Status provide_room(const Wanted& wanted, ProgressLoop& loop);
+  std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
+  verbs::Provider& maker(bool relayed);
+  verbs::QpHandle make(ibv_cq* queue, const Order& order, InlineBytes* granted);
   std::uint32_t take_entry();
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
@@ -119,7 +130,8 @@ class Lane {
   verbs::PdHandle pd_;
   std::unique_ptr<ProbePages> probe_pages_;
   verbs::MrHandle probe_mr_;
-  std::mutex placing_;  // a queue pair's place is taken; before the token
+  std::mutex placing_;                           // a queue pair's place is taken; before the token
+  std::unique_ptr<relay::EndDevice> relay_end_;  // outlives what it made
   std::vector<Queue> queues_;
   std::vector<LiveEntry> live_;
   std::vector<Entry> entries_;

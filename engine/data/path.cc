@@ -4,6 +4,8 @@
 
 namespace mesh::engine {
 
+std::string Path::text() const { return over.empty() ? name : name + " over " + over; }
+
 PathCounters Path::counters() const noexcept {
   PathCounters sum = past;
   for (const auto& queue_pair : queue_pairs) queue_pair->add_to(&sum);

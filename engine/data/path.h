@@ -47,6 +47,7 @@ struct PathEnds {
   std::uint32_t peer_speed_mbps = 0;  // 0: not known
   std::uint32_t mtu_bytes = 0;        // the smaller of both ports'
   bool port_down = false;             // a port of it was down when the link was made
+  bool relayed = false;               // over other hosts; the addresses follow the route
 };
 
 struct Path {
@@ -62,6 +63,7 @@ struct Path {
   bool wants_ece = false;                // NCCL_IB_ECE_ENABLE
   bool has_ece = false;                  // its queue pairs use options that both sides agreed on
   std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
+  std::string over;                      // relayed: the hosts on the way, when a route was found
   verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
   std::uint64_t inflight_bytes_max = 0;  // the policy's, or more between sites (long_path.h)
   std::uint64_t usual_inflight_bytes = 0;  // of the policy, for this path's port
@@ -70,6 +72,7 @@ struct Path {
   // Held back by nothing but the bytes in flight: what comes free gathers for it. Null when its
   // channel posts or ends.
   const Channel* byte_waiter = nullptr;
+  std::string text() const;                // its name, and the hosts on the way; for log lines
   PathCounters counters() const noexcept;  // summed over the queue pairs, of all epochs
   std::uint64_t inflight_bytes() const noexcept {
     DCHECK(bulk_done <= bulk_posted);

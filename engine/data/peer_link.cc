@@ -215,27 +215,6 @@ void PeerLink::add_rails(std::span<const std::uint32_t> rails) {
   }
 }
 
-void PeerLink::be_dormant(Lane& any, std::string why) {
-  CHECK(paths_.empty() && !dormant());
-  const ProgressLoop::Guard guard(loop_);
-  nowhere_ = std::make_unique<Path>();
-  nowhere_->lane = &any;
-  nowhere_->rail = any.index();
-  nowhere_->health.state = PathState::Down;
-  nowhere_->queue_pairs.push_back(std::make_unique<QueuePair>(
-      policy_, QueuePairPlace{.link = this, .path = nowhere_.get(), .index = 0}));
-  nowhere_->queue_pairs.front()->quarantine();
-  all_.push_back(nowhere_.get());
-  why_dormant_ = std::move(why);
-}
-
-void PeerLink::tell_dormant() noexcept {
-  // relaxed: nothing else is published with it.
-  if (dormant_told_.exchange(true, std::memory_order_relaxed)) return;
-  LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", identity_.peer_host,
-           why_dormant_);
-}
-
 ProgressLoop::Source PeerLink::express_source(std::uint32_t channel) noexcept {
   if (paths_.empty()) return {};
   const QueuePair& queue_pair = express(channel);
@@ -314,6 +293,7 @@ void PeerLink::place_channel(std::uint32_t index, std::unique_ptr<Channel> chann
   if (failure() != Errc::Ok)
     channel->fail_all(failure());  // the link is failing, its end comes with the next control pass
   if (dormant()) channel->fail_all(Errc::Unreachable);  // with its first message
+  if (asleep()) channel->sleep();
   channels_[index] = std::move(channel);
   ++channel_count_;
 }

@@ -156,7 +156,16 @@ class PeerLink {
   const std::string& why_dormant() const noexcept { return why_dormant_; }
   void tell_dormant() noexcept;  // NCCL's thread: a message was to be started; said once
 
+  // ---- A sleeping link: all its paths lead over other hosts, and none has been opened yet. Its
+  // channels take nothing until one is up, which the first message asks for.
+  bool asleep() const noexcept { return asleep_.load(std::memory_order_acquire); }  // any thread
+  void want_path() noexcept;  // NCCL's thread: a message was to be started
+  bool wants_path() const noexcept { return wanted_.load(std::memory_order_relaxed); }
+  bool all_relayed() const noexcept { return all_relayed_; }  // constant once there are channels
+
   // ---- Set-up (control mutex and token).
+  // The first of a link whose paths are all relayed; the others are added as standby.
+  void add_sleeping(Lane& lane, const PathEnds& ends, std::string name, std::string why);
   // Primary: make_path() comes next. Those of standby paths, which come last, have no queue pairs.
   Path& add_path(Lane& lane, const PathEnds& ends, std::string name);
   void add_standby(Lane& lane, const PathEnds& ends, std::string name);
@@ -198,6 +207,7 @@ class PeerLink {
   void place_slots(std::uint32_t index, RecvChannel* receiver) noexcept;
   void make_room_for(std::uint32_t index);
   void fail_for_memory(const Path& path, const char* what) noexcept;
+  void wake_up() noexcept;
 
   ProgressLoop& loop_;
   ChannelOwner& owner_;
@@ -232,7 +242,9 @@ class PeerLink {
   std::atomic<std::uint64_t> written_rails_{0};
   // Of a dormant link: where its channels' queue pair is, which is never made.
   std::unique_ptr<Path> nowhere_;
-  std::string why_dormant_;  // constant once there are channels
+  std::string why_dormant_;  // and why all are relayed; constant once there are channels
+  bool all_relayed_ = false;
+  std::atomic<bool> asleep_{false}, wanted_{false};
   std::atomic<bool> dormant_told_{false};
 };
 

@@ -65,7 +65,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   // accounted for.
   const LogLevel level =
       !channels_.empty() && every_channel_ended() ? LogLevel::Info : LogLevel::Warn;
-  MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host, path.name, cause,
+  MESH_LOG(level, "peer {}: path {} is lost: {}; {}", identity_.peer_host, path.text(), cause,
            what_carries_on());
 }
 
@@ -85,7 +85,7 @@ void PeerLink::stop_path(Path& path) noexcept {
     if (queue_pair->verbs() == nullptr || !queue_pair->started()) continue;
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
-    const int error = path.lane->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
+    const int error = queue_pair->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
     if (error != 0) LOG_WARN("{}: cannot stop a queue pair: {}", path.name, std::strerror(error));
   }
 }
@@ -162,7 +162,8 @@ void PeerLink::provide_queue_pairs(Path& path) {
 Status PeerLink::make_path(Path& path, const std::atomic<bool>* abandoned) {
   for (const auto& queue_pair : path.queue_pairs) {
     if (abandoned != nullptr && abandoned->load(std::memory_order_relaxed)) return Errc::PeerClosed;
-    if (const Status status = path.lane->create(*queue_pair, {.policy = &policy_, .loop = &loop_});
+    if (const Status status = path.lane->create(
+            *queue_pair, {.policy = &policy_, .loop = &loop_, .relayed = path.ends.relayed});
         !status.ok())
       return status;
   }
@@ -216,10 +217,58 @@ void PeerLink::admit(Path& path) {
   paths_away_.fetch_sub(1, std::memory_order_release);
   for (const auto& queue_pair : path.queue_pairs) queue_pair->open();
   reroute();
+  if (asleep()) wake_up();
   for (Path* const other : all_) {
     if (other->health.state == PathState::Up && stands_back(*other))
       quarantine(*other, "a better path is up");
   }
+}
+
+// ---- Links of hosts that no rail joins.
+
+void PeerLink::be_dormant(Lane& any, std::string why) {
+  CHECK(paths_.empty() && !dormant());
+  const ProgressLoop::Guard guard(loop_);
+  nowhere_ = std::make_unique<Path>();
+  nowhere_->lane = &any;
+  nowhere_->rail = any.index();
+  nowhere_->health.state = PathState::Down;
+  nowhere_->queue_pairs.push_back(std::make_unique<QueuePair>(
+      policy_, QueuePairPlace{.link = this, .path = nowhere_.get(), .index = 0}));
+  nowhere_->queue_pairs.front()->quarantine();
+  all_.push_back(nowhere_.get());
+  why_dormant_ = std::move(why);
+}
+
+void PeerLink::add_sleeping(Lane& lane, const PathEnds& ends, std::string name, std::string why) {
+  CHECK(paths_.empty() && !dormant());
+  Path& added = place_path(lane, ends, std::move(name));
+  added.key_place = primary_count_++;
+  added.health.state = PathState::Resting;
+  provide_queue_pairs(added);
+  why_dormant_ = std::move(why);
+  all_relayed_ = true;
+  asleep_.store(true, std::memory_order_release);
+}
+
+void PeerLink::want_path() noexcept {
+  // relaxed: nothing else is published with it.
+  if (!wanted_.exchange(true, std::memory_order_relaxed)) loop_.wake_control();
+}
+
+void PeerLink::wake_up() noexcept {
+  DCHECK(loop_.held());
+  asleep_.store(false, std::memory_order_release);
+  for (const auto& channel : channels_) {
+    if (channel) channel->wake();
+  }
+}
+
+void PeerLink::tell_dormant() noexcept {
+  // relaxed: nothing else is published with it.
+  if (dormant_told_.exchange(true, std::memory_order_relaxed)) return;
+  LOG_WARN("peer {}: a message to a host that no path leads to fails: {}", identity_.peer_host,
+           why_dormant_);
 }
 
 }  // namespace mesh::engine

@@ -220,6 +220,7 @@ class QueuePair {
   void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
   bool started() const noexcept { return started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
+  verbs::Provider& provider() const noexcept { return *qp_.provider(); }  // which made it
   void destroy() { qp_.reset(); }
 
   // Whether a posted work request of it is not completed.

@@ -36,6 +36,9 @@ Status BringUp::connect(std::size_t at) {
                      .own_psn = order_.psn,
                      .abandoned = &abandoned_,
                      .again = order_.reopens};
+  if (!order_.via.empty()) {
+    if (const Status status = take_hop(path, order_.via.front()); !status.ok()) return status;
+  }
   return connect_path(path, peer, order_.settings);
 }
 

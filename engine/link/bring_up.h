@@ -61,6 +61,7 @@ class BringUp {
     std::uint32_t psn = 0;                 // ours
     Settings settings;
     bool reopens = false;                     // one path of a link that is up
+    std::vector<WireHop> via{};               // relayed: the middle host next to us
     std::unique_ptr<StandbyMemory> memory{};  // to be registered before that; null: nothing is
     std::uint64_t asked_ns = 0;               // since when it waits for a thread
   };

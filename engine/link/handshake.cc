@@ -100,7 +100,8 @@ void Handshake::greet() {
                    .traffic_class = static_cast<std::uint8_t>(settings.traffic_class),
                    .service_level = static_cast<std::uint8_t>(settings.service_level),
                    .site = settings.site,
-                   .site_rq_depth = site_depth()});
+                   .site_rq_depth = site_depth(),
+                   .ticket = host.ticket()});
 }
 
 void Handshake::accept(Hello hello, PathChoice choice) {
@@ -112,6 +113,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                           hello.control_port);
   link_.redial().note_address();
   peer_rails_ = std::move(hello.rails);
+  peer_ticket_ = hello.ticket;
   marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
   enter(LinkState::Making);
@@ -122,7 +124,8 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   policy.rq_depth =
       std::min(policy.rq_depth, crossing_.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
-  if (!build(policy, choice.sets, choice.no_path)) return end_unmade();
+  if (!build(policy, {.sets = choice.sets, .relayed = choice.relayed, .none = choice.no_path}))
+    return end_unmade();
   welcome_ = std::make_unique<Welcome>(Welcome{.host = host.options().provider->host_name(),
                                                .qps = policy.qps,
                                                .rq_depth = policy.rq_depth,
@@ -132,27 +135,33 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                                                .meet = std::move(choice.meet),
                                                .standby = std::move(choice.sets.standby),
                                                .no_path = std::move(choice.no_path),
-                                               .site = crossing_.own});
-  if (link_.peer_link().dormant()) return welcome();
+                                               .site = crossing_.own,
+                                               .relayed = std::move(choice.relayed),
+                                               .ticket = host.ticket()});
+  if (attached_count() == 0) return welcome();
   link_.begin_bring_up(to_make());
 }
 
 // The paths, of which no queue pairs are made yet.
-bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
-                      const std::string& no_path) {
+bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   link_.set_peer_link(std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
                                                  link_.identity(), policy));
   PeerLink& peer_link = link_.peer_link();
   std::vector<Lane*> lanes;
-  const auto add = [&](const WirePath& path, bool primary) {
+  const auto add = [&](const WirePath& path, PathClass kind) {
     OwnEnd own = own_end(path, link_.connector(), peer_rails_);
     Lane& lane = *link_.context().loop.lanes[own.rail];
     own.ends.port_down |= !verbs::port_is_up(lane.provider(), lane.rail());
+    own.ends.relayed = kind == PathClass::Relayed;
     lanes.push_back(&lane);
     if (!lane.provide_probes().ok()) return false;
-    std::string name = path_name(lane, own.ends, peer_rails_[own.ends.peer_rail]);
-    if (primary) {
+    const WireRail& peer = peer_rails_[own.ends.peer_rail];
+    std::string name = own.ends.relayed ? fmt::format("{} -> {}", lane.name(), peer.name)
+                                        : path_name(lane, own.ends, peer);
+    if (kind == PathClass::Primary) {
       peer_link.add_path(lane, own.ends, std::move(name));
+    } else if (peer_link.path_count() == 0) {
+      peer_link.add_sleeping(lane, own.ends, std::move(name), plan.none);
     } else {
       peer_link.add_standby(lane, own.ends, std::move(name));
     }
@@ -160,13 +169,15 @@ bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
                    link_.host().options().settings);
     return true;
   };
-  for (const WirePath& path : sets.primary) {
-    if (!add(path, true)) return false;
-  }
-  for (const WirePath& path : sets.standby) {
-    if (!add(path, false)) return false;
-  }
-  if (sets.primary.empty()) peer_link.be_dormant(*link_.context().loop.lanes.front(), no_path);
+  const auto add_all = [&add](const std::vector<WirePath>& paths, PathClass kind) {
+    return std::all_of(paths.begin(), paths.end(),
+                       [&](const WirePath& path) { return add(path, kind); });
+  };
+  if (!add_all(plan.sets.primary, PathClass::Primary) ||
+      !add_all(plan.sets.standby, PathClass::Standby) || !add_all(plan.relayed, PathClass::Relayed))
+    return false;
+  if (peer_link.path_count() == 0)
+    peer_link.be_dormant(*link_.context().loop.lanes.front(), plan.none);
   peer_link.order_paths();
   link_.repair().begin();
   const std::size_t bytes = link_.connector()
@@ -176,6 +187,11 @@ bool Handshake::build(const TransferPolicy& policy, const PathSets& sets,
   return true;
 }
 
+// Primary paths that come up with the link: none where all lead over other hosts.
+std::uint32_t Handshake::attached_count() const noexcept {
+  return link_.peer_link().all_relayed() ? 0 : link_.peer_link().primary_count();
+}
+
 bool Handshake::on_welcome(const Welcome& body) {
   if (!fits(body)) {
     LOG_WARN("peer {}: its welcome does not fit what was asked for; connection dropped", body.host);
@@ -183,6 +199,7 @@ bool Handshake::on_welcome(const Welcome& body) {
   }
   link_.name_peer(body.host);
   peer_rails_ = body.rails;
+  peer_ticket_ = body.ticket;
   meet_ = body.meet;
   distribute_waiting();
   cross_to(body.site, std::min(link_.host().now_ns() - hello_at_ns_, kHelloRoundTripMaxNs));
@@ -192,9 +209,10 @@ bool Handshake::on_welcome(const Welcome& body) {
   policy.slots = body.slots;
   psn_ = random_psn();
   const PathSets sets{.primary = body.paths, .standby = body.standby};
-  if (!build(policy, sets, body.no_path) || !make_window_words()) {
+  const PathPlan plan{.sets = sets, .relayed = body.relayed, .none = body.no_path};
+  if (!build(policy, plan) || !make_window_words()) {
     end_unmade();
-  } else if (link_.peer_link().dormant()) {
+  } else if (attached_count() == 0) {
     enter(LinkState::AwaitReady);
     link_.send(Attach{});
   } else {
@@ -218,8 +236,8 @@ bool Handshake::make_window_words() {
 // ---- Queue pairs: ATTACH and READY.
 
 bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
-  const std::uint32_t paths = link_.peer_link().primary_count();
-  if (paths == 0 && down.empty()) return true;  // a dormant link
+  const std::uint32_t paths = attached_count();
+  if (paths == 0 && down.empty()) return true;  // nothing meets
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   const std::size_t left = paths - std::set<std::uint8_t>(down.begin(), down.end()).size();
@@ -313,13 +331,13 @@ void Handshake::attach(const BringUp& done) {
 }
 
 bool Handshake::on_attach(const Attach& body) {
-  if (body.paths.size() != link_.peer_link().primary_count()) {
-    return link_.complain(fmt::format("attaches {} paths, {} were offered", body.paths.size(),
-                                      link_.peer_link().primary_count()));
+  if (body.paths.size() != attached_count()) {
+    return link_.complain(
+        fmt::format("attaches {} paths, {} were offered", body.paths.size(), attached_count()));
   }
   if (!some_path_is_left(body.down)) return false;
   crossing_.round_trip_ns = std::uint64_t{body.round_trip_us} * 1000;
-  if (!link_.peer_link().dormant()) {
+  if (attached_count() != 0) {
     bring_up(body.paths, body.down);
     return true;
   }

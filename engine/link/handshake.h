@@ -40,6 +40,8 @@ struct Marking {
 // wish is the traffic class, and the service level too, of which a packet has four bits.
 Marking marking_of(const Settings& settings, int wish);
 
+enum class PathClass : std::uint8_t { Primary, Standby, Relayed };
+
 class Handshake {
  public:
   explicit Handshake(Link& link) : link_(link) {}
@@ -72,6 +74,7 @@ class Handshake {
   std::uint64_t began_ns() const;
   const SocketAddress& source() const noexcept { return source_; }
   const std::vector<WireRail>& peer_rails() const noexcept { return peer_rails_; }
+  const Id128& peer_ticket() const noexcept { return peer_ticket_; }  // zero: there is none
   // Acceptor: as HELLO asks. Connector: as it was when the link was made.
   const Marking& marking() const noexcept { return marking_; }
   // Those of our queue pairs that the connector tells the peer, with the words where it counts our
@@ -93,8 +96,12 @@ class Handshake {
 
  private:
   void enter(LinkState state);  // a step, whose time begins
-  // no_path: why there are no paths.
-  bool build(const TransferPolicy& policy, const PathSets& sets, const std::string& no_path);
+  struct PathPlan {
+    const PathSets& sets;
+    const std::vector<WirePath>& relayed;
+    const std::string& none;  // why nothing meets
+  };
+  bool build(const TransferPolicy& policy, const PathPlan& plan);
   TransferPolicy policy_towards(const std::string& peer_site) const;
   std::uint32_t site_depth() const;
   void cross_to(const std::string& site, std::uint64_t round_trip_ns);
@@ -108,6 +115,7 @@ class Handshake {
   void end_unmade();
   bool fits(const Welcome& body) const;
   std::vector<WireRail> own_rails() const;  // whatever their ports are
+  std::uint32_t attached_count() const noexcept;
   void distribute_waiting();
   void bring_up(const std::vector<WirePath>& paths, const std::vector<std::uint8_t>& down);
   bool some_path_is_left(const std::vector<std::uint8_t>& down) const;
@@ -122,6 +130,7 @@ class Handshake {
 
   Link& link_;
   std::vector<WireRail> peer_rails_;
+  Id128 peer_ticket_{};
   std::uint32_t psn_ = 0;  // of our queue pairs
   SiteCrossing crossing_;
   std::uint64_t hello_at_ns_ = 0;

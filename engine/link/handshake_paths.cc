@@ -39,6 +39,8 @@ bool Handshake::fits(const Welcome& body) const {
          std::all_of(body.paths.begin(), body.paths.end(), valid) &&
          std::all_of(body.meet.begin(), body.meet.end(), exists) &&
          std::all_of(body.standby.begin(), body.standby.end(), exists) &&
+         std::all_of(body.relayed.begin(), body.relayed.end(), exists) &&
+         (body.relayed.empty() || link_.host().relays() != nullptr) &&
          key_of(path_sets(body.meet, own_rails(), body.rails, asked_).primary) ==
              key_of(body.paths);
 }

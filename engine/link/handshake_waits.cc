@@ -184,7 +184,7 @@ void Handshake::begin_measure() {
   const ProgressLoop::Guard guard(link_.context().loop);
   for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i)
     set_inflight(link_.peer_link().path(i), crossing_.round_trip_ns);
-  if (!crossing_.apart() || link_.peer_link().dormant()) return;
+  if (!crossing_.apart() || attached_count() == 0) return;
   measure_from_ns_ = link_.host().now_ns();
   measured_.assign(link_.peer_link().path_count(), 0);
 }

@@ -49,6 +49,14 @@ bool Link::carries_nothing() const noexcept {
   return state_ == LinkState::Up && farewell_.said_every_close();
 }
 
+WireHost Link::peer_as_host() const {
+  return {.ticket = handshake_.peer_ticket(),
+          .name = identity_.peer_host,
+          .port = redial_.port(),
+          .addresses = redial_.addresses(),
+          .rails = handshake_.peer_rails()};
+}
+
 // ---- What is said.
 
 void Link::drop_connection() noexcept {
@@ -126,7 +134,14 @@ bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes)
     case MessageType::Acknowledge: return read(&nothing, true);  // its header was all
     case MessageType::Resume:
     case MessageType::Resumed:
-    case MessageType::Summon: return read(&nothing, false);  // only first on a connection
+    case MessageType::Summon:  // only first on a connection
+    case MessageType::AskPeers:
+    case MessageType::PeersAre:
+    case MessageType::Chain:
+    case MessageType::Chained:
+    case MessageType::Join:
+    case MessageType::Joined:
+    case MessageType::Cut: return read(&nothing, false);  // on connections of their own
   }
   return false;
 }
@@ -154,8 +169,10 @@ bool Link::at_rest() const noexcept {
   const bool rests = state_ == LinkState::Up || state_ == LinkState::ByeSent ||
                      state_ == LinkState::AwaitWelcome || state_ == LinkState::AwaitAttach ||
                      state_ == LinkState::AwaitReady;
-  return rests && bring_up_ == nullptr && failure() == Errc::Ok &&
-         (!peer_link_ || peer_link_->every_path_is_up());
+  if (!rests || bring_up_ != nullptr || failure() != Errc::Ok) return false;
+  if (!peer_link_) return true;
+  const bool wants_path = peer_link_->asleep() && peer_link_->wants_path();
+  return peer_link_->every_path_is_up() && !wants_path;
 }
 
 bool Link::tend_parts() {
@@ -252,12 +269,19 @@ void Link::announce() const {
         peer_link.why_dormant());
     return;
   }
+  if (peer_link.all_relayed()) {
+    LOG_INFO("{} host {}: {}; the first message opens a path over a host that both have links to",
+             connector() ? "sending to" : "receiving from", identity_.peer_host,
+             peer_link.why_dormant());
+    return;
+  }
   const TransferPolicy& policy = peer_link.policy();
   std::string paths;
   bool wanted = false;
   for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
     const Path& path = peer_link.path(i);
     paths += (i == 0 ? "" : i == peer_link.primary_count() ? "; standby: " : ", ") + path.name;
+    if (path.ends.relayed) paths += " over other hosts";
     wanted |= path.tier == 0 && path.rail == handshake_.asked().rail;
   }
   std::size_t queue_pairs = 0;

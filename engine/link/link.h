@@ -8,6 +8,7 @@
 #include "engine/control/control_plane.h"
 #include "engine/control/conversation.h"
 #include "engine/control/frames.h"
+#include "engine/control/relay_frames.h"
 #include "engine/data/peer_link.h"
 #include "engine/data/stall_watch.h"
 #include "engine/link/bring_up.h"
@@ -96,6 +97,8 @@ class Link {
     if (id != 0) host_.index().add(id, *this);
   }
   void drop_connection() noexcept;
+  // The host at the other end, as others may be told of it; without a ticket it takes no part.
+  WireHost peer_as_host() const;
   std::string connection_name() const { return host_.plane().peer_name(connection_); }
   Conversation& conversation() noexcept { return conversation_; }
   // What is said without a connection waits in the conversation. Where there is no memory for a

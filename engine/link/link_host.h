@@ -17,6 +17,7 @@
 namespace mesh::engine {
 
 class Link;
+class RelayClient;
 
 // Events of all links of an engine, those that have ended included.
 struct LinkCounts {
@@ -35,6 +36,13 @@ class LinkHost {
   // Every link is tended again at this time at the latest, or in a millisecond.
   virtual void tend_at(std::uint64_t at_ns) noexcept = 0;
   virtual void tend_soon() noexcept = 0;
+
+  // What relays need. Null and zero: this process takes no part in them.
+  virtual RelayClient* relays() noexcept { return nullptr; }
+  virtual const Id128& ticket() const noexcept {
+    static constexpr Id128 kNone{};
+    return kNone;
+  }
 
   virtual LogBudget& stranger_lines() noexcept = 0;  // for lines that a stranger can cause
   virtual LinkCounts& counts() noexcept = 0;

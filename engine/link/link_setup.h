@@ -33,6 +33,14 @@ void take_port_speed(PeerLink& link, Path& path);
 // window words, or the acceptor's memory for probes. The path keeps the LID that the peer is told.
 WirePath describe_path(Path& path, std::uint32_t psn, const verbs::RemoteTarget& written);
 
+// The same of a relayed path, as the middle host next to us sees it; and what we learn of that one.
+WireHop describe_hop(Path& path, const WirePath& ends);
+Status take_hop(Path& path, const WireHop& hop);  // InvalidArgument: it does not fit
+// What a bring-up is told of the peer: its memory, and the middle host's queue pairs and address.
+WirePath over_hop(WirePath ends, const WireHop& hop);
+std::vector<WireRail> with_hop(std::vector<WireRail> peer_rails, const Path& path,
+                               const WireHop& hop);
+
 // Acceptor: where the peer counts the announcements of each queue pair of the path.
 void set_peer_windows(Path& path, const WirePath& peer);
 

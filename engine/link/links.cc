@@ -90,6 +90,16 @@ std::size_t Links::count() const noexcept {
   return count;
 }
 
+std::vector<WireHost> Links::hosts() const {
+  std::vector<WireHost> hosts;
+  for_each([&hosts](const Link& link) {
+    const bool takes_part =
+        link.state() == LinkState::Up && link.handshake().peer_ticket() != Id128{};
+    if (takes_part) hosts.push_back(link.peer_as_host());
+  });
+  return hosts;
+}
+
 Links::Sweep Links::next_sweep(std::uint64_t due_ns) const {
   // Nobody but the caller makes passes there, and each does all that can be done.
   if (host_.options().threading == Threading::Manual) return Sweep::All;

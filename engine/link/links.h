@@ -6,6 +6,7 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/control/frames.h"
+#include "engine/control/relay_frames.h"
 #include "engine/data/peer_link.h"
 
 #include <cstddef>
@@ -37,6 +38,9 @@ class Links {
   // have noticed.
   Link* claimed(LinkRole role, const Id128& id, const LinkClaim& claim) const;
   Link& of_channel(const Channel& channel) const;  // there is one
+
+  // The hosts at the other ends of those that are up and take part in relays; one may come twice.
+  std::vector<WireHost> hosts() const;
 
   // ---- All of them.
   // Which of them a pass looks at. With many links, as a communicator of a thousand hosts has, most

@@ -23,13 +23,7 @@ std::vector<topo::RailEnd> rail_ends(const std::vector<WireRail>& rails, Way way
   std::vector<topo::RailEnd> ends;
   ends.reserve(rails.size());
   for (const WireRail& rail : rails) {
-    topo::RailEnd& end = ends.emplace_back();
-    for (const WireAddress& each : rail.addresses)
-      end.addresses.push_back({.gid = each.gid, .prefix_len = each.prefix_len});
-    end.ethernet = rail.ethernet != 0;
-    end.speed_mbps = rail.speed_mbps;
-    end.identity = rail.identity;
-    end.up = rail.up != 0;
+    topo::RailEnd& end = ends.emplace_back(rail_end(rail));
     end.apart = way == Way::BetweenSites && rail.leaves_site == 0;
   }
   return ends;
@@ -45,6 +39,18 @@ topo::Reach reach_of(verbs::RouteKind kind) {
   return topo::Reach::Unknown;
 }
 }  // namespace
+
+topo::RailEnd rail_end(const WireRail& rail) {
+  topo::RailEnd end;
+  end.addresses.reserve(rail.addresses.size());
+  for (const WireAddress& each : rail.addresses)
+    end.addresses.push_back({.gid = each.gid, .prefix_len = each.prefix_len});
+  end.ethernet = rail.ethernet != 0;
+  end.speed_mbps = rail.speed_mbps;
+  end.identity = rail.identity;
+  end.up = rail.up != 0;
+  return end;
+}
 
 PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskRoute& ask) {
   PathChoice choice;
@@ -74,6 +80,48 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
   }
   choice.sets = path_sets(choice.meet, hello.rails, own_rails, hello.asked);
   return choice;
+}
+
+namespace {
+// Rails of which none meets the peer itself, one of each cable.
+std::vector<std::uint8_t> cables_elsewhere(const std::vector<WireRail>& rails,
+                                           const std::vector<std::uint8_t>& meeting) {
+  std::vector<std::uint8_t> chosen;
+  const auto is_of = [&rails](const std::vector<std::uint8_t>& some, std::size_t rail) {
+    return std::any_of(some.begin(), some.end(),
+                       [&](std::uint8_t each) { return same_cable(rails, each, rail); });
+  };
+  for (std::size_t i = 0; i < rails.size(); ++i) {
+    if (!is_of(meeting, i) && !is_of(chosen, i)) chosen.push_back(static_cast<std::uint8_t>(i));
+  }
+  return chosen;
+}
+}  // namespace
+
+std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,
+                                    const std::vector<WireRail>& acceptor_rails,
+                                    const PathChoice& choice) {
+  std::vector<std::uint8_t> our_meeting, their_meeting;
+  for (const WirePath& path : choice.meet) {
+    our_meeting.push_back(path.connector_rail);
+    their_meeting.push_back(path.acceptor_rail);
+  }
+  const std::vector<std::uint8_t> ours = cables_elsewhere(connector_rails, our_meeting);
+  const std::vector<std::uint8_t> theirs = cables_elsewhere(acceptor_rails, their_meeting);
+  const std::size_t room = kPathsMax - choice.sets.primary.size() - choice.sets.standby.size();
+  const std::size_t most = std::min(room, ours.size() * theirs.size());
+  std::vector<WirePath> pairs;
+  pairs.reserve(most);
+  // Along diagonals: with two cables on each side the first two pairs share none.
+  for (std::size_t at = 0; at < most; ++at) {
+    const std::size_t our = at % ours.size(), shift = at / ours.size();
+    WirePath& pair = pairs.emplace_back();
+    pair.connector_rail = ours[our];
+    pair.acceptor_rail = theirs[(our + shift) % theirs.size()];
+    pair.mtu =
+        std::min(connector_rails[pair.connector_rail].mtu, acceptor_rails[pair.acceptor_rail].mtu);
+  }
+  return pairs;
 }
 
 std::string no_path_text(const Hello& hello, const OwnRails& own) {

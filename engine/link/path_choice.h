@@ -3,6 +3,7 @@
 // of both sides' rails. Thread: any (values). Bound: kMeetMax pairs of rails.
 
 #include "engine/link/path_sets.h"
+#include "src/topo/pairing.h"
 #include "src/verbs/provider.h"
 
 #include <cstddef>
@@ -26,7 +27,10 @@ struct PathChoice {
   // A route that does not leave by the rail whose address it is for, as a clause. Empty: there is
   // none.
   std::string elsewhere;
+  std::vector<WirePath> relayed{};  // pairs of rails that do not meet and may be joined by others
 };
+topo::RailEnd rail_end(const WireRail& rail);  // as the pairing sees it
+
 // What the acceptor has.
 struct OwnRails {
   // NOLINTNEXTLINE(google-explicit-constructor): without a site they are rails and nothing else.
@@ -36,6 +40,12 @@ struct OwnRails {
   std::string site;
 };
 PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask);
+
+// Which rails of both sides other hosts may join, of those that do not meet the other side
+// themselves: one of each cable, so that each cable of both sides comes early.
+std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,
+                                    const std::vector<WireRail>& acceptor_rails,
+                                    const PathChoice& choice);
 
 // "our subnets ...; the peer's ...", from the connector's side. Between sites they are those of the
 // rails that leave.

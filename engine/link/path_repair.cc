@@ -46,6 +46,7 @@ std::string causes_of(PeerLink& link) {
 void PathRepair::begin() {
   CHECK(repairs_.empty());
   repairs_.resize(link_.peer_link().path_count());
+  relayed_.begin();
 }
 
 void PathRepair::leave_out(const std::vector<std::uint8_t>& down) {
@@ -89,6 +90,7 @@ bool PathRepair::tend() {
   if (!link_.peer_link().every_path_is_up()) {
     for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) again |= tend_path(i);
   }
+  relayed_.watch();
   note_stall();
   if (!rewriting_) return again;
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -142,6 +144,7 @@ bool PathRepair::fence(std::uint32_t index) {
     return true;
   }
   link_.peer_link().destroy_path(path);
+  relayed_.cut(index);
   rewriting_ = !link_.connector();
   LOG_DETAIL("peer {}: path {} is fenced; {} stripes are sent again", link_.identity().peer_host,
              path.name, path.health.replayed_stripes - before);
@@ -225,14 +228,26 @@ bool PathRepair::on_fence(const Fence& body) {
   return true;
 }
 
+void PathRepair::fail_without_route() {
+  PeerLink& peer_link = link_.peer_link();
+  peer_link.fail(Errc::Unreachable,
+                 fmt::format("peer {}: a message to a host that no path leads to fails: {}; and no "
+                             "host that both have links to joins them (NCCL_MESH_RELAY)",
+                             link_.identity().peer_host, peer_link.why_dormant()));
+}
+
 // Without any path requests wait, but not for ever. A path that comes back and fails again at the
 // first message is none: only what got through, or a while without trouble, ends the wait.
 void PathRepair::note_stall() {
-  if (stalled_since_ns_ == 0 && link_.peer_link().every_path_is_up()) return;
+  const PeerLink& sleeper = link_.peer_link();
+  const bool wanted = !sleeper.asleep() || sleeper.wants_path();
+  if (stalled_since_ns_ == 0 && (!wanted || (sleeper.every_path_is_up() && !sleeper.asleep())))
+    return;
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::uint64_t bound_ns = link_.path_timeout_ns();
   const ProgressLoop::Guard guard(link_.context().loop);
   if (!link_.peer_link().stalled()) {
+    relayed_.found_path();
     if (stalled_since_ns_ == 0) return;
     if (now_ns >= admitted_ns_ + kSteadyNs || work_done(link_.peer_link()) != work_when_admitted_)
       stalled_since_ns_ = 0;
@@ -241,11 +256,13 @@ void PathRepair::note_stall() {
   }
   if (stalled_since_ns_ == 0) stalled_since_ns_ = now_ns;
   call_standby(now_ns);
+  if (relayed_.is_lost(stalled_since_ns_)) return fail_without_route();
   for (Repair& repair : repairs_) {
     if (repair.step != Step::Waiting) continue;
     repair.at_ns = std::min(repair.at_ns, now_ns + kStalledBackoffNs);
   }
-  if (now_ns >= stalled_since_ns_ + bound_ns && !link_.peer_link().has_open_requests())
+  if (now_ns >= stalled_since_ns_ + bound_ns && !link_.peer_link().has_open_requests() &&
+      !link_.peer_link().asleep())
     stalled_since_ns_ = now_ns;  // nobody waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;

@@ -5,14 +5,16 @@
 // connector opens the path again, with pauses that grow and never end: new queue pairs on both
 // sides (REOPEN, REOPENED), writes that show whether small and full packets get through, and the
 // path is used again (PATH UP; path_repair_reopen.cc). Where no path is up, those that stand by are
-// opened in the same way, and fenced when a better one is back (path_repair_standby.cc). Thread:
-// control mutex; it takes the loop's token where it touches paths. Bounds: kPathsMax paths, one of
-// them brought up at a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path,
-// while requests wait.
+// opened in the same way, and fenced when a better one is back (path_repair_standby.cc). A path
+// over other hosts needs chains through them first (relayed_paths.h). Thread: control mutex;
+// it takes the loop's token where it touches paths. Bounds: kPathsMax paths, one of them brought up
+// at a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests
+// wait.
 
 #include "engine/control/frames.h"
 #include "engine/data/peer_link.h"
 #include "engine/link/path_flush.h"
+#include "engine/link/relayed_paths.h"
 
 #include <cstdint>
 #include <memory>
@@ -36,7 +38,7 @@ inline constexpr std::uint64_t kSteadyNs = 10'000'000'000;
 
 class PathRepair {
  public:
-  explicit PathRepair(Link& link) : link_(link) {}
+  explicit PathRepair(Link& link) : link_(link), relayed_(link) {}
 
   void begin();  // the link has its paths
   bool tend();   // true: soon again
@@ -54,7 +56,17 @@ class PathRepair {
   bool on_path_up(const PathUp& body);
 
  private:
-  enum class Step : std::uint8_t { Waiting, Making, Asked, Rising, Answered, Probing };
+  // Chaining and Joining: the middle hosts of a relayed path are asked.
+  enum class Step : std::uint8_t {
+    Waiting,
+    Chaining,
+    Making,
+    Asked,
+    Joining,
+    Rising,
+    Answered,
+    Probing
+  };
   // Of one path; begun anew whenever it leaves Up.
   struct Repair {
     // The fence.
@@ -85,6 +97,7 @@ class PathRepair {
   bool count_taken(Path& path, Fence* fence);
   bool flush(const Path& path);
   void note_stall();
+  void fail_without_route();
   void note_admitted();
 
   // ---- Opening a path again (path_repair_reopen.cc).
@@ -95,12 +108,15 @@ class PathRepair {
   bool answer(std::uint32_t index);
   void refuse(const Reopen& asked, const std::string& why);
   bool clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why);
-  void raise(std::uint32_t index, const WirePath& peer);
+  void make(std::uint32_t index);
+  void raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via = {});
   void answer_risen(std::uint32_t index, const BringUp& done, const std::string& why);
   bool probe(std::uint32_t index);
   void admit(std::uint32_t index);
 
-  // ---- Paths that stand by (path_repair_standby.cc).
+  // ---- Paths that stand by, and those over other hosts (path_repair_standby.cc).
+  bool begin_chains(std::uint32_t index);
+  bool tend_chains(std::uint32_t index);
   void call_standby(std::uint64_t now_ns);
   bool let_rest(std::uint32_t index);
   void leave_better_ones(std::uint32_t index);
@@ -109,7 +125,8 @@ class PathRepair {
 
   Link& link_;
   std::vector<Repair> repairs_;  // by path
-  bool rewriting_ = false;       // acceptor: credits are to be written again after a fence
+  RelayedPaths relayed_;
+  bool rewriting_ = false;  // acceptor: credits are to be written again after a fence
   std::uint64_t admitted_ns_ = 0, work_when_admitted_ = 0;  // the last time that a path came back
   std::uint64_t stalled_since_ns_ = 0;                      // no path is up since then; 0: one is
 };

@@ -31,13 +31,18 @@ bool PathRepair::reopen(std::uint32_t index) {
       if (due && !link_.bring_up()) return begin_try(index);
       if (!due) link_.host().tend_at(repair.at_ns);
       return due;
+    case Step::Chaining:
     case Step::Asked:
-      if (due) give_up_try(index, "the peer has not answered");
+    case Step::Joining:
+      if (tend_chains(index)) return true;
+      if (due) give_up_try(index, "the peer, or a host on the way, has not answered");
       link_.host().tend_at(repair.at_ns);
       return false;
     case Step::Probing: return probe(index);
     case Step::Answered:
-      if (!link_.bring_up()) raise(index, std::exchange(repair.answer, std::nullopt)->ends.front());
+      if (link_.bring_up()) return true;
+      raise(index, repair.answer->ends.front(), relayed_.first_hop(index));
+      repair.answer.reset();
       return true;
     case Step::Making:
     case Step::Rising: return false;  // the end of that wakes us
@@ -83,19 +88,22 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
 
 bool PathRepair::begin_try(std::uint32_t index) {
   CHECK(link_.connector() && link_.bring_up() == nullptr);
+  if (link_.peer_link().path(index).ends.relayed) return begin_chains(index);
+  make(index);
+  return false;
+}
+
+void PathRepair::make(std::uint32_t index) {
   Repair& repair = repairs_[index];
   std::string why;
-  if (!clear_for(index, link_.peer_link().path(index).health.epoch + 1, &why)) {
-    give_up_try(index, why);
-    return false;
-  }
+  if (!clear_for(index, link_.peer_link().path(index).health.epoch + 1, &why))
+    return give_up_try(index, why);
   repair.step = Step::Making;
   link_.host().tend_soon();
   link_.begin_bring_up({.link = &link_.peer_link(),
                         .makes = {index},
                         .settings = link_.settings(),
                         .reopens = true});
-  return false;
 }
 
 // The queue pairs are made.
@@ -105,9 +113,11 @@ void PathRepair::ask(std::uint32_t index) {
   repair.step = Step::Asked;
   repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
   link_.host().tend_at(repair.at_ns);
-  link_.send(Reopen{.path = static_cast<std::uint8_t>(index),
-                    .epoch = link_.peer_link().path(index).health.epoch,
-                    .ends = link_.handshake().offer_path(index, repair.psn)});
+  Reopen asks{.path = static_cast<std::uint8_t>(index),
+              .epoch = link_.peer_link().path(index).health.epoch,
+              .ends = link_.handshake().offer_path(index, repair.psn)};
+  if (relayed_.chains(index) != nullptr) relayed_.lead_over(index, &asks);
+  link_.send(asks);
 }
 
 void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
@@ -121,6 +131,7 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
     link_.peer_link().destroy_path(path);
     path.health.last_cause = why;
   }
+  relayed_.cut(index);
   repair.step = Step::Waiting;
   // Where nothing else is up, there is nothing that a try could disturb.
   repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
@@ -128,7 +139,7 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
   link_.host().tend_at(repair.at_ns);
   LOG_DETAIL("peer {}: path {} is still down: {}; next try in {} ms", link_.identity().peer_host,
-             path.name, why, repair.backoff_ns / 1'000'000);
+             path.text(), why, repair.backoff_ns / 1'000'000);
 }
 
 bool PathRepair::on_reopen(const Reopen& body) {
@@ -143,7 +154,10 @@ bool PathRepair::on_reopen(const Reopen& body) {
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (body.epoch <= path.health.epoch) return true;  // said again
-    if (path.health.state == PathState::Resting) link_.peer_link().call(path);
+    if (path.health.state == PathState::Resting) {
+      link_.peer_link().call(path);
+      repairs_[body.path].lost_at_ns = link_.host().now_ns();
+    }
     if (path.health.state != PathState::Down) {
       return link_.complain(fmt::format("opens path {}, which is not down", path.name));
     }
@@ -160,29 +174,34 @@ bool PathRepair::answer(std::uint32_t index) {
   Repair& repair = repairs_[index];
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;
-  if (!clear_for(index, asked.epoch, &why)) {
+  const bool leads = asked.via.empty() || relayed_.take_route_of(asked, &why);
+  if (!leads || !clear_for(index, asked.epoch, &why)) {
     refuse(asked, why);
     return false;
   }
   repair.asked_now = asked;
-  raise(index, asked.ends);
+  raise(index, asked.ends, asked.via);
   return true;
 }
 
-void PathRepair::raise(std::uint32_t index, const WirePath& peer) {
+// via: the host next to us, if there is one between.
+void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via) {
   CHECK(link_.bring_up() == nullptr);  // one path of a link at a time
   Repair& repair = repairs_[index];
+  const std::vector<WireRail>& rails = link_.handshake().peer_rails();
+  const Path& path = link_.peer_link().path(index);
   repair.step = Step::Rising;
   using Indices = std::vector<std::uint32_t>;
   link_.begin_bring_up({.link = &link_.peer_link(),
-                        .peer_rails = link_.handshake().peer_rails(),
+                        .peer_rails = via.empty() ? rails : with_hop(rails, path, via.front()),
                         .makes = link_.connector() ? Indices{} : Indices{index},
-                        .paths = {peer},
+                        .paths = {via.empty() ? peer : over_hop(peer, via.front())},
                         .indices = {index},
                         .psn = repair.psn,
                         .settings = link_.settings(),
                         .reopens = true,
-                        .memory = memory_for(link_.peer_link().path(index))});
+                        .via = std::move(via),
+                        .memory = memory_for(path)});
   link_.host().tend_soon();
 }
 
@@ -192,8 +211,7 @@ void PathRepair::refuse(const Reopen& asked, const std::string& why) {
       .path = asked.path,
       .epoch = asked.epoch,
       .result = Errc::Unreachable,
-      .text = fmt::format("host {}: {}", link_.host().options().provider->host_name(), why),
-      .ends = {}});
+      .text = fmt::format("host {}: {}", link_.host().options().provider->host_name(), why)});
 }
 
 bool PathRepair::on_reopened(const Reopened& body) {
@@ -214,6 +232,12 @@ bool PathRepair::on_reopened(const Reopened& body) {
   if (body.ends.front().qpn.size() != 1 + link_.peer_link().policy().qps) return false;
   repair.answer = body;
   repair.step = Step::Answered;
+  if (relayed_.chains(body.path) != nullptr) {
+    if (body.via.empty()) return false;
+    relayed_.join(body.path, repair.psn, body.via.front());
+    repair.step = Step::Joining;
+    repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
+  }
   link_.host().tend_soon();
   return true;
 }
@@ -250,11 +274,13 @@ void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const st
   Path& path = link_.peer_link().path(index);
   set_peer_windows(path, done.paths().front());
   repair.step = Step::Answered;
-  link_.send(Reopened{.path = static_cast<std::uint8_t>(index),
-                      .epoch = path.health.epoch,
-                      .result = Errc::Ok,
-                      .text = "",
-                      .ends = {describe_path(path, repair.psn, path.lane->probe_target())}});
+  Reopened answer{.path = static_cast<std::uint8_t>(index),
+                  .epoch = path.health.epoch,
+                  .result = Errc::Ok,
+                  .text = "",
+                  .ends = {describe_path(path, repair.psn, path.lane->probe_target())}};
+  if (path.ends.relayed) answer.via = {describe_hop(path, answer.ends.front())};
+  link_.send(answer);
 }
 
 bool PathRepair::probe(std::uint32_t index) {
@@ -289,8 +315,12 @@ void PathRepair::admit(std::uint32_t index) {
   }
   const std::uint64_t now_ns = link_.host().now_ns();
   LOG_INFO("peer {}: {} {} after {} ms", link_.identity().peer_host,
-           path.tier == 0 ? "path" : "standby path",
-           path.name + (path.tier == 0 ? " is back" : " carries on"),
+           path.ends.relayed ? "relayed path"
+           : path.tier == 0  ? "path"
+                             : "standby path",
+           path.text() + (path.ends.relayed ? " carries messages"
+                          : path.tier == 0  ? " is back"
+                                            : " carries on"),
            (now_ns - repair.lost_at_ns) / 1'000'000);
   leave_better_ones(index);
   // at_ns: until then a failure counts as the same trouble, and the pause goes on growing.

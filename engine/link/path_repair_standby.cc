@@ -16,6 +16,8 @@ namespace {
 // Each tier is tried so much later than the one before: one that works is up before the next one
 // begins, and one that is dead holds up nobody.
 constexpr std::uint64_t kTierPauseNs = 50'000'000;
+// For each answer of a host on the way: its kernel may ask for an address three times.
+constexpr std::uint64_t kChainBoundNs = 10'000'000'000;
 }  // namespace
 
 // Connector, holding the token; no path is up. Not before all fences are over: until then the peer
@@ -23,15 +25,53 @@ constexpr std::uint64_t kTierPauseNs = 50'000'000;
 void PathRepair::call_standby(std::uint64_t now_ns) {
   PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || peer_link.fencing()) return;
-  for (std::uint32_t i = peer_link.primary_count(); i < peer_link.path_count(); ++i) {
+  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {  // primary ones rest if relayed
     Path& path = peer_link.path(i);
     if (path.health.state != PathState::Resting) continue;
     peer_link.call(path);
-    repairs_[i] = {.at_ns = now_ns + (path.tier - 1) * kTierPauseNs,
+    const std::uint32_t before = peer_link.all_relayed() ? path.tier : path.tier - 1;
+    repairs_[i] = {.at_ns = now_ns + before * kTierPauseNs,
                    .backoff_ns = kFirstBackoffNs,
                    .lost_at_ns = stalled_since_ns_};
     link_.host().tend_at(repairs_[i].at_ns);
   }
+}
+
+// The connector finds a route and asks each host of it for the queue pairs of its part (CHAIN,
+// CHAINED). Then the path is opened as any other (REOPEN, REOPENED), except that each end connects
+// to the host next to it; before the connector's do so, the hosts on the way are told their
+// neighbours (JOIN, JOINED). False in any case: what is awaited wakes us.
+bool PathRepair::begin_chains(std::uint32_t index) {
+  std::string why;
+  if (!relayed_.ask(index, &why)) {
+    give_up_try(index, why);
+    return false;
+  }
+  Repair& repair = repairs_[index];
+  repair.step = Step::Chaining;
+  repair.at_ns = link_.host().now_ns() + kChainBoundNs;
+  link_.host().tend_at(repair.at_ns);
+  return false;
+}
+
+// True: soon again; the chains are on to the next step, or the try is given up.
+bool PathRepair::tend_chains(std::uint32_t index) {
+  const RelayedChains* const chains = relayed_.chains(index);
+  const Step step = repairs_[index].step;
+  if (chains == nullptr) return false;
+  if (chains->step() == RelayedChains::Step::Broken) {
+    give_up_try(index, std::string(chains->why()));
+    return true;
+  }
+  if (step == Step::Chaining && chains->step() == RelayedChains::Step::Made) {
+    if (link_.bring_up() != nullptr) return true;
+    relayed_.take_addresses(index);
+    make(index);
+    return true;
+  }
+  if (step != Step::Joining || chains->step() != RelayedChains::Step::Joined) return false;
+  repairs_[index].step = Step::Answered;
+  return true;
 }
 
 // A better path carries the link. False in any case: there is nothing to come back for.
@@ -42,6 +82,7 @@ bool PathRepair::let_rest(std::uint32_t index) {
   CHECK(path.tier != 0);
   const ProgressLoop::Guard guard(link_.context().loop);
   link_.peer_link().let_rest(path);
+  relayed_.cut(index);
   repairs_[index] = {};
   return false;
 }

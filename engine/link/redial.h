@@ -25,6 +25,8 @@ class Redial {
   // ---- Where the peer's control port is.
   void set_port(std::vector<SocketAddress> addresses, std::uint16_t port);
   void copy_port(const Redial& other) { addresses_ = other.addresses_, port_ = other.port_; }
+  const std::vector<SocketAddress>& addresses() const noexcept { return addresses_; }
+  std::uint16_t port() const noexcept { return port_; }
   ConnectionId dial_all() const;  // for a link that has had no connection yet
   // The address that carries the connection now goes first, and its refusal counts from here on.
   void note_address();

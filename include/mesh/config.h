@@ -63,6 +63,11 @@ struct Settings {
   std::string site;
   // NCCL_MESH_SITE_RAILS: the rails that leave it, as in NCCL_IB_HCA or by number. Empty: all.
   std::string site_rails;
+  // NCCL_MESH_RELAY: 0 or 1, whether this process carries messages of other hosts and has its own
+  // carried.
+  int relay = 1;
+  // NCCL_MESH_RELAY_BYTES: memory for what it carries, 1048576..2147483647.
+  int relay_bytes = 536870912;
   // NCCL_MESH_GDR: auto | off, whether NICs reach the memory of GPUs.
   std::string gdr = "auto";
   // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.

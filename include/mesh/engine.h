@@ -100,6 +100,9 @@ class Engine {
   virtual void set_traffic_class(Context& context, int traffic_class) = 0;
   // Closed contexts still say goodbye: the destructor would wait for it.
   virtual bool waits_for_peers() const = 0;
+  // Messages of other hosts pass through this one: the destructor would wait for them, and then cut
+  // them.
+  virtual bool carries_for_others() const = 0;
 
   virtual Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) = 0;
   // Also closes the channels that were never accepted.

@@ -120,6 +120,12 @@ constexpr std::array kTable{
         "NCCL_MESH_SITE_RAILS", "", TextField{&Settings::site_rails, file_text, "a list"},
         "Rails that leave the site: device names as in NCCL_IB_HCA, or rail numbers (those that "
         "NCCL_IB_HCA assigns, or places by PCI address from 0); unset: all."},
+    Setting{"NCCL_MESH_RELAY", "", IntField{&Settings::relay, 0, 1},
+            "Whether this process carries messages between hosts that no rail joins, and has its "
+            "own messages carried by others; 0: neither."},
+    Setting{"NCCL_MESH_RELAY_BYTES", "bytes", IntField{&Settings::relay_bytes, 1 << 20, INT_MAX},
+            "Memory for what this process carries for others, of all their connections "
+            "together."},
     Setting{"NCCL_MESH_GDR", "", TextField{&Settings::gdr, gdr_text, "auto or off"},
             "Whether NICs read and write the memory of GPUs themselves, by DMA buffers or peer "
             "memory: auto, where every rail of this host can; off, never."},

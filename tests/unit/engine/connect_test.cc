@@ -186,7 +186,7 @@ TEST(Connect, CommunicatorThatHasEndedIsPeerClosed) {
 TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
   const LogCapture log;
   set_log_level(LogLevel::Info);
-  Bed bed({.fabric = testkit::kLine});
+  Bed bed({.fabric = testkit::kLine, .relay = 0});
   set_log_level(LogLevel::Info);
   Talk talk(bed, bed.connect(kA, {2, 0}), 4096);
   EXPECT_EQ(log.count(LogLevel::Info, "NCCL_ALGO=Ring keeps to neighbours"), 2) << log.joined();
@@ -210,7 +210,7 @@ TEST(Connect, HostsThatShareNoSubnetConnectAndTheFirstMessageFailsByName) {
 }
 
 TEST(Connect, ADormantLinkEndsWithItsPeer) {
-  Bed bed({.fabric = testkit::kLine});
+  Bed bed({.fabric = testkit::kLine, .relay = 0});
   const testkit::Pair pair = bed.connect(kA, {2, 0});
   bed.close_context({2, 0});
   bed.rounds(100);

@@ -103,6 +103,7 @@ class FakeEngine : public Engine {
     state().calls.emplace_back("traffic class " + std::to_string(traffic_class));
   }
   bool waits_for_peers() const override { return static_cast<bool>(saying_goodbye()); }
+  bool carries_for_others() const override { return false; }
 
   Result<Listener*> listen(Context& context, int rail, HandleBytes& handle) override {
     State& s = state();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,6 +148,30 @@ TEST(PathChoice, RailsInOneSubnetAreTold) {
             "rails n0:1, n2:1 are in one subnet 10.0.12.0/24: right on a switch; direct cables are "
             "taken to join the ports of both "
             "hosts in this order, unless each has a subnet of its own");
+}
+
+// Every pair of cables once, whatever the numbers are, and as many as a link holds.
+TEST(RelayedPairs, AreAllPairsOfCablesThatDoNotMeetThePeer) {
+  const auto rails = [](std::size_t count) {
+    std::vector<WireRail> all(count);
+    for (std::size_t i = 0; i < count; ++i) all[i].guid = i + 1;
+    return all;
+  };
+  for (std::size_t ours = 1; ours <= 5; ++ours) {
+    for (std::size_t theirs = 1; theirs <= 5; ++theirs) {
+      std::set<std::pair<int, int>> pairs;
+      const std::vector<WirePath> found = relayed_pairs(rails(ours), rails(theirs), {});
+      for (const WirePath& pair : found) pairs.emplace(pair.connector_rail, pair.acceptor_rail);
+      EXPECT_EQ(pairs.size(), found.size()) << ours << " and " << theirs;
+      EXPECT_EQ(found.size(), std::min<std::size_t>(ours * theirs, kPathsMax));
+    }
+  }
+  PathChoice choice;
+  choice.meet.emplace_back();  // 0 to 0
+  const std::vector<WirePath> beside = relayed_pairs(rails(2), rails(2), choice);
+  ASSERT_EQ(beside.size(), 1u);
+  EXPECT_EQ(beside.front().connector_rail, 1);
+  EXPECT_EQ(beside.front().acceptor_rail, 1);
 }
 
 }  // namespace

@@ -1,0 +1,194 @@
+#include "engine/link/relay/carried.h"
+
+#include "engine/link/link_setup.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/base/own_thread.h"
+#include "src/base/random.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+constexpr std::uint32_t kExpressRingBytes = 512u << 10;
+// So many of the longest work requests: one arrives and one leaves while two wait.
+constexpr std::uint64_t kLongestInRing = 4;
+
+std::uint32_t rounded(std::uint64_t bytes) {
+  const std::uint64_t most = relay::kPayloadBytesMax;
+  const std::uint64_t units = (bytes + relay::kPayloadUnit - 1) / relay::kPayloadUnit;
+  return static_cast<std::uint32_t>(std::min(units * relay::kPayloadUnit, most));
+}
+
+constexpr std::size_t at(relay::Side side) { return static_cast<std::size_t>(side); }
+}  // namespace
+
+std::array<relay::RingShape, 2> ring_shapes(const ChainSizes& sizes, std::uint32_t queue_pair) {
+  const bool express = queue_pair == 0;
+  const std::uint64_t longest = std::max<std::uint64_t>(
+      express ? std::max<std::uint64_t>(sizes.express_bytes, 4096) : sizes.wr_bytes,
+      relay::kSlotPayloadBytes);
+  const std::uint64_t payload =
+      express ? std::max<std::uint64_t>(kExpressRingBytes, 2 * longest) : kLongestInRing * longest;
+  return {relay::RingShape{.slots = sizes.sq_depth,
+                           .payload_bytes = rounded(payload),
+                           .wr_bytes = static_cast<std::uint32_t>(longest)},
+          relay::RingShape{
+              .slots = sizes.sq_depth, .payload_bytes = 0, .wr_bytes = relay::kSlotPayloadBytes}};
+}
+
+Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
+                 const std::array<ibv_pd*, 2>& domains)
+    : host_(host),
+      connection_(connection),
+      order_(order),
+      psn_(static_cast<std::uint32_t>(random_u64() & 0xffffff)),
+      settings_(host.options().settings) {
+  settings_.traffic_class = order.traffic_class;
+  settings_.service_level = order.service_level;
+  for (const relay::Side side : {relay::Side::Left, relay::Side::Right}) {
+    const verbs::Rail& rail =
+        host.rails()[side == relay::Side::Left ? order.near_rail : order.far_rail];
+    uses_[at(side)] = {.provider = host.options().provider,
+                       .context = rail.context.get(),
+                       .pd = domains[at(side)]};
+    names_[at(side)] = fmt::format("relay over {}", rail.info.name);
+  }
+}
+
+Carried::~Carried() {
+  abandoned_.store(true, std::memory_order_relaxed);
+  if (thread_.joinable()) thread_.join();
+}
+
+template <typename Work>
+void Carried::begin(Work work) {
+  CHECK(!under_way_);
+  under_way_ = true;
+  over_.store(false, std::memory_order_relaxed);
+  if (thread_.joinable()) thread_.join();  // of the step before, which is over
+  const auto run = [this, work = std::move(work)] {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      why_ = error.what();
+    }
+    over_.store(true, std::memory_order_release);
+  };
+  if (host_.options().threading == Threading::Manual) return run();
+  const Status started = start_own_thread(thread_, "mesh-relay-up", [this, run] {
+    run();
+    host_.waker().wake_control();
+  });
+  if (!started.ok()) run();
+}
+
+bool Carried::take_over() noexcept {
+  if (!under_way_ || running()) return false;
+  under_way_ = false;
+  return true;
+}
+
+void Carried::make() {
+  begin([this] { make_all(); });
+}
+
+void Carried::make_all() {
+  for (std::uint32_t i = 0; i < order_.sizes.qps; ++i) {
+    Result<std::unique_ptr<relay::Chain>> made =
+        relay::Chain::create({.rails = uses_, .rings = ring_shapes(order_.sizes, i)});
+    if (!made.ok()) {
+      why_ = "its device or its memory refuses the queue pairs or rings";
+      return;
+    }
+    chains_.push_back(std::move(*made));
+  }
+}
+
+std::uint64_t Carried::ring_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < order_.sizes.qps; ++i) {
+    for (const relay::RingShape& shape : ring_shapes(order_.sizes, i))
+      bytes += std::uint64_t{shape.slots} * relay::kSlotBytes + shape.payload_bytes;
+  }
+  return bytes;
+}
+
+std::string Carried::port_down() const {
+  for (const std::uint8_t index : {order_.near_rail, order_.far_rail}) {
+    const verbs::Rail& rail = host_.rails()[index];
+    if (!verbs::port_is_up(*host_.options().provider, rail)) return rail.info.name;
+  }
+  return {};
+}
+
+PortEnd Carried::port(relay::Side side) const {
+  const bool near = side == relay::Side::Left;
+  const verbs::Rail& rail = host_.rails()[near ? order_.near_rail : order_.far_rail];
+  const std::size_t address = near ? order_.near_address : order_.far_address;
+  return {.provider = *host_.options().provider,
+          .rail = rail,
+          .address = address,
+          .gid_index = rail.gids[address].index,
+          .settings = settings_,
+          .name = names_[at(side)]};
+}
+
+WireHop Carried::end(relay::Side side) {
+  const PortEnd own = port(side);
+  WireHop hop{.address = describe_rail(own.rail).addresses[own.address],
+              .lid = verbs::current_lid(own.provider, own.rail).value_or(own.rail.lid),
+              .mtu = static_cast<std::uint8_t>(verbs::port_now(own.provider, own.rail).mtu),
+              .psn = psn_};
+  for (const auto& chain : chains_) {
+    hop.qps.push_back(
+        {.qpn = chain->qp(side)->qp_num, .counts = chain->counts(side), .ring = chain->ring(side)});
+  }
+  return hop;
+}
+
+std::vector<WireHop> Carried::ends() { return {end(relay::Side::Left), end(relay::Side::Right)}; }
+
+void Carried::join(const Join& body) {
+  CHECK(step_ == Step::Made);
+  step_ = Step::Joining;
+  begin([this, body] { join_all(body); });
+}
+
+void Carried::join_all(const Join& body) {
+  for (const relay::Side side : {relay::Side::Left, relay::Side::Right}) {
+    const WireHop& neighbour = side == relay::Side::Left ? body.near : body.far;
+    if (raise(side, neighbour).ok()) continue;
+    why_ = fmt::format("{}: the neighbour cannot be reached", names_[at(side)]);
+    return;
+  }
+}
+
+Status Carried::raise(relay::Side side, const WireHop& neighbour) {
+  const PortEnd own = port(side);
+  FarEnd far{.gid = gid_of(neighbour.address),
+             .lid = neighbour.lid,
+             .psn = neighbour.psn,
+             .mtu = static_cast<ibv_mtu>(
+                 std::min<int>(neighbour.mtu, verbs::port_now(own.provider, own.rail).mtu))};
+  ResolveTries tries{.abandoned = &abandoned_, .again = true};
+  for (std::size_t i = 0; i < chains_.size(); ++i) {
+    relay::Chain& chain = *chains_[i];
+    ibv_qp* const qp = chain.qp(side);
+    chain.set_counts(side, neighbour.qps[i].counts);
+    Status status;
+    if (neighbour.qps[i].ring.slots != 0) status = chain.set_next_ring(side, neighbour.qps[i].ring);
+    if (status.ok()) status = to_init(own, qp);
+    if (status.ok()) status = chain.fill_receive_queue(side);
+    far.qpn = neighbour.qps[i].qpn;
+    if (status.ok()) status = to_rtr(own, qp, far, tries);
+    if (status.ok()) status = to_rts(own, qp, psn_);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace mesh::engine

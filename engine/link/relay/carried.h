@@ -1,0 +1,76 @@
+#pragma once
+// The chains of one path of somebody else's, as their middle host has them: made on a thread, told
+// to who asked, joined to their neighbours on a thread, and then turned. Thread: control mutex; a
+// step that runs on its thread owns the chains until it is over. Bound: 1 + kQpsMax chains.
+
+#include "engine/control/control_plane.h"
+#include "engine/control/relay_frames.h"
+#include "engine/link/link_host.h"
+#include "engine/link/queue_pair_states.h"
+#include "src/relay/chain.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mesh::engine {
+
+class Carried {
+ public:
+  enum class Step : std::uint8_t { Making, Made, Joining, Carrying };
+
+  Carried(LinkHost& host, ConnectionId connection, const Chain& order,
+          const std::array<ibv_pd*, 2>& domains);
+  ~Carried();  // waits for the step under way
+  Carried(const Carried&) = delete;
+  Carried& operator=(const Carried&) = delete;
+
+  ConnectionId connection() const noexcept { return connection_; }
+  std::uint64_t number() const noexcept { return order_.chain; }
+  Step step() const noexcept { return step_; }
+  void set_step(Step step) noexcept { step_ = step; }
+
+  void make();                  // begins it
+  void join(const Join& body);  // begins it; the number of queue pairs fits
+  bool running() const noexcept { return under_way_ && !over_.load(std::memory_order_acquire); }
+  bool take_over() noexcept;  // true, once: the step that was begun is over
+  const std::string& why() const noexcept { return why_; }  // it failed; empty: it did not
+  std::vector<WireHop> ends();                              // near and far
+  std::vector<std::unique_ptr<relay::Chain>>& chains() noexcept { return chains_; }
+  std::uint64_t ring_bytes() const noexcept;
+  std::string port_down() const;  // the name of a rail of its whose port is; empty: none is
+
+ private:
+  template <typename Work>
+  void begin(Work work);
+  void make_all();
+  void join_all(const Join& body);
+  Status raise(relay::Side side, const WireHop& neighbour);
+  PortEnd port(relay::Side side) const;
+  WireHop end(relay::Side side);
+
+  LinkHost& host_;
+  const ConnectionId connection_;
+  const Chain order_;
+  std::array<relay::RailUse, 2> uses_;
+  std::array<std::string, 2> names_;  // for log lines
+  std::uint32_t psn_ = 0;
+  Settings settings_;
+  Step step_ = Step::Making;
+  std::vector<std::unique_ptr<relay::Chain>> chains_;
+  std::string why_;
+  bool under_way_ = false;
+  std::atomic<bool> over_{false};       // released after what the step did
+  std::atomic<bool> abandoned_{false};  // ends before the next try
+  std::thread thread_;
+};
+
+// How large the rings of one path's queue pairs are, by the side that fills them: the connector's
+// carries messages, the other one rows.
+std::array<relay::RingShape, 2> ring_shapes(const ChainSizes& sizes, std::uint32_t queue_pair);
+
+}  // namespace mesh::engine

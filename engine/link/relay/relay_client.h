@@ -1,0 +1,129 @@
+#pragma once
+// What this process asks of other hosts when a path is to lead over them: whom they know, and the
+// chains of queue pairs that one path needs of each. Each host is asked on a connection of its own,
+// which is dialed when it is needed and kept while chains depend on it: when it is lost, so are
+// they. Thread: control mutex. Bounds: kRelayHostsMax hosts.
+
+#include "engine/control/control_plane.h"
+#include "engine/control/relay_frames.h"
+#include "engine/link/relay/routes.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::engine {
+
+class LinkHost;
+class RelayClient;
+
+// The chains of one path's queue pairs over all middle hosts of a route, from the first question
+// on. What ends it cuts them. Thread: control mutex. Bound: kRouteHostsMax hosts.
+class RelayedChains {
+ public:
+  enum class Step : std::uint8_t { Asked, Made, Joining, Joined, Broken };
+
+  ~RelayedChains();
+  RelayedChains(const RelayedChains&) = delete;
+  RelayedChains& operator=(const RelayedChains&) = delete;
+
+  Step step() const noexcept { return step_; }
+  const std::string& why() const noexcept { return why_; }  // it is broken
+  const RelayRoute& route() const noexcept { return route_; }
+  // When made: the first middle host as we see it, and the last one as the peer does.
+  const WireHop& first() const noexcept { return parts_.front().near; }
+  const WireHop& last() const noexcept { return parts_.back().far; }
+  void join(const WireHop& own, const WireHop& peer);  // when made
+
+ private:
+  friend class RelayClient;
+  struct Part {  // of one middle host
+    ConnectionId connection = 0;
+    std::uint64_t number = 0;
+    WireHop near{}, far{};
+    bool done = false;  // of the step under way
+  };
+  RelayedChains(RelayClient& client, RelayRoute route, std::function<void()> changed);
+  Part* part_of(ConnectionId connection, std::uint64_t number) noexcept;
+  void finish_part(Part& part, Step next);
+  void break_off(std::string why);
+
+  RelayClient& client_;
+  const RelayRoute route_;
+  const std::function<void()> changed_;
+  std::vector<Part> parts_;
+  Step step_ = Step::Asked;
+  std::string why_;
+};
+
+class RelayClient {
+ public:
+  using Peers = std::function<std::vector<WireHost>()>;  // to whom links lead
+  RelayClient(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {}
+
+  // Ours, for those who may ask us; zero until it is set: nobody may, and we ask nobody.
+  const Id128& ticket() const noexcept { return ticket_; }
+  void set_ticket(const Id128& ticket) noexcept { ticket_ = ticket; }
+
+  // ---- Who is known.
+  // The hosts that links lead to, each once.
+  std::vector<WireHost> peers() const;
+  // From our rail to a rail of the peer. None is known: all hosts are asked whom they know, at most
+  // once a second, and the answers come later.
+  std::optional<RelayRoute> find(RouteWish wish, const Id128& peer_ticket);
+
+  // ---- Chains.
+  struct Order {
+    RelayRoute route;
+    ChainSizes sizes;
+    std::uint8_t traffic_class = 0, service_level = 0;
+    std::function<void()> changed;  // its step is another one
+  };
+  std::unique_ptr<RelayedChains> ask(Order order);
+
+  // Connections that nothing needs any more are closed.
+  void tend();
+
+  // ---- The control plane's events about connections that it has dialed.
+  bool owns(ConnectionId connection) const noexcept;
+  void on_dialed(ConnectionId connection);
+  bool on_frame(ConnectionId connection, const FrameHeader& header,
+                std::span<const std::byte> body);
+  void on_lost(ConnectionId connection, const std::string& text);
+
+ private:
+  friend class RelayedChains;
+  struct Talk {  // with one host
+    WireHost host;
+    ConnectionId connection = 0;
+    std::vector<WireHost> heard{};  // of the answer under way
+    std::vector<WireHost> known{};  // whom it knows
+    std::uint64_t asked_ns = 0;     // 0: never
+  };
+  std::vector<WireHost> hosts() const;  // these, and whom they know
+  Talk& talk_with(const WireHost& host);
+  ConnectionId connection_to(const WireHost& host);
+  void ask_all(std::span<const WireHost> hosts);
+  bool on_peers(Talk& talk, const PeersAre& body);
+  bool on_chained(ConnectionId connection, const Chained& body);
+  bool on_joined(ConnectionId connection, const Joined& body);
+  bool on_cut(ConnectionId connection, const Cut& body);
+  RelayedChains* chains_of(ConnectionId connection, std::uint64_t number) noexcept;
+  template <typename Body>
+  void say(ConnectionId connection, const Body& body);
+
+  LinkHost& host_;
+  const Peers peers_;
+  Id128 ticket_{};
+  std::vector<Talk> talks_;
+  std::vector<RelayedChains*> chains_;
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,288 @@
+#include "engine/link/relay/relay_service.h"
+
+#include "engine/link/link_host.h"
+#include "engine/link/relay/carried.h"
+#include "src/base/check.h"
+#include "src/base/log.h"
+#include "src/base/secret.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+// A chain that broke tells its neighbours by itself; this is for its memory.
+constexpr std::uint64_t kChainLookNs = 500'000'000;
+}  // namespace
+
+RelayService::RelayService(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {}
+
+RelayService::~RelayService() { cut_all(); }
+
+void RelayService::cut_all() noexcept {
+  while (!carried_.empty()) end(*carried_.back(), {});
+}
+
+template <typename Body>
+void RelayService::say(ConnectionId connection, const Body& body) {
+  host_.plane().send(connection, encode(FrameHeader{}, body));
+}
+
+// ---- Connections.
+
+bool RelayService::owns(ConnectionId connection) const noexcept {
+  return std::find(callers_.begin(), callers_.end(), connection) != callers_.end();
+}
+
+void RelayService::on_lost(ConnectionId connection) noexcept {
+  std::erase(callers_, connection);
+  for (std::size_t i = carried_.size(); i-- > 0;) {
+    if (carried_[i]->connection() == connection) end(*carried_[i], {});
+  }
+}
+
+bool RelayService::shows_ticket(ConnectionId connection, const Id128& ticket) {
+  if (ticket == Id128{} || !same_secret(ticket, host_.ticket())) return false;
+  if (owns(connection)) return true;
+  callers_.push_back(connection);
+  host_.plane().identify(connection);
+  return true;
+}
+
+bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
+                            std::span<const std::byte> bytes) {
+  AskPeers ask;
+  Chain chain;
+  Join join;
+  Cut cut;
+  const bool known = owns(connection);
+  const bool fits = (header.type == MessageType::AskPeers && decode_into(bytes, &ask) &&
+                     on_ask(connection, ask)) ||
+                    (header.type == MessageType::Chain && decode_into(bytes, &chain) &&
+                     on_chain(connection, chain)) ||
+                    (known && header.type == MessageType::Join && decode_into(bytes, &join) &&
+                     on_join(connection, join)) ||
+                    (known && header.type == MessageType::Cut && decode_into(bytes, &cut) &&
+                     on_cut(connection, cut));
+  if (fits) return true;
+  ++past_.refused;
+  if (host_.stranger_lines().take(host_.now_ns())) {
+    LOG_WARN(
+        "{}: a message about relays (type {}) that is malformed, out of order or without our "
+        "ticket; connection dropped{}",
+        host_.plane().peer_name(connection), static_cast<int>(header.type),
+        host_.stranger_lines().rest());
+  }
+  on_lost(connection);
+  return false;
+}
+
+bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
+  if (!shows_ticket(connection, body.ticket)) return false;
+  const std::vector<WireHost> peers = peers_();
+  if (peers.empty()) say(connection, PeersAre{});
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    say(connection,
+        PeersAre{.left = static_cast<std::uint16_t>(peers.size() - 1 - i), .host = {peers[i]}});
+  }
+  return true;
+}
+
+// ---- Chains.
+
+std::string RelayService::why_not(const Chain& body) const {
+  if (closing_) return "its communicators have ended";
+  if (carried_.size() >= kCarriedMax)
+    return fmt::format("it carries {} paths already", kCarriedMax);
+  for (const std::uint8_t rail : {body.near_rail, body.far_rail}) {
+    if (rail >= host_.rails().size()) return fmt::format("it has no rail {}", rail);
+    if (!verbs::port_is_up(*host_.options().provider, host_.rails()[rail]))
+      return fmt::format("its port of {} is down", host_.rails()[rail].info.name);
+  }
+  if (body.near_address >= host_.rails()[body.near_rail].gids.size() ||
+      body.far_address >= host_.rails()[body.far_rail].gids.size())
+    return "it has no such address";
+  if (body.sizes.sq_depth > relay::kRingSlotsMax ||
+      body.sizes.wr_bytes > relay::kPayloadBytesMax / 4)
+    return "the sizes asked for are too large";
+  return {};
+}
+
+verbs::PdHandle* RelayService::domain_of(std::uint32_t rail) {
+  domains_.resize(host_.rails().size());
+  verbs::PdHandle& domain = domains_[rail];
+  if (!domain) {
+    verbs::Provider& provider = *host_.options().provider;
+    domain = verbs::PdHandle(provider, provider.alloc_pd(host_.rails()[rail].context.get()));
+  }
+  return domain ? &domain : nullptr;
+}
+
+bool RelayService::start_thread() {
+  if (started_ || host_.options().threading == Threading::Manual) return true;
+  started_ = middle_.start().ok();
+  return started_;
+}
+
+bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
+  if (!shows_ticket(connection, body.ticket)) return false;
+  for (const auto& each : carried_) {
+    if (each->connection() == connection && each->number() == body.chain) return false;
+  }
+  std::string why = why_not(body);
+  const verbs::PdHandle* near = nullptr;
+  const verbs::PdHandle* far = nullptr;
+  if (why.empty()) {
+    near = domain_of(body.near_rail);
+    far = domain_of(body.far_rail);
+    if (near == nullptr || far == nullptr || !start_thread()) why = "it has no means left";
+  }
+  std::unique_ptr<Carried> carried;
+  if (why.empty()) {
+    carried =
+        std::make_unique<Carried>(host_, connection, body, std::array{near->get(), far->get()});
+    std::uint64_t bytes = carried->ring_bytes();
+    for (const auto& each : carried_) bytes += each->ring_bytes();
+    const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
+    if (bytes > most) {
+      why = fmt::format("its rings would take {} MiB, of {} (NCCL_MESH_RELAY_BYTES)", bytes >> 20,
+                        most >> 20);
+    }
+  }
+  if (!why.empty()) {
+    ++past_.refused;
+    say(connection,
+        Chained{.chain = body.chain,
+                .result = Errc::Exhausted,
+                .text = fmt::format("host {}: {}", host_.options().provider->host_name(), why)});
+    return true;
+  }
+  carried_.push_back(std::move(carried));
+  carried_.back()->make();
+  host_.tend_soon();
+  return true;
+}
+
+bool RelayService::on_join(ConnectionId connection, const Join& body) {
+  for (const auto& each : carried_) {
+    if (each->connection() != connection || each->number() != body.chain) continue;
+    const std::size_t count = each->chains().size();
+    if (each->step() != Carried::Step::Made || body.near.qps.size() != count ||
+        body.far.qps.size() != count)
+      return false;
+    each->join(body);
+    host_.tend_soon();
+    return true;
+  }
+  return true;  // it has ended meanwhile, which its asker hears
+}
+
+bool RelayService::on_cut(ConnectionId connection, const Cut& body) {
+  for (const auto& each : carried_) {
+    if (each->connection() != connection || each->number() != body.chain) continue;
+    end(*each, {});
+    break;
+  }
+  return true;
+}
+
+void RelayService::end(Carried& carried, const std::string& why) noexcept {
+  if (!why.empty()) {
+    try {
+      say(carried.connection(), Cut{.chain = carried.number(), .text = why});
+    } catch (const std::exception& error) {
+      LOG_WARN("relay: {}", error.what());
+    }
+  }
+  if (carried.step() == Carried::Step::Carrying) {
+    for (const auto& chain : carried.chains()) {
+      middle_.remove(*chain);
+      const relay::ChainCounters counters = chain->counters();
+      for (const std::size_t side : {0, 1}) {
+        past_.bytes += counters.bytes[side];
+        past_.work_requests += counters.work_requests[side];
+        past_.ring_full += counters.ring_full[side];
+      }
+      past_.refused += counters.refused;
+    }
+  }
+  std::erase_if(carried_, [&carried](const auto& each) { return each.get() == &carried; });
+  if (carried_.empty()) domains_.clear();
+}
+
+void RelayService::look_at_ports() {
+  for (std::size_t i = carried_.size(); i-- > 0;) {
+    const std::string down = carried_[i]->port_down();
+    if (down.empty()) continue;
+    end(*carried_[i], fmt::format("host {}: its port of {} is down",
+                                  host_.options().provider->host_name(), down));
+  }
+}
+
+void RelayService::tend() {
+  if (carried_.empty()) return;
+  const std::vector<std::unique_ptr<Carried>>& all = carried_;
+  for (std::size_t i = all.size(); i-- > 0;) tend_one(*all[i]);
+  if (!carried_.empty()) host_.tend_at(host_.now_ns() + kChainLookNs);
+}
+
+void RelayService::tend_one(Carried& carried) {
+  const std::string name = host_.options().provider->host_name();
+  if (carried.step() == Carried::Step::Carrying) {
+    for (const auto& chain : carried.chains()) {
+      if (chain->state() == relay::ChainState::Gone)
+        return end(carried, fmt::format("host {}: the chain broke (status {})", name,
+                                        static_cast<int>(chain->status())));
+    }
+    return;
+  }
+  if (!carried.take_over()) return;
+  const bool made = carried.step() == Carried::Step::Making;
+  if (!carried.why().empty()) {
+    const std::string text = fmt::format("host {}: {}", name, carried.why());
+    if (made)
+      say(carried.connection(),
+          Chained{.chain = carried.number(), .result = Errc::System, .text = text});
+    if (!made)
+      say(carried.connection(),
+          Joined{.chain = carried.number(), .result = Errc::Unreachable, .text = text});
+    return end(carried, {});
+  }
+  if (made) {
+    carried.set_step(Carried::Step::Made);
+    say(carried.connection(), Chained{.chain = carried.number(), .ends = carried.ends()});
+    return;
+  }
+  carried.set_step(Carried::Step::Carrying);
+  for (const auto& chain : carried.chains()) {
+    if (!middle_.add(*chain).ok())
+      return end(carried,
+                 fmt::format("host {}: it turns {} chains already", name, relay::kChainsMax));
+  }
+  say(carried.connection(), Joined{.chain = carried.number()});
+}
+
+RelayFigures RelayService::figures() const noexcept {
+  RelayFigures sum = past_;
+  for (const auto& each : carried_) {
+    if (each->step() != Carried::Step::Carrying) continue;
+    ++sum.paths;
+    for (const auto& chain : each->chains()) {
+      const relay::ChainCounters counters = chain->counters();
+      for (const std::size_t side : {0, 1}) {
+        sum.bytes += counters.bytes[side];
+        sum.work_requests += counters.work_requests[side];
+        sum.ring_full += counters.ring_full[side];
+      }
+      sum.refused += counters.refused;
+    }
+  }
+  return sum;
+}
+
+void RelayService::close() { closing_ = true; }
+
+}  // namespace mesh::engine

@@ -1,0 +1,79 @@
+#pragma once
+// What this process carries for others: the chains of which it is the middle host. Whoever shows
+// its ticket may ask whom it knows, and for chains; these end with the connection that asked for
+// them. Making queue pairs, registering rings and resolving addresses take their time on a thread
+// for each order. Thread: control mutex. Bounds: kCarriedMax orders, NCCL_MESH_RELAY_BYTES of
+// rings, relay::kChainsMax chains.
+
+#include "engine/control/control_plane.h"
+#include "engine/control/relay_frames.h"
+#include "src/relay/middle.h"
+#include "src/verbs/handle.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mesh::engine {
+
+class LinkHost;
+class Carried;
+
+inline constexpr std::size_t kCarriedMax = 128;
+
+// Figures of all chains that this process has carried.
+struct RelayFigures {
+  std::uint64_t paths = 0;  // that it carries now
+  std::uint64_t bytes = 0, work_requests = 0, ring_full = 0, refused = 0;
+};
+
+class RelayService {
+ public:
+  using Peers = std::function<std::vector<WireHost>()>;
+  RelayService(LinkHost& host, Peers peers);
+  ~RelayService();
+
+  // ---- The control plane's events about connections that others have dialed.
+  bool owns(ConnectionId connection) const noexcept;
+  // Of a stranger too, whose first frame it is. False: the connection is dropped.
+  bool on_frame(ConnectionId connection, const FrameHeader& header,
+                std::span<const std::byte> body);
+  void on_lost(ConnectionId connection) noexcept;
+
+  void tend();
+  void look_at_ports();  // one may have gone down: what passes it is cut at once
+  bool turn() noexcept { return middle_.turn() != 0; }  // where it has no thread
+  bool carries() const noexcept { return !carried_.empty(); }
+  void close();  // nothing new is taken any more
+  void cut_all() noexcept;
+  RelayFigures figures() const noexcept;
+
+ private:
+  bool on_ask(ConnectionId connection, const AskPeers& body);
+  bool on_chain(ConnectionId connection, const Chain& body);
+  bool on_join(ConnectionId connection, const Join& body);
+  bool on_cut(ConnectionId connection, const Cut& body);
+  bool shows_ticket(ConnectionId connection, const Id128& ticket);
+  std::string why_not(const Chain& body) const;
+  verbs::PdHandle* domain_of(std::uint32_t rail);
+  bool start_thread();
+  void tend_one(Carried& carried);
+  void end(Carried& carried, const std::string& why) noexcept;
+  template <typename Body>
+  void say(ConnectionId connection, const Body& body);
+
+  LinkHost& host_;
+  const Peers peers_;
+  std::vector<verbs::PdHandle> domains_;  // by rail, as they are needed
+  std::vector<ConnectionId> callers_;     // who have shown the ticket
+  relay::Middle middle_;
+  bool started_ = false, closing_ = false;
+  std::vector<std::unique_ptr<Carried>> carried_;
+  RelayFigures past_;
+};
+
+}  // namespace mesh::engine

@@ -1,0 +1,142 @@
+#include "engine/link/relayed_paths.h"
+
+#include "engine/link/context.h"
+#include "engine/link/link.h"
+#include "engine/link/link_setup.h"
+#include "src/base/log.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+// Neighbours that come up later than the first message are waited for so long.
+constexpr std::uint64_t kNoRouteBoundNs = 2'000'000'000;
+// How often an idle look at a relayed path is taken.
+constexpr std::uint64_t kStuckLookNs = 500'000'000;
+}  // namespace
+
+void RelayedPaths::begin() { chains_.resize(link_.peer_link().path_count()); }
+
+// ---- Connector.
+
+bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
+  Path& path = link_.peer_link().path(index);
+  RelayClient& relays = *link_.host().relays();
+  const std::vector<WireRail>& peer_rails = link_.handshake().peer_rails();
+  const std::vector<WireRail> own =
+      describe_rails(*link_.host().options().provider, link_.host().rails());
+  std::optional<RelayRoute> route = relays.find({.own = own,
+                                                 .own_rail = path.rail,
+                                                 .peer = peer_rails,
+                                                 .peer_rail = path.ends.peer_rail,
+                                                 .hosts = {}},
+                                                link_.handshake().peer_ticket());
+  if (!route) {
+    *why = fmt::format("no host that takes part joins {} to {} of the peer", path.lane->name(),
+                       peer_rails[path.ends.peer_rail].name);
+    return false;
+  }
+  routed_ = true;
+  name_route(path, route_text(*route));
+  const TransferPolicy& policy = link_.peer_link().policy();
+  const Settings settings = link_.settings();
+  chains_[index] =
+      relays.ask({.route = std::move(*route),
+                  .sizes = {.qps = 1 + policy.qps,
+                            .sq_depth = policy.sq_depth,
+                            .express_bytes = policy.express_bytes,
+                            .wr_bytes = policy.wr_bytes},
+                  .traffic_class = static_cast<std::uint8_t>(std::max(settings.traffic_class, 0)),
+                  .service_level = static_cast<std::uint8_t>(std::max(settings.service_level, 0)),
+                  .changed = [this] {
+                    link_.touch();
+                    link_.host().tend_soon();
+                  }});
+  return true;
+}
+
+void RelayedPaths::name_route(Path& path, const std::string& over) {
+  const ProgressLoop::Guard guard(link_.context().loop);
+  path.over = over;
+}
+
+void RelayedPaths::take_addresses(std::uint32_t index) {
+  PathEnds& ends = link_.peer_link().path(index).ends;
+  ends.own_address = chains_[index]->route().own_address;
+  ends.peer_address = chains_[index]->route().peer_address;
+}
+
+void RelayedPaths::lead_over(std::uint32_t index, Reopen* asks) const {
+  const Path& path = link_.peer_link().path(index);
+  const RelayedChains& chains = *chains_[index];
+  asks->ends = over_hop(std::move(asks->ends), chains.last());
+  asks->ends.connector_rail = static_cast<std::uint8_t>(path.rail);
+  asks->ends.connector_address = static_cast<std::uint8_t>(path.ends.own_address);
+  asks->ends.acceptor_rail = static_cast<std::uint8_t>(path.ends.peer_rail);
+  asks->ends.acceptor_address = static_cast<std::uint8_t>(path.ends.peer_address);
+  asks->via = {chains.last()};
+  asks->over = route_text(chains.route());
+}
+
+std::vector<WireHop> RelayedPaths::first_hop(std::uint32_t index) const {
+  if (chains_[index] == nullptr) return {};
+  return {chains_[index]->first()};
+}
+
+void RelayedPaths::join(std::uint32_t index, std::uint32_t psn, const WireHop& peer) {
+  RelayedChains& chains = *chains_[index];
+  if (chains.step() != RelayedChains::Step::Made) return;  // broken: it is seen in the next pass
+  Path& path = link_.peer_link().path(index);
+  chains.join(describe_hop(path, describe_path(path, psn, {})), peer);
+}
+
+bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
+  const PeerLink& peer_link = link_.peer_link();
+  if (!link_.connector() || !peer_link.asleep() || routed_) return false;
+  link_.host().tend_at(stalled_since_ns + kNoRouteBoundNs);
+  return link_.host().now_ns() >= stalled_since_ns + kNoRouteBoundNs;
+}
+
+// ---- Acceptor.
+
+bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
+  Path& path = link_.peer_link().path(asked.path);
+  const WirePath& ends = asked.ends;
+  const std::vector<WireRail>& peers = link_.handshake().peer_rails();
+  if (!path.ends.relayed || ends.acceptor_rail != path.rail ||
+      ends.acceptor_address >= path.lane->rail().gids.size() ||
+      ends.connector_address >= peers[path.ends.peer_rail].addresses.size()) {
+    *why = "the path asked for cannot lead over other hosts";
+    return false;
+  }
+  path.ends.own_address = ends.acceptor_address;
+  path.ends.peer_address = ends.connector_address;
+  name_route(path, asked.over);
+  return true;
+}
+
+// ---- Both.
+
+void RelayedPaths::watch() {
+  PeerLink& peer_link = link_.peer_link();
+  const std::uint64_t now_ns = link_.host().now_ns();
+  for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
+    Path& path = peer_link.path(i);
+    if (!path.ends.relayed) continue;
+    const ProgressLoop::Guard guard(link_.context().loop);
+    if (path.health.state != PathState::Up) continue;
+    link_.host().tend_at(now_ns + kStuckLookNs);
+    if (chains_[i] != nullptr && chains_[i]->step() == RelayedChains::Step::Broken)
+      peer_link.quarantine(path, chains_[i]->why());
+    for (const auto& queue_pair : path.queue_pairs) {
+      if (path.health.state != PathState::Up) break;
+      if (path.lane->relay_end().stuck(queue_pair->verbs(), now_ns))
+        peer_link.quarantine(path, "a host on the way carries nothing any more");
+    }
+  }
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,218 @@
+// Messages to hosts that no rail joins to ours: opened by the first message, over the hosts
+// between.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/cables.h"
+
+#include <mesh/snapshot.h>
+
+#include "engine/data/peer_link.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture;
+
+constexpr std::size_t kBytes = 1 << 20;
+
+// So many hosts a, b, c, ... in a row: n1 of each to n0 of the next, and in a ring the last one's
+// to the first's.
+std::string row(int count, bool ring) {
+  std::string hosts, links;
+  for (int i = 0; i < count; ++i) {
+    const char name = static_cast<char>('a' + i);
+    const int before = i == 0 ? count : i;
+    hosts += fmt::format(R"({}{{"name":"{}","nics":[{{"name":"n0","address":"10.0.{}.2/24"}},)"
+                         R"({{"name":"n1","address":"10.0.{}.1/24"}}]}})",
+                         i == 0 ? "" : ",", name, before, i + 1);
+    if (i + 1 == count && !ring) continue;
+    links += fmt::format(R"({}{{"ends":["{}/n1","{}/n0"]}})", i == 0 ? "" : ",", name,
+                         static_cast<char>('a' + (i + 1) % count));
+  }
+  return fmt::format(R"({{"name":"row","hosts":[{}],"links":[{}]}})", hosts, links);
+}
+
+class Relay : public testing::Test {
+ protected:
+  void open(const std::string& fabric, int relay = 1) {
+    fabric_ = fabric;
+    bed_ = std::make_unique<Bed>(
+        testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto", .relay = relay});
+    bed_->tick_ns = 10'000;
+    set_log_level(LogLevel::Info);
+  }
+  // A link from each host to the next one, as a ring or a line of NCCL has.
+  void link_neighbours(std::size_t count, bool ring) {
+    for (std::size_t i = 0; i + 1 < count + (ring ? 1 : 0); ++i)
+      neighbours_.push_back(talk(i, (i + 1) % count));
+  }
+  std::unique_ptr<Talk> talk(std::size_t from, std::size_t to) {
+    return std::make_unique<Talk>(*bed_, Seat{from, 0}, Seat{to, 0}, kBytes);
+  }
+  // The first message asks for the path; NCCL calls again until it is taken.
+  bool wakes(Talk& talk) {
+    return bed_->until([&] {
+      if (!talk.pair.send->link.asleep() && !talk.pair.receive->link.asleep()) return true;
+      EXPECT_EQ(talk.send({.bytes = 8}).code(), Errc::WouldBlock);
+      return false;
+    });
+  }
+  void exchange_all_sizes(Talk& talk) {
+    for (const std::size_t bytes : {0, 1, 8, 220, 4096, 8192, 65536, 300'000, 1 << 20})
+      talk.exchange(bytes);
+  }
+  void end(Talk& talk) { talk.release(), talk.close_both(); }
+  void end_all() {
+    for (const auto& each : neighbours_) end(*each);
+    EXPECT_TRUE(bed_->empties());
+  }
+  bool nobody_carries() {
+    return bed_->until([&] {
+      for (testkit::BedHost& host : bed_->hosts) {
+        if (host.engine->carries_for_others()) return false;
+      }
+      return true;
+    });
+  }
+  void port(std::size_t host, const char* nic, bool up) {
+    const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = nic};
+    soft::FaultPlan& faults = bed_->hosts[host].provider->faults();
+    if (up) {
+      faults.lift(fault);
+    } else {
+      EXPECT_TRUE(faults.arm(fault).ok());
+    }
+  }
+
+  LogCapture log_;
+  std::string fabric_;
+  std::unique_ptr<Bed> bed_;
+  std::vector<std::unique_ptr<Talk>> neighbours_;
+};
+
+TEST_F(Relay, AHostBehindAnotherIsReachedByTheFirstMessage) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  EXPECT_TRUE(far->pair.send->link.asleep());
+  bed_->rounds(1000);
+  EXPECT_FALSE(bed_->hosts[1].engine->carries_for_others()) << "before a message";
+  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  EXPECT_TRUE(bed_->hosts[1].engine->carries_for_others());
+  exchange_all_sizes(*far);
+  EXPECT_EQ(log_.count(LogLevel::Info, "over b carries messages"), 2) << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  end(*far);
+  EXPECT_TRUE(nobody_carries());
+  end_all();
+}
+
+TEST_F(Relay, SeveralHostsAreCrossed) {
+  for (const std::size_t hosts : {4, 5}) {
+    SCOPED_TRACE(hosts);
+    open(row(static_cast<int>(hosts), false));
+    link_neighbours(hosts, false);
+    const auto far = talk(0, hosts - 1), back = talk(hosts - 1, 0);
+    ASSERT_TRUE(wakes(*far)) << log_.joined();
+    ASSERT_TRUE(wakes(*back)) << log_.joined();
+    exchange_all_sizes(*far);
+    exchange_all_sizes(*back);
+    end(*far), end(*back);
+    EXPECT_TRUE(nobody_carries());
+    end_all();
+    neighbours_.clear();
+  }
+}
+
+TEST_F(Relay, ManyMessagesAtOnceArriveInOrder) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  ASSERT_TRUE(wakes(*far));
+  constexpr std::size_t kOpen = 8, kEach = kBytes / kOpen;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Request*> requests;
+    for (std::size_t i = 0; i < kOpen; ++i) {
+      const Talk::Part part{.at = i * kEach, .bytes = kEach - static_cast<std::size_t>(round)};
+      requests.push_back(far->receive(part).value());
+      requests.push_back(far->send(part).value());
+    }
+    for (Request* const request : requests) EXPECT_TRUE(bed_->finish(request).ok());
+    EXPECT_TRUE(far->holds(0, 0, kEach - 20));
+  }
+  end(*far);
+  end_all();
+}
+
+TEST_F(Relay, ARouteThatIsCutIsReplacedByTheOtherWayRound) {
+  open(row(4, true));
+  link_neighbours(4, true);
+  const auto far = talk(0, 2);
+  ASSERT_TRUE(wakes(*far));
+  exchange_all_sizes(*far);
+  const bool over_b = log_.count(LogLevel::Info, "over b carries messages") != 0;
+  const std::size_t middle = over_b ? 1 : 3;
+  for (const char* const nic : {"n0", "n1"}) port(middle, nic, false);
+  exchange_all_sizes(*far);
+  EXPECT_GE(log_.count(LogLevel::Info, over_b ? "over d carries" : "over b carries"), 1)
+      << log_.joined();
+  for (const char* const nic : {"n0", "n1"}) port(middle, nic, true);
+  exchange_all_sizes(*far);
+  end(*far);
+  end_all();
+}
+
+TEST_F(Relay, ARingThatLosesACableIsALine) {
+  open(row(4, true));
+  link_neighbours(4, true);
+  for (const auto& each : neighbours_) each->exchange(kBytes);
+  port(0, "n1", false), port(1, "n0", false);  // a - b
+  exchange_all_sizes(*neighbours_[0]);
+  EXPECT_GE(log_.count(LogLevel::Info, "over d and c carries messages"), 1) << log_.joined();
+  for (const auto& each : neighbours_) exchange_all_sizes(*each);
+  port(0, "n1", true), port(1, "n0", true);
+  EXPECT_TRUE(nobody_carries()) << "its own cable carries again";
+  for (const auto& each : neighbours_) exchange_all_sizes(*each);
+  end_all();
+}
+
+TEST_F(Relay, AMiddleHostMayCloseItsCommunicatorFirst) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  ASSERT_TRUE(wakes(*far));
+  for (const auto& each : neighbours_) end(*each);
+  bed_->close_context({1, 0});
+  EXPECT_TRUE(bed_->hosts[1].engine->carries_for_others());
+  exchange_all_sizes(*far);
+  end(*far);
+  EXPECT_TRUE(bed_->empties());
+  EXPECT_TRUE(nobody_carries());
+}
+
+TEST_F(Relay, WithoutAHostBetweenTheFirstMessageFailsByName) {
+  open(testkit::kLine);
+  const auto far = talk(0, 2);  // nobody has a link with b
+  bed_->tick_ns = 100'000;
+  EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::WouldBlock);
+  EXPECT_TRUE(bed_->until([&] { return far->send({.bytes = 8}).code() != Errc::WouldBlock; }));
+  EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::Unreachable);
+  EXPECT_EQ(log_.count(LogLevel::Warn,
+                       "a message to a host that no path leads to fails: hosts a "
+                       "and c share no subnet"),
+            1)
+      << log_.joined();
+  EXPECT_TRUE(bed_->until([&] { return far->receive({.bytes = 8}).code() != Errc::WouldBlock; }));
+  end(*far);
+  end_all();
+}
+
+}  // namespace
+}  // namespace mesh
