@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace mesh {
 namespace {
@@ -90,9 +91,18 @@ TEST_F(StandbyMemory, CarriesOnSoonAfterTheCut) {
 }
 
 TEST_F(StandbyMemory, ARailThatRefusesIsNamedAndTheNextOneCarries) {
+  // Registered before the cut, on both sides: what comes later is for rails that are in use.
+  constexpr std::size_t kHeldBytes = 100'000;
+  std::vector<std::byte> sent(kHeldBytes), received(kHeldBytes);
+  Registration* const from =
+      register_memory(*pair_.send, sent.data(), kHeldBytes, MemoryType::Host).value();
+  Registration* const to =
+      register_memory(*pair_.receive, received.data(), kHeldBytes, MemoryType::Host).value();
   for (auto& host : hosts_) host.provider->refuses.store(true);
   cut_first_cable();
   exchange();
+  deregister_memory(*pair_.send, from);
+  deregister_memory(*pair_.receive, to);
   EXPECT_GT(hosts_[0].provider->refused + hosts_[1].provider->refused, 0) << log_.joined();
   EXPECT_GE(log_.count(LogLevel::Warn, "cannot register 100000 bytes"), 1) << log_.joined();
   EXPECT_EQ(carries("n2:1"), 2) << log_.joined();
