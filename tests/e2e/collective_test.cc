@@ -84,7 +84,7 @@ const Scenario kDiagonal("all_reduce_beside_the_diagonal", [](Peer& peer) {
   diagonal.close();
 });
 TEST(Collective, RingAllReduceOnFourRanksWhoseDiagonalsAreConnected) {
-  expect_run(kDiagonal, {.fabric = "ring4.json"});
+  expect_run(kDiagonal, {.fabric = "ring4.json", .environment = {{"NCCL_MESH_RELAY", "0"}}});
 }
 TEST(Collective, RingAllReduceWithoutPollerThreads) {
   expect_run(kAllReduce, {.fabric = "triangle.json", .environment = {{"NCCL_MESH_THREADS", "0"}}});
@@ -107,6 +107,19 @@ TEST(Collective, AllToAllOfThreeRanksOfATriangle) {
 }
 TEST(Collective, AllToAllOfThreeRanksOfASwitch) {
   expect_run(kAllToAll, {.fabric = "switched3.json"});
+}
+// Over other hosts of the job: the diagonals of a ring, the ends of a line, the points of a star.
+TEST(Collective, AllToAllOfHostsThatAreNotNeighbours) {
+  for (const char* const fabric : {"line3.json", "ring4.json", "line4.json", "star5.json"}) {
+    SCOPED_TRACE(fabric);
+    expect_run(kAllToAll, {.fabric = fabric});
+  }
+}
+TEST(Collective, AllToAllOfSixRanksOfARing) {
+  expect_run(kAllToAll, {.fabric = "ring6.json", .timeout = std::chrono::seconds(120)});
+}
+TEST(Collective, RingAllReduceOnFiveRanksOfAStar) {
+  expect_run(kAllReduce, {.fabric = "star5.json"});
 }
 TEST(Collective, AllToAllOfEightRanksWithinAMinute) {
   expect_run(kAllToAll, {.fabric = "alltoall8.json", .timeout = std::chrono::seconds(60)});

@@ -314,7 +314,9 @@ const Scenario kNoSubnet("no_subnet", [](Peer& peer) {
   dormant.close();
 });
 TEST(BadInput, AMessageToAPeerWithoutACommonSubnetFailsByName) {
-  expect_run(kNoSubnet, {.fabric = "line3.json", .hosts = {"a", "c"}});
+  expect_run(
+      kNoSubnet,
+      {.fabric = "line3.json", .hosts = {"a", "c"}, .environment = {{"NCCL_MESH_RELAY", "0"}}});
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ const Scenario kDormant("dormant", [](Peer& peer) {
 });
 
 TEST(Heard, APeerWithoutACommonSubnetIsNamedOnBothSides) {
-  RunOptions options = software();
+  RunOptions options = software({{"NCCL_MESH_RELAY", "0"}});
   options.fabric = "line3.json";
   options.hosts = {"a", "c"};
   expect_each_reads(run(kDormant, options),

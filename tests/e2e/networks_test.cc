@@ -173,8 +173,9 @@ std::string two_hosts(const std::string& more_of_a, const std::string& nic_of_b)
 }
 
 std::vector<RankEnd> run_without_route(const Scenario& scenario, const std::string& fabric) {
-  std::vector<RankEnd> ranks =
-      run(scenario, {.fabric_text = fabric, .software_only = "its routes are those of a fabric"});
+  std::vector<RankEnd> ranks = run(scenario, {.fabric_text = fabric,
+                                              .software_only = "its routes are those of a fabric",
+                                              .environment = {{"NCCL_MESH_RELAY", "0"}}});
   expect_success(ranks);
   return ranks;
 }

@@ -127,6 +127,7 @@ TEST(Sites, BetweenThemOnlyRailsThatLeaveCarryAnAllReduce) {
 const Scenario kNoRailLeaves("sites_no_rail_leaves", [](Peer& peer) {
   set("NCCL_MESH_SITE", peer.rank() == 0 ? "east" : "west");
   set("NCCL_MESH_SITE_RAILS", peer.rank() == 0 ? "0" : "1");
+  set("NCCL_MESH_RELAY", "0");
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   Dormant dormant(peer, *communicator, Dormant::Ways::FromRank0);

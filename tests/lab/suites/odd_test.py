@@ -45,7 +45,8 @@ class OddTest(LabCase):
                             "ranked": " ".join(ranked),
                             "perf": shlex.quote(built("perf/mesh_perf/mesh_perf"))}
         return self.run_lab(topology, command, timeout=900,
-                            env={"NCCL_MESH_RAILS": "all", **(env or {})})
+                            env={"NCCL_MESH_RAILS": "all", "NCCL_MESH_RELAY": "0",
+                                 **(env or {})})
 
     def rails_are(self, run, host, *rails, note=""):
         """Exactly these rails, and exactly this line about ports."""
