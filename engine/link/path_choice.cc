@@ -98,6 +98,12 @@ std::vector<std::uint8_t> cables_elsewhere(const std::vector<WireRail>& rails,
 }
 }  // namespace
 
+bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice) {
+  if (way_of(hello, own) == Way::BetweenSites) return false;
+  return hello.asked.wish == RailsWish::Auto ||
+         (hello.asked.wish == RailsWish::All && choice.meet.empty());
+}
+
 std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,
                                     const std::vector<WireRail>& acceptor_rails,
                                     const PathChoice& choice) {

@@ -41,6 +41,9 @@ struct OwnRails {
 };
 PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute& ask);
 
+// Whether a link may lead over other hosts, as HELLO asks: not to another site, whose rails are
+// chosen, nor beside rails of which all or only the asked one is to be used.
+bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice);
 // Which rails of both sides other hosts may join, of those that do not meet the other side
 // themselves: one of each cable, so that each cable of both sides comes early.
 std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,

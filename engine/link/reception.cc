@@ -164,7 +164,8 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   std::string refusal = site_refusal(name, own.site, hello.host, hello.site);
   PathChoice choice;
   if (refusal.empty()) choice = choose_paths(hello, own, route);
-  if (refusal.empty() && host_.relays() != nullptr && hello.ticket != Id128{})
+  const bool relays = host_.relays() != nullptr && hello.ticket != Id128{};
+  if (refusal.empty() && relays && may_be_relayed(hello, own, choice))
     choice.relayed = relayed_pairs(hello.rails, rails, choice);
   if (refusal.empty() && choice.meet.empty()) {
     choice.no_path = why_no_path(hello, own, choice, name);

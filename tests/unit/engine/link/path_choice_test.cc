@@ -174,5 +174,23 @@ TEST(RelayedPairs, AreAllPairsOfCablesThatDoNotMeetThePeer) {
   EXPECT_EQ(beside.front().acceptor_rail, 1);
 }
 
+TEST(RelayedPairs, AreNotForOtherSitesNorBesideRailsThatWereChosen) {
+  const std::vector<WireRail> none;
+  const OwnRails own(none, "east");
+  PathChoice meets, dormant;
+  meets.meet.emplace_back();
+  Hello hello;
+  hello.site = "west";
+  EXPECT_FALSE(may_be_relayed(hello, own, dormant));
+  hello.site = "east";
+  EXPECT_TRUE(may_be_relayed(hello, own, dormant));
+  EXPECT_TRUE(may_be_relayed(hello, own, meets));
+  hello.asked.wish = RailsWish::All;
+  EXPECT_TRUE(may_be_relayed(hello, own, dormant));
+  EXPECT_FALSE(may_be_relayed(hello, own, meets));
+  hello.asked.wish = RailsWish::Asked;
+  EXPECT_FALSE(may_be_relayed(hello, own, dormant));
+}
+
 }  // namespace
 }  // namespace mesh::engine
