@@ -171,7 +171,7 @@ bool Link::at_rest() const noexcept {
                      state_ == LinkState::AwaitReady;
   if (!rests || bring_up_ != nullptr || failure() != Errc::Ok) return false;
   if (!peer_link_) return true;
-  const bool wants_path = peer_link_->asleep() && peer_link_->wants_path();
+  const bool wants_path = connector() && peer_link_->asleep() && peer_link_->wants_path();
   return peer_link_->every_path_is_up() && !wants_path;
 }
 

@@ -239,8 +239,10 @@ void PathRepair::fail_without_route() {
 // Without any path requests wait, but not for ever. A path that comes back and fails again at the
 // first message is none: only what got through, or a while without trouble, ends the wait.
 void PathRepair::note_stall() {
+  // Of a link that never had a path only the side that opens it counts the time: the other one may
+  // receive long before anything is sent.
   const PeerLink& sleeper = link_.peer_link();
-  const bool wanted = !sleeper.asleep() || sleeper.wants_path();
+  const bool wanted = !sleeper.asleep() || (link_.connector() && sleeper.wants_path());
   if (stalled_since_ns_ == 0 && (!wanted || (sleeper.every_path_is_up() && !sleeper.asleep())))
     return;
   const std::uint64_t now_ns = link_.host().now_ns();

@@ -60,7 +60,7 @@ Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
 }
 
 Carried::~Carried() {
-  abandoned_.store(true, std::memory_order_relaxed);
+  abandon();
   if (thread_.joinable()) thread_.join();
 }
 

@@ -36,6 +36,7 @@ class Carried {
 
   void make();                  // begins it
   void join(const Join& body);  // begins it; the number of queue pairs fits
+  void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
   bool running() const noexcept { return under_way_ && !over_.load(std::memory_order_acquire); }
   bool take_over() noexcept;  // true, once: the step that was begun is over
   const std::string& why() const noexcept { return why_; }  // it failed; empty: it did not

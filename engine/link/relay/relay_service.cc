@@ -20,7 +20,10 @@ constexpr std::uint64_t kChainLookNs = 500'000'000;
 
 RelayService::RelayService(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {}
 
-RelayService::~RelayService() { cut_all(); }
+RelayService::~RelayService() {
+  cut_all();
+  ending_.clear();  // before the domains that they use
+}
 
 void RelayService::cut_all() noexcept {
   while (!carried_.empty()) end(*carried_.back(), {});
@@ -95,7 +98,7 @@ bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
 
 std::string RelayService::why_not(const Chain& body) const {
   if (closing_) return "its communicators have ended";
-  if (carried_.size() >= kCarriedMax)
+  if (carried_.size() + ending_.size() >= kCarriedMax)
     return fmt::format("it carries {} paths already", kCarriedMax);
   for (const std::uint8_t rail : {body.near_rail, body.far_rail}) {
     if (rail >= host_.rails().size()) return fmt::format("it has no rail {}", rail);
@@ -209,8 +212,21 @@ void RelayService::end(Carried& carried, const std::string& why) noexcept {
       past_.refused += counters.refused;
     }
   }
-  std::erase_if(carried_, [&carried](const auto& each) { return each.get() == &carried; });
-  if (carried_.empty()) domains_.clear();
+  const auto found = std::find_if(carried_.begin(), carried_.end(),
+                                  [&carried](const auto& each) { return each.get() == &carried; });
+  std::unique_ptr<Carried> ended = std::move(*found);
+  carried_.erase(found);
+  ended->abandon();
+  if (ended->running()) {
+    ending_.push_back(std::move(ended));  // its end wakes the control thread
+  } else {
+    ended.reset();
+  }
+  drop_domains();
+}
+
+void RelayService::drop_domains() noexcept {
+  if (carried_.empty() && ending_.empty()) domains_.clear();
 }
 
 void RelayService::look_at_ports() {
@@ -223,6 +239,8 @@ void RelayService::look_at_ports() {
 }
 
 void RelayService::tend() {
+  const auto over = [](const auto& each) { return !each->running(); };
+  if (std::erase_if(ending_, over) != 0) drop_domains();
   if (carried_.empty()) return;
   const std::vector<std::unique_ptr<Carried>>& all = carried_;
   for (std::size_t i = all.size(); i-- > 0;) tend_one(*all[i]);

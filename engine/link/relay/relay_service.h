@@ -62,6 +62,7 @@ class RelayService {
   verbs::PdHandle* domain_of(std::uint32_t rail);
   bool start_thread();
   void tend_one(Carried& carried);
+  void drop_domains() noexcept;
   void end(Carried& carried, const std::string& why) noexcept;
   template <typename Body>
   void say(ConnectionId connection, const Body& body);
@@ -73,6 +74,8 @@ class RelayService {
   relay::Middle middle_;
   bool started_ = false, closing_ = false;
   std::vector<std::unique_ptr<Carried>> carried_;
+  // They have ended while a step of theirs ran on its thread, which is not waited for.
+  std::vector<std::unique_ptr<Carried>> ending_;
   RelayFigures past_;
 };
 

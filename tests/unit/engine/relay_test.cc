@@ -197,6 +197,23 @@ TEST_F(Relay, AMiddleHostMayCloseItsCommunicatorFirst) {
   EXPECT_TRUE(nobody_carries());
 }
 
+// NCCL receives long before its peer sends.
+TEST_F(Relay, AReceiverThatWaitsForItsSenderIsNotLost) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  bed_->tick_ns = 10'000'000;
+  for (int i = 0; i < 10'000; ++i) {  // 100 s
+    ASSERT_EQ(far->receive({.bytes = 8}).code(), Errc::WouldBlock);
+    bed_->round();
+  }
+  bed_->tick_ns = 10'000;
+  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  exchange_all_sizes(*far);
+  end(*far);
+  end_all();
+}
+
 TEST_F(Relay, WithoutAHostBetweenTheFirstMessageFailsByName) {
   open(testkit::kLine);
   const auto far = talk(0, 2);  // nobody has a link with b
