@@ -70,6 +70,7 @@ bool Flusher::make(Rail& rail) noexcept {
   LOG_WARN("{}: no queue pair for flushes of GPU memory: {}", rail.lane->name(),
            std::strerror(error));
   rail.qp.reset();
+  rail.broken = true;  // the next flush tries again
   return false;
 }
 

@@ -213,6 +213,7 @@ void PeerLink::add_rails(std::span<const std::uint32_t> rails) {
     const auto at = std::lower_bound(rails_.begin(), rails_.end(), rail);
     if (at == rails_.end() || *at != rail) rails_.insert(at, rail);
   }
+  note_written_rails();
 }
 
 ProgressLoop::Source PeerLink::express_source(std::uint32_t channel) noexcept {

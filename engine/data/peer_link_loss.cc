@@ -29,8 +29,10 @@ void PeerLink::reroute() {
 void PeerLink::note_written_rails() noexcept {
   std::uint64_t rails = 0;
   for (const auto& path : paths_) {
+    // The peer is not told of them before the link's memory is on their rail.
+    const bool known = std::binary_search(rails_.begin(), rails_.end(), path->rail);
     const bool there = !path->queue_pairs.empty() && path->queue_pairs[0]->verbs() != nullptr;
-    if (there) rails |= std::uint64_t{1} << path->rail;
+    if (known && there) rails |= std::uint64_t{1} << path->rail;
   }
   written_rails_.store(rails, std::memory_order_release);
 }

@@ -161,7 +161,7 @@ Status take_hop(Path& path, const WireHop& hop) {
 
 WirePath over_hop(WirePath ends, const WireHop& hop) {
   ends.lid = hop.lid;
-  ends.mtu = std::min(ends.mtu, hop.mtu);
+  ends.mtu = hop.mtu;  // each hop has its own; both ends of one must agree
   ends.psn = hop.psn;
   ends.ece = {};
   ends.qpn.clear();

@@ -93,8 +93,9 @@ std::size_t Links::count() const noexcept {
 std::vector<WireHost> Links::hosts() const {
   std::vector<WireHost> hosts;
   for_each([&hosts](const Link& link) {
-    const bool takes_part =
-        link.state() == LinkState::Up && link.handshake().peer_ticket() != Id128{};
+    const bool takes_part = link.state() == LinkState::Up &&
+                            link.handshake().peer_ticket() != Id128{} &&
+                            !link.handshake().crossing().apart();
     if (takes_part) hosts.push_back(link.peer_as_host());
   });
   return hosts;

@@ -18,7 +18,12 @@ constexpr std::uint64_t kNoRouteBoundNs = 2'000'000'000;
 constexpr std::uint64_t kStuckLookNs = 500'000'000;
 }  // namespace
 
-void RelayedPaths::begin() { chains_.resize(link_.peer_link().path_count()); }
+void RelayedPaths::begin() {
+  chains_.resize(link_.peer_link().path_count());
+  last_.resize(chains_.size());
+}
+
+void RelayedPaths::cut(std::uint32_t index) noexcept { chains_[index].reset(); }
 
 // ---- Connector.
 
@@ -28,12 +33,14 @@ bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
   const std::vector<WireRail>& peer_rails = link_.handshake().peer_rails();
   const std::vector<WireRail> own =
       describe_rails(*link_.host().options().provider, link_.host().rails());
+  RelayClient::Search search{.peer = link_.handshake().peer_ticket()};
+  for (const RouteHop& hop : last_[index].hops) search.avoided.push_back(hop.host.ticket);
   std::optional<RelayRoute> route = relays.find({.own = own,
                                                  .own_rail = path.rail,
                                                  .peer = peer_rails,
                                                  .peer_rail = path.ends.peer_rail,
                                                  .hosts = {}},
-                                                link_.handshake().peer_ticket());
+                                                search);
   if (!route) {
     *why = fmt::format("no host that takes part joins {} to {} of the peer", path.lane->name(),
                        peer_rails[path.ends.peer_rail].name);
@@ -41,6 +48,7 @@ bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
   }
   routed_ = true;
   name_route(path, route_text(*route));
+  last_[index] = *route;
   const TransferPolicy& policy = link_.peer_link().policy();
   const Settings settings = link_.settings();
   chains_[index] =
@@ -96,6 +104,8 @@ void RelayedPaths::join(std::uint32_t index, std::uint32_t psn, const WireHop& p
 bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
   const PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || !peer_link.asleep() || routed_) return false;
+  // Whoever is known may still come to know others.
+  if (link_.host().relays()->knows_others(link_.handshake().peer_ticket())) return false;
   link_.host().tend_at(stalled_since_ns + kNoRouteBoundNs);
   return link_.host().now_ns() >= stalled_since_ns + kNoRouteBoundNs;
 }

@@ -25,7 +25,7 @@ class RelayedPaths {
   // Asks the hosts on a route for them. False: there is no route, and why.
   bool ask(std::uint32_t index, std::string* why);
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
-  void cut(std::uint32_t index) noexcept { chains_[index].reset(); }
+  void cut(std::uint32_t index) noexcept;
   void take_addresses(std::uint32_t index);  // of the route
   // The acceptor's queue pairs are for the last host on the way.
   void lead_over(std::uint32_t index, Reopen* asks) const;
@@ -46,6 +46,8 @@ class RelayedPaths {
 
   Link& link_;
   std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; what ends them cuts them
+  // By path: the route that was used last, whose hosts are the last ones to be asked again.
+  std::vector<RelayRoute> last_;
   bool routed_ = false;  // there was a route since the link has no path
 };
 

@@ -7,6 +7,7 @@
 #include "src/base/secret.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace mesh::engine {
@@ -26,12 +27,22 @@ void add_once(std::vector<WireHost>& hosts, const WireHost& host) {
 
 // ---- Chains.
 
-RelayedChains::RelayedChains(RelayClient& client, RelayRoute route, std::function<void()> changed)
-    : client_(client), route_(std::move(route)), changed_(std::move(changed)) {}
+RelayedChains::RelayedChains(RelayClient& client, RelayRoute route, std::size_t queue_pairs,
+                             std::function<void()> changed)
+    : client_(client),
+      route_(std::move(route)),
+      queue_pairs_(queue_pairs),
+      changed_(std::move(changed)) {}
 
 RelayedChains::~RelayedChains() {
   for (const Part& part : parts_) {
-    if (part.connection != 0) client_.say(part.connection, Cut{.chain = part.number});
+    if (part.connection == 0) continue;
+    try {
+      client_.say(part.connection, Cut{.chain = part.number});
+    } catch (const std::exception& error) {
+      LOG_WARN("relay: {}; the host on the way hears of the end when the connection ends",
+               error.what());
+    }
   }
   std::erase(client_.chains_, this);
 }
@@ -73,7 +84,7 @@ void RelayedChains::join(const WireHop& own, const WireHop& peer) {
 
 std::unique_ptr<RelayedChains> RelayClient::ask(Order order) {
   std::unique_ptr<RelayedChains> chains(
-      new RelayedChains(*this, std::move(order.route), std::move(order.changed)));
+      new RelayedChains(*this, std::move(order.route), order.sizes.qps, std::move(order.changed)));
   chains_.push_back(chains.get());
   for (const RouteHop& hop : chains->route().hops) {
     const ConnectionId connection = connection_to(hop.host);
@@ -115,15 +126,30 @@ std::vector<WireHost> RelayClient::hosts() const {
   return hosts;
 }
 
-std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Id128& peer_ticket) {
+std::optional<RelayRoute> RelayClient::find(RouteWish wish, const Search& search) {
   std::vector<WireHost> known = hosts();
-  std::erase_if(known, [&](const WireHost& each) {
-    return each.ticket == peer_ticket || each.ticket == host_.ticket();
+  const auto is = [this](const WireHost& host, const Id128& ticket) {
+    return host.ticket == ticket || host.ticket == host_.ticket();
+  };
+  std::erase_if(known, [&](const WireHost& each) { return is(each, search.peer); });
+  std::vector<WireHost> preferred = known;
+  std::erase_if(preferred, [&search](const WireHost& each) {
+    return std::find(search.avoided.begin(), search.avoided.end(), each.ticket) !=
+           search.avoided.end();
   });
-  wish.hosts = known;
+  wish.hosts = preferred;
   std::optional<RelayRoute> route = find_route(wish);
+  wish.hosts = known;
+  if (!route && preferred.size() != known.size()) route = find_route(wish);
   if (!route) ask_all(known);
   return route;
+}
+
+bool RelayClient::knows_others(const Id128& peer) const {
+  const std::vector<WireHost> known = hosts();
+  return std::any_of(known.begin(), known.end(), [&](const WireHost& each) {
+    return each.ticket != peer && each.ticket != host_.ticket();
+  });
 }
 
 void RelayClient::ask_all(std::span<const WireHost> hosts) {
@@ -161,6 +187,9 @@ ConnectionId RelayClient::connection_to(const WireHost& host) {
 
 // An answer that is awaited is needed, but not for ever, and not where no link is left.
 void RelayClient::tend() {
+  const bool talking = std::any_of(talks_.begin(), talks_.end(),
+                                   [](const Talk& talk) { return talk.connection != 0; });
+  if (!talking) return;
   const bool idle = peers_().empty();
   for (Talk& talk : talks_) {
     if (talk.connection == 0) continue;
@@ -247,6 +276,13 @@ bool RelayClient::on_chained(ConnectionId connection, const Chained& body) {
   RelayedChains::Part& part = *chains->part_of(connection, body.chain);
   if (body.result != Errc::Ok) {
     chains->break_off(body.text);
+    return true;
+  }
+  for (const WireHop& end : body.ends) {
+    const bool has_rings = std::all_of(end.qps.begin(), end.qps.end(),
+                                       [](const WireHopQp& each) { return each.ring.slots != 0; });
+    if (end.qps.size() == chains->queue_pairs_ && has_rings) continue;
+    chains->break_off("a host on the way names queue pairs that were not asked for");
     return true;
   }
   part.near = body.ends.front();

@@ -49,13 +49,15 @@ class RelayedChains {
     WireHop near{}, far{};
     bool done = false;  // of the step under way
   };
-  RelayedChains(RelayClient& client, RelayRoute route, std::function<void()> changed);
+  RelayedChains(RelayClient& client, RelayRoute route, std::size_t queue_pairs,
+                std::function<void()> changed);
   Part* part_of(ConnectionId connection, std::uint64_t number) noexcept;
   void finish_part(Part& part, Step next);
   void break_off(std::string why);
 
   RelayClient& client_;
   const RelayRoute route_;
+  const std::size_t queue_pairs_;
   const std::function<void()> changed_;
   std::vector<Part> parts_;
   Step step_ = Step::Asked;
@@ -76,7 +78,12 @@ class RelayClient {
   std::vector<WireHost> peers() const;
   // From our rail to a rail of the peer. None is known: all hosts are asked whom they know, at most
   // once a second, and the answers come later.
-  std::optional<RelayRoute> find(RouteWish wish, const Id128& peer_ticket);
+  struct Search {
+    Id128 peer{};                  // its ticket
+    std::vector<Id128> avoided{};  // tickets of hosts, as long as there is another way
+  };
+  std::optional<RelayRoute> find(RouteWish wish, const Search& search);
+  bool knows_others(const Id128& peer) const;  // than ourselves and that host
 
   // ---- Chains.
   struct Order {

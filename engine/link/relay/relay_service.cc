@@ -18,7 +18,9 @@ namespace {
 constexpr std::uint64_t kChainLookNs = 500'000'000;
 }  // namespace
 
-RelayService::RelayService(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {}
+RelayService::RelayService(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {
+  ending_.reserve(kCarriedMax);  // an end asks for no memory
+}
 
 RelayService::~RelayService() {
   cut_all();
@@ -50,6 +52,7 @@ void RelayService::on_lost(ConnectionId connection) noexcept {
 bool RelayService::shows_ticket(ConnectionId connection, const Id128& ticket) {
   if (ticket == Id128{} || !same_secret(ticket, host_.ticket())) return false;
   if (owns(connection)) return true;
+  if (callers_.size() >= kCallersMax) return false;
   callers_.push_back(connection);
   host_.plane().identify(connection);
   return true;
@@ -204,7 +207,7 @@ void RelayService::end(Carried& carried, const std::string& why) noexcept {
     for (const auto& chain : carried.chains()) {
       middle_.remove(*chain);
       const relay::ChainCounters counters = chain->counters();
-      for (const std::size_t side : {0, 1}) {
+      for (std::size_t side = 0; side < counters.bytes.size(); ++side) {
         past_.bytes += counters.bytes[side];
         past_.work_requests += counters.work_requests[side];
         past_.ring_full += counters.ring_full[side];
@@ -290,7 +293,7 @@ RelayFigures RelayService::figures() const noexcept {
     ++sum.paths;
     for (const auto& chain : each->chains()) {
       const relay::ChainCounters counters = chain->counters();
-      for (const std::size_t side : {0, 1}) {
+      for (std::size_t side = 0; side < counters.bytes.size(); ++side) {
         sum.bytes += counters.bytes[side];
         sum.work_requests += counters.work_requests[side];
         sum.ring_full += counters.ring_full[side];

@@ -2,8 +2,8 @@
 // What this process carries for others: the chains of which it is the middle host. Whoever shows
 // its ticket may ask whom it knows, and for chains; these end with the connection that asked for
 // them. Making queue pairs, registering rings and resolving addresses take their time on a thread
-// for each order. Thread: control mutex. Bounds: kCarriedMax orders, NCCL_MESH_RELAY_BYTES of
-// rings, relay::kChainsMax chains.
+// for each order. Thread: control mutex. Bounds: kCarriedMax orders, kCallersMax connections,
+// NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
 
 #include "engine/control/control_plane.h"
 #include "engine/control/relay_frames.h"
@@ -24,6 +24,7 @@ class LinkHost;
 class Carried;
 
 inline constexpr std::size_t kCarriedMax = 128;
+inline constexpr std::size_t kCallersMax = 256;  // connections that have shown the ticket
 
 // Figures of all chains that this process has carried.
 struct RelayFigures {

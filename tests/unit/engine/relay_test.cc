@@ -21,6 +21,7 @@ namespace {
 using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture;
 
 constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kSizes[] = {0, 1, 8, 220, 4096, 8192, 65536, 300'000, kBytes};
 
 // So many hosts a, b, c, ... in a row: n1 of each to n0 of the next, and in a ring the last one's
 // to the first's.
@@ -65,8 +66,7 @@ class Relay : public testing::Test {
     });
   }
   void exchange_all_sizes(Talk& talk) {
-    for (const std::size_t bytes : {0, 1, 8, 220, 4096, 8192, 65536, 300'000, 1 << 20})
-      talk.exchange(bytes);
+    for (const std::size_t bytes : kSizes) talk.exchange(bytes);
   }
   void end(Talk& talk) { talk.release(), talk.close_both(); }
   void end_all() {
@@ -115,7 +115,7 @@ TEST_F(Relay, AHostBehindAnotherIsReachedByTheFirstMessage) {
 }
 
 TEST_F(Relay, SeveralHostsAreCrossed) {
-  for (const std::size_t hosts : {4, 5}) {
+  for (std::size_t hosts = 4; hosts <= 5; ++hosts) {
     SCOPED_TRACE(hosts);
     open(row(static_cast<int>(hosts), false));
     link_neighbours(hosts, false);

@@ -24,6 +24,7 @@ class ChainEnd : public ::testing::TestWithParam<std::size_t> {
   }
   static std::vector<ibv_wc_status> statuses(const std::vector<ibv_wc>& completions) {
     std::vector<ibv_wc_status> all;
+    all.reserve(completions.size());
     for (const ibv_wc& completion : completions) all.push_back(completion.status);
     return all;
   }

@@ -353,5 +353,22 @@ TEST_F(LinkSetupTest, ARailIsDescribedAsItsPortIsNow) {
   EXPECT_EQ(described().speed_mbps, 40'000u);
 }
 
+// Both ends of a hop use the smaller of its two ports' MTUs, whatever the other hops have.
+TEST(OverHop, NamesTheNextHostsPortAndTheFarEndsMemory) {
+  WirePath ends;
+  ends.mtu = 3, ends.lid = 5, ends.psn = 7, ends.counters_address = 0x1000, ends.counters_rkey = 9;
+  ends.qpn = {1, 2};
+  WireHop hop;
+  hop.mtu = 5, hop.lid = 6, hop.psn = 8;
+  hop.qps = {{.qpn = 11}, {.qpn = 12}};
+  const WirePath path = over_hop(ends, hop);
+  EXPECT_EQ(path.mtu, 5);
+  EXPECT_EQ(path.lid, 6);
+  EXPECT_EQ(path.psn, 8u);
+  EXPECT_EQ(path.qpn, (std::vector<std::uint32_t>{11, 12}));
+  EXPECT_EQ(path.counters_address, 0x1000u);
+  EXPECT_EQ(path.counters_rkey, 9u);
+}
+
 }  // namespace
 }  // namespace mesh::engine
