@@ -89,13 +89,19 @@ const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
                 {.verb = soft::FaultVerb::Look, .fault = {.nic = fmt::format("mesh{}", cable)}})
         .bytes;
   };
+  // The next one stands in, or where that takes long on a busy machine the one behind it.
+  const auto others = [&] {
+    std::uint64_t bytes = 0;
+    for (int cable = 1; cable < std::stoi(peer.argument()); ++cable) bytes += posted(cable);
+    return bytes;
+  };
   const auto port = [](soft::FaultVerb verb) {
     for (const char* host : {"a", "b"})
       tell(host, {.verb = verb, .fault = {.kind = soft::FaultKind::PortDown, .nic = "mesh0"}});
   };
   verified();
   for (int time = 0; time < 3; ++time) {
-    const std::uint64_t before = peer.rank() == 0 ? posted(1) : 0;
+    const std::uint64_t before = peer.rank() == 0 ? others() : 0;
     peer.barrier();
     if (peer.rank() == 0) port(soft::FaultVerb::Arm);
     const auto cut = std::chrono::steady_clock::now();
@@ -103,7 +109,7 @@ const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - cut;
     if (peer.rank() == 0) {
       report_figure("ms_until_standby_carried_a_round", took.count());
-      require(posted(1) >= before + kBytes / 2, "the next cable does not stand in");
+      require(others() >= before + kBytes / 2, "no other cable stands in");
       port(soft::FaultVerb::Lift);
     }
     const auto end = std::chrono::steady_clock::now() + patience();

@@ -114,6 +114,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NCCL_MESH_SOFT_COPY", "fast", "auto, cma or cells"},
         BadValue{"NCCL_MESH_HOST", "a b", "a host name"},
         BadValue{"NCCL_MESH_RAILS", "some", "auto, asked or all"},
+        BadValue{"NCCL_MESH_RELAY", "2", "0..1"},
+        BadValue{"NCCL_MESH_RELAY_BYTES", "4096", "1048576..2147483647"},
         BadValue{"NCCL_MESH_SITE", "a b", "1 to 64 ASCII characters, no space"},
         BadValue{"NCCL_MESH_SITE", "m\xc3\xbcnchen", "1 to 64 ASCII characters, no space"},
         BadValue{"NCCL_MESH_PREFIX_LEN", "129", "1..128 or auto"},
