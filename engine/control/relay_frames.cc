@@ -87,32 +87,73 @@ void fields(Io& io, typename Io::template Of<Cut>& body) {
   io.text(body.text, kTextBytesMax);
 }
 
-}  // namespace
-
 template <typename Body>
-Bytes encode(FrameHeader header, const Body& body) {
+Bytes encode_body(const FrameHeader& header, const Body& body) {
   return encode_frame(header, Body::kType, [&body](Encoder& io) { fields(io, body); });
 }
 
 template <typename Body>
-Status decode(const std::byte* body, std::size_t size, Body* out) {
-  return decode_body({body, size}, out, [](Decoder& io, Body& read) { fields(io, read); });
+Status read_body(std::span<const std::byte> bytes, Body* out) {
+  return decode_body(bytes, out, [](Decoder& io, Body& read) { fields(io, read); });
 }
 
-template Bytes encode(FrameHeader header, const AskPeers& body);
-template Bytes encode(FrameHeader header, const PeersAre& body);
-template Bytes encode(FrameHeader header, const Chain& body);
-template Bytes encode(FrameHeader header, const Chained& body);
-template Bytes encode(FrameHeader header, const Join& body);
-template Bytes encode(FrameHeader header, const Joined& body);
-template Bytes encode(FrameHeader header, const Cut& body);
+}  // namespace
 
-template Status decode(const std::byte* body, std::size_t size, AskPeers* out);
-template Status decode(const std::byte* body, std::size_t size, PeersAre* out);
-template Status decode(const std::byte* body, std::size_t size, Chain* out);
-template Status decode(const std::byte* body, std::size_t size, Chained* out);
-template Status decode(const std::byte* body, std::size_t size, Join* out);
-template Status decode(const std::byte* body, std::size_t size, Joined* out);
-template Status decode(const std::byte* body, std::size_t size, Cut* out);
+template <>
+Bytes encode(FrameHeader header, const AskPeers& body) {
+  return encode_body(header, body);
+}
+template <>
+Status decode(const std::byte* body, std::size_t size, AskPeers* out) {
+  return read_body({body, size}, out);
+}
+template <>
+Bytes encode(FrameHeader header, const PeersAre& body) {
+  return encode_body(header, body);
+}
+template <>
+Status decode(const std::byte* body, std::size_t size, PeersAre* out) {
+  return read_body({body, size}, out);
+}
+template <>
+Bytes encode(FrameHeader header, const Chain& body) {
+  return encode_body(header, body);
+}
+template <>
+Status decode(const std::byte* body, std::size_t size, Chain* out) {
+  return read_body({body, size}, out);
+}
+template <>
+Bytes encode(FrameHeader header, const Chained& body) {
+  return encode_body(header, body);
+}
+template <>
+Status decode(const std::byte* body, std::size_t size, Chained* out) {
+  return read_body({body, size}, out);
+}
+template <>
+Bytes encode(FrameHeader header, const Join& body) {
+  return encode_body(header, body);
+}
+template <>
+Status decode(const std::byte* body, std::size_t size, Join* out) {
+  return read_body({body, size}, out);
+}
+template <>
+Bytes encode(FrameHeader header, const Joined& body) {
+  return encode_body(header, body);
+}
+template <>
+Status decode(const std::byte* body, std::size_t size, Joined* out) {
+  return read_body({body, size}, out);
+}
+template <>
+Bytes encode(FrameHeader header, const Cut& body) {
+  return encode_body(header, body);
+}
+template <>
+Status decode(const std::byte* body, std::size_t size, Cut* out) {
+  return read_body({body, size}, out);
+}
 
 }  // namespace mesh::engine

@@ -7,6 +7,7 @@
 
 #include "engine/control/frames.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -73,5 +74,34 @@ struct Cut {
   std::uint64_t chain = 0;
   std::string text{};
 };
+
+template <>
+Bytes encode(FrameHeader header, const AskPeers& body);
+template <>
+Status decode(const std::byte* body, std::size_t size, AskPeers* out);
+template <>
+Bytes encode(FrameHeader header, const PeersAre& body);
+template <>
+Status decode(const std::byte* body, std::size_t size, PeersAre* out);
+template <>
+Bytes encode(FrameHeader header, const Chain& body);
+template <>
+Status decode(const std::byte* body, std::size_t size, Chain* out);
+template <>
+Bytes encode(FrameHeader header, const Chained& body);
+template <>
+Status decode(const std::byte* body, std::size_t size, Chained* out);
+template <>
+Bytes encode(FrameHeader header, const Join& body);
+template <>
+Status decode(const std::byte* body, std::size_t size, Join* out);
+template <>
+Bytes encode(FrameHeader header, const Joined& body);
+template <>
+Status decode(const std::byte* body, std::size_t size, Joined* out);
+template <>
+Bytes encode(FrameHeader header, const Cut& body);
+template <>
+Status decode(const std::byte* body, std::size_t size, Cut* out);
 
 }  // namespace mesh::engine
