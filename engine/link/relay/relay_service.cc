@@ -16,6 +16,16 @@ namespace mesh::engine {
 namespace {
 // A chain that broke tells its neighbours by itself; this is for its memory.
 constexpr std::uint64_t kChainLookNs = 500'000'000;
+
+void add_figures(const relay::Chain& chain, RelayFigures* sum) {
+  const relay::ChainCounters counters = chain.counters();
+  for (std::size_t side = 0; side < counters.bytes.size(); ++side) {
+    sum->bytes += counters.bytes[side];
+    sum->work_requests += counters.work_requests[side];
+    sum->ring_full += counters.ring_full[side];
+  }
+  sum->refused += counters.refused;
+}
 }  // namespace
 
 RelayService::RelayService(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {
@@ -206,13 +216,7 @@ void RelayService::end(Carried& carried, const std::string& why) noexcept {
   if (carried.step() == Carried::Step::Carrying) {
     for (const auto& chain : carried.chains()) {
       middle_.remove(*chain);
-      const relay::ChainCounters counters = chain->counters();
-      for (std::size_t side = 0; side < counters.bytes.size(); ++side) {
-        past_.bytes += counters.bytes[side];
-        past_.work_requests += counters.work_requests[side];
-        past_.ring_full += counters.ring_full[side];
-      }
-      past_.refused += counters.refused;
+      add_figures(*chain, &past_);
     }
   }
   const auto found = std::find_if(carried_.begin(), carried_.end(),
@@ -291,15 +295,7 @@ RelayFigures RelayService::figures() const noexcept {
   for (const auto& each : carried_) {
     if (each->step() != Carried::Step::Carrying) continue;
     ++sum.paths;
-    for (const auto& chain : each->chains()) {
-      const relay::ChainCounters counters = chain->counters();
-      for (std::size_t side = 0; side < counters.bytes.size(); ++side) {
-        sum.bytes += counters.bytes[side];
-        sum.work_requests += counters.work_requests[side];
-        sum.ring_full += counters.ring_full[side];
-      }
-      sum.refused += counters.refused;
-    }
+    for (const auto& chain : each->chains()) add_figures(*chain, &sum);
   }
   return sum;
 }
