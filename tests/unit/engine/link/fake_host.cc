@@ -60,6 +60,7 @@ FakeHost::FakeHost(const soft::FabricFile& fabric, const std::string& name,
     context->loop.lanes.push_back(std::make_unique<engine::Lane>(*provider, found[i], i));
     if (!context->loop.lanes.back()->open().ok()) throw std::runtime_error("no lane");
   }
+  context->loop.flusher = std::make_unique<engine::Flusher>(found.size(), settled.settings);
   contexts.push_back(std::move(context));
 }
 
