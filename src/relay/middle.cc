@@ -4,9 +4,9 @@
 #include "src/base/own_thread.h"
 
 #include <sched.h>
-#include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace mesh::relay {
@@ -48,6 +48,7 @@ Status Middle::add(Chain& chain) {
     const auto above = static_cast<std::size_t>(free - chains_.begin()) + 1;
     top_.store(std::max(top_.load(std::memory_order_relaxed), above), std::memory_order_release);
     size_.fetch_add(1, std::memory_order_relaxed);
+    came_ = true;
   }
   changed_.notify_all();
   return {};
@@ -86,7 +87,7 @@ bool Middle::wait_for_chains() {
   return !stop_.load(std::memory_order_relaxed);
 }
 
-void Middle::rest(Idle& idle) noexcept {
+void Middle::rest(Idle& idle) {
   if (++idle.turns < kSpinTurns && idle.turns % kTurnsBetweenYields != 0) return;
   if (idle.turns < kYieldTurns) {
     ::sched_yield();
@@ -95,8 +96,10 @@ void Middle::rest(Idle& idle) noexcept {
   idle.turns = kYieldTurns;
   const std::uint64_t nap_ns = std::clamp(idle.napped_ns / kNapShare, kNapMinNs, kNapMaxNs);
   idle.napped_ns += nap_ns;
-  const timespec nap{.tv_sec = 0, .tv_nsec = static_cast<long>(nap_ns)};
-  ::nanosleep(&nap, nullptr);
+  std::unique_lock lock(mutex_);
+  const auto news = [this] { return came_ || stop_.load(std::memory_order_relaxed); };
+  if (changed_.wait_for(lock, std::chrono::nanoseconds(nap_ns), news)) idle = {};
+  came_ = false;
 }
 
 void Middle::run() noexcept {

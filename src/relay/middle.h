@@ -1,9 +1,9 @@
 #pragma once
 // The chains that run through this host, and the thread that turns them: it spins while they carry
-// bytes, then naps, up to kNapMaxNs but never for more than a small part of the pause so far, and
-// waits while there is no chain. With a manual clock there is no thread, and the clock's owner
-// calls turn(). Thread: add and remove from any control thread; turn() from the thread alone, or
-// from one caller without it. Bound: kChainsMax.
+// bytes, then naps, up to kNapMaxNs but never for more than a small part of the pause so far, until
+// a chain is added, and waits while there is none. With a manual clock there is no thread, and the
+// clock's owner calls turn(). Thread: add and remove from any control thread; turn() from the
+// thread alone, or from one caller without it. Bound: kChainsMax.
 
 #include <mesh/status.h>
 
@@ -21,7 +21,7 @@
 namespace mesh::relay {
 
 inline constexpr std::size_t kChainsMax = 1024;
-inline constexpr std::uint64_t kNapMaxNs = 4'000'000;
+inline constexpr std::uint64_t kNapMaxNs = 100'000'000;
 
 class Middle {
  public:
@@ -49,14 +49,15 @@ class Middle {
     std::uint32_t turns = 0;      // that moved nothing, one after the other
     std::uint64_t napped_ns = 0;  // between them
   };
-  static void rest(Idle& idle) noexcept;
+  void rest(Idle& idle);
 
   // Null: free. Released in add(), acquired in turn().
   std::array<std::atomic<Chain*>, kChainsMax> chains_{};
   std::atomic<std::size_t> top_{0};      // nothing was ever at or above
   std::atomic<std::uint64_t> turns_{0};  // even: between turns
-  std::mutex mutex_;                     // of add and remove, and of the wait for the first chain
+  std::mutex mutex_;  // of add and remove, and of the thread's naps and its wait for a chain
   std::condition_variable changed_;
+  bool came_ = false;  // a chain, while the thread did not wait for one
   std::atomic<std::size_t> size_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;
