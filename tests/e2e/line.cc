@@ -1,5 +1,7 @@
 #include "tests/e2e/line.h"
 
+#include "tests/e2e/raw.h"
+
 #include <algorithm>
 #include <cstring>
 #include <future>
@@ -60,13 +62,14 @@ Line::Line(Peer& peer, driver::Communicator& communicator, const LineOptions& op
   comm_ = sends_ ? connections_.send(0) : connections_.recv(0);
   memory_ = driver::Registered(communicator, comm_, options.bytes);
   require_success(memory_.result(), "regMr");
+  const driver::Side side = sends_ ? driver::Side::Send : driver::Side::Recv;
+  if (sends_ || peer.rank() == 1) Raw(communicator.api(), comm_, side).wake();
   pipe_ = std::make_unique<driver::Pipe>(
-      communicator.api(),
-      driver::PipeOptions{.side = sends_ ? driver::Side::Send : driver::Side::Recv,
-                          .comm = comm_,
-                          .depth = options.depth,
-                          .optional_marker = options.optional_marker,
-                          .ask_sizes = options.ask_sizes});
+      communicator.api(), driver::PipeOptions{.side = side,
+                                              .comm = comm_,
+                                              .depth = options.depth,
+                                              .optional_marker = options.optional_marker,
+                                              .ask_sizes = options.ask_sizes});
   communicator.progress().attach(*pipe_);
 }
 

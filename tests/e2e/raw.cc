@@ -1,5 +1,7 @@
 #include "tests/e2e/raw.h"
 
+#include "tests/e2e/middle_hosts.h"
+
 #include <thread>
 
 namespace mesh::e2e {
@@ -38,6 +40,10 @@ void* Raw::post(const driver::NetPiece& piece) {
     if (void* request = try_post(piece)) return request;
   }
   throw Failure("a request was not accepted in time");
+}
+
+void Raw::wake() {
+  if (middle_hosts() != 0) await(post({}));
 }
 
 std::optional<int> Raw::poll(void* request) {

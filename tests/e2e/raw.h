@@ -18,6 +18,10 @@ class Raw {
   // Until it is accepted; fails the scenario when that takes too long.
   void* post(const driver::NetPiece& piece);
 
+  // Over middle hosts the first message opens the path, and until then nothing is accepted: an
+  // empty one goes, of both sides. Without such hosts it does nothing.
+  void wake();
+
   // One test(): nothing while open, else the bytes.
   std::optional<int> poll(void* request);
   // Until done; the bytes. Fails the scenario on error or when it takes too long.

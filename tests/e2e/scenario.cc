@@ -6,6 +6,7 @@
 #include "tests/e2e/cluster.h"
 #include "tests/e2e/debug_rank.h"
 #include "tests/e2e/memory_mode.h"
+#include "tests/e2e/middle_hosts.h"
 
 #include <gtest/gtest.h>
 
@@ -40,6 +41,16 @@ std::string dump(const std::vector<RankEnd>& ranks) {
   return text;
 }
 
+// Ranks 0 and 1 run it; the hosts between them stand by.
+void run_over_middle_hosts(const Scenario& scenario, Peer& everybody) {
+  MiddleHosts hosts(everybody, middle_hosts());
+  if (hosts.ends()) {
+    Peer peer(std::move(*hosts.ends()), MESH_PLUGIN_FILE, everybody.argument());
+    scenario.run(peer);
+  }
+  hosts.finish();
+}
+
 // argv: flag, scenario, rank, world, address, fd, argument.
 int run_rank(char** argv) {
   const std::string name = argv[0];
@@ -58,7 +69,11 @@ int run_rank(char** argv) {
   }
   Peer peer(std::move(*bootstrap), MESH_PLUGIN_FILE, argv[5]);
   try {
-    (*found)->run(peer);
+    if (middle_hosts() != 0) {
+      run_over_middle_hosts(**found, peer);
+    } else {
+      (*found)->run(peer);
+    }
   } catch (const Failure& failure) {
     std::fprintf(stderr, "FAILED in rank %d: %s\n", rank, failure.what());
     return 1;
@@ -66,17 +81,30 @@ int run_rank(char** argv) {
   return 0;
 }
 
-std::string fabric_text(const RunOptions& options) {
-  if (!options.fabric_text.empty()) return options.fabric_text;
+std::string file_text(const RunOptions& options) {
   std::stringstream text;
   text << std::ifstream(MESH_FABRIC_DIR "/" + options.fabric).rdbuf();
   return text.str();
+}
+
+std::string fabric_text(const RunOptions& options) {
+  return options.fabric_text.empty() ? file_text(options) : options.fabric_text;
+}
+
+// As this run's flags have it. Empty: this test is none of theirs.
+std::string fabric_of_run(const RunOptions& options) {
+  const std::string own = fabric_text(options);
+  const std::string text =
+      middle_hosts() == 0 ? own : fabric_with_middle_hosts(own, middle_hosts());
+  return has_device_memory() && !text.empty() ? fabric_with_device_memory(text) : text;
 }
 
 void skip(const std::string& reason) { GTEST_SKIP() << reason; }
 
 std::vector<RankEnd> run_between_hosts(Cluster& cluster, const Scenario& scenario,
                                        const RunOptions& options) {
+  if (middle_hosts() != 0) skip("the hosts between are those of the software fabric");
+  if (middle_hosts() != 0) return {};
   const auto wanted = Shape::of_fabric(fabric_text(options), options.hosts);
   if (!wanted.ok() || (!options.fabric_text.empty() && options.software_only.empty())) {
     ADD_FAILURE()
@@ -123,9 +151,10 @@ Scenario::Scenario(const char* scenario_name, ScenarioFunction function)
 
 std::vector<RankEnd> run(const Scenario& scenario, const RunOptions& options) {
   if (current_cluster() != nullptr) return run_between_hosts(*current_cluster(), scenario, options);
-  const std::string text = fabric_text(options);
-  auto fabric = driver::SoftFabric::make(
-      has_device_memory() ? fabric_with_device_memory(text) : text, options.hosts);
+  const std::string text = fabric_of_run(options);
+  if (text.empty()) skip("no two hosts that other hosts could be put between");
+  if (text.empty()) return {};
+  auto fabric = driver::SoftFabric::make(text, options.hosts);
   auto rendezvous = driver::open_loopback_rendezvous();
   if (!fabric.ok() || !rendezvous.ok()) {
     ADD_FAILURE() << "no fabric or no rendezvous";
@@ -189,7 +218,9 @@ double figure(const RankEnd& rank, const std::string& name) {
 
 int scenario_main(int argc, char** argv) {
   if (argc == 8 && std::strcmp(argv[1], kRankFlag) == 0) return run_rank(argv + 2);
-  if (!take_debug_rank(argc, argv) || !take_memory_mode(argc, argv)) return 2;
+  if (!take_debug_rank(argc, argv) || !take_memory_mode(argc, argv) ||
+      !take_middle_hosts(argc, argv))
+    return 2;
   testing::InitGoogleTest(&argc, argv);
   std::string why;
   const auto world = driver::find_world({}, process_environment(), why);

@@ -131,6 +131,7 @@ void crowd_a_sleeping_receiver(Peer& peer) {
     memory.emplace_back(*communicator, comm, kInFlight * 64);
     channels.emplace_back(*api, comm, sends ? driver::Side::Send : driver::Side::Recv);
   }
+  channels.front().wake();
   for (std::uint64_t round = 0; round < trimmed(20); ++round) {
     if (sends) peer.barrier();  // every receive of the round is posted
     std::vector<std::pair<Raw*, void*>> open;
