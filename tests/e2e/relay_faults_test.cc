@@ -1,0 +1,313 @@
+// What happens to hosts and cables on the way of messages between hosts that are not neighbours,
+// at random moments of a verified job on a ring of four. RELAY_TIMES, RELAY_CLOSES and RELAY_SEED
+// in the environment choose how often and when (tests/e2e/relay_faults).
+#include "perf/driver/world.h"
+#include "tests/e2e/line.h"
+#include "tests/e2e/middle_hosts.h"
+#include "tests/e2e/ring_job.h"
+
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+namespace mesh::e2e {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr const char* kSoftwareOnly = "its cables and processes are broken from within";
+constexpr int kTimes = 4, kCloses = 12;  // where nobody asks for more
+
+struct Ring {
+  explicit Ring(Peer& peer)
+      : api(peer.load()),
+        communicator(open_communicator(*api)),
+        job(*communicator, peer.bootstrap(), perf::Kind::AllToAll) {}
+
+  std::unique_ptr<driver::NetApi> api;
+  std::unique_ptr<driver::Communicator> communicator;
+  RingJob job;
+};
+
+void tell_moment(const RingJob& job, int number, const std::string& what, double longest_s) {
+  if (job.leads())
+    std::printf("relays: %d: %s: longest round %.1f ms, healthy %.1f ms\n", number, what.c_str(),
+                longest_s * 1e3, job.round_s() * 1e3);
+}
+
+// Some cables are mended while the job still looks for another way, the others after rounds that
+// have found it.
+const Scenario kCables("relay_cables", [](Peer& peer) {
+  constexpr unsigned kRoundsOutMax = 8;
+  const Moments moments = moments_of(peer.argument());
+  std::mt19937_64 random(moments.seed);
+  Ring ring(peer);
+  for (int i = 0; i < moments.times; ++i) {
+    const int cable = static_cast<int>(random() % kRingHosts);
+    const int rounds_out = static_cast<int>(random() % kRoundsOutMax);
+    std::mt19937_64 own(random());
+    double longest_s = ring.job.during([&] {
+      wait_at_random(own, 2 * ring.job.round_s());
+      cut_cable(cable);
+      if (rounds_out != 0) return;
+      wait_at_random(own, 0.2);
+      mend_cable(cable);
+    });
+    ring.job.verified(rounds_out);
+    longest_s = std::max(longest_s, ring.job.during([&] { mend_cable(cable); }));
+    tell_moment(ring.job, i + 1,
+                "cable " + cable_name(cable) + " cut for " + std::to_string(rounds_out) + " rounds",
+                longest_s);
+  }
+  peer.barrier();
+});
+
+const Scenario kStopped("relay_stopped", [](Peer& peer) {
+  const Moments moments = moments_of(peer.argument());
+  std::mt19937_64 random(moments.seed);
+  Ring ring(peer);
+  const std::vector<pid_t> all = processes(peer);
+  for (int i = 0; i < moments.times; ++i) {
+    const std::size_t victim = 1 + random() % (kRingHosts - 1);
+    std::mt19937_64 own(random());
+    const double longest_s = ring.job.during([&] {
+      wait_at_random(own, 2 * ring.job.round_s());
+      stop_for(all[victim], 1);
+    });
+    ring.job.verified(3);
+    tell_moment(ring.job, i + 1, "host " + std::to_string(victim) + " stopped for 1 s", longest_s);
+  }
+  peer.barrier();
+});
+
+// A rank that is killed ends the job of the others, soon.
+const Scenario kKilledRank("relay_killed_rank", [](Peer& peer) {
+  std::mt19937_64 random(moments_of(peer.argument()).seed);
+  Ring ring(peer);
+  const std::vector<pid_t> all = processes(peer);
+  const std::size_t victim = 1 + random() % (kRingHosts - 1);
+  std::thread killer([&] {
+    wait_at_random(random, 4 * ring.job.round_s());
+    if (ring.job.leads()) ::kill(all[victim], SIGKILL);
+  });
+  int result = driver::kNetSuccess;
+  auto begin = SteadyClock::now();
+  const auto end = begin + scaled(std::chrono::seconds(60));
+  while (result == driver::kNetSuccess && SteadyClock::now() < end) {
+    begin = SteadyClock::now();
+    result = ring.job.round();
+  }
+  killer.join();
+  report_figure("seconds", std::chrono::duration<double>(SteadyClock::now() - begin).count());
+  require(result == driver::kNetRemoteError || result == driver::kNetSystemError,
+          std::string("the job ended with ") + driver::net_result_name(result));
+});
+
+// Ranks 0 and 2, which are not neighbours, and the hosts between them, which take no part in their
+// job and have links with both.
+struct Diagonal {
+  explicit Diagonal(Peer& peer)
+      : api(peer.load()),
+        ends(meet(peer.bootstrap(), {0, 2})),
+        communicator(open_communicator(*api)),
+        neighbours(
+            std::make_unique<RingJob>(*communicator, peer.bootstrap(), perf::Kind::AllReduce)) {
+    if (ends) job = std::make_unique<RingJob>(*communicator, *ends, perf::Kind::AllToAll);
+  }
+
+  std::unique_ptr<driver::NetApi> api;
+  std::optional<driver::Bootstrap> ends;
+  std::unique_ptr<driver::Communicator> communicator;
+  std::unique_ptr<RingJob> neighbours, job;
+};
+
+const Scenario kKilledMiddle("relay_killed_middle", [](Peer& peer) {
+  std::mt19937_64 random(moments_of(peer.argument()).seed);
+  Diagonal diagonal(peer);
+  const std::vector<pid_t> all = processes(peer);
+  const std::string route = peer.all_gather(route_to("c")).front();
+  require(route == "b" || route == "d", "rank 0 reaches rank 2 over '" + route + "'");
+  const int victim = route.front() - 'a', other = kRingHosts - victim;
+  auto survivors = meet(peer.bootstrap(), {0, 2, other});
+  if (diagonal.job != nullptr) {
+    const double longest_s = diagonal.job->during([&] {
+      wait_at_random(random, 4 * diagonal.job->round_s());
+      ::kill(all[static_cast<std::size_t>(victim)], SIGKILL);
+    });
+    for (int i = 0; i < 20; ++i) diagonal.job->verified();
+    require(peer.rank() != 0 || route_to("c") != route, "nothing goes over the other host");
+    report_figure("longest", longest_s);
+  } else if (peer.rank() == victim) {
+    for (;;) ::pause();
+  }
+  require(survivors->barrier().ok(), "the survivors did not meet");
+});
+
+// The hosts between end their communicators, in the middle of the job of the others.
+const Scenario kClosesFirst("relay_closes_first", [](Peer& peer) {
+  const Moments moments = moments_of(peer.argument());
+  std::mt19937_64 random(moments.seed + static_cast<std::uint64_t>(peer.rank()));
+  const auto api = peer.load();
+  auto ends = meet(peer.bootstrap(), {0, 2});
+  for (int i = 0; i < moments.times; ++i) {
+    const auto communicator = open_communicator(*api, static_cast<std::uint64_t>(i) + 1);
+    auto neighbours =
+        std::make_unique<RingJob>(*communicator, peer.bootstrap(), perf::Kind::AllReduce);
+    if (ends) {
+      RingJob job(*communicator, *ends, perf::Kind::AllToAll);
+      peer.barrier();
+      // Rank 2 has to tell that it is there, too.
+      std::thread follower([&] {
+        if (!job.leads()) static_cast<void>(peer.bootstrap().barrier());
+      });
+      try {
+        job.during([&] { peer.barrier(); });
+        follower.join();
+      } catch (...) {
+        follower.join();
+        throw;
+      }
+      job.verified(2);
+    } else {
+      peer.barrier();
+      wait_at_random(random, 0.01);
+      neighbours.reset();
+      require_success(communicator->close(), "finalize");
+      peer.barrier();
+    }
+    neighbours.reset();
+    require_success(communicator->close(), "finalize");
+  }
+  peer.barrier();
+});
+
+// The processes between end altogether, one of them at a time, and do not wait for the others.
+const Scenario kExitsFirst("relay_exits_first", [](Peer& peer) {
+  Diagonal diagonal(peer);
+  const std::vector<pid_t> all = processes(peer);
+  const std::string route = peer.all_gather(route_to("c")).front();
+  require(route == "b" || route == "d", "rank 0 reaches rank 2 over '" + route + "'");
+  const int first = route.front() - 'a', other = kRingHosts - first;
+  auto others = meet(peer.bootstrap(), {0, 2, other});
+  if (peer.rank() == first) return;
+  if (diagonal.job != nullptr) {
+    const double longest_s =
+        diagonal.job->during([&] { await_end(all[static_cast<std::size_t>(first)]); });
+    diagonal.job->verified(5);
+    report_figure("longest", longest_s);
+  }
+  require(others->barrier().ok(), "those that stay did not meet");
+});
+
+// A ring that has lost a cable for good.
+const Scenario kLine("relay_line_of_a_ring", [](Peer& peer) {
+  const Moments moments = moments_of(peer.argument());
+  std::mt19937_64 random(moments.seed);
+  const auto api = peer.load();
+  const auto communicator = open_communicator(*api);
+  RingJob job(*communicator, peer.bootstrap(), perf::Kind::AllReduce);
+  const int cable = static_cast<int>(random() % kRingHosts);
+  const double longest_s = job.during([&] {
+    wait_at_random(random, 2 * job.round_s());
+    cut_cable(cable);
+  });
+  job.verified(20);
+  tell_moment(job, 1, "cable " + cable_name(cable) + " cut for good", longest_s);
+  peer.barrier();
+});
+
+int number_of(const char* variable, int otherwise) {
+  const std::string text = driver::variable(process_environment(), variable);
+  return text.empty() ? otherwise : std::atoi(text.c_str());
+}
+std::uint64_t seed() { return static_cast<std::uint64_t>(number_of("RELAY_SEED", 1)); }
+int times() { return number_of("RELAY_TIMES", kTimes); }
+
+RunOptions options(int count, std::uint64_t from_seed) {
+  return {.fabric = "ring4.json",
+          .argument = std::to_string(count) + " " + std::to_string(from_seed),
+          .software_only = kSoftwareOnly,
+          .timeout = std::chrono::seconds(120 + 20 * count)};
+}
+
+void show_moments(const std::vector<RankEnd>& ranks) {
+  if (ranks.empty()) return;
+  std::istringstream lines(ranks[0].output);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("relays: ")) std::puts(line.c_str());
+}
+
+void expect_moments(const Scenario& scenario, const RunOptions& run_options) {
+  const std::vector<RankEnd> ranks = run(scenario, run_options);
+  show_moments(ranks);
+  expect_success(ranks);
+}
+
+TEST(RelayFaults, ACableIsCutAtAnyMoment) { expect_moments(kCables, options(times(), seed())); }
+TEST(RelayFaults, AHostIsStoppedForASecond) { expect_moments(kStopped, options(times(), seed())); }
+TEST(RelayFaults, TheHostsBetweenCloseFirst) {
+  const int closes = number_of("RELAY_CLOSES", kCloses);
+  expect_run(kClosesFirst, options(closes, seed()));
+  std::printf("relays: %d times the hosts between closed first\n", closes);
+}
+TEST(RelayFaults, TheHostBetweenExitsFirst) {
+  RunOptions exits = options(1, seed());
+  exits.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "2"});
+  expect_run(kExitsFirst, exits);
+}
+TEST(RelayFaults, ARingWithoutOneCableIsALine) {
+  for (int i = 0; i < std::min(times(), kRingHosts); ++i)
+    expect_moments(kLine, options(1, seed() + static_cast<std::uint64_t>(i)));
+}
+
+// Two seconds are promised.
+TEST(RelayFaults, AKilledRankIsAnErrorSoon) {
+  for (int i = 0; i < times(); ++i) {
+    const std::vector<RankEnd> ranks =
+        run(kKilledRank, options(1, seed() + static_cast<std::uint64_t>(i)));
+    if (testing::Test::IsSkipped()) return;
+    ASSERT_EQ(ranks.size(), std::size_t{kRingHosts});
+    double slowest_s = 0;
+    int killed = 0;
+    for (const RankEnd& rank : ranks) {
+      if (!rank.end.exited && rank.end.code == SIGKILL && rank.finished) {
+        ++killed;
+        continue;
+      }
+      EXPECT_TRUE(rank.finished && rank.end.success()) << rank.end.text() << "\n" << rank.output;
+      EXPECT_LT(figure(rank, "seconds"), clock_bar_s(2)) << rank.output;
+      slowest_s = std::max(slowest_s, figure(rank, "seconds"));
+    }
+    EXPECT_EQ(killed, 1);
+    std::printf("relays: %d: a rank killed: error after %.1f ms\n", i + 1, slowest_s * 1e3);
+  }
+}
+
+TEST(RelayFaults, AKilledHostBetweenIsReplaced) {
+  for (int i = 0; i < times(); ++i) {
+    const std::vector<RankEnd> ranks =
+        run(kKilledMiddle, options(1, seed() + static_cast<std::uint64_t>(i)));
+    if (testing::Test::IsSkipped()) return;
+    ASSERT_EQ(ranks.size(), std::size_t{kRingHosts});
+    int killed = 0;
+    for (const RankEnd& rank : ranks) {
+      const bool victim = !rank.end.exited && rank.end.code == SIGKILL && rank.finished;
+      killed += victim ? 1 : 0;
+      EXPECT_TRUE(victim || (rank.finished && rank.end.success())) << rank.end.text() << "\n"
+                                                                   << rank.output;
+    }
+    EXPECT_EQ(killed, 1);
+    std::printf("relays: %d: a host between killed: longest round %.1f ms\n", i + 1,
+                figure(ranks[0], "longest") * 1e3);
+  }
+}
+
+}  // namespace
+}  // namespace mesh::e2e

@@ -1,0 +1,150 @@
+#include "tests/e2e/ring_job.h"
+
+#include "perf/driver/plugin_log.h"
+#include "tests/e2e/fabric_door.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+namespace mesh::e2e {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::size_t kBytes = std::size_t{256} << 10;
+constexpr int kHealthyRounds = 3;
+constexpr int kRoundsMin = 2;
+
+double since(SteadyClock::time_point begin) { return Seconds(SteadyClock::now() - begin).count(); }
+
+std::string host_name(int host) {
+  return std::string(1, static_cast<char>('a' + host % kRingHosts));
+}
+
+void tell_both_ends(int from, soft::FaultVerb verb) {
+  for (const bool next : {true, false}) {
+    const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = next ? "next" : "prev"};
+    tell(host_name(next ? from : from + 1), {.verb = verb, .fault = fault});
+  }
+}
+
+}  // namespace
+
+std::vector<pid_t> processes(Peer& peer) {
+  std::vector<pid_t> all;
+  for (const std::string& each : peer.all_gather(std::to_string(::getpid())))
+    all.push_back(static_cast<pid_t>(std::stol(each)));
+  return all;
+}
+
+void stop_for(pid_t process, double seconds) {
+  require(::kill(process, SIGSTOP) == 0, "a process was not stopped");
+  wait_s(seconds);
+  require(::kill(process, SIGCONT) == 0, "a process was not continued");
+}
+
+void await_end(pid_t process) {
+  const UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  if (fd.get() < 0) return;  // it has gone already
+  pollfd waiting{fd.get(), POLLIN, 0};
+  require(::poll(&waiting, 1, static_cast<int>(patience().count())) == 1,
+          "a host that has finished does not go");
+}
+
+void cut_cable(int from) { tell_both_ends(from, soft::FaultVerb::Arm); }
+void mend_cable(int from) { tell_both_ends(from, soft::FaultVerb::Lift); }
+std::string cable_name(int from) { return host_name(from) + "-" + host_name(from + 1); }
+
+void wait_s(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
+void wait_at_random(std::mt19937_64& random, double most) {
+  wait_s(most * static_cast<double>(random() % 1000) / 1000);
+}
+
+std::string route_to(const std::string& peer) {
+  const std::string begin = "peer " + peer + ": relayed path ", over = " over ",
+                    end = " carries messages";
+  std::string route;
+  for (const std::string& line : driver::PluginLog::instance().texts()) {
+    const std::size_t from = line.find(over), to = line.find(end);
+    if (line.starts_with(begin) && from < to && to != std::string::npos)
+      route = line.substr(from + over.size(), to - from - over.size());
+  }
+  return route;
+}
+
+RingJob::RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind)
+    : team_(team) {
+  std::string error;
+  collective_ =
+      perf::Collective::create({&communicator, &team, 1, scaled(std::chrono::seconds(60))},
+                               {.kind = kind, .bytes_max = kBytes}, error);
+  require(collective_ != nullptr, error);
+  count_ = collective_->count_for(kBytes);
+  std::vector<double> times;
+  for (int i = 0; i < kHealthyRounds; ++i) times.push_back(verified());
+  round_s_ = *std::min_element(times.begin(), times.end());
+}
+
+int RingJob::round() {
+  std::size_t wrong = 0;
+  const int result = collective_->check(count_, ++round_, wrong);
+  require(wrong == 0, std::to_string(wrong) + " wrong elements in round " + std::to_string(round_));
+  return result;
+}
+
+double RingJob::verified() {
+  const auto begin = SteadyClock::now();
+  require_success(round(), "round " + std::to_string(round_));
+  return since(begin);
+}
+
+void RingJob::verified(int count) {
+  for (int i = 0; i < count; ++i) verified();
+}
+
+bool RingJob::agree(bool own) {
+  const auto all = team_.all_gather(own ? "1" : "0");
+  require(all.ok(), "the ranks of a job did not meet after round " + std::to_string(round_));
+  return all->front() == "1";
+}
+
+double RingJob::during(const std::function<void()>& act) {
+  std::string failure;
+  std::atomic<bool> acted{false};
+  std::thread other([&] {
+    try {
+      if (leads()) act();
+    } catch (const Failure& why) {
+      failure = why.what();
+    }
+    acted = true;
+  });
+  double longest_s = 0;
+  try {
+    for (int i = 0; i < kRoundsMin || !agree(acted); ++i)
+      longest_s = std::max(longest_s, verified());
+  } catch (...) {
+    other.join();
+    throw;
+  }
+  other.join();
+  require(failure.empty(), failure);
+  return longest_s;
+}
+
+Moments moments_of(const std::string& argument) {
+  Moments moments;
+  std::istringstream(argument) >> moments.times >> moments.seed;
+  return moments;
+}
+
+}  // namespace mesh::e2e

@@ -1,0 +1,68 @@
+#pragma once
+// A verified job on the ring of four hosts (ring4.json), and what breaks under it: cables and
+// processes. Rank 0 leads: it breaks and mends on a thread of its own, and its word is everybody's.
+// A job goes on until all of that is done, however long it takes. Thread: main, except what leads.
+
+#include "perf/collectives/collective.h"
+#include "tests/e2e/middle_hosts.h"
+#include "tests/e2e/scenario.h"
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace mesh::e2e {
+
+inline constexpr int kRingHosts = 4;
+
+// Process ids by rank.
+std::vector<pid_t> processes(Peer& peer);
+void stop_for(pid_t process, double seconds);
+void await_end(pid_t process);  // Failure: it did not end
+
+// The cable from a host of the ring to the next one.
+void cut_cable(int from);
+void mend_cable(int from);
+std::string cable_name(int from);  // "a-b"
+
+void wait_s(double seconds);
+// Up to `most` seconds.
+void wait_at_random(std::mt19937_64& random, double most);
+// The host that our last relayed path to this peer leads over: "b" or "d and c". Empty: there was
+// none.
+std::string route_to(const std::string& peer);
+
+class RingJob {
+ public:
+  RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind);
+
+  bool leads() const noexcept { return team_.rank() == 0; }
+  int round();               // its result; wrong elements fail the scenario
+  double verified();         // one round that must succeed, in seconds
+  void verified(int count);  // so many
+  double round_s() const noexcept { return round_s_; }  // a healthy round, about
+  bool agree(bool own);                                 // the leader's word
+  // Rounds until the leader has acted, and everybody's longest one in seconds.
+  double during(const std::function<void()>& act);
+
+ private:
+  driver::Bootstrap& team_;
+  std::unique_ptr<perf::Collective> collective_;
+  std::size_t count_ = 0;
+  std::uint64_t round_ = 0;
+  double round_s_ = 0;
+};
+
+// How often, and with what moments: "12 7".
+struct Moments {
+  int times = 0;
+  std::uint64_t seed = 0;
+};
+Moments moments_of(const std::string& argument);
+
+}  // namespace mesh::e2e
