@@ -159,7 +159,7 @@ EngineImpl::~EngineImpl() {
 void EngineImpl::end_relays(Lock& lock) {
   relay_client_.tend();  // no link is left
   relay_service_.close();
-  if (!relay_service_.carries()) return;
+  if (!relay_service_.carries()) return figures_.sum_up(relay_service_);
   const std::uint64_t bound_ns =
       static_cast<std::uint64_t>(settings_.path_timeout_s) * kNsPerSecond;
   LOG_INFO("{} paths of other hosts lead over this one; it stays for them, up to {} s",
@@ -167,6 +167,7 @@ void EngineImpl::end_relays(Lock& lock) {
   if (!wait_for(lock, bound_ns, [this] { return !relay_service_.carries(); }))
     LOG_INFO("{} paths of other hosts are cut", relay_service_.figures().paths);
   relay_service_.cut_all();
+  figures_.sum_up(relay_service_);
 }
 
 // Until something is due: a path to be opened again, a wait that is over.
@@ -207,6 +208,7 @@ EngineSnapshot EngineImpl::snapshot() const {
   shot.rails = rail_states(options_, rails_);
   const Lock lock(mutex_);
   figures_.add_to(shot, contexts_, clock_.now_ns());
+  shot.relay = relay_service_.figures();
   return shot;
 }
 
@@ -227,7 +229,7 @@ bool EngineImpl::poll_control_locked() {
   tend_links();
   relay_client_.tend();
   relay_service_.tend();
-  if (options_.threading == Threading::Manual) moved |= relay_service_.turn();
+  if (options_.threading == Threading::Manual) moved |= relay_service_.turn() != 0;
   reap_contexts();
   for (const auto& context : contexts_) {
     if (context->closing) services_.tend_soon();

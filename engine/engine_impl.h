@@ -55,6 +55,8 @@ class EngineImpl final : public Engine,
   Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) override;
   Result<Channel*> accept(Listener& listener) override;
   bool poll_loop(Context& context) override { return context.loop.try_turn(); }
+  // Threading::Manual: poll_control() does it too. How much it moved.
+  std::uint32_t turn_relay() noexcept { return relay_service_.turn(); }
   bool poll_control() override;
 
  private:

@@ -1,5 +1,6 @@
 #include "engine/figures.h"
 
+#include "engine/link/relay/relay_service.h"
 #include "engine/request_watch.h"
 #include "src/base/log.h"
 
@@ -51,6 +52,7 @@ PathSnapshot snapshot_of(const Path& path) {
   shot.replayed_stripes = path.health.replayed_stripes;
   shot.reopen_tries = path.health.reopen_tries;
   shot.last_cause = path.health.last_cause;
+  if (!path.over.empty()) shot.routes = {path.over};
   return shot;
 }
 
@@ -82,6 +84,16 @@ PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   return shot;
 }
 
+// The hosts that its paths lead over.
+std::string over_text(const PeerSnapshot& link) {
+  std::string text;
+  for (const PathSnapshot& path : link.paths) {
+    for (const std::string& route : path.routes)
+      text += fmt::format("{}{}", text.empty() ? ", over " : "; ", route);
+  }
+  return text;
+}
+
 // Said when a link is forgotten, or its context closes.
 std::string summary_text(const PeerSnapshot& link) {
   std::uint64_t failures = 0, replayed = 0;
@@ -95,9 +107,29 @@ std::string summary_text(const PeerSnapshot& link) {
           : fmt::format(
                 "; its paths failed {} times, {} stripes were sent again, {} s with a path missing",
                 failures, replayed, link.degraded_ns / 1'000'000'000);
-  return fmt::format("{} host {}: {} bytes in {} messages over {} path{}{}",
+  return fmt::format("{} host {}: {} bytes in {} messages over {} path{}{}{}",
                      link.sends ? "sent to" : "received from", link.peer, link.bytes, link.messages,
-                     link.paths.size(), link.paths.size() == 1 ? "" : "s", survived);
+                     link.paths.size(), link.paths.size() == 1 ? "" : "s", over_text(link),
+                     survived);
+}
+
+// Of our own messages, over one of our rails.
+std::uint64_t bytes_of_rail(const PeerLedger& ledger, const std::string& rail) {
+  std::uint64_t bytes = 0;
+  for (const PeerSnapshot& peer : ledger.rows()) {
+    for (const PathSnapshot& path : peer.paths) {
+      if (path.rail == rail) bytes += path.counters.bytes_sent;
+    }
+  }
+  return bytes;
+}
+
+std::string relayed_text(const RelayedSnapshot& way, std::uint64_t own_bytes) {
+  const double share = static_cast<double>(way.bytes) / static_cast<double>(way.bytes + own_bytes);
+  return fmt::format(
+      "carried for other hosts from {} to {}: {} bytes in {} work requests, {:.0f} % of what left "
+      "over {}; the next host had no room {} times",
+      way.from, way.rail, way.bytes, way.work_requests, 100 * share, way.rail, way.ring_full);
 }
 
 const char* port_state_name(ibv_port_state state) {
@@ -235,6 +267,16 @@ void Figures::sum_up(Context& context, std::uint64_t now_ns) const noexcept {
     }
   } catch (const std::exception& error) {
     LOG_WARN("what the links of a communicator have carried cannot be said: {}", error.what());
+  }
+}
+
+void Figures::sum_up(const RelayService& relays) const noexcept {
+  try {
+    for (const RelayedSnapshot& way : relays.figures().ways) {
+      if (way.bytes != 0) LOG_INFO("{}", relayed_text(way, bytes_of_rail(ended_, way.rail)));
+    }
+  } catch (const std::exception& error) {
+    LOG_WARN("what was carried for other hosts cannot be said: {}", error.what());
   }
 }
 

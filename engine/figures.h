@@ -17,6 +17,8 @@
 
 namespace mesh::engine {
 
+class RelayService;
+
 class Figures {
  public:
   using Contexts = std::vector<std::unique_ptr<Context>>;
@@ -31,6 +33,10 @@ class Figures {
 
   // A line for each link of a context that closes now: its goodbyes may come after NCCL has gone.
   void sum_up(Context& context, std::uint64_t now_ns) const noexcept;
+
+  // A line for each two rails between which something was carried for others: how much, and its
+  // share of what has left over the second one. No link is left.
+  void sum_up(const RelayService& relays) const noexcept;
 
   LinkCounts counts;
 

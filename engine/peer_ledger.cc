@@ -6,6 +6,23 @@ namespace mesh::engine {
 
 namespace {
 
+bool lives(const PathSnapshot& path) {
+  return path.up + path.quarantined + path.standby + path.down != 0;
+}
+
+// Those of all links that live, or else of the one that ended last.
+void add_routes(const PathSnapshot& path, PathSnapshot& to) {
+  if (path.routes.empty()) return;
+  if (!lives(path) || !lives(to)) {
+    to.routes = path.routes;
+    return;
+  }
+  for (const std::string& route : path.routes) {
+    if (std::find(to.routes.begin(), to.routes.end(), route) == to.routes.end())
+      to.routes.push_back(route);
+  }
+}
+
 void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
   const auto found = std::find_if(
       to.begin(), to.end(), [&path](const PathSnapshot& each) { return each.name == path.name; });
@@ -13,6 +30,7 @@ void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
     to.push_back(path);
     return;
   }
+  add_routes(path, *found);
   found->counters.bytes_sent += path.counters.bytes_sent;
   found->counters.work_requests += path.counters.work_requests;
   found->counters.doorbells += path.counters.doorbells;

@@ -35,6 +35,17 @@ std::uint32_t paths_in(PathState state, const PeerLink& link) {
 }
 std::uint32_t paths_up(const PeerLink& link) { return paths_in(PathState::Up, link); }
 
+// The hosts on the way, where what the request waits for names no path of its own.
+std::string route_of(const Waiting& waiting, const PeerLink& link) {
+  if (waiting.path != nullptr || waiting.reason == WaitReason::Turn) return {};
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    const Path& path = link.path(i);
+    const bool alone = path.health.state == PathState::Up || paths_up(link) == 0;
+    if (alone && !path.over.empty()) return fmt::format(" (over {})", path.over);
+  }
+  return {};
+}
+
 // Of an acceptor, which alone writes credits.
 void rewrite_late(Link& link, std::uint64_t now_ns) {
   if (link.connector() || link.state() != LinkState::Up) return;
@@ -110,11 +121,13 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   const std::uint64_t age_ns = worst == nullptr ? 0 : worst->oldest.age_ns(now_ns);
   std::optional<Waiting> waiting;
   std::uint64_t bytes = 0;
+  std::string route;
   if (age_ns >= bar_ns_) {
     const ProgressLoop::Guard guard(worst->loop);
     waiting = waiting_of(*worst, link.context().turned);
     bytes = worst->request(worst->oldest.sequence()).bytes;
     if (!waiting) return;  // the next look sees it go on
+    route = route_of(*waiting, link.peer_link());
   }
   const LinkWait::Say say = link.watched.wait.look(
       {.age_ns = age_ns, .patient = waiting && is_patient(waiting->reason)}, bar_ns_);
@@ -127,9 +140,9 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   if (say != LinkWait::Say::Waits) return;
   const bool sends = worst->side == Side::Send;
   MESH_LOG(
-      level, "peer {}: {} {} of channel {} ({} bytes) is open for {} s and waits for {}{}",
+      level, "peer {}: {} {} of channel {} ({} bytes) is open for {} s and waits for {}{}{}",
       link.identity().peer_host, sends ? "send" : "receive", worst->oldest.sequence(), worst->index,
-      bytes, age_ns / kNsPerSecond, waiting_text(*waiting),
+      bytes, age_ns / kNsPerSecond, waiting_text(*waiting), route,
       waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
 }
 

@@ -183,6 +183,36 @@ void path_failure_info(Page& page) {
   });
 }
 
+void path_route_info(Page& page) {
+  each_path(page, [&page](const PeerSnapshot& peer, const PathSnapshot& path) {
+    for (const std::string& route : path.routes) {
+      page.add({{"peer", peer.peer},
+                {"direction", direction(peer)},
+                {"path", path.name},
+                {"rail", path.rail},
+                {"via", route}},
+               1);
+    }
+  });
+}
+
+template <auto Member>
+void of_relay(Page& page) {
+  page.add({}, page.shot.relay.*Member);
+}
+
+template <auto Member>
+void of_way(Page& page) {
+  for (const RelayedSnapshot& way : page.shot.relay.ways)
+    page.add({{"rail", way.rail}, {"from", way.from}}, way.*Member);
+}
+
+void relay_refusals(Page& page) {
+  page.add({{"kind", "path"}}, page.shot.relay.refused_paths);
+  page.add({{"kind", "frame"}}, page.shot.relay.refused_frames);
+  page.add({{"kind", "request"}}, page.shot.relay.refused_requests);
+}
+
 struct Family {
   const char* name;
   const char* type;
@@ -272,6 +302,25 @@ constexpr std::array kFamilies{
            of_path<&PathSnapshot::reopen_tries>},
     Family{"mesh_path_failure_info", "gauge", "peer, direction, path, rail, cause",
            "1; why it was lost the last time.", path_failure_info},
+    Family{"mesh_path_route_info", "gauge", "peer, direction, path, rail, via",
+           "1; the hosts that a path leads over which no cable joins.", path_route_info},
+    Family{"mesh_relay_paths", "gauge", "", "Paths of other hosts that lead over this one.",
+           of_relay<&RelaySnapshot::paths>},
+    Family{"mesh_relay_chains", "gauge", "", "Their queue pairs.",
+           of_relay<&RelaySnapshot::chains>},
+    Family{"mesh_relay_ring_bytes", "gauge", "", "Memory for what they carry.",
+           of_relay<&RelaySnapshot::ring_bytes>},
+    Family{"mesh_relay_bytes_total", "counter", "rail, from",
+           "Bytes carried for other hosts, by the rails that they leave and come over.",
+           of_way<&RelayedSnapshot::bytes>},
+    Family{"mesh_relay_work_requests_total", "counter", "rail, from",
+           "Work requests carried for other hosts.", of_way<&RelayedSnapshot::work_requests>},
+    Family{"mesh_relay_ring_full_total", "counter", "rail, from",
+           "Turns with work that the next host had no room for.",
+           of_way<&RelayedSnapshot::ring_full>},
+    Family{"mesh_relay_refused_total", "counter", "kind",
+           "Paths that were asked for, messages about them and work requests that were refused.",
+           relay_refusals},
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace mesh::engine {
 
 std::string waiting_text(const Waiting& waiting) {
-  const std::string path = waiting.path == nullptr ? "" : " on " + waiting.path->name;
+  const std::string path = waiting.path == nullptr ? "" : " on " + waiting.path->text();
   switch (waiting.reason) {
     case WaitReason::Credit: return "the peer: it has posted no receive for it";
     case WaitReason::Tag: return "the peer: its next receive has another tag";

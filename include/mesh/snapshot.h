@@ -44,6 +44,8 @@ struct PathSnapshot {
   std::uint64_t epoch = 0;  // the highest of living links
   std::uint64_t failures = 0, replayed_stripes = 0, reopen_tries = 0;
   std::string last_cause;  // cause of the last failure; empty: none
+  // Relayed: over which hosts it leads ("b", "b and c"), or has led the last time, each once.
+  std::vector<std::string> routes;
 };
 
 // Channels of one direction to one peer that wait for the same reason, and whose oldest request is
@@ -72,6 +74,21 @@ struct RailSnapshot {
   bool active = false;
 };
 
+// What this process carries for other hosts from one of its rails to another.
+struct RelayedSnapshot {
+  std::string from, rail;  // it comes over the first, and leaves over the second
+  std::uint64_t bytes = 0, work_requests = 0;
+  std::uint64_t ring_full = 0;  // turns with work that the next host had no room for
+};
+
+struct RelaySnapshot {
+  std::uint64_t paths = 0, chains = 0, ring_bytes = 0;  // of others, at this moment
+  // Paths that were asked for and not taken; messages about them that are none; work requests that
+  // are none, of which each has cut its chain.
+  std::uint64_t refused_paths = 0, refused_frames = 0, refused_requests = 0;
+  std::vector<RelayedSnapshot> ways;
+};
+
 // How often something could not be posted at once. A send that waits is counted at every look.
 struct StallCounts {
   std::uint64_t credit = 0, queue = 0, window = 0, inflight = 0;
@@ -84,6 +101,7 @@ struct EngineSnapshot {
   StallCounts stalls;
   std::vector<RailSnapshot> rails;
   std::vector<PeerSnapshot> peers;
+  RelaySnapshot relay;
 };
 
 }  // namespace mesh

@@ -36,9 +36,13 @@ class Metrics : public testing::Test {
 
   // Each host's last page, by its name.
   std::map<std::string, MetricsPage> all_reduce(const std::string& fabric) {
+    return run_of("all_reduce", fabric, "all");
+  }
+  std::map<std::string, MetricsPage> run_of(const char* collective, const std::string& fabric,
+                                            const char* rails) {
     driver::ProcessSpec spec;
     const std::string bytes = std::to_string(kBytes);
-    spec.arguments = {MESH_PERF_FILE, "all_reduce",
+    spec.arguments = {MESH_PERF_FILE, collective,
                       "--fabric",     MESH_FABRIC_DIR "/" + fabric,
                       "-b",           bytes,
                       "-e",           bytes,
@@ -46,7 +50,7 @@ class Metrics : public testing::Test {
                       "-w",           std::to_string(kWarmups),
                       "-n",           std::to_string(kIterations)};
     spec.environment = {{"NCCL_MESH_STATS", (folder_ / "%h-%p.prom").string() + ":1"},
-                        {"NCCL_MESH_RAILS", "all"}};
+                        {"NCCL_MESH_RAILS", rails}};
     spec.capture = true;
     driver::Launcher launcher;
     EXPECT_TRUE(launcher.start(spec).ok());
@@ -118,6 +122,30 @@ TEST_F(Metrics, TwoHostsOverTwoCables) {
   const auto pages = all_reduce("pair2.json");
   ASSERT_EQ(pages.size(), 2u);
   expect_ring(pages, {.hosts = {"a", "b"}, .paths = 2});
+}
+
+// Of a line a - b - c, what a and c send each other passes b, and not a byte of anybody else's.
+TEST_F(Metrics, AMiddleHostCountsWhatItCarriesAndTheEndsNameIt) {
+  const auto pages = run_of("alltoall", "line3.json", "auto");
+  ASSERT_EQ(pages.size(), 3u);
+  const MetricsPage& middle = pages.at("b");
+  for (const auto& [from, to] : {std::pair{"a", "c"}, std::pair{"c", "a"}}) {
+    SCOPED_TRACE(from);
+    const testkit::MetricLabels sends{{"peer", to}, {"direction", "send"}};
+    const MetricsPage& sender = pages.at(from);
+    EXPECT_EQ(metric(pages.at("a"), "mesh_path_route_info", {{"via", "b"}}),
+              static_cast<double>(pages.at("a").at("mesh_path_route_info").samples.size()));
+    const double sent = metric(sender, "mesh_bytes_total", sends);
+    EXPECT_GT(sent, 0);
+    const char* const rail = from == std::string("a") ? "mesh1:1" : "mesh0:1";  // towards c, or a
+    const double carried = metric(middle, "mesh_relay_bytes_total", {{"rail", rail}});
+    EXPECT_GE(carried, sent);
+    EXPECT_LT(carried, 1.1 * sent) << "credits and windows of the way back";
+    EXPECT_GT(metric(middle, "mesh_relay_work_requests_total", {{"rail", rail}}), 0);
+    EXPECT_TRUE(sender.at("mesh_relay_bytes_total").samples.empty()) << "it carries nothing";
+  }
+  EXPECT_EQ(metric(middle, "mesh_relay_refused_total"), 0);
+  EXPECT_TRUE(middle.at("mesh_path_route_info").samples.empty());
 }
 
 }  // namespace

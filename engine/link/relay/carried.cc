@@ -117,6 +117,11 @@ std::uint64_t Carried::ring_bytes() const noexcept {
   return bytes;
 }
 
+const std::string& Carried::rail_name(relay::Side side) const noexcept {
+  const bool near = side == relay::Side::Left;
+  return host_.rails()[near ? order_.near_rail : order_.far_rail].info.name;
+}
+
 std::string Carried::port_down() const {
   for (const std::uint8_t index : {order_.near_rail, order_.far_rail}) {
     const verbs::Rail& rail = host_.rails()[index];

@@ -41,7 +41,8 @@ class Carried {
   bool take_over() noexcept;  // true, once: the step that was begun is over
   const std::string& why() const noexcept { return why_; }  // it failed; empty: it did not
   std::vector<WireHop> ends();                              // near and far
-  std::vector<std::unique_ptr<relay::Chain>>& chains() noexcept { return chains_; }
+  const std::vector<std::unique_ptr<relay::Chain>>& chains() const noexcept { return chains_; }
+  const std::string& rail_name(relay::Side side) const noexcept;  // ours, that faces that side
   std::uint64_t ring_bytes() const noexcept;
   std::string port_down() const;  // the name of a rail of its whose port is; empty: none is
 

@@ -17,14 +17,35 @@ namespace {
 // A chain that broke tells its neighbours by itself; this is for its memory.
 constexpr std::uint64_t kChainLookNs = 500'000'000;
 
-void add_figures(const relay::Chain& chain, RelayFigures* sum) {
-  const relay::ChainCounters counters = chain.counters();
-  for (std::size_t side = 0; side < counters.bytes.size(); ++side) {
-    sum->bytes += counters.bytes[side];
-    sum->work_requests += counters.work_requests[side];
-    sum->ring_full += counters.ring_full[side];
+RelayedSnapshot* row_of(const Carried& carried, relay::Side from, RelaySnapshot* sum) {
+  const std::string &in = carried.rail_name(from), &out = carried.rail_name(other(from));
+  for (RelayedSnapshot& row : sum->ways) {
+    if (row.from == in && row.rail == out) return &row;
   }
-  sum->refused += counters.refused;
+  return nullptr;
+}
+
+void add_rows(const Carried& carried, RelaySnapshot* sum) {
+  for (const relay::Side from : relay::kSides) {
+    if (row_of(carried, from, sum) == nullptr)
+      sum->ways.push_back(
+          {.from = carried.rail_name(from), .rail = carried.rail_name(other(from))});
+  }
+}
+
+// Its rows are there.
+void add_figures(const Carried& carried, RelaySnapshot* sum) noexcept {
+  for (const auto& chain : carried.chains()) {
+    const relay::ChainCounters counters = chain->counters();
+    for (const relay::Side from : relay::kSides) {
+      RelayedSnapshot& row = *row_of(carried, from, sum);
+      const auto side = static_cast<std::size_t>(from);
+      row.bytes += counters.bytes[side];
+      row.work_requests += counters.work_requests[side];
+      row.ring_full += counters.ring_full[side];
+    }
+    sum->refused_requests += counters.refused;
+  }
 }
 }  // namespace
 
@@ -84,7 +105,7 @@ bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
                     (known && header.type == MessageType::Cut && decode_into(bytes, &cut) &&
                      on_cut(connection, cut));
   if (fits) return true;
-  ++past_.refused;
+  ++past_.refused_frames;
   if (host_.stranger_lines().take(host_.now_ns())) {
     LOG_WARN(
         "{}: a message about relays (type {}) that is malformed, out of order or without our "
@@ -169,13 +190,14 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
     }
   }
   if (!why.empty()) {
-    ++past_.refused;
+    ++past_.refused_paths;
     say(connection,
         Chained{.chain = body.chain,
                 .result = Errc::Exhausted,
                 .text = fmt::format("host {}: {}", host_.options().provider->host_name(), why)});
     return true;
   }
+  add_rows(*carried, &past_);
   carried_.push_back(std::move(carried));
   carried_.back()->make();
   host_.tend_soon();
@@ -214,10 +236,8 @@ void RelayService::end(Carried& carried, const std::string& why) noexcept {
     }
   }
   if (carried.step() == Carried::Step::Carrying) {
-    for (const auto& chain : carried.chains()) {
-      middle_.remove(*chain);
-      add_figures(*chain, &past_);
-    }
+    for (const auto& chain : carried.chains()) middle_.remove(*chain);
+    add_figures(carried, &past_);
   }
   const auto found = std::find_if(carried_.begin(), carried_.end(),
                                   [&carried](const auto& each) { return each.get() == &carried; });
@@ -290,12 +310,14 @@ void RelayService::tend_one(Carried& carried) {
   say(carried.connection(), Joined{.chain = carried.number()});
 }
 
-RelayFigures RelayService::figures() const noexcept {
-  RelayFigures sum = past_;
+RelaySnapshot RelayService::figures() const {
+  RelaySnapshot sum = past_;
   for (const auto& each : carried_) {
+    sum.ring_bytes += each->ring_bytes();
     if (each->step() != Carried::Step::Carrying) continue;
     ++sum.paths;
-    for (const auto& chain : each->chains()) add_figures(*chain, &sum);
+    sum.chains += each->chains().size();
+    add_figures(*each, &sum);
   }
   return sum;
 }

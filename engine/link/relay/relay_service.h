@@ -5,6 +5,8 @@
 // for each order. Thread: control mutex. Bounds: kCarriedMax orders, kCallersMax connections,
 // NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
 
+#include <mesh/snapshot.h>
+
 #include "engine/control/control_plane.h"
 #include "engine/control/relay_frames.h"
 #include "src/relay/middle.h"
@@ -26,12 +28,6 @@ class Carried;
 inline constexpr std::size_t kCarriedMax = 128;
 inline constexpr std::size_t kCallersMax = 256;  // connections that have shown the ticket
 
-// Figures of all chains that this process has carried.
-struct RelayFigures {
-  std::uint64_t paths = 0;  // that it carries now
-  std::uint64_t bytes = 0, work_requests = 0, ring_full = 0, refused = 0;
-};
-
 class RelayService {
  public:
   using Peers = std::function<std::vector<WireHost>()>;
@@ -47,11 +43,11 @@ class RelayService {
 
   void tend();
   void look_at_ports();  // one may have gone down: what passes it is cut at once
-  bool turn() noexcept { return middle_.turn() != 0; }  // where it has no thread
+  std::uint32_t turn() noexcept { return middle_.turn(); }  // where it has no thread
   bool carries() const noexcept { return !carried_.empty(); }
   void close();  // nothing new is taken any more
   void cut_all() noexcept;
-  RelayFigures figures() const noexcept;
+  RelaySnapshot figures() const;
 
  private:
   bool on_ask(ConnectionId connection, const AskPeers& body);
@@ -77,7 +73,7 @@ class RelayService {
   std::vector<std::unique_ptr<Carried>> carried_;
   // They have ended while a step of theirs ran on its thread, which is not waited for.
   std::vector<std::unique_ptr<Carried>> ending_;
-  RelayFigures past_;
+  RelaySnapshot past_;  // of what has ended; its ways have a row for everything that is carried
 };
 
 }  // namespace mesh::engine

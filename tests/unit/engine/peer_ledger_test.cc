@@ -58,6 +58,25 @@ TEST(PeerLedger, LinksOfOnePeerAndDirectionAreOneRow) {
   EXPECT_EQ(row.paths[0].last_cause, "first");
 }
 
+TEST(PeerLedger, RoutesOfLivingLinksReplaceThoseOfLinksThatHaveEnded) {
+  using Routes = std::vector<std::string>;
+  const auto over = [](const char* route) {
+    PeerSnapshot link = link_to("b");
+    link.paths[0].routes = {route};
+    return link;
+  };
+  PeerLedger ledger;
+  ledger.add_ended(over("c"));
+  EXPECT_EQ(ledger.rows()[0].paths[0].routes, Routes{"c"});
+  ledger.add_ended(over("d"));
+  EXPECT_EQ(ledger.rows()[0].paths[0].routes, Routes{"d"}) << "the last one";
+  ledger.add(over("e"));
+  ledger.add(over("f and g"));
+  ledger.add(over("e"));
+  ledger.add(link_to("b"));
+  EXPECT_EQ(ledger.rows()[0].paths[0].routes, (Routes{"e", "f and g"}));
+}
+
 TEST(PeerLedger, WhatEndedKeepsItsCountsOnly) {
   PeerLedger ledger;
   ledger.add_ended(link_to("b"));

@@ -55,11 +55,22 @@ EngineSnapshot two_peers() {
   send.paths.push_back(path);
   path.name = "n1:1 10.0.2.1 -> n0:1 10.0.2.2";
   path.last_cause.clear();
+  path.routes = {"c", "d and e"};
   send.paths.push_back(path);
   PeerSnapshot receive;
   receive.peer = "b";
   receive.messages = 20;
   shot.peers = {receive, send};
+  shot.relay = {.paths = 8,
+                .chains = 9,
+                .ring_bytes = 10,
+                .refused_paths = 11,
+                .refused_frames = 12,
+                .refused_requests = 13,
+                .ways = {}};
+  shot.relay.ways = {
+      {.from = "n0:1", .rail = "n1:1", .bytes = 14, .work_requests = 15, .ring_full = 16},
+      {.from = "n1:1", .rail = "n0:1", .bytes = 17, .work_requests = 18, .ring_full = 19}};
   return shot;
 }
 
@@ -114,6 +125,29 @@ TEST(MetricsPage, FiguresArriveWhereTheyBelong) {
   EXPECT_EQ(metric(page, "mesh_path_failures_total", first), 7);
   EXPECT_EQ(metric(page, "mesh_path_links", {{"path", first.at("path")}, {"state", "down"}}), 1);
   EXPECT_EQ(metric(page, "mesh_path_links", {{"path", first.at("path")}, {"state", "up"}}), 0);
+}
+
+TEST(MetricsPage, RoutesOfRelayedPathsAreNamed) {
+  const MetricsPage page = page_of(two_peers());
+  const MetricLabels second{{"path", "n1:1 10.0.2.1 -> n0:1 10.0.2.2"}, {"rail", "n0:1"}};
+  EXPECT_EQ(metric(page, "mesh_path_route_info", second), 2);
+  EXPECT_EQ(metric(page, "mesh_path_route_info", {{"via", "c"}, {"peer", "b"}}), 1);
+  EXPECT_EQ(metric(page, "mesh_path_route_info", {{"via", "d and e"}}), 1);
+  EXPECT_EQ(page.at("mesh_path_route_info").samples.size(), 2u) << "a cable has none";
+}
+
+TEST(MetricsPage, WhatIsCarriedForOthersIsThere) {
+  const MetricsPage page = page_of(two_peers());
+  EXPECT_EQ(metric(page, "mesh_relay_paths"), 8);
+  EXPECT_EQ(metric(page, "mesh_relay_chains"), 9);
+  EXPECT_EQ(metric(page, "mesh_relay_ring_bytes"), 10);
+  EXPECT_EQ(metric(page, "mesh_relay_refused_total", {{"kind", "path"}}), 11);
+  EXPECT_EQ(metric(page, "mesh_relay_refused_total", {{"kind", "frame"}}), 12);
+  EXPECT_EQ(metric(page, "mesh_relay_refused_total", {{"kind", "request"}}), 13);
+  EXPECT_EQ(metric(page, "mesh_relay_bytes_total", {{"from", "n0:1"}, {"rail", "n1:1"}}), 14);
+  EXPECT_EQ(metric(page, "mesh_relay_work_requests_total", {{"rail", "n1:1"}}), 15);
+  EXPECT_EQ(metric(page, "mesh_relay_ring_full_total", {{"rail", "n1:1"}}), 16);
+  EXPECT_EQ(metric(page, "mesh_relay_bytes_total", {{"rail", "n0:1"}}), 17);
 }
 
 TEST(MetricsPage, LargeCountersAreWholeNumbers) {
