@@ -9,6 +9,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/log.h"
 #include "src/base/stats_target.h"
+#include "src/base/version.h"
 
 #include <unistd.h>
 #include <algorithm>
@@ -148,6 +149,7 @@ Status Registry::make_engine() {
   Result<std::unique_ptr<Engine>> engine = Engine::open(options);
   if (!engine.ok()) return engine.status();
 
+  LOG_INFO("nccl-mesh {}", version());
   log_settings(*settings);
   provider_ = std::move(*provider);
   owned_ = std::move(*engine);

@@ -6,6 +6,7 @@ MESH_PACKAGES=(
   libibverbs-dev libhwloc-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtbb-dev
   libgtest-dev libbenchmark-dev libseccomp-dev
   clang-tidy clang-format universal-ctags python3 valgrind git
+  dpkg-dev help2man python3-venv python3-wheel
 )
 
 # What draws the reports' charts. python3-fonttools asks for scipy (and so for Boost, 200 MB) or for

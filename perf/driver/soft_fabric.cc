@@ -1,5 +1,7 @@
 #include "perf/driver/soft_fabric.h"
 
+#include "src/base/random.h"
+
 #include <nlohmann/json.hpp>
 
 #include <sys/mman.h>
@@ -8,7 +10,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <random>
 #include <sstream>
 
 namespace mesh::driver {
@@ -28,7 +29,7 @@ std::vector<std::string> host_names(const nlohmann::json& root) {
 // The fabric's identity is made of the file's name and text, so the name must be this run's own.
 UniqueFd private_copy(const std::string& text) {
   const std::string name =
-      "fabric-" + std::to_string(::getpid()) + "-" + std::to_string(std::random_device{}());
+      "fabric-" + std::to_string(::getpid()) + "-" + std::to_string(random_u64());
   UniqueFd copy(::memfd_create(name.c_str(), MFD_CLOEXEC));
   const ssize_t written = ::write(copy.get(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size())) copy.reset();

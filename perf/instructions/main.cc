@@ -1,6 +1,7 @@
 // mesh_instructions moves messages between two communicators of this process in one thread, over
 // the fabric that the environment names, so that callgrind can count. Use it by
 // perf/instructions/run.
+#include "perf/driver/own_files.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/instructions/patterns.h"
 #include "perf/instructions/report.h"
@@ -27,7 +28,7 @@ using mesh::instructions::Pattern;
 using mesh::instructions::Work;
 
 struct Options {
-  std::string plugin = MESH_PLUGIN_FILE;
+  std::string plugin = mesh::driver::own_plugin_file();
   ChannelsOptions channels;
   Work work{.messages = 4096};
   std::uint64_t warm_up = 2048;

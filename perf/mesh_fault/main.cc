@@ -1,5 +1,6 @@
 // mesh_fault breaks a part of a running host of the software fabric, or mends it again.
 #include "src/base/log.h"
+#include "src/base/version.h"
 #include "src/soft/fault_door.h"
 
 #include <CLI/CLI.hpp>
@@ -143,6 +144,7 @@ int main(int argc, char** argv) {
       "Tells a running host of the software fabric that one of its NICs breaks, or is whole again.",
       "mesh_fault");
   app.footer(kFooter);
+  app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_option("--fabric", options.fabric, "The fabric file")->required();
   app.add_option("HOST", options.host, "The host, by its name in the file")->required();
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();

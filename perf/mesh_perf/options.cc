@@ -1,5 +1,8 @@
 #include "perf/mesh_perf/options.h"
 
+#include "perf/driver/own_files.h"
+#include "src/base/version.h"
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -133,7 +136,7 @@ std::string choose_fabric(const Environment& environment, Options& options) {
     }
     options.fabric = chosen;
   }
-  if (options.fabric.empty()) options.fabric = MESH_FABRIC_DIR "/triangle.json";
+  if (options.fabric.empty()) options.fabric = driver::own_fabric_file("triangle.json");
   if (options.is_rank() || options.soft()) return {};
   return "ranks on RDMA devices are started one per host: MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
          "WORLD_SIZE=2 mesh_perf ..., or by "
@@ -160,7 +163,7 @@ void set_defaults(const CLI::App& app, Options& options) {
     if (app.count("--iters") == 0) options.iterations = kLatencyIterations;
     if (app.count("--warmup_iters") == 0) options.warmup = kLatencyWarmup;
   }
-  if (options.plugin.empty()) options.plugin = MESH_PLUGIN_FILE;
+  if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
   if (options.bytes_max < options.bytes_min) options.bytes_max = options.bytes_min;
 }
 
@@ -191,6 +194,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
       "table.",
       "mesh_perf");
   app.footer(kFooter);
+  app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   app.add_option("collective", options.kind, "all_reduce, sendrecv, alltoall or latency")
       ->required()
       ->transform(CLI::CheckedTransformer(kKinds))

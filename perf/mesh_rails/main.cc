@@ -1,7 +1,9 @@
 // mesh_rails loads the plugin as NCCL does, and prints the rails that NCCL would be offered on this
 // host.
+#include "perf/driver/own_files.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/report.h"
+#include "src/base/version.h"
 #include "src/topo/host_parts.h"
 #include "src/topo/placement.h"
 
@@ -17,7 +19,7 @@ using mesh::driver::NetApi;
 using mesh::driver::PluginLog;
 
 struct Options {
-  std::string plugin = MESH_PLUGIN_FILE;
+  std::string plugin = mesh::driver::own_plugin_file();
   int net_version = mesh::driver::kNetVersionMax;
   bool as_json = false;
   bool verbose = false;
@@ -103,6 +105,7 @@ int run(const Options& options) {
 
 static void add_options(CLI::App& app, Options& options) {
   app.footer(kFooter);
+  app.set_version_flag("--version", std::string("nccl-mesh ") + mesh::version());
   app.add_flag("--json", options.as_json, "Print JSON");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
   app.add_option("--plugin", options.plugin, "The plugin's library");

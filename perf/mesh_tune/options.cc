@@ -1,6 +1,8 @@
 #include "perf/mesh_tune/options.h"
 
+#include "perf/driver/own_files.h"
 #include "src/base/config.h"
+#include "src/base/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -62,7 +64,7 @@ std::string settle(Options& options) {
   const Result<Settings> settings = load_settings(environment);
   if (!settings.ok()) return "a setting in the environment is not usable";
   options.fixed = settings->given;
-  if (options.plugin.empty()) options.plugin = MESH_PLUGIN_FILE;
+  if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
   for (const std::string& file : {options.output, options.json_file}) {
     if (!options.dry_run && !file.empty() && !can_hold(file))
       return file + " cannot be written";  // the user learns it now, not in ten minutes
@@ -77,7 +79,7 @@ std::string settle(Options& options) {
   options.world = *world;
   if (options.is_rank() && options.world.size != 2)
     return "WORLD_SIZE: '" + std::to_string(options.world.size) + "' is not usable; wanted: 2";
-  if (options.fabric_file.empty()) options.fabric_file = MESH_FABRIC_DIR "/pair.json";
+  if (options.fabric_file.empty()) options.fabric_file = driver::own_fabric_file("pair.json");
   return {};
 }
 
@@ -97,6 +99,7 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
       "plugin.",
       "mesh_tune");
   app.footer(kFooter);
+  app.set_version_flag("--version", std::string("nccl-mesh ") + version());
   add_options(app, options);
   try {
     app.parse(argc, argv);

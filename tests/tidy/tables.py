@@ -2,7 +2,7 @@
 
 TOP_LEVEL = {
     "CMakeLists.txt", "src", "include", "engine", "plugin", "perf", "tests", "tuning",
-    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE",
+    "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "LICENSE",
     "CMakePresets.json",
 }  # and dotfiles
 

@@ -89,7 +89,8 @@ TEST(SharedObject, ThrowsAndCatchesWithItsOwnUnwinder) {
 std::set<std::string> installed_with(const std::vector<std::string>& options) {
   const fs::path root = fs::path(testing::TempDir()) / "mesh_install_test";
   fs::remove_all(root);
-  std::vector<std::string> command = {MESH_CMAKE_FILE, "-DCMAKE_INSTALL_PREFIX=/usr/local"};
+  std::vector<std::string> command = {MESH_CMAKE_FILE, "-DCMAKE_INSTALL_PREFIX=/usr/local",
+                                      "-DCMAKE_INSTALL_COMPONENT=library"};
   command.insert(command.end(), options.begin(), options.end());
   command.insert(command.end(), {"-P", MESH_INSTALL_FILE});
   std::vector<std::string> environment = kPath;
@@ -106,9 +107,9 @@ std::set<std::string> installed_with(const std::vector<std::string>& options) {
 
 // NCCL loads libnccl-net.so unasked.
 TEST(Install, NcclsDefaultNameIsThereOnlyForThoseWhoAsk) {
-  EXPECT_EQ(installed_with({}), std::set<std::string>{"libnccl-net-mesh.so"});
+  EXPECT_EQ(installed_with({}), (std::set<std::string>{"libnccl-net-mesh.so", "nccl-net-mesh.pc"}));
   EXPECT_EQ(installed_with({"-DMESH_INSTALL_AS_DEFAULT=ON"}),
-            (std::set<std::string>{"libnccl-net-mesh.so", "libnccl-net.so"}));
+            (std::set<std::string>{"libnccl-net-mesh.so", "libnccl-net.so", "nccl-net-mesh.pc"}));
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+#include "perf/driver/own_files.h"
+
+#include "perf/driver/launcher.h"
+
+#include <filesystem>
+#include <system_error>
+
+namespace mesh::driver {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPlugin = "libnccl-net-mesh.so";
+
+fs::path own_folder() { return fs::path(own_program()).parent_path(); }
+
+bool is_there(const fs::path& path) {
+  std::error_code none;
+  return fs::exists(path, none);
+}
+
+}  // namespace
+
+std::string own_plugin_file() {
+  const fs::path here = own_folder();
+  for (const fs::path& path :
+       {here / "../../plugin" / kPlugin, here / ".." / MESH_LIBRARY_FOLDER / kPlugin,
+        here / "../lib" / kPlugin}) {
+    if (is_there(path)) return path.lexically_normal().string();
+  }
+  return kPlugin;
+}
+
+std::string own_fabric_file(const std::string& name) {
+  const fs::path here = own_folder();
+  const fs::path installed = here / "../share/nccl-mesh/fabrics" / name;
+  const fs::path& path = is_there(installed) ? installed : here / "../fabrics" / name;
+  return path.lexically_normal().string();
+}
+
+}  // namespace mesh::driver

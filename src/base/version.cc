@@ -1,0 +1,7 @@
+#include "src/base/version.h"
+
+namespace mesh {
+
+const char* version() noexcept { return MESH_VERSION; }
+
+}  // namespace mesh
