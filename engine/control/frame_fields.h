@@ -145,4 +145,16 @@ Status decode_body(std::span<const std::byte> bytes, Body* out, const Read& read
   return {};
 }
 
+// The one definition of both for all messages; frames.cc and relay_frames.cc instantiate it for
+// theirs, behind the layouts.
+template <typename Body>
+Bytes encode(FrameHeader header, const Body& body) {
+  return encode_frame(header, Body::kType, [&body](Encoder& io) { Body::fields(io, body); });
+}
+
+template <typename Body>
+Status decode(const std::byte* body, std::size_t size, Body* out) {
+  return decode_body({body, size}, out, [](Decoder& io, Body& read) { Body::fields(io, read); });
+}
+
 }  // namespace mesh::engine

@@ -58,8 +58,31 @@ void asked_fields(Decoder& io, AskedRails& asked) {
   asked.wish = static_cast<RailsWish>(wish);
 }
 
+template <typename Io, typename Body>
+void credit_range_fields(Io& io, Body& body) {
+  io.u32(body.channel, {0, kChannelsMax - 1});
+  io.u64(body.first_credit);
+  io.u64(body.credit_count);
+  io.require(body.credit_count <= UINT64_MAX - body.first_credit);
+}
+
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Hello>& body) {
+void claim_fields(Io& io, typename Io::template Of<LinkClaim>& body) {
+  io.id(body.connector_context);
+  io.id(body.acceptor_context);
+  io.u32(body.attempt);
+}
+
+template <typename Io, typename Body>
+void path_epoch_fields(Io& io, Body& body) {
+  io.u8(body.path, {0, kPathsMax - 1});
+  io.u32(body.epoch);
+}
+
+}  // namespace
+
+template <typename Io>
+void Hello::fields(Io& io, typename Io::template Of<Hello>& body) {
   io.id(body.connector_context);
   io.id(body.acceptor_context);
   common_fields(io, body);
@@ -78,7 +101,7 @@ void fields(Io& io, typename Io::template Of<Hello>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Welcome>& body) {
+void Welcome::fields(Io& io, typename Io::template Of<Welcome>& body) {
   common_fields(io, body);
   paths_fields(io, body.paths);
   for (const WirePath& path : body.paths)
@@ -97,26 +120,26 @@ void fields(Io& io, typename Io::template Of<Welcome>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Attach>& body) {
+void Attach::fields(Io& io, typename Io::template Of<Attach>& body) {
   paths_fields(io, body.paths);
   down_fields(io, body.down);
   io.u32(body.round_trip_us, {0, kRoundTripUsMax});
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Ready>& body) {
+void Ready::fields(Io& io, typename Io::template Of<Ready>& body) {
   down_fields(io, body.down);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Refuse>& body) {
+void Refuse::fields(Io& io, typename Io::template Of<Refuse>& body) {
   io.errc(body.reason);
   io.require(body.reason != Errc::Ok);
   io.text(body.text, kTextBytesMax);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Open>& body) {
+void Open::fields(Io& io, typename Io::template Of<Open>& body) {
   io.id(body.listener);
   io.u32(body.channel, {0, kChannelsMax - 1});
   io.u32(body.life);
@@ -125,63 +148,48 @@ void fields(Io& io, typename Io::template Of<Open>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Opened>& body) {
+void Opened::fields(Io& io, typename Io::template Of<Opened>& body) {
   io.u32(body.channel, {0, kChannelsMax - 1});
   io.errc(body.result);
   io.u64(body.records_address);
   io.list(body.records_rkey, {0, kPathsMax}, [&io](auto& rkey) { io.u32(rkey); });
 }
 
-template <typename Io, typename Body>
-void credit_range_fields(Io& io, Body& body) {
-  io.u32(body.channel, {0, kChannelsMax - 1});
-  io.u64(body.first_credit);
-  io.u64(body.credit_count);
-  io.require(body.credit_count <= UINT64_MAX - body.first_credit);
-}
-
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Revoke>& body) {
+void Revoke::fields(Io& io, typename Io::template Of<Revoke>& body) {
   credit_range_fields(io, body);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Revoked>& body) {
+void Revoked::fields(Io& io, typename Io::template Of<Revoked>& body) {
   credit_range_fields(io, body);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Close>& body) {
+void Close::fields(Io& io, typename Io::template Of<Close>& body) {
   io.u32(body.channel, {0, kChannelsMax - 1});
   io.u64(body.messages);
 }
 
 template <typename Io>
-void fields(Io&, typename Io::template Of<Bye>&) {}
+void Bye::fields(Io&, typename Io::template Of<Bye>&) {}
 template <typename Io>
-void fields(Io&, typename Io::template Of<Acknowledge>&) {}
+void Acknowledge::fields(Io&, typename Io::template Of<Acknowledge>&) {}
 template <typename Io>
-void fields(Io&, typename Io::template Of<Resumed>&) {}
+void Resumed::fields(Io&, typename Io::template Of<Resumed>&) {}
 
 template <typename Io>
-void claim_fields(Io& io, typename Io::template Of<LinkClaim>& body) {
-  io.id(body.connector_context);
-  io.id(body.acceptor_context);
-  io.u32(body.attempt);
-}
-
-template <typename Io>
-void fields(Io& io, typename Io::template Of<Resume>& body) {
+void Resume::fields(Io& io, typename Io::template Of<Resume>& body) {
   claim_fields(io, body);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Summon>& body) {
+void Summon::fields(Io& io, typename Io::template Of<Summon>& body) {
   claim_fields(io, body);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Decline>& body) {
+void Decline::fields(Io& io, typename Io::template Of<Decline>& body) {
   io.id(body.acceptor_context);
   io.id(body.listener);
   io.errc(body.reason);
@@ -189,21 +197,15 @@ void fields(Io& io, typename Io::template Of<Decline>& body) {
   io.text(body.text, kTextBytesMax);
 }
 
-template <typename Io, typename Body>
-void path_epoch_fields(Io& io, Body& body) {
-  io.u8(body.path, {0, kPathsMax - 1});
-  io.u32(body.epoch);
-}
-
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Fence>& body) {
+void Fence::fields(Io& io, typename Io::template Of<Fence>& body) {
   path_epoch_fields(io, body);
   io.text(body.cause, kTextBytesMax);
   io.list(body.taken, {0, 1 + kQpsMax}, [&io](auto& count) { io.u64(count); });
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Reopen>& body) {
+void Reopen::fields(Io& io, typename Io::template Of<Reopen>& body) {
   path_epoch_fields(io, body);
   path_fields(io, body.ends);
   io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
@@ -211,7 +213,7 @@ void fields(Io& io, typename Io::template Of<Reopen>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Reopened>& body) {
+void Reopened::fields(Io& io, typename Io::template Of<Reopened>& body) {
   path_epoch_fields(io, body);
   io.errc(body.result);
   io.text(body.text, kTextBytesMax);
@@ -221,11 +223,9 @@ void fields(Io& io, typename Io::template Of<Reopened>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<PathUp>& body) {
+void PathUp::fields(Io& io, typename Io::template Of<PathUp>& body) {
   path_epoch_fields(io, body);
 }
-
-}  // namespace
 
 Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
                                   std::uint16_t* peer_version) {
@@ -251,16 +251,6 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
     return Errc::Protocol;
   header.type = static_cast<MessageType>(type);
   return header;
-}
-
-template <typename Body>
-Bytes encode(FrameHeader header, const Body& body) {
-  return encode_frame(header, Body::kType, [&body](Encoder& io) { fields(io, body); });
-}
-
-template <typename Body>
-Status decode(const std::byte* body, std::size_t size, Body* out) {
-  return decode_body({body, size}, out, [](Decoder& io, Body& read) { fields(io, read); });
 }
 
 template Bytes encode(FrameHeader header, const Hello& body);

@@ -160,8 +160,11 @@ struct AskedRails {
   friend bool operator==(const AskedRails&, const AskedRails&) = default;
 };
 
+// Of all messages fields() is the layout of the body, for Encoder and Decoder (frame_codec.h).
 struct Hello {
   static constexpr MessageType kType = MessageType::Hello;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Hello>& body);
   Id128 connector_context{}, acceptor_context{};
   std::string host;  // for log lines
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;
@@ -181,6 +184,8 @@ struct Hello {
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Welcome>& body);
   std::string host;
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // the smaller of both sides
   std::vector<WireRail> rails;
@@ -199,6 +204,8 @@ struct Welcome {
 };
 struct Attach {
   static constexpr MessageType kType = MessageType::Attach;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Attach>& body);
   std::vector<WirePath> paths;
   std::vector<std::uint8_t> down{};  // indices of paths that the connector could not bring up
   // Of the connection, as the connector found between HELLO and WELCOME. Of use between sites.
@@ -206,16 +213,22 @@ struct Attach {
 };
 struct Ready {
   static constexpr MessageType kType = MessageType::Ready;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Ready>& body);
   // Indices of paths that either side could not bring up; never all of them.
   std::vector<std::uint8_t> down{};
 };
 struct Refuse {
   static constexpr MessageType kType = MessageType::Refuse;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Refuse>& body);
   Errc reason = Errc::Protocol;
   std::string text;
 };
 struct Open {
   static constexpr MessageType kType = MessageType::Open;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Open>& body);
   Id128 listener{};
   std::uint32_t channel = 0;  // index in the link, chosen by the connector
   std::uint32_t life = 0;     // how often the index was used before; generations start from it
@@ -225,6 +238,8 @@ struct Open {
 };
 struct Opened {
   static constexpr MessageType kType = MessageType::Opened;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Opened>& body);
   std::uint32_t channel = 0;
   Errc result = Errc::Ok;
   std::uint64_t records_address = 0;        // the acceptor's records, 16 bytes for each slot
@@ -232,25 +247,35 @@ struct Opened {
 };
 struct Revoke {
   static constexpr MessageType kType = MessageType::Revoke;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Revoke>& body);
   std::uint32_t channel = 0;
   std::uint64_t first_credit = 0, credit_count = 0;  // sequence numbers of the channel's credits
 };
 struct Revoked {
   static constexpr MessageType kType = MessageType::Revoked;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Revoked>& body);
   std::uint32_t channel = 0;
   std::uint64_t first_credit = 0, credit_count = 0;
 };
 struct Close {
   static constexpr MessageType kType = MessageType::Close;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Close>& body);
   std::uint32_t channel = 0;
   // The sender says how many messages it announced, the receiver how many credits it gave.
   std::uint64_t messages = 0;
 };
 struct Bye {
   static constexpr MessageType kType = MessageType::Bye;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Bye>& body);
 };
 struct Fence {
   static constexpr MessageType kType = MessageType::Fence;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Fence>& body);
   std::uint8_t path = 0;             // index in the link
   std::uint32_t epoch = 0;           // the path's epoch
   std::string cause;                 // for the other side's log line
@@ -258,6 +283,8 @@ struct Fence {
 };
 struct Reopen {
   static constexpr MessageType kType = MessageType::Reopen;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Reopen>& body);
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;     // the new epoch
   WirePath ends;               // the connector's queue pairs; rails and addresses as before
@@ -266,6 +293,8 @@ struct Reopen {
 };
 struct Reopened {
   static constexpr MessageType kType = MessageType::Reopened;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Reopened>& body);
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;
   Errc result = Errc::Ok;
@@ -275,11 +304,15 @@ struct Reopened {
 };
 struct PathUp {
   static constexpr MessageType kType = MessageType::PathUp;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<PathUp>& body);
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;
 };
 struct Acknowledge {
   static constexpr MessageType kType = MessageType::Acknowledge;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Acknowledge>& body);
 };
 // Names a link and the attempt to resume it. Attempts count the connections that the connector has
 // dialed for the link, so that a late one is not believed. In a Summon it is the last attempt that
@@ -290,16 +323,24 @@ struct LinkClaim {
 };
 struct Resume : LinkClaim {
   static constexpr MessageType kType = MessageType::Resume;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Resume>& body);
 };
 struct Resumed {
   static constexpr MessageType kType = MessageType::Resumed;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Resumed>& body);
 };
 struct Summon : LinkClaim {
   static constexpr MessageType kType = MessageType::Summon;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Summon>& body);
 };
 // The handle proves itself: whoever knows both ids was given it.
 struct Decline {
   static constexpr MessageType kType = MessageType::Decline;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Decline>& body);
   Id128 acceptor_context{}, listener{};
   Errc reason = Errc::Protocol;
   std::string text;

@@ -19,11 +19,6 @@ static_assert(8 + 1 + 2 + kTextBytesMax + 1 + 2 * kWireHopBytesMax <= kBodyBytes
               "the largest CHAINED fits");
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<AskPeers>& body) {
-  io.id(body.ticket);
-}
-
-template <typename Io>
 void host_fields(Io& io, typename Io::template Of<WireHost>& host) {
   io.id(host.ticket);
   io.text(host.name, kTextBytesMax);
@@ -33,15 +28,22 @@ void host_fields(Io& io, typename Io::template Of<WireHost>& host) {
   io.list(host.rails, {1, kRailsMax}, [&io](auto& rail) { rail_fields(io, rail); });
 }
 
+}  // namespace
+
 template <typename Io>
-void fields(Io& io, typename Io::template Of<PeersAre>& body) {
+void AskPeers::fields(Io& io, typename Io::template Of<AskPeers>& body) {
+  io.id(body.ticket);
+}
+
+template <typename Io>
+void PeersAre::fields(Io& io, typename Io::template Of<PeersAre>& body) {
   io.u16(body.left);
   io.list(body.host, {0, 1}, [&io](auto& host) { host_fields(io, host); });
   io.require(!body.host.empty() || body.left == 0);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Chain>& body) {
+void Chain::fields(Io& io, typename Io::template Of<Chain>& body) {
   io.id(body.ticket);
   io.u64(body.chain);
   io.u8(body.near_rail, {0, kRailsMax - 1});
@@ -59,7 +61,7 @@ void fields(Io& io, typename Io::template Of<Chain>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Chained>& body) {
+void Chained::fields(Io& io, typename Io::template Of<Chained>& body) {
   io.u64(body.chain);
   io.errc(body.result);
   io.text(body.text, kTextBytesMax);
@@ -68,92 +70,39 @@ void fields(Io& io, typename Io::template Of<Chained>& body) {
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Join>& body) {
+void Join::fields(Io& io, typename Io::template Of<Join>& body) {
   io.u64(body.chain);
   hop_fields(io, body.near);
   hop_fields(io, body.far);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Joined>& body) {
+void Joined::fields(Io& io, typename Io::template Of<Joined>& body) {
   io.u64(body.chain);
   io.errc(body.result);
   io.text(body.text, kTextBytesMax);
 }
 
 template <typename Io>
-void fields(Io& io, typename Io::template Of<Cut>& body) {
+void Cut::fields(Io& io, typename Io::template Of<Cut>& body) {
   io.u64(body.chain);
   io.text(body.text, kTextBytesMax);
 }
 
-template <typename Body>
-Bytes encode_body(const FrameHeader& header, const Body& body) {
-  return encode_frame(header, Body::kType, [&body](Encoder& io) { fields(io, body); });
-}
+template Bytes encode(FrameHeader header, const AskPeers& body);
+template Bytes encode(FrameHeader header, const PeersAre& body);
+template Bytes encode(FrameHeader header, const Chain& body);
+template Bytes encode(FrameHeader header, const Chained& body);
+template Bytes encode(FrameHeader header, const Join& body);
+template Bytes encode(FrameHeader header, const Joined& body);
+template Bytes encode(FrameHeader header, const Cut& body);
 
-template <typename Body>
-Status read_body(std::span<const std::byte> bytes, Body* out) {
-  return decode_body(bytes, out, [](Decoder& io, Body& read) { fields(io, read); });
-}
-
-}  // namespace
-
-template <>
-Bytes encode(FrameHeader header, const AskPeers& body) {
-  return encode_body(header, body);
-}
-template <>
-Status decode(const std::byte* body, std::size_t size, AskPeers* out) {
-  return read_body({body, size}, out);
-}
-template <>
-Bytes encode(FrameHeader header, const PeersAre& body) {
-  return encode_body(header, body);
-}
-template <>
-Status decode(const std::byte* body, std::size_t size, PeersAre* out) {
-  return read_body({body, size}, out);
-}
-template <>
-Bytes encode(FrameHeader header, const Chain& body) {
-  return encode_body(header, body);
-}
-template <>
-Status decode(const std::byte* body, std::size_t size, Chain* out) {
-  return read_body({body, size}, out);
-}
-template <>
-Bytes encode(FrameHeader header, const Chained& body) {
-  return encode_body(header, body);
-}
-template <>
-Status decode(const std::byte* body, std::size_t size, Chained* out) {
-  return read_body({body, size}, out);
-}
-template <>
-Bytes encode(FrameHeader header, const Join& body) {
-  return encode_body(header, body);
-}
-template <>
-Status decode(const std::byte* body, std::size_t size, Join* out) {
-  return read_body({body, size}, out);
-}
-template <>
-Bytes encode(FrameHeader header, const Joined& body) {
-  return encode_body(header, body);
-}
-template <>
-Status decode(const std::byte* body, std::size_t size, Joined* out) {
-  return read_body({body, size}, out);
-}
-template <>
-Bytes encode(FrameHeader header, const Cut& body) {
-  return encode_body(header, body);
-}
-template <>
-Status decode(const std::byte* body, std::size_t size, Cut* out) {
-  return read_body({body, size}, out);
-}
+template Status decode(const std::byte* body, std::size_t size, AskPeers* out);
+template Status decode(const std::byte* body, std::size_t size, PeersAre* out);
+template Status decode(const std::byte* body, std::size_t size, Chain* out);
+template Status decode(const std::byte* body, std::size_t size, Chained* out);
+template Status decode(const std::byte* body, std::size_t size, Join* out);
+template Status decode(const std::byte* body, std::size_t size, Joined* out);
+template Status decode(const std::byte* body, std::size_t size, Cut* out);
 
 }  // namespace mesh::engine

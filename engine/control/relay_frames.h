@@ -25,11 +25,15 @@ struct WireHost {
 
 struct AskPeers {
   static constexpr MessageType kType = MessageType::AskPeers;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<AskPeers>& body);
   Id128 ticket{};
 };
 // One frame for each host; the last one has none left.
 struct PeersAre {
   static constexpr MessageType kType = MessageType::PeersAre;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<PeersAre>& body);
   std::uint16_t left = 0;
   std::vector<WireHost> host{};  // at most one; none: there is nobody
 };
@@ -44,6 +48,8 @@ struct ChainSizes {
 // Near is the connector's side of a middle host, far the acceptor's.
 struct Chain {
   static constexpr MessageType kType = MessageType::Chain;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Chain>& body);
   Id128 ticket{};
   std::uint64_t chain = 0;  // the asker's number for all the queue pairs of one path
   std::uint8_t near_rail = 0, near_address = 0, far_rail = 0,
@@ -53,6 +59,8 @@ struct Chain {
 };
 struct Chained {
   static constexpr MessageType kType = MessageType::Chained;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Chained>& body);
   std::uint64_t chain = 0;
   Errc result = Errc::Ok;
   std::string text{};           // why not
@@ -60,48 +68,25 @@ struct Chained {
 };
 struct Join {
   static constexpr MessageType kType = MessageType::Join;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Join>& body);
   std::uint64_t chain = 0;
   WireHop near{}, far{};  // the neighbours, towards the middle host
 };
 struct Joined {
   static constexpr MessageType kType = MessageType::Joined;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Joined>& body);
   std::uint64_t chain = 0;
   Errc result = Errc::Ok;
   std::string text{};
 };
 struct Cut {
   static constexpr MessageType kType = MessageType::Cut;
+  template <typename Io>
+  static void fields(Io& io, typename Io::template Of<Cut>& body);
   std::uint64_t chain = 0;
   std::string text{};
 };
-
-template <>
-Bytes encode(FrameHeader header, const AskPeers& body);
-template <>
-Status decode(const std::byte* body, std::size_t size, AskPeers* out);
-template <>
-Bytes encode(FrameHeader header, const PeersAre& body);
-template <>
-Status decode(const std::byte* body, std::size_t size, PeersAre* out);
-template <>
-Bytes encode(FrameHeader header, const Chain& body);
-template <>
-Status decode(const std::byte* body, std::size_t size, Chain* out);
-template <>
-Bytes encode(FrameHeader header, const Chained& body);
-template <>
-Status decode(const std::byte* body, std::size_t size, Chained* out);
-template <>
-Bytes encode(FrameHeader header, const Join& body);
-template <>
-Status decode(const std::byte* body, std::size_t size, Join* out);
-template <>
-Bytes encode(FrameHeader header, const Joined& body);
-template <>
-Status decode(const std::byte* body, std::size_t size, Joined* out);
-template <>
-Bytes encode(FrameHeader header, const Cut& body);
-template <>
-Status decode(const std::byte* body, std::size_t size, Cut* out);
 
 }  // namespace mesh::engine
