@@ -197,6 +197,23 @@ TEST_F(Relay, AMiddleHostMayCloseItsCommunicatorFirst) {
   EXPECT_TRUE(nobody_carries());
 }
 
+// The middle host's queue pair towards the connector fails with the answer to the probe. To the
+// connector its own looks sound; only the middle host's word can tell.
+TEST_F(Relay, AChainThatBreaksWhileItIsProbedIsMadeAnewAtOnce) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  bed_->rounds(1000);
+  const soft::Fault fault{.kind = soft::FaultKind::QpError, .nic = "n0"};
+  ASSERT_TRUE(bed_->hosts[1].provider->faults().arm(fault).ok());
+  const std::uint64_t began_ns = bed_->now_ns();
+  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  EXPECT_LT(bed_->now_ns() - began_ns, 2'000'000'000) << log_.joined();
+  exchange_all_sizes(*far);
+  end(*far);
+  end_all();
+}
+
 // NCCL receives long before its peer sends.
 TEST_F(Relay, AReceiverThatWaitsForItsSenderIsNotLost) {
   open(testkit::kLine);
