@@ -156,6 +156,7 @@ bool ChannelRun::register_region(Side& side, std::size_t region) {
 // Regions first, then the channel, as NCCL does.
 void ChannelRun::finish(Side& side) {
   if (world_.nested()) return;  // taking memory back may wait
+  if (plan_.keeps && world_.keepers_stay()) return;
   for (std::size_t region = 0; region < side.regions.size(); ++region) {
     if (side.regions[region] == nullptr) continue;
     take_back(side, region);

@@ -52,6 +52,11 @@ std::span<const std::byte> ChannelRun::sent_bytes(std::size_t message) const {
                                  plan_.sends[message].bytes);
 }
 
+bool ChannelRun::carried() const noexcept {
+  return std::any_of(known_announced_.begin(), known_announced_.end(),
+                     [](bool known) { return known; });
+}
+
 bool ChannelRun::finished(const Side& side) const { return side.ended == plan_.sends.size(); }
 
 void ChannelRun::act(Side& side) {

@@ -25,6 +25,7 @@ class ChannelRun {
     return send_.state == SideState::Over && receive_.state == SideState::Over;
   }
   bool connected() const noexcept { return send_.state > SideState::Opening; }
+  bool carried() const noexcept;  // a message
   Side& sender() noexcept { return send_; }
   Side& receiver() noexcept { return receive_; }
   Side& other(const Side& side) noexcept { return &side == &send_ ? receive_ : send_; }

@@ -228,9 +228,15 @@ bool SimPlane::send(engine::ConnectionId id, engine::Bytes frame) {
   if (end == nullptr || end->broken) return false;
   const engine::MessageType type = engine::decode_header(frame.data(), frame.size(), nullptr)->type;
   if (type == engine::MessageType::Close) network_.see(*end, frame);
-  if (type == engine::MessageType::Resume || type == engine::MessageType::Summon)
+  const bool of_relays =
+      type == engine::MessageType::AskPeers || type == engine::MessageType::Chain;
+  if (type == engine::MessageType::Resume || type == engine::MessageType::Summon || of_relays)
     network_.settle(*end);
-  if (end->peer != nullptr) network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
+  if (end->peer != nullptr) {
+    network_.tell(*end->peer, ControlEnd::News::Frame, std::move(frame));
+  } else if (!end->up && !end->silent) {
+    end->unsent.push_back(std::move(frame));
+  }
   return true;
 }
 
@@ -298,6 +304,9 @@ bool SimPlane::take(ControlEnd& end) {
     other.up = end.up = true;
     other.peer = &end;
     end.peer = &other;
+    other.settled = end.settled;
+    for (engine::Bytes& frame : std::exchange(end.unsent, {}))
+      network_.tell(other, ControlEnd::News::Frame, std::move(frame));
     events_.on_dialed(id);
     return true;
   }

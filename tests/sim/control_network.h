@@ -55,6 +55,7 @@ struct ControlEnd {
   bool silent = false;                           // what it sends vanishes
   bool settled = false;                          // of a link that is up: its loss is no end
   std::deque<Event> news;
+  std::vector<engine::Bytes> unsent;  // what was said before it was up
 };
 
 class ControlNetwork final : public engine::ControlNetwork {

@@ -46,6 +46,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.reorder) text += " --reorder";
   if (options.standby) text += " --standby";
   if (options.device) text += " --device";
+  if (options.relays) text += " --relays";
   return text + " --verbose";
 }
 
@@ -206,6 +207,8 @@ int main(int argc, char** argv) {
                "In every seed the cable that is asked for carries alone, and others stand by");
   app.add_flag("--device", arguments.options.device,
                "In every seed receives are into memory of GPUs, and are flushed");
+  app.add_flag("--relays", arguments.options.relays,
+               "Not every host is cabled to every other: others carry their messages on");
   app.add_option("--failures", arguments.failures_max,
                  "Stop after so many failed seeds (default 5)")
       ->check(CLI::PositiveNumber);

@@ -61,6 +61,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   scenario.hard = is_hard(seed, options);
   Random random(seed, 1);
   scenario.hosts.resize(scenario.hard ? random.between(2, 3) : draw_hosts(random, options));
+  if (options.relays) draw_cabling(scenario);
   draw_fabric(scenario, random);
   scenario.policy = draw_policy(random, scenario.hosts.size());
   if (scenario.hard) harden_policy(scenario.policy, random);
@@ -71,13 +72,14 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
     const std::uint64_t contexts = scenario.hosts.size() <= kHostsSome && random.one_in(4) ? 2 : 1;
     for (std::uint64_t i = 0; i < contexts; ++i) scenario.contexts.push_back({.host = host});
   }
-  draw_channels(scenario, random);
+  options.relays ? draw_relay_channels(scenario, random) : draw_channels(scenario, random);
   draw_faults(scenario, random);
   draw_distance(scenario);
   draw_disorder(scenario);
   draw_adaptive_routing(scenario);
   draw_rails(scenario);
   draw_device_memory(scenario);
+  if (options.relays) draw_relays(scenario);
   return scenario;
 }
 

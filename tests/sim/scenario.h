@@ -36,11 +36,17 @@ struct Options {
   bool reorder = false;  // writes of one queue pair overtake one another in every seed
   bool device = false;   // receivers' memory is a GPU's in every seed
   bool standby = false;  // the cable named carries alone, and others stand by, in every seed
+  bool relays = false;   // not every host is cabled to every other: see scenario_relays.cc
 };
+
+// Which hosts are cabled to one another.
+enum class Cabling : std::uint8_t { All, Line3, Line4, Ring4, Star5 };
 
 struct HostPlan {
   std::vector<std::string> nics;
   std::uint64_t slowness = 1;  // its turn comes so many times more rarely
+  bool relays = true;          // NCCL_MESH_RELAY
+  int relay_mib = 512;         // NCCL_MESH_RELAY_BYTES
 };
 
 struct ContextPlan {
@@ -84,6 +90,8 @@ struct ChannelPlan {
   std::uint64_t ends_at = 0;           // requests that the ending side has started
   bool ends_when_struck = false;       // instead: as soon as a fault has struck a path of its host
   std::uint64_t reregister_every = 0;  // messages; 0: never
+  bool relayed = false;                // no cable joins its hosts
+  bool keeps = false;  // its sides stay open for the relayed ones: see Scenario::leaves_early
 };
 
 struct FaultPlan {
@@ -94,7 +102,8 @@ struct FaultPlan {
     HostUnplugged,
     HostPauses,
     ControlReset,
-    ControlHalfOpen
+    ControlHalfOpen,
+    HostExits  // in good order, whatever is open
   };
   Kind kind = Kind::QueuePairError;
   std::uint64_t at = 0;      // messages received in the whole world
@@ -109,6 +118,9 @@ struct Scenario {
   std::uint64_t seed = 0;
   Options options;
   bool hard = false;  // see scenario_hard.cc
+  Cabling cabling = Cabling::All;
+  // Channels of neighbours stay until all relayed ones are over, or only until these carry.
+  bool leaves_early = false;
   soft::FabricFile fabric;
   TransferPolicy policy;
   int ack_timeout = 10, retries = 3;  // of queue pairs: 4.096 us * 2^n a try
@@ -131,6 +143,7 @@ struct Scenario {
   std::uint64_t messages() const;
   bool healthy() const;  // everybody answers at once
   bool uses_indices_again() const;
+  bool cabled(std::size_t host, std::size_t other) const;
 };
 
 Scenario draw_scenario(std::uint64_t seed, const Options& options);
@@ -145,8 +158,13 @@ void draw_disorder(Scenario& scenario);
 void draw_adaptive_routing(Scenario& scenario);
 void draw_rails(Scenario& scenario);
 void draw_device_memory(Scenario& scenario);
+void draw_cabling(Scenario& scenario);
+void draw_relays(Scenario& scenario);
+void draw_relay_faults(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
+void draw_relay_channels(Scenario& scenario, Random& random);
+ChannelPlan& add_channel(Scenario& scenario, Random& random, std::size_t from, std::size_t to);
 void draw_faults(Scenario& scenario, Random& random);
 
 }  // namespace mesh::sim

@@ -93,7 +93,9 @@ ChannelPlan draw_channel(const Scenario& scenario, Random& random) {
   return channel;
 }
 
-void add_channel(Scenario& scenario, Random& random, std::size_t from, std::size_t to) {
+}  // namespace
+
+ChannelPlan& add_channel(Scenario& scenario, Random& random, std::size_t from, std::size_t to) {
   ChannelPlan channel = draw_channel(scenario, random);
   channel.from = from;
   channel.to = to;
@@ -105,8 +107,10 @@ void add_channel(Scenario& scenario, Random& random, std::size_t from, std::size
   }
   if (!scenario.channels.empty() && random.one_in(4))
     channel.after = random.below(scenario.channels.size());
-  scenario.channels.push_back(std::move(channel));
+  return scenario.channels.emplace_back(std::move(channel));
 }
+
+namespace {
 
 // Every context sends to the next few.
 void add_neighbours(Scenario& scenario, Random& random, std::uint64_t reach) {

@@ -58,6 +58,7 @@ void cable(Scenario& scenario, Random& random, Text& text) {
   const std::uint64_t cables_max = random.one_in(3) ? 3 : random.between(1, 2);
   for (std::size_t a = 0; a < scenario.hosts.size(); ++a) {
     for (std::size_t b = a + 1; b < scenario.hosts.size(); ++b) {
+      if (!scenario.cabled(a, b)) continue;
       const std::uint64_t cables = scenario.hard ? kHardCables : random.between(1, cables_max);
       for (std::uint64_t i = 0;
            i < cables && scenario.hosts[a].nics.size() < 15 && scenario.hosts[b].nics.size() < 15;
@@ -117,8 +118,8 @@ void join_all(Scenario& scenario, Random& random, Text& text) {
 void draw_fabric(Scenario& scenario, Random& random) {
   Text text;
   text.nics.resize(scenario.hosts.size());
-  const bool switched =
-      scenario.hosts.size() > kCableHostsMax || (!scenario.hard && random.one_in(3));
+  const bool switched = scenario.hosts.size() > kCableHostsMax ||
+                        (!scenario.hard && scenario.cabling == Cabling::All && random.one_in(3));
   switched ? join_all(scenario, random, text) : cable(scenario, random, text);
   std::string hosts;
   for (std::size_t host = 0; host < scenario.hosts.size(); ++host) {

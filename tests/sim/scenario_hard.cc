@@ -13,7 +13,8 @@ constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000;
 
 // By the seed's number: what the other seeds draw stays what it was.
 bool is_hard(std::uint64_t seed, const Options& options) {
-  const bool free = options.hosts == 0 && !options.all_to_all && options.level == Level::Faults;
+  const bool free = options.hosts == 0 && !options.all_to_all && !options.relays &&
+                    options.level == Level::Faults;
   return free && seed % kHardOneIn == kHardRemainder;
 }
 

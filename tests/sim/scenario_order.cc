@@ -85,7 +85,7 @@ void draw_disorder(Scenario& scenario) {
   scenario.policy.slots = kFewSlots;
   const std::uint64_t kind = scenario.seed / 4 % 4;
   scenario.repeats = kind % 2 == 0;
-  const bool free = options.hosts == 0 && !options.all_to_all && !scenario.hard;
+  const bool free = options.hosts == 0 && !options.all_to_all && !options.relays && !scenario.hard;
   if (free && kind == 0) return make_bursts(scenario, random);
   if (free && kind == 1 && options.level == Level::Faults) return make_losses(scenario, random);
   if (scenario.repeats) return;

@@ -39,6 +39,7 @@ World::World(const Scenario& scenario, Trace& trace, std::atomic<std::uint64_t>&
     hosts_[contexts_[plan.to].host].sides.push_back({.channel = i, .sends = false});
   }
   arm_lateness();
+  excuse_refusals();
 }
 
 World::~World() {
@@ -61,6 +62,8 @@ void World::open_host(std::size_t number) {
   options.settings.retry_count = scenario_.retries;
   options.settings.path_timeout_s = scenario_.path_timeout_s;
   options.settings.rails = scenario_.rails;
+  options.settings.relay = scenario_.hosts[number].relays ? 1 : 0;
+  options.settings.relay_bytes = scenario_.hosts[number].relay_mib << 20;
   options.settings.adaptive_routing = scenario_.adaptive_routing;
   options.settings.ar_threshold = scenario_.ar_threshold;
   options.policy = scenario_.policy;
@@ -234,17 +237,21 @@ void World::while_waiting() {
 void World::abort_contexts() {
   for (std::size_t i = 0; i < contexts_.size(); ++i) {
     if (contexts_[i].context == nullptr || tally_.received < contexts_[i].abort_at) continue;
-    if (!runs(hosts_[contexts_[i].host])) continue;
-    ++tally_.aborts;
-    trace_.note("abort", {i});
-    for (const auto& channel : channels_) {
-      if (channel->plan().from == i)
-        channel->lose_side(channel->sender()), channel->receiver().excuses |= kPeerAborted;
-      if (channel->plan().to == i)
-        channel->lose_side(channel->receiver()), channel->sender().excuses |= kPeerAborted;
-    }
-    close_one(i);
+    if (runs(hosts_[contexts_[i].host])) abort_context(i);
   }
+}
+
+void World::abort_context(std::size_t i) {
+  leave();
+  ++tally_.aborts;
+  trace_.note("abort", {i});
+  for (const auto& channel : channels_) {
+    if (channel->plan().from == i)
+      channel->lose_side(channel->sender()), channel->receiver().excuses |= kPeerAborted;
+    if (channel->plan().to == i)
+      channel->lose_side(channel->receiver()), channel->sender().excuses |= kPeerAborted;
+  }
+  close_one(i);
 }
 
 void World::close_one(std::size_t number) {

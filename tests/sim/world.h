@@ -59,6 +59,7 @@ class World {
   }
   void count_received() noexcept { ++tally_.received; }
   void on_fenced(const ChannelRun& cause);
+  bool keepers_stay();  // the channels of neighbours, where others are relayed
 
  private:
   struct UserSide {
@@ -94,6 +95,7 @@ class World {
   void while_waiting();
   bool traffic_over() const;
   void abort_contexts();
+  void abort_context(std::size_t number);
   void close_one(std::size_t number);
   void watch_for_stillness();
   void watch_counters(Host& host);
@@ -110,6 +112,11 @@ class World {
   void excuse_everybody(std::size_t host);
   bool joins(const ChannelRun& channel, std::size_t host, std::size_t other) const;
   bool outlived(std::uint64_t trouble_ns);
+  bool relayed_all(bool (ChannelRun::*what)() const) const;
+  void excuse_relayed(bool carried_too);
+  void excuse_refusals();
+  void leave();
+  void exit_host(const FaultPlan& fault);
 
   // world_end.cc
   void end();
@@ -137,6 +144,7 @@ class World {
   std::uint64_t trouble_ns_ = 0;   // how long ports were down and hosts stood still, added up
   std::uint64_t fault_at_ns_ = 0;  // when the last one was applied
   bool over_ = false;              // being taken apart
+  bool left_ = false;              // some host is no longer there for others
 };
 
 }  // namespace mesh::sim

@@ -39,7 +39,7 @@ void World::end() {
 
 bool World::quiet() const {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    if (!hosts_[i].alive) continue;
+    if (!hosts_[i].alive || hosts_[i].engine == nullptr) continue;
     const EngineStats stats = hosts_[i].engine->stats();
     if (stats.contexts + stats.links + control_.connections(i) != 0) return false;
   }
@@ -54,7 +54,7 @@ void World::check_counters() {
     tally_.failed += channel->sender().failed + channel->receiver().failed;
   }
   for (const Host& host : hosts_) {
-    if (!host.alive) continue;
+    if (!host.alive || host.engine == nullptr) continue;
     const EngineStats stats = host.engine->stats();
     errors += stats.errors;
     late += stats.late_announcements;
@@ -67,7 +67,7 @@ void World::check_counters() {
 }
 
 std::string World::what_is_left(const Host& host) const {
-  const EngineStats stats = host.engine->stats();
+  const EngineStats stats = host.engine == nullptr ? EngineStats{} : host.engine->stats();
   const CountingProvider::Alive& alive = host.provider->alive();
   if (stats.contexts + stats.links + stats.channels + stats.queue_pairs + stats.registrations ==
           0 &&

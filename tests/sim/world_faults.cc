@@ -34,10 +34,12 @@ void World::apply_faults() {
   const bool loses =
       fault.kind == FaultPlan::Kind::HostLost || fault.kind == FaultPlan::Kind::HostUnplugged;
   if (loses && waiting_host_ == fault.host) return;  // a dead host's call does not return
+  if (fault.kind == FaultPlan::Kind::HostExits && (nested() || !runs(hosts_[fault.host]))) return;
   ++next_fault_;
   fault_at_ns_ = now_ns;
   if (!hosts_[fault.host].alive) return;
   ++tally_.faults;
+  if (left_) excuse_relayed(true);
   apply(fault);
 }
 
@@ -60,11 +62,13 @@ void World::apply(const FaultPlan& fault) {
       hosts_[fault.host].paused_until_ns = now_ns + fault.duration_ns;
       // By itself that is no error of anybody's, but a lost path comes back no sooner than both
       // ends can talk about it.
-      if (!outlived(fault.duration_ns) && tally_.path_faults != 0) excuse_everybody(fault.host);
+      if (!outlived(fault.duration_ns) && (tally_.path_faults != 0 || scenario_.options.relays))
+        excuse_everybody(fault.host);
       return;
     case Kind::ControlReset: return lose_control(fault, control_.reset(fault.host, fault.other));
     case Kind::ControlHalfOpen:
       return lose_control(fault, control_.half_open(fault.host, fault.other));
+    case Kind::HostExits: return exit_host(fault);
   }
 }
 
@@ -147,10 +151,67 @@ void World::excuse_hosts(std::size_t host, std::size_t other, Excuses excuses) {
   }
 }
 
+// Any host may be on the way of a relayed one.
 bool World::joins(const ChannelRun& channel, std::size_t host, std::size_t other) const {
+  if (channel.plan().relayed) return true;
   const std::size_t from = contexts_[channel.plan().from].host,
                     to = contexts_[channel.plan().to].host;
   return (from == host && to == other) || (from == other && to == host);
+}
+
+// ---- Hosts that are not neighbours: which errors have a reason when hosts between them leave.
+
+bool World::relayed_all(bool (ChannelRun::*what)() const) const {
+  return std::all_of(channels_.begin(), channels_.end(), [&](const auto& channel) {
+    return !channel->plan().relayed || channel->over() || (*channel.*what)();
+  });
+}
+
+// The channels of neighbours, by which hosts know of one another, stay for the relayed ones.
+bool World::keepers_stay() {
+  if (relayed_all(&ChannelRun::over)) return false;
+  if (!scenario_.leaves_early || !relayed_all(&ChannelRun::carried)) return true;
+  leave();
+  return false;
+}
+
+void World::excuse_relayed(bool carried_too) {
+  for (const auto& channel : channels_) {
+    if (channel->plan().relayed && (carried_too || !channel->carried()))
+      channel->excuse_both(kPathFailed);
+  }
+}
+
+// Some host is no longer known to others. What carries goes on; what is lost finds no way any more.
+void World::leave() {
+  if (left_) return excuse_relayed(false);
+  left_ = true;
+  trace_.note("left", {});
+  excuse_relayed(tally_.faults != 0);
+}
+
+// Where some host takes no part, or has no room, there may be no way from the start.
+void World::excuse_refusals() {
+  const bool refuses =
+      std::any_of(scenario_.hosts.begin(), scenario_.hosts.end(),
+                  [](const HostPlan& host) { return !host.relays || host.relay_mib < 512; });
+  if (refuses) excuse_relayed(true);
+}
+
+void World::exit_host(const FaultPlan& fault) {
+  Host& host = hosts_[fault.host];
+  if (host.engine == nullptr) return;
+  leave();
+  for (std::size_t i = 0; i < contexts_.size(); ++i) {
+    if (contexts_[i].host == fault.host && contexts_[i].context != nullptr) abort_context(i);
+  }
+  std::unique_ptr<Engine> engine = std::move(host.engine);
+  waiting_host_ = fault.host;
+  engine.reset();  // others go on meanwhile
+  waiting_host_ = SIZE_MAX;
+  // It has waited for those it carries, but not for ever.
+  excuse_relayed(true);
+  trace_.note("exited", {fault.host});
 }
 
 }  // namespace mesh::sim

@@ -1,0 +1,123 @@
+// Hosts that are not neighbours (--relays): a line of three or four, a ring of four with its
+// diagonals through one another, a star. Neighbours have a channel each, as in a ring of NCCL's, so
+// that everybody knows them. The rings of middle hosts are small and often full. Some host exits or
+// closes its communicator first, some refuses to relay or has little memory for it.
+
+#include "tests/sim/scenario.h"
+
+#include <algorithm>
+
+namespace mesh::sim {
+
+namespace {
+
+constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8;  // of Random
+constexpr int kLittleMib = 3;
+
+std::size_t hosts_of(Cabling cabling) {
+  switch (cabling) {
+    case Cabling::All:
+    case Cabling::Line3: return 3;
+    case Cabling::Line4:
+    case Cabling::Ring4: return 4;
+    case Cabling::Star5: break;
+  }
+  return 5;
+}
+
+std::size_t context_on(const Scenario& scenario, Random& random, std::size_t host) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < scenario.contexts.size(); ++i) {
+    if (scenario.contexts[i].host == host) found.push_back(i);
+  }
+  return found[random.below(found.size())];
+}
+
+void add_keeper(Scenario& scenario, Random& random, std::size_t a, std::size_t b) {
+  const bool turned = random.one_in(2);
+  ChannelPlan& channel = add_channel(scenario, random, context_on(scenario, random, turned ? b : a),
+                                     context_on(scenario, random, turned ? a : b));
+  channel.keeps = true;
+  channel.after = SIZE_MAX;
+  channel.ending = Ending::Orderly;
+}
+
+void add_relayed(Scenario& scenario, Random& random, std::size_t a, std::size_t b) {
+  ChannelPlan& channel = add_channel(scenario, random, context_on(scenario, random, a),
+                                     context_on(scenario, random, b));
+  channel.relayed = true;
+  // What stays until the relayed ones are over cannot come before one of them.
+  if (channel.after != SIZE_MAX && scenario.channels[channel.after].keeps) channel.after = SIZE_MAX;
+}
+
+FaultPlan draw_exit(const Scenario& scenario, Random& random) {
+  FaultPlan fault;
+  fault.kind = FaultPlan::Kind::HostExits;
+  fault.host = random.below(scenario.hosts.size());
+  fault.at = random.below(scenario.messages() + 1);
+  return fault;
+}
+
+}  // namespace
+
+bool Scenario::cabled(std::size_t host, std::size_t other) const {
+  const std::size_t near = std::min(host, other), far = std::max(host, other);
+  switch (cabling) {
+    case Cabling::All: break;
+    case Cabling::Line3:
+    case Cabling::Line4: return far - near <= 1;
+    case Cabling::Ring4: return (far - near) % 2 == 1 || far == near;
+    case Cabling::Star5: return near == 0 || far == near;
+  }
+  return true;
+}
+
+void draw_cabling(Scenario& scenario) {
+  Random random(scenario.seed, kCablingStream);
+  scenario.cabling = static_cast<Cabling>(random.between(1, 4));
+  scenario.hosts.clear();
+  scenario.hosts.resize(hosts_of(scenario.cabling));
+}
+
+void draw_relay_channels(Scenario& scenario, Random& random) {
+  const std::size_t hosts = scenario.hosts.size();
+  for (std::size_t a = 0; a < hosts; ++a) {
+    for (std::size_t b = a + 1; b < hosts; ++b) {
+      if (scenario.cabled(a, b)) add_keeper(scenario, random, a, b);
+    }
+  }
+  // Most pairs talk both ways, those farthest apart always.
+  for (std::size_t a = 0; a < hosts; ++a) {
+    for (std::size_t b = 0; b < hosts; ++b) {
+      if (scenario.cabled(a, b)) continue;
+      const bool always = (a == 0 || b == 0) && a + b == hosts - 1;
+      if (always || random.one_in(2)) add_relayed(scenario, random, a, b);
+      if (random.one_in(6)) add_relayed(scenario, random, a, b);
+    }
+  }
+}
+
+void draw_relays(Scenario& scenario) {
+  Random random(scenario.seed, kRelaysStream);
+  const Level level = scenario.options.level;
+  scenario.rails = random.one_in(4) ? "all" : "auto";
+  scenario.leaves_early = level >= Level::Ends && random.one_in(4);
+  if (random.one_in(2)) {  // rings that hold a few work requests
+    scenario.policy.sq_depth = 64;
+    scenario.policy.wr_bytes = kStripeAlign * random.between(2, 4);
+  }
+  if (random.one_in(3)) {
+    for (soft::LinkSpec& link : scenario.fabric.links)
+      link.gbps = static_cast<double>(random.between(1, 4));
+  }
+  if (level < Level::Ends) return;
+  HostPlan& host = scenario.hosts[random.below(scenario.hosts.size())];
+  if (random.one_in(8)) host.relays = false;
+  if (random.one_in(6)) host.relay_mib = static_cast<int>(random.between(1, kLittleMib));
+  if (!random.one_in(4)) return;
+  scenario.faults.push_back(draw_exit(scenario, random));
+  std::stable_sort(scenario.faults.begin(), scenario.faults.end(),
+                   [](const FaultPlan& a, const FaultPlan& b) { return a.at < b.at; });
+}
+
+}  // namespace mesh::sim
