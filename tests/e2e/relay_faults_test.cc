@@ -37,9 +37,10 @@ struct Ring {
 };
 
 void tell_moment(const RingJob& job, int number, const std::string& what, double longest_s) {
-  if (job.leads())
-    std::printf("relays: %d: %s: longest round %.1f ms, healthy %.1f ms\n", number, what.c_str(),
-                longest_s * 1e3, job.round_s() * 1e3);
+  if (!job.leads()) return;
+  std::printf("relays: %d: %s: longest round %.1f ms, healthy %.1f ms\n", number, what.c_str(),
+              longest_s * 1e3, job.round_s() * 1e3);
+  std::fflush(stdout);  // no line of the plugin's comes between
 }
 
 // Some cables are mended while the job still looks for another way, the others after rounds that
