@@ -287,12 +287,18 @@ bool PathRepair::probe(std::uint32_t index) {
   CHECK(link_.connector() && repairs_[index].step == Step::Probing);
   Path& path = link_.peer_link().path(index);
   bool failed = false, through = false, black_hole = false;
+  std::string why_dead;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.context().loop.drain_completions();
     failed = path.health.probe_failed;
     through = path.queue_pairs[0]->outstanding() == 0;
     black_hole = path.queue_pairs[0]->full_packet_hangs();
+    why_dead = relayed_.why_dead(index);
+  }
+  if (!why_dead.empty()) {
+    give_up_try(index, why_dead);
+    return false;
   }
   if (failed || link_.host().now_ns() >= repairs_[index].at_ns) {
     give_up_try(index, black_hole ? black_hole_text(path) : "nothing gets through");

@@ -130,6 +130,19 @@ bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
 
 // ---- Both.
 
+std::string RelayedPaths::why_dead(std::uint32_t index) {
+  Path& path = link_.peer_link().path(index);
+  if (!path.ends.relayed) return {};
+  const RelayedChains* const chains = chains_[index].get();
+  if (chains != nullptr && chains->step() == RelayedChains::Step::Broken) return chains->why();
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const bool stuck =
+      std::any_of(path.queue_pairs.begin(), path.queue_pairs.end(), [&](const auto& queue_pair) {
+        return path.lane->relay_end().stuck(queue_pair->verbs(), now_ns);
+      });
+  return stuck ? "a host on the way carries nothing any more" : "";
+}
+
 void RelayedPaths::watch() {
   PeerLink& peer_link = link_.peer_link();
   const std::uint64_t now_ns = link_.host().now_ns();
@@ -139,13 +152,8 @@ void RelayedPaths::watch() {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (path.health.state != PathState::Up) continue;
     link_.host().tend_at(now_ns + kStuckLookNs);
-    if (chains_[i] != nullptr && chains_[i]->step() == RelayedChains::Step::Broken)
-      peer_link.quarantine(path, chains_[i]->why());
-    for (const auto& queue_pair : path.queue_pairs) {
-      if (path.health.state != PathState::Up) break;
-      if (path.lane->relay_end().stuck(queue_pair->verbs(), now_ns))
-        peer_link.quarantine(path, "a host on the way carries nothing any more");
-    }
+    const std::string why = why_dead(i);
+    if (!why.empty()) peer_link.quarantine(path, why);
   }
 }
 

@@ -26,6 +26,8 @@ class RelayedPaths {
   bool ask(std::uint32_t index, std::string* why);
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
   void cut(std::uint32_t index) noexcept;
+  // Of a path that is up or probed; holding the token. Empty: nothing is wrong with it.
+  std::string why_dead(std::uint32_t index);
   void take_addresses(std::uint32_t index);  // of the route
   // The acceptor's queue pairs are for the last host on the way.
   void lead_over(std::uint32_t index, Reopen* asks) const;

@@ -90,6 +90,13 @@ class Relay : public testing::Test {
       EXPECT_TRUE(faults.arm(fault).ok());
     }
   }
+  void late_writes(std::size_t host, const char* nic, bool late) {
+    const soft::Fault fault{
+        .kind = soft::FaultKind::WriteDelay, .nic = nic, .delay_ns = soft::kFaultDelayMaxNs};
+    soft::FaultPlan& faults = bed_->hosts[host].provider->faults();
+    if (!late) return faults.lift(fault);
+    EXPECT_TRUE(faults.arm(fault).ok());
+  }
 
   LogCapture log_;
   std::string fabric_;
@@ -164,6 +171,29 @@ TEST_F(Relay, ARouteThatIsCutIsReplacedByTheOtherWayRound) {
   EXPECT_GE(log_.count(LogLevel::Info, over_b ? "over d carries" : "over b carries"), 1)
       << log_.joined();
   for (const char* const nic : {"n0", "n1"}) port(middle, nic, true);
+  exchange_all_sizes(*far);
+  end(*far);
+  end_all();
+}
+
+// A middle host that loses a port drops its chains, and those that no path uses yet, too.
+TEST_F(Relay, ARouteThatIsCutWhileItIsProbedIsMadeAgainSoon) {
+  constexpr int kProbing = 300, kSoon = 1500;  // in milliseconds
+  open(row(4, true));
+  link_neighbours(4, true);
+  const auto far = talk(0, 2);
+  bed_->tick_ns = 1'000'000;
+  late_writes(1, "n1", true), late_writes(3, "n0", true);  // so the probe stays with them
+  EXPECT_EQ(far->send({.bytes = 8}).code(), Errc::WouldBlock);
+  bed_->rounds(kProbing);
+  EXPECT_TRUE(far->pair.send->link.asleep());
+  late_writes(1, "n1", false), late_writes(3, "n0", false);
+  for (const bool up : {false, true}) {
+    port(1, "n1", up), port(3, "n0", up);
+    bed_->rounds(5);
+  }
+  ASSERT_TRUE(bed_->until([&] { return !far->pair.send->link.asleep(); }, kSoon)) << log_.joined();
+  bed_->tick_ns = 10'000;
   exchange_all_sizes(*far);
   end(*far);
   end_all();
