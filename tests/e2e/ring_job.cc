@@ -101,14 +101,14 @@ int RingJob::round() {
   return result;
 }
 
-double RingJob::verified() {
-  const auto begin = SteadyClock::now();
-  require_success(round(), "round " + std::to_string(round_));
-  return since(begin);
-}
-
-void RingJob::verified(int count) {
-  for (int i = 0; i < count; ++i) verified();
+double RingJob::verified(int count) {
+  double longest_s = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto begin = SteadyClock::now();
+    require_success(round(), "round " + std::to_string(round_));
+    longest_s = std::max(longest_s, since(begin));
+  }
+  return longest_s;
 }
 
 bool RingJob::agree(bool own) {

@@ -42,9 +42,9 @@ class RingJob {
   RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind);
 
   bool leads() const noexcept { return team_.rank() == 0; }
-  int round();               // its result; wrong elements fail the scenario
-  double verified();         // one round that must succeed, in seconds
-  void verified(int count);  // so many
+  int round();  // its result; wrong elements fail the scenario
+  // So many rounds that must succeed; the longest one in seconds.
+  double verified(int count = 1);
   double round_s() const noexcept { return round_s_; }  // a healthy round, about
   bool agree(bool own);                                 // the leader's word
   // Rounds until the leader has acted, and everybody's longest one in seconds.
