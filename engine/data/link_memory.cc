@@ -4,6 +4,8 @@
 #include "src/base/check.h"
 #include "src/base/log.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -11,8 +13,12 @@
 namespace mesh::engine {
 
 namespace {
-// Whole pages are registered, so that no neighbour's memory becomes writable by the peer.
-constexpr std::size_t kPage = 4096;
+// Whole pages of the system are registered: no neighbour's memory becomes writable by the peer, and
+// a forked child keeps its own, where a registration takes whole pages from it.
+std::size_t page_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 }  // namespace
 
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
@@ -26,10 +32,11 @@ void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lan
 }
 
 Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
-  const std::size_t rounded = (bytes + kPage - 1) / kPage * kPage;
+  const std::size_t page = page_bytes();
+  const std::size_t rounded = (bytes + page - 1) / page * page;
   DCHECK(rounded != 0);
   Block block;
-  block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, rounded)));
+  block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(page, rounded)));
   if (!block.memory) {
     LOG_WARN("out of memory: {} bytes for a peer link", rounded);
     return Errc::System;

@@ -8,13 +8,20 @@
 namespace mesh::results {
 namespace {
 
+// arm64 has no name of its CPU, only its maker's and its part's number.
 std::string cpu_name() {
   std::ifstream stream("/proc/cpuinfo");
+  std::string implementer, part;
   for (std::string line; std::getline(stream, line);) {
     const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    if (colon == std::string::npos) continue;
+    const std::string value = line.substr(colon + 2);
+    if (line.starts_with("model name")) return value;
+    if (line.starts_with("CPU implementer")) implementer = value;
+    if (line.starts_with("CPU part")) part = value;
   }
-  return {};
+  if (implementer.empty()) return {};
+  return "implementer " + implementer + ", part " + part;
 }
 
 }  // namespace

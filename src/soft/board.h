@@ -61,11 +61,13 @@ class Peer {
   explicit Peer(std::string host) : host_(std::move(host)) {}
 
   const std::string& host() const noexcept { return host_; }
-  Board* board() const noexcept { return board_.load(std::memory_order_acquire); }
+  // In one order with the bells: a ringer that finds no board after its own bell is seen by who set
+  // it (Poster::publish).
+  Board* board() const noexcept { return board_.load(std::memory_order_seq_cst); }
   void set_board(std::shared_ptr<Board> board) noexcept {
     CHECK(owner_ == nullptr && board != nullptr);  // other threads use the first without a lock
     owner_ = std::move(board);
-    board_.store(owner_.get(), std::memory_order_release);
+    board_.store(owner_.get(), std::memory_order_seq_cst);
   }
   bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   void lose() noexcept { lost_.store(true, std::memory_order_release); }

@@ -28,12 +28,14 @@ std::uint32_t MemoryTable::add(const Region& region) {
   Slot& entry = *slot(index);
   DCHECK(index != 0 && index < made_ && entry.key.load(std::memory_order_relaxed) == 0);
   entry.generation = (entry.generation + 1) & 0xffff;
-  entry.address.store(region.address, std::memory_order_relaxed);
-  entry.bytes.store(region.bytes, std::memory_order_relaxed);
+  // Released, so that none is seen before the key was: a reader that finds the key again after it
+  // read them has read what belongs to it.
+  entry.address.store(region.address, std::memory_order_release);
+  entry.bytes.store(region.bytes, std::memory_order_release);
   entry.shift.store(region.seen_at == 0 ? 0 : region.seen_at - region.address,
-                    std::memory_order_relaxed);
-  entry.pd.store(region.pd, std::memory_order_relaxed);
-  entry.access.store(region.access, std::memory_order_relaxed);
+                    std::memory_order_release);
+  entry.pd.store(region.pd, std::memory_order_release);
+  entry.access.store(region.access, std::memory_order_release);
   const std::uint32_t key = entry.generation << 16 | index;
   entry.key.store(key, std::memory_order_release);
   ++used_;

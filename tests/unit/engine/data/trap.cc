@@ -25,7 +25,11 @@ void* real_memalign(std::size_t alignment, std::size_t bytes) __asm__("__libc_me
 void real_free(void* memory) __asm__("__libc_free");
 int mesh_real_mutex_lock(pthread_mutex_t* mutex);
 }
+#if defined(__aarch64__)  // whose first glibc was this one
+__asm__(".symver mesh_real_mutex_lock, __pthread_mutex_lock@GLIBC_2.17");
+#else
 __asm__(".symver mesh_real_mutex_lock, __pthread_mutex_lock@GLIBC_2.2.5");
+#endif
 
 extern char g_binary_start __asm__("__executable_start");  // the linker's: where this binary begins
 
