@@ -21,6 +21,9 @@ if [[ -x /usr/bin/python3 ]]; then mesh_python=/usr/bin/python3; fi
 # this one.
 MESH_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
 
+# A compiler for aarch64, and what runs its programs; the libraries: tests/arm64/sysroot.
+MESH_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user)
+
 # Hosts with kernel verbs, and other people's RDMA programs and launchers to compare with on them.
 MESH_LAB_PACKAGES=(
   qemu-system-x86 kmod iproute2 procps python3
