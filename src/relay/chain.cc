@@ -42,14 +42,35 @@ Status Chain::fill_receive_queue(Side side) noexcept {
   return posted ? Status{} : Status{Errc::System};
 }
 
+// Most turns find nothing, so this is a few instructions.
+bool Chain::stays_at_rest() noexcept {
+  if (asked_.load(std::memory_order_acquire) != IBV_WC_SUCCESS) return false;
+  for (const Side side : kSides) {
+    ibv_wc completion;
+    const int found = ibv_poll_cq(sides_[at(side)].cq(), 1, &completion);
+    if (found == 0) [[likely]]
+      continue;
+    take(side, found, &completion);
+    return false;
+  }
+  return !passages_[0].hears(sides_[1]) && !passages_[1].hears(sides_[0]);
+}
+
 std::uint32_t Chain::turn() noexcept {
+  std::uint32_t moved = 0;
+  if (at_rest_) [[likely]] {
+    if (stays_at_rest()) return 0;
+    at_rest_ = false;
+    ++moved;
+  }
   if (state() == ChainState::Gone) return 0;
   const auto asked = static_cast<ibv_wc_status>(asked_.load(std::memory_order_acquire));
   if (asked != IBV_WC_SUCCESS && carrying()) fail_both(asked, asked);
-  std::uint32_t moved = 0;
   for (const Side side : kSides) moved += poll(side);
   for (const Side side : kSides) carry(side, &moved);
   for (const Side side : kSides) tell(side, &moved);
+  at_rest_ =
+      moved == 0 && carrying() && passages_[0].rests(sides_[1]) && passages_[1].rests(sides_[0]);
   if (state() == ChainState::Failing) {
     bool written = true;
     for (const Side side : kSides)
@@ -62,12 +83,17 @@ std::uint32_t Chain::turn() noexcept {
 std::uint32_t Chain::poll(Side side) noexcept {
   std::array<ibv_wc, kPollEntries> completions;
   const int found = ibv_poll_cq(sides_[at(side)].cq(), kPollEntries, completions.data());
+  return take(side, found, completions.data());
+}
+
+// What a poll has found; below 0: the queue is dead.
+std::uint32_t Chain::take(Side side, int found, const ibv_wc* completions) noexcept {
   if (found < 0) {
     dead_[at(side)] = true;
     fail(side, IBV_WC_RETRY_EXC_ERR);
     return 0;
   }
-  for (int i = 0; i < found; ++i) on_completion(side, completions[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < found; ++i) on_completion(side, completions[i]);
   return static_cast<std::uint32_t>(found);
 }
 
@@ -135,6 +161,7 @@ void Chain::fail_both(ibv_wc_status left, ibv_wc_status right) noexcept {
   if (!carrying()) return;
   const std::array<ibv_wc_status, 2> told = {left, right};
   for (const Side side : kSides) {
+    passages_[at(side)].leave();
     const Counts last = passages_[at(side)].counts(sides_[at(other(side))],
                                                    static_cast<std::uint8_t>(told[at(side)]));
     // Refused: the neighbour finds out by itself.

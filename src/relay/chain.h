@@ -83,6 +83,8 @@ class Chain {
   static constexpr std::size_t at(Side side) noexcept { return static_cast<std::size_t>(side); }
   bool carrying() const noexcept { return state() == ChainState::Carrying; }
   std::uint32_t poll(Side side) noexcept;
+  bool stays_at_rest() noexcept;
+  std::uint32_t take(Side side, int found, const ibv_wc* completions) noexcept;
   void on_completion(Side side, const ibv_wc& completion) noexcept;
   void on_error(Side side, const ibv_wc& completion) noexcept;
   void carry(Side from, std::uint32_t* moved) noexcept;
@@ -93,6 +95,7 @@ class Chain {
   std::array<ChainSide, 2> sides_;
   std::array<Passage, 2> passages_;  // by the side that their work comes from
   std::array<bool, 2> dead_{};       // the side's completion queue cannot be polled
+  bool at_rest_ = false;             // nothing but a completion, a count or close() is news
   std::atomic<ChainState> state_{ChainState::Carrying};  // released in fail_both() and turn()
   std::atomic<std::uint8_t> asked_{0};                   // released in close(), acquired in turn()
   std::atomic<std::uint8_t> status_{0};

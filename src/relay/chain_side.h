@@ -7,6 +7,7 @@
 
 #include "src/relay/count_words.h"
 #include "src/relay/memory.h"
+#include "src/relay/rail_share.h"
 #include "src/relay/send_batch.h"
 #include "src/verbs/handle.h"
 
@@ -20,6 +21,7 @@ struct RailUse {
   verbs::Provider* provider = nullptr;
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
+  RailShare* share = nullptr;  // of all chains over the rail; null: there is no bound
 };
 
 // What a completion is about, by the high half of its id; the low half is a count or a word.

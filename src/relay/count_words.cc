@@ -13,6 +13,16 @@ std::uint64_t load(std::uint64_t& word) noexcept {
 }
 }  // namespace
 
+bool CountLook::finds_news(CountLine& line) noexcept {
+  std::uint64_t differs = 0;
+  for (std::uint32_t i = 0; i <= kLastWord; ++i) {
+    const std::uint64_t word = load(line.words[i]);
+    differs |= word ^ seen_.words[i];
+    seen_.words[i] = word;
+  }
+  return differs != 0;
+}
+
 Counts read_counts(CountLine& line, const KnownCounts& known) noexcept {
   Counts newest = unpack(pack({.free = static_cast<std::uint32_t>(known.free),
                                .done = static_cast<std::uint32_t>(known.done)}));

@@ -7,6 +7,7 @@
 #include "src/verbs/provider.h"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 
 namespace mesh::relay {
@@ -14,8 +15,21 @@ namespace mesh::relay {
 // A line of its own, registered for remote writes. Words that are not counts stay zero.
 struct alignas(64) CountLine {
   std::array<std::uint64_t, 8> words{};
+  bool has_last() noexcept {
+    return std::atomic_ref(words[kLastWord]).load(std::memory_order_relaxed) != 0;
+  }
 };
 static_assert(kLastWord < 8 && sizeof(CountLine) == 64);
+
+// Whether a line says anything else than when it was looked at last.
+class CountLook {
+ public:
+  bool finds_news(CountLine& line) noexcept;
+  void forget() noexcept { seen_ = {}; }
+
+ private:
+  CountLine seen_;
+};
 
 // The newest counts of a line. Those that were known are needed to compare by low bits.
 struct KnownCounts {

@@ -85,11 +85,13 @@ bool EndCompletionQueue::take_real_sends() noexcept {
 int EndCompletionQueue::poll_sends(int count, ibv_wc* wc) noexcept {
   int found = 0;
   const auto senders = static_cast<std::uint32_t>(senders_.size());
+  std::uint32_t at = next_;
   for (std::uint32_t i = 0; i < senders && found < count; ++i) {
-    EndQueuePair* const each = senders_[(next_ + i) % senders];
-    if (each != nullptr) found += each->poll(count - found, wc + found);
+    EndQueuePair* const each = senders_[at];
+    if (++at == senders) at = 0;
+    if (each != nullptr && each->has_answers()) found += each->poll(count - found, wc + found);
   }
-  if (found == count && senders != 0) next_ = (next_ + 1) % senders;
+  if (found == count && senders != 0) next_ = next_ + 1 == senders ? 0 : next_ + 1;
   return found;
 }
 
@@ -102,10 +104,13 @@ int EndCompletionQueue::poll(int count, ibv_wc* wc) noexcept {
     found += received;
   }
   if (!take_real_sends()) return -1;
+  bool answers = false;
   for (EndQueuePair* const each : senders_) {
-    if (each != nullptr) each->turn();
+    if (each == nullptr) continue;
+    if (!each->rests()) each->turn();
+    answers |= each->has_answers();
   }
-  if (found < count) found += poll_sends(count - found, wc + found);
+  if (answers && found < count) found += poll_sends(count - found, wc + found);
   sends_first_ = found == count && !sends_first_;
   return found;
 }

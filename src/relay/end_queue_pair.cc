@@ -68,6 +68,7 @@ void EndQueuePair::reset() noexcept {
   ++life_;
   writer_.close();
   line() = {};
+  look_.forget();
   posted_ = given_ = done_ = told_ = freed_ = 0;
   status_ = IBV_WC_SUCCESS;
   quiet_ = false;
@@ -179,11 +180,13 @@ void EndQueuePair::take_counts() noexcept {
 void EndQueuePair::turn() noexcept {
   if (!has_ring() || failed()) return;
   if (flushed_.load(std::memory_order_acquire)) return fail(IBV_WC_WR_FLUSH_ERR);
-  const std::uint64_t freed = writer_.freed();
-  take_counts();
-  if (freed != writer_.freed()) moved_.fetch_add(1, std::memory_order_relaxed);
-  move_on();
-  publish();
+  if (look_.finds_news(line())) {
+    const std::uint64_t freed = writer_.freed();
+    take_counts();
+    if (freed != writer_.freed()) moved_.fetch_add(1, std::memory_order_relaxed);
+    publish();
+  }
+  if (given_ != posted_) move_on();
 }
 
 // Completes after all that was posted before it, whether that was signaled or not.

@@ -64,6 +64,11 @@ class EndQueuePair {
   int post(ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
   int poll(int count, ibv_wc* wc) noexcept;  // completions; of those that are settled
   void turn() noexcept;                      // takes the counts, and moves on what has room
+  // Nothing is under way, and the next host has not said that it goes.
+  bool rests() noexcept {
+    return posted_ == done_ && !flushed_.load(std::memory_order_relaxed) && !line().has_last();
+  }
+  bool has_answers() const noexcept { return told_ != done_ || failed(); }  // for poll()
 
   // ---- What the real queue pair says.
   void on_completion(const ibv_wc& completion) noexcept;  // of one of its sends
@@ -106,6 +111,7 @@ class EndQueuePair {
   std::uint32_t index_ = 0, life_ = 0;
   SendBatch batch_;
   RingWriter writer_;
+  CountLook look_;
   std::vector<Entry> entries_;
   // Running counts: freed <= told <= done <= moved on <= posted.
   std::uint64_t posted_ = 0;               // taken from the user

@@ -32,6 +32,8 @@ Status Passage::create(const RailUse& from, const RailUse& to, const RingShape& 
   ring_.address = reinterpret_cast<std::uintptr_t>(memory_.get());
   ring_.rkey = in_->rkey;
   written_bytes_.resize(ring_.slots);
+  asked_through_.resize(ring_.slots);
+  share_ = to.share;
   return {};
 }
 
@@ -86,9 +88,29 @@ void Passage::forward(SendBatch& batch, const SlotHeader& header) noexcept {
   batch.allow_inline();
 }
 
+std::uint64_t Passage::under_way(ChainSide& to) noexcept {
+  const std::uint64_t left = freed(to);
+  return asked_bytes_ - (left == 0 ? 0 : asked_through_[(left - 1) % ring_.slots]);
+}
+
+bool Passage::may_post(ChainSide& to, std::uint32_t bytes) noexcept {
+  if (share_ == nullptr || bytes <= RailShare::kFreeBytes) return true;
+  if (!share_->try_post(this, under_way(to), bytes)) return false;
+  holds_ = true;
+  asked_bytes_ += bytes;
+  return true;
+}
+
+void Passage::leave() noexcept {
+  if (share_ != nullptr) share_->leave(this);
+  holds_ = false;
+}
+
 Passage::Outcome Passage::carry(ChainSide& to, std::uint32_t* moved) noexcept {
   std::uint64_t bytes = 0;
   std::uint32_t requests = 0;
+  bool waits = false;  // for the rail
+  if (holds_) holds_ = share_->look(this, under_way(to));
   while (taken_ != arrived_ && requests < kTurnRequests && bytes < kTurnBytes) {
     // A copy: the neighbour could write it again while it is looked at.
     SlotHeader header;
@@ -104,11 +126,15 @@ Passage::Outcome Passage::carry(ChainSide& to, std::uint32_t* moved) noexcept {
       if (to.batch.ring() != 0) return Outcome::Refused;
       continue;
     }
+    waits = !may_post(to, header.bytes);
+    if (waits) break;
     forward(to.batch, header);
+    asked_through_[taken_ % ring_.slots] = asked_bytes_;
     ++taken_;
     ++requests;
     bytes += header.bytes;
   }
+  if (holds_ && !waits) holds_ = share_->rest(this, under_way(to));
   *moved += requests;
   add(requests_, requests);
   add(bytes_, bytes);
@@ -135,6 +161,10 @@ bool Passage::take_counts(ChainSide& to, ibv_wc_status* status) noexcept {
 
 bool Passage::has_news(ChainSide& to) noexcept {
   return freed(to) != told_freed_ || done(to) != told_done_;
+}
+
+bool Passage::rests(ChainSide& to) noexcept {
+  return told_freed_ == arrived_ && told_done_ == arrived_ && !has_news(to);
 }
 
 Counts Passage::counts(ChainSide& to, std::uint8_t status) noexcept {

@@ -29,6 +29,11 @@ struct RingShape {
 
 class Passage {
  public:
+  Passage() = default;
+  ~Passage() { leave(); }
+  Passage(const Passage&) = delete;
+  Passage& operator=(const Passage&) = delete;
+
   // The ring's memory, known to the rail it is filled over and to the one it is emptied over.
   // InvalidArgument: a shape that is none. System: refused; one line says what.
   Status create(const RailUse& from, const RailUse& to, const RingShape& shape);
@@ -41,6 +46,13 @@ class Passage {
   enum class Outcome : std::uint8_t { Good, Forged, Refused };  // a slot; by our own queue pair
   // Moves on what has arrived and has room; how much.
   Outcome carry(ChainSide& to, std::uint32_t* moved) noexcept;
+
+  // All that has arrived is done, and the neighbour knows.
+  bool rests(ChainSide& to) noexcept;
+  // While it rests: a further middle host has counted something, such as its end.
+  bool hears(ChainSide& to) noexcept { return !ends_here() && look_.finds_news(to.counted()); }
+  // Nothing more is carried: what waits for the rail need not wait for this.
+  void leave() noexcept;
 
   // ---- What comes back. A further middle host's counts; false: they cannot be.
   bool take_counts(ChainSide& to, ibv_wc_status* status) noexcept;
@@ -65,6 +77,8 @@ class Passage {
     figure.store(load(figure) + more, std::memory_order_relaxed);
   }
   std::byte* slot(std::uint64_t number) const noexcept;
+  std::uint64_t under_way(ChainSide& to) noexcept;  // of what asks for the rail
+  bool may_post(ChainSide& to, std::uint32_t bytes) noexcept;
   bool fits(const SendBatch& batch, std::uint32_t bytes) const noexcept;
   void forward(SendBatch& batch, const SlotHeader& header) noexcept;
   std::uint64_t freed(ChainSide& to) noexcept;
@@ -75,6 +89,11 @@ class Passage {
   verbs::MrHandle in_, out_;
   RingWriter next_;                           // closed: the next host is the end
   std::vector<std::uint32_t> written_bytes_;  // of a slot, as its completion said
+  CountLook look_;
+  RailShare* share_ = nullptr;                // of the rail that it leaves over
+  bool holds_ = false;                        // that rail, as far as we know
+  std::uint64_t asked_bytes_ = 0;             // posted with the rail's leave
+  std::vector<std::uint64_t> asked_through_;  // as many, when a slot was moved on
   // Running counts of slots: told <= freed <= taken <= arrived.
   std::uint64_t arrived_ = 0, taken_ = 0;
   std::uint64_t counted_done_ = 0;  // by a further middle host

@@ -41,7 +41,7 @@ std::array<relay::RingShape, 2> ring_shapes(const ChainSizes& sizes, std::uint32
 }
 
 Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
-                 const std::array<ibv_pd*, 2>& domains)
+                 const std::array<RailPart, 2>& parts)
     : host_(host),
       connection_(connection),
       order_(order),
@@ -54,7 +54,8 @@ Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
         host.rails()[side == relay::Side::Left ? order.near_rail : order.far_rail];
     uses_[at(side)] = {.provider = host.options().provider,
                        .context = rail.context.get(),
-                       .pd = domains[at(side)]};
+                       .pd = parts[at(side)].domain,
+                       .share = parts[at(side)].share};
     names_[at(side)] = fmt::format("relay over {}", rail.info.name);
   }
 }

@@ -23,8 +23,12 @@ class Carried {
  public:
   enum class Step : std::uint8_t { Making, Made, Joining, Carrying };
 
+  struct RailPart {  // of the rail of one side
+    ibv_pd* domain = nullptr;
+    relay::RailShare* share = nullptr;
+  };
   Carried(LinkHost& host, ConnectionId connection, const Chain& order,
-          const std::array<ibv_pd*, 2>& domains);
+          const std::array<RailPart, 2>& parts);
   ~Carried();  // waits for the step under way
   Carried(const Carried&) = delete;
   Carried& operator=(const Carried&) = delete;

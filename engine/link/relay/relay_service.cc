@@ -148,14 +148,15 @@ std::string RelayService::why_not(const Chain& body) const {
   return {};
 }
 
-verbs::PdHandle* RelayService::domain_of(std::uint32_t rail) {
+Carried::RailPart RelayService::part_of(std::uint32_t rail) {
   domains_.resize(host_.rails().size());
+  while (shares_.size() < domains_.size()) shares_.emplace_back();
   verbs::PdHandle& domain = domains_[rail];
   if (!domain) {
     verbs::Provider& provider = *host_.options().provider;
     domain = verbs::PdHandle(provider, provider.alloc_pd(host_.rails()[rail].context.get()));
   }
-  return domain ? &domain : nullptr;
+  return {.domain = domain.get(), .share = &shares_[rail]};
 }
 
 bool RelayService::start_thread() {
@@ -170,17 +171,15 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
     if (each->connection() == connection && each->number() == body.chain) return false;
   }
   std::string why = why_not(body);
-  const verbs::PdHandle* near = nullptr;
-  const verbs::PdHandle* far = nullptr;
+  std::array<Carried::RailPart, 2> parts;
   if (why.empty()) {
-    near = domain_of(body.near_rail);
-    far = domain_of(body.far_rail);
-    if (near == nullptr || far == nullptr || !start_thread()) why = "it has no means left";
+    parts = {part_of(body.near_rail), part_of(body.far_rail)};
+    if (parts[0].domain == nullptr || parts[1].domain == nullptr || !start_thread())
+      why = "it has no means left";
   }
   std::unique_ptr<Carried> carried;
   if (why.empty()) {
-    carried =
-        std::make_unique<Carried>(host_, connection, body, std::array{near->get(), far->get()});
+    carried = std::make_unique<Carried>(host_, connection, body, parts);
     std::uint64_t bytes = carried->ring_bytes();
     for (const auto& each : carried_) bytes += each->ring_bytes();
     const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);

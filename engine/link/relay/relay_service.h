@@ -9,11 +9,13 @@
 
 #include "engine/control/control_plane.h"
 #include "engine/control/relay_frames.h"
+#include "engine/link/relay/carried.h"
 #include "src/relay/middle.h"
 #include "src/verbs/handle.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -23,7 +25,6 @@
 namespace mesh::engine {
 
 class LinkHost;
-class Carried;
 
 inline constexpr std::size_t kCarriedMax = 128;
 inline constexpr std::size_t kCallersMax = 256;  // connections that have shown the ticket
@@ -56,7 +57,8 @@ class RelayService {
   bool on_cut(ConnectionId connection, const Cut& body);
   bool shows_ticket(ConnectionId connection, const Id128& ticket);
   std::string why_not(const Chain& body) const;
-  verbs::PdHandle* domain_of(std::uint32_t rail);
+  // What chains over it share; no domain: the device refuses.
+  Carried::RailPart part_of(std::uint32_t rail);
   bool start_thread();
   void tend_one(Carried& carried);
   void drop_domains() noexcept;
@@ -67,6 +69,7 @@ class RelayService {
   LinkHost& host_;
   const Peers peers_;
   std::vector<verbs::PdHandle> domains_;  // by rail, as they are needed
+  std::deque<relay::RailShare> shares_;   // by rail
   std::vector<ConnectionId> callers_;     // who have shown the ticket
   relay::Middle middle_;
   bool started_ = false, closing_ = false;

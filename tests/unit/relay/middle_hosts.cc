@@ -62,6 +62,7 @@ LineNic open_nic(verbs::Provider& provider, const std::string& name) {
 MiddleHosts::MiddleHosts(const soft::FabricFile& fabric, std::size_t count, soft::Agent agent) {
   for (std::size_t i = 0; i < count; ++i) {
     hosts_.push_back(open_host(fabric, i + 1, agent));
+    shares_.emplace_back();
     std::array<LineNic, 2>& nics = nics_.emplace_back();
     nics[0] = open_nic(*hosts_[i], "left");
     nics[1] = open_nic(*hosts_[i], "right");
@@ -74,8 +75,10 @@ Result<Chains> MiddleHosts::make(const RingShape& shape) {
     ChainOptions options;
     for (std::size_t side = 0; side < 2; ++side) {
       const LineNic& nic = nics_[i][side];
-      options.rails[side] = {
-          .provider = nic.provider, .context = nic.context.get(), .pd = nic.pd.get()};
+      options.rails[side] = {.provider = nic.provider,
+                             .context = nic.context.get(),
+                             .pd = nic.pd.get(),
+                             .share = &shares_[i][side]};
       options.rings[side] = shape;
     }
     Result<std::unique_ptr<Chain>> chain = Chain::create(options);

@@ -63,6 +63,7 @@ class MiddleHosts {
 
   std::vector<std::unique_ptr<soft::SoftProvider>> hosts_;
   std::deque<std::array<LineNic, 2>> nics_;  // by side
+  std::deque<std::array<RailShare, 2>> shares_;
 };
 
 }  // namespace mesh::relay::testkit
