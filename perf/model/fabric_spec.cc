@@ -22,31 +22,65 @@ ordered_json host(const std::string& name, std::size_t nics, const FabricSpec& s
   return {{"name", name}, {"nics", list}};
 }
 
+ordered_json link_of(const std::string& left, const std::string& right, double gbps,
+                     const FabricSpec& spec) {
+  ordered_json link{{"ends", {left, right}},
+                    {"gbps", gbps},
+                    {"mtu", spec.mtu},
+                    {"delay_us", static_cast<double>(spec.delay_ns) / 1000}};
+  if (spec.qp_cap > 0) link["qp_gbps"] = spec.qp_cap;
+  if (spec.port > 0) link["port_gbps"] = spec.port;
+  return link;
+}
+
+struct Places {
+  ordered_json hosts = ordered_json::array(), links = ordered_json::array();
+};
+
+Places two_hosts(const FabricSpec& spec) {
+  const std::size_t nics = spec.half > 0 ? 2 : spec.paths.size();
+  Places places;
+  places.hosts = {host("a", nics, spec), host("b", nics, spec)};
+  for (std::size_t i = 0; i < nics; ++i) {
+    const std::string nic = "mesh" + std::to_string(i);
+    ordered_json link =
+        link_of("a/" + nic, "b/" + nic, spec.half > 0 ? spec.paths.front() : spec.paths[i], spec);
+    if (spec.half > 0) link["cable"] = "cable0";
+    places.links.push_back(link);
+  }
+  return places;
+}
+
+// a - b - c and so on: mesh0 faces the host before, mesh1 the next one.
+Places row_of_hosts(const FabricSpec& spec) {
+  Places places;
+  for (std::uint32_t i = 0; i < spec.via + 2; ++i) {
+    const std::string name(1, static_cast<char>('a' + i)), next(1, static_cast<char>('b' + i));
+    ordered_json nics = ordered_json::array();
+    const auto add = [&](const char* nic, std::uint32_t cable, const char* last) {
+      nics.push_back(
+          {{"name", nic}, {"address", "10.0." + std::to_string(12 + cable) + last + "/24"}});
+    };
+    if (i > 0) add("mesh0", i - 1, ".2");
+    if (i < spec.via + 1) add("mesh1", i, ".1");
+    places.hosts.push_back({{"name", name}, {"nics", nics}});
+    if (i < spec.via + 1)
+      places.links.push_back(link_of(name + "/mesh1", next + "/mesh0", spec.paths.front(), spec));
+  }
+  return places;
+}
+
 }  // namespace
 
 std::string fabric_text(const FabricSpec& spec) {
-  const std::size_t nics = spec.half > 0 ? 2 : spec.paths.size();
-  ordered_json links = ordered_json::array();
-  for (std::size_t i = 0; i < nics; ++i) {
-    const std::string nic = "mesh" + std::to_string(i);
-    ordered_json link{{"ends", {"a/" + nic, "b/" + nic}},
-                      {"gbps", spec.half > 0 ? spec.paths.front() : spec.paths[i]},
-                      {"mtu", spec.mtu},
-                      {"delay_us", static_cast<double>(spec.delay_ns) / 1000}};
-    if (spec.qp_cap > 0) link["qp_gbps"] = spec.qp_cap;
-    if (spec.port > 0) link["port_gbps"] = spec.port;
-    if (spec.half > 0) link["cable"] = "cable0";
-    links.push_back(link);
-  }
+  const Places places = spec.via > 0 ? row_of_hosts(spec) : two_hosts(spec);
   const ordered_json costs{{"quantum_bytes", spec.quantum_bytes},
                            {"fetch_ns", spec.fetch_ns},
                            {"post_ns", spec.post_ns},
                            {"doorbell_ns", spec.doorbell_ns},
                            {"completion_ns", spec.completion_ns}};
-  return ordered_json{{"name", "model"},
-                      {"hosts", {host("a", nics, spec), host("b", nics, spec)}},
-                      {"links", links},
-                      {"nic_costs", costs}}
+  return ordered_json{
+      {"name", "model"}, {"hosts", places.hosts}, {"links", places.links}, {"nic_costs", costs}}
       .dump();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Two hosts and the cables between them, as numbers. They give the text of a fabric file, and the
-// goodput that its wires allow. Rates are in Gb/s. Thread: any (values).
+// Two hosts and the cables between them, or a row of hosts, as numbers. They give the text of a
+// fabric file, and the goodput that its wires allow. Rates are in Gb/s. Thread: any (values).
 
 #include <mesh/policy.h>
 
@@ -29,6 +29,7 @@ struct FabricSpec {
   double half = 0;                    // above 0: the one cable is two NICs of this rate
   double qp_cap = 0;                  // what one queue pair can use; 0: all
   double port = 0;                    // the rate that every port shows; 0: the true one
+  std::uint32_t via = 0;              // above 0: so many middle hosts, in a row of one cable each
   std::uint32_t mtu = 4096;
   std::uint64_t delay_ns = 600;
   std::uint64_t quantum_bytes = 16384;
@@ -36,6 +37,7 @@ struct FabricSpec {
 };
 
 inline constexpr double kHalfGbps = 109;
+inline constexpr std::uint32_t kViaMax = 3;
 
 // The text of a fabric file, for soft::parse().
 std::string fabric_text(const FabricSpec& spec);

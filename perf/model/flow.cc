@@ -41,6 +41,12 @@ Flow::Called Flow::End::call_test() {
   return Called::Progress;
 }
 
+void Flow::rewind() {
+  send.started = send.done = receive.started = receive.done = 0;
+  started_ns_.clear();
+  received_ns_.clear();
+}
+
 std::vector<std::uint64_t> Flow::latencies_ns() const {
   std::vector<std::uint64_t> latencies;
   for (std::size_t i = load.warmup; i < received_ns_.size(); ++i)

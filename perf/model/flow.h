@@ -45,6 +45,7 @@ class Flow {
   // The test that has just succeeded at the receiver ended at that time.
   void note_received(std::uint64_t at_ns) { received_ns_.push_back(at_ns); }
   void stop() noexcept { stopped_ = true; }  // no new sends
+  void rewind();                             // what is done does not count; nothing is in flight
   bool finished() const noexcept { return send.over() && receive.over(); }
 
   // Of the messages after the warm-up. The rate leaves out as many at the end, where fewer and
@@ -56,6 +57,7 @@ class Flow {
 
   const Load load;
   const std::size_t sender, receiver;  // hosts
+  bool relayed = false;                // over the hosts between
   End send, receive;
 
  private:

@@ -1,6 +1,7 @@
 // mesh_model runs the engine on computed wires and prints a table.
 #include "perf/model/in_order.h"
 #include "perf/model/options.h"
+#include "perf/model/relays.h"
 #include "perf/model/report.h"
 #include "src/base/log.h"
 #include "tuning/derive.h"
@@ -86,19 +87,21 @@ class Sizes {
 };
 
 int run(const Options& options, const std::vector<std::string>& arguments) {
+  if (options.relays) return print_relays(options) ? 0 : 1;
   const auto fabric = options.fabric_file.empty() ? soft::parse(fabric_text(options.spec))
                                                   : soft::load(options.fabric_file);
   if (!fabric.ok()) return 1;
-  if (fabric->hosts.size() < 2)
-    return std::fprintf(stderr, "mesh_model: %s has one host, not 2\n",
-                        options.fabric_file.c_str()),
+  if (fabric->hosts.size() < options.spec.via + 2)
+    return std::fprintf(stderr, "mesh_model: %s has %zu hosts, not %u\n",
+                        options.fabric_file.c_str(), fabric->hosts.size(), options.spec.via + 2),
            1;
   const Experiment experiment{.fabric = *fabric,
                               .policy = tuning::derive_policy(traits_of(*fabric), options.settings),
                               .calls = options.calls,
                               .channels = options.channels,
                               .direction = options.one_way ? Direction::OneWay : Direction::Both,
-                              .sites = options.sites};
+                              .sites = options.sites,
+                              .via = options.spec.via};
   Report report(options, experiment, arguments);
   report.print_header();
   if (!Sizes(experiment, options).run(report)) return 1;

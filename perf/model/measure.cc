@@ -12,7 +12,8 @@ std::unique_ptr<World> open_world(const Experiment& experiment, std::string& why
   return World::open({.fabric = experiment.fabric,
                       .policy = experiment.policy,
                       .calls = experiment.calls,
-                      .sites = experiment.sites},
+                      .sites = experiment.sites,
+                      .relays = experiment.via > 0},
                      why);
 }
 
@@ -38,9 +39,9 @@ std::optional<Throughput> measure_throughput(const Experiment& experiment, const
   std::vector<Flow*> there;
   std::uint64_t messages = 0;
   for (std::uint32_t channel = 0; channel < experiment.channels; ++channel) {
-    for (const std::size_t sender : {std::size_t{0}, std::size_t{1}}) {
-      if (sender == 1 && experiment.direction == Direction::OneWay) continue;
-      Flow* const flow = world->add_flow(load, sender, 1 - sender, why);
+    for (const std::size_t sender : {std::size_t{0}, experiment.last()}) {
+      if (sender != 0 && experiment.direction == Direction::OneWay) continue;
+      Flow* const flow = world->add_flow(load, sender, experiment.last() - sender, why);
       if (flow == nullptr) return std::nullopt;
       if (sender == 0) there.push_back(flow);
       messages += load.messages;
@@ -68,18 +69,37 @@ std::optional<LatencyFigures> measure_latency(const Experiment& experiment, cons
   single.outstanding = 1;
   Flow* big = nullptr;
   if (beside_bytes != 0) {
-    big = world->add_flow({.bytes = beside_bytes, .messages = 1}, 0, 1, why);
+    big = world->add_flow({.bytes = beside_bytes, .messages = 1}, 0, experiment.last(), why);
     if (big == nullptr) return std::nullopt;
     single.messages = UINT32_MAX;
     single.warmup = kBesideWarmup;
   }
-  Flow* const flow = world->add_flow(single, 0, 1, why);
+  Flow* const flow = world->add_flow(single, 0, experiment.last(), why);
   if (flow == nullptr) return std::nullopt;
   const auto done = [&] { return big != nullptr && big->finished(); };
   if (!world->run(done, why)) return std::nullopt;
   if (flow->completed() <= single.warmup)
     return why = "the large message was over before there was a latency", std::nullopt;
   return figures_of(flow->latencies_ns());
+}
+
+std::optional<Yielding> measure_yielding(const Experiment& experiment, const Load& own,
+                                         const Load& carried, std::string& why) {
+  Yielding found;
+  for (const bool beside : {false, true}) {
+    const std::unique_ptr<World> world = open_world(experiment, why);
+    if (world == nullptr) return std::nullopt;
+    Load endless = carried;
+    endless.messages = UINT32_MAX;
+    Flow* const far = beside ? world->add_flow(endless, 0, experiment.last(), why) : nullptr;
+    if (beside && far == nullptr) return std::nullopt;
+    Flow* const flow = world->add_flow(own, experiment.last() - 1, experiment.last(), why);
+    if (flow == nullptr || !world->run([flow] { return flow->finished(); }, why))
+      return std::nullopt;
+    (beside ? found.beside : found.alone) = flow->bytes_per_ns();
+    if (beside) found.carried = far->bytes_per_ns();
+  }
+  return found;
 }
 
 // By the nearest rank, so that every figure is a latency that occurred.

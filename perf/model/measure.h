@@ -1,7 +1,7 @@
 #pragma once
-// Measures a pair of hosts in the model: throughput with messages in flight, and latency one
-// message at a time, alone or beside a large message on another channel. Thread: any, one world for
-// each call. Bounds: those of Load.
+// Measures a pair of hosts in the model, neighbours or with hosts between: throughput with messages
+// in flight, and latency one message at a time, alone or beside a large message on another channel.
+// Thread: any, one world for each call. Bounds: those of Load.
 
 #include "perf/model/world.h"
 
@@ -15,12 +15,14 @@ namespace mesh::model {
 enum class Direction : std::uint8_t { OneWay, Both };
 
 struct Experiment {
-  soft::FabricFile fabric;  // its first two hosts
+  soft::FabricFile fabric;  // its first two hosts, or more with `via`
   TransferPolicy policy;
   CallCosts calls;
   std::uint32_t channels = 1;  // each carries the whole load
   Direction direction = Direction::OneWay;
-  bool sites = false;  // each host names a site of its own
+  bool sites = false;     // each host names a site of its own
+  std::uint32_t via = 0;  // from the first host to the one behind so many, which carry
+  std::size_t last() const noexcept { return std::size_t{via} + 1; }
 };
 
 struct Throughput {
@@ -42,6 +44,14 @@ std::optional<Throughput> measure_throughput(const Experiment& experiment, const
 // message of that size, until it ends.
 std::optional<LatencyFigures> measure_latency(const Experiment& experiment, const Load& load,
                                               std::size_t beside_bytes, std::string& why);
+
+// What the host before the last one sends to it, alone and while it carries messages of the first
+// host to it as well: 10^9 bytes a second of either.
+struct Yielding {
+  double alone = 0, beside = 0, carried = 0;
+};
+std::optional<Yielding> measure_yielding(const Experiment& experiment, const Load& own,
+                                         const Load& carried, std::string& why);
 
 LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns);
 

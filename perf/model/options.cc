@@ -95,10 +95,15 @@ void add_fabric(CLI::App& app, Options& options) {
       ->group(group);
   app.add_flag("--sites", options.sites, "Each host names a site of its own, as NCCL_MESH_SITE")
       ->group(group);
+  app.add_option("--via", spec.via, "Middle hosts, in a row of one cable each, which carry")
+      ->check(CLI::Range(0u, kViaMax))
+      ->group(group);
   add_size(app, "--quantum", spec.quantum_bytes, "One queue pair's turn on the wire (default 16K)")
       ->group(group);
-  app.add_option("--fabric", options.fabric_file,
-                 "Fabric file instead of all the above; its first two hosts")
+  app.add_option(
+         "--fabric", options.fabric_file,
+         "Fabric file instead of the above; its first two hosts, or with --via those behind one "
+         "another")
       ->group(group);
 }
 
@@ -117,6 +122,10 @@ void add_costs(CLI::App& app, Options& options) {
   add("--completion-ns", options.spec.completion_ns, "Of the CPU, per completion polled");
   add("--start-ns", options.calls.start_ns, "Of the CPU, our own code in isend and irecv");
   add("--test-ns", options.calls.test_ns, "Of the CPU, our own code in test");
+  add("--end-ns", options.calls.end_ns, "What each of these calls takes more with --via");
+  add("--chain-ns", options.calls.chain_ns, "A middle host's thread, for each chain of a turn");
+  add("--moved-ns", options.calls.moved_ns,
+      "A middle host's thread, for each thing that it moves on");
 }
 
 void add_settings(CLI::App& app, Options& options) {
@@ -149,6 +158,10 @@ std::string settle(Options& options) {
     return "--paths: " + std::to_string(spec.paths.size()) + " paths are not in 1..8";
   if (spec.half > 0 && spec.paths.size() != 1)
     return "--halves: the two halves share one cable, --paths names several";
+  if (spec.via > 0 && (spec.half > 0 || spec.paths.size() != 1))
+    return "--via: each host on the way has one cable to the next";
+  if (options.relays && spec.via > 0)
+    return "--relays has rows for hosts on the way, without --via";
   if (spec.half > 0 && spec.half >= spec.paths[0])
     return "--halves: " + std::to_string(spec.half) + " Gb/s is not below the cable's " +
            std::to_string(spec.paths[0]);
@@ -171,6 +184,9 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   add_fabric(app, options);
   add_costs(app, options);
   add_settings(app, options);
+  app.add_flag("--relays", options.relays,
+               "Instead of sizes: what hosts on the way cost, beside formulas, and what is left to "
+               "their own messages");
   app.add_option("--json", options.json_file,
                  "Write the results to this file as well (perf/results/README.md)");
   try {

@@ -13,10 +13,13 @@ namespace {
 
 std::string topology_of(const Options& options) {
   if (!options.fabric_file.empty())
-    return options.fabric_file.substr(options.fabric_file.rfind('/') + 1);
+    return options.fabric_file.substr(options.fabric_file.rfind('/') + 1) +
+           (options.spec.via == 0 ? "" : fmt::format(", over {} middle hosts", options.spec.via));
   const FabricSpec& spec = options.spec;
+  const std::string hosts =
+      spec.via == 0 ? "two hosts" : fmt::format("two hosts over {} middle hosts", spec.via);
   std::string text =
-      fmt::format("two hosts, {} Gb/s, MTU {}", fmt::join(spec.paths, " + "), spec.mtu);
+      fmt::format("{}, {} Gb/s, MTU {}", hosts, fmt::join(spec.paths, " + "), spec.mtu);
   if (spec.half > 0) text += fmt::format(", two halves of {} Gb/s", spec.half);
   if (spec.qp_cap > 0) text += fmt::format(", {} Gb/s a queue pair", spec.qp_cap);
   return text + fmt::format(", {} ns, quantum {}", spec.delay_ns, spec.quantum_bytes);

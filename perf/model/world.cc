@@ -1,5 +1,6 @@
 #include "perf/model/world.h"
 
+#include "engine/engine_impl.h"
 #include "src/base/clock.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,10 @@ constexpr int kStuckSteps = 10'000'000;  // calls without progress while no NIC 
 std::unique_ptr<World> World::open(const WorldOptions& options, std::string& why) {
   std::unique_ptr<World> world(new World);
   world->calls_ = options.calls;
+  world->relays_ = options.relays;
   if (!world->open_hosts(options, why)) return nullptr;
+  for (std::size_t i = 0; options.relays && i + 1 < world->hosts_.size(); ++i)
+    if (!world->introduce(i, why)) return nullptr;
   return world;
 }
 
@@ -35,7 +39,8 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
     host.provider = std::move(*provider);
     EngineOptions wanted;
     wanted.settings.socket_ifname = "lo";
-    wanted.settings.rails = "all";  // one connection stands for all of a job's
+    // One connection stands for all of a job's.
+    wanted.settings.rails = options.relays ? "auto" : "all";
     if (options.sites) wanted.settings.site = spec.name;
     wanted.policy = options.policy;
     wanted.provider = host.provider.get();
@@ -72,13 +77,34 @@ void World::handshake_step() {
 Flow* World::add_flow(const Load& load, std::size_t sender, std::size_t receiver,
                       std::string& why) {
   auto flow = std::make_unique<Flow>(load, sender, receiver);
+  flow->relayed = relays_ && sender + 1 != receiver && receiver + 1 != sender;
   if (!connect(*flow, why) || !register_memory(flow->send, why) ||
-      !register_memory(flow->receive, why))
+      !register_memory(flow->receive, why) || (relays_ && !wake(*flow, why)))
     return nullptr;
   hosts_[sender].ends.push_back(&flow->send);
   hosts_[receiver].ends.push_back(&flow->receive);
   flows_.push_back(std::move(flow));
   return flows_.back().get();
+}
+
+// A link between neighbours, so that they know each other.
+bool World::introduce(std::size_t host, std::string& why) {
+  flows_.push_back(std::make_unique<Flow>(Load{.messages = 0}, host, host + 1));
+  return connect(*flows_.back(), why);
+}
+
+// A path over other hosts is opened by the first message.
+bool World::wake(Flow& flow, std::string& why) {
+  for (int step = 0; step < kHandshakeSteps; ++step) {
+    for (Flow::End* const end : {&flow.send, &flow.receive}) {
+      const bool failed = (end->started == 0 && end->call_start(0) == Flow::Called::Failed) ||
+                          end->call_test() == Flow::Called::Failed;
+      if (failed) return why = "the first message fails", false;
+    }
+    if (flow.send.done + flow.receive.done == 2) return flow.rewind(), true;
+    handshake_step();
+  }
+  return why = "the first message does not end", false;
 }
 
 bool World::connect(Flow& flow, std::string& why) {
@@ -126,11 +152,11 @@ void World::start_clock() {
   settle();
   for (Host& host : hosts_) {
     host.provider->take_cpu_ns();
-    host.free_at_ns = start_ns;
     host.at = 0;
     host.tests = false;
-    host.round_ns = host.idle_round_ns = 0;
-    host.round_idle = true;
+    host.chains = host.engine->snapshot().relay.chains;
+    host.proxy.begin(start_ns);
+    host.relay.begin(start_ns);
   }
 }
 
@@ -141,12 +167,12 @@ void World::settle() {
     for (const Host& host : hosts_) moved |= host.provider->turn();
   }
   if (!any) return;
-  // There may be news for every proxy: it looks at all of its ends once before its rounds count as
+  // There may be news for everybody: a thread looks at everything once before its rounds count as
   // idle again.
-  for (Host& host : hosts_) {
-    host.idle_round_ns = 0;
-    host.round_idle = false;
-  }
+  each_cpu([](Cpu& cpu) {
+    cpu.idle_round_ns = 0;
+    cpu.round_idle = false;
+  });
 }
 
 std::uint64_t World::next_due_ns() const {
@@ -159,23 +185,47 @@ bool World::Host::over() const noexcept {
   return std::all_of(ends.begin(), ends.end(), [](const Flow::End* end) { return end->over(); });
 }
 
-World::Host* World::next_host() {
-  Host* next = nullptr;
-  for (Host& host : hosts_)
-    if (!host.over() && (next == nullptr || host.free_at_ns < next->free_at_ns)) next = &host;
-  return next;
+void World::Cpu::end_round() noexcept {
+  idle_round_ns = round_idle ? round_ns : 0;
+  round_ns = 0;
+  round_idle = true;
+}
+
+void World::Cpu::skip_until(std::uint64_t due_ns) noexcept {
+  if (free_at_ns < due_ns) free_at_ns += (due_ns - free_at_ns) / idle_round_ns * idle_round_ns;
+}
+
+// Of proxies that have something to do, and of relays.
+template <typename Visitor>
+void World::each_cpu(Visitor&& visit) {
+  for (Host& host : hosts_) {
+    if (!host.over()) visit(host.proxy);
+    if (host.chains != 0) visit(host.relay);
+  }
+}
+
+// No host: everything is over.
+World::Actor World::next_actor() {
+  Actor next;
+  bool over = true;
+  for (Host& host : hosts_) {
+    over = over && host.over();
+    for (Cpu* const cpu : {&host.proxy, &host.relay}) {
+      const bool acts = cpu == &host.proxy ? !host.over() : host.chains != 0;
+      if (acts && (next.cpu == nullptr || cpu->free_at_ns < next.cpu->free_at_ns))
+        next = {.host = &host, .cpu = cpu};
+    }
+  }
+  return over ? Actor{} : next;
 }
 
 // While no round achieves anything, nothing can change before the next NIC event. So whole rounds
-// are skipped, and every proxy is where it would have been.
+// are skipped, and everybody is where they would have been.
 void World::skip_idle(std::uint64_t due_ns) {
   if (due_ns == UINT64_MAX) return;
-  for (const Host& host : hosts_)
-    if (!host.over() && host.idle_round_ns == 0) return;
-  for (Host& host : hosts_) {
-    if (host.over() || host.free_at_ns >= due_ns) continue;
-    host.free_at_ns += (due_ns - host.free_at_ns) / host.idle_round_ns * host.idle_round_ns;
-  }
+  bool idle = true;
+  each_cpu([&idle](const Cpu& cpu) { idle = idle && cpu.idle_round_ns != 0; });
+  if (idle) each_cpu([due_ns](Cpu& cpu) { cpu.skip_until(due_ns); });
 }
 
 bool World::run(const std::function<bool()>& done, std::string& why) {
@@ -185,15 +235,18 @@ bool World::run(const std::function<bool()>& done, std::string& why) {
     settle();
     const std::uint64_t due_ns = next_due_ns();
     skip_idle(due_ns);
-    Host* const host = next_host();
-    if (host == nullptr) return true;
-    if (due_ns <= host->free_at_ns && due_ns > now_ns()) {
+    const Actor actor = next_actor();
+    if (actor.host == nullptr) return true;
+    if (due_ns <= actor.cpu->free_at_ns && due_ns > now_ns()) {
       clock_.store(due_ns, std::memory_order_relaxed);
       continue;
     }
-    clock_.store(std::max(now_ns(), host->free_at_ns), std::memory_order_relaxed);
-    if (!act(*host)) return why = fmt::format("a request failed at {} ns", now_ns()), false;
-    stuck = due_ns == UINT64_MAX && host->round_idle ? stuck + 1 : 0;
+    clock_.store(std::max(now_ns(), actor.cpu->free_at_ns), std::memory_order_relaxed);
+    if (actor.cpu == &actor.host->relay)
+      turn_relay(*actor.host);
+    else if (!act(*actor.host))
+      return why = fmt::format("a request failed at {} ns", now_ns()), false;
+    stuck = due_ns == UINT64_MAX && actor.cpu->round_idle ? stuck + 1 : 0;
     if (stuck > kStuckSteps)
       return why = fmt::format("nothing moves any more at {} ns", now_ns()), false;
   }
@@ -205,27 +258,41 @@ bool World::act(Host& host) {
   const std::uint64_t from_ns = now_ns();
   Flow::End& end = *host.ends[host.at];
   const bool testing = host.tests;
-  const std::uint64_t own_ns = testing ? calls_.test_ns : calls_.start_ns;
+  const std::uint64_t own_ns =
+      (testing ? calls_.test_ns : calls_.start_ns) + (end.flow->relayed ? calls_.end_ns : 0);
   host.provider->spend_cpu_ns(own_ns);
   const Flow::Called called = testing ? end.call_test() : end.call_start(from_ns);
   std::uint64_t spent_ns = host.provider->take_cpu_ns();
   if (called == Flow::Called::Nothing) spent_ns = 0;
-  host.free_at_ns = from_ns + spent_ns;
+  Cpu& cpu = host.proxy;
+  cpu.free_at_ns = from_ns + spent_ns;
   if (testing && called == Flow::Called::Progress && !end.sends)
-    end.flow->note_received(host.free_at_ns);
+    end.flow->note_received(cpu.free_at_ns);
 
-  host.round_ns += spent_ns;
+  cpu.round_ns += spent_ns;
   const bool idle = called != Flow::Called::Progress && spent_ns <= own_ns;
-  if (!idle) host.idle_round_ns = 0;
-  host.round_idle = host.round_idle && idle;
+  if (!idle) cpu.idle_round_ns = 0;
+  cpu.round_idle = cpu.round_idle && idle;
   host.tests = !testing;
   if (testing && ++host.at == host.ends.size()) {
     host.at = 0;
-    host.idle_round_ns = host.round_idle ? host.round_ns : 0;
-    host.round_ns = 0;
-    host.round_idle = true;
+    cpu.end_round();
   }
   return called != Flow::Called::Failed;
+}
+
+// One turn of a middle host's thread: over all chains.
+void World::turn_relay(Host& host) {
+  const std::uint64_t from_ns = now_ns();
+  const std::uint64_t own_ns = host.chains * calls_.chain_ns;
+  host.provider->spend_cpu_ns(own_ns);
+  const std::uint32_t moved = static_cast<engine::EngineImpl&>(*host.engine).turn_relay();
+  const std::uint64_t spent_ns = host.provider->take_cpu_ns() + moved * calls_.moved_ns;
+  Cpu& cpu = host.relay;
+  cpu.free_at_ns = from_ns + spent_ns;
+  cpu.round_ns = spent_ns;
+  cpu.round_idle = cpu.round_idle && moved == 0;
+  cpu.end_round();
 }
 
 std::uint64_t World::rnr_events() const {

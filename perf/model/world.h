@@ -28,13 +28,19 @@ namespace mesh::model {
 struct CallCosts {
   std::uint64_t start_ns = 45;  // isend, irecv
   std::uint64_t test_ns = 45;   // test, with the turn it takes while the request is open
+  // What relays add, counted with callgrind (perf/README.md) and divided by the same three: the
+  // ends' queue pairs in each call, with their five send queues to look at; a middle host's thread
+  // for each chain that it looks at, and for each work request, completion and count that it moves.
+  std::uint64_t end_ns = 100;
+  std::uint64_t chain_ns = 30, moved_ns = 50;
 };
 
 struct WorldOptions {
   soft::FabricFile fabric;
   TransferPolicy policy;
   CallCosts calls;
-  bool sites = false;  // each host is a site of its own
+  bool sites = false;   // each host is a site of its own
+  bool relays = false;  // neighbours know each other, and what is between two hosts carries
 };
 
 class World {
@@ -45,7 +51,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // A connected channel with this load. Null: `why`.
+  // A connected channel with this load; with relays its path is open. Null: `why`.
   Flow* add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why);
 
   // Until every flow has finished, or `done` says so (asked after every call). False: `why`: a
@@ -58,6 +64,23 @@ class World {
   std::uint64_t rnr_events() const;
 
  private:
+  struct Host;
+  // A thread of a host with a processor of its own, which goes round.
+  struct Cpu {
+    std::uint64_t free_at_ns = 0;
+    std::uint64_t round_ns = 0;  // time of the present round
+    bool round_idle = true;      // the present round has achieved nothing so far
+    // Above 0: the last round achieved nothing and took this time. It can be repeated unseen.
+    std::uint64_t idle_round_ns = 0;
+    void begin(std::uint64_t now_ns) noexcept { *this = {.free_at_ns = now_ns}; }
+    void end_round() noexcept;
+    void skip_until(std::uint64_t due_ns) noexcept;
+  };
+  // What acts next: a host's proxy, or its relay.
+  struct Actor {
+    Host* host = nullptr;
+    Cpu* cpu = nullptr;
+  };
   struct Host {
     std::unique_ptr<soft::SoftProvider> provider;
     std::unique_ptr<Engine> engine;
@@ -66,28 +89,31 @@ class World {
     std::vector<Flow::End*> ends;  // the ends that the host's proxy drives
     std::size_t at = 0;            // the end whose turn it is
     bool tests = false;            // and whether it starts or tests
-    std::uint64_t free_at_ns = 0;
-    std::uint64_t round_ns = 0;  // time of the present round
-    bool round_idle = true;      // the present round has achieved nothing so far
-    // Above 0: the last round achieved nothing and took this time. It can be repeated unseen.
-    std::uint64_t idle_round_ns = 0;
+    std::uint64_t chains = 0;      // that the host's relay turns
+    Cpu proxy, relay;
     bool over() const noexcept;
   };
 
   World() = default;
   bool open_hosts(const WorldOptions& options, std::string& why);
   bool connect(Flow& flow, std::string& why);
+  bool introduce(std::size_t host, std::string& why);  // to the next one
+  bool wake(Flow& flow, std::string& why);
   bool register_memory(Flow::End& end, std::string& why);
   void settle();  // lets the NICs do everything that is due now
   void handshake_step();
   void start_clock();
   std::uint64_t next_due_ns() const;
   void skip_idle(std::uint64_t due_ns);
-  Host* next_host();
+  template <typename Visitor>
+  void each_cpu(Visitor&& visit);
+  Actor next_actor();
   bool act(Host& host);
+  void turn_relay(Host& host);
 
   std::atomic<std::uint64_t> clock_{1'000'000};
   CallCosts calls_;
+  bool relays_ = false;
   std::vector<std::unique_ptr<Flow>> flows_;
   std::vector<SpanMemory> memory_;
   std::vector<Host> hosts_;

@@ -1,0 +1,73 @@
+// What hosts on the way cost in the model, beside what hand arithmetic expects: rate, latency, and
+// what a middle host's own messages keep.
+
+#include "perf/model/relays.h"
+#include "tests/unit/perf/model_bed.h"
+
+#include <cstdint>
+
+namespace mesh::model {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+Experiment over(std::uint32_t via, const Settings& settings = {}) {
+  Experiment experiment = experiment_of({.via = via}, settings);
+  experiment.via = via;
+  return experiment;
+}
+
+TEST(ModelRelay, OneMiddleHostCarriesNineTenthsOfTheCable) {
+  const double one = throughput(over(1), kMiB, 8).gbytes_per_s / goodput(100);
+  const double two = throughput(over(2), kMiB, 8).gbytes_per_s / goodput(100);
+  show("e: over one host, 1 MiB at 8, of the cable", one, 0.90);
+  show("e: over two hosts, 1 MiB at 8, of the cable", two, 0.90);
+  EXPECT_GE(one, 0.90);
+  EXPECT_GE(two, 0.90);
+  const double most = relayed_gbytes_per_s({}, kMiB / 4) / goodput(100);
+  EXPECT_LE(one, most + 1e-4) << "a slot for each work request costs its packet";
+}
+
+TEST(ModelRelay, AMiddleHostAddsWhatTheFormulaSays) {
+  const double direct = latency(over(0), 8).median_us, one = latency(over(1), 8).median_us,
+               two = latency(over(2), 8).median_us;
+  show("e: over one host, 8 B, of the direct latency", one / direct, 2.6);
+  show("   over two hosts, 8 B, of the direct latency", two / direct, 0);
+  EXPECT_LE(one, 2.6 * direct);
+  const CallCosts calls;
+  const double hop_us = hop_ns({}, calls, 1 + over(1).policy.qps) / 1000;
+  const double ends_us = 2e-3 * static_cast<double>(calls.end_ns);
+  show("   over one host, 8 B, us (bar: the formula's)", one, direct + ends_us + hop_us);
+  EXPECT_NEAR(one, direct + ends_us + hop_us, 0.2 * hop_us);
+  EXPECT_NEAR(two, direct + ends_us + 2 * hop_us, 0.2 * hop_us);
+}
+
+double kept(const Experiment& experiment, std::size_t own_bytes, std::size_t carried_bytes) {
+  std::string why;
+  const auto found = measure_yielding(
+      experiment, {.bytes = own_bytes, .messages = 800, .warmup = 100, .outstanding = 8},
+      {.bytes = carried_bytes, .messages = 800, .warmup = 20, .outstanding = 8}, why);
+  EXPECT_TRUE(found.has_value()) << why;
+  if (!found) return 0;
+  EXPECT_GT(found->carried, 0.1 * found->alone) << "and what is carried does not starve";
+  return found->beside / found->alone;
+}
+
+TEST(ModelRelay, OwnMessagesOfAMiddleHostKeepThreeQuarters) {
+  for (const std::uint32_t via : {1u, 2u}) {
+    const double share = kept(over(via), kMiB, kMiB);
+    show(("e: own messages beside carried ones, 1 MiB each, over " + std::to_string(via)).c_str(),
+         share, 0.75);
+    EXPECT_GE(share, 0.75) << via;
+  }
+}
+
+TEST(ModelRelay, SameInputSameFigures) {
+  const Throughput first = throughput(over(2), 100'000, 3),
+                   second = throughput(over(2), 100'000, 3);
+  EXPECT_EQ(first.gbytes_per_s, second.gbytes_per_s);
+  EXPECT_EQ(latency(over(1), 2048).p99_us, latency(over(1), 2048).p99_us);
+}
+
+}  // namespace
+}  // namespace mesh::model
