@@ -2,6 +2,7 @@
 again, the wheel goes into an empty virtual environment. Nothing of this machine is changed."""
 
 import hashlib
+import json
 import pathlib
 import re
 import subprocess
@@ -93,6 +94,19 @@ class Packages(unittest.TestCase):
         self.assertIn("nccl-mesh " + VERSION, said(command, "rails", "--version"))
         wrong = subprocess.run([command, "sing"], capture_output=True, text=True, check=False)
         self.assertEqual((wrong.returncode, wrong.stderr.count("\n")), (2, 1))
+
+    def test_the_dashboard_asks_for_metrics_that_there_are(self):
+        page = (TREE / "plugin/README.md").read_text(encoding="utf-8")
+        there = dict(re.findall(r"^\| `(mesh_\w+)` \| \w+ \| ([^|]*) \|", page, re.MULTILINE))
+        board = json.loads((TREE / "plugin/package/grafana.json").read_text(encoding="utf-8"))
+        for panel in board["panels"]:
+            for target in panel["targets"]:
+                names = re.findall(r"\bmesh_\w+", target["expr"])
+                self.assertTrue(names, panel["title"])
+                self.assertLessEqual(set(names), set(there), panel["title"])
+                labels = set(re.findall(r"{{(\w+)}}", target["legendFormat"])) - {"host", "process"}
+                known = {label.strip() for name in names for label in there[name].split(",")}
+                self.assertLessEqual(labels, known, panel["title"])
 
     def test_a_library_that_not_every_system_has_is_named(self):
         tool = TREE / "build/package/perf/mesh_perf/mesh_perf"
