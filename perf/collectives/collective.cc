@@ -1,5 +1,6 @@
 #include "perf/collectives/collective.h"
 
+#include "perf/collectives/carriers.h"
 #include "perf/collectives/exchange.h"
 #include "perf/collectives/ping_pong.h"
 #include "perf/collectives/ring_all_reduce.h"
@@ -45,6 +46,7 @@ DataTypeInfo info(DataType type) noexcept {
 
 std::unique_ptr<Collective> Collective::create(const Team& team, const CollectiveOptions& options,
                                                std::string& error) {
+  if (team.carries()) return opened(std::make_unique<Carrying>(team, options), error);
   if (options.direction == Direction::OneWay &&
       (options.kind != Kind::SendRecv || team.world() != 2)) {
     error = "one way needs sendrecv between exactly 2 ranks";

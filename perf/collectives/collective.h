@@ -36,9 +36,11 @@ struct Team {
   driver::Bootstrap* bootstrap = nullptr;
   int channels = 1;
   std::chrono::milliseconds timeout{60000};  // an operation that takes longer is an error
+  int carriers = 0;  // the last ranks, which only carry messages of the others
 
   int rank() const { return bootstrap->rank(); }
-  int world() const { return bootstrap->world(); }
+  int world() const { return bootstrap->world() - carriers; }
+  bool carries() const { return rank() >= world(); }
 };
 
 struct CollectiveOptions {

@@ -42,7 +42,9 @@ int report_end(const driver::Launcher& launcher, const std::vector<std::string>&
 }  // namespace
 
 int launch_ranks(const Options& options, int argc, char** argv) {
-  auto fabric = driver::SoftFabric::open(options.fabric, options.hosts);
+  std::vector<std::string> wanted = options.hosts;
+  wanted.insert(wanted.end(), options.via.begin(), options.via.end());
+  auto fabric = driver::SoftFabric::open(options.fabric, wanted);
   auto rendezvous = driver::open_loopback_rendezvous();
   if (!fabric.ok() || !rendezvous.ok()) return 1;
   const std::vector<std::string>& hosts = fabric->hosts();

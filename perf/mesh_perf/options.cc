@@ -106,6 +106,10 @@ void add_place(CLI::App& app, Options& options) {
   app.add_option("--hosts", options.hosts,
                  "Hosts of the file to run on, by rank (default: every host)")
       ->delimiter(',');
+  app.add_option("--via", options.via,
+                 "Hosts of the file, from the first of --hosts to the second, that only carry what "
+                 "these two send each other (latency, sendrecv)")
+      ->delimiter(',');
   app.add_option("--plugin", options.plugin, "The plugin's library");
   app.add_option("--net-version", options.net_version, "ncclNet version to drive it with")
       ->check(CLI::Range(driver::kNetVersionMin, driver::kNetVersionMax));
@@ -141,6 +145,13 @@ std::string choose_fabric(const Environment& environment, Options& options) {
   return "ranks on RDMA devices are started one per host: MESH_RENDEZVOUS=HOST0:29500 RANK=0 "
          "WORLD_SIZE=2 mesh_perf ..., or by "
          "mpirun or srun";
+}
+
+std::string check_via(const Options& options) {
+  if (options.via.empty()) return {};
+  const bool pair = options.kind == Kind::Latency || options.kind == Kind::SendRecv;
+  if (pair && options.soft() && options.hosts.size() == 2) return {};
+  return "--via is for latency and sendrecv on the software fabric, between two --hosts";
 }
 
 // Answers the mistake. Empty: there is none.
@@ -210,7 +221,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   }
   set_defaults(app, options);
   options.arguments = own_arguments(argc, argv, options);
-  const std::string mistake = find_place(options);
+  std::string mistake = find_place(options);
+  if (mistake.empty()) mistake = check_via(options);
   if (!mistake.empty()) {
     std::fprintf(stderr, "mesh_perf: %s\n", mistake.c_str());
     *exit_code = 1;

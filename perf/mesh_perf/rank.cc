@@ -1,5 +1,6 @@
 #include "perf/mesh_perf/rank.h"
 
+#include "perf/collectives/carriers.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_perf/end_mark.h"
 #include "perf/mesh_perf/ground.h"
@@ -123,13 +124,15 @@ int Session::share(const Measure& own, Row& row) {
   double sum = 0;
   double slowest = 0;
   double cpu_seconds = 0;
-  for (const std::string& blob : *all) {
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    const std::string& blob = (*all)[rank];
     Measure measure;
     if (blob.size() != sizeof(measure)) return driver::kNetInternalError;
     std::memcpy(&measure, blob.data(), sizeof(measure));
+    cpu_seconds += measure.cpu_seconds;
+    if (static_cast<int>(rank) >= team_.world()) continue;  // it only carries
     sum += measure.seconds;
     slowest = std::max(slowest, measure.seconds);
-    cpu_seconds += measure.cpu_seconds;
     row.wrong += measure.wrong;
   }
   const double seconds = sum / team_.world();
@@ -195,6 +198,9 @@ int Session::run(const Ground& ground) {
 int run_collective(const Options& options, const Team& team, RunLimit& limit) {
   limit.enter("connecting");
   std::string error;
+  driver::ConnectionSet neighbours(*team.communicator);
+  if (team.carriers > 0 && connect_neighbours(team, neighbours) != driver::kNetSuccess)
+    return fail(limit, "no connections", "between neighbours");
   const CollectiveOptions wanted{.kind = options.kind,
                                  .type = options.type,
                                  .direction = options.one_way ? Direction::OneWay : Direction::Both,
@@ -244,7 +250,8 @@ int run_rank(const Options& options) {
   int result = communicator.open();
   if (result != driver::kNetSuccess)
     return fail(limit, "init failed", driver::net_result_name(result));
-  const Team team{&communicator, &*bootstrap, options.channels, patience};
+  const Team team{&communicator, &*bootstrap, options.channels, patience,
+                  static_cast<int>(options.via.size())};
   const int code = run_collective(options, team, limit);
   limit.enter("closing");
   result = communicator.close();

@@ -35,7 +35,8 @@ results::Settings settings_of(const Options& options) {
           .signal_interval = setting(environment, "NCCL_MESH_SIGNAL_INTERVAL"),
           .inline_bytes = setting(environment, "NCCL_MESH_INLINE"),
           .channels = static_cast<std::uint64_t>(options.channels),
-          .outstanding = outstanding(options)};
+          .outstanding = outstanding(options),
+          .via = options.via.size()};
 }
 
 results::Point point_of(const Row& row) {

@@ -13,13 +13,10 @@ namespace {
 
 std::string topology_of(const Options& options) {
   if (!options.fabric_file.empty())
-    return options.fabric_file.substr(options.fabric_file.rfind('/') + 1) +
-           (options.spec.via == 0 ? "" : fmt::format(", over {} middle hosts", options.spec.via));
+    return options.fabric_file.substr(options.fabric_file.rfind('/') + 1);
   const FabricSpec& spec = options.spec;
-  const std::string hosts =
-      spec.via == 0 ? "two hosts" : fmt::format("two hosts over {} middle hosts", spec.via);
   std::string text =
-      fmt::format("{}, {} Gb/s, MTU {}", hosts, fmt::join(spec.paths, " + "), spec.mtu);
+      fmt::format("two hosts, {} Gb/s, MTU {}", fmt::join(spec.paths, " + "), spec.mtu);
   if (spec.half > 0) text += fmt::format(", two halves of {} Gb/s", spec.half);
   if (spec.qp_cap > 0) text += fmt::format(", {} Gb/s a queue pair", spec.qp_cap);
   return text + fmt::format(", {} ns, quantum {}", spec.delay_ns, spec.quantum_bytes);
@@ -43,8 +40,9 @@ Report::Report(const Options& options, const Experiment& experiment,
 void Report::print_header() const {
   const Settings& settings = options_.settings;
   say(fmt::format(
-      "# mesh_model sendrecv{}: {} channel(s), {} outstanding, MODEL, not measured: {}\n",
-      options_.one_way ? " one way" : "", options_.channels, options_.outstanding, topology_));
+      "# mesh_model sendrecv{}: {} channel(s), {} outstanding, MODEL, not measured: {}{}\n",
+      options_.one_way ? " one way" : "", options_.channels, options_.outstanding, topology_,
+      options_.spec.via == 0 ? "" : fmt::format(", over {} hosts between", options_.spec.via)));
   say(fmt::format(
       "# queue pairs a path {}, signal interval {}, inline {}; CPU ns: start {}, test {}\n", qps_,
       settings.signal_interval,
@@ -86,6 +84,7 @@ results::Series Report::series(const std::string& operation, std::uint32_t outst
     to.inline_bytes = static_cast<std::uint64_t>(settings.inline_bytes);
   to.channels = options_.channels;
   to.outstanding = outstanding;
+  to.via = options_.spec.via;
   return series;
 }
 

@@ -48,6 +48,7 @@ struct Settings {
   std::optional<std::uint64_t> qps, signal_interval, inline_bytes;
   std::uint64_t channels = 1;
   std::uint64_t outstanding = 1;  // messages in flight per channel
+  std::uint64_t via = 0;          // hosts on the way, which carry
 };
 
 struct Series {

@@ -48,6 +48,7 @@ Json json_of(const Series& series) {
             {"channels", settings.channels},
             {"outstanding", settings.outstanding},
             {"points", Json::array()}};
+  if (settings.via != 0) json["via"] = settings.via;
   for (const Point& point : series.points) json["points"].push_back(json_of(point));
   return json;
 }

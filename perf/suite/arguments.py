@@ -124,6 +124,9 @@ def _add_sweep(parser):
                        help="connections per pair (default 1)")
     sweep.add_argument("--outstanding", type=numbers(1, 32), default=[8], metavar="LIST",
                        help="messages in flight per channel (default 8)")
+    sweep.add_argument("--via", type=numbers(0, plan.VIA_MAX), default=[0], metavar="LIST",
+                       help="hosts on the way that carry, beside 0 of them (--model; --soft with "
+                       "the first hosts of a fabric of so many in a row); default 0")
     sweep.add_argument("--quick", action="store_true", help="fewer sizes and iterations: a minute")
     sweep.add_argument(
         "--perftest",
@@ -180,8 +183,12 @@ def _check(parser, options, place):
         parser.error("--fabric %s: no such file" % options.fabric)
     if options.operations and place == "model":
         parser.error("--operations: the model always does bandwidth and latency")
-    if None in options.channels or None in options.outstanding:
-        parser.error("--channels and --outstanding are numbers, not \"default\"")
+    if None in options.channels or None in options.outstanding or None in options.via:
+        parser.error("--channels, --outstanding and --via are numbers, not \"default\"")
+    if any(options.via) and place not in ("soft", "model"):
+        parser.error("--via: only with --soft or --model")
+    if any(options.via) and place == "soft" and not options.fabric:
+        parser.error("--via needs a --fabric of hosts in a row, as perf/fabrics/line4.json")
 
 
 def lists_of(parser, options):
@@ -209,5 +216,5 @@ def lists_of(parser, options):
         iterations = {operation: options.iters for operation in iterations}
     qps = options.qps or ([None] if options.quick else [1, 4])
     return plan.Lists(operations, sizes, qps, options.signal_interval, options.inline,
-                      options.channels, options.outstanding,
+                      options.channels, options.outstanding, options.via,
                       iterations, tuple(options.extra), min_time)

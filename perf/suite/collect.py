@@ -35,7 +35,8 @@ class Collection:
         for key in ("qps", "signal_interval", "inline_bytes"):
             if run.setting[key] is not None:
                 series[key] = run.setting[key]
-        key = (series["operation"],) + tuple(series[name] for name in results.SETTINGS)
+        key = (series["operation"],) + tuple(
+            series.get(name, 0) for name in results.SETTINGS + ("via",))
         if key in self._keys or not series["points"]:
             return
         self._keys.add(key)

@@ -14,7 +14,8 @@ ALONE_MAX = 8  # series that one line names
 
 
 def key_of(series):
-    return (series["operation"],) + tuple(series.get(key) for key in results.SETTINGS)
+    return (series["operation"],) + tuple(
+        series.get(key) for key in results.SETTINGS + ("via",))
 
 
 def change(before, after):

@@ -14,7 +14,7 @@ TITLES = {"all_reduce": "All-reduce on a ring", "sendrecv": "Send and receive ar
 CURVES_MAX = 8  # as many as there are colours
 SETTING_TEXTS = (("qps", "QPS"), ("signal_interval", "SIGNAL_INTERVAL"), ("inline_bytes", "INLINE"),
                  ("channels", "channels"),
-                 ("outstanding", "outstanding"))
+                 ("outstanding", "outstanding"), ("via", "over"))
 
 
 def family_of(operation):
@@ -54,6 +54,8 @@ def groups(series, most=CURVES_MAX):
 
 def setting_text(series, key, word):
     value = series.get(key)
+    if key == "via":
+        return "direct" if not value else "over %d host%s" % (value, "" if value == 1 else "s")
     return "%s %s" % (word, "default" if value is None else value)
 
 
@@ -82,7 +84,8 @@ def common_text(series):
     ours = [one for one in series if operation_text(one["operation"]) == OURS]
     whose = "" if len(series) == 1 else "For all: " if len(ours) == len(series) else OURS + ": "
     said = ", ".join(setting_text(ours[0], key, word) for key, word in SETTING_TEXTS
-                     if ours and len({one.get(key) for one in ours}) == 1)
+                     if ours and len({one.get(key) for one in ours}) == 1
+                     and (key != "via" or ours[0].get(key)))
     return whose + said if said else ""
 
 

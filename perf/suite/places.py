@@ -85,7 +85,10 @@ class Soft(Local):
             self.hosts = [host["name"] for host in json.load(stream)["hosts"]]
 
     def command(self, run):
-        hosts = ["--hosts", ",".join(self.hosts[:2])] if run.pair and len(self.hosts) > 2 else []
+        via = run.setting["via"]
+        far = self.hosts[0:via + 2:via + 1]
+        hosts = ["--hosts", ",".join(far)] if run.pair and len(self.hosts) > 2 else []
+        hosts += ["--via", ",".join(self.hosts[1:via + 1])] if via else []
         rate = ["--memcpy"] if run.operation != "latency" else []
         return [self.program] + run.perf_arguments() + ["--fabric", self.fabric, "--timeout",
                                                         str(self.timeout_s)] + hosts + rate

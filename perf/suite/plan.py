@@ -8,6 +8,7 @@ PAIR_OPERATIONS = ("latency", "bandwidth")  # of two hosts, whatever the topolog
 PERFTEST = ("ib_write_bw", "ib_write_lat", "ib_send_lat")
 VARIABLES = {"qps": "NCCL_MESH_QPS", "signal_interval": "NCCL_MESH_SIGNAL_INTERVAL",
              "inline_bytes": "NCCL_MESH_INLINE"}
+VIA_MAX = 3  # hosts on the way
 MODEL_FLAGS = {"qps": "--qps", "signal_interval": "--signal-interval", "inline_bytes": "--inline"}
 RING_OUTSTANDING = 8
 
@@ -47,7 +48,8 @@ class Run:
         return self.operation in PAIR_OPERATIONS + PERFTEST
 
     def title(self):
-        said = ["%s %s" % (key, value) for key, value in self.settings if value is not None]
+        said = ["%s %s" % (key, value) for key, value in self.settings
+                if value is not None and (key != "via" or value)]
         return " ".join([self.operation] + said)
 
     def environment(self):
@@ -72,6 +74,8 @@ class Run:
         for key, flag in MODEL_FLAGS.items():
             if self.setting[key] is not None:
                 words += [flag, str(self.setting[key])]
+        if self.setting["via"]:
+            words += ["--via", str(self.setting["via"])]
         return words + list(self.extra)
 
 
@@ -85,6 +89,7 @@ class Lists:
     inline_bytes: list = field(default_factory=lambda: [None])
     channels: list = field(default_factory=lambda: [1])
     outstanding: list = field(default_factory=lambda: [8])
+    via: list = field(default_factory=lambda: [0])
     iterations: dict = field(default_factory=dict)  # by operation
     extra: tuple = ()
     min_time_ms: int = 0
@@ -99,12 +104,14 @@ def runs(lists):
                                                                              lists.outstanding)
         if operation in PERFTEST:
             axes = [[1], [None], [None], [1],
-                    [1] if operation.endswith("lat") else lists.outstanding[:1]]
+                    [1] if operation.endswith("lat") else lists.outstanding[:1], [0]]
         else:
-            axes = [lists.qps, lists.signal_interval, lists.inline_bytes, channels, outstanding]
+            via = lists.via if operation in PAIR_OPERATIONS + ("model",) else [0]
+            axes = [lists.qps, lists.signal_interval, lists.inline_bytes, channels, outstanding,
+                    via]
         for values in itertools.product(*axes):
             settings = tuple(zip(("qps", "signal_interval", "inline_bytes", "channels",
-                                  "outstanding"), values))
+                                  "outstanding", "via"), values))
             found.append(Run(operation, settings, lists.sizes, lists.iterations[operation],
                              lists.extra, lists.min_time_ms))
     return found

@@ -114,9 +114,11 @@ def _point(value, where):
 
 
 def _series(value, where):
-    _object(value, where, ("operation", "points") + SETTINGS)
+    _object(value, where, ("operation", "points", "via") + SETTINGS)
     if not _text(value, where, "operation"):
         _fail("%s.operation: must not be empty", where)
+    if "via" in value:
+        _count(value, where, "via", 0)
     for key, least in (("qps", 1), ("signal_interval", 1), ("inline_bytes", 0)):
         if value.get(key) is not None:
             _count(value, where, key, least)

@@ -50,7 +50,10 @@ class Arguments(unittest.TestCase):
                             (("--soft", "--model"), "not allowed with argument"),
                             (("--lab", "--fabric", "x"), "--fabric x: only with"),
                             (("--channels", "default"), "are numbers, not"),
-                            (("--model", "--operations", "latency"), "the model always does")):
+                            (("--model", "--operations", "latency"), "the model always does"),
+                            (("--via", "4"), "4 is not a number of 0..3"),
+                            (("--via", "1"), "--via needs a --fabric of hosts in a row"),
+                            (("--hosts", "a,b", "--via", "1"), "--via: only with")):
             with self.subTest(words=words):
                 self.assertIn(said, self.refused(*words))
 
@@ -67,6 +70,23 @@ class Plan(unittest.TestCase):
         _, runs = parsed("--operations", "latency,all_reduce", "--qps", "4", "--channels", "1,2",
                          "--outstanding", "1,8")
         self.assertEqual([run.operation for run in runs], ["latency", "all_reduce", "all_reduce"])
+
+    def test_hosts_on_the_way_are_a_curve_of_what_has_two_ends(self):
+        fabric = os.path.join(places.ROOT, "perf/fabrics/line4.json")
+        options, runs = parsed("--operations", "bandwidth,all_reduce", "--qps", "4", "--via",
+                               "0,2", "--fabric", fabric)
+        self.assertEqual([(run.operation, run.setting["via"]) for run in runs],
+                         [("bandwidth", 0), ("bandwidth", 2), ("all_reduce", 0)])
+        self.assertEqual([run.title() for run in runs][:2],
+                         ["bandwidth qps 4 channels 1 outstanding 8",
+                          "bandwidth qps 4 channels 1 outstanding 8 via 2"])
+        shown = places.Soft(options, "build").show(runs)
+        self.assertIn("--hosts a,b", shown[0])
+        self.assertIn("--hosts a,d --via b,c", shown[1])
+        self.assertNotIn("--via", shown[2])
+        _, runs = parsed("--model", "--qps", "4", "--via", "0,1")
+        self.assertEqual([run.model_arguments()[-2:] for run in runs],
+                         [["--qps", "4"], ["--via", "1"]])
 
     def test_settings_go_into_the_environment(self):
         _, runs = parsed("--operations", "bandwidth", "--qps", "2", "--inline", "0", "-b", "1K",
