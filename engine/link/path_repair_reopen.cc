@@ -38,7 +38,7 @@ bool PathRepair::reopen(std::uint32_t index) {
       if (due) give_up_try(index, "the peer, or a host on the way, has not answered");
       link_.host().tend_at(repair.at_ns);
       return false;
-    case Step::Probing: return tend_chains(index) || probe(index);
+    case Step::Probing: return probe(index);
     case Step::Answered:
       if (link_.bring_up()) return true;
       raise(index, repair.answer->ends.front(), relayed_.first_hop(index));
