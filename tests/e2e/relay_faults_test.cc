@@ -221,12 +221,34 @@ const Scenario kExitsFirst("relay_exits_first", [](Peer& peer) {
   auto others = meet(peer.bootstrap(), {0, 2, other});
   if (peer.rank() == first) return;
   if (diagonal.job != nullptr) {
-    double longest_s =
-        diagonal.job->during([&] { await_end(all[static_cast<std::size_t>(first)]); });
+    double longest_s = diagonal.job->during([&] {
+      require(ends_within(all[static_cast<std::size_t>(first)], patience()),
+              "a host that has finished does not go");
+    });
     longest_s = std::max(longest_s, diagonal.job->verified(5));
     report_figure("longest", longest_s);
   }
   require(others->barrier().ok(), "those that stay did not meet");
+});
+
+// Both processes between have finished, and stay for the others until these have finished, too.
+const Scenario kBothExitFirst("relay_both_exit_first", [](Peer& peer) {
+  Diagonal diagonal(peer);
+  const std::vector<pid_t> all = processes(peer);
+  const bool over_b = peer.all_gather(route_to("c")).front() == "b";
+  peer.barrier();
+  if (diagonal.job == nullptr) return;
+  diagonal.job->verified(50);
+  if (peer.rank() == 0)
+    require(!ends_within(all[over_b ? 1 : 3], driver::milliseconds(300)),
+            "the host between has not stayed");
+  diagonal.job->verified(50);
+  require(diagonal.ends->barrier().ok(), "the ends did not meet");
+  diagonal.job.reset();
+  diagonal.neighbours.reset();
+  require_success(diagonal.communicator->close(), "finalize");
+  for (const std::size_t middle : {1u, 3u})
+    require(ends_within(all[middle], patience()), "a host that nobody needs does not go");
 });
 
 // A ring that has lost a cable for good.
@@ -291,6 +313,11 @@ TEST(RelayFaults, TheHostBetweenExitsFirst) {
   if (!testing::Test::IsSkipped() && !ranks.empty())
     std::printf("relays: the host between exited: longest round %.1f ms\n",
                 figure(ranks[0], "longest") * 1e3);
+}
+TEST(RelayFaults, BothHostsBetweenExitFirst) {
+  RunOptions exits = options(1, seed());
+  exits.environment.push_back({"NCCL_MESH_PATH_TIMEOUT", "300"});
+  expect_run(kBothExitFirst, exits);
 }
 TEST(RelayFaults, ARingWithoutOneCableIsALine) {
   for (int i = 0; i < std::min(times(), kRingHosts); ++i)

@@ -23,7 +23,8 @@ inline constexpr int kRingHosts = 4;
 // Process ids by rank.
 std::vector<pid_t> processes(Peer& peer);
 void stop_for(pid_t process, double seconds);
-void await_end(pid_t process);  // Failure: it did not end
+// Whether it ends within that time.
+bool ends_within(pid_t process, driver::milliseconds time);
 
 // The cable from a host of the ring to the next one.
 void cut_cable(int from);
