@@ -151,8 +151,16 @@ const Scenario kKilledMiddle("relay_killed_middle", [](Peer& peer) {
   require(survivors->barrier().ok(), "the survivors did not meet");
 });
 
-// A host that only carries stands still for a second, which is waited for, or for so long that the
-// other route is taken.
+// The host that carries rank 0's messages to rank 2 stands still until the other route is taken.
+void stop_until_left(pid_t process, const std::string& route) {
+  require(::kill(process, SIGSTOP) == 0, "a process was not stopped");
+  const auto end = SteadyClock::now() + patience();
+  while (route_to("c") == route && SteadyClock::now() < end) wait_s(0.01);
+  require(::kill(process, SIGCONT) == 0, "a process was not continued");
+  require(route_to("c") != route, "a host that stands still is not left");
+}
+
+// A host that only carries stands still for a second, which is waited for, or for longer.
 const Scenario kStoppedMiddle("relay_stopped_middle", [](Peer& peer) {
   const Moments moments = moments_of(peer.argument());
   std::mt19937_64 random(moments.seed);
@@ -163,11 +171,13 @@ const Scenario kStoppedMiddle("relay_stopped_middle", [](Peer& peer) {
     double longest_s = diagonal.job->during([&] {
       wait_at_random(random, 4 * diagonal.job->round_s());
       route = route_to("c");
-      stop_for(all[static_cast<std::size_t>(route.front() - 'a')], i % 2 == 0 ? 1 : 3.5);
+      const pid_t process = all[static_cast<std::size_t>(route.front() - 'a')];
+      if (i % 2 == 0) return stop_for(process, 1);
+      stop_until_left(process, route);
     });
     longest_s = std::max(longest_s, diagonal.job->verified(3));
     tell_moment(*diagonal.job, i + 1,
-                "host " + route + " between stopped for " + (i % 2 == 0 ? "1 s" : "3.5 s"),
+                "host " + route + " between stopped for " + (i % 2 == 0 ? "1 s" : "long"),
                 longest_s);
   }
   peer.barrier();
@@ -231,6 +241,8 @@ const Scenario kExitsFirst("relay_exits_first", [](Peer& peer) {
   require(others->barrier().ok(), "those that stay did not meet");
 });
 
+constexpr driver::milliseconds kLongerThanALinger{2500};  // a second, of contexts that have ended
+
 // Both processes between have finished, and stay for the others until these have finished, too.
 const Scenario kBothExitFirst("relay_both_exit_first", [](Peer& peer) {
   Diagonal diagonal(peer);
@@ -240,7 +252,7 @@ const Scenario kBothExitFirst("relay_both_exit_first", [](Peer& peer) {
   if (diagonal.job == nullptr) return;
   diagonal.job->verified(50);
   if (peer.rank() == 0)
-    require(!ends_within(all[over_b ? 1 : 3], driver::milliseconds(300)),
+    require(!ends_within(all[over_b ? 1 : 3], kLongerThanALinger),
             "the host between has not stayed");
   diagonal.job->verified(50);
   require(diagonal.ends->barrier().ok(), "the ends did not meet");
