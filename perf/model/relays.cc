@@ -21,6 +21,11 @@ double slot_bytes(double payload) {
                              soft::kImmBytes);
 }
 
+double cable(const FabricSpec& spec) {  // 10^9 bytes of payload a second
+  return spec.paths.front() / 8 * spec.mtu /
+         (spec.mtu + static_cast<double>(soft::kPacketOverheadBytes));
+}
+
 struct Row {
   double gbytes_per_s = 0, latency_us = 0;
   std::uint32_t qps = 0;
@@ -74,6 +79,32 @@ double hop_ns(const FabricSpec& spec, const CallCosts& calls, std::uint32_t chai
   return static_cast<double>(spec.delay_ns) + wire + cpu + rounds;
 }
 
+// With the part y of a slice of time 1: 1 - y = y (hosts - 1) + what it is stored + the hops.
+double gain_both_ways(const Ring& ring, double slice_ns, double hop_ns) {
+  const double via = ring.hosts - 2;
+  const double stored = 1 + (via - 1) / ring.stripes;
+  const double part = (1 - via * hop_ns / slice_ns) / (ring.hosts + stored);
+  return part <= 0 ? 1 : 1 / (1 - part);
+}
+
+double gain_both_ways_in_flight(const Ring& ring) { return ring.hosts / (ring.hosts - 1.0); }
+
+namespace {
+void print_both_ways(const Options& options, std::uint32_t qps) {
+  const double hop = hop_ns(options.spec, options.calls, 1 + qps);
+  std::printf("#\n# both ways round, by formula: how much faster a ring's slice is\n");
+  std::printf("# %-5s %9s %9s %9s %9s %12s\n", "hosts", "16 KiB", "64 KiB", "512 KiB", "4 MiB",
+              "in flight");
+  for (const std::uint32_t hosts : {3u, 4u, 6u}) {
+    const Ring ring{.hosts = hosts, .stripes = qps};
+    std::printf("  %-5u", hosts);
+    for (const double bytes : {16384.0, 65536.0, 524288.0, 4194304.0})
+      std::printf(" %9.2f", gain_both_ways(ring, bytes / cable(options.spec), hop));
+    std::printf(" %12.2f\n", gain_both_ways_in_flight(ring));
+  }
+}
+}  // namespace
+
 bool print_relays(const Options& options) {
   const FabricSpec& spec = options.spec;
   std::printf("# mesh_model relays: MODEL, not measured: cables of %g Gb/s, MTU %u, %llu ns\n",
@@ -87,22 +118,21 @@ bool print_relays(const Options& options) {
     Row row;
     if (!measure_row(options, via, &row)) return false;
     if (via == 0) direct = row;
-    const double cable = spec.paths.front() / 8 * spec.mtu /
-                         (spec.mtu + static_cast<double>(soft::kPacketOverheadBytes));
     const double expected_us =
         direct.latency_us + (via == 0 ? 0
                                       : 2e-3 * static_cast<double>(options.calls.end_ns) +
                                             via * hop_ns(spec, options.calls, 1 + row.qps) / 1000);
     std::printf("  %-4u %9.3f %8.1f%% %9.3f %9.3f %9.2f %9.3f", via, row.gbytes_per_s,
-                100 * row.gbytes_per_s / cable,
-                via == 0 ? cable : relayed_gbytes_per_s(spec, kLarge / row.qps), row.latency_us,
-                row.latency_us / direct.latency_us, expected_us);
+                100 * row.gbytes_per_s / cable(spec),
+                via == 0 ? cable(spec) : relayed_gbytes_per_s(spec, kLarge / row.qps),
+                row.latency_us, row.latency_us / direct.latency_us, expected_us);
     if (via > 0) {
       std::printf(" %9.3f %8.1f%% %9.3f", row.yielding.beside,
                   100 * row.yielding.beside / row.yielding.alone, row.yielding.carried);
     }
     std::printf("\n");
   }
+  print_both_ways(options, direct.qps);
   return true;
 }
 

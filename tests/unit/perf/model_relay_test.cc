@@ -62,6 +62,15 @@ TEST(ModelRelay, OwnMessagesOfAMiddleHostKeepThreeQuarters) {
   }
 }
 
+TEST(ModelRelay, BothWaysRoundGainLessThanTheirRateWhereASliceIsAlone) {
+  const Ring three{.hosts = 3}, four{.hosts = 4};
+  EXPECT_DOUBLE_EQ(gain_both_ways_in_flight(three), 1.5);
+  EXPECT_NEAR(gain_both_ways(three, 1e12, 1000), 4.0 / 3, 1e-6) << "stored once";
+  EXPECT_NEAR(gain_both_ways(four, 1e12, 1000), 5.25 / 4.25, 1e-6);
+  EXPECT_EQ(gain_both_ways(four, 2000, 1000), 1) << "the hops alone take as long";
+  EXPECT_LT(gain_both_ways(three, 5000, 1000), gain_both_ways(three, 50'000, 1000));
+}
+
 TEST(ModelRelay, SameInputSameFigures) {
   const Throughput first = throughput(over(2), 100'000, 3),
                    second = throughput(over(2), 100'000, 3);
