@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint32_t kExpressRingBytes = 512u << 10;
 // So many of the longest work requests: one arrives and one leaves while two wait.
 constexpr std::uint64_t kLongestInRing = 4;
+static_assert(kLongestInRing * kCarriedWrBytesMax <= relay::kPayloadBytesMax);
 
 std::uint32_t rounded(std::uint64_t bytes) {
   const std::uint64_t most = relay::kPayloadBytesMax;
@@ -98,7 +99,8 @@ void Carried::make() {
 }
 
 void Carried::make_all() {
-  for (std::uint32_t i = 0; i < order_.sizes.qps; ++i) {
+  for (std::uint32_t i = 0; i < order_.sizes.qps && !abandoned_.load(std::memory_order_relaxed);
+       ++i) {
     Result<std::unique_ptr<relay::Chain>> made =
         relay::Chain::create({.rails = uses_, .rings = ring_shapes(order_.sizes, i)});
     if (!made.ok()) {

@@ -77,6 +77,7 @@ class Carried {
 
 // How large the rings of one path's queue pairs are, by the side that fills them: the connector's
 // carries messages, the other one rows.
+inline constexpr std::uint64_t kCarriedWrBytesMax = relay::kPayloadBytesMax / 4;
 std::array<relay::RingShape, 2> ring_shapes(const ChainSizes& sizes, std::uint32_t queue_pair);
 
 }  // namespace mesh::engine

@@ -130,6 +130,19 @@ bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
 
 // ---- Chains.
 
+namespace {
+std::string why_too_large(const ChainSizes& sizes) {
+  if (sizes.sq_depth > relay::kRingSlotsMax) {
+    return fmt::format("rings of {} slots were asked for; it makes them of {} at most",
+                       sizes.sq_depth, relay::kRingSlotsMax);
+  }
+  const std::uint64_t longest = std::max(sizes.express_bytes, sizes.wr_bytes);
+  if (longest <= kCarriedWrBytesMax) return {};
+  return fmt::format("work requests of {} bytes were asked for; it takes them of {} at most",
+                     longest, kCarriedWrBytesMax);
+}
+}  // namespace
+
 std::string RelayService::why_not(const Chain& body) const {
   if (closing_) return "its communicators have ended";
   if (carried_.size() + ending_.size() >= kCarriedMax)
@@ -139,13 +152,13 @@ std::string RelayService::why_not(const Chain& body) const {
     if (!verbs::port_is_up(*host_.options().provider, host_.rails()[rail]))
       return fmt::format("its port of {} is down", host_.rails()[rail].info.name);
   }
-  if (body.near_address >= host_.rails()[body.near_rail].gids.size() ||
-      body.far_address >= host_.rails()[body.far_rail].gids.size())
-    return "it has no such address";
-  if (body.sizes.sq_depth > relay::kRingSlotsMax ||
-      body.sizes.wr_bytes > relay::kPayloadBytesMax / 4)
-    return "the sizes asked for are too large";
-  return {};
+  const std::pair<std::uint8_t, std::uint8_t> ends[] = {{body.near_rail, body.near_address},
+                                                        {body.far_rail, body.far_address}};
+  for (const auto& [rail, address] : ends) {
+    if (address >= host_.rails()[rail].gids.size())
+      return fmt::format("it has no address {} of {}", address, host_.rails()[rail].info.name);
+  }
+  return why_too_large(body.sizes);
 }
 
 Carried::RailPart RelayService::part_of(std::uint32_t rail) {
@@ -181,7 +194,9 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
   if (why.empty()) {
     carried = std::make_unique<Carried>(host_, connection, body, parts);
     std::uint64_t bytes = carried->ring_bytes();
-    for (const auto& each : carried_) bytes += each->ring_bytes();
+    for (const auto* const those : {&carried_, &ending_}) {
+      for (const auto& each : *those) bytes += each->ring_bytes();
+    }
     const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
     if (bytes > most) {
       why = fmt::format("its rings would take {} MiB, of {} (NCCL_MESH_RELAY_BYTES)", bytes >> 20,
