@@ -103,7 +103,9 @@ void draw_relays(Scenario& scenario) {
   scenario.rails = random.one_in(4) ? "all" : "auto";
   scenario.leaves_early = level >= Level::Ends && random.one_in(4);
   if (random.one_in(2)) {  // rings that hold a few work requests
-    scenario.policy.sq_depth = 64;
+    scenario.policy.sq_depth = 16u << random.below(3);
+    scenario.policy.signal_interval =
+        std::min(scenario.policy.signal_interval, scenario.policy.sq_depth);
     scenario.policy.wr_bytes = kStripeAlign * random.between(2, 4);
   }
   if (random.one_in(3)) {

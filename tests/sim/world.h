@@ -121,6 +121,7 @@ class World {
   // world_end.cc
   void end();
   void check_counters();
+  void check_paths();
   bool quiet() const;
   void check_nothing_left();
   std::string what_is_left(const Host& host) const;

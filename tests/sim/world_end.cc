@@ -16,6 +16,7 @@ constexpr std::uint64_t kLeapNs = 1'000'000;
 
 void World::end() {
   check_counters();
+  check_paths();
   std::vector<std::size_t> order(contexts_.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
@@ -64,6 +65,20 @@ void World::check_counters() {
     trace_.violate(fmt::format("{} announcements came late in a world without failures", late));
   if (errors != truncated)
     trace_.violate(fmt::format("{} errors counted, {} requests were truncated", errors, truncated));
+}
+
+// Rings that are full make their users wait, and lose nothing.
+void World::check_paths() {
+  if (!scenario_.options.relays || !scenario_.faults.empty() || left_) return;
+  for (const Host& host : hosts_) {
+    for (const PeerSnapshot& peer : host.engine->snapshot().peers) {
+      for (const PathSnapshot& path : peer.paths) {
+        if (path.failures != 0)
+          trace_.violate(
+              fmt::format("path {} was lost without a fault: {}", path.name, path.last_cause));
+      }
+    }
+  }
 }
 
 std::string World::what_is_left(const Host& host) const {
