@@ -125,7 +125,7 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   if (age_ns >= bar_ns_) {
     const ProgressLoop::Guard guard(worst->loop);
     waiting = waiting_of(*worst, link.context().turned);
-    bytes = worst->request(worst->oldest.sequence()).bytes;
+    bytes = worst->open_request(worst->oldest.sequence()).bytes;
     if (!waiting) return;  // the next look sees it go on
     route = route_of(*waiting, link.peer_link());
   }

@@ -7,8 +7,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 
 namespace mesh {
+
+namespace {
+// In what oldest_open() answers: the number of a send in the queue of another tag.
+constexpr std::uint64_t kOfQueue = std::uint64_t{1} << 63;
+constexpr std::uint32_t kQueueShift = 48;
+}  // namespace
 
 Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t index_of)
     : side(side_of),
@@ -20,11 +27,37 @@ Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t 
       callers_turn(loop.callers_turn.load(std::memory_order_relaxed)),
       batch(callers_turn ? link_of.policy().batch : 1),
       requests(std::make_unique<Request[]>(slot_count)),
-      takes(side_of == engine::Side::Send ? engine::Takes::Sends : engine::Takes::Receives) {
+      takes(side_of == engine::Side::Send ? engine::kTakesAnySend : engine::kTakesReceives) {
   DCHECK(std::has_single_bit(slot_count) && slot_count <= kSlotsMax);
   DCHECK(index < kChannelsMax);
   DCHECK(batch != 0);
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) requests[slot].channel = this;
+}
+
+Channel::~Channel() { delete tags.load(std::memory_order_acquire); }
+
+// The control thread may take everything away meanwhile, and give back what it took.
+std::uint64_t Channel::take_first_tag(std::uint32_t tag) noexcept {
+  if (first_tag.load(std::memory_order_relaxed) == engine::kTakesAnySend)
+    first_tag.store(tag, std::memory_order_release);
+  const std::uint64_t first = first_tag.load(std::memory_order_relaxed);
+  std::uint64_t expected = engine::kTakesAnySend;
+  takes.compare_exchange_strong(expected, first, std::memory_order_release,
+                                std::memory_order_relaxed);
+  return first;
+}
+
+Result<engine::TagQueue*> Channel::tag_queue(std::uint32_t tag) noexcept {
+  try {
+    if (tags.load(std::memory_order_relaxed) == nullptr)
+      tags.store(std::make_unique<engine::TagQueues>(*this).release(), std::memory_order_release);
+    engine::TagQueue* const queue = tags.load(std::memory_order_relaxed)->of(tag);
+    if (queue == nullptr) return Errc::WouldBlock;
+    return queue;
+  } catch (const std::exception& error) {
+    LOG_WARN("channel {}: no memory for sends of tag {}: {}", index, tag, error.what());
+    return Errc::System;
+  }
 }
 
 Errc Channel::refuse_range(const void* data, std::size_t bytes) const noexcept {
@@ -36,20 +69,42 @@ Errc Channel::refuse_range(const void* data, std::size_t bytes) const noexcept {
 // gone.
 engine::OpenRequest Channel::oldest_open(std::uint64_t from) const noexcept {
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);  // pairs with publish()
-  DCHECK(from <= limit);
-  std::uint64_t sequence = std::max(from, limit > slot_count ? limit - slot_count : 0);
-  for (; sequence < limit; ++sequence) {
-    if (request(sequence).state.load(std::memory_order_acquire) == RequestState::Submitted)
-      return {sequence, true};
+  const std::uint64_t least = limit > slot_count ? limit - slot_count : 0;
+  DCHECK(from <= limit || is_of_queue(from));
+  for (std::uint64_t sequence = from <= limit ? std::max(from, least) : least; sequence < limit;
+       ++sequence) {
+    if (is_open(request(sequence).state.load(std::memory_order_acquire))) return {sequence, true};
+  }
+  const engine::TagQueues* const tagged = tags.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; tagged != nullptr && i < tagged->count(); ++i) {
+    const std::uint64_t end = tagged->at(i).submitted();
+    for (std::uint64_t n = end > engine::kTagSlots ? end - engine::kTagSlots : 0; n < end; ++n) {
+      if (is_open(tagged->at(i).request(n).state.load(std::memory_order_acquire)))
+        return {kOfQueue + (std::uint64_t{i} << kQueueShift) + n, true};
+    }
   }
   return {limit, false};
 }
 
+bool Channel::is_group(const Request& request) const noexcept {
+  return side == engine::Side::Receive &&
+         static_cast<const engine::RecvChannel&>(*this).groups.count_of(request) != 0;
+}
+
+bool Channel::is_of_queue(std::uint64_t sequence) noexcept { return sequence >= kOfQueue; }
+
+Request& Channel::open_request(std::uint64_t sequence) const noexcept {
+  if (!is_of_queue(sequence)) return request(sequence);
+  const auto queue = static_cast<std::uint32_t>((sequence - kOfQueue) >> kQueueShift);
+  return tags.load(std::memory_order_acquire)->at(queue).request(sequence);
+}
+
 std::uint32_t Channel::open_count() const noexcept {
-  return static_cast<std::uint32_t>(
-      std::count_if(requests.get(), requests.get() + slot_count, [](const Request& request) {
-        return request.state.load(std::memory_order_acquire) == RequestState::Submitted;
-      }));
+  std::uint32_t count = 0;
+  for_each_request([&count](const Request& request) {
+    count += is_open(request.state.load(std::memory_order_acquire)) ? 1 : 0;
+  });
+  return count;
 }
 
 // Only a send channel posts stripes.
@@ -62,18 +117,19 @@ void Channel::take_no_more(Errc why) noexcept {
   Errc expected = Errc::Ok;
   failure.compare_exchange_strong(expected, why, std::memory_order_release,
                                   std::memory_order_relaxed);
-  takes.store(engine::Takes::Nothing, std::memory_order_release);
+  takes.store(engine::kTakesNothing, std::memory_order_release);
 }
 
 void Channel::sleep() noexcept {
   DCHECK(loop.held());
-  takes.store(engine::Takes::Nothing, std::memory_order_release);
+  takes.store(engine::kTakesNothing, std::memory_order_release);
 }
 
 void Channel::wake() noexcept {
   DCHECK(loop.held());
   if (failure.load(std::memory_order_relaxed) != Errc::Ok) return;
-  takes.store(side == engine::Side::Send ? engine::Takes::Sends : engine::Takes::Receives,
+  takes.store(side == engine::Side::Send ? first_tag.load(std::memory_order_acquire)
+                                         : engine::kTakesReceives,
               std::memory_order_release);
 }
 
@@ -83,13 +139,15 @@ void Channel::fail_all(Errc why) noexcept {
   const Errc first = failure.load(std::memory_order_relaxed);
   // What NCCL publishes from now on fails when it is accepted.
   drop_unposted(first);
-  for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
-    Request& request = requests[slot];
-    // acquire: a slot that NCCL is filling this moment is not ours yet, and its submission will
-    // fail by itself.
-    if (request.state.load(std::memory_order_acquire) == RequestState::Submitted)
-      request.fail(first);
-  }
+  // acquire: a slot that NCCL is filling this moment is not ours yet, and its submission will fail
+  // by itself. The first one of a group answers for its members, so they come before it.
+  for_each_request([](Request& request) {
+    if (request.state.load(std::memory_order_acquire) == RequestState::Member)
+      request.state.store(RequestState::Gathered, std::memory_order_relaxed);
+  });
+  for_each_request([first](Request& request) {
+    if (is_open(request.state.load(std::memory_order_acquire))) request.fail(first);
+  });
 }
 
 Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) {

@@ -9,6 +9,7 @@
 
 #include "engine/data/request.h"
 #include "engine/data/stall_watch.h"
+#include "engine/data/tag_queues.h"
 #include "src/base/check.h"
 
 #include <atomic>
@@ -27,7 +28,11 @@ struct Path;
 struct Span;
 struct Waiting;  // waiting.h
 enum class Side : std::uint8_t { Send, Receive };
-enum class Takes : std::uint8_t { Nothing, Sends, Receives };
+
+// What a channel takes of NCCL: sends, as the number of the tag of its first one, or one of these.
+inline constexpr std::uint64_t kTakesReceives = UINT64_MAX;
+inline constexpr std::uint64_t kTakesNothing = UINT64_MAX - 1;
+inline constexpr std::uint64_t kTakesAnySend = UINT64_MAX - 2;  // the first is still to come
 
 // How far the end of a channel has come; moved only under the engine's control mutex.
 struct ChannelClosing {
@@ -48,7 +53,7 @@ struct MessageCounts {
 class Channel {
  public:
   Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t index_of);
-  virtual ~Channel() = default;
+  virtual ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
@@ -79,6 +84,26 @@ class Channel {
     return request(sequence).state.load(std::memory_order_relaxed) == RequestState::Done;
   }
   Request& request(std::uint64_t sequence) const noexcept { return requests[sequence & slot_mask]; }
+  // NCCL's thread: is it the first one of a group of receives? Not for flushes.
+  bool is_group(const Request& request) const noexcept;
+  // What oldest_open() answered, in the ring or in a queue of another tag.
+  Request& open_request(std::uint64_t sequence) const noexcept;
+  static bool is_of_queue(std::uint64_t sequence) noexcept;
+  // Also those of other tags.
+  template <typename Visit>
+  void for_each_request(Visit&& visit) const {
+    for (std::uint32_t slot = 0; slot < slot_count; ++slot) visit(requests[slot]);
+    const engine::TagQueues* const tagged = tags.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; tagged != nullptr && i < tagged->count(); ++i) {
+      for (std::uint32_t slot = 0; slot < engine::kTagSlots; ++slot)
+        visit(tagged->at(i).request(slot));
+    }
+  }
+  // NCCL's thread: the tag of the first send, which this is if there was none.
+  std::uint64_t take_first_tag(std::uint32_t tag) noexcept;
+  // NCCL's thread: the queue of a tag that is not the first one's. WouldBlock: all are in use.
+  Result<engine::TagQueue*> tag_queue(std::uint32_t tag) noexcept;
+
   // Loop: is there something published that it has not taken over?
   bool has_new() const noexcept {
     return submitted.load(std::memory_order_acquire) != accepted.load(std::memory_order_relaxed);
@@ -119,6 +144,10 @@ class Channel {
       regions;                     // control mutex: registered through this channel, how often
   engine::ChannelClosing closing;  // control mutex
   engine::OldestRequest oldest;    // control mutex
+  // Of sends whose tag is not the first one's; ours. NCCL's thread makes and releases them.
+  std::atomic<engine::TagQueues*> tags{nullptr};
+  // NCCL releases, wake() acquires: the first send's tag, or kTakesAnySend.
+  std::atomic<std::uint64_t> first_tag{engine::kTakesAnySend};
 
   alignas(64) const engine::Side side;
   const std::uint32_t index;  // in the link, what the immediate carries
@@ -132,10 +161,13 @@ class Channel {
   const std::unique_ptr<Request[]> requests;
 
   alignas(64) std::atomic<std::uint64_t> submitted{0};  // requests ever published, by NCCL's thread
-  std::uint64_t second = 1;     // NCCL's thread: the one after that which test() will end next
+  // NCCL's thread: the one after that which test() will end next, less the open sends of other
+  // tags.
+  std::uint64_t second = 1;
   std::uint64_t group_end = 0;  // NCCL's thread: how many are published when the loop is told next
   bool asked = true;            // NCCL's thread: by test(), since the last request was started
-  std::atomic<engine::Takes> takes;     // Nothing once it has failed: side and failure in one look
+  // Nothing once it has failed: side, failure and tag in one look.
+  std::atomic<std::uint64_t> takes;
   std::atomic<Errc> failure{Errc::Ok};  // sticky; loop releases, NCCL acquires
 
   std::uint32_t mail_bit = 0;     // constant once attached

@@ -33,37 +33,119 @@ template <typename Kind>
   return &slot;
 }
 
-template <typename Kind, typename Args>
-[[gnu::always_inline]] inline Result<Request*> start(Kind& channel, const Args& args) noexcept {
-  Request& slot = channel.next_slot();
-  if (slot.state.load(std::memory_order_relaxed) != RequestState::Free) [[unlikely]]
-    return no_slot(channel);
-  if ((args.region == nullptr || !args.region->covers(args.data, args.bytes)) && args.bytes != 0)
-      [[unlikely]]
-    return channel.refuse_range(args.data, args.bytes);
+template <typename Args>
+[[gnu::always_inline]] inline bool is_in_region(const Args& args) noexcept {
+  return (args.region != nullptr && args.region->covers(args.data, args.bytes)) || args.bytes == 0;
+}
+
+template <typename Args>
+[[gnu::always_inline]] inline void fill(Request& slot, const Args& args) noexcept {
   DCHECK(slot.error == Errc::Ok);
   DCHECK(!slot.begun);
   slot.address = reinterpret_cast<std::uint64_t>(args.data);
   slot.bytes = args.bytes;
   slot.tag = args.tag;
   slot.region = args.region;
+}
+
+template <typename Kind, typename Args>
+[[gnu::always_inline]] inline Result<Request*> start(Kind& channel, const Args& args) noexcept {
+  Request& slot = channel.next_slot();
+  if (slot.state.load(std::memory_order_relaxed) != RequestState::Free) [[unlikely]]
+    return no_slot(channel);
+  if (!is_in_region(args)) [[unlikely]]
+    return channel.refuse_range(args.data, args.bytes);
+  fill(slot, args);
   if (channel.publish(slot)) return &slot;
   return tell_loop(channel, slot);
+}
+
+// Of another tag than the channel's first send. What the next request of the first tag may wait for
+// is counted without these (Channel::second).
+Result<Request*> start_beside(engine::SendChannel& channel, const SendArgs& args) noexcept {
+  const Result<engine::TagQueue*> queue = channel.tag_queue(args.tag);
+  if (!queue.ok()) return queue.code() == Errc::WouldBlock ? no_slot(channel) : queue.status();
+  Request& slot = (*queue)->next_slot();
+  if (slot.state.load(std::memory_order_relaxed) != RequestState::Free) return no_slot(channel);
+  if (!is_in_region(args)) return channel.refuse_range(args.data, args.bytes);
+  fill(slot, args);
+  --channel.second;
+  channel.tags.load(std::memory_order_relaxed)->publish(**queue, slot);
+  channel.loop.submit_tagged(channel);
+  return &slot;
+}
+
+struct Bytes {
+  const void* data = nullptr;
+  std::size_t count = 0;
+};
+
+// The first send of all, one of another tag, or none. Its arguments come in registers: in one
+// struct they would lie in memory for every send.
+[[gnu::cold, gnu::noinline]] Result<Request*> send_otherwise(Channel& channel, Bytes bytes,
+                                                             std::uint32_t tag,
+                                                             Registration* region) noexcept {
+  const SendArgs args{.data = bytes.data, .bytes = bytes.count, .tag = tag, .region = region};
+  const bool takes =
+      channel.side == engine::Side::Send &&
+      channel.takes.load(std::memory_order_acquire) != engine::kTakesNothing;  // see takes_none()
+  if (!takes) return takes_none(channel, engine::Side::Send);
+  auto& sender = engine::SendChannel::of(channel);
+  return channel.take_first_tag(args.tag) == args.tag ? start(sender, args)
+                                                      : start_beside(sender, args);
 }
 
 }  // namespace
 
 Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
-  if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Sends)
+  if (channel.takes.load(std::memory_order_acquire) != args.tag)
       [[unlikely]]  // acquire: see takes_none()
-    return takes_none(channel, engine::Side::Send);
+    return send_otherwise(channel, {args.data, args.bytes}, args.tag, args.region);
   return start(engine::SendChannel::of(channel), args);
 }
 
 Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
-  if (channel.takes.load(std::memory_order_acquire) != engine::Takes::Receives) [[unlikely]]
+  if (channel.takes.load(std::memory_order_acquire) != engine::kTakesReceives) [[unlikely]]
     return takes_none(channel, engine::Side::Receive);
   return start(engine::RecvChannel::of(channel), args);
+}
+
+namespace {
+
+// So many slots in a row, or none.
+bool has_slots(const engine::RecvChannel& channel, std::size_t count) noexcept {
+  const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (channel.request(next + i).state.load(std::memory_order_relaxed) != RequestState::Free)
+      return false;
+  }
+  return true;
+}
+
+[[gnu::flatten, gnu::noinline]] Result<Request*> start_group(
+    engine::RecvChannel& channel, std::span<const RecvArgs> members) noexcept {
+  if (!has_slots(channel, members.size())) return no_slot(channel);
+  const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (!is_in_region(members[i])) return channel.refuse_range(members[i].data, members[i].bytes);
+    fill(channel.request(next + i), members[i]);
+  }
+  channel.groups.form(next, static_cast<std::uint32_t>(members.size()));
+  channel.asked = false;
+  channel.submitted.store(next + members.size(), std::memory_order_release);  // as in publish()
+  Request& first = channel.request(next);
+  channel.loop.submit(channel, first);
+  return &first;
+}
+
+}  // namespace
+
+Result<Request*> irecv_group(Channel& channel, std::span<const RecvArgs> members) noexcept {
+  if (members.size() == 1) return irecv(channel, members.front());
+  if (members.empty() || members.size() > kGroupMax) return Errc::InvalidArgument;
+  if (channel.takes.load(std::memory_order_acquire) != engine::kTakesReceives)
+    return takes_none(channel, engine::Side::Receive);
+  return start_group(engine::RecvChannel::of(channel), members);
 }
 
 namespace {
@@ -78,6 +160,7 @@ struct Answer {
   if (state == RequestState::Submitted) return Errc::WouldBlock;
   if (state == RequestState::Flushing) return request.channel->loop.flusher->finish(request);
   if (state != RequestState::Failed) return Errc::InvalidArgument;
+  if (request.channel->is_group(request)) return Errc::InvalidArgument;
   // NCCL is done with it.
   ++request.channel->second;
   const Errc error = std::exchange(request.error, Errc::Ok);
@@ -89,7 +172,8 @@ struct Answer {
 [[gnu::always_inline]] inline Answer answer(Request& request, RequestState state) noexcept {
   if (state != RequestState::Done) return {.code = answer_otherwise(request, state)};
   ++request.channel->second;
-  DCHECK(request.channel->second <= request.channel->submitted.load(std::memory_order_relaxed) + 1);
+  DCHECK(static_cast<std::int64_t>(request.channel->second - request.channel->submitted.load(
+                                                                 std::memory_order_relaxed)) <= 1);
   request.state.store(RequestState::Free, std::memory_order_relaxed);
   return {.bytes = request.bytes, .code = Errc::Ok};
 }
@@ -115,6 +199,26 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   const Answer given = answer(request, state);
   if (bytes != nullptr && given.code == Errc::Ok) *bytes = given.bytes;
   return given.code;
+}
+
+Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) noexcept {
+  Channel& channel = *request.channel;
+  RequestState state = request.state.load(std::memory_order_acquire);
+  if (state == RequestState::Group && channel.callers_turn) {
+    channel.asked = true;
+    channel.loop.try_turn(&channel);
+    state = request.state.load(std::memory_order_acquire);
+  }
+  if (state == RequestState::Group) return Errc::WouldBlock;
+  const bool ended = state == RequestState::Gathered || state == RequestState::Failed;
+  if (!ended || !channel.is_group(request)) return Errc::InvalidArgument;
+  engine::ReceiveGroups& groups = engine::RecvChannel::of(channel).groups;
+  const std::size_t count = groups.count_of(request);
+  channel.second += count;
+  const Errc error = request.error;
+  groups.dissolve(request, bytes);
+  if (error != Errc::Ok) return error;
+  return count;
 }
 
 }  // namespace mesh

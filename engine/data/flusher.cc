@@ -162,9 +162,13 @@ void Flusher::forget(const Channel& channel, const Registration& region) noexcep
 
 namespace mesh {
 
+bool needs_flush(const RecvArgs& args) noexcept {
+  return args.region != nullptr && args.region->type == MemoryType::Device;
+}
+
 Result<Request*> flush(Channel& channel, const RecvArgs& args) noexcept {
   Registration* const region = args.region;
-  if (region == nullptr || region->type != MemoryType::Device) return nullptr;
+  if (!needs_flush(args)) return nullptr;
   if (!region->covers(args.data, 1)) return nullptr;
   return channel.loop.flusher->start({.channel = &channel,
                                       .region = region,

@@ -5,7 +5,7 @@
 #include "src/base/log.h"
 
 #include <unistd.h>
-
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +28,8 @@ void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lan
   DCHECK(lanes_by_path.size() <= kPathsMax);
   DCHECK(blocks_.empty());  // the places of a block lie by the number of bytes
   bytes_per_channel_ = bytes_per_channel;
+  channels_per_block_ = static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(kBlockBytesMax / bytes_per_channel, 1, kChannelsPerBlock));
   lanes_ = std::move(lanes_by_path);
 }
 
@@ -65,15 +67,15 @@ Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
 Result<PeerWritable> LinkMemory::channel_memory(std::uint32_t index) {
   DCHECK(index < kChannelsMax);
   DCHECK(bytes_per_channel_ != 0);
-  const std::uint32_t at = index / kChannelsPerBlock;
+  const std::uint32_t at = index / channels_per_block_;
   if (at >= blocks_.size()) blocks_.resize(at + 1);
   if (!blocks_[at]) {
-    Result<Block> made = make_block(bytes_per_channel_ * kChannelsPerBlock);
+    Result<Block> made = make_block(bytes_per_channel_ * channels_per_block_);
     if (!made.ok()) return made.status();
     blocks_[at] = std::make_unique<Block>(std::move(*made));
   }
   return PeerWritable{
-      .memory = blocks_[at]->memory.get() + (index % kChannelsPerBlock) * bytes_per_channel_,
+      .memory = blocks_[at]->memory.get() + (index % channels_per_block_) * bytes_per_channel_,
       .rkeys = blocks_[at]->rkeys};
 }
 

@@ -21,7 +21,8 @@ namespace mesh::engine {
 
 class Lane;
 
-inline constexpr std::uint32_t kChannelsPerBlock = 32;
+inline constexpr std::uint32_t kChannelsPerBlock = 32;  // at most
+inline constexpr std::size_t kBlockBytesMax = 65536;    // unless one channel has more
 
 struct PeerWritable {
   std::byte* memory = nullptr;
@@ -48,6 +49,7 @@ class LinkMemory {
   Result<Block> make_block(std::size_t bytes) const;
 
   std::size_t bytes_per_channel_ = 0;
+  std::uint32_t channels_per_block_ = kChannelsPerBlock;
   std::vector<Lane*> lanes_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<Block> window_words_;

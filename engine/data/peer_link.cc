@@ -74,15 +74,10 @@ bool is_mistake(ibv_wc_status status) {
 }  // namespace
 
 bool PeerLink::has_open_requests() const noexcept {
-  return std::any_of(
-      channels_.begin(), channels_.end(), [](const std::unique_ptr<Channel>& channel) {
-        return channel &&
-               std::any_of(channel->requests.get(), channel->requests.get() + channel->slot_count,
-                           [](const Request& request) {
-                             return request.state.load(std::memory_order_relaxed) ==
-                                    RequestState::Submitted;
-                           });
-      });
+  return std::any_of(channels_.begin(), channels_.end(),
+                     [](const std::unique_ptr<Channel>& channel) {
+                       return channel && channel->open_count() != 0;
+                     });
 }
 
 void PeerLink::on_error_completion(QueuePair& queue_pair, const ibv_wc& completion) noexcept {

@@ -166,12 +166,28 @@ void ProgressLoop::wait_for_visit(Channel& channel) noexcept {
   link.waiting_for_room.append(one);
 }
 
+namespace {
+bool has_tagged(Channel& channel) noexcept {
+  return channel.side == Side::Send && SendChannel::of(channel).see_tagged();
+}
+}  // namespace
+
+void ProgressLoop::submit_tagged(SendChannel& channel) noexcept {
+  if (try_acquire()) {
+    if (channel.see_tagged()) visit_and_ring(channel);
+    release();
+  } else {
+    mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
+  }
+  after_release();
+}
+
 void ProgressLoop::take_mail() noexcept {
   DCHECK(held());
   std::uint64_t bits = mailbox_.exchange(0, std::memory_order_seq_cst);
   while (bits != 0) {
     for (Channel* channel : channels_[static_cast<std::size_t>(std::countr_zero(bits))]) {
-      if (channel->has_new()) activate(*channel);
+      if (channel->has_new() || has_tagged(*channel)) activate(*channel);
     }
     bits &= bits - 1;
   }

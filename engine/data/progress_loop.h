@@ -25,6 +25,7 @@
 namespace mesh::engine {
 
 class RegistrationTable;
+class SendChannel;
 
 inline constexpr std::uint32_t kMailBits = 64;
 
@@ -50,6 +51,8 @@ class ProgressLoop {
   // After publish(): does it now, or leaves it to the holder.
   template <typename Kind>
   void submit(Kind& channel, Request& request) noexcept;
+  // The same for a send of another tag than the channel's first one.
+  void submit_tagged(SendChannel& channel) noexcept;
   // A turn if the token is free; false: it is not. For NCCL's thread, which asks about a channel
   // (progress_loop_datapath.h).
   bool try_turn(Channel* first) noexcept;

@@ -10,6 +10,7 @@ namespace mesh::engine {
 
 RecvChannel::RecvChannel(PeerLink& link_of, std::uint32_t index_of, Record* records)
     : Channel(link_of, Side::Receive, index_of),
+      groups({requests.get(), slot_count}),
       express_(&link_of.express(index_of)),
       cursor_({.slots = slot_count,
                .row_bytes = credit_bytes(link_of.primary_count()),
@@ -46,9 +47,15 @@ MessageCounts RecvChannel::counts() const noexcept {
 bool RecvChannel::fail_new(std::uint64_t limit) noexcept {
   DCHECK(loop.held());
   DCHECK(failure.load(std::memory_order_relaxed) != Errc::Ok);
+  const std::uint64_t first = accepted.load(std::memory_order_relaxed);
   for (; accepted.load(std::memory_order_relaxed) != limit; accept_one()) {
-    request(accepted.load(std::memory_order_relaxed)).fail(failure.load(std::memory_order_relaxed));
+    Request& unposted = request(accepted.load(std::memory_order_relaxed));
+    if (unposted.state.load(std::memory_order_relaxed) == RequestState::Member)
+      unposted.state.store(RequestState::Gathered, std::memory_order_relaxed);
   }
+  // The first one of a group answers for its members.
+  for (std::uint64_t sequence = first; sequence != limit; ++sequence)
+    request(sequence).fail(failure.load(std::memory_order_relaxed));
   return false;
 }
 
@@ -78,21 +85,22 @@ void RecvChannel::on_recorded(Request& slot) noexcept {
   if ((size & kRecordTruncated) != 0) return on_truncated(slot, size & ~kRecordTruncated);
   if (size > slot.bytes) return on_overrun(slot, size);
   count_stripes_received(slot, size);
-  slot.complete(size);
+  if (!slot.complete(size)) land_in_group(slot, size, Errc::Ok);
 }
 
 void RecvChannel::on_truncated(Request& slot, std::uint64_t sent) noexcept {
   count_stripes_received(slot, 0);
   link.report_truncated(sent, slot.bytes);
-  slot.fail(Errc::Truncated);
+  land_in_group(slot, 0, Errc::Truncated);
+  if (slot.state.load(std::memory_order_relaxed) == RequestState::Submitted)
+    slot.fail(Errc::Truncated);
 }
 
 bool RecvChannel::names(const Registration& region) const noexcept {
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
     const Request& request = requests[slot];
     // acquire: pairs with publish(); the region was written before.
-    if (request.state.load(std::memory_order_acquire) == RequestState::Submitted &&
-        request.region == &region)
+    if (is_open(request.state.load(std::memory_order_acquire)) && request.region == &region)
       return true;
     // A receive that has failed may still have its credit at the sender; the slot is not used again
     // then.

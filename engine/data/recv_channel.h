@@ -6,6 +6,7 @@
 
 #include "engine/data/channel.h"
 #include "engine/data/progress_loop.h"
+#include "engine/data/receive_groups.h"
 #include "engine/message/ring_cursor.h"
 #include "engine/message/wire.h"
 #include "src/base/check.h"
@@ -69,6 +70,8 @@ class RecvChannel final : public Channel {
   std::uint64_t received() const noexcept { return received_; }
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }
 
+  ReceiveGroups groups;
+
  private:
   void post_to(QueuePair& express) noexcept;
   void write_keys_of_tier() noexcept;
@@ -77,6 +80,11 @@ class RecvChannel final : public Channel {
                     std::uint64_t* words) noexcept;  // in the cursor's round
   [[gnu::noinline]] void write_far_keys(const Request& request,
                                         std::uint64_t* words) const noexcept;
+  // Its message is there, or cannot come; it is one of a group, or of a channel that has failed.
+  [[gnu::cold, gnu::noinline]] void land_in_group(Request& slot, std::uint64_t bytes,
+                                                  Errc why) noexcept {
+    groups.land(slot, bytes, why);
+  }
   [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
   // Of the slot's next receive none has been announced.
   void count_stripes_received(Request& slot, std::uint64_t bytes) noexcept {

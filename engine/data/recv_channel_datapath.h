@@ -16,7 +16,7 @@ namespace mesh::engine {
 
 inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
                                       std::uint64_t* words) noexcept {
-  DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
+  DCHECK(is_open(request.state.load(std::memory_order_relaxed)));
   DCHECK(request.expected == kNoAnnouncement);  // its credit before this one is used up
   DCHECK(request.stripes == 0);
   DCHECK(&request == &requests[slot_of(imm)]);
@@ -98,7 +98,8 @@ inline void RecvChannel::on_message(Request& slot, std::uint32_t bytes) noexcept
     return on_overrun(slot, bytes);
   DCHECK(slot.stripes == 0);
   count_received(slot, bytes);
-  slot.complete(bytes);
+  if (!slot.complete(bytes)) [[unlikely]]
+    land_in_group(slot, bytes, Errc::Ok);
 }
 
 // All stripes of a message of several have landed.
@@ -107,7 +108,8 @@ inline void RecvChannel::on_stripes(Request& slot) noexcept {
   if (size > slot.bytes) [[unlikely]]
     return on_overrun(slot, size);
   count_stripes_received(slot, size);
-  slot.complete(size);
+  if (!slot.complete(size)) [[unlikely]]
+    land_in_group(slot, size, Errc::Ok);
 }
 
 }  // namespace mesh::engine

@@ -12,8 +12,23 @@
 
 namespace mesh {
 
+// Of a group of receives the first is the request that NCCL has. Group: it is open; Member: another
+// one is open; Gathered: such a one has its message, and the first one that every one has.
 // Flushing: a flush (flusher.h), which is no slot of a channel's.
-enum class RequestState : std::uint32_t { Free, Submitted, Done, Failed, Flushing };
+enum class RequestState : std::uint32_t {
+  Free,
+  Submitted,
+  Done,
+  Failed,
+  Flushing,
+  Group,
+  Member,
+  Gathered
+};
+constexpr bool is_open(RequestState state) noexcept {
+  return state == RequestState::Submitted || state == RequestState::Group ||
+         state == RequestState::Member;
+}
 
 inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate looks like this
 
@@ -28,7 +43,7 @@ class alignas(64) Request {
   Channel* channel = nullptr;
   std::uint32_t generation = 0;  // loop: of its credit; of receives, and of sends with a record
   Errc error = Errc::Ok;         // when Failed; Ok again when the slot is Free
-  bool begun = false;            // sends, loop: met its credit
+  bool begun = false;            // flushes (flusher.h)
   bool uniform = false;  // sends, loop: counted once in its channel's outstanding and, when all is
                          // done, by its path
   std::uint8_t open_stripes = 0;  // sends, loop: stripes not yet completed
@@ -47,12 +62,14 @@ class alignas(64) Request {
   static constexpr std::uint32_t kBytesShift = 8;  // of stripes
 
   // Loop, holding the token. A request that already failed stays failed: its slot may be dead.
-  void complete(std::uint64_t bytes_done) noexcept {
+  // False: it has, or it is one of a group.
+  bool complete(std::uint64_t bytes_done) noexcept {
     if (state.load(std::memory_order_relaxed) != RequestState::Submitted) [[unlikely]]
-      return;
+      return false;
     DCHECK(bytes_done <= bytes);
     bytes = bytes_done;
     state.store(RequestState::Done, std::memory_order_release);
+    return true;
   }
   // A send that was one work request of its own has completed.
   void complete_whole() noexcept {
@@ -69,8 +86,10 @@ class alignas(64) Request {
     state.store(error == Errc::Ok ? RequestState::Done : RequestState::Failed,
                 std::memory_order_release);
   }
+  // Of a group the first one, for all of them.
   void fail(Errc why) noexcept {
-    if (state.load(std::memory_order_relaxed) != RequestState::Submitted) return;
+    const RequestState was = state.load(std::memory_order_relaxed);
+    if (was != RequestState::Submitted && was != RequestState::Group) return;
     DCHECK(why != Errc::Ok && why != Errc::WouldBlock);
     error = why;
     state.store(RequestState::Failed, std::memory_order_release);

@@ -19,7 +19,8 @@ SendChannel::SendChannel(PeerLink& link_of, std::uint32_t index_of, std::byte* c
       apart_above_(apart_above(link_of)),
       wr_bytes_(link_of.policy().wr_bytes),
       express_bytes_(
-          std::min({link_of.policy().express_bytes, link_of.policy().wr_bytes, apart_above_})) {
+          std::min({link_of.policy().express_bytes, link_of.policy().wr_bytes, apart_above_})),
+      tag_match_(*this) {
   cursor_.set_base(reinterpret_cast<std::uint64_t>(credits));
   posting_.spans.reserve(std::min(kStripesMax, key_count_ * link_of.policy().qps));
   choose_express();
@@ -33,8 +34,8 @@ std::uint64_t SendChannel::apart_above(const PeerLink& link_of) noexcept {
 }
 
 bool SendChannel::needs_slow_path() const noexcept {
-  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ ||
-         (begun_ | held_back_) != 0 || failure.load(std::memory_order_relaxed) != Errc::Ok;
+  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || tag_match_.keeps() ||
+         held_back_ != 0 || failure.load(std::memory_order_relaxed) != Errc::Ok;
 }
 
 // Large messages, full queues, tags out of order, the end.
@@ -49,11 +50,13 @@ bool SendChannel::advance_slow_path(bool in_turn) noexcept {
     return false;
   }
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
-  for (std::uint32_t message = 0; moves && has_new() && message < kMessagesPerVisit; ++message)
+  for (std::uint32_t message = 0;
+       moves && !tag_match_.needed() && has_new() && message < kMessagesPerVisit; ++message)
     moves = match();
+  if (moves && tag_match_.needed()) moves = match_by_tag();
   DCHECK(tier_ == link.tier());
-  slow_path_ = needs_slow_path();
-  return !moves || has_new();
+  slow_path_ = needs_slow_path() || tag_match_.has_new();
+  return !moves || has_new() || tag_match_.has_new();
 }
 
 // The next credit's send begins, if both are there. False: wants another visit.
@@ -63,38 +66,41 @@ bool SendChannel::match() noexcept {
     loop.counters.credit_stalls.add(1);
     return false;
   }
-  Request* const request = take_matching();
-  if (request == nullptr) return false;
+  Request& next = request(accepted.load(std::memory_order_relaxed));
   DCHECK(credit_.generation == cursor_.generation());
   have_credit_ = false;
-  const bool posted = post_apart(*request);
-  if (!posted) begin(*request, cursor_.slot());
+  if (next.tag != credit_.tag) return match_by_tag();
+  accept_one();
+  const bool posted = post_apart(next);
+  if (!posted) begin(next, cursor_.slot());
   cursor_.step();
   return posted || post();
 }
 
-// The first open send of the credit's tag leaves the queue. Null: there is none.
-Request* SendChannel::take_matching() noexcept {
-  const std::uint64_t limit = submitted.load(std::memory_order_acquire);
-  std::uint64_t next = accepted.load(std::memory_order_relaxed);
-  if (begun_ == 0 && next != limit && request(next).tag == credit_.tag) {
-    accept_one();
-    return &request(next);
+// All credits that are there are looked at, so that one without a send stands in nobody's way.
+// False: wants another visit.
+bool SendChannel::match_by_tag() noexcept {
+  have_credit_ = false;
+  NearCredit near;
+  for (; tag_match_.has_room() && read_near(row(), cursor_.generation(), &near); cursor_.step())
+    tag_match_.keep({.tag = near.tag, .imm = cursor_.imm()});
+  bool readable = true;
+  tag_match_.begin();
+  for (std::uint32_t message = 0; message < kMessagesPerVisit;) {
+    const TagMatch::Pair pair = tag_match_.find();
+    if (pair.request == nullptr) return readable;
+    if (!read_credit_of(pair.imm, &credit_)) {  // it is being written again
+      readable = false;
+      tag_match_.pass();
+      continue;
+    }
+    ++message;
+    if (pair.queue == nullptr) accept_one();
+    tag_match_.take(pair);
+    begin(*pair.request, slot_of(pair.imm));
+    if (!post()) return false;
   }
-  while (next != limit && (request(next).begun || request(next).tag != credit_.tag)) ++next;
-  if (next == limit) return nullptr;
-  Request& found = request(next);
-  found.begun = true;
-  ++begun_;
-  DCHECK(begun_ <= slot_count);
-  // Those at the head that have begun are passed now.
-  while (has_new() && request(accepted.load(std::memory_order_relaxed)).begun) {
-    request(accepted.load(std::memory_order_relaxed)).begun = false;
-    DCHECK(begun_ != 0);
-    --begun_;
-    accept_one();
-  }
-  return &found;
+  return true;
 }
 
 void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
@@ -269,12 +275,6 @@ void SendChannel::count_stall(WaitReason reason) noexcept {
   if (reason == WaitReason::Inflight) loop.counters.inflight_stalls.add(1);
 }
 
-bool SendChannel::bytes_fit(const Path& path, std::uint64_t bytes) const noexcept {
-  if (path.inflight_bytes() == 0) return true;
-  if (path.byte_waiter != nullptr && path.byte_waiter != this) return false;
-  return path.inflight_bytes() + bytes <= path.inflight_bytes_max;
-}
-
 // Small requests of others would refill at once what comes free, and a large one would never find
 // its room.
 void SendChannel::wait_for_bytes(Path& path) noexcept {
@@ -304,24 +304,21 @@ void SendChannel::stage_record(QueuePair& queue_pair, const Request& request) no
   words[1] = record.words[1];
 }
 
+void SendChannel::drop(Request& unposted, Errc why) noexcept {
+  ++dropped_;
+  if (why == Errc::PeerClosed && unposted.bytes == 0) {
+    unposted.complete(0);  // nothing was owed to the receiver
+  } else {
+    unposted.fail(why);
+  }
+}
+
 void SendChannel::drop_unposted(Errc why) noexcept {
   DCHECK(loop.held());
   slow_path_ = true;
   leave_byte_wait();
-  for (; has_new(); accept_one()) {
-    Request& unposted = request(accepted.load(std::memory_order_relaxed));
-    if (unposted.begun) {
-      unposted.begun = false;
-      --begun_;
-      continue;
-    }
-    ++dropped_;
-    if (why == Errc::PeerClosed && unposted.bytes == 0) {
-      unposted.complete(0);  // nothing was owed to the receiver
-    } else {
-      unposted.fail(why);
-    }
-  }
+  for (; has_new(); accept_one()) drop(request(accepted.load(std::memory_order_relaxed)), why);
+  while (Request* const unposted = tag_match_.take_unposted()) drop(*unposted, why);
   if (posting_.request != nullptr) {
     // Part of it may be posted; its stripes never all complete, so it is decided here.
     posting_.request->fail(why);
@@ -332,30 +329,26 @@ void SendChannel::drop_unposted(Errc why) noexcept {
   drop_replays(why);
 }
 
-MessageCounts SendChannel::counts() const noexcept {
-  return {.messages = posted_messages(), .bytes_received = 0, .close_says = announced()};
-}
-
 std::uint64_t SendChannel::posted_messages() const noexcept {
-  DCHECK(dropped_ <= accepted.load(std::memory_order_relaxed) + begun_);
-  return accepted.load(std::memory_order_relaxed) + begun_ - dropped_ -
-         (posting_.request != nullptr ? 1 : 0);
+  const std::uint64_t taken = accepted.load(std::memory_order_relaxed) + tag_match_.accepted();
+  DCHECK(dropped_ <= taken);
+  return taken - dropped_ - (posting_.request != nullptr ? 1 : 0);
 }
 
 bool SendChannel::reads(const Registration& region) const noexcept {
   if (outstanding != 0 && failure.load(std::memory_order_relaxed) != Errc::Ok) return true;
-  return std::any_of(
-      requests.get(), requests.get() + slot_count, [&region](const Request& request) {
-        // acquire: pairs with publish(); the region was written before.
-        return request.state.load(std::memory_order_acquire) == RequestState::Submitted &&
-               request.region == &region;
-      });
+  bool read = false;
+  for_each_request([&](const Request& request) {
+    // acquire: pairs with publish(); the region was written before.
+    read = read || (request.state.load(std::memory_order_acquire) == RequestState::Submitted &&
+                    request.region == &region);
+  });
+  return read;
 }
 
 Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   DCHECK(loop.held());
-  DCHECK(sequence < submitted.load(std::memory_order_relaxed));
-  Request& open = request(sequence);
+  Request& open = open_request(sequence);
   const auto own = std::find_if(replays_.begin(), replays_.end(),
                                 [&](const Span& replay) { return replay.request == &open; });
   if (own != replays_.end() && waits_for_fence(*own)) return replay_waits(*own);
@@ -365,13 +358,19 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   if (own != replays_.end()) return replay_waits(*first);
   if (posting_.request == &open)
     return first == replays_.end() ? posting_waits() : replay_waits(*first);
-  if (sequence < accepted.load(std::memory_order_relaxed) || open.begun) return completion_of(open);
-  Credit credit = credit_;
-  if (!have_credit_ && !read_credit(row(), key_count_, cursor_.generation(), &credit))
-    return {.reason = WaitReason::Credit};
+  const bool taken = is_of_queue(sequence) ? tag_match_.has_accepted(open)
+                                           : sequence < accepted.load(std::memory_order_relaxed);
+  if (taken) return completion_of(open);
+  Credit credit;
+  const TagMatch::Kept* const kept = tag_match_.first_of(open.tag);
+  if (kept != nullptr && !read_credit_of(kept->imm, &credit)) return {.reason = WaitReason::Credit};
+  if (have_credit_) credit = credit_;
+  const bool more = have_credit_ || read_credit(row(), key_count_, cursor_.generation(), &credit);
+  if (kept == nullptr && !more)
+    return {.reason = tag_match_.keeps() ? WaitReason::Tag : WaitReason::Credit};
   if (first != replays_.end()) return replay_waits(*first);
   if (posting_.request != nullptr) return posting_waits();  // the one before it
-  if (credit.tag != open.tag) return {.reason = WaitReason::Tag};
+  if (kept == nullptr && credit.tag != open.tag) return {.reason = WaitReason::Tag};
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
   if (!express_->window_open()) return {.reason = WaitReason::Window, .path = &express_->path()};
   return {.reason = WaitReason::Turn};

@@ -3,12 +3,15 @@
 // ring, cuts each message and posts it in one of three ways: small (one work request on the express
 // queue pair), uniform (stripes of one work request each, all at once) or as spans, each as far as
 // there is room. Stripes that a lost path has not carried are spans too. Sends of one tag go out in
-// order; a send of another tag than the next credit's is passed over. Thread: loop (token),
-// construction and take-back under the control mutex too. Bound: policy.slots sends.
+// order. Those of different tags do not wait for one another: a credit without a send of its tag is
+// kept, and those of another tag than the first send's have queues of their own (tag_queues.h).
+// Thread: loop (token), construction and take-back under the control mutex too. Bound: policy.slots
+// sends of the first tag, and as many kept credits.
 
 #include "engine/data/channel.h"
 #include "engine/data/queue_pair.h"
 #include "engine/data/span.h"
+#include "engine/data/tag_match.h"
 #include "engine/data/waiting.h"
 #include "engine/message/ring_cursor.h"
 #include "engine/message/stripe.h"
@@ -54,8 +57,15 @@ class SendChannel final : public Channel {
   void start(std::uint32_t generation) noexcept {
     cursor_.start(generation);
   }  // of this life of the index
+  // A send of another tag than the first one's is new: it is for the slow path. False: none is.
+  bool see_tagged() noexcept {
+    slow_path_ = slow_path_ || tag_match_.has_new();
+    return tag_match_.has_new();
+  }
 
-  MessageCounts counts() const noexcept override;
+  MessageCounts counts() const noexcept override {
+    return {.messages = posted_messages(), .bytes_received = 0, .close_says = announced()};
+  }
   bool uses(const Registration& region) const noexcept override { return reads(region); }
   Waiting waiting(std::uint64_t sequence) noexcept override;  // reads the peer's words anew
 
@@ -103,7 +113,8 @@ class SendChannel final : public Channel {
   // What carries the link now is all that ever can: the only primary path.
   bool one_path() const noexcept { return key_count_ == 1 && tier_ == 0; }
   bool match() noexcept;
-  Request* take_matching() noexcept;
+  bool match_by_tag() noexcept;
+  void drop(Request& unposted, Errc why) noexcept;
   static bool fits(const Request& request, const NearCredit& credit) noexcept;
   bool is_small(const Request& request) const noexcept;
   bool next_credit(NearCredit* credit) noexcept;
@@ -131,13 +142,17 @@ class SendChannel final : public Channel {
   void stage_record(QueuePair& queue_pair, const Request& request) noexcept;
   WaitReason room_waits(QueuePair& queue_pair, std::uint64_t left) const noexcept;
   void count_stall(WaitReason reason) noexcept;
-  bool bytes_fit(const Path& path, std::uint64_t bytes) const noexcept;
+  bool bytes_fit(const Path& path, std::uint64_t bytes) const noexcept {
+    if (path.inflight_bytes() == 0) return true;
+    if (path.byte_waiter != nullptr && path.byte_waiter != this) return false;
+    return path.inflight_bytes() + bytes <= path.inflight_bytes_max;
+  }
   void wait_for_bytes(Path& path) noexcept;
   void leave_byte_wait() noexcept;
   static bool waits_for_fence(const Span& replay) noexcept;
   bool post_replays() noexcept;
   bool post_replay(Span& replay) noexcept;
-  bool credit_of(const Request& request, Credit* credit) const noexcept;
+  bool read_credit_of(std::uint32_t imm, Credit* credit) const noexcept;
   QueuePair* queue_pair_for(const Span& replay) noexcept;
   void drop_replays(Errc why) noexcept;
   void give_up(const Span& lost) noexcept;
@@ -162,9 +177,8 @@ class SendChannel final : public Channel {
   // True until it posts in this visit: a channel that has had its share does not keep the rest.
   bool may_wait_for_bytes_ = false;
   bool waits_for_bytes_ = false;  // some path may name this channel
-  std::uint32_t begun_ = 0;       // requests marked so
   std::uint32_t held_back_ = 0;   // by stripes that must go out again: their number; and by kNoPath
-  std::uint64_t dropped_ = 0;     // accepted or begun, but not posted whole
+  std::uint64_t dropped_ = 0;     // accepted, but not posted whole
   std::uint64_t given_up_ = 0;    // posted whole, then lost and carried by no other queue pair
   Credit credit_;                 // the next one, when have_credit_
   Records records_;
@@ -175,6 +189,7 @@ class SendChannel final : public Channel {
   std::uint32_t tier_ = 0;  // whose keys lie in the rows that count
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;
+  TagMatch tag_match_;
 };
 
 }  // namespace mesh::engine

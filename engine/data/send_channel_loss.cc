@@ -31,7 +31,7 @@ void SendChannel::choose_express() noexcept {
   far_ = express_place_ != 0;
   express_rail_ = express_->path().rail;
   held_back_ = (held_back_ & ~kNoPath) | (link.stalled() ? kNoPath : 0);
-  slow_path_ = needs_slow_path();
+  slow_path_ = needs_slow_path() || tag_match_.has_new();
 }
 
 // What is posted of a stripe may still land, so only the fence says when it may begin anew. Of the
@@ -104,10 +104,10 @@ bool SendChannel::post_replays() noexcept {
 // The receiver waits for this message and writes its credit again after every fence. What is there
 // may be older still: a row of the slot's former life that a lost path carried late. The message is
 // of the cursor's round or of the one before.
-bool SendChannel::credit_of(const Request& request, Credit* credit) const noexcept {
-  std::uint64_t* const words = reinterpret_cast<std::uint64_t*>(
-      credits_ + std::size_t{slot_of(request.imm())} * cursor_.row_bytes());
-  const bool of_this_round = ((cursor_.generation() ^ request.imm()) & kGenerationMask) == 0;
+bool SendChannel::read_credit_of(std::uint32_t imm, Credit* credit) const noexcept {
+  std::uint64_t* const words =
+      reinterpret_cast<std::uint64_t*>(credits_ + std::size_t{slot_of(imm)} * cursor_.row_bytes());
+  const bool of_this_round = ((cursor_.generation() ^ imm) & kGenerationMask) == 0;
   return read_credit(words, key_count_, cursor_.generation() - (of_this_round ? 0 : 1), credit);
 }
 
@@ -128,7 +128,7 @@ QueuePair* SendChannel::queue_pair_for(const Span& replay) noexcept {
 // True: all of it is posted, and what it counted for is counted by its work requests.
 bool SendChannel::post_replay(Span& replay) noexcept {
   Credit credit;
-  if (!credit_of(*replay.request, &credit)) return false;
+  if (!read_credit_of(replay.request->imm(), &credit)) return false;
   if (replay.queue_pair == nullptr) replay.queue_pair = queue_pair_for(replay);
   if (replay.queue_pair == nullptr) return false;
   Step step = Step::Posted;
@@ -144,7 +144,7 @@ Waiting SendChannel::replay_waits(const Span& replay) noexcept {
   if (waits_for_fence(replay))
     return {.reason = WaitReason::Completion, .path = &replay.queue_pair->path()};
   Credit credit;
-  if (!credit_of(*replay.request, &credit)) return {.reason = WaitReason::Credit};
+  if (!read_credit_of(replay.request->imm(), &credit)) return {.reason = WaitReason::Credit};
   Waiting waiting{.reason = WaitReason::Path};
   const std::uint32_t choices = replay.queue_pair != nullptr ? 1 : link.bulk().count();
   for (std::uint32_t position = 0; position < choices; ++position) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace mesh {
 
@@ -38,6 +39,8 @@ struct SendArgs {
   Registration* region = nullptr;  // may be null if bytes is 0
 };
 
+inline constexpr std::size_t kGroupMax = 8;  // receives that are started together
+
 struct RecvArgs {
   void* data = nullptr;
   std::size_t bytes = 0;  // room; the send may be smaller
@@ -45,12 +48,18 @@ struct RecvArgs {
   Registration* region = nullptr;
 };
 
-// They start a request. WouldBlock: every slot is taken or the channel's ring is full; call again
-// with the same arguments. Any other error is final for the channel and was logged with peer and
-// cause. Where callers turn the loop, a request may wait to be posted until the next call on its
-// channel. So test every open request from time to time, as NCCL's progress thread does.
+// They start a request. WouldBlock: every slot is taken; call again with the same arguments. A
+// channel's first tag has the channel's slots, and each other tag of its sends has eight of its
+// own, so that sends whose receives are late keep none from another tag. Any other error is final
+// for the channel and was logged with peer and cause. Where callers turn the loop, a request may
+// wait to be posted until the next call on its channel. So test every open request from time to
+// time, as NCCL's progress thread does.
 Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept;
 Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept;
+// A group: up to kGroupMax receives at once, or none of them. There is one request, which is done
+// when every member has its message. A member meets the sends of its own tag, and no tag waits for
+// another one. Each member has its own region.
+Result<Request*> irecv_group(Channel& channel, std::span<const RecvArgs> members) noexcept;
 
 // Ok: the request is done and dead, and *bytes (if not null) is what was really sent. WouldBlock:
 // it is not done yet. Any other answer: it has failed and is dead.
@@ -58,10 +67,15 @@ Status test(Request& request, std::size_t* bytes) noexcept;
 // The same without a turn of the loop, which most answers do not need. bytes must not be null.
 // False: it is not done, or has failed; call test().
 bool test_done(Request& request, std::size_t* bytes) noexcept;
+// The same for the request of a group, of which test() says InvalidArgument. bytes: what each
+// member received, in their order, as far as there is room. Answers the number of members.
+Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) noexcept;
 
 // What has arrived at the address, in device memory, is there for the device to read when the
 // request is done, which test() says. Null: no flush is needed.
 Result<Request*> flush(Channel& channel, const RecvArgs& args) noexcept;
+// Is it in device memory?
+bool needs_flush(const RecvArgs& args) noexcept;
 
 // Registers [data, data+bytes) on every rail of the channel's link. Registering the same range
 // again, with the same type, shares one counted entry.
