@@ -235,7 +235,10 @@ void ChannelRun::reregister(Side& side) {
   const std::size_t region = world_.random().below(side.regions.size());
   if (side.regions[region] == nullptr) return;
   const bool used = std::any_of(side.open.begin(), side.open.end(), [&](const OpenRequest& open) {
-    return &side == &send_ || slots_[open.number].region == region;
+    bool names = &side == &send_;
+    for (std::size_t i = 0; i < open.members; ++i)
+      names = names || slots_[open.number + i].region == region;
+    return names;
   });
   if (used) return;
   world_.wait_begins(side.context);

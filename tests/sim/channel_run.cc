@@ -112,18 +112,33 @@ void ChannelRun::start_send() {
                  .region = empty ? nullptr : send_.regions[0]}));
 }
 
+RecvArgs ChannelRun::wanted(std::size_t number) {
+  const Wanted& wanted = plan_.receives[number];
+  const bool empty = wanted.room == 0;
+  return {.data = empty ? nullptr : room_of(number).data(),
+          .bytes = wanted.room,
+          .tag = wanted.tag,
+          .region = empty ? nullptr : receive_.regions[slots_[number].region]};
+}
+
 void ChannelRun::start_receive() {
   const std::size_t number = receive_.started;
-  const Wanted& wanted = plan_.receives[number];
-  const std::span<std::byte> room = room_of(number);
-  const bool empty = wanted.room == 0;
-  const Result<Request*> request = irecv(
-      *receive_.channel, {.data = empty ? nullptr : room.data(),
-                          .bytes = wanted.room,
-                          .tag = wanted.tag,
-                          .region = empty ? nullptr : receive_.regions[slots_[number].region]});
-  if (request.ok()) slots_[number].state = SlotState::Open;
+  std::size_t members = 1;
+  if (plan_.group_max > 1) {
+    members = std::min<std::size_t>(1 + world_.random().below(plan_.group_max),
+                                    plan_.receives.size() - number);
+  }
+  std::array<RecvArgs, kGroupMax> group;
+  for (std::size_t i = 0; i < members; ++i) group[i] = wanted(number + i);
+  const Result<Request*> request =
+      members == 1 ? irecv(*receive_.channel, group[0])
+                   : irecv_group(*receive_.channel, std::span(group).first(members));
+  for (std::size_t i = 0; request.ok() && i < members; ++i)
+    slots_[number + i].state = SlotState::Open;
   started(receive_, request);
+  if (!request.ok()) return;
+  receive_.open.back().members = members;
+  receive_.started += members - 1;
 }
 
 void ChannelRun::started(Side& side, Result<Request*> request) {
@@ -146,40 +161,56 @@ void ChannelRun::started(Side& side, Result<Request*> request) {
 void ChannelRun::ask(Side& side) {
   if (side.open.empty()) return;
   const std::size_t at = world_.random().one_in(2) ? 0 : world_.random().below(side.open.size());
+  const Status status = look(side.open[at]);
+  if (status.code() == Errc::WouldBlock) return side.open[at].flushes ? void() : check_waits(side);
+  if (status.ok() && start_flush(side, side.open[at])) return;
   const OpenRequest open = side.open[at];
-  std::size_t bytes = open.flushes ? open.bytes : SIZE_MAX;
-  const Status status = test(*open.request, open.flushes ? nullptr : &bytes);
-  if (status.code() == Errc::WouldBlock) return open.flushes ? void() : check_waits(side);
-  if (status.ok() && start_flush(side, side.open[at], bytes)) return;
   side.open.erase(side.open.begin() + static_cast<std::ptrdiff_t>(at));
-  answered(side, open, status, bytes);
+  answered(side, open, status);
 }
 
-// False: none is needed, or it is done.
-bool ChannelRun::start_flush(Side& side, OpenRequest& open, std::size_t bytes) {
-  if (&side == &send_ || open.flushes || bytes == 0) return false;
-  Registration* const region = side.regions[slots_[open.number].region];
-  if (region == nullptr || !world_.scenario().device_memory) return false;
-  const Result<Request*> flushing =
-      flush(*side.channel, {.data = room_of(open.number).data(), .bytes = bytes, .region = region});
-  if (!flushing.ok() || *flushing == nullptr) {
-    wrong(fmt::format("a flush of receive {}: {}", open.number, errc_name(flushing.code())));
-    return false;
+Status ChannelRun::look(OpenRequest& open) {
+  if (open.flushes) return test(*open.request, nullptr);
+  open.bytes.fill(SIZE_MAX);
+  if (open.members == 1) return test(*open.request, open.bytes.data());
+  const Result<std::size_t> members = test_group(*open.request, open.bytes);
+  if (members.ok() && *members != open.members)
+    wrong(fmt::format("a group of {} says that it has {}", open.members, *members));
+  return members.status();
+}
+
+// False: none is needed, or it is done. A GPU's memory is all of one GPU, so one read serves a
+// group.
+bool ChannelRun::start_flush(Side& side, OpenRequest& open) {
+  if (&side == &send_ || open.flushes || !world_.scenario().device_memory) return false;
+  for (std::size_t i = 0; i < open.members; ++i) {
+    const std::size_t number = open.number + i;
+    Registration* const region = side.regions[slots_[number].region];
+    if (region == nullptr || open.bytes[i] == 0) continue;
+    const Result<Request*> flushing = flush(
+        *side.channel, {.data = room_of(number).data(), .bytes = open.bytes[i], .region = region});
+    if (!flushing.ok() || *flushing == nullptr) {
+      wrong(fmt::format("a flush of receive {}: {}", number, errc_name(flushing.code())));
+      return false;
+    }
+    world_.trace().note("flush", {number_, number});
+    open.request = *flushing;
+    open.flushes = true;
+    world_.progress();
+    return true;
   }
-  world_.trace().note("flush", {number_, open.number});
-  open = {.request = *flushing, .number = open.number, .flushes = true, .bytes = bytes};
-  world_.progress();
-  return true;
+  return false;
 }
 
-void ChannelRun::answered(Side& side, const OpenRequest& open, Status status, std::size_t bytes) {
+void ChannelRun::answered(Side& side, const OpenRequest& open, Status status) {
   const bool sends = &side == &send_;
   world_.trace().note(sends ? "sent" : "received",
                       {number_, open.number, static_cast<std::uint64_t>(status.code())});
-  ++side.ended;
+  side.ended += open.members;
   world_.progress();
   if (!status.ok()) return failed(side, open, status.code());
-  sends ? on_sent(open.number, bytes) : on_received(open.number, bytes);
+  for (std::size_t i = 0; i < open.members; ++i)
+    sends ? on_sent(open.number, open.bytes[0]) : on_received(open.number + i, open.bytes[i]);
 }
 
 // The sender's answer means that the bytes are in the peer's memory.
@@ -230,22 +261,42 @@ void ChannelRun::on_received(std::size_t number, std::size_t bytes) {
   slots_[number].state = SlotState::Consumed;
 }
 
+// Where one member's send is too large the others have come, and nobody says how much of each, or
+// flushes it.
 void ChannelRun::failed(Side& side, const OpenRequest& open, Errc code) {
+  if (open.members == 1) return failed_member(side, open.number, code);
+  bool truncated = false;
+  for (std::size_t i = 0; i < open.members; ++i)
+    truncated |= is_truncated(plan_.receives[open.number + i].message);
+  for (std::size_t number = open.number; number < open.number + open.members; ++number) {
+    const std::size_t message = plan_.receives[number].message;
+    if (code == Errc::Truncated && truncated && !is_truncated(message)) {
+      world_.count_received();
+      slots_[number].state = SlotState::Failed;
+      known_announced_[message] = true;
+    } else {
+      failed_member(side, number, code);
+    }
+  }
+}
+
+void ChannelRun::failed_member(Side& side, std::size_t number, Errc code) {
   const bool sends = &side == &send_;
-  const std::size_t message = sends ? open.number : plan_.receives[open.number].message;
+  const std::size_t message = sends ? number : plan_.receives[number].message;
   ++side.failed;
-  if (!sends) slots_[open.number].state = SlotState::Failed;
+  if (!sends) slots_[number].state = SlotState::Failed;
   if (code == Errc::Truncated && is_truncated(message)) {
     ++truncated_;
     known_announced_[message] = true;
-    if (!sends && !taken_back_[slots_[open.number].region]) check_slot(open.number);
+    if (!sends && !taken_back_[slots_[number].region]) check_slot(number);
     return;
   }
   if ((side.excuses & excuse(code)) == 0)
-    wrong(fmt::format("{} {}: {}", sends ? "send" : "receive", open.number, errc_name(code)));
+    wrong(fmt::format("{} {}: {}", sends ? "send" : "receive", number, errc_name(code)));
   // What a peer has sent before it closed in good order is not lost.
-  if (!sends && side.excuses == kPeerEnded && sent_[message])
-    wrong(fmt::format("receive {} fails although it was sent", open.number));
+  const bool alone = plan_.group_max <= 1;
+  if (!sends && alone && side.excuses == kPeerEnded && sent_[message])
+    wrong(fmt::format("receive {} fails although it was sent", number));
   side.state = SideState::Draining;
 }
 

@@ -60,11 +60,14 @@ class ChannelRun {
   void start_receive();
   void started(Side& side, Result<Request*> request);
   void ask(Side& side);
-  bool start_flush(Side& side, OpenRequest& open, std::size_t bytes);
-  void answered(Side& side, const OpenRequest& open, Status status, std::size_t bytes);
+  RecvArgs wanted(std::size_t number);
+  Status look(OpenRequest& open);  // one question; its sizes go into the request
+  bool start_flush(Side& side, OpenRequest& open);
+  void answered(Side& side, const OpenRequest& open, Status status);
   void on_sent(std::size_t number, std::size_t bytes);
   void on_received(std::size_t number, std::size_t bytes);
   void failed(Side& side, const OpenRequest& open, Errc code);
+  void failed_member(Side& side, std::size_t number, Errc code);
   void drain(Side& side);
   bool finished(const Side& side) const;
   void wrong(const std::string& what) const;

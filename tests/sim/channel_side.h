@@ -34,9 +34,10 @@ enum class SideState : std::uint8_t {
 
 struct OpenRequest {
   Request* request = nullptr;
-  std::size_t number = 0;  // the n-th of this side
-  bool flushes = false;    // a receive that is done, whose bytes are on their way into the memory
-  std::size_t bytes = 0;   // of that receive
+  std::size_t number = 0;   // the n-th of this side, of a group the first one
+  std::size_t members = 1;  // of a group: so many, one behind the other
+  bool flushes = false;     // a receive that is done, whose bytes are on their way into the memory
+  std::array<std::size_t, kGroupMax> bytes{};  // of that receive, by member
 };
 
 struct Side {

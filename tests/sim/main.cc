@@ -47,6 +47,7 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.standby) text += " --standby";
   if (options.device) text += " --device";
   if (options.relays) text += " --relays";
+  if (options.groups) text += " --groups";
   return text + " --verbose";
 }
 
@@ -209,6 +210,8 @@ int main(int argc, char** argv) {
                "In every seed receives are into memory of GPUs, and are flushed");
   app.add_flag("--relays", arguments.options.relays,
                "Not every host is cabled to every other: others carry their messages on");
+  app.add_flag("--groups", arguments.options.groups,
+               "In every seed receives are started in groups");
   app.add_option("--failures", arguments.failures_max,
                  "Stop after so many failed seeds (default 5)")
       ->check(CLI::PositiveNumber);

@@ -80,6 +80,7 @@ Scenario draw_scenario(std::uint64_t seed, const Options& options) {
   draw_rails(scenario);
   draw_device_memory(scenario);
   if (options.relays) draw_relays(scenario);
+  draw_groups(scenario);
   return scenario;
 }
 

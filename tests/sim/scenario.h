@@ -35,6 +35,7 @@ struct Options {
   bool all_to_all = false;
   bool reorder = false;  // writes of one queue pair overtake one another in every seed
   bool device = false;   // receivers' memory is a GPU's in every seed
+  bool groups = false;   // receives are started together in every seed
   bool standby = false;  // the cable named carries alone, and others stand by, in every seed
   bool relays = false;   // not every host is cabled to every other: see scenario_relays.cc
 };
@@ -82,6 +83,7 @@ struct ChannelPlan {
   std::vector<Message> sends;
   std::vector<Wanted> receives;  // in the order in which they are posted
   std::uint64_t sends_open = 1, receives_open = 1;
+  std::uint64_t group_max = 1;  // receives that are started together, at most
   // After so many messages the sender waits until all are sent, and then rests; 0: it never does.
   std::uint64_t burst = 0, rest_ns = 0;
   int device = -1, listens = -1;  // that NCCL names, of either side; below 0: any
@@ -161,6 +163,7 @@ void draw_device_memory(Scenario& scenario);
 void draw_cabling(Scenario& scenario);
 void draw_relays(Scenario& scenario);
 void draw_relay_faults(Scenario& scenario);
+void draw_groups(Scenario& scenario);
 void draw_fabric(Scenario& scenario, Random& random);
 void draw_channels(Scenario& scenario, Random& random);
 void draw_relay_channels(Scenario& scenario, Random& random);
