@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <span>
@@ -144,7 +145,7 @@ ncclResult_t refuse_comm(const char* call) noexcept {
 
 ncclResult_t refuse_group(int n) noexcept {
   if (in_forked_child()) return ncclSystemError;
-  LOG_WARN("irecv of a group of {}: maxRecvs is 1", n);
+  LOG_WARN("irecv of a group of {}: 1 to {} receives are one", n, kGroupMax);
   return ncclInvalidUsage;
 }
 
@@ -154,12 +155,26 @@ ncclResult_t refuse_size(int bytes) noexcept {
   return ncclInvalidArgument;
 }
 
+namespace {
+// What test() says InvalidArgument of is a group, or nothing that is open.
+[[gnu::noinline]] ncclResult_t test_group_open(Request& request, int* done, int* bytes) noexcept {
+  std::array<std::size_t, kGroupMax> moved;
+  const Result<std::size_t> members = mesh::test_group(request, moved);
+  if (!members.ok()) return to_result(members.code());
+  for (std::size_t i = 0; bytes != nullptr && i < *members; ++i) bytes[i] = as_int(moved[i]);
+  *done = 1;
+  return ncclSuccess;
+}
+}  // namespace
+
 [[gnu::flatten, gnu::noinline]] ncclResult_t test_open(void* request, int* done,
                                                        int* bytes) noexcept {
   std::size_t moved = 0;
   const Status status = mesh::test(*static_cast<Request*>(request), &moved);
   if (status.ok()) return finished(moved, done, bytes);
   *done = 0;
+  if (status.code() == Errc::InvalidArgument)
+    return test_group_open(*static_cast<Request*>(request), done, bytes);
   return to_result(status.code());
 }
 

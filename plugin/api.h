@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 namespace mesh::plugin::api {
 
@@ -90,18 +91,31 @@ inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noex
   return started(mesh::irecv(*static_cast<Channel*>(comm), args), request);
 }
 
+inline ncclResult_t irecv_group(void* comm, std::span<const RecvArgs> members,
+                                void** request) noexcept {
+  if (comm == nullptr || in_forked_child()) {
+    *request = nullptr;
+    return refuse_comm("irecv");
+  }
+  return started(mesh::irecv_group(*static_cast<Channel*>(comm), members), request);
+}
+
 // NCCL's sizes are int and its messages at most 1 GiB. A caller that sent more gets the largest
 // int.
+inline int as_int(std::size_t bytes) noexcept {
+  if (bytes > std::numeric_limits<int>::max()) [[unlikely]]
+    return std::numeric_limits<int>::max();
+  return static_cast<int>(bytes);
+}
 inline ncclResult_t finished(std::size_t moved, int* done, int* bytes) noexcept {
   *done = 1;
   if (bytes == nullptr) return ncclSuccess;
-  *bytes = static_cast<int>(moved);
-  if (moved > std::numeric_limits<int>::max()) [[unlikely]]
-    *bytes = std::numeric_limits<int>::max();
+  *bytes = as_int(moved);
   return ncclSuccess;
 }
 
-// It is apart from test(), so that a test of a finished request needs no stack frame.
+// It is apart from test(), so that a test of a finished request needs no stack frame. Also of a
+// group, of which bytes gets as many sizes as it has members.
 ncclResult_t test_open(void* request, int* done, int* bytes) noexcept;
 
 inline ncclResult_t test(void* request, int* done, int* bytes) noexcept {

@@ -1,5 +1,9 @@
 #include "plugin/calls.h"
 
+#include <array>
+#include <span>
+#include <type_traits>
+
 namespace mesh::plugin::calls {
 
 namespace {
@@ -21,6 +25,47 @@ RecvArgs recv_args(void* data, std::size_t bytes, int tag, void* mhandle) noexce
           .bytes = bytes,
           .tag = static_cast<std::uint32_t>(tag),
           .region = static_cast<Registration*>(mhandle)};
+}
+
+// The members as NCCL names them; the sizes have one type before v9, and another one since.
+struct Group {
+  int count = 0;
+  void** data = nullptr;
+  int* tags = nullptr;
+  void** mhandles = nullptr;
+};
+
+template <typename Bytes>
+ncclResult_t recv_group(void* comm, const Group& group, const Bytes* bytes,
+                        void** request) noexcept {
+  *request = nullptr;
+  if (group.count < 1 || group.count > static_cast<int>(kGroupMax))
+    return api::refuse_group(group.count);
+  std::array<RecvArgs, kGroupMax> members;
+  const auto count = static_cast<std::size_t>(group.count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (std::is_signed_v<Bytes>) {
+      if (bytes[i] < 0) return api::refuse_size(bytes[i]);
+    }
+    members[i] = recv_args(group.data[i], static_cast<std::size_t>(bytes[i]), group.tags[i],
+                           group.mhandles[i]);
+  }
+  return api::irecv_group(comm, std::span(members).first(count), request);
+}
+
+// In the form of the call that finds out, so that a single receive needs no stack frame for it.
+[[gnu::noinline]] ncclResult_t irecv_group_v5(void* comm, int n, void** data, int* bytes, int* tags,
+                                              void** mhandles, void** request) noexcept {
+  return recv_group(comm, Group{n, data, tags, mhandles}, bytes, request);
+}
+[[gnu::noinline]] ncclResult_t irecv_group_v9(void* comm, int n, void** data, std::size_t* bytes,
+                                              int* tags, void** mhandles, void** request) noexcept {
+  return recv_group(comm, Group{n, data, tags, mhandles}, bytes, request);
+}
+[[gnu::noinline]] ncclResult_t irecv_group_v10(void* comm, int n, void** data, std::size_t* bytes,
+                                               int* tags, void** mhandles, void**,
+                                               void** request) noexcept {
+  return recv_group(comm, Group{n, data, tags, mhandles}, bytes, request);
 }
 
 }  // namespace
@@ -124,9 +169,9 @@ ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr
 
 [[gnu::flatten]] ncclResult_t irecv_v5(void* comm, int n, void** data, int* bytes, int* tags,
                                        void** mhandles, void** request) noexcept {
-  *request = nullptr;
   if (n != 1) [[unlikely]]
-    return api::refuse_group(n);
+    return irecv_group_v5(comm, n, data, bytes, tags, mhandles, request);
+  *request = nullptr;
   if (bytes[0] < 0) [[unlikely]]
     return api::refuse_size(bytes[0]);
   return api::irecv(
@@ -135,25 +180,30 @@ ncclResult_t dereg_mr(void* comm, void* mhandle) noexcept { return api::dereg_mr
 
 [[gnu::flatten]] ncclResult_t irecv_v9(void* comm, int n, void** data, std::size_t* bytes,
                                        int* tags, void** mhandles, void** request) noexcept {
-  if (n != 1) [[unlikely]] {
-    *request = nullptr;
-    return api::refuse_group(n);
-  }
+  if (n != 1) [[unlikely]]
+    return irecv_group_v9(comm, n, data, bytes, tags, mhandles, request);
   return api::irecv(comm, recv_args(data[0], bytes[0], tags[0], mhandles[0]), request);
 }
 
 [[gnu::flatten]] ncclResult_t irecv_v10(void* comm, int n, void** data, std::size_t* bytes,
-                                        int* tags, void** mhandles, void**,
+                                        int* tags, void** mhandles, void** phandles,
                                         void** request) noexcept {
-  return irecv_v9(comm, n, data, bytes, tags, mhandles, request);
+  if (n != 1) [[unlikely]]
+    return irecv_group_v10(comm, n, data, bytes, tags, mhandles, phandles, request);
+  return irecv_v9(comm, 1, data, bytes, tags, mhandles, request);
 }
 
 // NCCL leaves out members without bytes in the addresses, but not in the sizes (its net transport),
-// so these are not looked at. The last member's flush is every member's: they lie in one GPU.
+// so these are not looked at. The last member in device memory is flushed for all: they lie in one
+// GPU, and a read of it pushes whatever the same NIC has written there before.
 ncclResult_t iflush(void* comm, int n, void** data, int*, void** mhandles,
                     void** request) noexcept {
-  if (n < 1 || mhandles == nullptr) return api::iflush(comm, {}, request);
-  return api::iflush(comm, recv_args(data[n - 1], 1, 0, mhandles[n - 1]), request);
+  RecvArgs flushed;
+  for (int i = n - 1; mhandles != nullptr && i >= 0; --i) {
+    flushed = recv_args(data[i], 1, 0, mhandles[i]);
+    if (needs_flush(flushed)) break;
+  }
+  return api::iflush(comm, flushed, request);
 }
 
 [[gnu::flatten]] ncclResult_t test(void* request, int* done, int* bytes) noexcept {

@@ -4,6 +4,7 @@
 
 #include "perf/driver/net_api.h"
 
+#include <array>
 #include <climits>
 #include <cstring>
 #include <mutex>
@@ -153,6 +154,28 @@ class NetAdapter final : public NetApi {
       return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, nullptr, request));
     else
       return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, request));
+  }
+
+  int irecv_group(void* comm, std::span<const NetPiece> pieces, void** request) override {
+    using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
+    std::array<Bytes, kNetGroupMax> bytes;
+    std::array<void*, kNetGroupMax> data, mhandles;
+    std::array<int, kNetGroupMax> tags;
+    if (pieces.size() > kNetGroupMax) return kNetInternalError;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (kVersion < 9 && pieces[i].bytes > kOldMessageMax) return kNetInternalError;
+      bytes[i] = static_cast<Bytes>(pieces[i].bytes);
+      data[i] = pieces[i].data;
+      mhandles[i] = pieces[i].mhandle;
+      tags[i] = pieces[i].tag;
+    }
+    const int count = static_cast<int>(pieces.size());
+    if constexpr (kVersion >= 10)
+      return code(net_.irecv(comm, count, data.data(), bytes.data(), tags.data(), mhandles.data(),
+                             nullptr, request));
+    else
+      return code(net_.irecv(comm, count, data.data(), bytes.data(), tags.data(), mhandles.data(),
+                             request));
   }
 
   int iflush(void* comm, const NetPiece& piece, void** request) override {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace mesh::driver {
@@ -48,6 +49,8 @@ struct NetPiece {
   bool flush = false;  // a receive into a GPU's memory: whoever reads it there asks for a flush
 };
 
+inline constexpr std::size_t kNetGroupMax = 8;
+
 struct NetRegion {
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -82,6 +85,8 @@ class NetApi {
 
   virtual int isend(void* comm, const NetPiece& piece, void** request) = 0;
   virtual int irecv(void* comm, const NetPiece& piece, void** request) = 0;
+  // Receives that are started together, kNetGroupMax at most; test() says the bytes of each.
+  virtual int irecv_group(void* comm, std::span<const NetPiece> pieces, void** request) = 0;
   virtual int iflush(void* comm, const NetPiece& piece, void** request) = 0;
   virtual int test(void* request, int* done, int* bytes) = 0;  // bytes may be null
 };

@@ -42,6 +42,8 @@ def bars(cases):
     for pattern in ("one", "rolling8"):
         yield "%s of 8 B from device memory against host" % pattern, _ratio(
             cases, pattern + "-8B-device", pattern + "-8B"), 1.05
+    yield "receiver's instructions, a group of eight against eight of 8 B", cases["group8-8B"][
+        "instructions"]["receiver"] / cases["one-8B"]["instructions"]["receiver"], 0.5
     many = cases["one-8B-512channels"]
     yield "512 channels against one, instructions", _ratio(cases, "one-8B-512channels",
                                                            "one-8B"), 1.05

@@ -61,6 +61,7 @@ CASES = [
     Case("one-8B", "one"),
     Case("burst8-8B", "burst8"),
     Case("rolling8-8B", "rolling8"),
+    Case("group8-8B", "group8"),
     Case("one-8B-marker", "one", marker=True),
     Case("burst8-8B-marker", "burst8", marker=True),
     Case("rolling8-8B-marker", "rolling8", marker=True),

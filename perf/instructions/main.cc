@@ -120,8 +120,9 @@ int main(int argc, char** argv) {
   const std::map<std::string, Pattern> patterns = {{"one", Pattern::One},
                                                    {"burst8", Pattern::Burst8},
                                                    {"rolling8", Pattern::Rolling8},
+                                                   {"group8", Pattern::Group8},
                                                    {"every", Pattern::Every}};
-  app.add_option("--pattern", options.work.pattern, "one, burst8, rolling8 or every")
+  app.add_option("--pattern", options.work.pattern, "one, burst8, rolling8, group8 or every")
       ->transform(CLI::CheckedTransformer(patterns));
   app.add_option("--bytes", options.work.bytes, "Bytes of a message")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 30));

@@ -28,7 +28,12 @@ bool idle(Traffic& traffic) {
 }
 
 std::uint64_t channel_of(const Work& work, std::uint64_t message) {
-  return work.pattern == Pattern::Burst8 ? message / kSameChannel : message;
+  const bool bursts = work.pattern == Pattern::Burst8 || work.pattern == Pattern::Group8;
+  return bursts ? message / kSameChannel : message;
+}
+
+int tag_of(const Work& work, std::uint64_t message) {
+  return work.pattern == Pattern::Group8 ? static_cast<int>(message % kWindow) : 0;
 }
 
 bool failed(const Traffic& traffic) { return !traffic.error.empty(); }
@@ -72,6 +77,25 @@ void run_bursts(Traffic& traffic, std::uint64_t window) {
   }
 }
 
+// As a burst, but the receives have one request. The channel does not change within a group.
+void run_groups(Traffic& traffic) {
+  std::array<void*, kWindow> sends{};
+  for (std::uint64_t first = 0; first < traffic.work.messages && !failed(traffic);
+       first += kWindow) {
+    void* group = nullptr;
+    while (!receiver_irecv(traffic, first, &group) && !failed(traffic)) {
+    }
+    for (std::uint64_t i = 0; i < kWindow && !failed(traffic);)
+      i += sender_isend(traffic, first + i, &sends[i]) ? 1 : 0;
+    std::uint64_t sent = 0;
+    bool received = false;
+    while ((sent < kWindow || !received) && !failed(traffic)) {
+      while (sent < kWindow && sender_test(traffic, sends[sent])) ++sent;
+      received = received || received_whole(traffic, first, group);
+    }
+  }
+}
+
 void run_rolling(Traffic& traffic) {
   const std::uint64_t all = traffic.work.messages;
   std::array<void*, kWindow> receives{}, sends{};
@@ -99,8 +123,16 @@ void run_rolling(Traffic& traffic) {
 [[gnu::noinline]] bool receiver_irecv(Traffic& traffic, std::uint64_t message, void** request) {
   const End& end = traffic.channels.receiver(channel_of(traffic.work, message));
   *request = traffic.work.completion == Completion::Optional ? kOptional : nullptr;
-  const int result = traffic.channels.api().irecv(
-      end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, request);
+  driver::NetApi& api = traffic.channels.api();
+  int result = driver::kNetSuccess;
+  if (traffic.work.pattern == Pattern::Group8) {
+    std::array<driver::NetPiece, kWindow> pieces;
+    for (std::uint64_t i = 0; i < kWindow; ++i)
+      pieces[i] = {end.data, traffic.work.bytes, tag_of(traffic.work, i), end.mhandle};
+    result = api.irecv_group(end.comm, pieces, request);
+  } else {
+    result = api.irecv(end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, request);
+  }
   if (result != kNetSuccess) return refuse(traffic, "irecv", result);
   return *request != nullptr || idle(traffic);
 }
@@ -109,18 +141,23 @@ void run_rolling(Traffic& traffic) {
   const End& end = traffic.channels.sender(channel_of(traffic.work, message));
   *request = nullptr;
   const int result = traffic.channels.api().isend(
-      end.comm, {end.data, traffic.work.bytes, 0, end.mhandle}, request);
+      end.comm, {end.data, traffic.work.bytes, tag_of(traffic.work, message), end.mhandle},
+      request);
   if (result != kNetSuccess) return refuse(traffic, "isend", result);
   return *request != nullptr || idle(traffic);
 }
 
 [[gnu::noinline]] bool receiver_test(Traffic& traffic, void* request) {
-  int done = 0, bytes = -1;
-  const int result = traffic.channels.api().test(request, &done, &bytes);
+  int done = 0;
+  std::array<int, kWindow> bytes{-1};
+  const int result = traffic.channels.api().test(request, &done, bytes.data());
   if (result != kNetSuccess) return refuse(traffic, "test of a receive", result);
   if (done == 0) return idle(traffic);
   traffic.idle = 0;
-  const bool whole = static_cast<std::size_t>(bytes) == traffic.work.bytes;
+  const std::size_t count = traffic.work.pattern == Pattern::Group8 ? kWindow : 1;
+  const bool whole = std::all_of(bytes.begin(), bytes.begin() + count, [&](int size) {
+    return static_cast<std::size_t>(size) == traffic.work.bytes;
+  });
   if (!whole && traffic.work.completion == Completion::Wanted)
     traffic.error = "a receive of another size than the send";
   return true;
@@ -150,6 +187,7 @@ std::string move_messages(Channels& channels, const Work& work) {
   switch (work.pattern) {
     case Pattern::One: run_one(traffic); break;
     case Pattern::Burst8: run_bursts(traffic, kWindow); break;
+    case Pattern::Group8: run_groups(traffic); break;
     case Pattern::Every: run_bursts(traffic, channels.count()); break;
     case Pattern::Rolling8: run_rolling(traffic); break;
   }

@@ -16,6 +16,7 @@ enum class Pattern {
   Burst8,    // eight receives, eight sends on one channel, all tested in order until done
   Rolling8,  // eight of each kept open, the oldest tested, the next posted as soon as there is a
              // place
+  Group8,    // eight receives of eight tags started together, and a send of each tag, all tested
   Every,     // one receive and one send on every channel, all tested until done
 };
 

@@ -138,11 +138,17 @@ ncclResult_t isend(const Table<kVersion>& t, const SendCall& c, void** request) 
 
 template <int kVersion>
 ncclResult_t irecv(const Table<kVersion>& t, const SendCall& c, void** request) {
-  std::array<void*, 8> data{c.data};
-  std::array<void*, 8> mhandles{c.mhandle};
-  std::array<int, 8> tags{c.tag};
   using Size = std::conditional_t<(kVersion >= 9), std::size_t, int>;
-  std::array<Size, 8> sizes{static_cast<Size>(c.bytes)};
+  std::array<void*, 9> data;
+  std::array<void*, 9> mhandles;
+  std::array<int, 9> tags;
+  std::array<Size, 9> sizes;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    data[i] = c.data;
+    mhandles[i] = c.mhandle;
+    tags[i] = c.tag + static_cast<int>(i);  // members of a group differ
+    sizes[i] = static_cast<Size>(c.bytes + (c.bytes == static_cast<std::size_t>(-1) ? 0 : i));
+  }
   if constexpr (kVersion >= 10) {
     return t.irecv(c.comm, c.n, data.data(), sizes.data(), tags.data(), mhandles.data(), nullptr,
                    request);

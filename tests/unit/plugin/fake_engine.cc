@@ -213,6 +213,31 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
   return make_request(args.bytes);
 }
 
+Result<Request*> irecv_group(Channel& channel, std::span<const RecvArgs> members) noexcept {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  s.channel_seen = &channel;
+  s.group.assign(members.begin(), members.end());
+  if (s.irecv_answer != Errc::Ok) return s.irecv_answer;
+  auto* const request = new (std::nothrow) Request{.bytes = 0, .members = members.size()};
+  return request != nullptr ? Result<Request*>(request) : Result<Request*>(Errc::Exhausted);
+}
+
+// Of a member the size is its tag.
+Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) noexcept {
+  fake::State& s = fake::state();
+  const std::lock_guard lock(s.mutex);
+  const std::size_t members = request.members;
+  if (members == 0) return Errc::InvalidArgument;
+  if (s.test_answer == Errc::WouldBlock) return Errc::WouldBlock;
+  for (std::size_t i = 0; i < members; ++i) bytes[i] = s.group[i].tag;
+  delete &request;
+  if (s.test_answer != Errc::Ok) return s.test_answer;
+  return members;
+}
+
+bool needs_flush(const RecvArgs& args) noexcept { return args.region != nullptr; }
+
 Result<Request*> flush(Channel&, const RecvArgs& args) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
@@ -226,6 +251,7 @@ bool test_done(Request&, std::size_t*) noexcept { return false; }
 Status test(Request& request, std::size_t* bytes) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
+  if (request.members != 0) return Errc::InvalidArgument;
   if (s.test_answer == Errc::WouldBlock) return Errc::WouldBlock;
   if (bytes != nullptr) *bytes = s.bytes_tested != 0 ? s.bytes_tested : request.bytes;
   delete &request;

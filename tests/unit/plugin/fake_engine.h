@@ -35,6 +35,7 @@ class Channel {
 class Request {
  public:
   std::size_t bytes = 0;
+  std::size_t members = 0;  // of a group
 };
 
 class Registration {
@@ -79,6 +80,7 @@ struct State {
   Context* context_seen = nullptr;
   SendArgs sent{};
   RecvArgs received{};
+  std::vector<RecvArgs> group;  // received together
   RecvArgs flushed{};
   Channel* channel_seen = nullptr;
   MemoryRange registered;

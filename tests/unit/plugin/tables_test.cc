@@ -278,14 +278,15 @@ TEST_P(Tables, AFlushOfNothingIsDone) {
   close_all(net_, made);
 }
 
-TEST_P(Tables, GroupsAreRefused) {
+TEST_P(Tables, GroupsOfNoneAndOfNineAreRefused) {
   Connected made = connect_to_self(net_, context_);
   char data[8];
-  for (const int n : {0, 2, 8}) {
+  for (const int n : {-1, 0, 9}) {
     void* request = kStale;
     EXPECT_EQ(net_.irecv({made.recv, data, 8, 0, nullptr, n}, &request), ncclInvalidUsage);
     EXPECT_EQ(request, nullptr);
   }
+  EXPECT_EQ(LogCatcher::lines(NCCL_LOG_WARN).size(), 3u);
   close_all(net_, made);
 }
 
