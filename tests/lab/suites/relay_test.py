@@ -55,6 +55,7 @@ class Relay(lab_case.LabCase):
         found = [line for line in lab.lines(host) if "relayed path" in line and OVER in line]
         return {line.split(" over ")[1].split(OVER)[0] for line in found}
 
+    @lab_case.at_length  # the ring shows one host between, too
     def test_line3(self):
         lab = self.verified("line3", BOTH, 2)
         for host in "ac":
