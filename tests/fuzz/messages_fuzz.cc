@@ -1,6 +1,6 @@
 // Bodies of control messages, the first byte chooses the type. What decodes is encoded again to the
 // same bytes.
-#include "engine/control/frames.h"
+#include "engine/control/relay_frames.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/quiet_log.h"
 
@@ -65,6 +65,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 18: round_trip<engine::Resumed>(bytes); break;
     case 19: round_trip<engine::Summon>(bytes); break;
     case 20: round_trip<engine::Decline>(bytes); break;
+    case 21: round_trip<engine::AskPeers>(bytes); break;
+    case 22: round_trip<engine::PeersAre>(bytes); break;
+    case 23: round_trip<engine::Chain>(bytes); break;
+    case 24: round_trip<engine::Chained>(bytes); break;
+    case 25: round_trip<engine::Join>(bytes); break;
+    case 26: round_trip<engine::Joined>(bytes); break;
+    case 27: round_trip<engine::Cut>(bytes); break;
     default: header_round_trip(bytes); break;
   }
   return 0;

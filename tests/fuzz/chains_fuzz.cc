@@ -1,0 +1,19 @@
+// The frames of relays in any order, said to a host that carries and to one that asks.
+#include "tests/fuzz/chains_world.h"
+#include "tests/fuzz/quiet_log.h"
+
+namespace mesh {
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  fuzz::quiet_log();
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  fuzz::ChainsWorld world;
+  for (int op = 0; op < fuzz::ChainsWorld::kOpsMax && !input.empty(); ++op) world.act(input);
+  return 0;
+}
+
+}  // namespace mesh
