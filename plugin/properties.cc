@@ -1,5 +1,6 @@
 #include "plugin/properties.h"
 
+#include <mesh/channel.h>
 #include <mesh/policy.h>
 
 #include <mutex>
@@ -34,7 +35,7 @@ nccl::NewestProperties properties_of(const RailInfo& rail, int device) {
   // NCCL drops fractions of a microsecond (topo.cc), and counts the latency twice for Simple.
   properties.latency = 0;
   properties.maxComms = static_cast<int>(kChannelsMax);
-  properties.maxRecvs = 1;
+  properties.maxRecvs = static_cast<int>(kGroupMax);
   properties.netDeviceType = NCCL_NET_DEVICE_HOST;
   properties.netDeviceVersion = NCCL_NET_DEVICE_INVALID_VERSION;
   properties.vProps.ndevs = 1;

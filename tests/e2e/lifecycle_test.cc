@@ -17,7 +17,7 @@ void drive_version(Peer& peer) {
   const auto communicator = open_communicator(*api);
   const driver::NetProperties& properties = communicator->properties();
   require(communicator->device_count() >= 1 && !properties.name.empty() &&
-              properties.speed_mbps > 0 && properties.max_recvs == 1 && properties.max_comms > 0 &&
+              properties.speed_mbps > 0 && properties.max_recvs == 8 && properties.max_comms > 0 &&
               (properties.ptr_support & 1) != 0,
           "a property is missing");
   require(version < 7 || properties.device_type == 0, "not a host device");

@@ -29,7 +29,7 @@ void expect_common(const Properties& p, const char* name) {
   EXPECT_EQ(p.port, 1);
   EXPECT_EQ(p.latency, 0.0f);
   EXPECT_EQ(p.maxComms, 8191);
-  EXPECT_EQ(p.maxRecvs, 1);
+  EXPECT_EQ(p.maxRecvs, 8);
   if constexpr (requires { p.netDeviceType; }) {
     EXPECT_EQ(p.netDeviceType, NCCL_NET_DEVICE_HOST);
     EXPECT_EQ(p.netDeviceVersion, 0);
