@@ -38,6 +38,37 @@ bool SendChannel::needs_slow_path() const noexcept {
          held_back_ != 0 || failure.load(std::memory_order_relaxed) != Errc::Ok;
 }
 
+// Inline, because every large message of a usual channel goes through match().
+[[gnu::always_inline]] inline void SendChannel::begin(Request& request,
+                                                      std::uint32_t slot) noexcept {
+  DCHECK(posting_.request == nullptr);
+  DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
+  const bool truncated = request.bytes > credit_.bytes;
+  if (truncated) {
+    // No byte is sent, but the receiver must learn it: the record says so, and both requests fail.
+    link.report_truncated(request.bytes, credit_.bytes);
+    request.error = Errc::Truncated;
+  }
+  posting_.request = &request;
+  posting_.credit = credit_;
+  cut(truncated ? 0 : request.bytes);
+  // Each announcement says how many stripes there are, where it brings its stripe whole.
+  const auto count = static_cast<std::uint32_t>(posting_.spans.size());
+  DCHECK(count != 0 && count <= kStripesMax);
+  const bool record =
+      truncated || count > kStripesTold || request.bytes > apart_above_ ||
+      std::any_of(posting_.spans.begin(), posting_.spans.end(),
+                  [this](const Span& span) { return span.stripe.bytes > wr_bytes_; });
+  request.open_stripes = static_cast<std::uint8_t>(count);
+  request.uniform = false;
+  request.stripes = count;
+  request.generation = credit_.generation;
+  request.expected = pack({.stripes = record ? 0 : count,
+                           .channel = index,
+                           .slot = slot,
+                           .generation = credit_.generation});
+}
+
 // Large messages, full queues, tags out of order, the end.
 bool SendChannel::advance_slow_path(bool in_turn) noexcept {
   DCHECK(loop.held());
@@ -50,13 +81,16 @@ bool SendChannel::advance_slow_path(bool in_turn) noexcept {
     return false;
   }
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
+  const bool tagged = tag_match_.has_new();
   for (std::uint32_t message = 0;
-       moves && !tag_match_.needed() && has_new() && message < kMessagesPerVisit; ++message)
+       moves && !tagged && !tag_match_.keeps() && has_new() && message < kMessagesPerVisit;
+       ++message)
     moves = match();
-  if (moves && tag_match_.needed()) moves = match_by_tag();
+  if (moves && (tagged || tag_match_.keeps())) moves = match_by_tag();
   DCHECK(tier_ == link.tier());
-  slow_path_ = needs_slow_path() || tag_match_.has_new();
-  return !moves || has_new() || tag_match_.has_new();
+  const bool more_tagged = tag_match_.has_new();
+  slow_path_ = needs_slow_path() || more_tagged;
+  return !moves || has_new() || more_tagged;
 }
 
 // The next credit's send begins, if both are there. False: wants another visit.
@@ -101,35 +135,6 @@ bool SendChannel::match_by_tag() noexcept {
     if (!post()) return false;
   }
   return true;
-}
-
-void SendChannel::begin(Request& request, std::uint32_t slot) noexcept {
-  DCHECK(posting_.request == nullptr);
-  DCHECK(request.state.load(std::memory_order_relaxed) == RequestState::Submitted);
-  const bool truncated = request.bytes > credit_.bytes;
-  if (truncated) {
-    // No byte is sent, but the receiver must learn it: the record says so, and both requests fail.
-    link.report_truncated(request.bytes, credit_.bytes);
-    request.error = Errc::Truncated;
-  }
-  posting_.request = &request;
-  posting_.credit = credit_;
-  cut(truncated ? 0 : request.bytes);
-  // Each announcement says how many stripes there are, where it brings its stripe whole.
-  const auto count = static_cast<std::uint32_t>(posting_.spans.size());
-  DCHECK(count != 0 && count <= kStripesMax);
-  const bool record =
-      truncated || count > kStripesTold || request.bytes > apart_above_ ||
-      std::any_of(posting_.spans.begin(), posting_.spans.end(),
-                  [this](const Span& span) { return span.stripe.bytes > wr_bytes_; });
-  request.open_stripes = static_cast<std::uint8_t>(count);
-  request.uniform = false;
-  request.stripes = count;
-  request.generation = credit_.generation;
-  request.expected = pack({.stripes = record ? 0 : count,
-                           .channel = index,
-                           .slot = slot,
-                           .generation = credit_.generation});
 }
 
 // The message under way into its stripes, each with its queue pair.
