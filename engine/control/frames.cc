@@ -37,7 +37,7 @@ void common_fields(Io& io, Body& body) {
 
 template <typename Io, typename Paths>
 void paths_fields(Io& io, Paths& paths) {
-  io.list(paths, {0, kPathsMax}, [&io](auto& path) { path_fields(io, path); });
+  io.list(paths, {0, kPathsMax}, [&io](auto& each) { path_fields(io, each); });
 }
 
 template <typename Io, typename Down>
@@ -217,7 +217,7 @@ void Reopened::fields(Io& io, typename Io::template Of<Reopened>& body) {
   path_epoch_fields(io, body);
   io.errc(body.result);
   io.text(body.text, kTextBytesMax);
-  io.list(body.ends, {0, 1}, [&io](auto& path) { path_fields(io, path); });
+  io.list(body.ends, {0, 1}, [&io](auto& each) { path_fields(io, each); });
   io.list(body.via, {0, 1}, [&io](auto& hop) { hop_fields(io, hop); });
   io.require((body.result == Errc::Ok) == (body.ends.size() == 1));
 }

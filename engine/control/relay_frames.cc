@@ -38,7 +38,7 @@ void AskPeers::fields(Io& io, typename Io::template Of<AskPeers>& body) {
 template <typename Io>
 void PeersAre::fields(Io& io, typename Io::template Of<PeersAre>& body) {
   io.u16(body.left);
-  io.list(body.host, {0, 1}, [&io](auto& host) { host_fields(io, host); });
+  io.list(body.host, {0, 1}, [&io](auto& each) { host_fields(io, each); });
   io.require(!body.host.empty() || body.left == 0);
 }
 

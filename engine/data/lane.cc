@@ -31,26 +31,26 @@ Status Lane::open() {
 
 Status Lane::provide_probes() {
   if (probe_mr_) return {};
-  probe_pages_.reset(new (std::nothrow) ProbePages);
+  const std::size_t bytes = whole_pages(sizeof(Probes));
+  probe_pages_ = make_pages(bytes);
   if (probe_pages_ != nullptr) {
-    probe_mr_ = register_range(probe_pages_.get(), sizeof(ProbePages),
-                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    probe_mr_ =
+        register_range(probe_pages_.get(), bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   }
   if (probe_mr_) return {};
-  LOG_WARN("{}: cannot register {} bytes for probes: {}", name(), sizeof(ProbePages),
-           std::strerror(errno));
+  LOG_WARN("{}: cannot register {} bytes for probes: {}", name(), bytes, std::strerror(errno));
   return Errc::System;
 }
 
 verbs::LocalSource Lane::probe_source(std::uint32_t bytes) const noexcept {
   DCHECK(bytes <= kProbeBytesMax);
-  return {.address = reinterpret_cast<std::uintptr_t>(probe_pages_->source.data()),
+  return {.address = reinterpret_cast<std::uintptr_t>(probes().source.data()),
           .bytes = bytes,
           .lkey = probe_mr_->lkey};
 }
 
 verbs::RemoteTarget Lane::probe_target() const noexcept {
-  return {.address = reinterpret_cast<std::uintptr_t>(probe_pages_->target.data()),
+  return {.address = reinterpret_cast<std::uintptr_t>(probes().target.data()),
           .rkey = probe_mr_->rkey};
 }
 

@@ -8,6 +8,7 @@
 #include <mesh/status.h>
 
 #include "engine/data/queue_pair.h"
+#include "src/base/pages.h"
 #include "src/relay/end_device.h"
 #include "src/verbs/discovery.h"
 #include "src/verbs/handle.h"
@@ -82,9 +83,10 @@ class Lane {
 
  private:
   // Apart, so that no probe reads what another one writes.
-  struct alignas(4096) ProbePages {
-    std::array<std::byte, kProbeBytesMax> source{}, target{};
+  struct Probes {
+    std::array<std::byte, kProbeBytesMax> source, target;
   };
+  Probes& probes() const noexcept { return *reinterpret_cast<Probes*>(probe_pages_.get()); }
   struct Queue {
     verbs::CqHandle cq;
     std::uint32_t entries = 0, reserved = 0;
@@ -128,7 +130,7 @@ class Lane {
   verbs::Rail& rail_;
   const std::uint32_t index_;
   verbs::PdHandle pd_;
-  std::unique_ptr<ProbePages> probe_pages_;
+  Pages probe_pages_;
   verbs::MrHandle probe_mr_;
   std::mutex placing_;                           // a queue pair's place is taken; before the token
   std::unique_ptr<relay::EndDevice> relay_end_;  // outlives what it made

@@ -3,8 +3,8 @@
 #include "engine/data/lane.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/pages.h"
 
-#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -12,14 +12,7 @@
 
 namespace mesh::engine {
 
-namespace {
-// Whole pages of the system are registered: no neighbour's memory becomes writable by the peer, and
-// a forked child keeps its own, where a registration takes whole pages from it.
-std::size_t page_bytes() noexcept {
-  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-}  // namespace
+namespace {}  // namespace
 
 void LinkMemory::Free::operator()(std::byte* memory) const noexcept { std::free(memory); }
 
@@ -34,11 +27,10 @@ void LinkMemory::configure(std::size_t bytes_per_channel, std::vector<Lane*> lan
 }
 
 Result<LinkMemory::Block> LinkMemory::make_block(std::size_t bytes) const {
-  const std::size_t page = page_bytes();
-  const std::size_t rounded = (bytes + page - 1) / page * page;
+  const std::size_t rounded = whole_pages(bytes);  // no neighbour's become writable by the peer
   DCHECK(rounded != 0);
   Block block;
-  block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(page, rounded)));
+  block.memory.reset(static_cast<std::byte*>(std::aligned_alloc(page_bytes(), rounded)));
   if (!block.memory) {
     LOG_WARN("out of memory: {} bytes for a peer link", rounded);
     return Errc::System;

@@ -91,9 +91,9 @@ void RecvChannel::on_recorded(Request& slot) noexcept {
 void RecvChannel::on_truncated(Request& slot, std::uint64_t sent) noexcept {
   count_stripes_received(slot, 0);
   link.report_truncated(sent, slot.bytes);
-  land_in_group(slot, 0, Errc::Truncated);
   if (slot.state.load(std::memory_order_relaxed) == RequestState::Submitted)
-    slot.fail(Errc::Truncated);
+    return slot.fail(Errc::Truncated);
+  land_in_group(slot, 0, Errc::Truncated);  // which may give the slot away
 }
 
 bool RecvChannel::names(const Registration& region) const noexcept {

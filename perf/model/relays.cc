@@ -64,11 +64,12 @@ bool measure_row(const Options& options, std::uint32_t via, Row* row) {
 
 }  // namespace
 
-double relayed_gbytes_per_s(const FabricSpec& spec, double wr_bytes) {
-  const double packets = std::ceil(wr_bytes / spec.mtu);
-  const double wire = wr_bytes + packets * static_cast<double>(soft::kPacketOverheadBytes) +
+double relayed_gbytes_per_s(const FabricSpec& spec, std::size_t wr_bytes) {
+  const auto bytes = static_cast<double>(wr_bytes);
+  const double packets = std::ceil(bytes / spec.mtu);
+  const double wire = bytes + packets * static_cast<double>(soft::kPacketOverheadBytes) +
                       static_cast<double>(soft::kFirstPacketBytes) + slot_bytes(0);
-  return spec.paths.front() / 8 * wr_bytes / wire;
+  return spec.paths.front() / 8 * bytes / wire;
 }
 
 double hop_ns(const FabricSpec& spec, const CallCosts& calls, std::uint32_t chains) {

@@ -5,13 +5,14 @@
 #include "perf/model/measure.h"
 #include "perf/model/options.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace mesh::model {
 
 // ---- By hand. A relayed work request is a write into the next host's payload ring and a slot of
 // 32 bytes behind it.
-double relayed_gbytes_per_s(const FabricSpec& spec, double wr_bytes);
+double relayed_gbytes_per_s(const FabricSpec& spec, std::size_t wr_bytes);
 // What a host on the way adds to a small message: the cable, the NIC's and the CPU's part, and the
 // thread's rounds over its chains, of which half a one is waited for.
 double hop_ns(const FabricSpec& spec, const CallCosts& calls, std::uint32_t chains);

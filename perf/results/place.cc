@@ -15,7 +15,7 @@ std::string cpu_name() {
   for (std::string line; std::getline(stream, line);) {
     const std::size_t colon = line.find(": ");
     if (colon == std::string::npos) continue;
-    const std::string value = line.substr(colon + 2);
+    std::string value = line.substr(colon + 2);
     if (line.starts_with("model name")) return value;
     if (line.starts_with("CPU implementer")) implementer = value;
     if (line.starts_with("CPU part")) part = value;

@@ -71,6 +71,9 @@ class Chain {
   // ---- Carrying. How many work requests, completions and counts it moved. Never blocks.
   std::uint32_t turn() noexcept;
 
+  // It waits for a rail that other chains have, and must be asked again soon.
+  bool waits() const noexcept { return passages_[0].waits() || passages_[1].waits(); }
+
   // The neighbours are told the status, which is no success, with what was done, and nothing more
   // is carried. The turns that follow do it; state() says when.
   void close(ibv_wc_status status) noexcept;

@@ -5,8 +5,8 @@
 
 #include <mesh/status.h>
 
+#include "src/base/pages.h"
 #include "src/relay/count_words.h"
-#include "src/relay/memory.h"
 #include "src/relay/rail_share.h"
 #include "src/relay/send_batch.h"
 #include "src/verbs/handle.h"

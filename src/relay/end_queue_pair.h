@@ -4,8 +4,8 @@
 // work requests, never split, never merged. Thread: under its completion queue's lock, except what
 // says otherwise. Bound: the depths that it was made with.
 
+#include "src/base/pages.h"
 #include "src/relay/count_words.h"
-#include "src/relay/memory.h"
 #include "src/relay/ring_writer.h"
 #include "src/relay/send_batch.h"
 #include "src/relay/wire.h"

@@ -69,12 +69,16 @@ void Middle::remove(Chain& chain) noexcept {
 
 std::uint32_t Middle::turn() noexcept {
   std::uint32_t moved = 0;
+  bool waits = false;
   turns_.fetch_add(1, std::memory_order_seq_cst);
   const std::size_t top = top_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < top; ++i) {
     Chain* const chain = chains_[i].load(std::memory_order_seq_cst);
-    if (chain != nullptr) moved += chain->turn();
+    if (chain == nullptr) continue;
+    moved += chain->turn();
+    waits |= chain->waits();
   }
+  waits_ = waits;
   turns_.fetch_add(1, std::memory_order_seq_cst);
   return moved;
 }
@@ -89,7 +93,7 @@ bool Middle::wait_for_chains() {
 
 void Middle::rest(Idle& idle) {
   if (++idle.turns < kSpinTurns && idle.turns % kTurnsBetweenYields != 0) return;
-  if (idle.turns < kYieldTurns) {
+  if (idle.turns < kYieldTurns || waits_) {
     ::sched_yield();
     return;
   }

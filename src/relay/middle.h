@@ -57,7 +57,8 @@ class Middle {
   std::atomic<std::uint64_t> turns_{0};  // even: between turns
   std::mutex mutex_;  // of add and remove, and of the thread's naps and its wait for a chain
   std::condition_variable changed_;
-  bool came_ = false;  // a chain, while the thread did not wait for one
+  bool waits_ = false;  // a chain, for a rail: no time for a nap. Of the thread
+  bool came_ = false;   // a chain, while the thread did not wait for one
   std::atomic<std::size_t> size_{0};
   std::atomic<bool> stop_{false};
   std::thread thread_;

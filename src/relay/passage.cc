@@ -32,7 +32,7 @@ Status Passage::create(const RailUse& from, const RailUse& to, const RingShape& 
   ring_.address = reinterpret_cast<std::uintptr_t>(memory_.get());
   ring_.rkey = in_->rkey;
   written_bytes_.resize(ring_.slots);
-  asked_through_.resize(ring_.slots);
+  asked_through_.resize(ring_.slots + 1);
   share_ = to.share;
   return {};
 }
@@ -90,7 +90,7 @@ void Passage::forward(SendBatch& batch, const SlotHeader& header) noexcept {
 
 std::uint64_t Passage::under_way(ChainSide& to) noexcept {
   const std::uint64_t left = freed(to);
-  return asked_bytes_ - (left == 0 ? 0 : asked_through_[(left - 1) % ring_.slots]);
+  return asked_bytes_ - (left == 0 ? 0 : asked_through_[(left - 1) % asked_through_.size()]);
 }
 
 bool Passage::may_post(ChainSide& to, std::uint32_t bytes) noexcept {
@@ -103,13 +103,14 @@ bool Passage::may_post(ChainSide& to, std::uint32_t bytes) noexcept {
 
 void Passage::leave() noexcept {
   if (share_ != nullptr) share_->leave(this);
+  waits_ = false;
   holds_ = false;
 }
 
 Passage::Outcome Passage::carry(ChainSide& to, std::uint32_t* moved) noexcept {
   std::uint64_t bytes = 0;
   std::uint32_t requests = 0;
-  bool waits = false;  // for the rail
+  waits_ = false;
   if (holds_) holds_ = share_->look(this, under_way(to));
   while (taken_ != arrived_ && requests < kTurnRequests && bytes < kTurnBytes) {
     // A copy: the neighbour could write it again while it is looked at.
@@ -126,15 +127,15 @@ Passage::Outcome Passage::carry(ChainSide& to, std::uint32_t* moved) noexcept {
       if (to.batch.ring() != 0) return Outcome::Refused;
       continue;
     }
-    waits = !may_post(to, header.bytes);
-    if (waits) break;
+    waits_ = !may_post(to, header.bytes);
+    if (waits_) break;
     forward(to.batch, header);
-    asked_through_[taken_ % ring_.slots] = asked_bytes_;
+    asked_through_[taken_ % asked_through_.size()] = asked_bytes_;
     ++taken_;
     ++requests;
     bytes += header.bytes;
   }
-  if (holds_ && !waits) holds_ = share_->rest(this, under_way(to));
+  if (holds_ && !waits_) holds_ = share_->rest(this, under_way(to));
   *moved += requests;
   add(requests_, requests);
   add(bytes_, bytes);

@@ -5,8 +5,8 @@
 
 #include <mesh/status.h>
 
+#include "src/base/pages.h"
 #include "src/relay/chain_side.h"
-#include "src/relay/memory.h"
 #include "src/relay/ring_writer.h"
 #include "src/relay/wire.h"
 #include "src/verbs/handle.h"
@@ -51,6 +51,8 @@ class Passage {
   bool rests(ChainSide& to) noexcept;
   // While it rests: a further middle host has counted something, such as its end.
   bool hears(ChainSide& to) noexcept { return !ends_here() && look_.finds_news(to.counted()); }
+  // Something could go on, but others have the rail. How long they may is counted in turns.
+  bool waits() const noexcept { return waits_; }
   // Nothing more is carried: what waits for the rail need not wait for this.
   void leave() noexcept;
 
@@ -92,8 +94,9 @@ class Passage {
   CountLook look_;
   RailShare* share_ = nullptr;                // of the rail that it leaves over
   bool holds_ = false;                        // that rail, as far as we know
+  bool waits_ = false;                        // for the rail
   std::uint64_t asked_bytes_ = 0;             // posted with the rail's leave
-  std::vector<std::uint64_t> asked_through_;  // as many, when a slot was moved on
+  std::vector<std::uint64_t> asked_through_;  // as many, when a slot was moved on; one more
   // Running counts of slots: told <= freed <= taken <= arrived.
   std::uint64_t arrived_ = 0, taken_ = 0;
   std::uint64_t counted_done_ = 0;  // by a further middle host

@@ -23,7 +23,7 @@ bool RailShare::may_take(const void* who) noexcept {
 bool RailShare::try_post(const void* who, std::uint64_t under_way, std::uint64_t bytes) noexcept {
   const std::lock_guard guard(lock_);
   if (holder_ != who) {
-    if (!may_take(who)) return false;
+    if (under_way >= kUnderWayBytes || !may_take(who)) return false;
     holder_ = who;
     others_wait_ = false;
     spent_ = 0;

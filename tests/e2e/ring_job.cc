@@ -89,6 +89,7 @@ RingJob::RingJob(driver::Communicator& communicator, driver::Bootstrap& team, pe
   require(collective_ != nullptr, error);
   count_ = collective_->count_for(kBytes);
   std::vector<double> times;
+  times.reserve(kHealthyRounds);
   for (int i = 0; i < kHealthyRounds; ++i) times.push_back(verified());
   round_s_ = *std::min_element(times.begin(), times.end());
 }

@@ -109,6 +109,19 @@ TEST(RailShare, AHolderWhoseNicIsSilentLosesIt) {
   EXPECT_FALSE(share.look(&first, 0));
 }
 
+// It has lost the rail once, and all of its payloads are still under way.
+TEST(RailShare, WhoCanPostNothingDoesNotTakeIt) {
+  RailShare share;
+  int silent = 0, other = 0;
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_FALSE(share.try_post(&silent, RailShare::kUnderWayBytes, kPart)) << round;
+    for (std::uint64_t spent = 0; spent < RailShare::kQuantumBytes; spent += kPart)
+      ASSERT_TRUE(share.try_post(&other, 0, kPart)) << round;
+    EXPECT_FALSE(share.try_post(&silent, RailShare::kUnderWayBytes, kPart)) << round;
+    share.look(&other, 0);
+  }
+}
+
 }  // namespace
 
 }  // namespace mesh::relay
