@@ -2,7 +2,7 @@
 // host.
 #include "perf/driver/own_files.h"
 #include "perf/driver/plugin_log.h"
-#include "perf/mesh_rails/report.h"
+#include "perf/mesh_rails/read_rails.h"
 #include "src/base/version.h"
 #include "src/topo/host_parts.h"
 #include "src/topo/placement.h"
@@ -38,21 +38,6 @@ int fail(const char* what, const std::string& why) {
   return 1;
 }
 
-// Empty: the plugin refused to start, and its log has the reason.
-int fill(NetApi& api, mesh::rails::Report& report) {
-  void* context = nullptr;
-  if (api.init(1, &context) != kNetSuccess) return kNetSuccess;
-  int count = 0;
-  int result = api.devices(&count);
-  for (int index = 0; index < count && result == kNetSuccess; ++index) {
-    mesh::rails::Rail& rail = report.rails.emplace_back();
-    rail.index = index;
-    result = api.properties(index, &rail.properties);
-  }
-  const int closed = api.finalize(context);
-  return result != kNetSuccess ? result : closed;
-}
-
 // What lies between the NICs and the rest of this host.
 void fill_ways(mesh::rails::Report& report) {
   const auto has_pci = [](const mesh::rails::Rail& rail) {
@@ -80,24 +65,16 @@ int run(const Options& options) {
   const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, options.net_version, error);
   if (api == nullptr) return fail("no plugin", error);
   mesh::rails::Report report;
-  report.plugin = std::string(api->name()) + " (ncclNet v" + std::to_string(api->version()) + ")";
-  if (const int result = fill(*api, report); result != kNetSuccess)
+  if (const int result = mesh::rails::read_rails(*api, report); result != kNetSuccess)
     return fail("the plugin's answer", mesh::driver::net_result_name(result));
-  const std::vector<std::string> lines = log.texts();
-  report.notes = mesh::rails::port_notes(lines);
-  for (const std::string& line : lines) {
-    std::optional<mesh::rails::RailLine> parsed = mesh::rails::parse_rail_line(line);
-    const auto at = static_cast<std::size_t>(parsed ? parsed->index : -1);
-    if (at < report.rails.size() && parsed->name == report.rails[at].properties.name)
-      report.rails[at].line = std::move(parsed);
-  }
   fill_ways(report);
   std::fputs((options.as_json ? mesh::rails::json(report) : mesh::rails::table(report)).c_str(),
              stdout);
   if (!report.rails.empty()) return 0;
   // Other reasons (no libibverbs) are among the plugin's few lines; its warnings are out already.
   if (report.notes.empty() && log.warnings() == 0 && !options.verbose)
-    for (const std::string& line : lines) std::fprintf(stderr, "mesh_rails: %s\n", line.c_str());
+    for (const std::string& line : log.texts())
+      std::fprintf(stderr, "mesh_rails: %s\n", line.c_str());
   return 1;
 }
 

@@ -1,0 +1,37 @@
+#include "perf/mesh_doctor/host_facts.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mesh::doctor {
+
+using Json = nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Address, text, gid_index)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailFacts, index, name, pci, addresses, gid_type, mtu,
+                                   speed_mbps, numa_node, port, guid)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GidFacts, index, gid, type, netdev)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PortFacts, name, device, port, link_layer, state, physical_state,
+                                   rate_mbps, capable_mbps, netdev, netdev_mtu, pci, card,
+                                   other_half, gids, counters, counters_later)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PcieFacts, pci, id, product, width, width_max, gts, gts_max)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryFacts, kind, found_by, path, version, ours)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettingFacts, name, value, source)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineFacts, product, processor, memlock_bytes,
+                                   memlock_unlimited, cma_total_kib, huge_pages,
+                                   kernel_command_line, iommu, gpus, modules)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, host, plugin, plugin_file, plugin_error, rails, notes,
+                                   warnings, ports, pcie, libraries, settings, machine)
+
+std::string to_text(const HostFacts& facts) {
+  return Json(facts).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<HostFacts> facts_from(const std::string& text) {
+  try {
+    return Json::parse(text).get<HostFacts>();
+  } catch (const Json::exception&) {
+    return Errc::Protocol;
+  }
+}
+
+}  // namespace mesh::doctor

@@ -1,0 +1,115 @@
+#pragma once
+// What was read on one host. Every host sends its facts to rank 0 as JSON, and the checks are pure
+// functions of them. A number of -1 and an empty text mean "not known", unless a field says other.
+// Thread: any (values). Bound: the ports and files of the host.
+
+#include <mesh/status.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+struct Address {
+  std::string text;  // with its prefix, "10.0.12.1/24"
+  int gid_index = -1;
+};
+
+// A device as NCCL is offered it by the plugin.
+struct RailFacts {
+  int index = -1;
+  std::string name;                // "mlx5_0:1"
+  std::string pci;                 // "0000:01:00.0"
+  std::vector<Address> addresses;  // the preferred one first
+  std::string gid_type;            // "RoCE v2"
+  int mtu = -1;                    // of RDMA packets
+  int speed_mbps = -1;             // as NCCL is told
+  int numa_node = -1;
+  int port = -1;
+  std::uint64_t guid = 0;
+};
+
+struct GidFacts {
+  int index = -1;
+  std::string gid;   // "0000:...:ffff:0a00:0c01"
+  std::string type;  // as the kernel writes it: "RoCE v2", "IB/RoCE v1"
+  std::string netdev;
+};
+
+using Counters = std::map<std::string, std::int64_t>;
+
+// A port of the kernel's RDMA devices, rail or not.
+struct PortFacts {
+  std::string name;  // "mlx5_0:1"
+  std::string device;
+  int port = -1;
+  std::string link_layer;  // "Ethernet", "InfiniBand"
+  std::string state, physical_state;
+  int rate_mbps = -1;     // now
+  int capable_mbps = -1;  // the most that the port can do
+  std::string netdev;
+  int netdev_mtu = -1;
+  std::string pci;
+  std::string card;        // the system image GUID, which all functions of a card share
+  std::string other_half;  // the port that is the same socket over other PCIe lanes
+  std::vector<GidFacts> gids;
+  Counters counters, counters_later;
+};
+
+// A PCI function of a network card.
+struct PcieFacts {
+  std::string pci;
+  std::string id;       // "15b3:1021"
+  std::string product;  // the RDMA device; empty: it has none
+  int width = -1, width_max = -1;
+  double gts = -1, gts_max = -1;  // GT/s of a lane
+};
+
+struct LibraryFacts {
+  std::string kind;      // "libnccl" or "plugin"
+  std::string found_by;  // "LD_PRELOAD", "LD_LIBRARY_PATH", "ld.so.cache", "torch", ...
+  std::string path;
+  std::string version;  // of libnccl
+  bool ours = false;    // a plugin: it is nccl-mesh
+};
+
+struct SettingFacts {
+  std::string name, value;
+  std::string source;  // "the environment" or a file
+};
+
+struct MachineFacts {
+  std::string product;    // "NVIDIA DGX Spark"
+  std::string processor;  // "aarch64"
+  std::int64_t memlock_bytes = -1;
+  bool memlock_unlimited = false;
+  std::int64_t cma_total_kib = -1;
+  std::int64_t huge_pages = -1;
+  std::string kernel_command_line;
+  std::string iommu;                 // "off", "passthrough", "translated"
+  std::vector<std::string> gpus;     // PCI addresses
+  std::vector<std::string> modules;  // of the kernel that concern peer memory
+};
+
+struct HostFacts {
+  std::string host;
+  std::string plugin;  // "Mesh (ncclNet v12)"; empty: plugin_error says why
+  std::string plugin_file;
+  std::string plugin_error;
+  std::vector<RailFacts> rails;
+  std::vector<std::string> notes;     // the plugin's lines about ports that are no rails
+  std::vector<std::string> warnings;  // of the plugin
+  std::vector<PortFacts> ports;
+  std::vector<PcieFacts> pcie;
+  std::vector<LibraryFacts> libraries;
+  std::vector<SettingFacts> settings;
+  MachineFacts machine;
+};
+
+std::string to_text(const HostFacts& facts);
+// Protocol: it is not what to_text writes.
+Result<HostFacts> facts_from(const std::string& text);
+
+}  // namespace mesh::doctor

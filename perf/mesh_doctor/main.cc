@@ -1,0 +1,31 @@
+// mesh_doctor tells what is wrong with hosts and cables before NCCL does. A process with a
+// rendezvous is one host of several.
+#include "perf/driver/local_ranks.h"
+#include "perf/mesh_doctor/doctor.h"
+
+namespace {
+
+using mesh::doctor::Options;
+
+// Rank 0 has printed, and its status is the answer.
+int launch(const Options& options, int argc, char** argv) {
+  const auto end =
+      mesh::driver::run_local_ranks({.tool = "mesh_doctor",
+                                     .fabric = options.fabric,
+                                     .hosts = options.hosts,
+                                     .arguments = {argv + 1, argv + argc},
+                                     .timeout = std::chrono::seconds(options.timeout_s)});
+  if (!end || end->ends.empty() || !end->ends.front()) return mesh::doctor::kNoLook;
+  const mesh::driver::ProcessEnd& first = *end->ends.front();
+  return first.exited ? first.code : mesh::doctor::kNoLook;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  int exit_code = 0;
+  if (!mesh::doctor::parse_options(argc, argv, options, &exit_code)) return exit_code;
+  if (options.launches()) return launch(options, argc, argv);
+  return mesh::doctor::run_doctor(options);
+}

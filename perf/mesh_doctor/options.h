@@ -1,0 +1,34 @@
+#pragma once
+// The command line of mesh_doctor and the place of this process among its hosts. Thread: any.
+
+#include "perf/driver/world.h"
+
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+struct Options {
+  bool as_json = false;
+  bool quick = false;
+  bool verbose = false;
+  std::string expect_file;  // the cabling that should be; empty: none is expected
+  std::string svg_file;     // where the cabling map is drawn; empty: nowhere
+  std::string plugin;
+  std::string root = "/";  // what is read as the host's file system
+  std::string fabric;      // of the software fabric, whose hosts are looked at; empty: this host
+  std::vector<std::string> hosts;  // of that file; empty: all
+  int timeout_s = 600;
+
+  driver::World world;     // with a rendezvous: one of several hosts
+  int rendezvous_fd = -1;  // from our launcher, for rank 0
+  bool launched = false;   // by our launcher
+
+  bool many() const noexcept { return !world.rendezvous.empty(); }
+  bool launches() const noexcept { return !fabric.empty() && !launched; }
+};
+
+// False: the process must end with *exit_code; --help and mistakes have been printed.
+bool parse_options(int argc, char** argv, Options& options, int* exit_code);
+
+}  // namespace mesh::doctor
