@@ -142,15 +142,20 @@ void PeerLink::on_overrun(std::uint64_t said, std::uint64_t room) noexcept {
 
 void PeerLink::fail(Errc why, const std::string& text) noexcept {
   if (failure() != Errc::Ok) return;
-  failure_.store(why, std::memory_order_release);
   if (!text.empty()) {
     loop_.counters.errors.add(1);
     LOG_WARN("{}", text);
   }
+  end(why);
+  loop_.wake_control();
+}
+
+void PeerLink::end(Errc why) noexcept {
+  if (failure() != Errc::Ok) return;
+  failure_.store(why, std::memory_order_release);
   for (const auto& channel : channels_) {
     if (channel) channel->fail_all(why);
   }
-  loop_.wake_control();
 }
 
 namespace {

@@ -110,6 +110,7 @@ class PeerLink {
   // Holding the token: every open request of every channel fails; the control thread is told. Once;
   // text is the WARN line, empty for an end that is no error.
   void fail(Errc why, const std::string& text) noexcept;
+  void end(Errc why) noexcept;  // the same by the control thread: it knows
   Errc failure() const noexcept { return failure_.load(std::memory_order_acquire); }  // any thread
 
   bool every_path_is_up() const noexcept {

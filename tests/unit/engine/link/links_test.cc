@@ -130,6 +130,12 @@ TEST_F(ManyLinks, OneThatWaitsForItsPeersCloseAndByeIsAtRest) {
   EXPECT_LE(ends_.a.due_ns, ends_.a.now_ns() + 1'000'000'000) << "it does not wait for ever";
 }
 
+TEST_F(ManyLinks, OneThatIsTakenDownMakesNobodyLookAtTheOthers) {
+  link_->take_down(Errc::PeerClosed);
+  EXPECT_TRUE(link_->restless());
+  EXPECT_FALSE(link_->context().loop.take_trouble());
+}
+
 TEST(Links, OneThatWaitsForItsPeersWelcomeIsAtRest) {
   TwoEnds ends;
   ends.dial();
