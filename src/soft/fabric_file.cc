@@ -132,6 +132,10 @@ void plug(const LinkSpec& link, const std::string& what, FabricFile& file) {
     if (!on_one_wire(first, nic))
       fail("{}: {}/{} and {}/{} are on different subnets", what, first.address, first.prefix_len,
            nic.address, nic.prefix_len);
+    if (nic.mtu > link.mtu)
+      fail("{}: NIC {}/{} has mtu {}, more than the link's {}", what, host, nic.name, nic.mtu,
+           link.mtu);
+    if (nic.mtu == 0) nic.mtu = link.mtu;
     nic.link = static_cast<int>(file.links.size());
   }
 }
@@ -183,10 +187,7 @@ LinkSpec read_link(const json& object, const std::string& what,
   link.cable = text_of(object, what, "cable");
   link.delay_ns = static_cast<std::uint64_t>(
       std::llround(number_of(object, what, "delay_us", {0, kDelayUsMax, 0}) * 1000));
-  link.mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 4096}));
-  if (link.mtu != 256 && link.mtu != 512 && link.mtu != 1024 && link.mtu != 2048 &&
-      link.mtu != 4096)
-    fail("{}: mtu {} is not 256, 512, 1024, 2048 or 4096", what, link.mtu);
+  link.mtu = read_mtu(object, what, 4096);
   return link;
 }
 

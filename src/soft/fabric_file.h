@@ -42,6 +42,7 @@ struct NicSpec {
   // What the NIC's bus carries. The PCIe half of a cable may carry less than the cable. 0: as much
   // as the link.
   double gbps = 0;
+  std::uint32_t mtu = 0;  // that its port shows, up to its link's; 0 in a file: that one
   LinkLayer layer = LinkLayer::Ethernet;
   bool reliable = true;  // false: the device makes no reliable queue pairs
   // Device memory (GPUDirect) that it takes: as DMA buffers, and by address.

@@ -105,10 +105,18 @@ std::uint64_t hash_text(const std::string& text) {
   return hash;
 }
 
+std::uint32_t read_mtu(const json& object, const std::string& what, std::uint32_t otherwise) {
+  if (!object.contains("mtu")) return otherwise;
+  const auto mtu = static_cast<std::uint32_t>(number_of(object, what, "mtu", {0, 65536, 0}));
+  if (mtu != 256 && mtu != 512 && mtu != 1024 && mtu != 2048 && mtu != 4096)
+    fail("{}: mtu {} is not 256, 512, 1024, 2048 or 4096", what, mtu);
+  return mtu;
+}
+
 NicSpec read_nic(const json& object, const std::string& host) {
   std::string what = fmt::format("a NIC of host {}", host);
   check_keys(object, what,
-             {"name", "address", "guid", "pci", "numa", "gbps", "layer", "lid", "pkeys",
+             {"name", "address", "guid", "pci", "numa", "gbps", "mtu", "layer", "lid", "pkeys",
               "global_header", "reliable", "routes", "ece", "device_memory", "late_device_writes"});
   NicSpec nic;
   nic.name = name_of(object, what);
@@ -118,6 +126,7 @@ NicSpec read_nic(const json& object, const std::string& host) {
   nic.pci = text_of(object, what, "pci");
   nic.numa = static_cast<int>(number_of(object, what, "numa", {-1, 1023, -1}));
   nic.gbps = number_of(object, what, "gbps", {1e-3, kGbpsMax, 0});
+  nic.mtu = read_mtu(object, what, 0);
   nic.layer = read_layer(object, what);
   nic.reliable = !object.contains("reliable") || flag_of(object, what, "reliable");
   nic.routes = !object.contains("routes") || flag_of(object, what, "routes");

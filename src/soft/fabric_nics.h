@@ -13,6 +13,8 @@ namespace mesh::soft {
 inline constexpr double kGbpsMax = 10'000;
 
 std::uint64_t hash_text(const std::string& text);
+// Of a port or a link, in bytes.
+std::uint32_t read_mtu(const json& object, const std::string& what, std::uint32_t otherwise);
 NicSpec read_nic(const json& object, const std::string& host);
 // Whether two NICs of a link are neighbours: they are in one subnet, or each has an address of its
 // own (/32, /128), whose neighbour is a route of the host.

@@ -158,9 +158,9 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   attr->phys_state = up ? 5 : link != nullptr ? 2 : 3;  // LinkUp, Polling (for a signal), Disabled
   attr->max_mtu = IBV_MTU_4096;
   // Without a signal there is none, as drivers say it.
-  attr->active_mtu = up ? mtu_code(link->mtu) : ibv_mtu{};
-  attr->gid_tbl_len = 16;
   const NicSpec& spec = nic_of(context).spec();
+  attr->active_mtu = up ? mtu_code(spec.mtu) : ibv_mtu{};
+  attr->gid_tbl_len = 16;
   attr->pkey_tbl_len = static_cast<std::uint16_t>(spec.pkeys.size());
   attr->max_msg_sz = kWorkRequestBytesMax;
   attr->lid = lid;

@@ -224,10 +224,10 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   const bool has_gid = std::any_of(table.begin(), table.end(), [&](const verbs::GidEntry& entry) {
     return entry.index == attr.ah_attr.grh.sgid_index;
   });
-  const std::uint32_t link_mtu = nic.link() != nullptr ? nic.link()->mtu : 4096;
+  const std::uint32_t port_mtu = nic.link() != nullptr ? nic.spec().mtu : 4096;
   const std::uint32_t mtu =
       attr.path_mtu >= IBV_MTU_256 && attr.path_mtu <= IBV_MTU_4096 ? 128u << attr.path_mtu : 0;
-  if (mtu == 0 || mtu > link_mtu || (attr.ah_attr.is_global != 0 && !has_gid)) return EINVAL;
+  if (mtu == 0 || mtu > port_mtu || (attr.ah_attr.is_global != 0 && !has_gid)) return EINVAL;
   Destination to;
   const FabricRoutes routes(options_.fabric, host_index_);
   if (const int error = routes.resolve({host_index_, nic.index()}, attr.ah_attr, &to); error != 0)

@@ -64,6 +64,21 @@ TEST(FabricFile, ReadsEveryField) {
   EXPECT_DOUBLE_EQ(link.qp_gbps, 64);
 }
 
+TEST(FabricFile, APortShowsNoMoreThanTheMtuOfItsLink) {
+  const auto with = [](const std::string& mtu) {
+    return file_with(R"({"name": "n0", "address": "10.0.1.1/24", "mtu": )" + mtu + "}",
+                     R"({"name": "n0", "address": "10.0.1.2/24"})",
+                     R"({"ends": ["a/n0", "b/n0"], "mtu": 2048})");
+  };
+  const Result<FabricFile> file = parse(with("1024"));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->hosts[0].nics[0].mtu, 1024u);
+  EXPECT_EQ(file->hosts[1].nics[0].mtu, 2048u);
+  EXPECT_NE(refusal(with("4096")).find("NIC a/n0 has mtu 4096, more than the link's 2048"),
+            std::string::npos);
+  EXPECT_NE(refusal(with("1500")).find("mtu 1500 is not 256, 512"), std::string::npos);
+}
+
 TEST(FabricFile, ReadsWhatANicCosts) {
   const std::string text =
       file_with(kNicA, kNicB, R"({"ends": ["a/n0", "b/n0"], "gbps": 100, "port_gbps": 200})");
