@@ -84,7 +84,7 @@ Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
     if (!socket.ok()) return socket.status();
     listening = std::move(*socket);
   }
-  auto peers = Reception(listening.get(), options.world).gather(deadline);
+  auto peers = Reception(listening.get(), options.world).gather(deadline, options.missing);
   if (!peers.ok()) return peers.status();
   bootstrap.peers_ = std::move(*peers);
   return bootstrap;

@@ -25,6 +25,7 @@ struct BootstrapOptions {
   std::string address;    // host:port of rank 0; [v6]:port
   int listening_fd = -1;  // rank 0 only: a socket already listening there, or -1; taken over
   std::chrono::milliseconds timeout{30000};  // of every call
+  std::vector<int>* missing = nullptr;       // rank 0: gets the ranks that did not come
 };
 
 // A listening socket on the loopback interface, for a launcher that starts all ranks on this host.

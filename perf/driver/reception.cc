@@ -45,15 +45,23 @@ std::string hello_of(int rank, int world) {
   return "mesh rank " + std::to_string(rank) + " of " + std::to_string(world);
 }
 
-Result<std::vector<UniqueFd>> Reception::gather(Deadline deadline) && {
+Result<std::vector<UniqueFd>> Reception::gather(Deadline deadline, std::vector<int>* missing) && {
   while (missing_ != 0) {
     Status done = wait(deadline);
     // Connections that have spoken are heard before a new one may push the oldest out.
     if (done.ok()) done = hear_guests();
     if (done.ok() && waiting_.back().revents != 0) done = let_in(deadline);
-    if (!done.ok()) return done;
+    if (done.ok()) continue;
+    note_missing(missing);
+    return done;
   }
   return std::move(ranks_);
+}
+
+void Reception::note_missing(std::vector<int>* missing) const {
+  for (std::size_t rank = 1; missing != nullptr && rank < ranks_.size(); ++rank) {
+    if (!ranks_[rank].valid()) missing->push_back(static_cast<int>(rank));
+  }
 }
 
 Status Reception::wait(Deadline deadline) {

@@ -28,7 +28,8 @@ class Reception {
 
   // The others' sockets by rank; our own place stays empty. Timeout: one did not come. Protocol:
   // one came twice.
-  Result<std::vector<UniqueFd>> gather(Deadline deadline) &&;
+  // `missing`, if it is there, then has the ranks that did not.
+  Result<std::vector<UniqueFd>> gather(Deadline deadline, std::vector<int>* missing = nullptr) &&;
 
  private:
   // A connection that has not yet said which rank it is.
@@ -42,6 +43,7 @@ class Reception {
   Status hear_guests();
   Status let_in(Deadline deadline);
   Status seat(Guest& guest);
+  void note_missing(std::vector<int>* missing) const;
   static Hearing hear(Guest& guest);
 
   int listening_;
