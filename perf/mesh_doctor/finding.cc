@@ -16,6 +16,25 @@ constexpr std::array kKinds{
     FindingKind{"no-plugin", Broken, "nccl-mesh cannot be loaded, or refuses to start"},
     FindingKind{"no-rail", Broken, "no RDMA port of the host can be used"},
     // Between hosts.
+    FindingKind{"host-missing", Broken, "a host did not come, or is only in the expected map"},
+    FindingKind{"host-lost", Broken, "a host took part and stopped answering"},
+    FindingKind{"handshake-network", Broken, "a host does not reach another one for the handshake"},
+    FindingKind{"no-map", Broken, "the expected map cannot be read"},
+    FindingKind{"missing-cable", Broken, "an expected cable is not there"},
+    FindingKind{"extra-cable", Warning, "a cable is there that the expected map does not have"},
+    FindingKind{"crossed-cables", Broken, "a port meets another port than the expected one"},
+    FindingKind{"wrong-subnet", Broken, "the ends of an expected cable are in different subnets"},
+    FindingKind{"lone-rail", Warning, "a rail meets no rail of the other hosts"},
+    FindingKind{"cable-down", Broken, "a port of a cable is down"},
+    FindingKind{"half-missing", Warning, "one of a cable's two PCIe halves is missing or down"},
+    FindingKind{"mtu-differs", Warning, "the two ends of a cable have different MTUs"},
+    FindingKind{"mtu-black-hole", Broken, "small packets pass a cable and full ones are lost"},
+    FindingKind{"silent-cable", Broken, "two ports meet by their addresses, and nothing passes"},
+    FindingKind{"flapping-port", Broken, "a port went down while its cable was measured"},
+    FindingKind{"slow-cable", Warning, "a cable carries too little in both directions"},
+    FindingKind{"slow-half", Warning, "one PCIe half of a cable carries too little"},
+    FindingKind{"sick-direction", Warning, "one direction of a cable carries too little"},
+    FindingKind{"rank-order", Warning, "neighbours in the ring have no cable; another order does"},
 };
 
 }  // namespace

@@ -1,0 +1,9 @@
+# What lies between hosts: the map of the cables, and what they carry.
+target_sources(mesh_doctor_parts PRIVATE
+  cabling.cc
+  expected_map.cc
+  expected_rate.cc
+  host_rails.cc
+  judge_map.cc
+)
+target_link_libraries(mesh_doctor_parts PUBLIC mesh_engine mesh_collectives mesh_soft mesh_verbs)

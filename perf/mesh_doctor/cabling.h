@@ -1,0 +1,60 @@
+#pragma once
+// The cabling map: which port of which host meets which, as the engine's own pairing has it.
+// Thread: any (values). Bound: kPathsMax of the engine for each pair of hosts.
+
+#include "engine/link/path_choice.h"
+#include "perf/mesh_doctor/host_rails.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+struct End {
+  std::size_t host = 0, rail = 0;
+  friend auto operator<=>(const End&, const End&) = default;
+};
+
+// Two rails that meet. A cable over two PCIe functions has two of them.
+struct Half {
+  End a, b;               // a.host < b.host
+  std::uint32_t mtu = 0;  // of the path, in bytes
+  bool up = true;         // both ports
+};
+
+struct Cable {
+  std::vector<Half> halves;  // at least one; all of the same two hosts
+  std::size_t a() const { return halves.front().a.host; }
+  std::size_t b() const { return halves.front().b.host; }
+};
+
+struct Cabling {
+  std::vector<HostRails> hosts;  // by rank
+  std::vector<Cable> cables;     // ordered by their hosts
+
+  const engine::WireRail& rail(const End& end) const { return hosts[end.host].rails[end.rail]; }
+  std::string text(const End& end) const { return rail_text(hosts[end.host], end.rail); }
+  std::string text(const Half& half) const { return text(half.a) + " -- " + text(half.b); }
+  std::string text(const Cable& cable) const;  // by its first half
+  std::string hosts_of(const Cable& cable) const;
+  std::vector<End> met_by(const End& end) const;
+  std::vector<End> ports_of(const End& end) const;  // of that host, that are one cable with it
+  bool joined(std::size_t host, std::size_t other) const;  // by some cable that is up
+};
+
+// The pairs of rails that meet; the connector's is the first. As the acceptor sees it.
+using Meeting = std::vector<engine::WirePath>;
+Meeting meeting_of(const HostRails& connector, const HostRails& acceptor,
+                   const engine::AskRoute& ask);
+
+// Of one host with each one before it.
+std::string meetings_text(const std::vector<Meeting>& meetings);
+// Protocol: it is not that text, or not of `hosts` hosts.
+Result<std::vector<Meeting>> meetings_from(const std::string& text, std::size_t hosts);
+
+// meetings[j][i] is what host j, as the acceptor, has found with host i < j.
+Cabling cabling_of(std::vector<HostRails> hosts, const std::vector<std::vector<Meeting>>& meetings);
+
+}  // namespace mesh::doctor

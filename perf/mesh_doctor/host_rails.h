@@ -1,0 +1,41 @@
+#pragma once
+// The rails of one host as the engine tells them to a peer, and what a rate may be compared with.
+// Every host sends its own to all others as JSON. Thread: any (values). Bound: the host's rails.
+
+#include "engine/control/frames.h"
+
+#include <mesh/status.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+// What HELLO does not say of a rail.
+struct RailPace {
+  double bus_gbps = 0;  // what its PCIe link carries as it is trained now; 0: not known
+  bool known = true;    // false: a software fabric that names no rate, so nothing can be expected
+};
+
+struct HostRails {
+  std::string host;  // one name in the run
+  std::string site;
+  std::vector<engine::WireRail> rails;
+  std::vector<RailPace> paces;         // by rail
+  std::vector<std::string> handshake;  // addresses for the handshake, "eth0 10.1.0.1"
+};
+
+std::string to_text(const HostRails& rails);
+// Protocol: it is not what to_text writes.
+Result<HostRails> rails_from(const std::string& text);
+
+// Two hosts of one name get their ranks behind it, so that each is named once.
+void tell_apart(std::vector<HostRails>& hosts);
+
+std::string rail_text(const HostRails& host, std::size_t rail);  // "a/mesh0:1"
+std::string subnet_of(const engine::WireRail& rail);             // of its preferred address
+std::string address_of(const engine::WireRail& rail);            // "10.0.12.1/24"
+std::uint32_t mtu_bytes(std::uint8_t code);                      // of an ibv_mtu
+
+}  // namespace mesh::doctor
