@@ -3,7 +3,12 @@ target_sources(mesh_doctor_parts PRIVATE
   cabling.cc
   expected_map.cc
   expected_rate.cc
+  flood.cc
   host_rails.cc
   judge_map.cc
+  judge_order.cc
+  probe.cc
+  rank_order.cc
+  schedule.cc
 )
 target_link_libraries(mesh_doctor_parts PUBLIC mesh_engine mesh_collectives mesh_soft mesh_verbs)

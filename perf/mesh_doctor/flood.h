@@ -1,0 +1,54 @@
+#pragma once
+// Both directions of one connection pair at once, for a fixed time: sends as many messages as go,
+// and notes when each of the other side's arrives. What follows the time is short, so that the
+// receiver knows the end. Thread: start() and the readers from the owner while inactive, turn()
+// from the progress thread.
+
+#include "perf/driver/pipe.h"
+#include "perf/driver/progress_thread.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace mesh::doctor {
+
+struct FloodPieces {
+  driver::NetPiece sent;      // one message; every one is the same
+  driver::NetPiece received;  // the first of Flood::kDepth places, each as large as `sent`
+};
+
+class Flood final : public driver::Task {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::uint32_t kDepth = 8;  // NCCL_STEPS
+
+  Flood(driver::NetApi& api, void* send_comm, void* recv_comm);
+
+  // The first `warm` of the time does not count.
+  void start(const FloodPieces& pieces, std::chrono::milliseconds time,
+             std::chrono::milliseconds warm);
+  bool turn() override;
+  bool active() const noexcept override;
+  int error() const noexcept override;
+
+  double received_gbps() const noexcept;  // payload, in 10^9 bits a second
+  std::uint64_t received_messages() const noexcept { return taken_ - taken_at_start_; }
+
+ private:
+  bool send_more(Clock::time_point now);
+  bool receive_more();
+  bool take(Clock::time_point now);
+  bool sent_all() const noexcept { return marks_ == kDepth && send_.completed() == send_.pushed(); }
+
+  driver::Pipe send_, recv_;
+  FloodPieces pieces_;
+  Clock::time_point warm_until_, end_, first_at_, last_at_;
+  std::uint32_t marks_ = kDepth;  // end marks sent
+  bool ended_ = true;             // an end mark has come
+  std::uint64_t taken_ = 0, taken_at_start_ = 0, counted_ = 0;
+  std::atomic<bool> active_{false};  // released in start() and turn(), acquired in active()
+};
+
+}  // namespace mesh::doctor

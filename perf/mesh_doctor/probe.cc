@@ -1,0 +1,245 @@
+#include "perf/mesh_doctor/probe.h"
+
+#include "perf/collectives/volley.h"
+#include "perf/driver/own_environment.h"
+#include "perf/driver/pattern.h"
+#include "perf/driver/plugin_log.h"
+#include "perf/driver/registered.h"
+#include "perf/driver/world.h"
+#include "perf/mesh_doctor/flood.h"
+#include "src/base/config.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace mesh::doctor {
+namespace {
+
+using driver::kNetSuccess;
+using Json = nlohmann::json;
+
+constexpr std::size_t kFloodBytesMin = 64u << 10, kFloodBytesMax = 1u << 20;
+constexpr double kMessageSeconds = 0.5e-3;  // of a flood's message, at the port's speed
+constexpr std::size_t kSmallBytes = 8;
+constexpr std::size_t kLinesMax = 20;
+
+std::size_t flood_bytes(std::uint32_t speed_mbps) {
+  const double wanted = speed_mbps * 1e6 / 8 * kMessageSeconds;
+  const auto bytes =
+      static_cast<std::size_t>(std::clamp<double>(wanted, kFloodBytesMin, kFloodBytesMax));
+  return bytes / kFloodBytesMin * kFloodBytesMin;
+}
+
+// What the plugin says of a port or a path that is lost.
+bool tells(const std::string& line) {
+  constexpr std::array kSigns{"its port is ", "is lost",       "full packets of",         "no path",
+                              "paths carry",  "queue pair to", "could not be brought up", "fails",
+                              " after "};
+  return std::any_of(kSigns.begin(), kSigns.end(),
+                     [&](const char* sign) { return line.find(sign) != std::string::npos; });
+}
+
+std::vector<std::string> telling_lines() {
+  std::vector<std::string> lines;
+  for (const std::string& line : driver::PluginLog::instance().texts()) {
+    if (tells(line) && lines.size() < kLinesMax) lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Seen, failed, why, received_gbps, latency_us, lines)
+
+std::string to_text(const Seen& seen) {
+  return Json(seen).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Seen seen_from(const std::string& text) {
+  try {
+    return Json::parse(text).get<Seen>();
+  } catch (const Json::exception&) {
+    Seen seen;
+    seen.failed = "the other end's report";
+    return seen;
+  }
+}
+
+struct Probe::Memory {
+  driver::Registered out, in;
+  std::size_t bytes = 0;  // of a large message
+};
+
+// The plugin's settings for one step, and the user's afterwards.
+class Probe::Settings {
+ public:
+  explicit Settings(const std::vector<std::string>& rails) {
+    std::string list = "=";
+    for (const std::string& rail : rails) list += (list.size() > 1 ? "," : "") + rail;
+    const Environment before = process_environment();
+    for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{
+             {"NCCL_IB_HCA", list},
+             {"NCCL_MESH_RAILS", "asked"},
+             {"NCCL_MESH_RELAY", "0"},
+             {"NCCL_MESH_PATH_TIMEOUT", "4"}}) {
+      const auto old = before.find(name);
+      old_.emplace_back(name, old == before.end() ? "" : old->second);
+      driver::set_variable(name, value);
+    }
+  }
+  ~Settings() {
+    for (const auto& [name, value] : old_) {
+      if (value.empty()) driver::unset_variable(name);
+      if (!value.empty()) driver::set_variable(name, value);
+    }
+  }
+  Settings(const Settings&) = delete;
+  Settings& operator=(const Settings&) = delete;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> old_;
+};
+
+Probe::Probe(driver::NetApi& api, const ProbeStep& step, const ProbeTimes& times)
+    : api_(api), step_(step), times_(times) {}
+
+Probe::~Probe() { close(); }
+
+bool Probe::fail(const char* what, int result) {
+  if (seen_.failed.empty()) {
+    seen_.failed = what;
+    seen_.why =
+        result == driver::kDriverTimeout ? "nothing came in time" : driver::net_result_name(result);
+  }
+  return false;
+}
+
+std::string Probe::open() {
+  driver::PluginLog::instance().clear();
+  settings_ = std::make_unique<Settings>(step_.rails);
+  communicator_ =
+      std::make_unique<driver::Communicator>(api_, driver::CommunicatorOptions{.id = 1});
+  int result = communicator_->open();
+  if (result != kNetSuccess) fail("the plugin's start", result);
+  if (result == kNetSuccess) result = communicator_->listen(listening_);
+  if (result != kNetSuccess) fail("listening", result);
+  if (result != kNetSuccess) return {};
+  return {reinterpret_cast<const char*>(listening_.handle.data()), listening_.handle.size()};
+}
+
+bool Probe::connect(const std::string& handle) {
+  driver::NetHandle remote{};
+  if (handle.size() != remote.size()) return fail("the other end's start", kNetSuccess);
+  std::memcpy(remote.data(), handle.data(), remote.size());
+  auto connected = communicator_->start_connect(remote, times_.patience);
+  auto accepted = communicator_->start_accept(listening_.comm, times_.patience);
+  const driver::CommOutcome send = connected.get();
+  if (send.result != kNetSuccess) communicator_->abandon_attempts();
+  const driver::CommOutcome recv = accepted.get();
+  send_ = send.comm;
+  recv_ = recv.comm;
+  if (recv.result == kNetSuccess) listening_.comm = nullptr;  // accept has closed it
+  if (send.result != kNetSuccess) return fail("the connection", send.result);
+  return recv.result == kNetSuccess || fail("the connection", recv.result);
+}
+
+namespace {
+
+// A message each way.
+int exchange(driver::ProgressThread& progress, const std::array<driver::Pipe*, 2>& pipes,
+             const std::array<driver::NetPiece, 2>& pieces, std::chrono::milliseconds patience) {
+  for (driver::Pipe* pipe : pipes) progress.attach(*pipe);
+  pipes[1]->push(pieces[1]);
+  pipes[0]->push(pieces[0]);
+  const int result = progress.wait_idle(patience);
+  for (driver::Pipe* pipe : pipes) progress.detach(*pipe);
+  return result;
+}
+
+double median_of(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+}  // namespace
+
+// The content tells that it is the other end's, and whole.
+bool Probe::full_packets(const Memory& memory) {
+  driver::Pipe send(api_, {.side = driver::Side::Send, .comm = send_});
+  driver::Pipe recv(api_, {.side = driver::Side::Recv, .comm = recv_});
+  const driver::PatternKey sent{.seed = 1, .sender = step_.serves ? 0u : 1u};
+  const driver::PatternKey received{.seed = 1, .sender = step_.serves ? 1u : 0u};
+  driver::fill_pattern(sent, memory.out.data(), step_.mtu);
+  const int result =
+      exchange(communicator_->progress(), {&send, &recv},
+               {memory.out.piece(0, step_.mtu), memory.in.piece(0, step_.mtu)}, times_.patience);
+  if (result != kNetSuccess) return fail("a message of one MTU", result);
+  const bool good = driver::check_pattern(received, memory.in.data(), step_.mtu).good();
+  return good || fail("the content of a message", driver::kNetInternalError);
+}
+
+bool Probe::round_trips(const Memory& memory) {
+  driver::ProgressThread& progress = communicator_->progress();
+  driver::Pipe send(api_, {.side = driver::Side::Send, .comm = send_});
+  driver::Pipe recv(api_, {.side = driver::Side::Recv, .comm = recv_});
+  perf::Volley volley(step_.serves ? perf::VolleyRole::Server : perf::VolleyRole::Returner,
+                      {&send, &recv});
+  const std::array<driver::Task*, 3> tasks{&send, &recv, &volley};
+  for (driver::Task* task : tasks) progress.attach(*task);
+  volley.start({memory.out.piece(0, kSmallBytes), memory.in.piece(0, kSmallBytes), kSmallBytes},
+               static_cast<std::uint64_t>(times_.round_trips));
+  const int result = progress.wait_idle(times_.patience);
+  for (driver::Task* task : tasks) progress.detach(*task);
+  if (result != kNetSuccess) return fail("small messages", result);
+  seen_.latency_us = median_of(volley.samples_us());
+  return true;
+}
+
+bool Probe::flood(const Memory& memory) {
+  driver::ProgressThread& progress = communicator_->progress();
+  Flood flood(api_, send_, recv_);
+  progress.attach(flood);
+  flood.start({memory.out.piece(0, memory.bytes), memory.in.piece(0, memory.bytes)}, times_.flood,
+              times_.flood / 5);
+  const int result = progress.wait_idle(times_.flood + times_.patience);
+  progress.detach(flood);
+  seen_.received_gbps = flood.received_gbps();
+  return result == kNetSuccess || fail("large messages", result);
+}
+
+bool Probe::measure() {
+  const std::size_t bytes = flood_bytes(step_.speed_mbps);
+  const Memory memory{driver::Registered(*communicator_, send_, bytes),
+                      driver::Registered(*communicator_, recv_, bytes * Flood::kDepth), bytes};
+  for (const driver::Registered* each : {&memory.out, &memory.in})
+    if (each->result() != kNetSuccess) return fail("registering memory", each->result());
+  return full_packets(memory) && round_trips(memory) && flood(memory);
+}
+
+Seen Probe::run(const std::string& handle) {
+  if (seen_.failed.empty() && connect(handle)) measure();
+  seen_.lines = telling_lines();
+  close();
+  return seen_;
+}
+
+void Probe::close() {
+  if (communicator_ != nullptr) {
+    if (listening_.comm != nullptr) communicator_->close_listen(listening_.comm);
+    if (send_ != nullptr) communicator_->close_send(send_);
+    if (recv_ != nullptr) communicator_->close_recv(recv_);
+    communicator_->close();
+  }
+  listening_.comm = send_ = recv_ = nullptr;
+  communicator_.reset();
+  settings_.reset();
+}
+
+}  // namespace mesh::doctor
