@@ -5,8 +5,12 @@ target_sources(mesh_doctor_parts PRIVATE
   expected_rate.cc
   flood.cc
   host_rails.cc
+  judge_cables.cc
   judge_map.cc
   judge_order.cc
+  map_drawing.cc
+  map_svg.cc
+  measure_cables.cc
   probe.cc
   rank_order.cc
   schedule.cc

@@ -1,0 +1,188 @@
+// What is wrong with the cables that were measured.
+#include "perf/mesh_doctor/measured.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mesh::doctor {
+namespace {
+
+bool said(const Measured& measured, const char* words) {
+  const auto has = [words](const std::string& line) {
+    return line.find(words) != std::string::npos;
+  };
+  return std::any_of(measured.at_a.lines.begin(), measured.at_a.lines.end(), has) ||
+         std::any_of(measured.at_b.lines.begin(), measured.at_b.lines.end(), has);
+}
+
+std::string first_line_with(const Measured& measured, const char* words) {
+  for (const Seen* end : {&measured.at_a, &measured.at_b}) {
+    for (const std::string& line : end->lines) {
+      if (line.find(words) != std::string::npos) return line.substr(0, line.find(';'));
+    }
+  }
+  return {};
+}
+
+constexpr double kSickShare = 0.75;
+constexpr const char* kBlackHole = "full packets of";
+constexpr const char* kPortDown = "its port is down";
+
+// Judges one cable by its steps; the halves come before the whole.
+class CableJudge {
+ public:
+  CableJudge(const Cabling& cabling, std::size_t cable, double threshold)
+      : cabling_(cabling), cable_(cabling.cables[cable]), threshold_(threshold) {}
+
+  void look_at(const Measured& measured);
+  std::vector<Finding> findings();
+
+ private:
+  struct Rate {
+    std::string of;
+    double to_a = 0, to_b = 0, expected = 0;
+    bool half = false;
+    double slower() const { return std::min(to_a, to_b); }
+    bool enough(double threshold) const { return slower() >= threshold * expected; }
+    // The other direction waits for credits of this one, so it need not be enough either.
+    bool sick(double threshold) const {
+      return !enough(threshold) && slower() < kSickShare * std::max(to_a, to_b);
+    }
+  };
+
+  std::string name_of(const Measured& measured) const;
+  std::string failure_text(const Measured& measured) const;
+  void failed(const Measured& measured);
+  void flapped(const Measured& measured);
+  void rated(const Measured& measured);
+  void slow(const Rate& rate, const char* finding_name, const char* remedy);
+  void one_direction(const Rate& rate);
+  void add(const char* name, const std::string& about, std::string evidence, const char* remedy) {
+    findings_.push_back(
+        finding(name, cabling_.hosts_of(cable_), {about, std::move(evidence), remedy}));
+  }
+
+  const Cabling& cabling_;
+  const Cable& cable_;
+  const double threshold_;
+  std::vector<Rate> rates_;
+  std::vector<Finding> findings_;
+};
+
+std::string CableJudge::name_of(const Measured& measured) const {
+  if (measured.step.half) return cabling_.text(cable_.halves[*measured.step.half]);
+  return cabling_.text(cable_);
+}
+
+std::string CableJudge::failure_text(const Measured& measured) const {
+  std::string text;
+  for (const auto& [seen, host] :
+       {std::pair(&measured.at_a, cable_.a()), std::pair(&measured.at_b, cable_.b())}) {
+    if (seen->failed.empty()) continue;
+    text += fmt::format("{}{}: {} failed ({})", text.empty() ? "" : "; ", cabling_.hosts[host].host,
+                        seen->failed, seen->why);
+  }
+  const std::string said_why = first_line_with(measured, "path");
+  return said_why.empty() ? text : fmt::format("{}. The plugin said: {}", text, said_why);
+}
+
+void CableJudge::failed(const Measured& measured) {
+  if (said(measured, kBlackHole)) {
+    add("mtu-black-hole", name_of(measured), first_line_with(measured, kBlackHole),
+        "raise the MTU of the switches and routers on the way, or lower that of the interfaces at "
+        "both ends");
+    return;
+  }
+  add("silent-cable", name_of(measured), failure_text(measured),
+      "the addresses say that the two ports meet, and no message passes: look where the cable goes "
+      "(crossed?), at the switch between, and at both ports' counters");
+}
+
+void CableJudge::flapped(const Measured& measured) {
+  add("flapping-port", name_of(measured),
+      fmt::format("the port went down while it was measured: {}",
+                  first_line_with(measured, kPortDown)),
+      "seat the cable and its transceivers anew, or change them; the kernel's log tells when the "
+      "link was lost");
+}
+
+void CableJudge::rated(const Measured& measured) {
+  const double expected = expected_gbps(cabling_, measured.step);
+  if (expected > 0)
+    rates_.push_back({name_of(measured), measured.to_a_gbps(), measured.to_b_gbps(), expected,
+                      measured.step.half.has_value()});
+}
+
+void CableJudge::look_at(const Measured& measured) {
+  if (said(measured, kPortDown)) return flapped(measured);
+  if (!measured.passed() || said(measured, kBlackHole)) return failed(measured);
+  rated(measured);
+}
+
+void CableJudge::slow(const Rate& rate, const char* finding_name, const char* remedy) {
+  const std::string a = cabling_.hosts[cable_.a()].host, b = cabling_.hosts[cable_.b()].host;
+  add(finding_name, rate.of,
+      fmt::format("with both directions at once {} to {} carried {:.3g} Gb/s of payload and {} to "
+                  "{} {:.3g}, where the ports promise {:.3g} each ({:.0f} and {:.0f} %)",
+                  a, b, rate.to_b, b, a, rate.to_a, rate.expected, 100 * rate.to_b / rate.expected,
+                  100 * rate.to_a / rate.expected),
+      remedy);
+}
+
+void CableJudge::one_direction(const Rate& rate) {
+  slow(rate, "sick-direction",
+       "one direction is sick, which a one-way test may miss: reboot both hosts (of a directly "
+       "cabled pair at the same time), change the cable, and look at the sender's PCIe width");
+}
+
+std::vector<Finding> CableJudge::findings() {
+  const auto sick = [this](const Rate& rate) { return rate.sick(threshold_); };
+  const auto bad = [this](const Rate& rate) {
+    return !rate.enough(threshold_) && !rate.sick(threshold_);
+  };
+  const auto is_half = [](const Rate& rate) { return rate.half; };
+  const auto halves = std::count_if(rates_.begin(), rates_.end(), is_half);
+  const auto bad_halves = std::count_if(rates_.begin(), rates_.end(),
+                                        [&](const Rate& rate) { return rate.half && bad(rate); });
+  bool told = false;  // what a half is short of, the whole is too
+  for (const Rate& rate : rates_) {
+    if (rate.half && bad(rate) && bad_halves == halves) continue;  // then it is the cable
+    if (!rate.half && told) continue;
+    told = told || sick(rate) || bad(rate);
+    if (sick(rate)) one_direction(rate);
+    if (bad(rate) && rate.half) {
+      slow(rate, "slow-half",
+           "one of the two PCIe halves of the cable is slow: look at its PCIe width and speed on "
+           "both hosts");
+    }
+    if (bad(rate) && !rate.half) {
+      slow(rate, "slow-cable",
+           "look at the PCIe width and speed of both ports, and change the cable; a port of "
+           "ConnectX-7 in a DGX Spark that carries 13 Gb/s needs a reboot of both hosts");
+    }
+  }
+  return std::move(findings_);
+}
+
+}  // namespace
+
+bool is_slow(const Cabling& cabling, const Measured& measured, double threshold) {
+  const double expected = expected_gbps(cabling, measured.step);
+  return measured.passed() && expected > 0 && measured.slower_gbps() < threshold * expected;
+}
+
+std::vector<Finding> judge(const Cabling& cabling, const std::vector<Measured>& measured,
+                           double threshold) {
+  std::vector<Finding> all;
+  for (std::size_t cable = 0; cable < cabling.cables.size(); ++cable) {
+    CableJudge judge(cabling, cable, threshold);
+    for (const Measured& each : measured) {
+      if (each.step.cable == cable) judge.look_at(each);
+    }
+    for (Finding& each : judge.findings()) all.push_back(std::move(each));
+  }
+  return all;
+}
+
+}  // namespace mesh::doctor

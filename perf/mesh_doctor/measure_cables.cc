@@ -1,0 +1,129 @@
+#include "perf/mesh_doctor/measure_cables.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+namespace mesh::doctor {
+namespace {
+
+constexpr int kTries = 2;  // of what is slow: a busy host is no sick cable
+
+ProbeTimes times_of(const MeasureOptions& options) {
+  if (!options.quick) return {};
+  return {.flood = std::chrono::milliseconds(250), .round_trips = 200};
+}
+
+const Step* step_of(const Cabling& cabling, const Round& round, std::size_t host) {
+  const auto own = std::find_if(round.begin(), round.end(), [&](const Step& step) {
+    const Cable& cable = cabling.cables[step.cable];
+    return cable.a() == host || cable.b() == host;
+  });
+  return own == round.end() ? nullptr : &*own;
+}
+
+ProbeStep own_step(const Cabling& cabling, const Step& step, std::size_t host) {
+  const Cable& cable = cabling.cables[step.cable];
+  ProbeStep own{.rails = {}, .serves = cable.a() == host};
+  own.speed_mbps = UINT32_MAX;
+  for (std::size_t i = 0; i < cable.halves.size(); ++i) {
+    if (step.half && *step.half != i) continue;
+    const Half& half = cable.halves[i];
+    own.rails.push_back(cabling.rail(own.serves ? half.a : half.b).name);
+    own.mtu = half.mtu;
+    own.speed_mbps = std::min(
+        {own.speed_mbps, cabling.rail(half.a).speed_mbps, cabling.rail(half.b).speed_mbps});
+  }
+  return own;
+}
+
+Seen without_plugin() {
+  Seen seen;
+  seen.failed = "the plugin's start";
+  seen.why = "it does not load there";
+  return seen;
+}
+
+}  // namespace
+
+bool CableMeasurer::run(const Cabling& cabling) {
+  const Schedule plan = schedule(cabling, options_.one_machine);
+  left_out_ = plan.left_out;
+  for (std::size_t i = 0; i < plan.rounds.size(); ++i) {
+    Round round;
+    for (const Step& step : plan.rounds[i])
+      if (wanted(cabling, step)) round.push_back(step);
+    for (int tries = 0; tries < kTries && !round.empty(); ++tries) {
+      show(cabling, round, i, plan.rounds.size());
+      if (!run_round(cabling, round)) return false;
+      std::erase_if(round, [&](const Step& step) {
+        const auto of_step = [&](const Measured& each) {
+          return each.step.cable == step.cable && each.step.half == step.half;
+        };
+        const auto found = std::find_if(measured_.begin(), measured_.end(), of_step);
+        return found == measured_.end() || !is_slow(cabling, *found, options_.threshold);
+      });
+    }
+  }
+  if (bootstrap_.rank() == 0 && ::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
+  return true;
+}
+
+// A half that carries nothing is known by then, and would only be waited for again.
+bool CableMeasurer::wanted(const Cabling& cabling, const Step& step) const {
+  if (step.half || cabling.cables[step.cable].halves.size() == 1) return true;
+  return std::none_of(measured_.begin(), measured_.end(), [&](const Measured& each) {
+    return each.step.cable == step.cable && !each.passed();
+  });
+}
+
+void CableMeasurer::show(const Cabling& cabling, const Round& round, std::size_t number,
+                         std::size_t rounds) const {
+  if (bootstrap_.rank() != 0) return;
+  const Step& first = round.front();
+  const std::string name = cabling.text(cabling.cables[first.cable].halves[first.half.value_or(0)]);
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  std::fprintf(stderr, "%smesh_doctor: measuring %zu of %zu: %s%s%s", terminal ? "\r\033[K" : "",
+               number + 1, rounds, name.c_str(), round.size() > 1 ? " and others" : "",
+               terminal ? " ..." : "\n");
+  std::fflush(stderr);
+}
+
+bool CableMeasurer::run_round(const Cabling& cabling, const Round& round) {
+  const auto rank = static_cast<std::size_t>(bootstrap_.rank());
+  const Step* const step = step_of(cabling, round, rank);
+  std::unique_ptr<Probe> probe;
+  if (step != nullptr && api_ != nullptr)
+    probe = std::make_unique<Probe>(*api_, own_step(cabling, *step, rank), times_of(options_));
+  const auto handles = bootstrap_.all_gather(probe != nullptr ? probe->open() : "");
+  if (!handles.ok()) return false;
+  std::string own;
+  if (step != nullptr) {
+    const Cable& cable = cabling.cables[step->cable];
+    const std::size_t peer = cable.a() == rank ? cable.b() : cable.a();
+    own = to_text(probe != nullptr ? probe->run((*handles)[peer]) : without_plugin());
+  }
+  const auto all = bootstrap_.all_gather(own);
+  if (!all.ok()) return false;
+  for (const Step& each : round) {
+    const Cable& cable = cabling.cables[each.cable];
+    keep(cabling, {each, seen_from((*all)[cable.a()]), seen_from((*all)[cable.b()])});
+  }
+  return true;
+}
+
+// Of two tries the better one.
+void CableMeasurer::keep(const Cabling& cabling, const Measured& measured) {
+  for (Measured& each : measured_) {
+    if (each.step.cable != measured.step.cable || each.step.half != measured.step.half) continue;
+    const bool better = measured.passed() && measured.slower_gbps() > each.slower_gbps();
+    if (better && is_slow(cabling, each, options_.threshold)) each = measured;
+    return;
+  }
+  measured_.push_back(measured);
+}
+
+}  // namespace mesh::doctor

@@ -1,0 +1,46 @@
+#pragma once
+// Measures the cables of a map, in rounds that all hosts go through at the same time. Thread: one
+// owner, every rank. Bound: the schedule, and ProbeTimes for each step.
+
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/net_api.h"
+#include "perf/mesh_doctor/measured.h"
+#include "perf/mesh_doctor/schedule.h"
+
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+struct MeasureOptions {
+  double threshold = 0.8;
+  bool quick = false;
+  bool one_machine = false;
+};
+
+class CableMeasurer {
+ public:
+  // api: null where the plugin does not load; such a host takes part in the exchanges.
+  CableMeasurer(driver::Bootstrap& bootstrap, driver::NetApi* api, const MeasureOptions& options)
+      : bootstrap_(bootstrap), api_(api), options_(options) {}
+
+  // False: a host was lost.
+  bool run(const Cabling& cabling);
+  const std::vector<Measured>& measured() const noexcept { return measured_; }
+  std::size_t left_out() const noexcept { return left_out_; }
+
+ private:
+  bool run_round(const Cabling& cabling, const Round& round);
+  bool wanted(const Cabling& cabling, const Step& step) const;
+  void keep(const Cabling& cabling, const Measured& measured);
+  void show(const Cabling& cabling, const Round& round, std::size_t number,
+            std::size_t rounds) const;
+
+  driver::Bootstrap& bootstrap_;
+  driver::NetApi* const api_;
+  const MeasureOptions options_;
+  std::vector<Measured> measured_;
+  std::size_t left_out_ = 0;
+};
+
+}  // namespace mesh::doctor
