@@ -1,9 +1,12 @@
 # What lies between hosts: the map of the cables, and what they carry.
 target_sources(mesh_doctor_parts PRIVATE
+  between.cc
   cabling.cc
   expected_map.cc
   expected_rate.cc
   flood.cc
+  gathering.cc
+  handshake_network.cc
   host_rails.cc
   judge_cables.cc
   judge_map.cc
@@ -11,8 +14,10 @@ target_sources(mesh_doctor_parts PRIVATE
   map_drawing.cc
   map_svg.cc
   measure_cables.cc
+  own_rails.cc
   probe.cc
   rank_order.cc
   schedule.cc
+  ${PROJECT_SOURCE_DIR}/plugin/provider.cc
 )
 target_link_libraries(mesh_doctor_parts PUBLIC mesh_engine mesh_collectives mesh_soft mesh_verbs)

@@ -2,7 +2,9 @@
 
 #include "perf/driver/bootstrap.h"
 #include "perf/driver/plugin_log.h"
+#include "perf/mesh_doctor/between.h"
 #include "perf/mesh_doctor/check_host.h"
+#include "perf/mesh_doctor/gathering.h"
 #include "perf/mesh_doctor/read_host.h"
 
 #include <cstdio>
@@ -13,17 +15,6 @@ namespace {
 int fail(const char* what, const char* why) {
   std::fprintf(stderr, "mesh_doctor: %s: %s\n", what, why);
   return kNoLook;
-}
-
-// Without a rendezvous this host is the only one.
-Result<driver::Bootstrap> join(const Options& options) {
-  const driver::World& world = options.world;
-  if (!options.many()) return driver::Bootstrap::join({});
-  return driver::Bootstrap::join({.rank = world.rank,
-                                  .world = world.size,
-                                  .address = world.rendezvous,
-                                  .listening_fd = options.rendezvous_fd,
-                                  .timeout = std::chrono::seconds(options.timeout_s)});
 }
 
 // By rank.
@@ -39,8 +30,17 @@ Result<std::vector<HostFacts>> share(driver::Bootstrap& bootstrap, const HostFac
   return hosts;
 }
 
-void print(const Options& options, const Report& report) {
-  std::fputs((options.as_json ? json(report) : text(report)).c_str(), stdout);
+void print(const Options& options, const Report& report, const std::string& more) {
+  std::fputs((options.as_json ? json(report, more) : text(report)).c_str(), stdout);
+}
+
+BetweenOptions between_options(const Options& options) {
+  return {.plugin = options.plugin,
+          .expect_file = options.expect_file,
+          .map_file = options.map_file,
+          .svg_file = options.svg_file,
+          .threshold = options.threshold,
+          .quick = options.quick};
 }
 
 }  // namespace
@@ -49,21 +49,25 @@ int run_doctor(const Options& options) {
   driver::PluginLog& log = driver::PluginLog::instance();
   log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
   log.set_echo(options.verbose ? driver::Echo::Everything : driver::Echo::Nothing, "mesh_doctor: ");
-  auto bootstrap = join(options);
+  Report report;
+  auto bootstrap = gather_hosts(options, report.findings);
   if (!bootstrap.ok()) return fail("rendezvous failed", errc_name(bootstrap.code()));
   HostFacts own = read_host(options);
   auto hosts = share(*bootstrap, own);
   if (!hosts.ok()) return fail("a host was lost", errc_name(hosts.code()));
-  // Here the hosts will measure what lies between them.
+  BetweenHosts between;
+  if (hosts->size() > 1) between = look_between(*bootstrap, own, between_options(options));
   read_again(options, own);
-  hosts = share(*bootstrap, own);
+  if (between.whole) hosts = share(*bootstrap, own);
   if (!hosts.ok()) return fail("a host was lost", errc_name(hosts.code()));
   if (bootstrap->rank() != 0) return kHealthy;
-  Report report{.hosts = std::move(*hosts), .findings = {}, .sections = {}};
+  report.hosts = std::move(*hosts);
   for (const HostFacts& host : report.hosts) {
     for (Finding& each : check_host(host)) report.findings.push_back(std::move(each));
   }
-  print(options, report);
+  for (Finding& each : between.findings) report.findings.push_back(std::move(each));
+  report.sections = std::move(between.sections);
+  print(options, report, between.json);
   return exit_status(report);
 }
 

@@ -25,6 +25,12 @@ void add_output(CLI::App& app, Options& options) {
   app.add_flag("--quick", options.quick, "Measure shorter: under 20 s for three hosts");
   app.add_option("--expect", options.expect_file,
                  "File with the cabling that should be there; what differs is a finding");
+  app.add_option("--write-map", options.map_file,
+                 "Write the cabling that is there into this file, for --expect");
+  app.add_option("--threshold", options.threshold,
+                 "Part of what the ports promise that a cable must carry")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
   app.add_option("--svg", options.svg_file, "Draw the cabling map into this file");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
 }
@@ -40,6 +46,8 @@ void add_place(CLI::App& app, Options& options) {
                  "with --fabric, below the folder HOST in it")
       ->option_text("DIR");
   app.add_option("--timeout", options.timeout_s, "Seconds for the whole look")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--wait", options.wait_s, "Seconds to wait for the other hosts")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--rank", options.world.rank,
                  "This host's rank (Env: RANK, or what mpirun or srun say)")

@@ -13,12 +13,15 @@ struct Options {
   bool quick = false;
   bool verbose = false;
   std::string expect_file;  // the cabling that should be; empty: none is expected
+  std::string map_file;     // where the found cabling is written; empty: nowhere
   std::string svg_file;     // where the cabling map is drawn; empty: nowhere
   std::string plugin;
   std::string root = "/";  // what is read as the host's file system
   std::string fabric;      // of the software fabric, whose hosts are looked at; empty: this host
   std::vector<std::string> hosts;  // of that file; empty: all
+  double threshold = 0.8;          // the part of what a port promises that is enough
   int timeout_s = 600;
+  int wait_s = 60;  // for the other hosts to come
 
   driver::World world;     // with a rendezvous: one of several hosts
   int rendezvous_fd = -1;  // from our launcher, for rank 0

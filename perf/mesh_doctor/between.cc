@@ -1,0 +1,189 @@
+#include "perf/mesh_doctor/between.h"
+
+#include "perf/driver/net_api.h"
+#include "perf/mesh_doctor/expected_map.h"
+#include "perf/mesh_doctor/handshake_network.h"
+#include "perf/mesh_doctor/judge_order.h"
+#include "perf/mesh_doctor/map_drawing.h"
+#include "perf/mesh_doctor/measure_cables.h"
+#include "perf/mesh_doctor/own_rails.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+namespace mesh::doctor {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<HostRails>& hosts) {
+  std::vector<std::string> names;
+  names.reserve(hosts.size());
+  for (const HostRails& each : hosts) names.push_back(each.host);
+  return names;
+}
+
+void append(std::vector<Finding>& all, std::vector<Finding> more) {
+  for (Finding& each : more) all.push_back(std::move(each));
+}
+
+class Look {
+ public:
+  Look(driver::Bootstrap& bootstrap, const BetweenOptions& options)
+      : bootstrap_(bootstrap), options_(options) {}
+
+  BetweenHosts run(const HostFacts& facts);
+
+ private:
+  bool gather_rails(const OwnRails& own);
+  bool gather_meetings(const OwnRails& own);
+  bool look_at_network();
+  bool measure(bool one_machine);
+  void judge_all();
+  void judge_expected();
+  void draw();
+  void write(const std::string& file, const std::string& text);
+  BetweenHosts lost();
+
+  driver::Bootstrap& bootstrap_;
+  const BetweenOptions& options_;
+  Cabling cabling_;
+  std::vector<Measured> measured_;
+  std::vector<std::string> addresses_;
+  BetweenHosts result_;
+};
+
+bool Look::gather_rails(const OwnRails& own) {
+  const auto texts = bootstrap_.all_gather(to_text(own.rails()));
+  if (!texts.ok()) return false;
+  for (const std::string& text : *texts) {
+    auto rails = rails_from(text);
+    if (!rails.ok()) return false;
+    cabling_.hosts.push_back(std::move(*rails));
+  }
+  tell_apart(cabling_.hosts);
+  return true;
+}
+
+// Each host answers for those before it: what its own routes say counts.
+bool Look::gather_meetings(const OwnRails& own) {
+  const auto rank = static_cast<std::size_t>(bootstrap_.rank());
+  std::vector<Meeting> mine(rank);
+  for (std::size_t i = 0; i < rank; ++i) mine[i] = own.meeting_with(cabling_.hosts[i]);
+  const auto texts = bootstrap_.all_gather(meetings_text(mine));
+  if (!texts.ok()) return false;
+  std::vector<std::vector<Meeting>> all;
+  for (std::size_t host = 0; host < texts->size(); ++host) {
+    auto of_host = meetings_from((*texts)[host], host);
+    if (!of_host.ok()) return false;
+    all.push_back(std::move(*of_host));
+  }
+  cabling_ = cabling_of(std::move(cabling_.hosts), all);
+  return true;
+}
+
+bool Look::look_at_network() {
+  HandshakeLook look = look_at_handshake(bootstrap_, names_of(cabling_.hosts));
+  append(result_.findings, std::move(look.findings));
+  addresses_ = std::move(look.addresses);
+  return !look.lost;
+}
+
+bool Look::measure(bool one_machine) {
+  std::string error;
+  const auto api = driver::NetApi::load(options_.plugin, driver::kNetVersionMax, error);
+  CableMeasurer measurer(
+      bootstrap_, api.get(),
+      {.threshold = options_.threshold, .quick = options_.quick, .one_machine = one_machine});
+  const bool whole = measurer.run(cabling_);
+  measured_ = measurer.measured();
+  if (measurer.left_out() != 0) {
+    result_.sections.push_back(fmt::format(
+        "{} more measures were left out: there are too many cables\n", measurer.left_out()));
+  }
+  return whole;
+}
+
+void Look::judge_expected() {
+  if (options_.expect_file.empty()) {
+    append(result_.findings, lone_rails(cabling_));
+    return;
+  }
+  std::ifstream stream(options_.expect_file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  std::string why = "it cannot be read";
+  const auto expected = stream.is_open() ? parse_map(text.str(), why)
+                                         : Result<std::vector<ExpectedPair>>(Errc::NotFound);
+  if (expected.ok()) return append(result_.findings, compare(cabling_, *expected));
+  append(result_.findings, {finding("no-map", "",
+                                    {options_.expect_file, why,
+                                     "mesh_doctor --write-map makes a map of what is there"})});
+}
+
+void Look::judge_all() {
+  judge_expected();
+  append(result_.findings, look_at_map(cabling_));
+  append(result_.findings, judge(cabling_, measured_, options_.threshold));
+  OrderAdvice advice = advise_order(cabling_, measured_);
+  if (advice.finding) result_.findings.push_back(std::move(*advice.finding));
+  draw();
+  if (!advice.note.empty()) result_.sections.push_back(advice.note);
+}
+
+void Look::write(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  std::ofstream stream(file);
+  stream << text;
+  stream.close();
+  if (!stream) std::fprintf(stderr, "mesh_doctor: %s cannot be written\n", file.c_str());
+}
+
+void Look::draw() {
+  const MapView view{cabling_, measured_, result_.findings};
+  result_.sections.push_back(map_section(view));
+  if (!measured_.empty()) result_.sections.push_back(rates_section(view));
+  std::string network = "Handshake network (NCCL_SOCKET_IFNAME)\n";
+  for (std::size_t i = 0; i < addresses_.size(); ++i)
+    network += fmt::format("  {}: {}\n", cabling_.hosts[i].host, addresses_[i]);
+  result_.sections.push_back(std::move(network));
+  write(options_.map_file, map_text(cabling_));
+  write(options_.svg_file, map_svg(view));
+  result_.json = nlohmann::ordered_json{{"cables", cables_json(view)}}.dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+BetweenHosts Look::lost() {
+  const auto rank = static_cast<std::size_t>(std::max(bootstrap_.lost(), 0));
+  const bool known = bootstrap_.lost() >= 0 && rank < cabling_.hosts.size();
+  result_.findings.push_back(finding(
+      "host-lost", known ? cabling_.hosts[rank].host : fmt::format("rank {}", bootstrap_.lost()),
+      {"", "it took part, and does not answer any more",
+       "look at what mesh_doctor said on that host, and whether the host still runs"}));
+  result_.whole = false;
+  return std::move(result_);
+}
+
+BetweenHosts Look::run(const HostFacts& facts) {
+  bool one_machine = false;
+  {
+    const OwnRails own = OwnRails::read(facts);
+    one_machine = own.soft();
+    if (!gather_rails(own) || !gather_meetings(own)) return lost();
+  }
+  if (!look_at_network() || !measure(one_machine)) return lost();
+  if (bootstrap_.rank() == 0) judge_all();
+  return std::move(result_);
+}
+
+}  // namespace
+
+BetweenHosts look_between(driver::Bootstrap& bootstrap, const HostFacts& own,
+                          const BetweenOptions& options) {
+  return Look(bootstrap, options).run(own);
+}
+
+}  // namespace mesh::doctor

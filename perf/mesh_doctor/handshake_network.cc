@@ -1,0 +1,154 @@
+#include "perf/mesh_doctor/handshake_network.h"
+
+#include "src/base/config.h"
+#include "src/base/socket.h"
+#include "src/base/unique_fd.h"
+
+#include <poll.h>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace mesh::doctor {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+struct Door {
+  std::string interface, address;
+  std::uint16_t port = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Door, interface, address, port)
+
+struct OwnDoors {
+  std::vector<Door> doors;
+  std::vector<UniqueFd> sockets;
+};
+
+// The addresses that the plugin would listen on.
+OwnDoors open_doors() {
+  OwnDoors own;
+  const Result<Settings> settings = load_settings();
+  if (!settings.ok()) return own;
+  for (const InterfaceAddress& each :
+       interfaces({settings->socket_ifname, settings->socket_family})) {
+    if (own.doors.size() == kHandshakeAddressesMax || each.address.link_local()) continue;
+    auto socket = tcp_listen(each.address, 0);
+    if (!socket.ok()) continue;
+    const auto port = local_port(socket->get());
+    if (!port.ok()) continue;
+    own.doors.push_back({each.name, each.address.text(), *port});
+    own.sockets.push_back(std::move(*socket));
+  }
+  return own;
+}
+
+std::vector<Door> doors_from(const std::string& text) {
+  try {
+    return Json::parse(text).get<std::vector<Door>>();
+  } catch (const Json::exception&) {
+    return {};
+  }
+}
+
+struct Knock {
+  std::size_t host = 0;
+  UniqueFd socket;
+};
+
+void knock_at(const std::vector<Door>& doors, std::size_t host, std::vector<Knock>& knocks) {
+  for (const Door& door : doors) {
+    const auto address = SocketAddress::from_text(door.address);
+    if (!address.ok()) continue;
+    auto socket = tcp_connect_start(*address, door.port);
+    if (socket.ok()) knocks.push_back({host, std::move(*socket)});
+  }
+}
+
+// Takes the answers that are there. Those that were opened are `reached`.
+void take_answers(std::vector<Knock>& knocks, const std::vector<pollfd>& entries,
+                  std::vector<bool>& reached) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].revents == 0) continue;
+    if (tcp_connect_result(knocks[i].socket.get()).ok()) reached[knocks[i].host] = true;
+    knocks[i].socket.reset();
+  }
+  std::erase_if(knocks,
+                [&](const Knock& each) { return !each.socket.valid() || reached[each.host]; });
+}
+
+// Which hosts answer at any of their doors.
+std::vector<bool> reach(const std::vector<std::vector<Door>>& doors, std::size_t own_rank) {
+  std::vector<bool> reached(doors.size());
+  std::vector<Knock> knocks;
+  for (std::size_t host = 0; host < doors.size(); ++host)
+    if (host != own_rank) knock_at(doors[host], host, knocks);
+  const auto end = Clock::now() + std::chrono::milliseconds(kHandshakeMsMax);
+  while (!knocks.empty() && Clock::now() < end) {
+    std::vector<pollfd> entries;
+    entries.reserve(knocks.size());
+    for (const Knock& each : knocks) entries.push_back({each.socket.get(), POLLOUT, 0});
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    if (::poll(entries.data(), entries.size(), static_cast<int>(std::max<long>(left, 0))) > 0)
+      take_answers(knocks, entries, reached);
+  }
+  return reached;
+}
+
+std::string doors_text(const std::vector<Door>& doors) {
+  std::string text;
+  for (const Door& door : doors)
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", door.address, door.interface);
+  return text.empty() ? "none" : text;
+}
+
+std::string marks(const std::vector<bool>& reached) {
+  std::string text;
+  for (const bool each : reached) text += each ? '1' : '0';
+  return text;
+}
+
+// from has marked every host that it reaches.
+void note_unreached(HandshakeLook& look, const std::vector<std::string>& hosts, std::size_t from,
+                    const std::string& reached) {
+  for (std::size_t to = 0; to < hosts.size() && to < reached.size(); ++to) {
+    if (to == from || reached[to] == '1') continue;
+    look.findings.push_back(finding(
+        "handshake-network", hosts[from] + " and " + hosts[to],
+        {"",
+         fmt::format("{} says the addresses {}, and {} reaches none of them by TCP", hosts[to],
+                     look.addresses[to], hosts[from]),
+         "set NCCL_SOCKET_IFNAME on every host to the interface of the network that all hosts "
+         "share, and open its TCP ports between them"}));
+  }
+}
+
+}  // namespace
+
+HandshakeLook look_at_handshake(driver::Bootstrap& bootstrap,
+                                const std::vector<std::string>& hosts) {
+  HandshakeLook look;
+  const OwnDoors own = open_doors();
+  const auto texts = bootstrap.all_gather(Json(own.doors).dump());
+  look.lost = !texts.ok();
+  if (look.lost) return look;
+  std::vector<std::vector<Door>> doors;
+  for (const std::string& text : *texts) {
+    doors.push_back(doors_from(text));
+    look.addresses.push_back(doors_text(doors.back()));
+  }
+  const auto all =
+      bootstrap.all_gather(marks(reach(doors, static_cast<std::size_t>(bootstrap.rank()))));
+  look.lost = !all.ok();
+  if (look.lost) return look;
+  for (std::size_t from = 0; from < all->size(); ++from)
+    note_unreached(look, hosts, from, (*all)[from]);
+  return look;
+}
+
+}  // namespace mesh::doctor

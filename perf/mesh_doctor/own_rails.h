@@ -1,0 +1,37 @@
+#pragma once
+// The rails of this host as the engine would tell them, read with a provider of our own while the
+// plugin has none. Thread: one owner. Bound: the host's rails.
+
+#include "perf/mesh_doctor/cabling.h"
+#include "perf/mesh_doctor/host_facts.h"
+
+#include <mesh/config.h>
+#include "src/verbs/discovery.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+class OwnRails {
+ public:
+  // Without a usable rail, or a plugin's setting that is wrong, there are none.
+  static OwnRails read(const HostFacts& facts);
+
+  const HostRails& rails() const noexcept { return rails_; }
+  bool soft() const noexcept { return soft_; }
+  // Which of the connector's rails meet ours, by subnet and by our routes.
+  Meeting meeting_with(const HostRails& connector) const;
+
+ private:
+  OwnRails() = default;
+  void note_paces(const HostFacts& facts, const Settings& settings);
+
+  std::unique_ptr<verbs::Provider> provider_;
+  std::vector<verbs::Rail> found_;
+  HostRails rails_;
+  bool soft_ = false;
+};
+
+}  // namespace mesh::doctor
