@@ -7,10 +7,15 @@
 #include "perf/mesh_doctor/gathering.h"
 #include "perf/mesh_doctor/read_host.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 
 namespace mesh::doctor {
 namespace {
+
+// How long the error counters of a host are watched that has nobody to measure with.
+constexpr unsigned kAloneSeconds = 3;
 
 int fail(const char* what, const char* why) {
   std::fprintf(stderr, "mesh_doctor: %s: %s\n", what, why);
@@ -56,7 +61,11 @@ int run_doctor(const Options& options) {
   auto hosts = share(*bootstrap, own);
   if (!hosts.ok()) return fail("a host was lost", errc_name(hosts.code()));
   BetweenHosts between;
-  if (hosts->size() > 1) between = look_between(*bootstrap, own, between_options(options));
+  if (hosts->size() > 1) {
+    between = look_between(*bootstrap, own, between_options(options));
+  } else if (!own.ports.empty()) {
+    ::sleep(options.quick ? 1 : kAloneSeconds);
+  }
   read_again(options, own);
   if (between.whole) hosts = share(*bootstrap, own);
   if (!hosts.ok()) return fail("a host was lost", errc_name(hosts.code()));

@@ -28,6 +28,7 @@ struct RailFacts {
   int speed_mbps = -1;             // as NCCL is told
   int numa_node = -1;
   int port = -1;
+  int pointers = 0;  // NCCL_PTR_... bits
   std::uint64_t guid = 0;
 };
 
@@ -52,59 +53,71 @@ struct PortFacts {
   std::string netdev;
   int netdev_mtu = -1;
   std::string pci;
-  std::string card;        // the system image GUID, which all functions of a card share
-  std::string other_half;  // the port that is the same socket over other PCIe lanes
+  std::uint64_t cable = 0;  // the same for both PCIe halves of a socket; 0: not known
+  std::string card;         // the system image GUID, which all functions of a card share
+  std::string other_half;   // the port that is the same socket over other PCIe lanes
   std::vector<GidFacts> gids;
   Counters counters, counters_later;
 };
 
-// A PCI function of a network card.
+// A PCI function of a network card, and what it and its slot can do.
 struct PcieFacts {
   std::string pci;
-  std::string id;       // "15b3:1021"
-  std::string product;  // the RDMA device; empty: it has none
+  std::string id;      // "15b3:1021"
+  std::string device;  // the RDMA device; empty: it has none
   int width = -1, width_max = -1;
-  double gts = -1, gts_max = -1;  // GT/s of a lane
+  double gts = -1, gts_max = -1;  // of a lane
+  std::string iommu;              // "identity", "DMA", "DMA-FQ"
 };
 
+// A file that the loader or Python would find.
 struct LibraryFacts {
-  std::string kind;      // "libnccl" or "plugin"
   std::string found_by;  // "LD_PRELOAD", "LD_LIBRARY_PATH", "ld.so.cache", "torch", ...
   std::string path;
-  std::string version;  // of libnccl
+  std::string file;     // the path without links
+  std::string version;  // as the file tells it
   bool ours = false;    // a plugin: it is nccl-mesh
 };
 
 struct SettingFacts {
   std::string name, value;
-  std::string source;  // "the environment" or a file
+  std::string source;  // "the environment", or a file
 };
 
 struct MachineFacts {
   std::string product;    // "NVIDIA DGX Spark"
   std::string processor;  // "aarch64"
+  std::string kernel_command_line;
   std::int64_t memlock_bytes = -1;
   bool memlock_unlimited = false;
-  std::int64_t cma_total_kib = -1;
-  std::int64_t huge_pages = -1;
-  std::string kernel_command_line;
-  std::string iommu;                 // "off", "passthrough", "translated"
+  bool may_lock = false;  // whatever the limit is
+  std::int64_t memory_kib = -1, cma_total_kib = -1;
+  std::int64_t huge_pages = -1, huge_pages_free = -1, huge_page_kib = -1;
   std::vector<std::string> gpus;     // PCI addresses
-  std::vector<std::string> modules;  // of the kernel that concern peer memory
+  std::vector<std::string> modules;  // of the kernel that concern GPU memory
+  bool acs_known = true;
+  std::vector<std::string> acs_bridges;  // that send traffic between devices by way of the CPU
+  std::vector<std::string> interfaces;
+};
+
+// Which libraries a job started from here would take.
+struct SoftwareFacts {
+  std::vector<LibraryFacts> nccl;            // the loader's, then torch's
+  std::vector<LibraryFacts> plugins;         // that NCCL would load, in its order
+  std::vector<std::string> missing_plugins;  // that NCCL_NET_PLUGIN names and nobody finds
+  std::vector<SettingFacts> settings;        // those that win, and those they hide
 };
 
 struct HostFacts {
   std::string host;
   std::string plugin;  // "Mesh (ncclNet v12)"; empty: plugin_error says why
-  std::string plugin_file;
+  std::string plugin_file, plugin_version;
   std::string plugin_error;
   std::vector<RailFacts> rails;
-  std::vector<std::string> notes;     // the plugin's lines about ports that are no rails
-  std::vector<std::string> warnings;  // of the plugin
+  std::vector<std::string> notes;  // the plugin's lines about ports that are no rails
   std::vector<PortFacts> ports;
   std::vector<PcieFacts> pcie;
-  std::vector<LibraryFacts> libraries;
-  std::vector<SettingFacts> settings;
+  SoftwareFacts software;
   MachineFacts machine;
 };
 

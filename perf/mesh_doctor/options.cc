@@ -1,6 +1,6 @@
 #include "perf/mesh_doctor/options.h"
 
-#include "perf/driver/own_files.h"
+#include "perf/mesh_doctor/read_software.h"
 #include "perf/mesh_doctor/report.h"
 #include "src/base/config.h"
 #include "src/base/version.h"
@@ -36,7 +36,9 @@ void add_output(CLI::App& app, Options& options) {
 }
 
 void add_place(CLI::App& app, Options& options) {
-  app.add_option("--plugin", options.plugin, "The plugin's library");
+  app.add_option("--plugin", options.plugin,
+                 "The plugin's library (default: what a job would load from here, or "
+                 "the one beside this tool)");
   app.add_option("--fabric", options.fabric,
                  "Look at the hosts of this file of the software fabric instead");
   app.add_option("--hosts", options.hosts, "Hosts of the fabric file (default: all)")
@@ -78,7 +80,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
     *exit_code = app.exit(error) == 0 ? kHealthy : kNoLook;
     return false;
   }
-  if (options.plugin.empty()) options.plugin = driver::own_plugin_file();
+  if (options.plugin.empty())
+    options.plugin = plugin_of_job(Tree(options.root), process_environment());
   std::string why;
   auto world = driver::find_world(options.world, process_environment(), why);
   if (world.ok()) {

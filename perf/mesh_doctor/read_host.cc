@@ -1,7 +1,10 @@
 #include "perf/mesh_doctor/read_host.h"
 
+#include "perf/driver/own_environment.h"
+#include "perf/mesh_doctor/read_machine.h"
+#include "perf/mesh_doctor/read_ports.h"
 #include "perf/mesh_doctor/read_rails.h"
-#include "src/base/config.h"
+#include "perf/mesh_doctor/read_software.h"
 
 #include <unistd.h>
 
@@ -12,21 +15,50 @@ namespace {
 
 // Of the software fabric where there is one.
 std::string host_name(const Environment& environment) {
-  if (std::string name = driver::variable(environment, "NCCL_MESH_HOST"); !name.empty())
-    return name;
+  std::string fabric = driver::variable(environment, "NCCL_MESH_HOST");
+  if (!fabric.empty()) return fabric;
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
 }
 
+// A host of the software fabric has no files but planted ones, in a folder of its name.
+std::optional<Tree> tree_of(const Options& options, const std::string& host) {
+  const bool soft =
+      driver::variable(process_environment(), "NCCL_MESH_FABRIC").starts_with("soft:");
+  if (!soft) return Tree(options.root);
+  Tree planted(options.root + "/" + host);
+  if (options.root == "/" || !planted.has("/")) return std::nullopt;
+  return planted;
+}
+
 }  // namespace
+
+void read_files(const Tree& tree, const Environment& environment, HostFacts& facts) {
+  facts.ports = read_ports(tree);
+  facts.pcie = read_pcie(tree, facts.ports);
+  facts.machine = read_machine(tree);
+  facts.software = read_software(tree, environment);
+}
 
 HostFacts read_host(const Options& options) {
   HostFacts facts;
-  facts.host = host_name(process_environment());
+  const Environment environment = process_environment();
+  facts.host = host_name(environment);
+  if (const auto tree = tree_of(options, facts.host)) {
+    read_files(*tree, environment, facts);
+    // As NCCL does before it loads a plugin.
+    for (const auto& [name, value] : with_conf_files(*tree, environment)) {
+      if (!environment.contains(name)) driver::set_variable(name, value);
+    }
+  }
   read_rails(options.plugin, facts);
   return facts;
 }
 
-void read_again(const Options& /*options*/, HostFacts& /*facts*/) {}
+void read_again(const Options& options, HostFacts& facts) {
+  const auto tree = tree_of(options, facts.host);
+  if (!tree) return;
+  for (PortFacts& port : facts.ports) port.counters_later = read_counters(*tree, port);
+}
 
 }  // namespace mesh::doctor

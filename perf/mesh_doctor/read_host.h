@@ -4,12 +4,19 @@
 
 #include "perf/mesh_doctor/host_facts.h"
 #include "perf/mesh_doctor/options.h"
+#include "perf/mesh_doctor/tree.h"
+#include "src/base/config.h"
+
+#include <optional>
 
 namespace mesh::doctor {
 
 HostFacts read_host(const Options& options);
 
-// Reads once more what moves, into the `..._later` of the facts.
+// Reads the error counters once more, into counters_later.
 void read_again(const Options& options, HostFacts& facts);
+
+// The files alone, without the plugin.
+void read_files(const Tree& tree, const Environment& environment, HostFacts& facts);
 
 }  // namespace mesh::doctor

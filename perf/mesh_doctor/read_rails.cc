@@ -15,6 +15,7 @@ RailFacts facts_of(const rails::Rail& rail) {
                   .gid_type = {},
                   .speed_mbps = rail.properties.speed_mbps,
                   .port = rail.properties.port,
+                  .pointers = rail.properties.ptr_support,
                   .guid = rail.properties.guid};
   if (!rail.line) return facts;
   for (const rails::GidAddress& each : rail.line->addresses)
@@ -37,6 +38,10 @@ void read_rails(const std::string& plugin_file, HostFacts& facts) {
     facts.plugin_error = driver::net_result_name(result);
   facts.plugin = report.plugin;
   facts.notes = report.notes;
+  constexpr std::string_view kNamed = "nccl-mesh ";  // the plugin's first line
+  for (const std::string& line : driver::PluginLog::instance().texts()) {
+    if (line.starts_with(kNamed)) facts.plugin_version = line.substr(kNamed.size());
+  }
   for (const rails::Rail& rail : report.rails) facts.rails.push_back(facts_of(rail));
   // Other reasons (no libibverbs) are among the plugin's few lines.
   if (facts.rails.empty() && facts.notes.empty())

@@ -31,13 +31,38 @@ std::string wrapped(const std::string& words) {
   return all + line + "\n";
 }
 
-std::string host_line(const HostFacts& facts) {
-  std::string line = facts.host + ": " + (facts.plugin.empty() ? "no plugin" : facts.plugin);
-  for (const RailFacts& rail : facts.rails) {
-    line += fmt::format("{} {} {}", rail.index == 0 ? "," : ";", rail.name,
-                        rail.addresses.empty() ? "" : rail.addresses.front().text);
+std::string rail_line(const RailFacts& rail) {
+  std::string addresses;
+  for (const Address& each : rail.addresses)
+    addresses += (addresses.empty() ? "" : ", ") + each.text;
+  return fmt::format("  rail {}  {}  {:g} Gb/s  MTU {}{}\n", rail.name, addresses,
+                     rail.speed_mbps / 1000.0, rail.mtu, rail.pci.empty() ? "" : "  " + rail.pci);
+}
+
+// What a job started from this environment would take.
+std::string software_lines(const SoftwareFacts& software) {
+  std::string lines;
+  for (const LibraryFacts& each : software.nccl) {
+    lines += fmt::format("  NCCL {}, found by {}: {}\n",
+                         each.version.empty() ? "of unknown version" : each.version, each.found_by,
+                         each.path);
   }
-  return line + "\n";
+  if (software.plugins.empty())
+    return lines + "  NCCL would load no network plugin from this environment\n";
+  const LibraryFacts& first = software.plugins.front();
+  return lines + fmt::format("  NCCL would load {}{}\n", first.path,
+                             first.ours ? "" : ", which is not nccl-mesh");
+}
+
+std::string host_lines(const HostFacts& facts) {
+  std::string lines = facts.host + ": " + (facts.plugin.empty() ? "no plugin" : facts.plugin);
+  if (!facts.plugin_version.empty()) lines += ", nccl-mesh " + facts.plugin_version;
+  lines += "\n";
+  for (const RailFacts& rail : facts.rails) lines += rail_line(rail);
+  for (const std::string& note : facts.notes) lines += wrapped(note);
+  // Without files of the host nothing of this is known.
+  if (!facts.machine.processor.empty()) lines += software_lines(facts.software);
+  return lines;
 }
 
 std::string paragraph(const Finding& finding) {
@@ -78,7 +103,7 @@ int exit_status(const Report& report) noexcept {
 
 std::string text(const Report& report) {
   std::string all;
-  for (const HostFacts& host : report.hosts) all += host_line(host);
+  for (const HostFacts& host : report.hosts) all += host_lines(host);
   for (const std::string& section : report.sections) all += "\n" + section;
   all += "\n";
   for (const Severity severity : {Severity::Broken, Severity::Warning}) {

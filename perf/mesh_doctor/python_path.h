@@ -1,0 +1,16 @@
+#pragma once
+// Where the Python of an environment finds its packages, without running it. Thread: any. Bound:
+// the folders of one Python.
+
+#include "perf/mesh_doctor/tree.h"
+#include "src/base/config.h"
+
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+// In Python's order. Empty: there is no python3 in PATH.
+std::vector<std::string> python_folders(const Tree& tree, const Environment& environment);
+
+}  // namespace mesh::doctor

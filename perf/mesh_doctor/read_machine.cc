@@ -1,0 +1,111 @@
+#include "perf/mesh_doctor/read_machine.h"
+
+#include <sys/utsname.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace mesh::doctor {
+namespace {
+
+constexpr unsigned kMayLock = 14;  // CAP_IPC_LOCK
+
+// The line that begins with `name`, without it and the blanks behind it.
+std::string value_of(const Tree& tree, const std::string& file, std::string_view name) {
+  for (const std::string& line : tree.lines(file)) {
+    if (!line.starts_with(name)) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", name.size());
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  }
+  return {};
+}
+
+// "        64 kB"
+std::int64_t number_of(const std::string& text) {
+  std::int64_t value = -1;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+void read_limits(const Tree& tree, MachineFacts& facts) {
+  const std::string locked = value_of(tree, "/proc/self/limits", "Max locked memory");
+  facts.memlock_unlimited = locked.starts_with("unlimited");
+  if (!facts.memlock_unlimited) facts.memlock_bytes = number_of(locked);
+  const std::string rights = value_of(tree, "/proc/self/status", "CapEff:");
+  facts.may_lock = (std::strtoull(rights.c_str(), nullptr, 16) >> kMayLock & 1u) != 0;
+}
+
+void read_memory(const Tree& tree, MachineFacts& facts) {
+  const auto number = [&tree](const char* name) {
+    return number_of(value_of(tree, "/proc/meminfo", name));
+  };
+  facts.memory_kib = number("MemTotal:");
+  facts.cma_total_kib = number("CmaTotal:");
+  facts.huge_pages = number("HugePages_Total:");
+  facts.huge_pages_free = number("HugePages_Free:");
+  facts.huge_page_kib = number("Hugepagesize:");
+}
+
+std::string processor(const Tree& tree) {
+  if (!tree.whole_machine()) return tree.line("/processor");  // no file of a host tells it
+  utsname names{};
+  return ::uname(&names) == 0 ? names.machine : "";
+}
+
+// A device tree tells the product of machines without DMI; it ends with a zero.
+std::string product(const Tree& tree) {
+  std::string name = tree.line("/sys/class/dmi/id/product_name");
+  if (name.empty()) name = tree.line("/proc/device-tree/model");
+  return name.substr(0, name.find('\0'));
+}
+
+// Extended capabilities begin at 256, each with its kind, version and the place of the next. No
+// answer: the file ends before them, as it does for all but root.
+std::optional<bool> redirects(const std::string& config) {
+  constexpr std::size_t kFirst = 256, kWhole = 4096;
+  constexpr unsigned kAcs = 0x0d, kRequest = 0x04, kCompletion = 0x08;
+  if (config.size() < kWhole) return std::nullopt;
+  const auto byte = [&config](std::size_t at) { return static_cast<unsigned char>(config[at]); };
+  std::size_t at = kFirst;
+  for (int steps = 0; steps < 64 && at >= kFirst && at + 8 <= kWhole; ++steps) {
+    const unsigned kind = byte(at) | static_cast<unsigned>(byte(at + 1)) << 8;
+    if (kind == kAcs) return (byte(at + 6) & (kRequest | kCompletion)) != 0;
+    at = static_cast<std::size_t>(byte(at + 2) >> 4) | static_cast<std::size_t>(byte(at + 3)) << 4;
+  }
+  return false;
+}
+
+void read_functions(const Tree& tree, MachineFacts& facts) {
+  const std::string functions = "/sys/bus/pci/devices/";
+  for (const std::string& pci : tree.names(functions)) {
+    const std::string kind = tree.line(functions + pci + "/class");
+    if (kind.starts_with("0x03") && tree.line(functions + pci + "/vendor") == "0x10de")
+      facts.gpus.push_back(pci);
+    if (!kind.starts_with("0x0604")) continue;
+    const std::optional<bool> acs = redirects(tree.text(functions + pci + "/config"));
+    if (!acs) facts.acs_known = false;
+    if (acs.value_or(false)) facts.acs_bridges.push_back(pci);
+  }
+}
+
+}  // namespace
+
+MachineFacts read_machine(const Tree& tree) {
+  MachineFacts facts;
+  facts.product = product(tree);
+  facts.processor = processor(tree);
+  facts.kernel_command_line = tree.line("/proc/cmdline");
+  read_limits(tree, facts);
+  read_memory(tree, facts);
+  read_functions(tree, facts);
+  for (const char* const name : {"nvidia_peermem", "nv_peer_mem", "nvidia"}) {
+    if (tree.has(std::string("/sys/module/") + name)) facts.modules.emplace_back(name);
+  }
+  facts.interfaces = tree.names("/sys/class/net");
+  return facts;
+}
+
+}  // namespace mesh::doctor
