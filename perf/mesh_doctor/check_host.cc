@@ -1,11 +1,24 @@
 #include "perf/mesh_doctor/check_host.h"
 
+#include "perf/mesh_doctor/checks.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace mesh::doctor {
+
 namespace {
 
-void check_plugin(const HostFacts& facts, std::vector<Finding>& found) {
+// Each of them leaves a port out, so that no rail is left is only what follows.
+bool explains_no_rail(const Finding& each) {
+  return each.name.starts_with("gid-") || each.name == "hca-names-none" ||
+         each.name == "card-without-device";
+}
+
+}  // namespace
+
+void check_plugin(const HostFacts& facts, Findings& found) {
   if (!facts.plugin_error.empty()) {
     found.push_back(finding(
         "no-plugin", facts.host,
@@ -14,18 +27,41 @@ void check_plugin(const HostFacts& facts, std::vector<Finding>& found) {
          .remedy = "Install the same nccl-mesh on every host, or name its file with --plugin."}));
     return;
   }
-  if (!facts.rails.empty()) return;
-  found.push_back(finding("no-rail", facts.host,
-                          {.about = {},
-                           .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
-                           .remedy = "Bring one of these ports up and give it an address, or "
-                                     "correct the setting that leaves it out."}));
+  if (!facts.rails.empty() || std::any_of(found.begin(), found.end(), explains_no_rail)) return;
+  found.push_back(
+      finding("no-rail", facts.host,
+              {.about = {},
+               .evidence = fmt::format("{}", fmt::join(facts.notes, "; ")),
+               .remedy = facts.ports.empty()
+                             ? "Look whether the card is on the bus (lspci) and its driver loaded "
+                               "(rdma link)."
+                             : "Bring one of these ports up and give it an address, or correct "
+                               "the setting that leaves it out."}));
 }
 
-}  // namespace
+const RailFacts* rail_of(const HostFacts& facts, const std::string& port) {
+  const auto rail = std::find_if(facts.rails.begin(), facts.rails.end(),
+                                 [&port](const RailFacts& each) { return each.name == port; });
+  return rail == facts.rails.end() ? nullptr : &*rail;
+}
+
+const SettingFacts* setting(const HostFacts& facts, const std::string& name) {
+  const auto& all = facts.software.settings;  // what wins comes first
+  const auto found = std::find_if(all.begin(), all.end(), [&name](const SettingFacts& each) {
+    return each.name == name && !each.value.empty();
+  });
+  return found == all.end() ? nullptr : &*found;
+}
 
 std::vector<Finding> check_host(const HostFacts& facts) {
   std::vector<Finding> found;
+  check_ports(facts, found);
+  check_gids(facts, found);
+  check_counters(facts, found);
+  check_pcie(facts, found);
+  check_machine(facts, found);
+  check_software(facts, found);
+  check_settings(facts, found);
   check_plugin(facts, found);
   return found;
 }

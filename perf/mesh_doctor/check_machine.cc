@@ -1,0 +1,123 @@
+#include "perf/mesh_doctor/checks.h"
+
+#include "plugin/nccl/types.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mesh::doctor {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+// Two channels to two peers take 64 MiB of NCCL's buffers: 4 MiB each, and more for the proxies.
+constexpr std::int64_t kLockedMin = 64 * kMiB;
+
+void check_memlock(const HostFacts& facts, Findings& found) {
+  const MachineFacts& machine = facts.machine;
+  const bool limited = machine.memlock_bytes >= 0 && machine.memlock_bytes < kLockedMin;
+  if (!limited || machine.may_lock) return;
+  found.push_back(finding(
+      "memlock-small", facts.host,
+      {.about = "RLIMIT_MEMLOCK",
+       .evidence = fmt::format("This process may lock {} KiB, and has no right to lock more "
+                               "(CAP_IPC_LOCK). NCCL registers many MiB.",
+                               machine.memlock_bytes / 1024),
+       .remedy = "ulimit -l unlimited: in /etc/security/limits.d, LimitMEMLOCK=infinity of the "
+                 "service (sshd, slurmd), --ulimit memlock=-1 of the container."}));
+}
+
+void check_contiguous(const HostFacts& facts, Findings& found) {
+  const MachineFacts& machine = facts.machine;
+  if (!is_spark(machine) || machine.cma_total_kib != 0) return;
+  const bool kho = machine.kernel_command_line.find("kho") != std::string::npos;
+  found.push_back(finding(
+      "no-contiguous-memory", facts.host,
+      {.about = "/proc/meminfo",
+       .evidence = fmt::format("CmaTotal is 0 kB{}. Kernels of this machine then refuse to "
+                               "register large buffers (ENOMEM).",
+                               kho ? ", and the kernel's command line has kho" : ""),
+       .remedy = kho ? "Remove kho from the kernel's command line, or add cma=, and start anew."
+                     : "Add cma= to the kernel's command line, or take the kernel that the vendor "
+                       "ships, and start anew."}));
+}
+
+void check_huge_pages(const HostFacts& facts, Findings& found) {
+  const MachineFacts& machine = facts.machine;
+  const std::int64_t idle = machine.huge_pages_free * machine.huge_page_kib;
+  if (machine.huge_pages <= 0 || idle <= 0 || machine.memory_kib <= 0) return;
+  if (idle * 2 < machine.memory_kib) return;
+  found.push_back(finding(
+      "huge-pages-idle", facts.host,
+      {.about = "HugePages_Free",
+       .evidence = fmt::format("{} MiB of {} are set aside as huge pages that nobody uses; buffers "
+                               "cannot be put there.",
+                               idle / 1024, machine.memory_kib / 1024),
+       .remedy = "sysctl vm.nr_hugepages=0, unless a program of this host asks for them."}));
+}
+
+bool only_host_memory(const HostFacts& facts) {
+  return !facts.rails.empty() &&
+         std::none_of(facts.rails.begin(), facts.rails.end(), [](const RailFacts& rail) {
+           return (rail.pointers & (NCCL_PTR_CUDA | NCCL_PTR_DMABUF)) != 0;
+         });
+}
+
+// A DGX Spark's GPU has no memory of its own that a card could reach.
+void check_peer_memory(const HostFacts& facts, Findings& found) {
+  if (is_spark(facts.machine)) return;
+  if (facts.machine.gpus.empty() || !only_host_memory(facts)) return;
+  const std::vector<std::string>& modules = facts.machine.modules;
+  found.push_back(finding(
+      "no-gpu-memory", facts.host,
+      {.about = facts.machine.gpus.front(),
+       .evidence =
+           fmt::format("There are {} NVIDIA GPUs, and no rail takes their memory: neither "
+                       "DMA buffers nor a peer-memory module. Modules loaded: {}.",
+                       facts.machine.gpus.size(),
+                       modules.empty() ? "none" : fmt::format("{}", fmt::join(modules, " "))),
+       .remedy = "modprobe nvidia_peermem, or NVIDIA's open kernel modules on a kernel with DMA "
+                 "buffers for RDMA (5.12 and later)."}));
+}
+
+void check_iommu(const HostFacts& facts, Findings& found) {
+  if (facts.machine.gpus.empty() || facts.machine.processor != "x86_64") return;
+  const auto card = std::find_if(facts.pcie.begin(), facts.pcie.end(), [](const PcieFacts& each) {
+    return each.iommu.starts_with("DMA");
+  });
+  if (card != facts.pcie.end()) {
+    found.push_back(finding(
+        "iommu-translates", facts.host,
+        {.about = card->pci,
+         .evidence = fmt::format("The IOMMU translates this card's accesses (its group has the "
+                                 "type {}), so traffic to a GPU goes by way of the CPU.",
+                                 card->iommu),
+         .remedy = "Add iommu=pt to the kernel's command line, or turn the IOMMU off."}));
+  }
+  if (facts.machine.acs_bridges.empty()) return;
+  found.push_back(finding(
+      "acs-redirects", facts.host,
+      {.about = facts.machine.acs_bridges.front(),
+       .evidence = fmt::format("Access control sends traffic between devices by way of the CPU on "
+                               "{} PCI bridges, this one first.",
+                               facts.machine.acs_bridges.size()),
+       .remedy = "Turn ACS off in the firmware set-up, or: setpci -s BRIDGE ECAP_ACS+6.w=0 for "
+                 "each bridge, at every start."}));
+}
+
+}  // namespace
+
+bool is_spark(const MachineFacts& machine) {
+  return machine.product.find("Spark") != std::string::npos ||
+         machine.product.find("GB10") != std::string::npos;
+}
+
+void check_machine(const HostFacts& facts, Findings& found) {
+  check_memlock(facts, found);
+  check_contiguous(facts, found);
+  check_huge_pages(facts, found);
+  check_peer_memory(facts, found);
+  check_iommu(facts, found);
+}
+
+}  // namespace mesh::doctor

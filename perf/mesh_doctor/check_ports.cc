@@ -1,0 +1,192 @@
+#include "perf/mesh_doctor/checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace mesh::doctor {
+namespace {
+
+// What the headers of RoCE v2 take of an Ethernet frame at most, as the kernel counts.
+constexpr int kRoceHeaders = 96;
+constexpr int kRoceMtuMax = 4096;
+
+// The largest packet that an interface lets through. 0: none.
+int roce_mtu(int netdev_mtu) {
+  for (const int mtu : {4096, 2048, 1024, 512, 256}) {
+    if (mtu + kRoceHeaders <= netdev_mtu) return mtu;
+  }
+  return 0;
+}
+
+bool active(const PortFacts& port) { return port.state == "ACTIVE"; }
+
+// The plugin's own words about a port, from a line such as "ports not used: a:1 is down, b:1 ...".
+std::string reason_of(const HostFacts& facts, const PortFacts& port) {
+  constexpr std::string_view kBegin = ": ";
+  for (const std::string& note : facts.notes) {
+    if (!note.starts_with("ports not used: ") && !note.starts_with("no usable rail on ")) continue;
+    const std::size_t at = note.find(" " + port.name + " ", note.find(kBegin));
+    const std::size_t device = note.find(" " + port.device + " ", note.find(kBegin));
+    const std::size_t begin = at != std::string::npos ? at : device;
+    if (begin == std::string::npos) continue;
+    return note.substr(begin + 1, note.find(", ", begin) - begin - 1);
+  }
+  return {};
+}
+
+void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
+  const std::string reason = reason_of(facts, port);
+  const bool wanted = reason.find("left out by") == std::string::npos;
+  if (!active(port) || facts.rails.empty() || rail_of(facts, port.name) || !wanted) return;
+  if (!port.other_half.empty() && rail_of(facts, port.other_half)) return;  // its own finding
+  found.push_back(finding(
+      "port-not-used", facts.host,
+      {.about = port.name,
+       .evidence = fmt::format("The port is active, and the plugin does not offer it to NCCL: {}.",
+                               reason.empty() ? "it gives no reason" : reason),
+       .remedy = "Give its interface an address, or leave the port out by NCCL_IB_HCA so that it "
+                 "is clear."}));
+}
+
+void check_half(const HostFacts& facts, const PortFacts& port, Findings& found) {
+  if (port.other_half.empty() || rail_of(facts, port.name) || !rail_of(facts, port.other_half))
+    return;
+  const std::string reason = reason_of(facts, port);
+  found.push_back(finding(
+      "half-unused", facts.host,
+      {.about = port.name,
+       .evidence = fmt::format("{} and {} are one socket over different PCIe lanes. {} is a rail, "
+                               "and {} is none: its state is {}{}.",
+                               port.other_half, port.name, port.other_half, port.name, port.state,
+                               reason.empty() ? "" : ", and the plugin says that " + reason),
+       .remedy = fmt::format("Bring {} up with an address in a subnet of its own; both halves "
+                             "together carry what the cable can.",
+                             port.netdev.empty() ? "its interface" : port.netdev)}));
+}
+
+void check_mtu(const HostFacts& facts, const PortFacts& port, Findings& found) {
+  const RailFacts* const rail = rail_of(facts, port.name);
+  if (rail == nullptr || rail->mtu <= 0 || port.netdev_mtu <= 0 || port.link_layer != "Ethernet")
+    return;
+  const int possible = roce_mtu(port.netdev_mtu);
+  if (rail->mtu >= kRoceMtuMax) return;
+  if (possible > rail->mtu) {
+    found.push_back(finding(
+        "mtu-not-taken", facts.host,
+        {.about = port.name,
+         .evidence = fmt::format("RDMA packets carry {} bytes, and {} has MTU {}, which is enough "
+                                 "for {}.",
+                                 rail->mtu, port.netdev, port.netdev_mtu, possible),
+         .remedy = fmt::format("Take {} down and up again, so that the RDMA device takes its MTU.",
+                               port.netdev)}));
+    return;
+  }
+  found.push_back(
+      finding("mtu-small", facts.host,
+              {.about = port.name,
+               .evidence = fmt::format("{} has MTU {}, so RDMA packets carry {} bytes and not {}.",
+                                       port.netdev, port.netdev_mtu, rail->mtu, kRoceMtuMax),
+               .remedy = fmt::format("On both ends of the cable, and on a switch between: "
+                                     "ip link set {} mtu 9000.",
+                                     port.netdev)}));
+}
+
+void check_speed(const HostFacts& facts, const PortFacts& port, Findings& found) {
+  if (!active(port) || port.rate_mbps < 0 || port.capable_mbps <= port.rate_mbps) return;
+  found.push_back(finding(
+      "port-slow", facts.host,
+      {.about = port.name,
+       .evidence = fmt::format("The link runs at {:g} Gb/s; the port can do {:g}.",
+                               port.rate_mbps / 1000.0, port.capable_mbps / 1000.0),
+       .remedy = "Look at the cable's rating and seat, and at the speed that the other end is set "
+                 "to (ethtool)."}));
+}
+
+// A name of NCCL_IB_GID_INDEX's port that has another GID there, or none.
+void check_pinned_gid(const HostFacts& facts, const PortFacts& port, Findings& found) {
+  const SettingFacts* const pinned = setting(facts, "NCCL_IB_GID_INDEX");
+  if (pinned == nullptr || !active(port) || port.link_layer != "Ethernet") return;
+  const int index = std::atoi(pinned->value.c_str());
+  if (index < 0) return;
+  const auto gid = std::find_if(port.gids.begin(), port.gids.end(),
+                                [index](const GidFacts& each) { return each.index == index; });
+  const bool there = gid != port.gids.end();
+  if (there && gid->type == "RoCE v2") return;
+  found.push_back(finding(
+      "gid-pinned", facts.host,
+      {.about = port.name,
+       .evidence = fmt::format("NCCL_IB_GID_INDEX={} (from {}) names {} of this port.", index,
+                               pinned->source,
+                               there ? "a GID of type " + gid->type : std::string("no GID")),
+       .remedy = "Unset NCCL_IB_GID_INDEX; the GID is then chosen by type and address, also when "
+                 "the table changes."}));
+}
+
+bool has_type(const PortFacts& port, std::string_view type) {
+  return std::any_of(port.gids.begin(), port.gids.end(),
+                     [type](const GidFacts& each) { return each.type == type; });
+}
+
+void check_types(const HostFacts& facts, const PortFacts& port, Findings& found) {
+  if (!active(port) || port.link_layer != "Ethernet" || has_type(port, "RoCE v2")) return;
+  const std::string about = port.name;
+  if (port.gids.empty()) {
+    found.push_back(
+        finding("gid-none", facts.host,
+                {.about = about,
+                 .evidence = "The port is active, and its table of GIDs is empty.",
+                 .remedy = fmt::format("Bring {} up and give it an address.",
+                                       port.netdev.empty() ? "its interface" : port.netdev)}));
+    return;
+  }
+  found.push_back(finding(
+      "gid-old-type", facts.host,
+      {.about = about,
+       .evidence = fmt::format("Of its {} GIDs none has the type RoCE v2; the first is {}.",
+                               port.gids.size(), port.gids.front().type),
+       .remedy = "Let the card speak RoCE v2 (cma_roce_mode or the firmware's ROCE settings)."}));
+}
+
+}  // namespace
+
+void check_ports(const HostFacts& facts, Findings& found) {
+  for (const PortFacts& port : facts.ports) {
+    // A port without a GID of the right type has that finding, and no second one.
+    if (port.link_layer != "Ethernet" || has_type(port, "RoCE v2") || !active(port))
+      check_use(facts, port, found);
+    check_half(facts, port, found);
+    check_mtu(facts, port, found);
+    check_speed(facts, port, found);
+  }
+}
+
+void check_gids(const HostFacts& facts, Findings& found) {
+  for (const PortFacts& port : facts.ports) {
+    check_pinned_gid(facts, port, found);
+    check_types(facts, port, found);
+  }
+}
+
+void check_counters(const HostFacts& facts, Findings& found) {
+  for (const PortFacts& port : facts.ports) {
+    std::string moved;
+    for (const auto& [name, later] : port.counters_later) {
+      const auto before = port.counters.find(name);
+      if (before == port.counters.end() || later <= before->second) continue;
+      moved +=
+          fmt::format("{}{} from {} to {}", moved.empty() ? "" : ", ", name, before->second, later);
+    }
+    if (moved.empty()) continue;
+    found.push_back(finding(
+        "errors-move", facts.host,
+        {.about = port.name,
+         .evidence = "While the doctor looked, counters of errors went up: " + moved + ".",
+         .remedy = "Clean and reseat the cable or change it; if packets are dropped on a switch, "
+                   "look at its flow control (PFC, ECN)."}));
+  }
+}
+
+}  // namespace mesh::doctor

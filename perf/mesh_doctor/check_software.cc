@@ -1,0 +1,120 @@
+#include "perf/mesh_doctor/checks.h"
+
+#include "src/base/version.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+namespace {
+
+using Version = std::array<int, 3>;
+
+constexpr Version kOldest{2, 12, 0};     // the first with an interface that the plugin has
+constexpr Version kArmMended{2, 29, 3};  // 2.28.9 and 2.29.2 stop in a pool of the proxy there
+
+Version version_of(const std::string& text) {
+  Version version{};
+  const char* at = text.c_str();
+  for (int& part : version) {
+    char* end = nullptr;
+    part = static_cast<int>(std::strtol(at, &end, 10));
+    at = *end == '.' ? end + 1 : end;
+  }
+  return version;
+}
+
+std::string library_text(const LibraryFacts& library) {
+  return fmt::format("{} {} (found by {})", library.path, library.version, library.found_by);
+}
+
+void check_version(const HostFacts& facts, const LibraryFacts& library, Findings& found) {
+  if (library.version.empty()) return;
+  const Version version = version_of(library.version);
+  const std::string evidence = library_text(library);
+  if (version < kOldest) {
+    found.push_back(
+        finding("nccl-too-old", facts.host,
+                {.about = library.path,
+                 .evidence = evidence + " has none of the interfaces that nccl-mesh offers.",
+                 .remedy = "Take NCCL 2.12 or later, and the same on every host."}));
+  } else if (version < kArmMended && facts.machine.processor == "aarch64") {
+    found.push_back(finding(
+        "nccl-hangs", facts.host,
+        {.about = library.path,
+         .evidence = evidence + " can stop for ever in its proxy on this processor (aarch64); no "
+                                "plugin can mend that.",
+         .remedy =
+             "Take NCCL 2.29.3 or later: pip install --upgrade nvidia-nccl-cu13 (or -cu12)."}));
+  }
+}
+
+void check_two(const HostFacts& facts, Findings& found) {
+  const auto& all = facts.software.nccl;
+  const auto other = std::find_if(all.begin(), all.end(), [&all](const LibraryFacts& each) {
+    return each.version != all.front().version && each.file != all.front().file;
+  });
+  if (other == all.end()) return;
+  found.push_back(finding(
+      "two-nccl", facts.host,
+      {.about = "libnccl.so.2",
+       .evidence = fmt::format("{}, and {}.", library_text(all.front()), library_text(*other)),
+       .remedy = "Remove one, or take it out of LD_PRELOAD and LD_LIBRARY_PATH; NCCL_DEBUG=VERSION "
+                 "says which one a job took."}));
+}
+
+void check_choice(const HostFacts& facts, Findings& found) {
+  const SoftwareFacts& software = facts.software;
+  for (const std::string& name : software.missing_plugins) {
+    found.push_back(finding("plugin-missing", facts.host,
+                            {.about = name,
+                             .evidence = "NCCL_NET_PLUGIN names it, and the loader finds no such "
+                                         "library; NCCL then goes on without it.",
+                             .remedy = "NCCL_NET_PLUGIN=" + facts.plugin_file}));
+  }
+  if (software.plugins.empty()) return;
+  const LibraryFacts& first = software.plugins.front();
+  if (!first.ours) {
+    const SettingFacts* const chosen = setting(facts, "NCCL_NET_PLUGIN");
+    found.push_back(finding(
+        "foreign-plugin", facts.host,
+        {.about = first.path,
+         .evidence = fmt::format("NCCL would load this library, which is not nccl-mesh: {} (found "
+                                 "by {}).",
+                                 chosen == nullptr
+                                     ? std::string("NCCL_NET_PLUGIN is not set")
+                                     : "NCCL_NET_PLUGIN=" + chosen->value + " in " + chosen->source,
+                                 first.found_by),
+         .remedy = "NCCL_NET_PLUGIN=" + facts.plugin_file}));
+    return;
+  }
+  const std::string& loaded = facts.plugin_version;
+  if (loaded.empty() || loaded == version()) return;
+  found.push_back(finding(
+      "plugin-other-version", facts.host,
+      {.about = facts.plugin_file,
+       .evidence = fmt::format("The plugin that NCCL would load is nccl-mesh {}; this tool is of "
+                               "{}.",
+                               loaded, version()),
+       .remedy = "Name the newer one in NCCL_NET_PLUGIN, on every host."}));
+}
+
+}  // namespace
+
+void check_software(const HostFacts& facts, Findings& found) {
+  std::vector<std::string> seen;  // files
+  for (const LibraryFacts& library : facts.software.nccl) {
+    if (std::find(seen.begin(), seen.end(), library.file) == seen.end())
+      check_version(facts, library, found);
+    seen.push_back(library.file);
+  }
+  if (!facts.software.nccl.empty()) check_two(facts, found);
+  check_choice(facts, found);
+}
+
+}  // namespace mesh::doctor

@@ -1,0 +1,30 @@
+#pragma once
+// The groups of checks of one host. Each adds the findings that the facts prove. Thread: any
+// (pure). Bound: the facts.
+
+#include "perf/mesh_doctor/finding.h"
+#include "perf/mesh_doctor/host_facts.h"
+
+#include <vector>
+
+namespace mesh::doctor {
+
+using Findings = std::vector<Finding>;
+
+void check_plugin(const HostFacts& facts, Findings& found);
+void check_ports(const HostFacts& facts, Findings& found);
+void check_gids(const HostFacts& facts, Findings& found);
+void check_counters(const HostFacts& facts, Findings& found);
+void check_pcie(const HostFacts& facts, Findings& found);
+void check_machine(const HostFacts& facts, Findings& found);
+void check_software(const HostFacts& facts, Findings& found);
+void check_settings(const HostFacts& facts, Findings& found);
+
+// Null: the port is no rail.
+const RailFacts* rail_of(const HostFacts& facts, const std::string& port);
+// What holds in a job. Null: it is not set.
+const SettingFacts* setting(const HostFacts& facts, const std::string& name);
+
+bool is_spark(const MachineFacts& machine);  // a DGX Spark, or another machine of its chip
+
+}  // namespace mesh::doctor

@@ -1,0 +1,178 @@
+// What mesh_doctor reads and says, beside the faults of doctor_local_test.cc.
+#include "perf/mesh_doctor/check_host.h"
+#include "perf/mesh_doctor/loader.h"
+#include "perf/mesh_doctor/python_path.h"
+#include "perf/mesh_doctor/read_ports.h"
+#include "perf/mesh_doctor/read_software.h"
+#include "perf/mesh_doctor/report.h"
+#include "tests/unit/perf/planted_host.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+namespace mesh::doctor {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(DoctorFacts, TravelAsText) {
+  const PlantedHost host;
+  const HostFacts facts = host.facts();
+  const auto back = facts_from(to_text(facts));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(to_text(*back), to_text(facts));
+  EXPECT_EQ(facts_from("{}").code(), Errc::Protocol);
+  EXPECT_EQ(facts_from("no JSON").code(), Errc::Protocol);
+}
+
+TEST(DoctorFacts, CountersThatMoveAreNamedWithBothValues) {
+  const PlantedHost host;
+  HostFacts facts = host.facts();
+  const auto port = std::find_if(facts.ports.begin(), facts.ports.end(),
+                                 [](const PortFacts& each) { return each.name == "rocep1s0f0:1"; });
+  ASSERT_NE(port, facts.ports.end());
+  host.write(host.port("rocep1s0f0") + "hw_counters/packet_seq_err", "12");
+  port->counters_later = read_counters(Tree(host.root()), *port);
+  const std::vector<Finding> found = check_host(facts);
+  ASSERT_EQ(names_of(found), Names{"errors-move"});
+  EXPECT_EQ(found[0].about, "rocep1s0f0:1");
+  EXPECT_NE(found[0].evidence.find("packet_seq_err from 7 to 12"), std::string::npos);
+}
+
+TEST(DoctorFacts, APluginThatDoesNotLoadIsTheOnlyFinding) {
+  const PlantedHost host;
+  HostFacts facts = host.facts();
+  facts.plugin_error = "cannot open shared object file";
+  facts.rails.clear();
+  EXPECT_EQ(names_of(check_host(facts)), Names{"no-plugin"});
+}
+
+TEST(DoctorFacts, WithoutARailThePluginsLineIsTheEvidence) {
+  PlantedHost host;
+  host.remove("sys/class/infiniband");
+  host.remove("sys/bus/pci");
+  HostFacts facts = host.facts();
+  facts.notes = {"no usable rail on spark1 (fabric rdma): there is no device"};
+  const std::vector<Finding> found = check_host(facts);
+  ASSERT_EQ(names_of(found), Names{"no-rail"});
+  EXPECT_EQ(found[0].evidence, facts.notes.front());
+}
+
+TEST(DoctorFacts, APluginOfAnotherVersionIsNamed) {
+  const PlantedHost host;
+  HostFacts facts = host.facts();
+  facts.plugin_version = "0.0.1";
+  EXPECT_EQ(names_of(check_host(facts)), Names{"plugin-other-version"});
+}
+
+TEST(DoctorFacts, TheReasonIsThePluginsOwn) {
+  PlantedHost host;
+  host.no_rails = {"roceP2p1s0f0:1"};
+  HostFacts facts = host.facts();
+  facts.notes = {"ports not used: other:1 is down, roceP2p1s0f0:1 has no GID with an address"};
+  const std::vector<Finding> found = check_host(facts);
+  ASSERT_EQ(names_of(found), Names{"half-unused"});
+  EXPECT_NE(found[0].evidence.find("roceP2p1s0f0:1 has no GID with an address"), std::string::npos)
+      << found[0].evidence;
+}
+
+TEST(DoctorFacts, APortThatTheUserLeavesOutIsNoFinding) {
+  PlantedHost host;
+  host.no_rails = {"rocep1s0f0:1", "roceP2p1s0f0:1"};
+  HostFacts facts = host.facts();
+  facts.notes = {
+      "ports not used: rocep1s0f0:1 left out by NCCL_IB_HCA, roceP2p1s0f0 left out by NCCL_IB_HCA"};
+  EXPECT_EQ(names_of(check_host(facts)), Names{});
+}
+
+TEST(DoctorFacts, WhoMayLockMemoryNeedsNoLimit) {
+  const PlantedHost host;
+  host.write("proc/self/limits", "Max locked memory         65536                65536      bytes");
+  host.write("proc/self/status", "CapEff:\t0000000000004000");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+TEST(DoctorFacts, ASparksGpuNeedsNoPeerMemory) {
+  const PlantedHost host;
+  host.plant_gpu();
+  host.write("sys/class/dmi/id/product_name", "NVIDIA DGX Spark");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+TEST(DoctorLoader, TheCacheIsReadAsTheLoaderDoes) {
+  const PlantedHost host;
+  const Tree tree(host.root());
+  const std::string cache = loader_cache("libnccl.so.2", "/opt/nccl/libnccl.so.2");
+  EXPECT_EQ(find_in_cache(tree, cache, "libnccl.so.2"), "/opt/nccl/libnccl.so.2");
+  EXPECT_EQ(find_in_cache(tree, cache, "libnccl.so"), "");
+  EXPECT_EQ(find_in_cache(tree, "an older cache" + cache, "libnccl.so.2"),
+            "/opt/nccl/libnccl.so.2");
+  const std::string gone = loader_cache("libnccl.so.2", "/gone/libnccl.so.2");
+  EXPECT_EQ(find_in_cache(tree, gone, "libnccl.so.2"), "");
+  for (std::size_t bytes = 0; bytes < cache.size(); ++bytes)
+    (void)find_in_cache(tree, cache.substr(0, bytes), "libnccl.so.2");  // ends within itself
+}
+
+TEST(DoctorLoader, AnEnvironmentOfPythonHidesThatOfTheHost) {
+  PlantedHost host;
+  host.write("home/u/venv/pyvenv.cfg", "home = /usr/bin");
+  host.write("home/u/venv/lib/python3.12/site-packages/torch/__init__.py", "");
+  host.link("home/u/venv/bin/python3", "../../../../usr/bin/python3.12");
+  host.environment["PATH"] = "/home/u/venv/bin:/usr/bin";
+  EXPECT_EQ(python_folders(Tree(host.root()), host.environment),
+            Names{"/home/u/venv/lib/python3.12/site-packages"});
+}
+
+TEST(DoctorSettings, TheEnvironmentGoesBeforeFilesAndTheUsersBeforeTheHosts) {
+  PlantedHost host;
+  host.environment["NCCL_ALGO"] = "Ring";
+  host.write("home/u/.nccl.conf", "NCCL_ALGO=Tree\nNCCL_PROTO=LL");
+  host.write("etc/nccl.conf", "NCCL_PROTO=Simple\n#NCCL_NET=IB\nNCCL_DEBUG=INFO");
+  const Environment whole = with_conf_files(Tree(host.root()), host.environment);
+  EXPECT_EQ(whole.at("NCCL_ALGO"), "Ring");
+  EXPECT_EQ(whole.at("NCCL_PROTO"), "LL");
+  EXPECT_EQ(whole.at("NCCL_DEBUG"), "INFO");
+  EXPECT_FALSE(whole.contains("NCCL_NET"));
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+TEST(DoctorReport, TheExitStatusIsTheWorstFinding) {
+  Report report;
+  report.hosts.resize(1);
+  EXPECT_EQ(exit_status(report), kHealthy);
+  EXPECT_NE(text(report).find("healthy: nothing wrong was found on 1 host\n"), std::string::npos);
+  report.findings.push_back(
+      finding("mtu-small", "a", {.about = "x", .evidence = "e", .remedy = "r"}));
+  EXPECT_EQ(exit_status(report), kWarnings);
+  report.findings.push_back(finding("no-rail", "b", {.about = "", .evidence = "f", .remedy = "s"}));
+  EXPECT_EQ(exit_status(report), kBroken);
+  const std::string all = text(report);
+  EXPECT_NE(all.find("BROKEN  no-rail: b\n  f\n  Remedy: s\n"), std::string::npos) << all;
+  EXPECT_NE(all.find("WARNING mtu-small: a, x\n"), std::string::npos) << all;
+  EXPECT_LT(all.find("BROKEN"), all.find("WARNING"));
+  EXPECT_NE(all.find("1 broken, 1 warning on 1 host\n"), std::string::npos) << all;
+}
+
+TEST(DoctorReport, JsonHasFindingsAndFacts) {
+  const PlantedHost host;
+  Report report{.hosts = {host.facts()}, .findings = {}, .sections = {}};
+  const auto root = nlohmann::json::parse(json(report, R"({"cables": []})"));
+  EXPECT_EQ(root["verdict"], "healthy");
+  EXPECT_EQ(root["hosts"][0]["rails"].size(), 4u);
+  EXPECT_TRUE(root["cables"].is_array());
+}
+
+TEST(DoctorReport, ThePageHoldsTheTableAsGenerated) {
+  std::ifstream stream(MESH_PERF_PAGE);
+  const std::string page((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_NE(page.find(findings_markdown()), std::string::npos)
+      << "perf/README.md wants this table:\n"
+      << findings_markdown();
+}
+
+}  // namespace
+}  // namespace mesh::doctor

@@ -1,0 +1,234 @@
+// mesh_doctor on one host: each fault is planted into a healthy host's files, and exactly its
+// finding is named.
+#include "perf/mesh_doctor/check_host.h"
+#include "perf/mesh_doctor/read_host.h"
+#include "perf/mesh_doctor/read_ports.h"
+#include "tests/unit/perf/planted_host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace mesh::doctor {
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct Plant {
+  const char* finding;
+  void (*spoil)(PlantedHost& host);
+  const char* evidence;  // words of it
+};
+
+constexpr const char* kWheel = "usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib/";
+constexpr const char* kLimits = "proc/self/limits";
+
+const std::vector<Plant> kPlants{
+    {"port-not-used",
+     [](PlantedHost& host) {
+       // One socket, and neither half is taken.
+       host.no_rails = {"rocep1s0f1:1", "roceP2p1s0f1:1"};
+       host.remove("sys/class/infiniband/roceP2p1s0f1");
+       host.remove("sys/bus/pci/devices/0002:01:00.1");
+       host.remove("sys/class/infiniband/roceP2p1s0f0");
+       host.remove("sys/bus/pci/devices/0002:01:00.0");
+     },
+     "plugin does not offer it"},
+    {"half-gone",
+     [](PlantedHost& host) {
+       host.remove("sys/class/infiniband/roceP2p1s0f1");
+       host.remove("sys/bus/pci/devices/0002:01:00.1");
+     },
+     "another socket of this card shows both"},
+    {"half-unused", [](PlantedHost& host) { host.no_rails = {"roceP2p1s0f0:1"}; },
+     "one socket over different PCIe lanes"},
+    {"half-unused",
+     [](PlantedHost& host) { host.write(host.port("roceP2p1s0f0") + "state", "1: DOWN"); },
+     "its state is DOWN"},
+    {"pcie-low",
+     [](PlantedHost& host) {
+       host.write(PlantedHost::function("0002:01:00.0") + "current_link_width", "2");
+     },
+     "PCIe runs x2 at 32 GT/s; the card and its slot can both do x4"},
+    {"pcie-low",
+     [](PlantedHost& host) {
+       host.write(PlantedHost::function("0000:01:00.1") + "current_link_speed", "8.0 GT/s PCIe");
+     },
+     "x4 at 8 GT/s"},
+    {"card-without-device",
+     [](PlantedHost& host) {
+       host.remove("sys/class/infiniband/rocep1s0f1");
+       host.remove("sys/class/infiniband/roceP2p1s0f1");
+       host.remove("sys/bus/pci/devices/0002:01:00.1");
+     },
+     "no RDMA device belongs to it"},
+    {"gid-none",
+     [](PlantedHost& host) {
+       host.remove(host.port("rocep1s0f0") + "gids");
+       host.remove(host.port("rocep1s0f0") + "gid_attrs");
+     },
+     "its table of GIDs is empty"},
+    {"gid-old-type",
+     [](PlantedHost& host) {
+       host.write(host.port("rocep1s0f0") + "gid_attrs/types/1", "IB/RoCE v1");
+     },
+     "none has the type RoCE v2; the first is IB/RoCE v1"},
+    {"nccl-too-old",
+     [](PlantedHost& host) {
+       host.remove("usr/local/lib/python3.12/dist-packages/nvidia");
+       host.write("opt/nccl/libnccl.so.2", "NCCL version 2.10.3+cuda11.4");
+     },
+     "2.10.3 (found by ld.so.cache)"},
+    {"nccl-hangs",
+     [](PlantedHost& host) {
+       host.write("processor", "aarch64");
+       host.remove("etc/ld.so.cache");
+       host.write(std::string(kWheel) + "libnccl.so.2", "NCCL version 2.28.9+cuda13.0");
+     },
+     "2.28.9 (found by torch) can stop for ever"},
+    {"two-nccl",
+     [](PlantedHost& host) { host.write("opt/nccl/libnccl.so.2", "NCCL version 2.27.3+cuda12.8"); },
+     "2.27.3 (found by ld.so.cache), and /usr/local/lib/python3.12"},
+    {"two-nccl",
+     [](PlantedHost& host) {
+       host.write("opt/old/libnccl.so.2", "NCCL version 2.30.1+cuda13.0");
+       host.environment["LD_LIBRARY_PATH"] = "/nowhere:/opt/old";
+     },
+     "2.30.1 (found by LD_LIBRARY_PATH)"},
+    {"plugin-missing",
+     [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = "/gone/libnccl-net-mesh.so"; },
+     "the loader finds no such library"},
+    {"plugin-off", [](PlantedHost& host) { host.environment["NCCL_NET_PLUGIN"] = "none"; },
+     "keeps NCCL from loading any plugin"},
+    {"foreign-plugin",
+     [](PlantedHost& host) {
+       host.environment.erase("NCCL_NET_PLUGIN");
+       host.write("usr/lib/libnccl-net.so", "NET/IBext");
+     },
+     "NCCL_NET_PLUGIN is not set (found by the loader's own folders)"},
+    {"foreign-plugin",
+     [](PlantedHost& host) {
+       host.environment["NCCL_NET_PLUGIN"] = "aws-ofi";
+       host.write("usr/lib/libnccl-net-aws-ofi.so", "NET/OFI");
+     },
+     "NCCL_NET_PLUGIN=aws-ofi in the environment"},
+    {"other-net", [](PlantedHost& host) { host.environment["NCCL_NET"] = "IB"; },
+     "NCCL_NET=IB (from the environment)"},
+    {"other-net",
+     [](PlantedHost& host) { host.write("home/u/.nccl.conf", "# old\nNCCL_NET=Socket"); },
+     "NCCL_NET=Socket (from /home/u/.nccl.conf)"},
+    {"hca-names-none", [](PlantedHost& host) { host.environment["NCCL_IB_HCA"] = "mlx5"; },
+     "leaves none of this host's ports: roceP2p1s0f0:1"},
+    {"interface-names-none",
+     [](PlantedHost& host) { host.environment["NCCL_SOCKET_IFNAME"] = "bond0"; },
+     "NCCL_SOCKET_IFNAME=bond0"},
+    {"setting-unknown", [](PlantedHost& host) { host.environment["NCCL_MESH_RELAYS"] = "1"; },
+     "NCCL_MESH_RELAYS=1"},
+    {"setting-idle", [](PlantedHost& host) { host.environment["NCCL_IB_DISABLE"] = "1"; },
+     "does nothing with nccl-mesh"},
+    {"conf-leftover",
+     [](PlantedHost& host) { host.write("etc/nccl.conf", "NCCL_IB_HCA=rocep1s0f0"); },
+     "It sets NCCL_IB_HCA=rocep1s0f0 for every job"},
+    {"gid-pinned", [](PlantedHost& host) { host.environment["NCCL_IB_GID_INDEX"] = "0"; },
+     "names a GID of type IB/RoCE v1"},
+};
+
+// Of the machine beside its cards.
+const std::vector<Plant> kMachinePlants{
+    {"mtu-small",
+     [](PlantedHost& host) {
+       host.rail_mtu = 1024;
+       for (const char* const name : {"enp1s0f0", "enp1s0f1", "enP2p1s0f0", "enP2p1s0f1"})
+         host.write(std::string("sys/class/net/") + name + "/mtu", "1500");
+     },
+     "has MTU 1500, so RDMA packets carry 1024 bytes and not 4096"},
+    {"mtu-not-taken", [](PlantedHost& host) { host.rail_mtu = 1024; },
+     "has MTU 9000, which is enough for 4096"},
+    {"port-slow",
+     [](PlantedHost& host) {
+       host.write(host.port("rocep1s0f0") + "link_layer", "InfiniBand");
+       host.write(host.port("rocep1s0f0") + "rate", "50 Gb/sec (1X HDR)");
+     },
+     "runs at 50 Gb/s; the port can do 200"},
+    {"memlock-small",
+     [](PlantedHost& host) {
+       host.write(kLimits, "Max locked memory         65536                65536      bytes");
+     },
+     "may lock 64 KiB"},
+    {"no-contiguous-memory",
+     [](PlantedHost& host) {
+       host.write("sys/class/dmi/id/product_name", "NVIDIA DGX Spark");
+       host.write("proc/meminfo", "MemTotal: 125000000 kB\nCmaTotal:              0 kB");
+       host.write("proc/cmdline", "root=/dev/nvme0n1p2 kho=on");
+     },
+     "CmaTotal is 0 kB, and the kernel's command line has kho"},
+    {"huge-pages-idle",
+     [](PlantedHost& host) {
+       host.write("proc/meminfo",
+                  "MemTotal:       125000000 kB\nHugePages_Total:   40000\nHugePages_Free:    "
+                  "40000\nHugepagesize:       2048 kB");
+     },
+     "80000 MiB of 122070 are set aside"},
+    {"no-gpu-memory", [](PlantedHost& host) { host.plant_gpu(); }, "Modules loaded: none"},
+    {"iommu-translates",
+     [](PlantedHost& host) {
+       host.plant_gpu();
+       host.pointers = 7;
+       host.write(PlantedHost::function("0000:01:00.0") + "iommu_group/type", "DMA-FQ");
+     },
+     "has the type DMA-FQ"},
+    {"acs-redirects",
+     [](PlantedHost& host) {
+       host.plant_gpu();
+       host.pointers = 7;
+       std::string config(4096, '\0');
+       config[256] = 0x01;  // error reporting, and behind it at 0x140
+       config[259] = 0x14;
+       config[0x140] = 0x0d;
+       config[0x146] = 0x1d;
+       host.write("sys/bus/pci/devices/0000:40:01.0/class", "0x060400");
+       host.write("sys/bus/pci/devices/0000:40:01.0/config", config);
+     },
+     "1 PCI bridges"},
+};
+
+std::vector<Plant> all_plants() {
+  std::vector<Plant> all = kPlants;
+  all.insert(all.end(), kMachinePlants.begin(), kMachinePlants.end());
+  return all;
+}
+
+TEST(DoctorLocal, AHealthyHostHasNoFinding) {
+  const PlantedHost host;
+  const HostFacts facts = host.facts();
+  EXPECT_EQ(names_of(check_host(facts)), Names{});
+  ASSERT_EQ(facts.ports.size(), 4u);
+  EXPECT_EQ(facts.ports[0].name, "roceP2p1s0f0:1");
+  EXPECT_EQ(facts.ports[0].other_half, "rocep1s0f0:1");
+  EXPECT_EQ(facts.ports[0].netdev_mtu, 9000);
+  ASSERT_EQ(facts.ports[0].gids.size(), 2u);
+  EXPECT_EQ(facts.pcie.size(), 4u);
+  ASSERT_EQ(facts.software.nccl.size(), 2u);
+  EXPECT_EQ(facts.software.nccl[1].version, "2.29.7");
+}
+
+TEST(DoctorLocal, EachPlantedFaultIsNamedAndNoOther) {
+  for (const Plant& plant : all_plants()) {
+    PlantedHost host;
+    plant.spoil(host);
+    const std::vector<Finding> found = check_host(host.facts());
+    const std::set<std::string> names = [&found] {
+      const Names all = names_of(found);
+      return std::set<std::string>(all.begin(), all.end());
+    }();
+    EXPECT_EQ(names, std::set<std::string>{plant.finding}) << plant.evidence;
+    if (found.empty()) continue;
+    EXPECT_NE(found.front().evidence.find(plant.evidence), std::string::npos)
+        << plant.finding << ": " << found.front().evidence;
+    EXPECT_FALSE(found.front().remedy.empty()) << plant.finding;
+  }
+}
+
+}  // namespace
+}  // namespace mesh::doctor

@@ -1,0 +1,51 @@
+#pragma once
+// A host's files in a folder of its own, healthy until a test spoils one: a card whose two sockets
+// each show two PCIe halves, NCCL for the loader and for torch, and nccl-mesh named by the
+// environment. Thread: one owner; the folder goes with it.
+
+#include "perf/mesh_doctor/finding.h"
+#include "perf/mesh_doctor/host_facts.h"
+#include "src/base/config.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace mesh::doctor {
+
+class PlantedHost {
+ public:
+  PlantedHost();
+  ~PlantedHost();
+  PlantedHost(const PlantedHost&) = delete;
+  PlantedHost& operator=(const PlantedHost&) = delete;
+
+  void write(const std::string& file, const std::string& text) const;
+  void remove(const std::string& file) const;
+  void link(const std::string& file, const std::string& target) const;
+
+  std::string port(const std::string& device) const;  // its folder
+  static std::string function(const std::string& pci);
+  // A card that reaches GPUs, as servers have it.
+  void plant_gpu() const;
+
+  // What the doctor reads, with every active port as a rail of the plugin.
+  HostFacts facts() const;
+  std::string root() const { return root_.string(); }
+
+  Environment environment;
+  std::vector<std::string> no_rails;  // ports that the plugin does not take
+  int rail_mtu = 4096;
+  int pointers = 1;
+
+ private:
+  void plant_half(const std::string& device, const std::string& pci, const std::string& netdev);
+
+  std::filesystem::path root_;
+};
+
+std::vector<std::string> names_of(const std::vector<Finding>& findings);
+// What the loader's cache looks like with one library in it.
+std::string loader_cache(const std::string& name, const std::string& path);
+
+}  // namespace mesh::doctor
