@@ -8,6 +8,7 @@ import sys
 import nccl_mesh
 
 _TOOLS = {
+    "doctor": ("mesh_doctor", "what is wrong with hosts and cables, with evidence and remedy"),
     "rails": ("mesh_rails", "the RDMA ports that NCCL would see here, and why others are none"),
     "perf": ("mesh_perf", "nccl-tests' table through the plugin: nccl-mesh perf all_reduce"),
     "top": ("mesh_top", "links, paths and rates of running jobs, from NCCL_MESH_STATS files"),
