@@ -140,7 +140,7 @@ std::string RelayedPaths::why_dead(std::uint32_t index) {
       std::any_of(path.queue_pairs.begin(), path.queue_pairs.end(), [&](const auto& queue_pair) {
         return path.lane->relay_end().stuck(queue_pair->verbs(), now_ns);
       });
-  return stuck ? "a host on the way carries nothing any more" : "";
+  return stuck ? kStuckCause : "";
 }
 
 void RelayedPaths::watch() {

@@ -16,6 +16,9 @@ namespace mesh::engine {
 class Link;
 struct Path;
 
+// Why a path is lost whose chains have work and tell nothing (relay::kStuckNs).
+inline constexpr const char* kStuckCause = "a host on the way carries nothing any more";
+
 class RelayedPaths {
  public:
   explicit RelayedPaths(Link& link) : link_(link) {}

@@ -1,7 +1,8 @@
 // Hosts that are not neighbours (--relays): a line of three or four, a ring of four with its
 // diagonals through one another, a star. Neighbours have a channel each, as in a ring of NCCL's, so
-// that everybody knows them. The rings of middle hosts are small and often full. Some host exits or
-// closes its communicator first, some refuses to relay or has little memory for it.
+// that everybody knows them. The rings of middle hosts are small and often full: in one seed of
+// eight those of both ways at once, before slow hosts. Some host exits or closes its communicator
+// first, some refuses to relay or has little memory for it.
 
 #include "tests/sim/scenario.h"
 
@@ -13,6 +14,13 @@ namespace {
 
 constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8;  // of Random
 constexpr int kLittleMib = 3;
+constexpr std::uint32_t kFewSlots = 16, kManyRequests = 64;
+constexpr std::uint64_t kSmallMax = 500;
+
+// One seed in eight, and none of those whose writes overtake one another.
+bool is_full(const Scenario& scenario) {
+  return scenario.seed % 8 == 4 && scenario.options.level >= Level::Slow;
+}
 
 std::size_t hosts_of(Cabling cabling) {
   switch (cabling) {
@@ -50,6 +58,38 @@ void add_relayed(Scenario& scenario, Random& random, std::size_t a, std::size_t 
   if (channel.after != SIZE_MAX && scenario.channels[channel.after].keeps) channel.after = SIZE_MAX;
 }
 
+// Small messages, with as many requests open as there are slots.
+void crowd(Scenario& scenario, Random& random, ChannelPlan& channel) {
+  channel.after = SIZE_MAX;
+  channel.sends.clear();
+  channel.receives.clear();
+  for (std::uint64_t i = random.between(kManyRequests, 2 * kManyRequests); i != 0; --i) {
+    const std::uint64_t bytes = random.between(1, kSmallMax);
+    channel.receives.push_back({.message = channel.sends.size(), .room = bytes});
+    channel.sends.push_back({.bytes = bytes, .source = random.below(channel.source_bytes - bytes)});
+  }
+  channel.ends_at = std::min(channel.ends_at, channel.sends.size());
+  channel.sends_open = channel.receives_open = scenario.policy.slots;
+}
+
+// Between the ends of a line messages and the rows that ask for more pile up before slow hosts, so
+// that the rings of both ways are full at once.
+void fill_rings(Scenario& scenario, Random& random) {
+  TransferPolicy& policy = scenario.policy;
+  policy.slots = policy.rq_depth = kManyRequests;
+  policy.sq_depth = kFewSlots;
+  policy.signal_interval = std::min(policy.signal_interval, policy.sq_depth);
+  policy.express_bytes = kSmallMax;
+  const std::size_t last = scenario.hosts.size() - 1;
+  for (std::size_t host = 1; host < last; ++host)
+    scenario.hosts[host].slowness = random.between(10, 40);
+  for (ChannelPlan& channel : scenario.channels) {
+    const std::size_t from = scenario.contexts[channel.from].host;
+    const std::size_t to = scenario.contexts[channel.to].host;
+    if (channel.relayed && from + to == last && from % last == 0) crowd(scenario, random, channel);
+  }
+}
+
 FaultPlan draw_exit(const Scenario& scenario, Random& random) {
   FaultPlan fault;
   fault.kind = FaultPlan::Kind::HostExits;
@@ -75,6 +115,7 @@ bool Scenario::cabled(std::size_t host, std::size_t other) const {
 void draw_cabling(Scenario& scenario) {
   Random random(scenario.seed, kCablingStream);
   scenario.cabling = static_cast<Cabling>(random.between(1, 4));
+  if (is_full(scenario)) scenario.cabling = Cabling::Line4;
   scenario.hosts.clear();
   scenario.hosts.resize(hosts_of(scenario.cabling));
 }
@@ -108,6 +149,7 @@ void draw_relays(Scenario& scenario) {
         std::min(scenario.policy.signal_interval, scenario.policy.sq_depth);
     scenario.policy.wr_bytes = kStripeAlign * random.between(2, 4);
   }
+  if (is_full(scenario)) fill_rings(scenario, random);
   if (random.one_in(3)) {
     for (soft::LinkSpec& link : scenario.fabric.links)
       link.gbps = static_cast<double>(random.between(1, 4));

@@ -205,9 +205,11 @@ void World::watch_for_stillness() {
 void World::watch_counters(Host& host) {
   constexpr std::size_t kSmallWorld = 8;
   if (hosts_.size() > kSmallWorld && ++host.passes % hosts_.size() != 0) return;
-  if (const std::string fallen = host.counters.see(host.engine->snapshot()); !fallen.empty()) {
-    trace_.violate(fmt::format("host {}: {}", &host - hosts_.data(), fallen));
-  }
+  const auto number = static_cast<std::size_t>(&host - hosts_.data());
+  const EngineSnapshot shot = host.engine->snapshot();
+  if (const std::string fallen = host.counters.see(shot); !fallen.empty())
+    trace_.violate(fmt::format("host {}: {}", number, fallen));
+  watch_chains(shot);
 }
 
 // One whose user never had it has carried nothing.

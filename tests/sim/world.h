@@ -115,6 +115,8 @@ class World {
   bool relayed_all(bool (ChannelRun::*what)() const) const;
   void excuse_relayed(bool carried_too);
   void excuse_refusals();
+  void excuse_silence(const FaultPlan& fault);
+  void watch_chains(const EngineSnapshot& shot);
   void leave();
   void exit_host(const FaultPlan& fault);
 
@@ -146,6 +148,8 @@ class World {
   std::uint64_t fault_at_ns_ = 0;  // when the last one was applied
   bool over_ = false;              // being taken apart
   bool left_ = false;              // some host is no longer there for others
+  bool silent_ = false;            // some host says nothing for as long as a chain waits for it
+  std::uint64_t paused_ns_ = 0;    // of all hosts
 };
 
 }  // namespace mesh::sim

@@ -1,5 +1,6 @@
 // The schedule of faults, carried out.
 
+#include "engine/link/relayed_paths.h"
 #include "tests/sim/world.h"
 
 #include <algorithm>
@@ -40,6 +41,7 @@ void World::apply_faults() {
   if (!hosts_[fault.host].alive) return;
   ++tally_.faults;
   if (left_) excuse_relayed(true);
+  excuse_silence(fault);
   apply(fault);
 }
 
@@ -196,6 +198,29 @@ void World::excuse_refusals() {
       std::any_of(scenario_.hosts.begin(), scenario_.hosts.end(),
                   [](const HostPlan& host) { return !host.relays || host.relay_mib < 512; });
   if (refuses) excuse_relayed(true);
+}
+
+// A host that stands still or is gone tells nobody; nor does one that believes in a connection that
+// the other side has lost.
+void World::excuse_silence(const FaultPlan& fault) {
+  using Kind = FaultPlan::Kind;
+  constexpr std::uint64_t kLongNs = 1'000'000'000;  // a chain is given up after two seconds
+  if (fault.kind == Kind::HostPauses) paused_ns_ += fault.duration_ns;
+  silent_ |= paused_ns_ >= kLongNs || fault.kind == Kind::HostLost ||
+             fault.kind == Kind::HostUnplugged || fault.kind == Kind::ControlHalfOpen;
+}
+
+// A chain that has work and tells nothing is given up, and its link goes on over another one. Where
+// everybody answers it was a ring that waited for itself.
+void World::watch_chains(const EngineSnapshot& shot) {
+  if (!scenario_.options.relays || silent_) return;
+  for (const PeerSnapshot& peer : shot.peers) {
+    for (const PathSnapshot& path : peer.paths) {
+      if (path.last_cause == engine::kStuckCause)
+        trace_.violate(fmt::format("path {} is lost though everybody answers: {}", path.name,
+                                   path.last_cause));
+    }
+  }
 }
 
 void World::exit_host(const FaultPlan& fault) {
