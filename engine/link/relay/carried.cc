@@ -42,7 +42,7 @@ std::array<relay::RingShape, 2> ring_shapes(const ChainSizes& sizes, std::uint32
 }
 
 Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
-                 const std::array<RailPart, 2>& parts)
+                 const std::array<relay::RailShare*, 2>& shares)
     : host_(host),
       connection_(connection),
       order_(order),
@@ -55,8 +55,7 @@ Carried::Carried(LinkHost& host, ConnectionId connection, const Chain& order,
         host.rails()[side == relay::Side::Left ? order.near_rail : order.far_rail];
     uses_[at(side)] = {.provider = host.options().provider,
                        .context = rail.context.get(),
-                       .pd = parts[at(side)].domain,
-                       .share = parts[at(side)].share};
+                       .share = shares[at(side)]};
     names_[at(side)] = fmt::format("relay over {}", rail.info.name);
   }
 }
@@ -98,7 +97,20 @@ void Carried::make() {
   begin([this] { make_all(); });
 }
 
+bool Carried::make_domains() {
+  for (const relay::Side side : relay::kSides) {
+    relay::RailUse& use = uses_[at(side)];
+    domains_[at(side)] = verbs::PdHandle(*use.provider, use.provider->alloc_pd(use.context));
+    use.pd = domains_[at(side)].get();
+  }
+  return uses_[0].pd != nullptr && uses_[1].pd != nullptr;
+}
+
 void Carried::make_all() {
+  if (!make_domains()) {
+    why_ = "its device has no protection domain left";
+    return;
+  }
   for (std::uint32_t i = 0; i < order_.sizes.qps && !abandoned_.load(std::memory_order_relaxed);
        ++i) {
     Result<std::unique_ptr<relay::Chain>> made =

@@ -8,6 +8,7 @@
 #include "engine/link/link_host.h"
 #include "engine/link/queue_pair_states.h"
 #include "src/relay/chain.h"
+#include "src/verbs/handle.h"
 
 #include <array>
 #include <atomic>
@@ -23,12 +24,9 @@ class Carried {
  public:
   enum class Step : std::uint8_t { Making, Made, Joining, Carrying };
 
-  struct RailPart {  // of the rail of one side
-    ibv_pd* domain = nullptr;
-    relay::RailShare* share = nullptr;
-  };
+  // shares: by side, of all chains over its rail.
   Carried(LinkHost& host, ConnectionId connection, const Chain& order,
-          const std::array<RailPart, 2>& parts);
+          const std::array<relay::RailShare*, 2>& shares);
   ~Carried();  // waits for the step under way
   Carried(const Carried&) = delete;
   Carried& operator=(const Carried&) = delete;
@@ -53,6 +51,7 @@ class Carried {
  private:
   template <typename Work>
   void begin(Work work);
+  bool make_domains();
   void make_all();
   void join_all(const Join& body);
   Status raise(relay::Side side, const WireHop& neighbour);
@@ -67,6 +66,8 @@ class Carried {
   std::uint32_t psn_ = 0;
   Settings settings_;
   Step step_ = Step::Making;
+  // By side, and of these chains alone: whoever fills their rings reaches no others.
+  std::array<verbs::PdHandle, 2> domains_;
   std::vector<std::unique_ptr<relay::Chain>> chains_;
   std::string why_;
   bool under_way_ = false;

@@ -53,10 +53,7 @@ RelayService::RelayService(LinkHost& host, Peers peers) : host_(host), peers_(st
   ending_.reserve(kCarriedMax);  // an end asks for no memory
 }
 
-RelayService::~RelayService() {
-  cut_all();
-  ending_.clear();  // before the domains that they use
-}
+RelayService::~RelayService() { cut_all(); }
 
 void RelayService::cut_all() noexcept {
   while (!carried_.empty()) end(*carried_.back(), {});
@@ -161,15 +158,9 @@ std::string RelayService::why_not(const Chain& body) const {
   return why_too_large(body.sizes);
 }
 
-Carried::RailPart RelayService::part_of(std::uint32_t rail) {
-  domains_.resize(host_.rails().size());
-  while (shares_.size() < domains_.size()) shares_.emplace_back();
-  verbs::PdHandle& domain = domains_[rail];
-  if (!domain) {
-    verbs::Provider& provider = *host_.options().provider;
-    domain = verbs::PdHandle(provider, provider.alloc_pd(host_.rails()[rail].context.get()));
-  }
-  return {.domain = domain.get(), .share = &shares_[rail]};
+relay::RailShare* RelayService::share_of(std::uint32_t rail) {
+  while (shares_.size() < host_.rails().size()) shares_.emplace_back();
+  return &shares_[rail];
 }
 
 bool RelayService::start_thread() {
@@ -184,15 +175,11 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
     if (each->connection() == connection && each->number() == body.chain) return false;
   }
   std::string why = why_not(body);
-  std::array<Carried::RailPart, 2> parts;
-  if (why.empty()) {
-    parts = {part_of(body.near_rail), part_of(body.far_rail)};
-    if (parts[0].domain == nullptr || parts[1].domain == nullptr || !start_thread())
-      why = "it has no means left";
-  }
+  if (why.empty() && !start_thread()) why = "it has no means left";
   std::unique_ptr<Carried> carried;
   if (why.empty()) {
-    carried = std::make_unique<Carried>(host_, connection, body, parts);
+    const std::array shares{share_of(body.near_rail), share_of(body.far_rail)};
+    carried = std::make_unique<Carried>(host_, connection, body, shares);
     std::uint64_t bytes = carried->ring_bytes();
     for (const auto* const those : {&carried_, &ending_}) {
       for (const auto& each : *those) bytes += each->ring_bytes();
@@ -258,16 +245,7 @@ void RelayService::end(Carried& carried, const std::string& why) noexcept {
   std::unique_ptr<Carried> ended = std::move(*found);
   carried_.erase(found);
   ended->abandon();
-  if (ended->running()) {
-    ending_.push_back(std::move(ended));  // its end wakes the control thread
-  } else {
-    ended.reset();
-  }
-  drop_domains();
-}
-
-void RelayService::drop_domains() noexcept {
-  if (carried_.empty() && ending_.empty()) domains_.clear();
+  if (ended->running()) ending_.push_back(std::move(ended));  // its end wakes the control thread
 }
 
 void RelayService::look_at_ports() {
@@ -281,7 +259,7 @@ void RelayService::look_at_ports() {
 
 void RelayService::tend() {
   const auto over = [](const auto& each) { return !each->running(); };
-  if (std::erase_if(ending_, over) != 0) drop_domains();
+  std::erase_if(ending_, over);
   if (carried_.empty()) return;
   const std::vector<std::unique_ptr<Carried>>& all = carried_;
   for (std::size_t i = all.size(); i-- > 0;) tend_one(*all[i]);

@@ -11,7 +11,6 @@
 #include "engine/control/relay_frames.h"
 #include "engine/link/relay/carried.h"
 #include "src/relay/middle.h"
-#include "src/verbs/handle.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -57,20 +56,17 @@ class RelayService {
   bool on_cut(ConnectionId connection, const Cut& body);
   bool shows_ticket(ConnectionId connection, const Id128& ticket);
   std::string why_not(const Chain& body) const;
-  // What chains over it share; no domain: the device refuses.
-  Carried::RailPart part_of(std::uint32_t rail);
+  relay::RailShare* share_of(std::uint32_t rail);  // what chains over it share
   bool start_thread();
   void tend_one(Carried& carried);
-  void drop_domains() noexcept;
   void end(Carried& carried, const std::string& why) noexcept;
   template <typename Body>
   void say(ConnectionId connection, const Body& body);
 
   LinkHost& host_;
   const Peers peers_;
-  std::vector<verbs::PdHandle> domains_;  // by rail, as they are needed
-  std::deque<relay::RailShare> shares_;   // by rail
-  std::vector<ConnectionId> callers_;     // who have shown the ticket
+  std::deque<relay::RailShare> shares_;  // by rail
+  std::vector<ConnectionId> callers_;    // who have shown the ticket
   relay::Middle middle_;
   bool started_ = false, closing_ = false;
   std::vector<std::unique_ptr<Carried>> carried_;

@@ -103,13 +103,20 @@ TEST_F(HostileRelay, AJoinFitsItsChainOrEndsTheConnection) {
     from->say(Join{.chain = 1, .near = hop_of(2), .far = hop_of(queue_pairs)});
     expect_dropped(*from);
   }
-  const auto twice = caller();
-  twice->say(order(1));
-  ASSERT_TRUE(twice->hear<Chained>(MessageType::Chained));
-  twice->say(Join{.chain = 1, .near = hop_of(2), .far = hop_of(2)});
-  ASSERT_TRUE(twice->hear<Joined>(MessageType::Joined));
-  twice->say(Join{.chain = 1, .near = hop_of(2), .far = hop_of(2)});
-  bed_.rounds(1000);
+}
+
+TEST_F(HostileRelay, ANeighbourThatCannotBeReachedIsSaidAndNoMoreIsDone) {
+  const auto from = caller();
+  from->say(order(1));
+  ASSERT_TRUE(from->hear<Chained>(MessageType::Chained));
+  from->say(Join{.chain = 1, .near = hop_of(2), .far = hop_of(2)});
+  const auto answer = from->hear<Joined>(MessageType::Joined);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->result, Errc::Unreachable);
+  EXPECT_EQ(relay().ring_bytes, 0u);
+  from->say(Join{.chain = 1, .near = hop_of(2), .far = hop_of(2)});
+  from->say(AskPeers{.ticket = ticket_});
+  EXPECT_TRUE(from->hear<PeersAre>(MessageType::PeersAre)) << "still heard";
 }
 
 TEST_F(HostileRelay, WhatIsNotThereIsCutAndJoinedInVain) {
