@@ -137,7 +137,7 @@ class HostileNeighbour : public HostileRelay {
   }
   // The neighbour's chain carries; its near end at the host.
   WireHop joined(RawPeer& from, bool foreign) {
-    const WireHop near = chained(from).front();
+    WireHop near = chained(from).front();
     EXPECT_TRUE(neighbour_->connect(near));
     from.say(Join{.chain = 1, .near = neighbour_->hop(foreign), .far = far_hop()});
     const auto answer = from.hear<Joined>(MessageType::Joined);
