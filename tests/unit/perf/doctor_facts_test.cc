@@ -52,9 +52,8 @@ TEST(DoctorFacts, APluginThatDoesNotLoadIsTheOnlyFinding) {
 }
 
 TEST(DoctorFacts, WithoutARailThePluginsLineIsTheEvidence) {
-  PlantedHost host;
-  host.remove("sys/class/infiniband");
-  host.remove("sys/bus/pci");
+  const PlantedHost host;
+  host.remove_cards();
   HostFacts facts = host.facts();
   facts.notes = {"no usable rail on spark1 (fabric rdma): there is no device"};
   const std::vector<Finding> found = check_host(facts);

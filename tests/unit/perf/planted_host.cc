@@ -47,14 +47,18 @@ std::string loader_cache(const std::string& name, const std::string& path) {
 }
 
 PlantedHost::PlantedHost()
+    : PlantedHost(fs::path(testing::TempDir()) / ("mesh_doctor_" + std::to_string(random_u64()))) {}
+
+PlantedHost::PlantedHost(fs::path root)
     : environment{{"PATH", "/usr/local/bin:/usr/bin"},
                   {"HOME", "/home/u"},
                   {"NCCL_NET_PLUGIN", kPlugin}},
-      root_(fs::path(testing::TempDir()) / ("mesh_doctor_" + std::to_string(random_u64()))) {
+      root_(std::move(root)) {
   plant_half("rocep1s0f0", "0000:01:00.0", "enp1s0f0");
   plant_half("rocep1s0f1", "0000:01:00.1", "enp1s0f1");
   plant_half("roceP2p1s0f0", "0002:01:00.0", "enP2p1s0f0");
   plant_half("roceP2p1s0f1", "0002:01:00.1", "enP2p1s0f1");
+  write("sys/class/net/lo/mtu", "65536");
   write("processor", "x86_64");
   write("proc/cmdline", "root=/dev/nvme0n1p2 quiet");
   write("proc/self/limits",
@@ -128,6 +132,11 @@ void PlantedHost::plant_half(const std::string& device, const std::string& pci,
   write(port(device) + "gid_attrs/ndevs/1", netdev);
   write(port(device) + "hw_counters/packet_seq_err", "7");
   write("sys/class/net/" + netdev + "/mtu", "9000");
+}
+
+void PlantedHost::remove_cards() const {
+  remove("sys/class/infiniband");
+  remove("sys/bus/pci");
 }
 
 void PlantedHost::plant_gpu() const {

@@ -16,6 +16,7 @@ namespace mesh::doctor {
 class PlantedHost {
  public:
   PlantedHost();
+  explicit PlantedHost(std::filesystem::path root);
   ~PlantedHost();
   PlantedHost(const PlantedHost&) = delete;
   PlantedHost& operator=(const PlantedHost&) = delete;
@@ -26,7 +27,7 @@ class PlantedHost {
 
   std::string port(const std::string& device) const;  // its folder
   static std::string function(const std::string& pci);
-  // A card that reaches GPUs, as servers have it.
+  void remove_cards() const;
   void plant_gpu() const;
 
   // What the doctor reads, with every active port as a rail of the plugin.

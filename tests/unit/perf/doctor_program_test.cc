@@ -1,0 +1,128 @@
+// The program mesh_doctor on two hosts of the software fabric, whose files are planted: a fault of
+// one host is named on that host, and nowhere else.
+#include "perf/mesh_doctor/report.h"
+#include "src/base/random.h"
+#include "tests/unit/perf/planted_host.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+namespace mesh::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+struct Ran {
+  int code = -1;
+  std::string text;
+};
+
+Ran run(const std::string& arguments, const std::string& settings = {}) {
+  Ran ran;
+  const std::string line = "env -u NCCL_NET_PLUGIN -u LD_LIBRARY_PATH -u LD_PRELOAD " + settings +
+                           " " MESH_DOCTOR_FILE " " + arguments + " 2>/dev/null";
+  std::FILE* const pipe = ::popen(line.c_str(), "r");
+  if (pipe == nullptr) return ran;
+  std::array<char, 4096> part{};
+  while (std::fgets(part.data(), part.size(), pipe) != nullptr) ran.text += part.data();
+  const int status = ::pclose(pipe);
+  ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ran;
+}
+
+class DoctorProgram : public testing::Test {
+ protected:
+  DoctorProgram()
+      : root_(fs::path(testing::TempDir()) / ("mesh_hosts_" + std::to_string(random_u64()))),
+        a_(root_ / "a"),
+        b_(root_ / "b") {
+    a_.remove_cards();  // the fabric has them
+    b_.remove_cards();
+  }
+  ~DoctorProgram() override { fs::remove_all(root_); }
+
+  // Each finding as "name on host".
+  Names look(const std::string& settings = "NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so") {
+    const Ran ran = run(
+        "--fabric " MESH_FABRIC_DIR "/pair.json --quick --json --root " + root_.string(), settings);
+    code_ = ran.code;
+    const auto report = nlohmann::json::parse(ran.text, nullptr, false);
+    if (!report.is_object()) return {"no report: " + ran.text};
+    Names found;
+    for (const auto& each : report["findings"])
+      found.push_back(each["name"].get<std::string>() + " on " + each["host"].get<std::string>());
+    return found;
+  }
+
+  fs::path root_;
+  PlantedHost a_, b_;
+  int code_ = -1;
+};
+
+TEST_F(DoctorProgram, HealthyHostsHaveNoFinding) {
+  EXPECT_EQ(look(), Names{});
+  EXPECT_EQ(code_, kHealthy);
+}
+
+TEST_F(DoctorProgram, ASmallLimitOfLockedMemoryIsNamedOnItsHost) {
+  a_.write("proc/self/limits", "Max locked memory         65536                65536      bytes");
+  EXPECT_EQ(look(), Names{"memlock-small on a"});
+  EXPECT_EQ(code_, kBroken);
+}
+
+TEST_F(DoctorProgram, TwoLibrariesOfNcclAreNamedOnTheirHost) {
+  b_.write("opt/nccl/libnccl.so.2", "NCCL version 2.27.3+cuda12.8");
+  EXPECT_EQ(look(), Names{"two-nccl on b"});
+  EXPECT_EQ(code_, kWarnings);
+}
+
+TEST_F(DoctorProgram, AForeignPluginIsNamedOnItsHost) {
+  b_.write("usr/lib/libnccl-net.so", "NET/IBext");
+  EXPECT_EQ(look({}), Names{"foreign-plugin on b"});
+}
+
+TEST_F(DoctorProgram, AnNcclThatStopsIsNamedOnItsHost) {
+  a_.write("processor", "aarch64");
+  a_.write("opt/nccl/libnccl.so.2", "NCCL version 2.28.9+cuda13.0");
+  a_.remove("usr/local/lib");
+  EXPECT_EQ(look(), Names{"nccl-hangs on a"});
+  EXPECT_EQ(code_, kBroken);
+}
+
+TEST_F(DoctorProgram, ASettingThatDoesNothingIsNamedOnBoth) {
+  EXPECT_EQ(look("NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_IB_MERGE_NICS=0"),
+            (Names{"setting-idle on a", "setting-idle on b"}));
+}
+
+TEST_F(DoctorProgram, AFileOfSettingsReachesThePluginAsInAJob) {
+  a_.write("etc/nccl.conf", "NCCL_IB_HCA==nothing");
+  const Ran ran = run("--root " + root_.string() + " --json",
+                      "NCCL_MESH_FABRIC=soft:" MESH_FABRIC_DIR "/pair.json NCCL_MESH_HOST=a");
+  EXPECT_EQ(ran.code, kBroken);
+  EXPECT_NE(ran.text.find("NCCL_IB_HCA==nothing leaves no port of a"), std::string::npos)
+      << ran.text;
+}
+
+TEST(DoctorUsage, MistakesHaveAStatusOfTheirOwn) {
+  EXPECT_EQ(run("--nothing").code, kNoLook);
+  EXPECT_EQ(run("--rank 0").code, kNoLook);
+  EXPECT_EQ(run("--fabric /no/such/file").code, kNoLook);
+  EXPECT_EQ(run("--help").code, kHealthy);
+  EXPECT_NE(run("--version").text.find("nccl-mesh "), std::string::npos);
+}
+
+TEST(DoctorUsage, WithoutAPluginItSaysSo) {
+  const Ran ran = run("--quick --plugin /no/such/plugin.so --root /no/such/folder");
+  EXPECT_EQ(ran.code, kBroken);
+  EXPECT_NE(ran.text.find("BROKEN  no-plugin: "), std::string::npos) << ran.text;
+}
+
+}  // namespace
+}  // namespace mesh::doctor
