@@ -125,7 +125,7 @@ void Picture::label(const Point& at, const std::string& words, const char* color
 void Picture::draw_cable(std::size_t index) {
   const Cable& cable = cabling_.cables[index];
   const Point a = places_[cable.a()], b = places_[cable.b()];
-  const double dx = b.x - a.x, dy = b.y - a.y, length = std::max(1.0, std::hypot(dx, dy));
+  const double dx = b.x - a.x, dy = b.y - a.y, length = std::max(1.0, std::sqrt(dx * dx + dy * dy));
   const double off = 2 * bend(index);  // a curve passes halfway to its control point
   const Point control{(a.x + b.x) / 2 - dy / length * off, (a.y + b.y) / 2 + dx / length * off};
   const auto on_curve = [&](double t) {
