@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 
 namespace mesh::plugin::api {
 
@@ -91,8 +90,7 @@ inline ncclResult_t irecv(void* comm, const RecvArgs& args, void** request) noex
   return started(mesh::irecv(*static_cast<Channel*>(comm), args), request);
 }
 
-inline ncclResult_t irecv_group(void* comm, std::span<const RecvArgs> members,
-                                void** request) noexcept {
+inline ncclResult_t irecv_group(void* comm, const RecvGroup& members, void** request) noexcept {
   if (comm == nullptr || in_forked_child()) {
     *request = nullptr;
     return refuse_comm("irecv");

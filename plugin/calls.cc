@@ -1,8 +1,6 @@
 #include "plugin/calls.h"
 
 #include <array>
-#include <span>
-#include <type_traits>
 
 namespace mesh::plugin::calls {
 
@@ -27,45 +25,36 @@ RecvArgs recv_args(void* data, std::size_t bytes, int tag, void* mhandle) noexce
           .region = static_cast<Registration*>(mhandle)};
 }
 
-// The members as NCCL names them; the sizes have one type before v9, and another one since.
-struct Group {
-  int count = 0;
-  void** data = nullptr;
-  int* tags = nullptr;
-  void** mhandles = nullptr;
-};
-
-template <typename Bytes>
-ncclResult_t recv_group(void* comm, const Group& group, const Bytes* bytes,
-                        void** request) noexcept {
-  *request = nullptr;
-  if (group.count < 1 || group.count > static_cast<int>(kGroupMax))
-    return api::refuse_group(group.count);
-  std::array<RecvArgs, kGroupMax> members;
-  const auto count = static_cast<std::size_t>(group.count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (std::is_signed_v<Bytes>) {
-      if (bytes[i] < 0) return api::refuse_size(bytes[i]);
-    }
-    members[i] = recv_args(group.data[i], static_cast<std::size_t>(bytes[i]), group.tags[i],
-                           group.mhandles[i]);
-  }
-  return api::irecv_group(comm, std::span(members).first(count), request);
-}
-
 // In the form of the call that finds out, so that a single receive needs no stack frame for it.
-[[gnu::noinline]] ncclResult_t irecv_group_v5(void* comm, int n, void** data, int* bytes, int* tags,
-                                              void** mhandles, void** request) noexcept {
-  return recv_group(comm, Group{n, data, tags, mhandles}, bytes, request);
-}
 [[gnu::noinline]] ncclResult_t irecv_group_v9(void* comm, int n, void** data, std::size_t* bytes,
                                               int* tags, void** mhandles, void** request) noexcept {
-  return recv_group(comm, Group{n, data, tags, mhandles}, bytes, request);
+  *request = nullptr;
+  if (n < 1 || n > static_cast<int>(kGroupMax)) return api::refuse_group(n);
+  return api::irecv_group(comm,
+                          {.count = static_cast<std::size_t>(n),
+                           .data = data,
+                           .bytes = bytes,
+                           .tags = tags,
+                           .regions = mhandles},
+                          request);
 }
 [[gnu::noinline]] ncclResult_t irecv_group_v10(void* comm, int n, void** data, std::size_t* bytes,
                                                int* tags, void** mhandles, void**,
                                                void** request) noexcept {
-  return recv_group(comm, Group{n, data, tags, mhandles}, bytes, request);
+  return irecv_group_v9(comm, n, data, bytes, tags, mhandles, request);
+}
+// Sizes were int then.
+[[gnu::noinline]] ncclResult_t irecv_group_v5(void* comm, int n, void** data, int* bytes, int* tags,
+                                              void** mhandles, void** request) noexcept {
+  std::array<std::size_t, kGroupMax> sizes{};
+  for (int i = 0; i < n && i < static_cast<int>(kGroupMax); ++i) {
+    if (bytes[i] < 0) {
+      *request = nullptr;
+      return api::refuse_size(bytes[i]);
+    }
+    sizes[static_cast<std::size_t>(i)] = static_cast<std::size_t>(bytes[i]);
+  }
+  return irecv_group_v9(comm, n, data, sizes.data(), tags, mhandles, request);
 }
 
 }  // namespace

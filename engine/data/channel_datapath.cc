@@ -2,6 +2,10 @@
 
 #include "engine/data/progress_loop_datapath.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
 #include <utility>
 
 namespace mesh {
@@ -41,7 +45,6 @@ template <typename Args>
 template <typename Args>
 [[gnu::always_inline]] inline void fill(Request& slot, const Args& args) noexcept {
   DCHECK(slot.error == Errc::Ok);
-  DCHECK(!slot.begun);
   slot.address = reinterpret_cast<std::uint64_t>(args.data);
   slot.bytes = args.bytes;
   slot.tag = args.tag;
@@ -112,40 +115,107 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
 
 namespace {
 
-// So many slots in a row, or none.
-bool has_slots(const engine::RecvChannel& channel, std::size_t count) noexcept {
-  const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (channel.request(next + i).state.load(std::memory_order_relaxed) != RequestState::Free)
-      return false;
-  }
-  return true;
+[[gnu::always_inline]] inline RecvArgs member_of(const RecvGroup& group, std::size_t i) noexcept {
+  return {.data = group.data[i],
+          .bytes = group.bytes[i],
+          .tag = static_cast<std::uint32_t>(group.tags[i]),
+          .region = static_cast<Registration*>(group.regions[i])};
 }
 
-[[gnu::flatten, gnu::noinline]] Result<Request*> start_group(
-    engine::RecvChannel& channel, std::span<const RecvArgs> members) noexcept {
-  if (!has_slots(channel, members.size())) return no_slot(channel);
+// Not every member has a slot, or one is not within its region: none is started. The first `taken`
+// have theirs.
+[[gnu::cold, gnu::noinline]] Errc start_none(engine::RecvChannel& channel, const RecvGroup& group,
+                                             std::size_t taken) noexcept {
   const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (!is_in_region(members[i])) return channel.refuse_range(members[i].data, members[i].bytes);
-    fill(channel.request(next + i), members[i]);
+  const bool full =
+      channel.request(next + taken).state.load(std::memory_order_relaxed) != RequestState::Free;
+  for (std::size_t i = 0; i < taken; ++i) engine::ReceiveGroups::leave(channel.request(next + i));
+  if (full) return Errc::WouldBlock;
+  return channel.refuse_range(group.data[taken], group.bytes[taken]);
+}
+
+// The slots of a group; who has the token writes its credits later.
+[[gnu::noinline]] Errc take_slots(engine::RecvChannel& channel, const RecvGroup& group) noexcept {
+  const std::uint64_t next = channel.submitted.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < group.count; ++i) {
+    Request& slot = channel.request(next + i);
+    const RecvArgs member = member_of(group, i);
+    const bool free = slot.state.load(std::memory_order_relaxed) == RequestState::Free;
+    if (!free || !is_in_region(member)) return start_none(channel, group, i);
+    fill(slot, member);
+    engine::ReceiveGroups::join(slot, i);
   }
-  channel.groups.form(next, static_cast<std::uint32_t>(members.size()));
+  return Errc::Ok;
+}
+
+// Its slots are taken.
+[[gnu::always_inline]] inline void publish_group(engine::RecvChannel& channel, Request& first,
+                                                 std::size_t count) noexcept {
+  channel.groups.form(first, count);
   channel.asked = false;
-  channel.submitted.store(next + members.size(), std::memory_order_release);  // as in publish()
-  Request& first = channel.request(next);
-  channel.loop.submit(channel, first);
-  return &first;
+  channel.submitted.store(channel.submitted.load(std::memory_order_relaxed) + count,
+                          std::memory_order_release);  // as in publish()
+}
+
+[[gnu::noinline]] Errc start_group_later(engine::RecvChannel& channel, const RecvGroup& group,
+                                         bool held) noexcept {
+  if (const Errc why = take_slots(channel, group); why != Errc::Ok) return why;
+  publish_group(channel, channel.next_slot(), group.count);
+  if (held) {
+    channel.loop.visit_and_ring(channel);
+  } else {
+    channel.loop.leave_mail(channel);
+  }
+  return Errc::Ok;
+}
+
+[[gnu::flatten, gnu::noinline]] Result<Request*> start_group(engine::RecvChannel& channel,
+                                                             const RecvGroup& group) noexcept {
+  Request& first = channel.next_slot();
+  Errc why = Errc::Ok;
+  {
+    const engine::ProgressLoop::Attempt attempt(channel.loop);
+    if (attempt.held() && channel.takes_at_once(group.count) && channel.take_group(group))
+        [[likely]] {
+      publish_group(channel, first, group.count);
+      channel.give_group(group.count);
+      channel.loop.ring_staged();  // nothing: but a post may have been refused
+    } else {
+      why = start_group_later(channel, group, attempt.held());
+    }
+  }
+  if (why == Errc::Ok) [[likely]]
+    return &first;
+  if (why == Errc::WouldBlock) return no_slot(channel);
+  return why;
 }
 
 }  // namespace
 
-Result<Request*> irecv_group(Channel& channel, std::span<const RecvArgs> members) noexcept {
-  if (members.size() == 1) return irecv(channel, members.front());
-  if (members.empty() || members.size() > kGroupMax) return Errc::InvalidArgument;
+Result<Request*> irecv_group(Channel& channel, const RecvGroup& members) noexcept {
+  if (members.count == 1) return irecv(channel, member_of(members, 0));
+  if (members.count - 1 >= kGroupMax) return Errc::InvalidArgument;
   if (channel.takes.load(std::memory_order_acquire) != engine::kTakesReceives)
     return takes_none(channel, engine::Side::Receive);
   return start_group(engine::RecvChannel::of(channel), members);
+}
+
+Result<Request*> irecv_group(Channel& channel, std::span<const RecvArgs> members) noexcept {
+  if (members.size() > kGroupMax) return Errc::InvalidArgument;
+  std::array<void*, kGroupMax> data{}, regions{};
+  std::array<std::size_t, kGroupMax> bytes{};
+  std::array<int, kGroupMax> tags{};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    data[i] = members[i].data;
+    bytes[i] = members[i].bytes;
+    tags[i] = static_cast<int>(members[i].tag);
+    regions[i] = members[i].region;
+  }
+  return irecv_group(channel, RecvGroup{.count = members.size(),
+                                        .data = data.data(),
+                                        .bytes = bytes.data(),
+                                        .tags = tags.data(),
+                                        .regions = regions.data()});
 }
 
 namespace {
@@ -155,7 +225,7 @@ struct Answer {
   Errc code = Errc::WouldBlock;
 };
 
-// Not done: still open, failed, or answered before.
+// Not done: still open, failed, answered before, or a group's.
 [[gnu::noinline]] Errc answer_otherwise(Request& request, RequestState state) noexcept {
   if (state == RequestState::Submitted) return Errc::WouldBlock;
   if (state == RequestState::Flushing) return request.channel->loop.flusher->finish(request);
@@ -201,7 +271,11 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   return given.code;
 }
 
-Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) noexcept {
+namespace {
+
+template <typename Size>
+[[gnu::always_inline]] inline Result<std::size_t> answer_group(Request& request,
+                                                               std::span<Size> bytes) noexcept {
   Channel& channel = *request.channel;
   RequestState state = request.state.load(std::memory_order_acquire);
   if (state == RequestState::Group && channel.callers_turn) {
@@ -219,6 +293,16 @@ Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) n
   groups.dissolve(request, bytes);
   if (error != Errc::Ok) return error;
   return count;
+}
+
+}  // namespace
+
+Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) noexcept {
+  return answer_group(request, bytes);
+}
+
+Result<std::size_t> test_group(Request& request, std::span<int> bytes) noexcept {
+  return answer_group(request, bytes);
 }
 
 }  // namespace mesh

@@ -103,7 +103,6 @@ Result<Request*> Flusher::start(const FlushPlace& place, std::uint64_t rails) no
   request->address = place.address;
   request->tag = 0;
   request->stripes = 0;
-  request->begun = false;
   request->error = Errc::Ok;
   post_all(rails, *request);
   request->state.store(RequestState::Flushing, std::memory_order_relaxed);
@@ -119,7 +118,7 @@ void Flusher::take(Rail& rail, const ibv_wc& completion) noexcept {
     rail.broken = true;
     owe(rail.lane->index(), request);
   }
-  if (request.begun && request.open_stripes == 0) release(request);
+  if (request.error == Errc::PeerClosed && request.open_stripes == 0) release(request);
 }
 
 void Flusher::poll() noexcept {
@@ -144,7 +143,6 @@ Errc Flusher::finish(Request& request) noexcept {
 void Flusher::abandon(Request& request) noexcept {
   const Hold hold(*this);
   request.error = Errc::PeerClosed;
-  request.begun = true;
   if (request.open_stripes == 0) release(request);
 }
 

@@ -105,7 +105,8 @@ class Flusher {
   std::atomic_flag lock_;
   std::vector<Rail> rails_;
   // Of a flush, `open_stripes` counts its open reads, `stripes` has a bit for each rail that still
-  // owes one, `tag` counts those that failed, and `begun` says that nobody asks about it any more.
+  // owes one, `tag` counts those that failed, and PeerClosed says that nobody asks about it any
+  // more.
   std::deque<Request> requests_;
   std::vector<Request*> free_;
 };

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -122,7 +123,11 @@ class Lane {
   std::uint32_t take_entry();
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
-  void dispatch(const ibv_wc& completion) noexcept;
+  // Not null: see RecvChannel::on_message(); it is for dispatch_group().
+  Request* dispatch(const ibv_wc& completion) noexcept;
+  // A member's completion, and what comes behind it of the same group. How many those are.
+  [[gnu::noinline]] std::uint32_t dispatch_group(Request& first,
+                                                 std::span<const ibv_wc> completions) noexcept;
   // Of two or more completions; a count below 0 says that the poll failed. Returns how many.
   [[gnu::noinline]] std::uint32_t dispatch_all(const ibv_wc* completions, int count) noexcept;
 

@@ -12,25 +12,30 @@
 
 namespace mesh::engine {
 
-inline void Lane::dispatch(const ibv_wc& completion) noexcept {
+inline Request* Lane::dispatch(const ibv_wc& completion) noexcept {
   DCHECK((completion.wr_id >> 48) < live_.size());
   const LiveEntry& entry = live_[completion.wr_id >> 48];  // ids are ours: the entry exists
   if (completion.wr_id == entry.receive_id) [[likely]] {
     QueuePair& found = *entry.queue_pair;
-    if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
-      return found.link().on_error_completion(found, completion);
+    if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+      found.link().on_error_completion(found, completion);
+      return nullptr;
+    }
     found.on_receive();
     return found.link().on_announcement(completion.imm_data, completion.byte_len);
   }
   // Entry and life: what is not a receive mark or a count.
   constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
   if (((completion.wr_id ^ entry.receive_id) & ~kOther) != 0) [[unlikely]]
-    return;
+    return nullptr;
   QueuePair& found = *entry.queue_pair;
   DCHECK(entry.queue_pair != nullptr);
-  if (completion.status != IBV_WC_SUCCESS) [[unlikely]]
-    return found.link().on_error_completion(found, completion);
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
+    found.link().on_error_completion(found, completion);
+    return nullptr;
+  }
   found.retire_through(static_cast<std::uint32_t>(completion.wr_id));
+  return nullptr;
 }
 
 // One completion, or none, is what most polls bring: it costs no loop.

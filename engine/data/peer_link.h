@@ -97,8 +97,8 @@ class PeerLink {
   BulkOrder& bulk() noexcept { return bulk_; }
   // The cut of a message over several paths; it lasts until the next call.
   const StripeTable& spread(std::uint64_t bytes) noexcept;
-  void on_announcement(std::uint64_t imm,
-                       std::uint64_t bytes) noexcept;  // (peer_link_datapath.h) of 32 bits each
+  // Of 32 bits each. See RecvChannel::on_message() for the answer. (peer_link_datapath.h)
+  Request* on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept;
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair,
                                              const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;

@@ -11,14 +11,14 @@
 
 namespace mesh::engine {
 
-inline void PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept {
+inline Request* PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept {
   DCHECK(loop_.held());
   const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
   Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
   // What is expected says no number of stripes: the immediate's is all that may differ.
   const std::uint64_t differs = slot.expected ^ imm;
   if (differs == std::uint64_t{1} << kStripesShift) [[likely]] {
-    RecvChannel::of(*slot.channel).on_message(slot, static_cast<std::uint32_t>(bytes));
+    return RecvChannel::of(*slot.channel).on_message(slot, static_cast<std::uint32_t>(bytes));
   } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift);
              stripes - 1 < kStripesTold) {
     DCHECK(slot.stripe_count() < kStripesTold);
@@ -28,6 +28,7 @@ inline void PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) no
   } else {
     on_rare_announcement(slot, imm);
   }
+  return nullptr;
 }
 
 }  // namespace mesh::engine

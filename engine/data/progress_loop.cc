@@ -177,7 +177,7 @@ void ProgressLoop::submit_tagged(SendChannel& channel) noexcept {
     if (channel.see_tagged()) visit_and_ring(channel);
     release();
   } else {
-    mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
+    leave_mail(channel);
   }
   after_release();
 }

@@ -25,6 +25,7 @@
 namespace mesh::engine {
 
 class RegistrationTable;
+class RecvChannel;
 class SendChannel;
 
 inline constexpr std::uint32_t kMailBits = 64;
@@ -59,6 +60,27 @@ class ProgressLoop {
   [[gnu::noinline]] bool try_turn() noexcept;        // the same, out of line; true: something moved
   alignas(64) std::atomic<bool> callers_turn{true};  // test() turns the loop itself: no poller does
 
+  // The token, if it is free, until the end. Who does not get it may leave mail for the channel.
+  class Attempt {
+   public:
+    explicit Attempt(ProgressLoop& loop) noexcept : loop_(loop), held_(loop.try_acquire()) {}
+    ~Attempt() {
+      if (held_) loop_.release();
+      loop_.after_release();
+    }
+    Attempt(const Attempt&) = delete;
+    Attempt& operator=(const Attempt&) = delete;
+    bool held() const noexcept { return held_; }
+
+   private:
+    ProgressLoop& loop_;
+    const bool held_;
+  };
+  void leave_mail(const Channel& channel) noexcept {
+    DCHECK(channel.mail_bit < kMailBits);
+    mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
+  }
+
   // ---- Holding the token from the control path. Waits (yielding) for the holder of the moment to
   // finish its turn.
   class Guard {
@@ -73,7 +95,9 @@ class ProgressLoop {
   };
 
   // ---- The holder.
-  void poll_once(Channel* first) noexcept;                     // one turn
+  void poll_once(Channel* first) noexcept;  // one turn
+  template <typename Kind>
+  void visit_and_ring(Kind& channel) noexcept;
   bool held() const noexcept { return holder_.owned_here(); }  // for DCHECK alone
   std::uint64_t turns() const noexcept { return turns_; }
   void drain_completions() noexcept;
@@ -130,8 +154,6 @@ class ProgressLoop {
   [[gnu::noinline]] void answer_mail() noexcept;
   [[gnu::noinline]] void take_mail() noexcept;
   void visit(Channel& channel) noexcept;
-  template <typename Kind>
-  void visit_and_ring(Kind& channel) noexcept;
   enum class Visit : std::uint8_t { Over, InVain, Served };
   static Visit visit_in_turn(Channel& channel) noexcept;
   [[gnu::noinline]] void visit_active() noexcept;

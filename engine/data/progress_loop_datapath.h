@@ -89,8 +89,7 @@ inline void ProgressLoop::submit(Kind& channel, Request& request) noexcept {
     if (!channel.post_at_once(request)) visit_and_ring<Kind>(channel);
     release();
   } else {
-    DCHECK(channel.mail_bit < kMailBits);
-    mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
+    leave_mail(channel);
   }
   after_release();
 }

@@ -151,6 +151,18 @@ class QueuePair {
                                       const verbs::RemoteTarget& target) noexcept;
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
+  // Rows that are posted at once, with ring(), by who has just taken the token and finds nothing
+  // staged: at most as many as there is said to be room for. Or they are taken back.
+  bool has_row_room(std::size_t rows) noexcept {
+    if (promise_.left() >= rows) return true;
+    promise_.withdraw();
+    return room_.left() >= rows;
+  }
+  inline std::uint64_t* put_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
+  void take_back_rows() noexcept {
+    room_.take_back(chain_.staged());
+    chain_.clear();
+  }
 
   // ---- While nothing is staged: one work request with a doorbell of its own, after take_one().
   // False: it was refused.
@@ -173,6 +185,11 @@ class QueuePair {
     DCHECK(announcements_taken() + flushed_ < reposted_);
     if (--to_return_ < 0) [[unlikely]]
       ask_for_return();
+  }
+  void on_receives(std::uint32_t count) noexcept {
+    DCHECK(announcements_taken() + flushed_ + count <= reposted_);
+    to_return_ -= count;
+    if (to_return_ < 0) ask_for_return();
   }
   bool return_window() noexcept;  // reposts and tells the peer; false: wants to be asked again
 

@@ -93,6 +93,15 @@ inline std::uint64_t* QueuePair::stage_credits(std::uint32_t bytes,
   return chain_.write_row(bytes, target);
 }
 
+inline std::uint64_t* QueuePair::put_row(std::uint32_t bytes,
+                                         const verbs::RemoteTarget& target) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
+  DCHECK(rows_only_ && !in_staged_list && !chain_.full());
+  ring_[room_.post() & ring_mask_] = {};
+  return chain_.write_row(bytes, target);
+}
+
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
                                            const verbs::RemoteTarget& target) noexcept {
   DCHECK(loop_.held());

@@ -8,11 +8,15 @@
 #include <mesh/status.h>
 
 #include "engine/data/request.h"
+#include "src/base/check.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace mesh::engine {
 
@@ -20,35 +24,95 @@ class ReceiveGroups {
  public:
   // The ring of requests, which outlives this.
   explicit ReceiveGroups(std::span<Request> ring)
-      : ring_(ring), places_(std::make_unique<Place[]>(ring.size())) {}
+      : ring_(ring), counts_(std::make_unique<std::uint8_t[]>(ring.size())) {}
 
-  // NCCL's thread, before the requests are published. The sequence is the first one's.
-  void form(std::uint64_t sequence, std::uint32_t count) noexcept;
-  // How many there are, if the request is a group's first one; else 0.
+  // ---- NCCL's thread, before the requests are published. A slot that is filled in becomes a
+  // member, the first one has offset 0; then the group is formed.
+  static void join(Request& slot, std::size_t offset) noexcept {
+    DCHECK(slot.state.load(std::memory_order_relaxed) == RequestState::Free);
+    slot.offset = static_cast<std::uint8_t>(offset);
+    // acquired where regions are looked for, as in Channel::publish()
+    slot.state.store(RequestState::Member, std::memory_order_release);
+  }
+  static void leave(Request& slot) noexcept {
+    slot.state.store(RequestState::Free, std::memory_order_relaxed);
+  }
+  void form(Request& first, std::size_t count) noexcept {
+    DCHECK(count > 1 && count <= kGroupMax && count <= ring_.size());
+    counts_[index_of(first)] = first.open_stripes = static_cast<std::uint8_t>(count);
+    first.state.store(RequestState::Group, std::memory_order_release);
+  }
+  // How many members there are, if the request is a group's first one; else 0.
   std::uint32_t count_of(const Request& request) const noexcept {
-    return places_[index_of(request)].count;
+    return counts_[index_of(request)];
   }
   // NCCL's thread, when the first one is Gathered or Failed: its slots are free. `bytes` gets what
   // each member received, as far as there is room.
-  void dissolve(Request& first, std::span<std::size_t> bytes) noexcept;
+  template <typename Size>
+  void dissolve(Request& first, std::span<Size> bytes) noexcept;
 
-  // Loop. A member has its message, or (unless why is Ok) can never have it. What is of no open
-  // group is left alone.
-  void land(Request& member, std::uint64_t bytes, Errc why) noexcept;
+  // ---- Loop.
+  static bool is_open_member(const Request& request) noexcept {
+    const RequestState state = request.state.load(std::memory_order_relaxed);
+    return state == RequestState::Group || state == RequestState::Member;
+  }
+  Request& first_of(const Request& member) const noexcept {
+    const std::size_t index = index_of(member);
+    return ring_[member.offset <= index ? index - member.offset
+                                        : index + ring_.size() - member.offset];
+  }
+  // So many members of an open group have their messages. The first one's state says that all are
+  // there, so it changes last.
+  static void land(Request& first, std::uint32_t members) noexcept {
+    DCHECK(first.state.load(std::memory_order_relaxed) == RequestState::Group);
+    DCHECK(members <= first.open_stripes);
+    first.open_stripes = static_cast<std::uint8_t>(first.open_stripes - members);
+    if (first.open_stripes != 0) return;
+    first.state.store(first.error == Errc::Ok ? RequestState::Gathered : RequestState::Failed,
+                      std::memory_order_release);
+  }
 
  private:
-  struct Place {
-    std::uint8_t count = 0;   // of a first one: members
-    std::uint8_t offset = 0;  // of a member: slots from the first one
-    std::uint8_t open = 0;    // loop, of a first one: members without a message
-  };
+  template <typename Size>
+  [[gnu::noinline]] void dissolve_apart(std::size_t index, std::size_t count,
+                                        std::span<Size> bytes) noexcept;
   std::size_t index_of(const Request& request) const noexcept {
     return static_cast<std::size_t>(&request - ring_.data());
   }
-  Request& at(std::size_t index) const noexcept { return ring_[index & (ring_.size() - 1)]; }
 
   const std::span<Request> ring_;
-  const std::unique_ptr<Place[]> places_;  // by slot
+  const std::unique_ptr<std::uint8_t[]> counts_;  // by slot of a first one: members
 };
+
+template <typename Size>
+inline void ReceiveGroups::dissolve(Request& first, std::span<Size> bytes) noexcept {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Size>::max());
+  const std::size_t index = index_of(first);
+  const std::size_t count = std::exchange(counts_[index], std::uint8_t{0});
+  DCHECK(count > 1);
+  first.error = Errc::Ok;
+  first.open_stripes = 0;
+  if (bytes.size() < count || index + count > ring_.size()) [[unlikely]]
+    return dissolve_apart(index, count, bytes);
+  Size* to = bytes.data();
+  Request* member = &first;
+  Request* const end = member + count;
+  do {
+    *to++ = static_cast<Size>(member->bytes > kMost ? kMost : member->bytes);
+    member->state.store(RequestState::Free, std::memory_order_relaxed);
+  } while (++member != end);
+}
+
+// Around the end of the ring, or with less room than there are members.
+template <typename Size>
+void ReceiveGroups::dissolve_apart(std::size_t index, std::size_t count,
+                                   std::span<Size> bytes) noexcept {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Size>::max());
+  for (std::size_t i = 0; i < count; ++i) {
+    Request& member = ring_[(index + i) & (ring_.size() - 1)];
+    if (i < bytes.size()) bytes[i] = static_cast<Size>(std::min(member.bytes, kMost));
+    member.state.store(RequestState::Free, std::memory_order_relaxed);
+  }
+}
 
 }  // namespace mesh::engine

@@ -85,15 +85,97 @@ void RecvChannel::on_recorded(Request& slot) noexcept {
   if ((size & kRecordTruncated) != 0) return on_truncated(slot, size & ~kRecordTruncated);
   if (size > slot.bytes) return on_overrun(slot, size);
   count_stripes_received(slot, size);
-  if (!slot.complete(size)) land_in_group(slot, size, Errc::Ok);
+  if (!slot.complete(size)) land_in_group(slot, size);
 }
 
 void RecvChannel::on_truncated(Request& slot, std::uint64_t sent) noexcept {
   count_stripes_received(slot, 0);
   link.report_truncated(sent, slot.bytes);
+  if (ReceiveGroups::is_open_member(slot)) groups.first_of(slot).error = Errc::Truncated;
   if (slot.state.load(std::memory_order_relaxed) == RequestState::Submitted)
     return slot.fail(Errc::Truncated);
-  land_in_group(slot, 0, Errc::Truncated);  // which may give the slot away
+  land_in_group(slot, 0);  // which may give the slot away
+}
+
+Request* RecvChannel::land_in_group(Request& slot, std::uint64_t bytes) noexcept {
+  if (!ReceiveGroups::is_open_member(slot)) return nullptr;
+  DCHECK(bytes <= slot.bytes);
+  slot.bytes = bytes;
+  Request& first = groups.first_of(slot);
+  ReceiveGroups::land(first, 1);
+  return &first;
+}
+
+std::uint32_t RecvChannel::on_group(Request& first, std::span<const ibv_wc> completions) noexcept {
+  if (first.state.load(std::memory_order_relaxed) != RequestState::Group) return 0;
+  const auto begin = reinterpret_cast<std::uintptr_t>(&first);
+  const std::uintptr_t extent = groups.count_of(first) * sizeof first;
+  Request* const ring = requests.get();
+  const std::uint64_t mask = slot_mask, receive_id = completions[0].wr_id;
+  std::uint64_t bytes = 0;
+  std::uint32_t count = 0;
+  for (const ibv_wc& next : completions.subspan(1)) {
+    if (next.wr_id != receive_id || next.status != IBV_WC_SUCCESS) break;
+    const std::uint64_t imm = next.imm_data;
+    Request& slot = ring[(imm >> kGenerationBits) & mask];
+    const bool whole = (slot.expected ^ imm) == std::uint64_t{1} << kStripesShift;
+    if (!whole || next.byte_len > slot.bytes) break;
+    if (reinterpret_cast<std::uintptr_t>(&slot) - begin >= extent) break;
+    DCHECK(slot.stripes == 0 && ReceiveGroups::is_open_member(slot));
+    slot.expected = kNoAnnouncement;
+    slot.bytes = next.byte_len;
+    bytes += next.byte_len;
+    ++count;
+  }
+  received_ += count;
+  received_bytes_ += bytes;
+  ReceiveGroups::land(first, count);
+  return count;
+}
+
+// Members that follow one another get their slots, and their rows at `words`. How many do: one
+// whose slot is in use, or that is not within its region, ends it.
+// Apart, so that what its loop needs has room in registers.
+std::size_t RecvChannel::fill_members(const RecvGroup& group, const MemberRows& rows) noexcept {
+  const std::uint32_t rail = first_rail_, generation = cursor_.generation();
+  Request* slot = requests.get() + cursor_.slot() + rows.from;
+  std::uint64_t imm = cursor_.imm() + rows.from * RingCursor::kImmStep;
+  std::uint64_t* words = rows.words;
+  const RecvGroup all = group;
+  std::size_t i = rows.from;
+  for (const std::size_t to = rows.to; i != to; ++i, ++slot) {
+    const auto address = reinterpret_cast<std::uint64_t>(all.data[i]);
+    const std::uint64_t bytes = all.bytes[i];
+    auto* const region = static_cast<Registration*>(all.regions[i]);
+    if (slot->state.load(std::memory_order_relaxed) != RequestState::Free) break;
+    if (region == nullptr || !region->covers(all.data[i], bytes)) break;
+    DCHECK(slot->expected == kNoAnnouncement && slot->stripes == 0);
+    const auto tag = static_cast<std::uint32_t>(all.tags[i]);
+    slot->address = address;
+    slot->bytes = bytes;
+    slot->tag = tag;
+    slot->region = region;
+    slot->generation = generation;
+    slot->expected = imm;
+    ReceiveGroups::join(*slot, i);
+    encode_near(words,
+                {.first = address, .second = bytes, .third = join(tag, region->keys(rail).rkey)},
+                generation);
+    imm += RingCursor::kImmStep;
+    words += kCreditHalfBytes / sizeof(std::uint64_t);
+  }
+  return i;
+}
+
+// Of a group that takes none. Nothing is posted, so no message can be announced for them.
+bool RecvChannel::leave_group(std::size_t members) noexcept {
+  for (std::size_t i = 0; i < members; ++i) {
+    Request& slot = requests[cursor_.slot() + i];
+    slot.expected = kNoAnnouncement;
+    ReceiveGroups::leave(slot);
+  }
+  express_->take_back_rows();
+  return false;
 }
 
 bool RecvChannel::names(const Registration& region) const noexcept {

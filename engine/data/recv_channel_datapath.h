@@ -9,7 +9,9 @@
 #include "engine/data/registration.h"
 #include "src/base/check.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace mesh::engine {
@@ -84,22 +86,59 @@ inline std::uint64_t RecvChannel::give_credits(std::uint64_t sequence,
       express_->stage_credits(static_cast<std::uint32_t>(rows) * row_bytes,
                               {.address = cursor_.address(), .rkey = credits_rkey_});
   std::uint32_t imm = cursor_.imm();
-  for (const std::uint64_t end = sequence + rows; sequence != end; ++sequence) {
-    write_credit(request(sequence), imm, words);
+  Request* slot = &request(sequence);  // what the ring of credits has side by side, so has this one
+  Request* const end = slot + rows;
+  do {
+    write_credit(*slot, imm, words);
     imm += RingCursor::kImmStep;
     words += row_bytes / sizeof(std::uint64_t);
-  }
+  } while (++slot != end);
   cursor_.skip(static_cast<std::uint32_t>(rows));
-  return sequence;
+  return sequence + rows;
 }
 
-inline void RecvChannel::on_message(Request& slot, std::uint32_t bytes) noexcept {
-  if (bytes > slot.bytes) [[unlikely]]
-    return on_overrun(slot, bytes);
+// Nobody waits for a credit, and there is room for these.
+inline bool RecvChannel::takes_at_once(std::size_t receives) const noexcept {
+  DCHECK(loop.held());
+  return !slow_path_ && key_count_ == 1 && !has_new() && cursor_.slots_left() >= receives &&
+         express_->has_row_room(receives);
+}
+
+// The slots and credits of a group at once. False: none was taken.
+inline bool RecvChannel::take_group(const RecvGroup& group) noexcept {
+  QueuePair& express = *express_;
+  std::uint64_t address = cursor_.address();
+  for (std::size_t from = 0; from != group.count;) {
+    const std::size_t to = std::min<std::size_t>(from + rows_per_write_, group.count);
+    const auto bytes = static_cast<std::uint32_t>((to - from) * kCreditHalfBytes);
+    std::uint64_t* const words =
+        express.put_row(bytes, {.address = address, .rkey = credits_rkey_});
+    const std::size_t filled = fill_members(group, {.words = words, .from = from, .to = to});
+    if (filled != to) [[unlikely]]
+      return leave_group(filled);
+    address += bytes;
+    from = to;
+  }
+  return true;
+}
+
+// What take_group() took is NCCL's, and goes out.
+inline void RecvChannel::give_group(std::size_t members) noexcept {
+  accepted.store(accepted.load(std::memory_order_relaxed) + members, std::memory_order_relaxed);
+  cursor_.skip(static_cast<std::uint32_t>(members));
+  express_->ring();
+}
+
+inline Request* RecvChannel::on_message(Request& slot, std::uint32_t bytes) noexcept {
+  if (bytes > slot.bytes) [[unlikely]] {
+    on_overrun(slot, bytes);
+    return nullptr;
+  }
   DCHECK(slot.stripes == 0);
   count_received(slot, bytes);
-  if (!slot.complete(bytes)) [[unlikely]]
-    land_in_group(slot, bytes, Errc::Ok);
+  if (slot.complete(bytes)) [[likely]]
+    return nullptr;
+  return land_in_group(slot, bytes);
 }
 
 // All stripes of a message of several have landed.
@@ -109,7 +148,7 @@ inline void RecvChannel::on_stripes(Request& slot) noexcept {
     return on_overrun(slot, size);
   count_stripes_received(slot, size);
   if (!slot.complete(size)) [[unlikely]]
-    land_in_group(slot, size, Errc::Ok);
+    land_in_group(slot, size);
 }
 
 }  // namespace mesh::engine

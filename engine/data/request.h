@@ -43,10 +43,12 @@ class alignas(64) Request {
   Channel* channel = nullptr;
   std::uint32_t generation = 0;  // loop: of its credit; of receives, and of sends with a record
   Errc error = Errc::Ok;         // when Failed; Ok again when the slot is Free
-  bool begun = false;            // flushes (flusher.h)
+  // Receives of a group: so many slots before this one is the first (receive_groups.h).
+  std::uint8_t offset = 0;
   bool uniform = false;  // sends, loop: counted once in its channel's outstanding and, when all is
                          // done, by its path
-  std::uint8_t open_stripes = 0;  // sends, loop: stripes not yet completed
+  // Loop. Sends: stripes not yet completed. The first of a group: members without a message.
+  std::uint8_t open_stripes = 0;
   // Loop. Receives: what the credit given from this slot looks like. It outlives the request:
   // announcements may come late. Sends: what announces them, for the case that a path is lost.
   // The immediate of its announcements; of a receive, without the number of stripes.

@@ -34,8 +34,8 @@ std::uint64_t SendChannel::apart_above(const PeerLink& link_of) noexcept {
 }
 
 bool SendChannel::needs_slow_path() const noexcept {
-  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || tag_match_.keeps() ||
-         held_back_ != 0 || failure.load(std::memory_order_relaxed) != Errc::Ok;
+  return posting_.request != nullptr || have_credit_ || waits_for_bytes_ || held_back_ != 0 ||
+         failure.load(std::memory_order_relaxed) != Errc::Ok || (tagged_ && tag_match_.keeps());
 }
 
 // Every large message of a usual channel comes here.
@@ -81,11 +81,18 @@ bool SendChannel::advance_slow_path(bool in_turn) noexcept {
     return false;
   }
   bool moves = (held_back_ == 0 || post_replays()) && (posting_.request == nullptr || post());
-  const bool tagged = tag_match_.has_new();
-  std::uint32_t left = tagged ? 0 : kMessagesPerVisit;
-  while (moves && left-- != 0 && !tag_match_.keeps() && has_new()) moves = match();
-  if (moves && (tagged || tag_match_.keeps())) moves = match_by_tag();
+  for (std::uint32_t left = kMessagesPerVisit; moves && !tagged_ && left != 0 && has_new(); --left)
+    moves = match();
   DCHECK(tier_ == link.tier());
+  if (tagged_) [[unlikely]]
+    return advance_tagged(moves);
+  slow_path_ = needs_slow_path();
+  return !moves || has_new();
+}
+
+// The same of a channel that has had more tags than one.
+bool SendChannel::advance_tagged(bool moves) noexcept {
+  if (moves && (has_new() || tag_match_.needed())) moves = match_by_tag();
   const bool more_tagged = tag_match_.has_new();
   slow_path_ = needs_slow_path() || more_tagged;
   return !moves || has_new() || more_tagged;
@@ -113,6 +120,7 @@ bool SendChannel::match() noexcept {
 // False: wants another visit.
 bool SendChannel::match_by_tag() noexcept {
   have_credit_ = false;
+  tagged_ = true;
   NearCredit near;
   for (; tag_match_.has_room() && read_near(row(), cursor_.generation(), &near); cursor_.step())
     tag_match_.keep({.tag = near.tag, .imm = cursor_.imm()});
@@ -376,16 +384,6 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
   if (!express_->has_room(1)) return {.reason = WaitReason::Queue, .path = &express_->path()};
   if (!express_->window_open()) return {.reason = WaitReason::Window, .path = &express_->path()};
   return {.reason = WaitReason::Turn};
-}
-
-Waiting SendChannel::completion_of(const Request& open) const noexcept {
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    for (const auto& queue_pair : link.path(i).queue_pairs) {
-      if (queue_pair->carries(open))
-        return {.reason = WaitReason::Completion, .path = &link.path(i)};
-    }
-  }
-  return {.reason = WaitReason::Completion};
 }
 
 // The first stripe that is not posted whole tells.

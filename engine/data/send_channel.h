@@ -59,8 +59,10 @@ class SendChannel final : public Channel {
   }  // of this life of the index
   // A send of another tag than the first one's is new: it is for the slow path. False: none is.
   bool see_tagged() noexcept {
-    slow_path_ = slow_path_ || tag_match_.has_new();
-    return tag_match_.has_new();
+    const bool seen = tag_match_.has_new();
+    slow_path_ = slow_path_ || seen;
+    tagged_ = tagged_ || seen;
+    return seen;
   }
 
   MessageCounts counts() const noexcept override {
@@ -108,6 +110,7 @@ class SendChannel final : public Channel {
   Waiting posting_waits() noexcept;
   Waiting replay_waits(const Span& replay) noexcept;
   [[gnu::noinline]] bool advance_slow_path(bool in_turn) noexcept;
+  [[gnu::noinline]] bool advance_tagged(bool moves) noexcept;
   bool needs_slow_path() const noexcept;
   void read_keys_of_tier() noexcept;
   // What carries the link now is all that ever can: the only primary path.
@@ -177,6 +180,7 @@ class SendChannel final : public Channel {
   // True until it posts in this visit: a channel that has had its share does not keep the rest.
   bool may_wait_for_bytes_ = false;
   bool waits_for_bytes_ = false;  // some path may name this channel
+  bool tagged_ = false;           // it has had more tags than one
   std::uint32_t held_back_ = 0;   // by stripes that must go out again: their number; and by kNoPath
   std::uint64_t dropped_ = 0;     // accepted, but not posted whole
   std::uint64_t given_up_ = 0;    // posted whole, then lost and carried by no other queue pair

@@ -179,4 +179,14 @@ void SendChannel::drop_replays(Errc why) noexcept {
   DCHECK(replays_.empty());
 }
 
+Waiting SendChannel::completion_of(const Request& open) const noexcept {
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    for (const auto& queue_pair : link.path(i).queue_pairs) {
+      if (queue_pair->carries(open))
+        return {.reason = WaitReason::Completion, .path = &link.path(i)};
+    }
+  }
+  return {.reason = WaitReason::Completion};
+}
+
 }  // namespace mesh::engine

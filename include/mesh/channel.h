@@ -48,6 +48,15 @@ struct RecvArgs {
   Registration* region = nullptr;
 };
 
+// The members of a group as NCCL names them: what each RecvArgs would say, in one array for each.
+struct RecvGroup {
+  std::size_t count = 0;
+  void* const* data = nullptr;
+  const std::size_t* bytes = nullptr;
+  const int* tags = nullptr;
+  void* const* regions = nullptr;  // each a Registration*
+};
+
 // They start a request. WouldBlock: every slot is taken; call again with the same arguments. A
 // channel's first tag has the channel's slots, and each other tag of its sends has eight of its
 // own, so that sends whose receives are late keep none from another tag. Any other error is final
@@ -59,6 +68,7 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept;
 // A group: up to kGroupMax receives at once, or none of them. There is one request, which is done
 // when every member has its message. A member meets the sends of its own tag, and no tag waits for
 // another one. Each member has its own region.
+Result<Request*> irecv_group(Channel& channel, const RecvGroup& members) noexcept;
 Result<Request*> irecv_group(Channel& channel, std::span<const RecvArgs> members) noexcept;
 
 // Ok: the request is done and dead, and *bytes (if not null) is what was really sent. WouldBlock:
@@ -70,6 +80,8 @@ bool test_done(Request& request, std::size_t* bytes) noexcept;
 // The same for the request of a group, of which test() says InvalidArgument. bytes: what each
 // member received, in their order, as far as there is room. Answers the number of members.
 Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) noexcept;
+// The same with sizes as NCCL has them. One that is too large for them is the largest int.
+Result<std::size_t> test_group(Request& request, std::span<int> bytes) noexcept;
 
 // What has arrived at the address, in device memory, is there for the device to read when the
 // request is done, which test() says. Null: no flush is needed.

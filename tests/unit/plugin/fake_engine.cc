@@ -213,24 +213,31 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
   return make_request(args.bytes);
 }
 
-Result<Request*> irecv_group(Channel& channel, std::span<const RecvArgs> members) noexcept {
+Result<Request*> irecv_group(Channel& channel, const RecvGroup& members) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
   s.channel_seen = &channel;
-  s.group.assign(members.begin(), members.end());
+  s.group.clear();
+  for (std::size_t i = 0; i < members.count; ++i) {
+    s.group.push_back({.data = members.data[i],
+                       .bytes = members.bytes[i],
+                       .tag = static_cast<std::uint32_t>(members.tags[i]),
+                       .region = static_cast<Registration*>(members.regions[i])});
+  }
   if (s.irecv_answer != Errc::Ok) return s.irecv_answer;
-  auto* const request = new (std::nothrow) Request{.bytes = 0, .members = members.size()};
+  auto* const request = new (std::nothrow) Request{.bytes = 0, .members = members.count};
   return request != nullptr ? Result<Request*>(request) : Result<Request*>(Errc::Exhausted);
 }
 
 // Of a member the size is its tag.
-Result<std::size_t> test_group(Request& request, std::span<std::size_t> bytes) noexcept {
+Result<std::size_t> test_group(Request& request, std::span<int> bytes) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
   const std::size_t members = request.members;
   if (members == 0) return Errc::InvalidArgument;
   if (s.test_answer == Errc::WouldBlock) return Errc::WouldBlock;
-  for (std::size_t i = 0; i < members; ++i) bytes[i] = s.group[i].tag;
+  for (std::size_t i = 0; i < members && i < bytes.size(); ++i)
+    bytes[i] = static_cast<int>(s.group[i].tag);
   delete &request;
   if (s.test_answer != Errc::Ok) return s.test_answer;
   return members;

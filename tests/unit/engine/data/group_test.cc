@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <span>
 #include <vector>
@@ -48,7 +49,8 @@ TEST(Group, OfOneIsASingleReceiveAndOfNoneOrNineIsRefused) {
   Talk talk(bed, kA, kB, 9 * kStep);
   const std::vector<RecvArgs> nine = members(talk, 0, 0, 9);
   EXPECT_EQ(irecv_group(*talk.pair.receive, nine).code(), Errc::InvalidArgument);
-  EXPECT_EQ(irecv_group(*talk.pair.receive, {}).code(), Errc::InvalidArgument);
+  EXPECT_EQ(irecv_group(*talk.pair.receive, std::span(nine).first(0)).code(),
+            Errc::InvalidArgument);
   EXPECT_EQ(irecv_group(*talk.pair.send, std::span(nine).first(2)).code(), Errc::InvalidArgument);
   Request* const single = *irecv_group(*talk.pair.receive, std::span(nine).first(1));
   Request* const sending = *send(talk, 0, 100, 0);
@@ -80,6 +82,58 @@ TEST(Group, TakesSlotsForAllMembersOrNone) {
       EXPECT_TRUE(bed.finish(last).ok());
     }
     EXPECT_TRUE(finish_group(bed, groups[i], &sizes).ok());
+  }
+}
+
+// What a group fills in on the way to its refusal is nobody's.
+TEST(Group, RefusedForItsLastMemberLeavesEverySlotToTheNextOne) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, kMembers * kStep);
+  std::vector<RecvArgs> wrong = members(talk, 0, 0);
+  wrong.back().bytes = kStep + 1;
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(irecv_group(*talk.pair.receive, wrong).code(), Errc::InvalidArgument);
+  Request* const single = *talk.receive({.bytes = 8, .tag = 50});
+  Request* const group = *irecv_group(*talk.pair.receive, members(talk, 0, 0));
+  std::vector<Request*> sends{*send(talk, 0, 8, 50)};
+  for (std::uint32_t tag = 0; tag < kMembers; ++tag)
+    sends.push_back(*send(talk, tag * kStep, 100 + tag, tag));
+  for (Request* request : sends) EXPECT_TRUE(bed.finish(request).ok());
+  std::size_t bytes = 0;
+  EXPECT_TRUE(bed.finish(single, &bytes).ok());
+  EXPECT_EQ(bytes, 8u);
+  Sizes sizes{};
+  EXPECT_TRUE(finish_group(bed, group, &sizes).ok());
+  for (std::size_t i = 0; i < kMembers; ++i) {
+    EXPECT_EQ(sizes[i], 100 + i);
+    EXPECT_TRUE(talk.holds(i * kStep, i * kStep, 100 + i));
+  }
+}
+
+// Empty members have no region, and the ring of slots ends within a group; sizes as NCCL has them,
+// and none of them asked for.
+TEST(Group, OfEmptyMembersAndAroundTheEndOfTheRing) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, kMembers * kStep);
+  for (int round = 0; round < 12; ++round) {
+    std::vector<RecvArgs> some = members(talk, 0, 0, 7);
+    if (round % 3 == 1) some[2] = {.tag = 2};
+    Request* const group = *irecv_group(*talk.pair.receive, some);
+    std::vector<Request*> sends;
+    for (std::uint32_t tag = 0; tag < 7; ++tag)
+      sends.push_back(*send(talk, tag * kStep, some[tag].bytes == 0 ? 0 : 40 + tag, tag));
+    for (Request* request : sends) EXPECT_TRUE(bed.finish(request).ok());
+    std::array<int, kGroupMax> sizes{};
+    const std::size_t told = round % 4 == 3 ? 0 : sizes.size();
+    Result<std::size_t> count = Errc::WouldBlock;
+    bed.until([&] {
+      count = test_group(*group, std::span(sizes).first(told));
+      return count.code() != Errc::WouldBlock;
+    });
+    ASSERT_TRUE(count.ok()) << round;
+    EXPECT_EQ(*count, 7u);
+    for (std::size_t i = 0; i < 7 && told != 0; ++i)
+      EXPECT_EQ(sizes[i], some[i].bytes == 0 ? 0 : static_cast<int>(40 + i)) << round;
   }
 }
 
