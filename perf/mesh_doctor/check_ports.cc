@@ -105,10 +105,28 @@ void check_speed(const HostFacts& facts, const PortFacts& port, Findings& found)
                  "to (ethtool)."}));
 }
 
-// A name of NCCL_IB_GID_INDEX's port that has another GID there, or none.
+// What the user may have chosen instead of RoCE v2.
+bool wants_old_type(const HostFacts& facts) {
+  const SettingFacts* const wanted = setting(facts, "NCCL_IB_ROCE_VERSION_NUM");
+  return wanted != nullptr && wanted->value == "1";
+}
+
+bool has_type(const PortFacts& port, std::string_view type) {
+  return std::any_of(port.gids.begin(), port.gids.end(),
+                     [type](const GidFacts& each) { return each.type == type; });
+}
+
+// Such a port has a finding about its GIDs, and none that follows from it.
+bool lacks_gid(const HostFacts& facts, const PortFacts& port) {
+  return active(port) && port.link_layer == "Ethernet" && !has_type(port, "RoCE v2") &&
+         !wants_old_type(facts) && rail_of(facts, port.name) == nullptr;
+}
+
+// NCCL_IB_GID_INDEX names a GID of another type of this port, or none.
 void check_pinned_gid(const HostFacts& facts, const PortFacts& port, Findings& found) {
   const SettingFacts* const pinned = setting(facts, "NCCL_IB_GID_INDEX");
   if (pinned == nullptr || !active(port) || port.link_layer != "Ethernet") return;
+  if (wants_old_type(facts)) return;
   const int index = std::atoi(pinned->value.c_str());
   if (index < 0) return;
   const auto gid = std::find_if(port.gids.begin(), port.gids.end(),
@@ -125,13 +143,8 @@ void check_pinned_gid(const HostFacts& facts, const PortFacts& port, Findings& f
                  "the table changes."}));
 }
 
-bool has_type(const PortFacts& port, std::string_view type) {
-  return std::any_of(port.gids.begin(), port.gids.end(),
-                     [type](const GidFacts& each) { return each.type == type; });
-}
-
 void check_types(const HostFacts& facts, const PortFacts& port, Findings& found) {
-  if (!active(port) || port.link_layer != "Ethernet" || has_type(port, "RoCE v2")) return;
+  if (!lacks_gid(facts, port)) return;
   const std::string about = port.name;
   if (port.gids.empty()) {
     found.push_back(
@@ -145,7 +158,7 @@ void check_types(const HostFacts& facts, const PortFacts& port, Findings& found)
   found.push_back(finding(
       "gid-old-type", facts.host,
       {.about = about,
-       .evidence = fmt::format("Of its {} GIDs none has the type RoCE v2; the first is {}.",
+       .evidence = fmt::format("None of its GIDs ({}) has the type RoCE v2; the first is {}.",
                                port.gids.size(), port.gids.front().type),
        .remedy = "Let the card speak RoCE v2 (cma_roce_mode or the firmware's ROCE settings)."}));
 }
@@ -154,10 +167,10 @@ void check_types(const HostFacts& facts, const PortFacts& port, Findings& found)
 
 void check_ports(const HostFacts& facts, Findings& found) {
   for (const PortFacts& port : facts.ports) {
-    // A port without a GID of the right type has that finding, and no second one.
-    if (port.link_layer != "Ethernet" || has_type(port, "RoCE v2") || !active(port))
+    if (!lacks_gid(facts, port)) {
       check_use(facts, port, found);
-    check_half(facts, port, found);
+      check_half(facts, port, found);
+    }
     check_mtu(facts, port, found);
     check_speed(facts, port, found);
   }

@@ -35,6 +35,12 @@ Result<std::vector<HostFacts>> share(driver::Bootstrap& bootstrap, const HostFac
   return hosts;
 }
 
+void watch_counters(const Options& options) {
+  const unsigned seconds = options.quick ? 1 : kAloneSeconds;
+  std::fprintf(stderr, "mesh_doctor: watching the error counters for %u s\n", seconds);
+  ::sleep(seconds);
+}
+
 void print(const Options& options, const Report& report, const std::string& more) {
   std::fputs((options.as_json ? json(report, more) : text(report)).c_str(), stdout);
 }
@@ -64,7 +70,7 @@ int run_doctor(const Options& options) {
   if (hosts->size() > 1) {
     between = look_between(*bootstrap, own, between_options(options));
   } else if (!own.ports.empty()) {
-    ::sleep(options.quick ? 1 : kAloneSeconds);
+    watch_counters(options);
   }
   read_again(options, own);
   if (between.whole) hosts = share(*bootstrap, own);

@@ -88,6 +88,15 @@ TEST(DoctorFacts, APortThatTheUserLeavesOutIsNoFinding) {
   EXPECT_EQ(names_of(check_host(facts)), Names{});
 }
 
+TEST(DoctorFacts, AnOldTypeThatTheUserWantsIsNoFinding) {
+  PlantedHost host;
+  for (const char* const device : {"rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"})
+    host.write(host.port(device) + "gid_attrs/types/1", "IB/RoCE v1");
+  host.environment["NCCL_IB_ROCE_VERSION_NUM"] = "1";
+  host.environment["NCCL_IB_GID_INDEX"] = "0";
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
 TEST(DoctorFacts, WhoMayLockMemoryNeedsNoLimit) {
   const PlantedHost host;
   host.write("proc/self/limits", "Max locked memory         65536                65536      bytes");

@@ -62,15 +62,17 @@ const std::vector<Plant> kPlants{
      "no RDMA device belongs to it"},
     {"gid-none",
      [](PlantedHost& host) {
+       host.no_rails = {"rocep1s0f0:1"};
        host.remove(host.port("rocep1s0f0") + "gids");
        host.remove(host.port("rocep1s0f0") + "gid_attrs");
      },
      "its table of GIDs is empty"},
     {"gid-old-type",
      [](PlantedHost& host) {
+       host.no_rails = {"rocep1s0f0:1"};
        host.write(host.port("rocep1s0f0") + "gid_attrs/types/1", "IB/RoCE v1");
      },
-     "none has the type RoCE v2; the first is IB/RoCE v1"},
+     "None of its GIDs (2) has the type RoCE v2; the first is IB/RoCE v1"},
     {"nccl-too-old",
      [](PlantedHost& host) {
        host.remove("usr/local/lib/python3.12/dist-packages/nvidia");
