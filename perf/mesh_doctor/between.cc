@@ -38,10 +38,11 @@ class Look {
   BetweenHosts run(const HostFacts& facts);
 
  private:
+  bool agree();
   bool gather_rails(const OwnRails& own);
   bool gather_meetings(const OwnRails& own);
   bool look_at_network();
-  bool measure(bool one_machine);
+  bool measure(driver::NetApi* api);
   void judge_all();
   void judge_expected();
   void draw();
@@ -49,7 +50,8 @@ class Look {
   BetweenHosts lost();
 
   driver::Bootstrap& bootstrap_;
-  const BetweenOptions& options_;
+  BetweenOptions options_;
+  bool one_machine_ = false;
   Cabling cabling_;
   std::vector<Measured> measured_;
   std::vector<std::string> addresses_;
@@ -62,10 +64,21 @@ bool Look::gather_rails(const OwnRails& own) {
   for (const std::string& text : *texts) {
     auto rails = rails_from(text);
     if (!rails.ok()) return false;
+    one_machine_ = one_machine_ || rails->soft;
     cabling_.hosts.push_back(std::move(*rails));
   }
   tell_apart(cabling_.hosts);
   return true;
+}
+
+// All do what rank 0 was told: who measures longer than the others would be waited for in vain.
+bool Look::agree() {
+  const auto texts =
+      bootstrap_.all_gather(fmt::format("{} {}", options_.threshold, options_.quick ? 1 : 0));
+  if (!texts.ok()) return false;
+  std::istringstream first(texts->front());
+  first >> options_.threshold >> options_.quick;
+  return !first.fail();
 }
 
 // Each host answers for those before it: what its own routes say counts.
@@ -92,12 +105,10 @@ bool Look::look_at_network() {
   return !look.lost;
 }
 
-bool Look::measure(bool one_machine) {
-  std::string error;
-  const auto api = driver::NetApi::load(options_.plugin, driver::kNetVersionMax, error);
+bool Look::measure(driver::NetApi* api) {
   CableMeasurer measurer(
-      bootstrap_, api.get(),
-      {.threshold = options_.threshold, .quick = options_.quick, .one_machine = one_machine});
+      bootstrap_, api,
+      {.threshold = options_.threshold, .quick = options_.quick, .one_machine = one_machine_});
   const bool whole = measurer.run(cabling_);
   measured_ = measurer.measured();
   if (measurer.left_out() != 0) {
@@ -168,13 +179,13 @@ BetweenHosts Look::lost() {
 }
 
 BetweenHosts Look::run(const HostFacts& facts) {
-  bool one_machine = false;
+  std::string error;
+  const auto api = driver::NetApi::load(options_.plugin, driver::kNetVersionMax, error);
   {
-    const OwnRails own = OwnRails::read(facts);
-    one_machine = own.soft();
-    if (!gather_rails(own) || !gather_meetings(own)) return lost();
+    const OwnRails own = api != nullptr ? OwnRails::read(facts) : OwnRails::none(facts);
+    if (!agree() || !gather_rails(own) || !gather_meetings(own)) return lost();
   }
-  if (!look_at_network() || !measure(one_machine)) return lost();
+  if (!look_at_network() || !measure(api.get())) return lost();
   if (bootstrap_.rank() == 0) judge_all();
   return std::move(result_);
 }

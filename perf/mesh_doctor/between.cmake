@@ -2,6 +2,7 @@
 target_sources(mesh_doctor_parts PRIVATE
   between.cc
   cabling.cc
+  echoes.cc
   expected_map.cc
   expected_rate.cc
   flood.cc

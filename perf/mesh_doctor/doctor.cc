@@ -4,6 +4,7 @@
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_doctor/between.h"
 #include "perf/mesh_doctor/check_host.h"
+#include "perf/mesh_doctor/echoes.h"
 #include "perf/mesh_doctor/gathering.h"
 #include "perf/mesh_doctor/read_host.h"
 
@@ -80,7 +81,8 @@ int run_doctor(const Options& options) {
   for (const HostFacts& host : report.hosts) {
     for (Finding& each : check_host(host)) report.findings.push_back(std::move(each));
   }
-  for (Finding& each : between.findings) report.findings.push_back(std::move(each));
+  for (Finding& each : without_echoes(std::move(between.findings), report.findings))
+    report.findings.push_back(std::move(each));
   report.sections = std::move(between.sections);
   print(options, report, between.json);
   return exit_status(report);

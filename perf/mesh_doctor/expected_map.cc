@@ -57,6 +57,7 @@ class Comparison {
   bool meet(const End& a, const End& b) const;
   std::vector<End> strangers_at(const std::optional<End>& end) const;
   bool is_half_of_a_found_cable(const Wanted& wanted) const;
+  bool has_no_rail(const std::string& port) const;
   std::string end_text(const std::string& name, const std::optional<End>& end) const;
   void look_at(const Wanted& wanted);
   void look_at(const Half& half);
@@ -125,6 +126,13 @@ bool Comparison::is_half_of_a_found_cable(const Wanted& wanted) const {
   return false;
 }
 
+// Then that is the finding.
+bool Comparison::has_no_rail(const std::string& port) const {
+  return std::any_of(cabling_.hosts.begin(), cabling_.hosts.end(), [&](const HostRails& each) {
+    return each.host == host_of(port) && each.rails.empty();
+  });
+}
+
 std::string Comparison::end_text(const std::string& name, const std::optional<End>& end) const {
   if (!end) return fmt::format("{} is no usable rail there", name);
   const engine::WireRail& rail = cabling_.rail(*end);
@@ -154,7 +162,9 @@ void Comparison::look_at(const Wanted& wanted) {
         "there (mesh_doctor --write-map makes a map of what is there)");
     return;
   }
-  if (is_half_of_a_found_cable(wanted)) return;
+  if (is_half_of_a_found_cable(wanted) || has_no_rail(wanted.names.a) ||
+      has_no_rail(wanted.names.b))
+    return;
   const bool both_up =
       wanted.a && wanted.b && cabling_.rail(*wanted.a).up != 0 && cabling_.rail(*wanted.b).up != 0;
   if (both_up) {

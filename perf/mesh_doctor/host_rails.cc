@@ -35,7 +35,7 @@ topo::SubnetMember member_of(const engine::WireRail& rail) {
 }  // namespace
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RailPace, bus_gbps, known)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostRails, host, site, rails, paces, handshake)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostRails, host, site, soft, rails, paces)
 
 std::string to_text(const HostRails& rails) {
   return Json(rails).dump(-1, ' ', false, Json::error_handler_t::replace);

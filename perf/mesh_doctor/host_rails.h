@@ -21,9 +21,9 @@ struct RailPace {
 struct HostRails {
   std::string host;  // one name in the run
   std::string site;
+  bool soft = false;  // of a software fabric: all hosts share this machine
   std::vector<engine::WireRail> rails;
-  std::vector<RailPace> paces;         // by rail
-  std::vector<std::string> handshake;  // addresses for the handshake, "eth0 10.1.0.1"
+  std::vector<RailPace> paces;  // by rail
 };
 
 std::string to_text(const HostRails& rails);

@@ -71,13 +71,17 @@ std::vector<Finding> look_at_map(const Cabling& cabling) {
 
 std::vector<Finding> lone_rails(const Cabling& cabling) {
   std::vector<Finding> findings;
-  if (cabling.hosts.size() < 2) return findings;
+  // Where a host has no rail at all, that is the finding, and what would meet it is not known.
+  const auto bare = [](const HostRails& host) { return host.rails.empty(); };
+  if (std::any_of(cabling.hosts.begin(), cabling.hosts.end(), bare)) return findings;
   for (std::size_t host = 0; host < cabling.hosts.size(); ++host) {
     for (std::size_t rail = 0; rail < cabling.hosts[host].rails.size(); ++rail) {
       const End end{host, rail};
       const std::vector<End> ports = cabling.ports_of(end);
       const auto meets = [&](const End& port) { return !cabling.met_by(port).empty(); };
-      if (cabling.rail(end).up == 0 || std::any_of(ports.begin(), ports.end(), meets)) continue;
+      if (cabling.hosts.size() < 2 || cabling.rail(end).up == 0 ||
+          std::any_of(ports.begin(), ports.end(), meets))
+        continue;
       findings.push_back(finding(
           "lone-rail", cabling.hosts[host].host,
           {cabling.text(end),

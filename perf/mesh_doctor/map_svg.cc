@@ -10,13 +10,17 @@
 namespace mesh::doctor {
 namespace {
 
-constexpr double kBoxWidth = 130, kBoxHeight = 46, kMargin = 150;
+constexpr double kBoxWidth = 130, kBoxHeight = 46, kMargin = 40;
+constexpr double kWide = 1.5;  // the circle is an ellipse: words are wider than high
+constexpr double kLineHeight = 17, kLetterWidth = 7.4;
 constexpr double kSpread = 64;     // between cables of the same two hosts
 constexpr double kEndPart = 0.27;  // where on its line a port's name stands
 
 struct Point {
   double x = 0, y = 0;
 };
+
+using Lines = std::vector<std::string>;
 
 std::string escaped(const std::string& text) {
   std::string safe;
@@ -36,25 +40,30 @@ class Picture {
  public:
   explicit Picture(const MapView& view) : view_(view), cabling_(view.cabling) {
     const auto hosts = static_cast<double>(cabling_.hosts.size());
-    radius_ = std::max(190.0, 62 * hosts);
-    size_ = 2 * (radius_ + kMargin);
+    const double radius = std::max(210.0, 70 * hosts);
+    double left = 0, top = 0;
     for (std::size_t i = 0; i < cabling_.hosts.size(); ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / hosts -
                            (hosts == 2 ? std::numbers::pi : std::numbers::pi / 2);
-      places_.push_back(
-          {size_ / 2 + radius_ * std::cos(angle), size_ / 2 + radius_ * std::sin(angle)});
+      places_.push_back({kWide * radius * std::cos(angle), radius * std::sin(angle)});
+      left = std::min(left, places_.back().x);
+      top = std::min(top, places_.back().y);
+    }
+    for (Point& each : places_) {
+      each = {each.x - left + kMargin + kBoxWidth / 2, each.y - top + kMargin + kBoxHeight};
+      size_ = {std::max(size_.x, each.x + kMargin + kBoxWidth / 2),
+               std::max(size_.y, each.y + kMargin + kBoxHeight)};
     }
   }
 
   std::string text() {
     out_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {0:.0f}\" "
-        "width=\"{0:.0f}\" "
-        "height=\"{0:.0f}\" font-family=\"sans-serif\" font-size=\"13\">\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+        "width=\"{0:.0f}\" height=\"{1:.0f}\" font-family=\"sans-serif\" font-size=\"13\">\n"
         "<title>Cabling map</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-        size_);
+        size_.x, size_.y);
     for (std::size_t i = 0; i < cabling_.cables.size(); ++i) draw_cable(i);
-    for (const std::string& label : labels_) out_ += label;
+    for (const std::string& each : labels_) out_ += each;
     for (std::size_t i = 0; i < cabling_.hosts.size(); ++i) draw_host(i);
     return out_ + "</svg>\n";
   }
@@ -80,46 +89,59 @@ class Picture {
     }
     return (static_cast<double>(before) - (static_cast<double>(all) - 1) / 2) * kSpread;
   }
-  std::string middle_text(std::size_t cable) const;
-  std::string ports_text(const Cable& cable, bool of_a) const;
+  Lines middle_text(std::size_t cable) const;
+  Lines ports_text(const Cable& cable, bool of_a) const;
   void draw_cable(std::size_t index);
   void draw_host(std::size_t index);
-  void label(const Point& at, const std::string& words, const char* color);
+  void label(const Point& at, const Lines& lines, const char* color);
 
   const MapView& view_;
   const Cabling& cabling_;
-  double radius_ = 0, size_ = 0;
+  Point size_;
   std::vector<Point> places_;
   std::string out_;
   std::vector<std::string> labels_;  // above all lines
 };
 
-// The newest measure of a cable is of all its halves, where it has them.
-std::string Picture::middle_text(std::size_t cable) const {
+// The last measure of a cable is of all its halves, where it has them.
+Lines Picture::middle_text(std::size_t cable) const {
   const Measured* last = nullptr;
   for (const Measured& each : view_.measured)
     if (each.step.cable == cable) last = &each;
-  if (last == nullptr) return "not measured";
-  if (!last->passed()) return "nothing passed";
-  return fmt::format("{:.3g} + {:.3g} Gb/s", last->to_b_gbps(), last->to_a_gbps());
+  if (last == nullptr) return {"not measured"};
+  if (!last->passed()) return {"nothing passed"};
+  const std::string a = cabling_.hosts[cabling_.cables[cable].a()].host,
+                    b = cabling_.hosts[cabling_.cables[cable].b()].host;
+  return {fmt::format("{} to {} {:.3g} Gb/s", a, b, last->to_b_gbps()),
+          fmt::format("{} to {} {:.3g} Gb/s", b, a, last->to_a_gbps())};
 }
 
-std::string Picture::ports_text(const Cable& cable, bool of_a) const {
-  std::string text;
+Lines Picture::ports_text(const Cable& cable, bool of_a) const {
+  Lines names;
   for (const Half& half : cable.halves) {
     const std::string& name = cabling_.rail(of_a ? half.a : half.b).name;
-    if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
-  return text;
+  return names;
 }
 
-void Picture::label(const Point& at, const std::string& words, const char* color) {
-  const double width = 7.4 * static_cast<double>(words.size()) + 8;
-  labels_.push_back(fmt::format(
-      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"18\" rx=\"3\" fill=\"#ffffff\" "
-      "fill-opacity=\"0.9\"/><text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" "
-      "fill=\"{}\">{}</text>\n",
-      at.x - width / 2, at.y - 9, width, at.x, at.y + 4.5, color, escaped(words)));
+void Picture::label(const Point& at, const Lines& lines, const char* color) {
+  std::size_t longest = 0;
+  for (const std::string& line : lines) longest = std::max(longest, line.size());
+  const double width = kLetterWidth * static_cast<double>(longest) + 8;
+  const double height = kLineHeight * static_cast<double>(lines.size());
+  std::string label = fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"3\" "
+      "fill=\"#ffffff\" fill-opacity=\"0.9\"/>",
+      at.x - width / 2, at.y - height / 2, width, height);
+  double y = at.y - height / 2 + 13;
+  for (const std::string& line : lines) {
+    label +=
+        fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
+                    at.x, y, color, escaped(line));
+    y += kLineHeight;
+  }
+  labels_.push_back(label + "\n");
 }
 
 void Picture::draw_cable(std::size_t index) {

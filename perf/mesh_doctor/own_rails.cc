@@ -46,13 +46,18 @@ bool has_rate(const soft::FabricFile& fabric, const std::string& host, const ver
 
 }  // namespace
 
-OwnRails OwnRails::read(const HostFacts& facts) {
+OwnRails OwnRails::none(const HostFacts& facts) {
   OwnRails own;
   own.rails_.host = facts.host;
+  return own;
+}
+
+OwnRails OwnRails::read(const HostFacts& facts) {
+  OwnRails own = none(facts);
   set_log_level(LogLevel::None);  // the plugin says the same
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) return own;
-  own.soft_ = settings->fabric.starts_with(kSoft);
+  own.rails_.soft = settings->fabric.starts_with(kSoft);
   own.rails_.site = settings->site;
   auto provider = plugin::open_provider(*settings);
   if (!provider.ok()) return own;
@@ -66,12 +71,12 @@ OwnRails OwnRails::read(const HostFacts& facts) {
 }
 
 void OwnRails::note_paces(const HostFacts& facts, const Settings& settings) {
-  const auto fabric = soft_ ? soft::load(settings.fabric.substr(kSoft.size()))
-                            : Result<soft::FabricFile>(Errc::NotFound);
+  const auto fabric = rails_.soft ? soft::load(settings.fabric.substr(kSoft.size()))
+                                  : Result<soft::FabricFile>(Errc::NotFound);
   for (const verbs::Rail& rail : found_) {
     RailPace& pace = rails_.paces.emplace_back();
     pace.bus_gbps = bus_gbps(facts, rail.info.name);
-    if (soft_) pace.known = fabric.ok() && has_rate(*fabric, provider_->host_name(), rail);
+    if (rails_.soft) pace.known = fabric.ok() && has_rate(*fabric, provider_->host_name(), rail);
   }
 }
 

@@ -18,9 +18,9 @@ class OwnRails {
  public:
   // Without a usable rail, or a plugin's setting that is wrong, there are none.
   static OwnRails read(const HostFacts& facts);
+  static OwnRails none(const HostFacts& facts);  // of a host whose plugin does not load
 
   const HostRails& rails() const noexcept { return rails_; }
-  bool soft() const noexcept { return soft_; }
   // Which of the connector's rails meet ours, by subnet and by our routes.
   Meeting meeting_with(const HostRails& connector) const;
 
@@ -31,7 +31,6 @@ class OwnRails {
   std::unique_ptr<verbs::Provider> provider_;
   std::vector<verbs::Rail> found_;
   HostRails rails_;
-  bool soft_ = false;
 };
 
 }  // namespace mesh::doctor

@@ -1,0 +1,282 @@
+// mesh_doctor on hosts of the software fabric, with one fault each: the fault has its finding, and
+// nothing else has one. A healthy set-up has none.
+#include "perf/driver/bootstrap.h"
+#include "perf/driver/launcher.h"
+#include "perf/driver/soft_fabric.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::doctor {
+namespace {
+
+using Json = nlohmann::json;
+using Names = std::multiset<std::string>;
+
+constexpr std::chrono::seconds kRunTime{300};
+// Ports of such a speed are no race against this machine's memory, and a cable that is sick here
+// carries a tenth of it.
+constexpr double kGbps = 0.5, kSickGbps = 0.05;
+constexpr const char* kThreshold = "0.3";
+
+// A folder that goes with the test. It has no files of a host, so that this machine's own state is
+// nothing to find.
+class Folder {
+ public:
+  Folder()
+      : path_(std::filesystem::temp_directory_path() / ("doctor-" + std::to_string(::getpid()))) {
+    std::filesystem::create_directories(path_ / "root");
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string file(const std::string& name) const { return path_ / name; }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return file(name);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Seen {
+  int code = -1;
+  Names findings;
+  std::string text;
+};
+
+Seen seen_from(const driver::Launcher& launcher, std::size_t index) {
+  Seen seen;
+  seen.text = launcher.output(index);
+  if (launcher.end(index).exited && !launcher.running(index)) seen.code = launcher.end(index).code;
+  // Progress goes to stderr, and both are in one file.
+  const std::size_t begin = seen.text.find("\n{");
+  const Json root =
+      Json::parse(begin == std::string::npos ? seen.text : seen.text.substr(begin), nullptr, false);
+  if (root.is_object())
+    for (const Json& each : root["findings"]) seen.findings.insert(each["name"].get<std::string>());
+  return seen;
+}
+
+class DoctorOnAFabric : public testing::Test {
+ protected:
+  std::vector<std::string> arguments(const std::vector<std::string>& more) const {
+    std::vector<std::string> all{MESH_DOCTOR_FILE,     "--json",    "--quick", "--root",
+                                 folder_.file("root"), "--timeout", "240"};
+    if (std::find(more.begin(), more.end(), "--threshold") == more.end())
+      all.insert(all.end(), {"--threshold", kThreshold});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Seen run(const Json& fabric, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = arguments({"--fabric", folder_.write("fabric", fabric.dump())});
+    all.insert(all.end(), more.begin(), more.end());
+    driver::Launcher launcher;
+    EXPECT_TRUE(launcher.start({.arguments = all, .capture = true}).ok());
+    launcher.wait({.timeout = kRunTime});
+    return seen_from(launcher, 0);
+  }
+  void expect(const Seen& seen, const Names& names, int code) {
+    EXPECT_EQ(seen.findings, names) << seen.text;
+    EXPECT_EQ(seen.code, code) << seen.text;
+  }
+
+  Folder folder_;
+};
+
+Json fabric(const std::string& file) {
+  std::ifstream stream(std::string(MESH_FABRIC_DIR "/") + file);
+  return Json::parse(stream);
+}
+Json triangle() { return fabric("triangle.json"); }
+
+// With ports that show a rate.
+Json paced_triangle() {
+  Json root = triangle();
+  for (Json& link : root["links"]) link.update({{"gbps", kGbps}, {"bond", true}});
+  return root;
+}
+
+// One cable over two PCIe functions at both ends.
+Json halves() {
+  Json root{{"name", "halves"}, {"hosts", Json::array()}, {"links", Json::array()}};
+  for (const std::string host : {"a", "b"}) {
+    Json nics = Json::array();
+    for (const std::string half : {"0", "1"}) {
+      nics.push_back({{"name", "mesh" + half},
+                      {"address", "10.0.1" + half + (host == "a" ? ".1/24" : ".2/24")},
+                      {"gbps", 0.6 * kGbps},
+                      {"guid", host + "0"}});
+    }
+    root["hosts"].push_back({{"name", host}, {"nics", nics}});
+  }
+  for (const std::string half : {"0", "1"}) {
+    root["links"].push_back({{"ends", {"a/mesh" + half, "b/mesh" + half}},
+                             {"gbps", kGbps},
+                             {"bond", true},
+                             {"cable", "one"}});
+  }
+  return root;
+}
+
+constexpr const char* kMap = "a/mesh0 b/mesh0\na/mesh1 c/mesh0\nb/mesh1 c/mesh1\n";
+
+TEST_F(DoctorOnAFabric, HealthyHostsHaveNoFinding) {
+  expect(run(paced_triangle(), {"--expect", folder_.write("map", kMap)}), {}, 0);
+  expect(run(halves()), {}, 0);
+  for (const char* file : {"ring4.json", "line3.json", "switched3.json", "routed2.json"})
+    expect(run(fabric(file)), {}, 0);
+}
+
+TEST_F(DoctorOnAFabric, APortAtThirteenOfTwoHundred) {
+  Json root = paced_triangle();
+  root["links"][0] = {{"ends", {"a/mesh0", "b/mesh0"}}, {"gbps", 0.1625}, {"port_gbps", 2.5}};
+  expect(run(root), {"slow-cable"}, 1);
+}
+
+TEST_F(DoctorOnAFabric, ASickDirection) {
+  Json root = paced_triangle();
+  root["hosts"][0]["nics"][0]["gbps"] = kSickGbps;
+  expect(run(root), {"sick-direction"}, 1);
+}
+
+TEST_F(DoctorOnAFabric, HalfACableGone) {
+  Json root = halves();
+  root["hosts"][1]["nics"].erase(1);
+  root["links"].erase(1);
+  expect(run(root), {"half-missing"}, 1);
+  root = halves();
+  root["faults"] = {{{"kind", "port_down"}, {"host", "a"}, {"nic", "mesh1"}, {"both_ends", true}}};
+  expect(run(root), {"half-missing"}, 1);
+}
+
+TEST_F(DoctorOnAFabric, ASlowHalf) {
+  Json root = halves();
+  for (Json& host : root["hosts"]) host["nics"][1]["gbps"] = kSickGbps;
+  expect(run(root), {"slow-half"}, 1);
+}
+
+TEST_F(DoctorOnAFabric, ASmallerMtuOnOneSide) {
+  Json root = triangle();
+  root["hosts"][1]["nics"][0]["mtu"] = 1024;
+  expect(run(root), {"mtu-differs"}, 1);
+}
+
+TEST_F(DoctorOnAFabric, ASmallerMtuOnTheWay) {
+  Json root = triangle();
+  root["faults"] = {{{"kind", "mtu"}, {"host", "a"}, {"nic", "mesh0"}, {"mtu", 1500}}};
+  expect(run(root), {"mtu-black-hole"}, 2);
+}
+
+TEST_F(DoctorOnAFabric, CrossedCables) {
+  Json root = triangle();
+  Json& nics = root["hosts"][0]["nics"];
+  std::swap(nics[0]["address"], nics[1]["address"]);
+  root["links"][0]["ends"][0] = "a/mesh1";
+  root["links"][1]["ends"][0] = "a/mesh0";
+  expect(run(root, {"--expect", folder_.write("map", kMap)}), {"crossed-cables", "crossed-cables"},
+         2);
+}
+
+TEST_F(DoctorOnAFabric, AWrongSubnet) {
+  Json root = triangle();
+  root["hosts"][2]["nics"][0]["address"] = "10.0.99.2/30";
+  root["routers"] = {"near", "far"};
+  root["links"][1] = {{"ends", {"a/mesh1", "near"}}};
+  root["links"].push_back({{"ends", {"c/mesh0", "far"}}});
+  expect(run(root, {"--expect", folder_.write("map", kMap)}), {"wrong-subnet"}, 2);
+  expect(run(root), {"lone-rail", "lone-rail"}, 1);
+}
+
+TEST_F(DoctorOnAFabric, AMissingCableAndOneTooMany) {
+  const std::string map = folder_.file("found");
+  expect(run(triangle(), {"--write-map", map}), {}, 0);
+  Json root = triangle();
+  root["links"].erase(1);
+  expect(run(root, {"--expect", map}), {"cable-down"}, 2);
+  root["hosts"][2]["nics"].erase(0);
+  expect(run(root, {"--expect", map}), {"missing-cable"}, 2);
+  expect(run(triangle(), {"--expect", folder_.write("two", "a/mesh0 b/mesh0\na/mesh1 c/mesh0\n")}),
+         {"extra-cable"}, 1);
+}
+
+TEST_F(DoctorOnAFabric, ASilentCable) {
+  Json root = triangle();
+  root["faults"] = {{{"kind", "peer_lost"}, {"host", "a"}, {"nic", "mesh0"}, {"peer_host", "b"}}};
+  expect(run(root), {"silent-cable"}, 2);
+}
+
+TEST_F(DoctorOnAFabric, APortThatFlaps) {
+  Json root = triangle();
+  root["faults"] = {{{"kind", "port_down"},
+                     {"host", "a"},
+                     {"nic", "mesh0"},
+                     {"both_ends", true},
+                     {"after_work_requests", 50},
+                     {"duration_ns", 300'000'000}}};
+  expect(run(root), {"flapping-port"}, 2);
+}
+
+TEST_F(DoctorOnAFabric, AnOrderThatBreaksTheRing) {
+  Json root = fabric("ring4.json");
+  std::swap(root["hosts"][1], root["hosts"][2]);
+  expect(run(root), {"rank-order"}, 1);
+}
+
+// One process for each host, as somebody starts them by hand.
+class DoctorByHand : public DoctorOnAFabric {
+ protected:
+  // more: by rank. The ranks beyond it do not come.
+  Seen run_ranks(const std::vector<std::vector<std::string>>& more) {
+    auto soft = driver::SoftFabric::make(triangle().dump(), {});
+    auto rendezvous = driver::open_loopback_rendezvous();
+    EXPECT_TRUE(soft.ok() && rendezvous.ok());
+    driver::Launcher launcher;
+    for (std::size_t rank = 0; rank < more.size(); ++rank) {
+      driver::ProcessSpec spec{.arguments = arguments(more[rank]), .capture = true};
+      spec.environment = soft->environment(rank);
+      spec.environment.insert(spec.environment.end(), {{"MESH_RENDEZVOUS", rendezvous->address},
+                                                       {"RANK", std::to_string(rank)},
+                                                       {"WORLD_SIZE", "3"}});
+      if (rank == 0) {
+        spec.inherited_fd = rendezvous->socket.get();
+        spec.arguments.insert(spec.arguments.end(),
+                              {"--rendezvous-fd", std::to_string(spec.inherited_fd)});
+      }
+      EXPECT_TRUE(launcher.start(spec).ok());
+    }
+    rendezvous->socket.reset();
+    launcher.wait({.timeout = kRunTime});
+    return seen_from(launcher, 0);
+  }
+};
+
+TEST_F(DoctorByHand, AHostWithoutThePlugin) {
+  expect(run_ranks({{}, {"--plugin", "/no/such/plugin.so"}, {}}), {"no-plugin"}, 2);
+}
+
+TEST_F(DoctorByHand, AHostThatDoesNotCome) {
+  expect(run_ranks({{"--wait", "2"}, {}}), {"host-missing"}, 2);
+}
+
+TEST_F(DoctorByHand, AllDoWhatRankZeroWasTold) {
+  expect(run_ranks({{}, {"--threshold", "1"}, {}}), {}, 0);
+}
+
+}  // namespace
+}  // namespace mesh::doctor
