@@ -6,12 +6,12 @@ Flood::Flood(driver::NetApi& api, void* send_comm, void* recv_comm)
     : send_(api, {.side = driver::Side::Send, .comm = send_comm, .depth = kDepth}),
       recv_(api, {.side = driver::Side::Recv, .comm = recv_comm, .depth = kDepth}) {}
 
-void Flood::start(const FloodPieces& pieces, std::chrono::milliseconds time,
-                  std::chrono::milliseconds warm) {
+void Flood::start(const FloodPieces& pieces, const FloodTimes& times) {
   pieces_ = pieces;
   const Clock::time_point now = Clock::now();
-  warm_until_ = now + warm;
-  end_ = now + time;
+  warm_until_ = now + times.warm;
+  end_ = now + times.whole;
+  send_until_ = times.sends ? end_ : now;
   marks_ = 0;
   ended_ = false;
   counted_ = 0;
@@ -29,7 +29,7 @@ int Flood::error() const noexcept { return send_.error() != 0 ? send_.error() : 
 bool Flood::send_more(Clock::time_point now) {
   if (marks_ == kDepth) return false;
   driver::NetPiece piece = pieces_.sent;
-  const bool over = now >= end_;
+  const bool over = now >= send_until_;
   if (over) piece.bytes = 1;
   if (!send_.push(piece)) return false;
   if (over) ++marks_;

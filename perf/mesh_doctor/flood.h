@@ -19,6 +19,12 @@ struct FloodPieces {
   driver::NetPiece received;  // the first of Flood::kDepth places, each as large as `sent`
 };
 
+struct FloodTimes {
+  std::chrono::milliseconds whole{0};
+  std::chrono::milliseconds warm{0};  // of that; what arrives then does not count
+  bool sends = true;                  // false: this end only receives
+};
+
 class Flood final : public driver::Task {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,9 +32,7 @@ class Flood final : public driver::Task {
 
   Flood(driver::NetApi& api, void* send_comm, void* recv_comm);
 
-  // The first `warm` of the time does not count.
-  void start(const FloodPieces& pieces, std::chrono::milliseconds time,
-             std::chrono::milliseconds warm);
+  void start(const FloodPieces& pieces, const FloodTimes& times);
   bool turn() override;
   bool active() const noexcept override;
   int error() const noexcept override;
@@ -45,6 +49,7 @@ class Flood final : public driver::Task {
   driver::Pipe send_, recv_;
   FloodPieces pieces_;
   Clock::time_point warm_until_, end_, first_at_, last_at_;
+  Clock::time_point send_until_;
   std::uint32_t marks_ = kDepth;  // end marks sent
   bool ended_ = true;             // an end mark has come
   std::uint64_t taken_ = 0, taken_at_start_ = 0, counted_ = 0;

@@ -25,7 +25,12 @@ std::string first_line_with(const Measured& measured, const char* words) {
   return {};
 }
 
-constexpr double kSickShare = 0.75;
+// The slower direction carries less than this part of the faster one.
+constexpr double kSickShare = 0.75, kSickShareAtOnce = 0.5;
+bool unequal(double one, double other, double share) {
+  return std::min(one, other) < share * std::max(one, other);
+}
+
 constexpr const char* kBlackHole = "full packets of";
 constexpr const char* kPortDown = "its port is down";
 
@@ -42,12 +47,20 @@ class CableJudge {
   struct Rate {
     std::string of;
     double to_a = 0, to_b = 0, expected = 0;
+    double alone_to_a = 0, alone_to_b = 0;
     bool half = false;
     double slower() const { return std::min(to_a, to_b); }
     bool enough(double threshold) const { return slower() >= threshold * expected; }
-    // The other direction waits for credits of this one, so it need not be enough either.
+    // Credits for one direction travel in the other, so a sick one may take the other with it.
     bool sick(double threshold) const {
-      return !enough(threshold) && slower() < kSickShare * std::max(to_a, to_b);
+      if (enough(threshold)) return false;
+      const bool alone = alone_to_a > 0 && alone_to_b > 0;
+      if (!alone) return unequal(to_a, to_b, kSickShare);
+      return unequal(alone_to_a, alone_to_b, kSickShare) || unequal(to_a, to_b, kSickShareAtOnce);
+    }
+    std::string alone_text() const {
+      if (alone_to_a <= 0 || alone_to_b <= 0) return {};
+      return fmt::format("; alone they carried {:.3g} and {:.3g}", alone_to_b, alone_to_a);
     }
   };
 
@@ -111,6 +124,7 @@ void CableJudge::rated(const Measured& measured) {
   const double expected = expected_gbps(cabling_, measured.step);
   if (expected > 0)
     rates_.push_back({name_of(measured), measured.to_a_gbps(), measured.to_b_gbps(), expected,
+                      measured.at_a.alone_gbps, measured.at_b.alone_gbps,
                       measured.step.half.has_value()});
 }
 
@@ -124,9 +138,9 @@ void CableJudge::slow(const Rate& rate, const char* finding_name, const char* re
   const std::string a = cabling_.hosts[cable_.a()].host, b = cabling_.hosts[cable_.b()].host;
   add(finding_name, rate.of,
       fmt::format("with both directions at once {} to {} carried {:.3g} Gb/s of payload and {} to "
-                  "{} {:.3g}, where the ports promise {:.3g} each ({:.0f} and {:.0f} %)",
+                  "{} {:.3g}, where the ports promise {:.3g} each ({:.0f} and {:.0f} %){}",
                   a, b, rate.to_b, b, a, rate.to_a, rate.expected, 100 * rate.to_b / rate.expected,
-                  100 * rate.to_a / rate.expected),
+                  100 * rate.to_a / rate.expected, rate.alone_text()),
       remedy);
 }
 

@@ -22,6 +22,12 @@ struct Point {
 
 using Lines = std::vector<std::string>;
 
+double width_of(const Lines& lines) {
+  std::size_t longest = 0;
+  for (const std::string& line : lines) longest = std::max(longest, line.size());
+  return kLetterWidth * static_cast<double>(longest) + 8;
+}
+
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char letter : text) {
@@ -40,7 +46,8 @@ class Picture {
  public:
   explicit Picture(const MapView& view) : view_(view), cabling_(view.cabling) {
     const auto hosts = static_cast<double>(cabling_.hosts.size());
-    const double radius = std::max(210.0, 70 * hosts);
+    const double radius = std::max(
+        {210.0, 70 * hosts, distance_wanted() / (2 * kWide * std::sin(std::numbers::pi / hosts))});
     double left = 0, top = 0;
     for (std::size_t i = 0; i < cabling_.hosts.size(); ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / hosts -
@@ -69,6 +76,7 @@ class Picture {
   }
 
  private:
+  double distance_wanted() const;
   bool sick(std::size_t cable) const {
     for (const Half& half : cabling_.cables[cable].halves) {
       const std::string name = cabling_.text(half);
@@ -125,10 +133,20 @@ Lines Picture::ports_text(const Cable& cable, bool of_a) const {
   return names;
 }
 
+// Between two neighbours, so that the words on their cable stand apart.
+double Picture::distance_wanted() const {
+  double ports = 0, middle = 0;
+  for (std::size_t i = 0; i < cabling_.cables.size(); ++i) {
+    const Cable& cable = cabling_.cables[i];
+    for (const bool of_a : {true, false})
+      ports = std::max(ports, width_of(ports_text(cable, of_a)));
+    middle = std::max(middle, width_of(middle_text(i)));
+  }
+  return std::max((ports + kBoxWidth) / 2 / kEndPart, (ports + middle) / 2 / (0.5 - kEndPart));
+}
+
 void Picture::label(const Point& at, const Lines& lines, const char* color) {
-  std::size_t longest = 0;
-  for (const std::string& line : lines) longest = std::max(longest, line.size());
-  const double width = kLetterWidth * static_cast<double>(longest) + 8;
+  const double width = width_of(lines);
   const double height = kLineHeight * static_cast<double>(lines.size());
   std::string label = fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"3\" "

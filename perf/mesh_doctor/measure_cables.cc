@@ -58,7 +58,7 @@ bool CableMeasurer::run(const Cabling& cabling) {
       if (wanted(cabling, step)) round.push_back(step);
     for (int tries = 0; tries < kTries && !round.empty(); ++tries) {
       show(cabling, round, i, plan.rounds.size());
-      if (!run_round(cabling, round)) return false;
+      if (!run_round(cabling, round, tries > 0)) return false;
       std::erase_if(round, [&](const Step& step) {
         const auto of_step = [&](const Measured& each) {
           return each.step.cable == step.cable && each.step.half == step.half;
@@ -92,12 +92,15 @@ void CableMeasurer::show(const Cabling& cabling, const Round& round, std::size_t
   std::fflush(stderr);
 }
 
-bool CableMeasurer::run_round(const Cabling& cabling, const Round& round) {
+bool CableMeasurer::run_round(const Cabling& cabling, const Round& round, bool alone) {
   const auto rank = static_cast<std::size_t>(bootstrap_.rank());
   const Step* const step = step_of(cabling, round, rank);
   std::unique_ptr<Probe> probe;
-  if (step != nullptr && api_ != nullptr)
-    probe = std::make_unique<Probe>(*api_, own_step(cabling, *step, rank), times_of(options_));
+  if (step != nullptr && api_ != nullptr) {
+    ProbeStep own = own_step(cabling, *step, rank);
+    own.alone = alone;
+    probe = std::make_unique<Probe>(*api_, own, times_of(options_));
+  }
   const auto handles = bootstrap_.all_gather(probe != nullptr ? probe->open() : "");
   if (!handles.ok()) return false;
   std::string own;
@@ -110,17 +113,20 @@ bool CableMeasurer::run_round(const Cabling& cabling, const Round& round) {
   if (!all.ok()) return false;
   for (const Step& each : round) {
     const Cable& cable = cabling.cables[each.cable];
-    keep(cabling, {each, seen_from((*all)[cable.a()]), seen_from((*all)[cable.b()])});
+    keep({each, seen_from((*all)[cable.a()]), seen_from((*all)[cable.b()])});
   }
   return true;
 }
 
-// Of two tries the better one.
-void CableMeasurer::keep(const Cabling& cabling, const Measured& measured) {
+// Of two tries the better one, with what the second has seen of each direction alone.
+void CableMeasurer::keep(const Measured& measured) {
   for (Measured& each : measured_) {
     if (each.step.cable != measured.step.cable || each.step.half != measured.step.half) continue;
-    const bool better = measured.passed() && measured.slower_gbps() > each.slower_gbps();
-    if (better && is_slow(cabling, each, options_.threshold)) each = measured;
+    const Measured before = each;
+    const bool better = measured.passed() && measured.slower_gbps() > before.slower_gbps();
+    each = better ? measured : before;
+    each.at_a.alone_gbps = measured.at_a.alone_gbps;
+    each.at_b.alone_gbps = measured.at_b.alone_gbps;
     return;
   }
   measured_.push_back(measured);

@@ -30,9 +30,9 @@ class CableMeasurer {
   std::size_t left_out() const noexcept { return left_out_; }
 
  private:
-  bool run_round(const Cabling& cabling, const Round& round);
+  bool run_round(const Cabling& cabling, const Round& round, bool alone);
   bool wanted(const Cabling& cabling, const Step& step) const;
-  void keep(const Cabling& cabling, const Measured& measured);
+  void keep(const Measured& measured);
   void show(const Cabling& cabling, const Round& round, std::size_t number,
             std::size_t rounds) const;
 

@@ -54,7 +54,7 @@ std::vector<std::string> telling_lines() {
 
 }  // namespace
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Seen, failed, why, received_gbps, latency_us, lines)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Seen, failed, why, alone_gbps, received_gbps, latency_us, lines)
 
 std::string to_text(const Seen& seen) {
   return Json(seen).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -202,16 +202,26 @@ bool Probe::round_trips(const Memory& memory) {
   return true;
 }
 
-bool Probe::flood(const Memory& memory) {
+bool Probe::flood(const Memory& memory, bool sends, double& received_gbps) {
   driver::ProgressThread& progress = communicator_->progress();
   Flood flood(api_, send_, recv_);
   progress.attach(flood);
-  flood.start({memory.out.piece(0, memory.bytes), memory.in.piece(0, memory.bytes)}, times_.flood,
-              times_.flood / 5);
+  flood.start({memory.out.piece(0, memory.bytes), memory.in.piece(0, memory.bytes)},
+              {.whole = times_.flood, .warm = times_.flood / 5, .sends = sends});
   const int result = progress.wait_idle(times_.flood + times_.patience);
   progress.detach(flood);
-  seen_.received_gbps = flood.received_gbps();
+  received_gbps = flood.received_gbps();
   return result == kNetSuccess || fail("large messages", result);
+}
+
+// Credits for one direction travel in the other. So a sick one takes the other with it, and only
+// each alone tells which it is.
+bool Probe::floods(const Memory& memory) {
+  if (!flood(memory, true, seen_.received_gbps)) return false;
+  if (!step_.alone) return true;
+  double nothing = 0;
+  const bool first = flood(memory, step_.serves, step_.serves ? nothing : seen_.alone_gbps);
+  return first && flood(memory, !step_.serves, step_.serves ? seen_.alone_gbps : nothing);
 }
 
 bool Probe::measure() {
@@ -220,7 +230,7 @@ bool Probe::measure() {
                       driver::Registered(*communicator_, recv_, bytes * Flood::kDepth), bytes};
   for (const driver::Registered* each : {&memory.out, &memory.in})
     if (each->result() != kNetSuccess) return fail("registering memory", each->result());
-  return full_packets(memory) && round_trips(memory) && flood(memory);
+  return full_packets(memory) && round_trips(memory) && floods(memory);
 }
 
 Seen Probe::run(const std::string& handle) {

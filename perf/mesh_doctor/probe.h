@@ -25,12 +25,14 @@ struct ProbeStep {
   std::uint32_t mtu = 4096;        // of the path
   std::uint32_t speed_mbps = 0;    // of the slower port
   bool serves = false;             // of the two ends, the one that begins
+  bool alone = false;              // each direction is measured alone, too
 };
 
 // What one end has seen.
 struct Seen {
   std::string failed;              // what did not work, "the connection"; empty: all did
   std::string why;                 // the plugin's result
+  double alone_gbps = 0;           // of payload, while only the other end sent; 0: not measured
   double received_gbps = 0;        // of payload, while both ends sent
   double latency_us = 0;           // half of the median round trip of 8 bytes; the serving end's
   std::vector<std::string> lines;  // of the plugin, about what went wrong
@@ -56,7 +58,8 @@ class Probe {
   bool measure();
   bool full_packets(const Memory& memory);
   bool round_trips(const Memory& memory);
-  bool flood(const Memory& memory);
+  bool floods(const Memory& memory);
+  bool flood(const Memory& memory, bool sends, double& received_gbps);
   void close();
 
   driver::NetApi& api_;

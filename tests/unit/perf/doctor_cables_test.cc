@@ -293,6 +293,19 @@ TEST(Judge, RatesBelowTheThresholdAreNamed) {
       << "together they carry too little";
 }
 
+TEST(Judge, EachDirectionAloneTellsWhichIsSick) {
+  const Cabling cabling = found(triangle());
+  Measured measured = rates(0, {}, 26, 27);
+  measured.at_a.alone_gbps = 190;
+  measured.at_b.alone_gbps = 26;
+  const std::vector<Finding> findings = judge(cabling, {measured}, 0.8);
+  EXPECT_EQ(names(findings), Names{"sick-direction"});
+  EXPECT_NE(findings[0].evidence.find("alone they carried 26 and 190"), std::string::npos)
+      << findings[0].evidence;
+  measured.at_b.alone_gbps = 190;
+  EXPECT_EQ(names(judge(cabling, {measured}, 0.8)), Names{"slow-cable"});
+}
+
 TEST(Judge, WhatFailsIsNamedByWhatThePluginSays) {
   const Cabling cabling = found(triangle());
   Measured failed = rates(0, {}, 0, 0);
