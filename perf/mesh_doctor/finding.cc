@@ -73,7 +73,8 @@ constexpr std::array kKinds{
     FindingKind{"slow-cable", Warning, "a cable carries too little in both directions"},
     FindingKind{"slow-half", Warning, "one PCIe half of a cable carries too little"},
     FindingKind{"sick-direction", Warning, "one direction of a cable carries too little"},
-    FindingKind{"rank-order", Warning, "neighbours in the ring have no cable; another order does"},
+    FindingKind{"rank-order", Warning,
+                "neighbours in the ring have no cable, and in another order they have"},
 };
 
 }  // namespace
