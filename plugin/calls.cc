@@ -1,5 +1,7 @@
 #include "plugin/calls.h"
 
+#include "plugin/calls_events.h"
+
 #include <array>
 
 namespace mesh::plugin::calls {
@@ -61,13 +63,17 @@ RecvArgs recv_args(void* data, std::size_t bytes, int tag, void* mhandle) noexce
 
 ncclResult_t init_v5(ncclDebugLogger_t logger) noexcept { return api::init_process(logger); }
 
-ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t) noexcept {
-  return api::init_process(logger);
+ncclResult_t init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept {
+  const ncclResult_t result = api::init_process(logger);
+  if (result == ncclSuccess) choose_calls(profiler);
+  return result;
 }
 
 ncclResult_t init_v11(void** context, std::uint64_t, ncclNetCommConfig_v11_t* config,
-                      ncclDebugLogger_t logger, ncclProfilerCallback_t) noexcept {
-  return api::init_communicator(logger, config, context);
+                      ncclDebugLogger_t logger, ncclProfilerCallback_t profiler) noexcept {
+  const ncclResult_t result = api::init_communicator(logger, config, context);
+  if (result == ncclSuccess) choose_calls(profiler);
+  return result;
 }
 
 ncclResult_t devices(int* count) noexcept { return api::devices(count); }

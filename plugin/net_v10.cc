@@ -4,7 +4,7 @@
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
 
-const ncclNet_v10_t ncclNetPlugin_v10 = {
+constinit ncclNet_v10_t ncclNetPlugin_v10 = {
     .name = api::kName,
     .init = calls::init_v10,
     .devices = calls::devices,

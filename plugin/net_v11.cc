@@ -4,7 +4,7 @@
 namespace api = mesh::plugin::api;
 namespace calls = mesh::plugin::calls;
 
-const ncclNet_v11_t ncclNetPlugin_v11 = {
+constinit ncclNet_v11_t ncclNetPlugin_v11 = {
     .name = api::kName,
     .init = calls::init_v11,
     .devices = calls::devices,

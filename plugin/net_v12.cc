@@ -8,7 +8,7 @@ namespace calls = mesh::plugin::calls;
 // entry is null if NCCL asks first whether it may call it: device offload (netDeviceType is HOST),
 // irecvConsumed (its request would be gone by then), and virtual NICs (the engine joins paths
 // itself).
-const ncclNet_v12_t ncclNetPlugin_v12 = {
+constinit ncclNet_v12_t ncclNetPlugin_v12 = {
     .name = api::kName,
     .init = calls::init_v11,
     .devices = calls::devices,

@@ -10,6 +10,11 @@ void OpenComms::add(const void* comm, Context* context) {
   contexts_.insert_or_assign(comm, context);
 }
 
+bool OpenComms::empty() const {
+  const std::lock_guard lock(mutex_);
+  return contexts_.empty();
+}
+
 Context* OpenComms::context_of(const void* comm) const {
   const std::lock_guard lock(mutex_);
   const auto found = contexts_.find(comm);

@@ -13,8 +13,9 @@ namespace mesh::plugin {
 class OpenComms {
  public:
   void add(const void* comm, Context* context);  // throws bad_alloc without adding anything
-  Context* context_of(const void* comm) const;   // null: it is not open
-  Context* take(const void* comm) noexcept;      // removes it; null: it was not open
+  bool empty() const;
+  Context* context_of(const void* comm) const;  // null: it is not open
+  Context* take(const void* comm) noexcept;     // removes it; null: it was not open
   void drop_all_of(const Context* context) noexcept;
 
  private:

@@ -11,6 +11,7 @@
 #include "src/base/stats_target.h"
 #include "src/base/version.h"
 
+#include <strings.h>
 #include <unistd.h>
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,11 @@ namespace {
 std::uint64_t unix_seconds() {
   using std::chrono::system_clock;
   return static_cast<std::uint64_t>(system_clock::to_time_t(system_clock::now()));
+}
+
+// NCCL reads "none" in any case.
+bool names_profiler(const std::string& plugin) {
+  return !plugin.empty() && ::strcasecmp(plugin.c_str(), "none") != 0;
 }
 
 // Runs at exit, or at an unload that did not honour -z nodelete.
@@ -70,6 +76,16 @@ std::vector<std::unique_ptr<Communicator>>::iterator Registry::find(
     const Communicator* wanted) noexcept {
   return std::find_if(communicators_.begin(), communicators_.end(),
                       [&](const auto& each) { return each.get() == wanted; });
+}
+
+bool Registry::is_open(const Communicator* communicator) noexcept {
+  const std::lock_guard lock(mutex_);
+  return find(communicator) != communicators_.end();
+}
+
+bool Registry::profiler_wanted() noexcept {
+  const std::lock_guard lock(mutex_);
+  return profiler_wanted_;
 }
 
 void Registry::close_communicator(Communicator* communicator) noexcept {
@@ -153,6 +169,7 @@ Status Registry::make_engine() {
   log_settings(*settings);
   provider_ = std::move(*provider);
   owned_ = std::move(*engine);
+  profiler_wanted_ = names_profiler(settings->profiler);
   DCHECK(engine_.load(std::memory_order_relaxed) == nullptr && stats_ == nullptr);
   engine_.store(owned_.get(), std::memory_order_release);
   start_stats(*settings);

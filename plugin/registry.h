@@ -31,6 +31,10 @@ class Registry {
   Result<Communicator*> open_communicator(const ContextOptions& options);  // init of v11 and later
   void close_communicator(Communicator* communicator) noexcept;  // finalize; waits for no peer
 
+  bool is_open(const Communicator* communicator) noexcept;
+  // NCCL_PROFILER_PLUGIN names one.
+  bool profiler_wanted() noexcept;
+
   // Null: there was no init yet.
   Engine* engine() const noexcept { return engine_.load(std::memory_order_acquire); }
   ThreadContexts& threads() noexcept { return threads_; }
@@ -54,6 +58,7 @@ class Registry {
   std::atomic<Engine*> engine_{nullptr};  // owned_; released in make_engine, acquired in engine()
   std::vector<std::unique_ptr<Communicator>> communicators_;
   bool held_for_process_ = false;
+  bool profiler_wanted_ = false;
   int threads_ending_ = 0;                   // threads of NCCL whose contexts are being closed
   std::unique_ptr<StatsWriter> stats_;       // null: no metrics are wanted
   std::unique_ptr<StatsWriter> hung_stats_;  // a writer that hangs in a file system; at most one

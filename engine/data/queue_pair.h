@@ -242,6 +242,12 @@ class QueuePair {
 
   // Whether a posted work request of it is not completed.
   bool carries(const Request& request) const noexcept;
+  // Of one of the last sq_depth() that were posted: the request whose part it was, or null; and the
+  // stripe, while that request is there.
+  const Request* request_at(std::uint64_t at) const noexcept {
+    return ring_[at & ring_mask_].request();
+  }
+  StripeSpan span_at(std::uint64_t at) const noexcept;
   std::uint64_t outstanding() const noexcept { return room_.outstanding(); }
   std::uint64_t posted() const noexcept { return room_.posted(); }
   std::uint64_t retired() const noexcept { return room_.retired(); }
@@ -254,6 +260,7 @@ class QueuePair {
   Path& path() const noexcept { return *place_.path; }
   std::uint32_t index() const noexcept { return place_.index; }
   std::uint32_t rq_depth() const noexcept { return rq_depth_; }
+  std::uint32_t sq_depth() const noexcept { return sq_depth_; }
   std::uint32_t row_bytes_max() const noexcept { return row_bytes_max_; }
   std::uint64_t id_base() const noexcept { return id_base_; }
 
@@ -287,7 +294,6 @@ class QueuePair {
     return_at_ = taken;
   }
   std::uint64_t open_announcements() const noexcept;
-  StripeSpan span_at(std::uint64_t at) const noexcept;
   void signal_chain() noexcept;
   [[gnu::noinline]] void signal_between() noexcept;
   Status post_receives(std::uint32_t count) noexcept;

@@ -51,6 +51,8 @@ struct Settings {
   std::string host;
   // NCCL_HOSTID.
   std::string host_id;
+  // NCCL_PROFILER_PLUGIN: "none" in any case, or a library. Empty: none is named.
+  std::string profiler;
   // NCCL_MESH_SOFT_COPY: auto | cma | cells.
   std::string soft_copy = "auto";
   // NCCL_MESH_PREFIX_LEN: length of the prefix if the net device is not visible, 1..128.

@@ -45,7 +45,7 @@ class NetAdapter final : public NetApi {
     *context = nullptr;
     if constexpr (kVersion >= 11) {
       ncclNetCommConfig_v10_t config{NCCL_NET_TRAFFIC_CLASS_UNDEF};
-      return code(net_.init(context, comm_id, &config, &plugin_log_callback, nullptr));
+      return code(net_.init(context, comm_id, &config, &plugin_log_callback, profiler_));
     } else {
       // NCCL's adapters call the real init only while their count is 0, and there is no finalize to
       // undo it.
@@ -53,7 +53,7 @@ class NetAdapter final : public NetApi {
       if (initialised_) return kNetSuccess;
       int result = kNetSuccess;
       if constexpr (kVersion == 10) {
-        result = code(net_.init(&plugin_log_callback, nullptr));
+        result = code(net_.init(&plugin_log_callback, profiler_));
       } else {
         result = code(net_.init(&plugin_log_callback));
       }
@@ -131,8 +131,8 @@ class NetAdapter final : public NetApi {
   int isend(void* comm, const NetPiece& piece, void** request) override {
     if (kVersion < 9 && piece.bytes > kOldMessageMax) return kNetInternalError;
     if constexpr (kVersion >= 10) {
-      return code(
-          net_.isend(comm, piece.data, piece.bytes, piece.tag, piece.mhandle, nullptr, request));
+      return code(net_.isend(comm, piece.data, piece.bytes, piece.tag, piece.mhandle, piece.phandle,
+                             request));
     } else {
       using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
       return code(net_.isend(comm, piece.data, static_cast<Bytes>(piece.bytes), piece.tag,
@@ -150,8 +150,9 @@ class NetAdapter final : public NetApi {
     void* data = piece.data;
     int tag = piece.tag;
     void* mhandle = piece.mhandle;
+    [[maybe_unused]] void* phandle = piece.phandle;
     if constexpr (kVersion >= 10)
-      return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, nullptr, request));
+      return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, &phandle, request));
     else
       return code(net_.irecv(comm, 1, &data, &bytes, &tag, &mhandle, request));
   }
@@ -159,7 +160,7 @@ class NetAdapter final : public NetApi {
   int irecv_group(void* comm, std::span<const NetPiece> pieces, void** request) override {
     using Bytes = std::conditional_t<kVersion >= 9, std::size_t, int>;
     std::array<Bytes, kNetGroupMax> bytes;
-    std::array<void*, kNetGroupMax> data, mhandles;
+    std::array<void*, kNetGroupMax> data, mhandles, phandles;
     std::array<int, kNetGroupMax> tags;
     if (pieces.size() > kNetGroupMax) return kNetInternalError;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -167,12 +168,13 @@ class NetAdapter final : public NetApi {
       bytes[i] = static_cast<Bytes>(pieces[i].bytes);
       data[i] = pieces[i].data;
       mhandles[i] = pieces[i].mhandle;
+      phandles[i] = pieces[i].phandle;
       tags[i] = pieces[i].tag;
     }
     const int count = static_cast<int>(pieces.size());
     if constexpr (kVersion >= 10)
       return code(net_.irecv(comm, count, data.data(), bytes.data(), tags.data(), mhandles.data(),
-                             nullptr, request));
+                             phandles.data(), request));
     else
       return code(net_.irecv(comm, count, data.data(), bytes.data(), tags.data(), mhandles.data(),
                              request));
@@ -220,7 +222,7 @@ class NetAdapter final : public NetApi {
   static int code(ncclResult_t result) noexcept { return static_cast<int>(result); }
 
   Library library_;
-  Net net_;
+  const Net& net_;  // as NCCL does: the plugin may choose its calls at init
   std::string name_;
   std::mutex init_mutex_;
   bool initialised_ = false;

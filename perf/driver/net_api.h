@@ -47,6 +47,7 @@ struct NetPiece {
   int tag = 0;
   void* mhandle = nullptr;
   bool flush = false;  // a receive into a GPU's memory: whoever reads it there asks for a flush
+  void* phandle = nullptr;  // of the profiler, from v10
 };
 
 inline constexpr std::size_t kNetGroupMax = 8;
@@ -67,6 +68,9 @@ class NetApi {
   virtual int version() const noexcept = 0;
   virtual const char* name() const noexcept = 0;
 
+  // What init and later inits pass on, from v10. NCCL's is there whether a profiler is loaded or
+  // not.
+  void set_profiler(ncclProfilerCallback_t profiler) noexcept { profiler_ = profiler; }
   virtual int init(std::uint64_t comm_id,
                    void** context) = 0;     // the plugin's lines go to PluginLog
   virtual int finalize(void* context) = 0;  // before v11 there is none: success, nothing called
@@ -89,6 +93,9 @@ class NetApi {
   virtual int irecv_group(void* comm, std::span<const NetPiece> pieces, void** request) = 0;
   virtual int iflush(void* comm, const NetPiece& piece, void** request) = 0;
   virtual int test(void* request, int* done, int* bytes) = 0;  // bytes may be null
+
+ protected:
+  ncclProfilerCallback_t profiler_ = nullptr;
 };
 
 }  // namespace mesh::driver

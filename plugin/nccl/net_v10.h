@@ -42,4 +42,5 @@ struct ncclNet_v10_t {
 };
 static_assert(sizeof(ncclNet_v10_t) == 20 * sizeof(void*));
 
-extern "C" [[gnu::visibility("default")]] const ncclNet_v10_t ncclNetPlugin_v10;
+// Not constant: its calls are chosen at init (plugin/calls_events.h).
+extern "C" [[gnu::visibility("default")]] ncclNet_v10_t ncclNetPlugin_v10;

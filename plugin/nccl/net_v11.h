@@ -81,4 +81,5 @@ struct ncclNet_v11_t {
 static_assert(sizeof(ncclNet_v11_t) == 22 * sizeof(void*));
 static_assert(offsetof(ncclNet_v11_t, finalize) == 20 * sizeof(void*));
 
-extern "C" [[gnu::visibility("default")]] const ncclNet_v11_t ncclNetPlugin_v11;
+// Not constant: its calls are chosen at init (plugin/calls_events.h).
+extern "C" [[gnu::visibility("default")]] ncclNet_v11_t ncclNetPlugin_v11;

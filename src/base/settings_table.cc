@@ -177,6 +177,10 @@ constexpr std::array kTable{
                       "FILE[:SECONDS], seconds 1..3600, %h and %p for host and process in FILE"},
             "Where metrics are written in Prometheus' text format, every 10 seconds or as told and "
             "at the end; unset: nowhere."},
+    Setting{"NCCL_PROFILER_PLUGIN", "",
+            TextField{&Settings::profiler, any_text, "none or a library"},
+            "NCCL's profiler; where one is named it gets an event for each queue pair that carries "
+            "a send, and for each receive."},
     Setting{"NCCL_MESH_STALL_SECONDS", "seconds", IntField{&Settings::stall_seconds, 0, 86400},
             "A request that is open for so long gets a line that says what it waits for; 0: none "
             "does."},

@@ -4,6 +4,7 @@
 
 #include "plugin/provider.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -51,6 +52,7 @@ void reset() {
   s.received = {};
   s.channel_seen = nullptr;
   s.registered = {};
+  s.posted.clear();
 }
 
 namespace {
@@ -201,7 +203,9 @@ Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
   s.channel_seen = &channel;
   s.sent = args;
   if (s.isend_answer != Errc::Ok) return s.isend_answer;
-  return make_request(args.bytes);
+  const Result<Request*> request = make_request(args.bytes);
+  if (request.ok()) s.last_send = request.value();
+  return request;
 }
 
 Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
@@ -263,6 +267,25 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   if (bytes != nullptr) *bytes = s.bytes_tested != 0 ? s.bytes_tested : request.bytes;
   delete &request;
   return s.test_answer;
+}
+
+namespace {
+class ScriptedReader final : public PostedReader {
+ public:
+  std::size_t read(std::span<Posted> out) override {
+    fake::State& s = fake::state();
+    const std::lock_guard lock(s.mutex);
+    const std::size_t count = std::min(out.size(), s.posted.size());
+    std::copy_n(s.posted.begin(), count, out.begin());
+    s.posted.erase(s.posted.begin(), s.posted.begin() + static_cast<std::ptrdiff_t>(count));
+    return count;
+  }
+  int rail() const override { return 0; }
+};
+}  // namespace
+
+std::unique_ptr<PostedReader> PostedReader::of(Channel&) {
+  return std::make_unique<ScriptedReader>();
 }
 
 Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) {

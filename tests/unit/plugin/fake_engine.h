@@ -3,6 +3,7 @@
 // scripted it. Thread: any; locks.
 
 #include <mesh/engine.h>
+#include <mesh/posted.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -84,6 +85,8 @@ struct State {
   RecvArgs flushed{};
   Channel* channel_seen = nullptr;
   MemoryRange registered;
+  std::vector<Posted> posted;  // what the next read of a PostedReader answers
+  const Request* last_send = nullptr;
 };
 
 State& state();

@@ -1,0 +1,98 @@
+#include "engine/data/posted_reader.h"
+
+#include "engine/data/peer_link.h"
+#include "engine/data/progress_loop.h"
+#include "engine/data/queue_pair.h"
+#include "engine/data/tag_queues.h"
+
+#include <algorithm>
+
+namespace mesh {
+
+std::unique_ptr<PostedReader> PostedReader::of(Channel& channel) {
+  return std::make_unique<engine::ReaderOfRings>(channel);
+}
+
+}  // namespace mesh
+
+namespace mesh::engine {
+
+namespace {
+
+std::uint64_t oldest_entry(const QueuePair& queue_pair) {
+  const std::uint64_t depth = queue_pair.sq_depth();
+  return queue_pair.posted() > depth ? queue_pair.posted() - depth : 0;
+}
+
+bool holds(const Request* first, std::uint32_t count, const Request* request) {
+  return request >= first && request < first + count;
+}
+
+}  // namespace
+
+ReaderOfRings::ReaderOfRings(Channel& channel) : channel_(channel) {
+  const ProgressLoop::Guard guard(channel.loop);
+  for (std::uint32_t i = 0; i < channel.link.path_count(); ++i) {
+    for (const auto& queue_pair : channel.link.path(i).queue_pairs)
+      place_of(*queue_pair).next = queue_pair->posted();
+  }
+}
+
+ReaderOfRings::Place& ReaderOfRings::place_of(const QueuePair& queue_pair) {
+  const auto found = std::find_if(places_.begin(), places_.end(), [&](const Place& place) {
+    return place.queue_pair == &queue_pair;
+  });
+  if (found != places_.end()) return *found;
+  return places_.emplace_back(
+      Place{.queue_pair = &queue_pair, .id_base = queue_pair.id_base(), .next = 0});
+}
+
+// Another channel's request may be gone, so its mark is compared and not followed.
+bool ReaderOfRings::is_ours(const Request* request) const noexcept {
+  if (request == nullptr) return false;
+  if (holds(channel_.requests.get(), channel_.slot_count, request)) return true;
+  const TagQueues* const tags = channel_.tags.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; tags != nullptr && i < tags->count(); ++i) {
+    if (holds(&tags->at(i).request(0), kTagSlots, request)) return true;
+  }
+  return false;
+}
+
+std::size_t ReaderOfRings::read_from(const QueuePair& queue_pair, std::span<Posted> out) {
+  Place& place = place_of(queue_pair);
+  if (place.id_base != queue_pair.id_base() || place.next > queue_pair.posted())
+    place = {.queue_pair = &queue_pair, .id_base = queue_pair.id_base(), .next = 0};
+  place.next = std::max(place.next, oldest_entry(queue_pair));
+  std::size_t count = 0;
+  for (; place.next != queue_pair.posted() && count != out.size(); ++place.next) {
+    const Request* const request = queue_pair.request_at(place.next);
+    if (!is_ours(request)) continue;
+    const StripeSpan stripe = queue_pair.span_at(place.next);
+    out[count++] = {.request = request,
+                    .rail = static_cast<int>(queue_pair.path().rail),
+                    .queue_pair = queue_pair.verbs()->qp_num,
+                    .work_request = place.next,
+                    .offset = stripe.offset,
+                    .bytes = stripe.bytes};
+  }
+  return count;
+}
+
+std::size_t ReaderOfRings::read(std::span<Posted> out) {
+  const ProgressLoop::Guard guard(channel_.loop);
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < channel_.link.path_count(); ++i) {
+    for (const auto& queue_pair : channel_.link.path(i).queue_pairs) {
+      if (queue_pair->verbs() != nullptr) count += read_from(*queue_pair, out.subspan(count));
+    }
+  }
+  return count;
+}
+
+int ReaderOfRings::rail() const {
+  const ProgressLoop::Guard guard(channel_.loop);
+  return channel_.link.path_count() == 0 ? -1
+                                         : static_cast<int>(channel_.link.first_of_tier().rail);
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,110 @@
+#include "plugin/channel_events.h"
+
+#include "plugin/api.h"
+#include "plugin/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace mesh::plugin {
+
+ChannelEvents::ChannelEvents(Channel& channel, ncclProfilerCallback_t profiler)
+    : profiler_(profiler), reader_(PostedReader::of(channel)) {}
+
+ChannelEvents::~ChannelEvents() {
+  while (!open_.empty()) end(*open_.back(), nullptr);
+}
+
+RequestEvents& ChannelEvents::take(const RequestEvents::Begun& begun) {
+  open_.reserve(all_.size() + 1);
+  free_.reserve(all_.size() + 1);  // for end()
+  if (free_.empty()) free_.push_back(&all_.emplace_back());
+  RequestEvents& taken = *free_.back();
+  free_.pop_back();
+  open_.push_back(&taken);
+  taken.begin(begun);
+  return taken;
+}
+
+void ChannelEvents::end(RequestEvents& ended, const int* sizes) noexcept {
+  ended.end(sizes);
+  std::erase(open_, &ended);
+  free_.push_back(&ended);
+}
+
+void* ChannelEvents::send_begun(Request& request, void* phandle, std::size_t bytes) {
+  RequestEvents& events = take({.channel = this,
+                                .request = &request,
+                                .profiler = profiler_,
+                                .phandle = phandle,
+                                .bytes = bytes,
+                                .rail = reader_->rail()});
+  see_posted();
+  return as_request(events);
+}
+
+void* ChannelEvents::receive_begun(Request& request, std::span<const Member> members) {
+  RequestEvents& events =
+      take({.channel = this, .request = &request, .profiler = profiler_, .rail = reader_->rail()});
+  for (const Member& member : members) events.add_member(member.phandle, member.room);
+  return as_request(events);
+}
+
+// What a queue pair was given of a request is always seen before the request's slot is used again,
+// because this thread is the one that does so.
+void ChannelEvents::see_posted() {
+  std::array<Posted, 64> posted;
+  std::size_t count = posted.size();
+  while (count == posted.size()) {
+    count = reader_->read(posted);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto found = std::find_if(open_.begin(), open_.end(), [&](const RequestEvents* each) {
+        return each->request() == posted[i].request;
+      });
+      if (found != open_.end()) (*found)->posted(posted[i]);
+    }
+  }
+}
+
+ncclResult_t ChannelEvents::test(RequestEvents& asked, int* done, int* bytes) {
+  std::array<int, kGroupMax> sizes{};
+  const ncclResult_t result = api::test(asked.request(), done, sizes.data());
+  const bool is_send = asked.is_send();
+  const std::size_t count = asked.members();
+  if (is_send) see_posted();
+  if (result == ncclSuccess && *done == 0) return result;
+  end(asked, result == ncclSuccess ? sizes.data() : nullptr);
+  if (bytes != nullptr && *done != 0) std::copy_n(sizes.begin(), count, bytes);
+  return result;
+}
+
+AllEvents& AllEvents::instance() {
+  alignas(AllEvents) static std::byte place[sizeof(AllEvents)];
+  static AllEvents* const all = new (place) AllEvents;
+  return *all;
+}
+
+ChannelEvents& AllEvents::of(void* comm) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<ChannelEvents>& channel = channels_[comm];
+  if (channel == nullptr)
+    channel = std::make_unique<ChannelEvents>(*static_cast<Channel*>(comm), profiler_);
+  return *channel;
+}
+
+void AllEvents::drop(const void* comm) noexcept {
+  const std::lock_guard lock(mutex_);
+  channels_.erase(comm);
+}
+
+void AllEvents::drop_all_of(const Context* context) noexcept {
+  const std::lock_guard lock(mutex_);
+  const OpenComms& comms = Registry::instance().comms();
+  std::erase_if(channels_,
+                [&](const auto& each) { return comms.context_of(each.first) == context; });
+}
+
+}  // namespace mesh::plugin

@@ -1,0 +1,95 @@
+#pragma once
+// A profiler of ours: what NCCL's callback would pass on to a profiler library, kept for a test,
+// with what NCCL would crash at. Thread: any; locks.
+
+#include "plugin/nccl/profiler.h"
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mesh::testkit {
+
+class ProfilerRecorder {
+ public:
+  struct Event {
+    void* phandle = nullptr;
+    std::int64_t id = 0;
+    ncclProfilerNetIbDescr_v1_t started{}, updated{};
+    bool stopped = false;
+  };
+
+  static ncclResult_t callback(void** handle, int type, void* phandle, std::int64_t id,
+                               void* what) {
+    State& s = state();
+    const std::lock_guard lock(s.mutex);
+    const auto* const descriptor = static_cast<const ncclProfilerNetIbDescr_v1_t*>(what);
+    if (type == ncclProfilerNetEventStart) {
+      if (phandle == nullptr) s.mistakes += "a start without NCCL's handle\n";
+      if (*handle != nullptr) s.mistakes += "a start with a handle that is in use\n";
+      s.events.push_back({.phandle = phandle, .id = id, .started = *descriptor});
+      *handle = reinterpret_cast<void*>(s.events.size());
+      return ncclSuccess;
+    }
+    const auto number = reinterpret_cast<std::uintptr_t>(*handle);
+    if (number == 0 || number > s.events.size() || s.events[number - 1].stopped) {
+      s.mistakes += "event " + std::to_string(number) + " is not open\n";
+      return ncclSuccess;
+    }
+    Event& event = s.events[number - 1];
+    if (type != ncclProfilerNetEventStop) event.updated = *descriptor;
+    if (type != ncclProfilerNetEventUpdate) event.stopped = true;
+    return ncclSuccess;
+  }
+  // As NCCL's where the profiler's mask leaves network events out.
+  static ncclResult_t deaf_callback(void**, int type, void* phandle, std::int64_t, void*) {
+    const std::lock_guard lock(state().mutex);
+    if (type != ncclProfilerNetEventStart || phandle == nullptr)
+      state().mistakes += "nothing was started\n";
+    return ncclSuccess;
+  }
+
+  static void clear() {
+    const std::lock_guard lock(state().mutex);
+    state().events.clear();
+    state().mistakes.clear();
+  }
+  static std::vector<Event> events() {
+    const std::lock_guard lock(state().mutex);
+    return state().events;
+  }
+  static std::size_t open_count() {
+    std::size_t count = 0;
+    for (const Event& event : events()) count += event.stopped ? 0 : 1;
+    return count;
+  }
+  // Every event of this handle, of which there is at least one.
+  static bool ended(const void* phandle) {
+    const std::lock_guard lock(state().mutex);
+    std::size_t found = 0, open = 0;
+    for (const Event& event : state().events) {
+      if (event.phandle != phandle) continue;
+      ++found;
+      open += event.stopped ? 0 : 1;
+    }
+    return found != 0 && open == 0;
+  }
+  static std::string mistakes() {
+    const std::lock_guard lock(state().mutex);
+    return state().mistakes;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::vector<Event> events;
+    std::string mistakes;
+  };
+  static State& state() {
+    static State* const only = new State;
+    return *only;
+  }
+};
+
+}  // namespace mesh::testkit
