@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 
 namespace mesh::engine {
 
@@ -45,10 +46,7 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
     case verbs::DeviceEventKind::QpFatal:
       LOG_INFO("rail {} {}: queue pair 0x{:x} has failed", rail, info.name, event.qp_num);
       return;
-    case verbs::DeviceEventKind::DeviceFatal:
-      LOG_WARN("rail {} {}: the device has failed", rail, info.name);
-      on_port_change(rail, false);
-      return;
+    case verbs::DeviceEventKind::DeviceFatal: return on_card_left(rail);
     case verbs::DeviceEventKind::Other: return;
   }
 }
@@ -66,7 +64,14 @@ void PortEvents::on_lid_change(std::uint32_t index) {
 
 void PortEvents::on_port_change(std::uint32_t rail, bool up) {
   LOG_INFO("rail {} {}: its port is {}", rail, host_.rails()[rail].info.name, up ? "up" : "down");
-  links_.on_port_change(rail, up);
+  if (up) return links_.on_port_up(rail);
+  links_.on_rail_away(rail, "its port is down");
+}
+
+void PortEvents::on_card_left(std::uint32_t rail) {
+  const std::string cause = verbs::card_left_text(host_.rails()[rail]);
+  LOG_WARN("rail {}: {}; the device says that it has failed", rail, cause);
+  links_.on_rail_away(rail, cause);
 }
 
 }  // namespace mesh::engine

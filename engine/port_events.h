@@ -22,6 +22,7 @@ class PortEvents {
 
  private:
   void take(std::uint32_t rail, const verbs::DeviceEvent& event);
+  void on_card_left(std::uint32_t rail);
   void on_lid_change(std::uint32_t rail);
   void on_port_change(std::uint32_t rail, bool up);
 

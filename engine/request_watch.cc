@@ -35,6 +35,14 @@ std::uint32_t paths_in(PathState state, const PeerLink& link) {
 }
 std::uint32_t paths_up(const PeerLink& link) { return paths_in(PathState::Up, link); }
 
+// The best path of those that say why they are not up.
+const Path* first_lost(const PeerLink& link) {
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    if (!link.path(i).health.last_cause.empty()) return &link.path(i);
+  }
+  return nullptr;
+}
+
 // The hosts on the way, where what the request waits for names no path of its own.
 std::string route_of(const Waiting& waiting, const PeerLink& link) {
   if (waiting.path != nullptr || waiting.reason == WaitReason::Turn) return {};
@@ -82,7 +90,8 @@ std::optional<Waiting> RequestWatch::waiting_of(Channel& channel, bool turned) {
   const std::uint64_t sequence = channel.oldest.sequence();
   const OpenRequest now = channel.oldest_open(sequence);
   if (!channel.oldest.open() || !now.open || now.sequence != sequence) return std::nullopt;
-  if (paths_up(channel.link) == 0) return Waiting{.reason = WaitReason::Path};
+  if (paths_up(channel.link) == 0)
+    return Waiting{.reason = WaitReason::Path, .path = first_lost(channel.link)};
   const Waiting waiting = channel.side == Side::Send
                               ? static_cast<SendChannel&>(channel).waiting(sequence)
                               : static_cast<RecvChannel&>(channel).waiting(sequence);

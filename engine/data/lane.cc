@@ -186,7 +186,7 @@ void Lane::on_poll_failed() noexcept {
     if (queue_pair == nullptr) continue;
     std::string cause;
     try {
-      cause = fmt::format("{} cannot be polled any more; the device was reset or removed", name());
+      cause = verbs::card_left_text(rail_) + "; its completions cannot be polled any more";
     } catch (const std::exception&) {
       cause.clear();  // the path is lost without a word about why
     }

@@ -23,7 +23,12 @@ std::string waiting_text(const Waiting& waiting) {
       return fmt::format("the peer: it has not taken what was announced{}", path);
     case WaitReason::Inflight:
       return fmt::format("the network: the bytes in flight{} are not acknowledged", path);
-    case WaitReason::Path: return "a path: none to this peer is up";
+    case WaitReason::Path: {
+      const bool told = waiting.path != nullptr && !waiting.path->health.last_cause.empty();
+      return told ? fmt::format("a path: none to this peer is up; {}: {}", waiting.path->text(),
+                                waiting.path->health.last_cause)
+                  : "a path: none to this peer is up";
+    }
   }
   return "an unknown reason";
 }

@@ -166,30 +166,29 @@ void Links::start_bring_ups(std::span<Link* const> rising) {
   }
 }
 
-void Links::on_port_change(std::uint32_t rail, bool up) {
-  for_each([rail, up](Link& link) {
+template <typename Act>
+void Links::for_each_path_of(std::uint32_t rail, Act&& act) {
+  for_each([&](Link& link) {
     if (link.state() != LinkState::Up) return;
     PeerLink& peer_link = link.peer_link();
     const ProgressLoop::Guard guard(link.context().loop);
     for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-      Path& path = peer_link.path(i);
-      if (path.rail != rail) continue;
-      if (!up) peer_link.quarantine(path, "its port is down");
-      if (up) link.repair().try_now(i);
+      if (peer_link.path(i).rail == rail) act(link, peer_link.path(i));
     }
   });
 }
 
+void Links::on_port_up(std::uint32_t rail) {
+  for_each_path_of(rail, [](Link& link, const Path& path) { link.repair().try_now(path.index); });
+}
+
+void Links::on_rail_away(std::uint32_t rail, const std::string& cause) {
+  for_each_path_of(rail, [&](Link& link, Path& path) { link.peer_link().quarantine(path, cause); });
+}
+
 void Links::on_lid_change(std::uint32_t rail, std::uint16_t lid) {
-  for_each([rail, lid](Link& link) {
-    if (link.state() != LinkState::Up) return;
-    PeerLink& peer_link = link.peer_link();
-    const ProgressLoop::Guard guard(link.context().loop);
-    for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
-      Path& path = peer_link.path(i);
-      if (path.rail == rail && path.own_lid != lid)
-        peer_link.quarantine(path, "its port has another LID");
-    }
+  for_each_path_of(rail, [lid](Link& link, Path& path) {
+    if (path.own_lid != lid) link.peer_link().quarantine(path, "its port has another LID");
   });
 }
 

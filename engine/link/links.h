@@ -53,7 +53,8 @@ class Links {
   // A path over a port that is down is left at once: its peer, at the other end of the cable, does
   // the same, and what was under way goes over other paths without a single retry. A path over a
   // port that is up is tried at once.
-  void on_port_change(std::uint32_t rail, bool up);
+  void on_rail_away(std::uint32_t rail, const std::string& cause);
+  void on_port_up(std::uint32_t rail);
   // What speaks to the LID that a port had before reaches it no more: those paths are left and
   // opened again, which tells the peer the new one.
   void on_lid_change(std::uint32_t rail, std::uint16_t lid);
@@ -65,6 +66,9 @@ class Links {
  private:
   template <typename Visit>
   void for_each(Visit&& visit) const;
+  // Of all links that are up, each under its token.
+  template <typename Act>
+  void for_each_path_of(std::uint32_t rail, Act&& act);
   std::size_t count() const noexcept;
   template <typename Matches>
   Link* last_of(Matches&& matches) const;

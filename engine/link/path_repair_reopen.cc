@@ -55,10 +55,8 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
   Path& path = link_.peer_link().path(index);
   const verbs::Rail& rail = path.lane->rail();
   // A port that was down at start may stay so for ever. Its event ends the wait when it comes up.
-  if (!verbs::port_is_up(path.lane->provider(), rail)) {
-    *why = "our port is down";
-    return false;
-  }
+  *why = verbs::why_away(path.lane->provider(), rail);
+  if (!why->empty()) return false;
   // The address may have been taken away and given back under another index.
   const verbs::GidEntry& known = rail.gids[path.ends.own_address];
   const std::vector<verbs::GidEntry> gids = link_.host().options().provider->gids(

@@ -27,6 +27,9 @@ constexpr const char* kFooter =
     "  down         the port falls silent and says so, at both ends of a cable (--one-end: only at "
     "this one)\n"
     "  up           the port is back, at both ends\n"
+    "  card-left    the device says that it has failed and does not answer, and the other end of "
+    "its cable falls silent (--one-end: does not)\n"
+    "  card-back    it is there again\n"
     "  qp-error     queue pairs of the NIC fail now, as if the device could not serve them (--qp "
     "N: only the N-th)\n"
     "  wr-error     the next work request posted to the NIC runs out of retries, and its queue "
@@ -60,6 +63,8 @@ int fail(int status, const std::string& why) {
 const std::map<std::string, std::pair<FaultVerb, FaultKind>> kMeanings = {
     {"down", {FaultVerb::Arm, FaultKind::PortDown}},
     {"up", {FaultVerb::Lift, FaultKind::PortDown}},
+    {"card-left", {FaultVerb::Arm, FaultKind::CardLeft}},
+    {"card-back", {FaultVerb::Lift, FaultKind::CardLeft}},
     {"qp-error", {FaultVerb::FailQueuePairs, {}}},
     {"wr-error", {FaultVerb::Arm, FaultKind::QpError}},
     {"post-refused", {FaultVerb::Arm, FaultKind::PostRefused}},
@@ -127,9 +132,11 @@ int run(const Options& options) {
   if (const std::string why = mistake_in(options, *fabric); !why.empty()) return fail(2, why);
   NicRef end, other;
   fabric->find_nic(options.host, options.nic, &end);
-  const FaultOrder order = order_of(options);
+  FaultOrder order = order_of(options);
   int status = tell(*fabric, end, order);
-  const bool port = options.action == "down" || options.action == "up";
+  const bool card = options.action == "card-left" || options.action == "card-back";
+  const bool port = options.action == "down" || options.action == "up" || card;
+  if (card) order.fault.kind = FaultKind::PortDown;  // as the other end sees it
   // A switch keeps its own ports up, so only a cable has another end that sees it.
   if (port && !options.one_end && fabric->other_end(options.host, options.nic, &other))
     status = std::max(status, tell(*fabric, other, order));
@@ -150,10 +157,12 @@ int main(int argc, char** argv) {
   app.add_option("NIC", options.nic, "Its NIC, by its name in the file")->required();
   app.add_option("ACTION", options.action, "What happens")
       ->required()
-      ->check(CLI::IsMember({"down", "up", "qp-error", "wr-error", "post-refused", "lid", "mtu",
-                             "peer-lost", "peer-back", "clear", "show"}));
-  app.add_flag("--one-end", options.one_end,
-               "down, up: only this port, as with a switch or a sick adapter");
+      ->check(
+          CLI::IsMember({"down", "up", "card-left", "card-back", "qp-error", "wr-error",
+                         "post-refused", "lid", "mtu", "peer-lost", "peer-back", "clear", "show"}));
+  app.add_flag(
+      "--one-end", options.one_end,
+      "down, up, card-left, card-back: only this port, as with a switch or a sick adapter");
   app.add_option("--qp", options.queue_pair, "qp-error: only the N-th connected queue pair, from 0")
       ->check(CLI::Range(0, 4095));
   app.add_option("--peer", options.peer, "peer-lost, peer-back: the other host");

@@ -229,11 +229,12 @@ FaultKind read_kind(const std::string& text) {
   if (text == "out_of_order") return FaultKind::OutOfOrder;
   if (text == "port_down") return FaultKind::PortDown;
   if (text == "lid_change") return FaultKind::LidChange;
+  if (text == "card_left") return FaultKind::CardLeft;
   if (text == "post_refused") return FaultKind::PostRefused;
   if (text == "mtu") return FaultKind::Mtu;
   fail(
       "a fault's kind \"{}\" is not qp_error, peer_lost, write_delay, reorder, out_of_order, "
-      "port_down, lid_change, post_refused or mtu",
+      "port_down, lid_change, card_left, post_refused or mtu",
       text);
 }
 

@@ -104,6 +104,7 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& 
       case FaultKind::OutOfOrder:
       case FaultKind::PeerLost:
       case FaultKind::PortDown:
+      case FaultKind::CardLeft:
       case FaultKind::LidChange: break;
     }
   }
@@ -138,8 +139,9 @@ FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNu
 // True for a fault that makes a port or a peer silent now, whatever peer it names.
 bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
   const FaultKind kind = armed.fault.kind;
-  return (kind == FaultKind::PeerLost || kind == FaultKind::PortDown) &&
-         strikes(armed, nic, now_ns);
+  const bool silent =
+      kind == FaultKind::PeerLost || kind == FaultKind::PortDown || kind == FaultKind::CardLeft;
+  return silent && strikes(armed, nic, now_ns);
 }
 
 int FaultPlan::lid_changes(const std::string& nic, std::uint64_t now_ns) {
@@ -162,7 +164,14 @@ bool FaultPlan::cut_off(const std::string& nic, const std::string& peer_host,
 bool FaultPlan::port_down(const std::string& nic, std::uint64_t now_ns) {
   std::lock_guard lock(mutex_);
   return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
-    return armed.fault.kind == FaultKind::PortDown && silences(armed, nic, now_ns);
+    return armed.fault.kind != FaultKind::PeerLost && silences(armed, nic, now_ns);
+  });
+}
+
+bool FaultPlan::card_left(const std::string& nic, std::uint64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  return std::any_of(faults_.begin(), faults_.end(), [&](Armed& armed) {
+    return armed.fault.kind == FaultKind::CardLeft && silences(armed, nic, now_ns);
   });
 }
 
@@ -171,7 +180,8 @@ std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64
   std::lock_guard lock(mutex_);
   for (Armed& armed : faults_) {
     const Fault& fault = armed.fault;
-    const bool of_port = fault.kind == FaultKind::PortDown || fault.kind == FaultKind::LidChange;
+    const bool of_port = fault.kind == FaultKind::PortDown || fault.kind == FaultKind::LidChange ||
+                         fault.kind == FaultKind::CardLeft;
     if (!of_port || (!fault.nic.empty() && fault.nic != nic)) continue;
     static_cast<void>(in_time(armed, now_ns));  // its time begins here, unless it has begun
     DCHECK(armed.armed_at_ns != kAtFirstUse);

@@ -48,8 +48,11 @@ enum class FaultKind : std::uint8_t {
   // The subnet manager gives an InfiniBand port another LID. What was connected before hears
   // nothing any more.
   LidChange,
+  // The card is gone from its slot, or its firmware has died: an event says that the device has
+  // failed, query_port answers with EIO, and the port is silent. Senders run into their retries.
+  CardLeft,
 };
-inline constexpr FaultKind kFaultKindLast = FaultKind::LidChange;
+inline constexpr FaultKind kFaultKindLast = FaultKind::CardLeft;
 
 struct Fault {
   FaultKind kind = FaultKind::QpError;
@@ -102,7 +105,8 @@ class FaultPlan {
   };
   PostVerdict on_post(const std::string& nic, const Posted& posted, std::uint64_t now_ns);
   bool cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns);
-  bool port_down(const std::string& nic, std::uint64_t now_ns);
+  bool port_down(const std::string& nic, std::uint64_t now_ns);  // also if its card is gone
+  bool card_left(const std::string& nic, std::uint64_t now_ns);
   // Of the write with this number on a queue pair. hold_ns: how long it is held.
   struct Disorder {
     bool out_of_order = false;  // such a fault is armed

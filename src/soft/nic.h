@@ -38,6 +38,7 @@ class Nic {
   const LinkSpec* link() const noexcept { return core_.link; }
   struct PortState {
     bool up = false;
+    bool gone = false;      // with its card
     std::uint16_t lid = 0;  // InfiniBand
   };
   PortState port_state();  // at this moment; takes the turn lock

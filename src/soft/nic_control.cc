@@ -197,7 +197,7 @@ Nic::PortState Nic::port_state() {
   std::lock_guard lock(core_.turn_lock);
   TurnTime time(core_.clock);
   port_.watch(time);
-  return {.up = port_.up(), .lid = core_.lid};
+  return {.up = port_.up(), .gone = port_.gone(), .lid = core_.lid};
 }
 
 // Acts as a device that can no longer serve a queue pair: everything is flushed, and an event tells

@@ -29,8 +29,10 @@ void NicPort::watch(TurnTime& time) noexcept {
     tell(verbs::DeviceEventKind::LidChange);
   }
   const bool down = is_down_now(time);
+  gone_ = core_.faults.armed() && core_.faults.card_left(core_.spec.name, time.now_ns());
   if (down == down_) return;
   down_ = down;
+  if (gone_) return tell(verbs::DeviceEventKind::DeviceFatal);
   tell(down ? verbs::DeviceEventKind::PortError : verbs::DeviceEventKind::PortActive);
 }
 

@@ -23,7 +23,8 @@ class NicPort {
   bool needs_watching() const noexcept {
     return core_.faults.armed() || down_ || core_.lid != core_.spec.lid;
   }
-  void watch(TurnTime& time) noexcept;  // an event tells of a change
+  void watch(TurnTime& time) noexcept;          // an event tells of a change
+  bool gone() const noexcept { return gone_; }  // with its card, likewise
   bool up() const noexcept { return core_.link != nullptr && !down_; }  // as watch() last saw it
   std::uint64_t due_ns(TurnTime& time) noexcept;  // when the port changes next
 
@@ -34,6 +35,7 @@ class NicPort {
 
   NicCore& core_;
   bool down_ = false;  // as the last event said
+  bool gone_ = false;
   std::vector<EventQueue*> queues_;
 };
 

@@ -153,7 +153,8 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   if (port != kPort) return EINVAL;
   const LinkSpec* link = nic_of(context).link();
   *attr = ibv_port_attr{};
-  const auto [up, lid] = nic_of(context).port_state();
+  const auto [up, gone, lid] = nic_of(context).port_state();
+  if (gone) return EIO;
   attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr->phys_state = up ? 5 : link != nullptr ? 2 : 3;  // LinkUp, Polling (for a signal), Disabled
   attr->max_mtu = IBV_MTU_4096;

@@ -336,7 +336,9 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
 PortNow port_now(Provider& provider, const Rail& rail) {
   PortNow now{.mtu = rail.active_mtu, .speed_mbps = rail.info.speed_mbps};
   ibv_port_attr attr{};
-  if (provider.query_port(rail.context.get(), rail.info.port, &attr) != 0) return now;
+  const int error = provider.query_port(rail.context.get(), rail.info.port, &attr);
+  now.card_left = error == EIO || error == ENODEV || error == ENXIO;
+  if (error != 0) return now;
   now.up = attr.state == IBV_PORT_ACTIVE;
   if (!now.up) return now;
   now.mtu = mtu_of(attr);
@@ -345,6 +347,19 @@ PortNow port_now(Provider& provider, const Rail& rail) {
 }
 
 bool port_is_up(Provider& provider, const Rail& rail) { return port_now(provider, rail).up; }
+
+std::string why_away(Provider& provider, const Rail& rail) {
+  const PortNow now = port_now(provider, rail);
+  if (now.up) return {};
+  return now.card_left ? card_left_text(rail) : "our port is down";
+}
+
+std::string card_left_text(const Rail& rail) {
+  const std::string& path = rail.info.pci_path;
+  const std::string place = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+  return fmt::format("the card left: rail {}{}{}", rail.info.name, place.empty() ? "" : ", PCI ",
+                     place);
+}
 
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings) {
   Discovery discovery(provider, settings);

@@ -48,15 +48,21 @@ struct Rail {
 // Ethernet.
 std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
 
-// The port as it is now. One that does not answer is down, and one that is down knows neither its
+// The port as it is now. One that does not answer is down, with its card where the kernel has no
+// device or no answer from it, and one that is down knows neither its
 // speed nor its MTU: that is then what was found at the start.
 struct PortNow {
   bool up = false;
+  bool card_left = false;  // it did not answer
   ibv_mtu mtu = IBV_MTU_1024;
   std::uint32_t speed_mbps = 0;  // 0: not known
 };
 PortNow port_now(Provider& provider, const Rail& rail);
 bool port_is_up(Provider& provider, const Rail& rail);
+// "our port is down", or that the card left. Empty: it is up.
+std::string why_away(Provider& provider, const Rail& rail);
+// "the card left: rail mlx5_0:1, PCI 0000:01:00.0".
+std::string card_left_text(const Rail& rail);
 
 // Answers the rails, sorted by the PCI address of their device and by port: first those that are
 // up, which become NCCL's devices, then those whose port is down but has an address that tells

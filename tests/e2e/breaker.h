@@ -19,8 +19,9 @@ enum class Blow : std::uint8_t {
   Adapter,       // all of the NIC do
   NextWrite,     // the next work request runs out of retries
   RefusedWrite,  // the next work request is not taken
+  Card,          // a's card is gone, and its peer's port is down
 };
-inline constexpr int kBlows = 6;
+inline constexpr int kBlows = 7;
 const char* name_of(Blow blow);
 
 class Breaker {
@@ -38,6 +39,7 @@ class Breaker {
   void delay_no_more(const std::string& nic);  // those that are posted already stay late
 
  private:
+  void take_card(const std::string& nic);
   void fail_one_queue_pair(const soft::Fault& fault, std::uint64_t random);
   soft::FaultAnswer tell(std::size_t host, const soft::FaultOrder& order);
   void tell_both(const std::string& nic, soft::FaultVerb verb, soft::FaultKind kind);

@@ -64,6 +64,64 @@ TEST_F(PortEvents, APulledCableCostsNoRetriesAndIsUsedAgainWhenItIsBack) {
   EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
 }
 
+constexpr const char* kWithPlaces = R"({"name": "places",
+  "hosts": [{"name": "a", "nics": [
+              {"name": "n0", "address": "10.0.1.1/24",
+               "pci": "/sys/devices/pci0000:00/0000:01:00.0"},
+              {"name": "n1", "address": "10.0.2.1/24",
+               "pci": "/sys/devices/pci0000:00/0000:02:00.0"}]},
+            {"name": "b", "nics": [{"name": "n0", "address": "10.0.1.2/24"},
+                                   {"name": "n1", "address": "10.0.2.2/24"}]}],
+  "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
+
+class PortEventsOfCards : public testing::Test {
+ protected:
+  PortEventsOfCards() : bed_({.fabric = kWithPlaces, .stall_seconds = 2}) {
+    set_log_level(LogLevel::Info);
+  }
+  void take_card(const char* nic) {
+    ASSERT_TRUE(
+        bed_.hosts[0].provider->faults().arm({.kind = soft::FaultKind::CardLeft, .nic = nic}).ok());
+    ASSERT_TRUE(
+        bed_.hosts[1].provider->faults().arm({.kind = soft::FaultKind::PortDown, .nic = nic}).ok());
+  }
+
+  Bed bed_;
+};
+
+TEST_F(PortEventsOfCards, ACardThatLeavesIsNotTakenForAPortThatIsDown) {
+  constexpr std::size_t kBytes = 4 << 20;
+  Talk talk(bed_, kA, kB, kBytes);
+  talk.exchange(kBytes);
+  const LogCapture log;
+  take_card("n1");
+  bed_.rounds(10);
+  EXPECT_EQ(log.count(LogLevel::Warn, "rail 1: the card left: rail n1:1, PCI 0000:02:00.0"), 1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn,
+                      "is lost: the card left: rail n1:1, PCI 0000:02:00.0; 1 of 2 paths carry on"),
+            1)
+      << log.joined();
+  EXPECT_EQ(log.count(LogLevel::Warn, "is lost: its port is down"), 1)
+      << "which is what the other end of the cable sees: " << log.joined();
+  talk.exchange(kBytes);
+}
+
+TEST_F(PortEventsOfCards, WhatWaitsForTheCardSaysSo) {
+  Talk talk(bed_, kA, kB, 4096);
+  talk.exchange(4096);
+  take_card("n0");
+  take_card("n1");
+  const auto sending = talk.send({.bytes = 4096});
+  const LogCapture log;
+  bed_.tick_ns = 10'000'000;
+  const char* const line =
+      "waits for a path: none to this peer is up; n0:1 10.0.1.1 -> n0:1 10.0.1.2: the card left: "
+      "rail n0:1, PCI 0000:01:00.0";
+  EXPECT_TRUE(bed_.until([&] { return log.count(LogLevel::Warn, line) != 0; })) << log.joined();
+  static_cast<void>(sending);
+}
+
 constexpr const char* kInfiniBand = R"({"name": "ib",
   "hosts": [{"name": "a", "nics": [
               {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::a/64"},
