@@ -1,6 +1,7 @@
 #include "plugin/request_events.h"
 
 #include "src/base/check.h"
+#include "src/base/probes.h"
 
 namespace mesh::plugin {
 
@@ -29,6 +30,7 @@ void RequestEvents::posted(const Posted& posted) noexcept {
     stop(event);
   }
   if (count_ == kEventsMax) return;
+  MESH_PROBE4(posted, begun_.request, posted.rail, posted.queue_pair, posted.bytes);
   Descriptor what{.type = ncclProfileQp,
                   .qp = {.device = posted.rail,
                          .wr_id = posted.work_request,
@@ -71,6 +73,7 @@ void RequestEvents::end(const int* sizes) noexcept {
     posted({.rail = begun_.rail,
             .queue_pair = static_cast<std::uint32_t>(kNoQueuePair),
             .bytes = begun_.bytes});
+  MESH_PROBE3(completed, begun_.request, is_send() ? 1 : 0, sizes == nullptr ? 0 : 1);
   for (std::size_t i = 0; i < count_; ++i) {
     if (is_send() || sizes == nullptr)
       stop(events_[i]);

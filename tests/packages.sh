@@ -4,7 +4,7 @@
 MESH_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config binutils
   libibverbs-dev libhwloc-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtbb-dev
-  libgtest-dev libbenchmark-dev libseccomp-dev
+  libgtest-dev libbenchmark-dev libseccomp-dev systemtap-sdt-dev
   clang-tidy clang-format universal-ctags python3 valgrind git
   dpkg-dev help2man python3-venv python3-wheel
 )

@@ -5,6 +5,7 @@
 #include "engine/data/progress_loop_datapath.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/probes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -63,6 +64,7 @@ void PeerLink::quarantine(Path& path, const std::string& cause) noexcept {
   }
   ++path.health.failures;
   loop_.counters.errors.add(1);
+  MESH_PROBE3(path_lost, identity_.peer_host.c_str(), path.name.c_str(), cause.c_str());
   // Where every channel has ended the peer may have taken its end apart; what was sent is still
   // accounted for.
   const LogLevel level =
@@ -218,6 +220,7 @@ void PeerLink::admit(Path& path) {
   path.health.state = PathState::Up;
   paths_away_.fetch_sub(1, std::memory_order_release);
   for (const auto& queue_pair : path.queue_pairs) queue_pair->open();
+  MESH_PROBE3(path_back, identity_.peer_host.c_str(), path.name.c_str(), path.health.epoch);
   reroute();
   if (asleep()) wake_up();
   for (Path* const other : all_) {

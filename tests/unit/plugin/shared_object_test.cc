@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <string>
@@ -54,6 +56,30 @@ TEST(SharedObject, ShowsOnlyTheTables) {
   for (int version = 5; version <= 12; ++version)
     expected.insert("ncclNetPlugin_v" + std::to_string(version));
   EXPECT_EQ(shown, expected);
+}
+
+// What a tracer finds: the name of each probe, and how many arguments it has.
+TEST(SharedObject, HasProbesForATracer) {
+#if !__has_include(<sys/sdt.h>)
+  GTEST_SKIP() << "built without sys/sdt.h (systemtap-sdt-dev)";
+#endif
+  const Outcome readelf = run({"readelf", "--notes", "--wide", MESH_PLUGIN_FILE}, {}, kPath);
+  ASSERT_EQ(readelf.exit_status, 0) << joined(readelf.lines);
+  std::map<std::string, std::set<std::ptrdiff_t>> arguments;
+  std::string provider, name;
+  for (const std::string& line : readelf.lines) {
+    if (const std::size_t at = line.find("Provider: "); at != std::string::npos)
+      provider = line.substr(at + 10);
+    if (const std::size_t at = line.find("Name: "); at != std::string::npos)
+      name = line.substr(at + 6);
+    const std::size_t at = line.find("Arguments: ");
+    if (at == std::string::npos || provider != "nccl_mesh") continue;
+    arguments[name].insert(
+        std::count(line.begin() + static_cast<std::ptrdiff_t>(at), line.end(), '@'));
+  }
+  const std::map<std::string, std::set<std::ptrdiff_t>> expected{
+      {"posted", {4}}, {"completed", {3}}, {"path_lost", {3}}, {"path_back", {3}}};
+  EXPECT_EQ(arguments, expected) << joined(readelf.lines);
 }
 
 // glibc 2.34 and later, which includes Ubuntu 22.04 with 2.35, on which many containers stand.
