@@ -82,8 +82,10 @@ ncclResult_t finalize(void* context) noexcept {
   return calls::finalize(context);
 }
 
+// A table that has them already may be in use.
 template <typename Net>
 void set_calls(Net& net, bool watched) noexcept {
+  if (net.isend == (watched ? isend : calls::isend_v10)) return;
   net.isend = watched ? isend : calls::isend_v10;
   net.irecv = watched ? irecv : calls::irecv_v10;
   net.test = watched ? test : calls::test;

@@ -87,6 +87,11 @@ AllEvents& AllEvents::instance() {
   return *all;
 }
 
+void AllEvents::set_profiler(ncclProfilerCallback_t profiler) noexcept {
+  const std::lock_guard lock(mutex_);
+  profiler_ = profiler;
+}
+
 ChannelEvents& AllEvents::of(void* comm) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<ChannelEvents>& channel = channels_[comm];

@@ -63,7 +63,7 @@ class AllEvents {
   static AllEvents& instance();  // never destroyed, as the registry
 
   // From now on; null: no events. No comm is open.
-  void set_profiler(ncclProfilerCallback_t profiler) noexcept { profiler_ = profiler; }
+  void set_profiler(ncclProfilerCallback_t profiler) noexcept;
   ChannelEvents& of(void* comm);  // made if need be
   void drop(const void* comm) noexcept;
   void drop_all_of(const Context* context) noexcept;
