@@ -206,6 +206,8 @@ void World::excuse_silence(const FaultPlan& fault) {
   using Kind = FaultPlan::Kind;
   constexpr std::uint64_t kLongNs = 1'000'000'000;  // a chain is given up after two seconds
   if (fault.kind == Kind::HostPauses) paused_ns_ += fault.duration_ns;
+  // Nor are the neighbours of a host that stands still known: a first message waits two seconds.
+  if (paused_ns_ >= kLongNs) excuse_relayed(false);
   silent_ |= paused_ns_ >= kLongNs || fault.kind == Kind::HostLost ||
              fault.kind == Kind::HostUnplugged || fault.kind == Kind::ControlHalfOpen;
 }
@@ -234,8 +236,13 @@ void World::exit_host(const FaultPlan& fault) {
   waiting_host_ = fault.host;
   engine.reset();  // others go on meanwhile
   waiting_host_ = SIZE_MAX;
-  // It has waited for those it carries, but not for ever.
+  // It has waited for those it carries, but not for ever; and its port refuses who dials it.
   excuse_relayed(true);
+  for (const auto& channel : channels_) {
+    const bool its = contexts_[channel->plan().from].host == fault.host ||
+                     contexts_[channel->plan().to].host == fault.host;
+    if (its && !channel->connected()) channel->excuse_both(kPathFailed);
+  }
   trace_.note("exited", {fault.host});
 }
 
