@@ -172,7 +172,9 @@ bool World::sweep() {
 // time, as the engine's own deadlines are not known here.
 void World::jump() {
   const std::uint64_t now_ns = clock_ns_.load(std::memory_order_relaxed);
-  std::uint64_t to_ns = std::min(now_ns + leap_ns_, std::max(control_.next_due_ns(), now_ns + 1));
+  std::uint64_t to_ns = now_ns + leap_ns_;
+  // What is due already waits for a host that stands still.
+  if (control_.next_due_ns() > now_ns) to_ns = std::min(to_ns, control_.next_due_ns());
   for (const Host& host : hosts_) {
     if (!host.alive) continue;
     const std::uint64_t due_ns = host.soft->next_due_ns();
