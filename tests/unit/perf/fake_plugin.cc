@@ -209,8 +209,8 @@ __attribute__((visibility("default"))) void fake_plugin_plant(int fault) {
   world().fault = static_cast<Fault>(fault);
 }
 
-__attribute__((visibility("default"))) extern const ncclNet_v12_t ncclNetPlugin_v12;
-const ncclNet_v12_t ncclNetPlugin_v12 = {
+__attribute__((visibility("default"))) extern ncclNet_v12_t ncclNetPlugin_v12;
+ncclNet_v12_t ncclNetPlugin_v12 = {
     .name = "Fake",
     .init = init,
     .devices = devices,

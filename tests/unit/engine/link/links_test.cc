@@ -34,7 +34,7 @@ TEST(Links, APortThatIsDownTakesItsPathsOutOfUseOnEveryLink) {
   TwoEnds ends;
   ends.come_up();
   const std::uint32_t rail = ends.sender().peer_link().path(0).rail;
-  ends.a.links.on_port_change(rail, false);
+  ends.a.links.on_rail_away(rail, "its port is down");
   EXPECT_EQ(ends.sender().peer_link().path(0).health.state, PathState::Quarantined);
   EXPECT_EQ(ends.sender().peer_link().path(1).health.state, PathState::Up);
 }

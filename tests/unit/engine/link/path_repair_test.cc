@@ -68,7 +68,7 @@ TEST_F(PathRepairTest, ThePathIsOpenedAgainAfterItsFirstPause) {
 TEST_F(PathRepairTest, APortThatIsUpIsTriedWithoutThePause) {
   lose_at_a(1);
   ends_.carry_all();
-  ends_.a.links.on_port_change(ends_.sender().peer_link().path(1).rail, true);
+  ends_.a.links.on_port_up(ends_.sender().peer_link().path(1).rail);
   ends_.a.links.tend();
   EXPECT_EQ(count(ends_.a, MessageType::Reopen), 1);
 }
@@ -90,7 +90,7 @@ TEST_F(PathRepairTest, NothingIsMadeWhileOurPortIsDown) {
   EXPECT_EQ(path.health.reopen_tries, tries);
   EXPECT_EQ(path.health.last_cause, "our port is down");
   ends_.a.provider->faults().lift(kSecondPortDown);
-  ends_.a.links.on_port_change(path.rail, true);
+  ends_.a.links.on_port_up(path.rail);
   ends_.carry_all();
   EXPECT_EQ(state_of(ends_.sender(), 1), PathState::Up);
 }
