@@ -167,7 +167,7 @@ void ProgressLoop::wait_for_visit(Channel& channel) noexcept {
 }
 
 namespace {
-bool has_tagged(Channel& channel) noexcept {
+bool note_tagged(Channel& channel) noexcept {
   return channel.side == Side::Send && SendChannel::of(channel).see_tagged();
 }
 }  // namespace
@@ -187,7 +187,8 @@ void ProgressLoop::take_mail() noexcept {
   std::uint64_t bits = mailbox_.exchange(0, std::memory_order_seq_cst);
   while (bits != 0) {
     for (Channel* channel : channels_[static_cast<std::size_t>(std::countr_zero(bits))]) {
-      if (channel->has_new() || has_tagged(*channel)) activate(*channel);
+      const bool tagged = note_tagged(*channel);  // also of a channel that is activated anyhow
+      if (tagged || channel->has_new()) activate(*channel);
     }
     bits &= bits - 1;
   }

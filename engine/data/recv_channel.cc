@@ -127,6 +127,7 @@ std::uint32_t RecvChannel::on_group(Request& first, std::span<const ibv_wc> comp
     bytes += next.byte_len;
     ++count;
   }
+  if (count == 0) return 0;  // then the group may be NCCL's again
   received_ += count;
   received_bytes_ += bytes;
   ReceiveGroups::land(first, count);

@@ -31,7 +31,8 @@ void SendChannel::choose_express() noexcept {
   far_ = express_place_ != 0;
   express_rail_ = express_->path().rail;
   held_back_ = (held_back_ & ~kNoPath) | (link.stalled() ? kNoPath : 0);
-  slow_path_ = needs_slow_path() || tag_match_.has_new();
+  slow_path_ = needs_slow_path();
+  see_tagged();
 }
 
 // What is posted of a stripe may still land, so only the fence says when it may begin anew. Of the

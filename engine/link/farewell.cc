@@ -85,6 +85,7 @@ void Farewell::cut() {
            waited ? "no answer within 500 ms" : "another peer has used up the 500 ms");
   link_.context().impatient_until_ns = link_.host().now_ns() + kImpatienceNs;
   link_.take_down(Errc::Timeout);
+  link_.host().plane().wake();  // this is a thread of NCCL's
 }
 
 // ---- What the peer says of memory.

@@ -29,10 +29,11 @@ void NicPort::watch(TurnTime& time) noexcept {
     tell(verbs::DeviceEventKind::LidChange);
   }
   const bool down = is_down_now(time);
+  const bool was_gone = gone_, was_down = down_;
   gone_ = core_.faults.armed() && core_.faults.card_left(core_.spec.name, time.now_ns());
-  if (down == down_) return;
   down_ = down;
-  if (gone_) return tell(verbs::DeviceEventKind::DeviceFatal);
+  if (gone_ && !was_gone) return tell(verbs::DeviceEventKind::DeviceFatal);
+  if (down == was_down) return;
   tell(down ? verbs::DeviceEventKind::PortError : verbs::DeviceEventKind::PortActive);
 }
 

@@ -78,6 +78,21 @@ TEST(Tags, ThirtyTwoSendsOfOneTagBeforeTheFirstCreditOfAnother) {
   }
 }
 
+// As where a poller turns the loop, whose release finds both.
+TEST(Tags, SendsOfTwoTagsOfWhichTheLoopHearsAtOnceAreBothSeen) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, kStep);
+  talk.exchange(8);
+  std::vector<Request*> open{*talk.receive({.bytes = 8}), *talk.receive({.bytes = 8, .tag = 1})};
+  bed.rounds(1000);
+  {
+    const engine::ProgressLoop::Guard guard(talk.pair.send->loop);
+    open.push_back(*send(talk, 0, 8, 0));
+    open.push_back(*send(talk, 0, 8, 1));
+  }
+  for (Request* request : open) EXPECT_TRUE(bed.finish(request).ok());
+}
+
 TEST(Tags, ASendThatWaitsForItsCreditOutlivesTheLossOfAPath) {
   Bed bed({.fabric = testkit::kThreeCables});
   Talk talk(bed, kA, kB, kStep);
