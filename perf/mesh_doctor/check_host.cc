@@ -12,8 +12,8 @@ namespace {
 
 // Each of them leaves a port out, so that no rail is left is only what follows.
 bool explains_no_rail(const Finding& each) {
-  return each.name.starts_with("gid-") || each.name == "hca-names-none" ||
-         each.name == "card-without-device";
+  const bool of_gids = each.name.starts_with("gid-") && each.severity == Severity::Broken;
+  return of_gids || each.name == "hca-names-none";
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ void check_memlock(const HostFacts& facts, Findings& found) {
 void check_contiguous(const HostFacts& facts, Findings& found) {
   const MachineFacts& machine = facts.machine;
   if (!is_spark(machine) || machine.cma_total_kib != 0) return;
-  const bool kho = machine.kernel_command_line.find("kho") != std::string::npos;
+  const bool kho = machine.kernel_command_line.find("kho=on") != std::string::npos ||
+                   machine.kernel_command_line.find("kho=1") != std::string::npos;
   found.push_back(finding(
       "no-contiguous-memory", facts.host,
       {.about = "/proc/meminfo",

@@ -37,10 +37,14 @@ std::string reason_of(const HostFacts& facts, const PortFacts& port) {
   return {};
 }
 
+bool left_out(const HostFacts& facts, const PortFacts& port) {
+  return reason_of(facts, port).find("left out by") != std::string::npos;
+}
+
 void check_use(const HostFacts& facts, const PortFacts& port, Findings& found) {
   const std::string reason = reason_of(facts, port);
-  const bool wanted = reason.find("left out by") == std::string::npos;
-  if (!active(port) || facts.rails.empty() || rail_of(facts, port.name) || !wanted) return;
+  if (!active(port) || facts.rails.empty() || rail_of(facts, port.name) || left_out(facts, port))
+    return;
   if (!port.other_half.empty() && rail_of(facts, port.other_half)) return;  // its own finding
   found.push_back(finding(
       "port-not-used", facts.host,
@@ -119,14 +123,14 @@ bool has_type(const PortFacts& port, std::string_view type) {
 // Such a port has a finding about its GIDs, and none that follows from it.
 bool lacks_gid(const HostFacts& facts, const PortFacts& port) {
   return active(port) && port.link_layer == "Ethernet" && !has_type(port, "RoCE v2") &&
-         !wants_old_type(facts) && rail_of(facts, port.name) == nullptr;
+         !wants_old_type(facts) && rail_of(facts, port.name) == nullptr && !left_out(facts, port);
 }
 
 // NCCL_IB_GID_INDEX names a GID of another type of this port, or none.
 void check_pinned_gid(const HostFacts& facts, const PortFacts& port, Findings& found) {
   const SettingFacts* const pinned = setting(facts, "NCCL_IB_GID_INDEX");
   if (pinned == nullptr || !active(port) || port.link_layer != "Ethernet") return;
-  if (wants_old_type(facts)) return;
+  if (wants_old_type(facts) || left_out(facts, port)) return;
   const int index = std::atoi(pinned->value.c_str());
   if (index < 0) return;
   const auto gid = std::find_if(port.gids.begin(), port.gids.end(),

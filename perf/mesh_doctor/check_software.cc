@@ -57,7 +57,8 @@ void check_version(const HostFacts& facts, const LibraryFacts& library, Findings
 void check_two(const HostFacts& facts, Findings& found) {
   const auto& all = facts.software.nccl;
   const auto other = std::find_if(all.begin(), all.end(), [&all](const LibraryFacts& each) {
-    return each.version != all.front().version && each.file != all.front().file;
+    const bool known = !each.version.empty() && !all.front().version.empty();
+    return known && each.version != all.front().version && each.file != all.front().file;
   });
   if (other == all.end()) return;
   found.push_back(finding(

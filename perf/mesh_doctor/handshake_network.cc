@@ -5,6 +5,7 @@
 #include "src/base/unique_fd.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,14 +30,18 @@ struct OwnDoors {
   std::vector<UniqueFd> sockets;
 };
 
-// The addresses that the plugin would listen on.
+// The addresses that the plugin would listen on (engine/control/control_listener.cc): of the first
+// one's family. A link-local one of IPv6 is left out, because it means nothing without an
+// interface.
 OwnDoors open_doors() {
   OwnDoors own;
   const Result<Settings> settings = load_settings();
   if (!settings.ok()) return own;
-  for (const InterfaceAddress& each :
-       interfaces({settings->socket_ifname, settings->socket_family})) {
-    if (own.doors.size() == kHandshakeAddressesMax || each.address.link_local()) continue;
+  const auto found = interfaces({settings->socket_ifname, settings->socket_family});
+  for (const InterfaceAddress& each : found) {
+    if (own.doors.size() == kHandshakeAddressesMax) break;
+    if (each.address.family != found.front().address.family) continue;
+    if (each.address.family == AF_INET6 && each.address.link_local()) continue;
     auto socket = tcp_listen(each.address, 0);
     if (!socket.ok()) continue;
     const auto port = local_port(socket->get());

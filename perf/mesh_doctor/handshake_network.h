@@ -13,7 +13,7 @@
 namespace mesh::doctor {
 
 inline constexpr int kHandshakeMsMax = 2000;
-inline constexpr std::size_t kHandshakeAddressesMax = 4;
+inline constexpr std::size_t kHandshakeAddressesMax = 8;
 
 struct HandshakeLook {
   std::vector<Finding> findings;

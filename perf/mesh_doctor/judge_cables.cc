@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace mesh::doctor {
 namespace {
@@ -29,6 +30,16 @@ std::string first_line_with(const Measured& measured, const char* words) {
 constexpr double kSickShare = 0.75, kSickShareAtOnce = 0.5;
 bool unequal(double one, double other, double share) {
   return std::min(one, other) < share * std::max(one, other);
+}
+
+// Both ends were ready, and what failed needs the cable.
+bool messages_failed(const Measured& measured) {
+  const auto needs_cable = [](const Seen& seen) {
+    constexpr std::array kWhat{"the connection", "a message of one MTU", "the content of a message",
+                               "small messages", "large messages"};
+    return seen.failed.empty() || std::find(kWhat.begin(), kWhat.end(), seen.failed) != kWhat.end();
+  };
+  return needs_cable(measured.at_a) && needs_cable(measured.at_b);
 }
 
 constexpr const char* kBlackHole = "full packets of";
@@ -105,6 +116,11 @@ void CableJudge::failed(const Measured& measured) {
     add("mtu-black-hole", name_of(measured), first_line_with(measured, kBlackHole),
         "raise the MTU of the switches and routers on the way, or lower that of the interfaces at "
         "both ends");
+    return;
+  }
+  if (!messages_failed(measured)) {
+    add("not-measured", name_of(measured), failure_text(measured),
+        "what the hosts say of this, here or in their own findings, comes before the cable");
     return;
   }
   add("silent-cable", name_of(measured), failure_text(measured),

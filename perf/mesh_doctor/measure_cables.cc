@@ -118,13 +118,14 @@ bool CableMeasurer::run_round(const Cabling& cabling, const Round& round, bool a
   return true;
 }
 
-// Of two tries the better one, with what the second has seen of each direction alone.
+// Of two tries the better one, or the one that failed, with what the second has seen of each
+// direction alone.
 void CableMeasurer::keep(const Measured& measured) {
   for (Measured& each : measured_) {
     if (each.step.cable != measured.step.cable || each.step.half != measured.step.half) continue;
     const Measured before = each;
     const bool better = measured.passed() && measured.slower_gbps() > before.slower_gbps();
-    each = better ? measured : before;
+    each = better || !measured.passed() ? measured : before;
     each.at_a.alone_gbps = measured.at_a.alone_gbps;
     each.at_b.alone_gbps = measured.at_b.alone_gbps;
     return;

@@ -47,7 +47,8 @@ void add_place(CLI::App& app, Options& options) {
                  "Read the host's files (/sys, /proc, /etc, ...) below this folder, for tests; "
                  "with --fabric, below the folder HOST in it")
       ->option_text("DIR");
-  app.add_option("--timeout", options.timeout_s, "Seconds for the whole look")
+  app.add_option("--timeout", options.timeout_s,
+                 "Seconds for the whole look (--fabric), or for each wait for another host")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--wait", options.wait_s, "Seconds to wait for the other hosts")
       ->check(CLI::Range(1, 1000000));

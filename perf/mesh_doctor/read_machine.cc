@@ -2,6 +2,7 @@
 
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -78,13 +79,30 @@ std::optional<bool> redirects(const std::string& config) {
   return false;
 }
 
+using Paths = std::vector<std::string>;
+
+bool above(const std::string& bridge, const Paths& functions) {
+  return std::any_of(functions.begin(), functions.end(),
+                     [&bridge](const std::string& each) { return each.starts_with(bridge + "/"); });
+}
+
+// A bridge counts that has both a GPU and a network card below it: what they say to one another may
+// pass there.
 void read_functions(const Tree& tree, MachineFacts& facts) {
   const std::string functions = "/sys/bus/pci/devices/";
-  for (const std::string& pci : tree.names(functions)) {
+  Paths gpus, cards;
+  const std::vector<std::string> names = tree.names(functions);
+  for (const std::string& pci : names) {
     const std::string kind = tree.line(functions + pci + "/class");
-    if (kind.starts_with("0x03") && tree.line(functions + pci + "/vendor") == "0x10de")
-      facts.gpus.push_back(pci);
-    if (!kind.starts_with("0x0604")) continue;
+    if (kind.starts_with("0x02")) cards.push_back(tree.resolved(functions + pci));
+    if (!kind.starts_with("0x03") || tree.line(functions + pci + "/vendor") != "0x10de") continue;
+    facts.gpus.push_back(pci);
+    gpus.push_back(tree.resolved(functions + pci));
+  }
+  for (const std::string& pci : names) {
+    if (!tree.line(functions + pci + "/class").starts_with("0x0604")) continue;
+    const std::string path = tree.resolved(functions + pci);
+    if (!above(path, gpus) || !above(path, cards)) continue;
     const std::optional<bool> acs = redirects(tree.text(functions + pci + "/config"));
     if (!acs) facts.acs_known = false;
     if (acs.value_or(false)) facts.acs_bridges.push_back(pci);
@@ -105,6 +123,7 @@ MachineFacts read_machine(const Tree& tree) {
     if (tree.has(std::string("/sys/module/") + name)) facts.modules.emplace_back(name);
   }
   facts.interfaces = tree.names("/sys/class/net");
+  std::erase(facts.interfaces, "bonding_masters");  // a file of the bonding driver
   return facts;
 }
 

@@ -37,6 +37,17 @@ bool network_card(const Tree& tree, const std::string& folder) {
   return kind.starts_with("0x0200") || kind.starts_with("0x0207");
 }
 
+// Virtual functions, functions of virtual machines, and those whose port is part of a bond have no
+// RDMA device of their own where all is well.
+bool lent_or_joined(const Tree& tree, const std::string& folder) {
+  if (tree.has(folder + "/physfn")) return true;
+  if (tree.resolved(folder + "/driver").ends_with("/vfio-pci")) return true;
+  const std::vector<std::string> interfaces = tree.names(folder + "/net");
+  return std::any_of(interfaces.begin(), interfaces.end(), [&](const std::string& name) {
+    return tree.has(folder + "/net/" + name + "/bonding_slave");
+  });
+}
+
 std::string hex(const std::string& text) { return text.starts_with("0x") ? text.substr(2) : text; }
 
 }  // namespace
@@ -49,6 +60,7 @@ std::vector<PcieFacts> read_pcie(const Tree& tree, const std::vector<PortFacts>&
                                    [&pci](const PortFacts& each) { return each.pci == pci; });
     const std::string vendor = tree.line(folder + "/vendor");
     if (port == ports.end() && (vendor != kMellanox || !network_card(tree, folder))) continue;
+    if (port == ports.end() && lent_or_joined(tree, folder)) continue;
     const Lanes now = lanes_of(tree, folder, "current"), most = lanes_of(tree, folder, "max");
     const std::string real = tree.resolved(folder);
     const Lanes slot = lanes_of(tree, real.substr(0, real.rfind('/')), "max");

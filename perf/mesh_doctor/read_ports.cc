@@ -122,6 +122,8 @@ Counters read_counters(const Tree& tree, const PortFacts& port) {
 std::vector<PortFacts> read_ports(const Tree& tree) {
   std::vector<PortFacts> ports;
   for (const std::string& device : tree.names(kDevices)) {
+    // iWARP, whose ports speak no RoCE and whose GIDs mean nothing.
+    if (tree.line(kDevices + device + "/node_type").find("RNIC") != std::string::npos) continue;
     for (const std::string& number : tree.names(kDevices + device + "/ports"))
       ports.push_back(read_port(tree, device, number));
   }

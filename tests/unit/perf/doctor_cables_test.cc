@@ -116,6 +116,13 @@ TEST(Cabling, RailsAndMeetingsTravelAsText) {
   EXPECT_FALSE(meetings_from("[[[0]], []]", 2).ok());
 }
 
+TEST(Cabling, AMeetingOfARailThatIsNotThereIsNone) {
+  engine::WirePath wild, other;
+  wild.acceptor_rail = other.connector_rail = 200;
+  const std::vector<HostRails> hosts = triangle();
+  EXPECT_TRUE(cabling_of({hosts[0], hosts[1]}, {{}, {{wild, other}}}).cables.empty());
+}
+
 TEST(Cabling, HostsOfOneNameAreToldApart) {
   std::vector<HostRails> hosts{host("spark", {}), host("b", {}), host("spark", {})};
   tell_apart(hosts);
@@ -311,6 +318,9 @@ TEST(Judge, WhatFailsIsNamedByWhatThePluginSays) {
   Measured failed = rates(0, {}, 0, 0);
   failed.at_b.failed = "a message of one MTU";
   EXPECT_EQ(names(judge(cabling, {failed}, 0.8)), Names{"silent-cable"});
+  Measured not_ready = failed;
+  not_ready.at_a.failed = "registering memory";
+  EXPECT_EQ(names(judge(cabling, {not_ready}, 0.8)), Names{"not-measured"});
   failed.at_a.lines = {"peer b: path x is lost: full packets of 4096 bytes are lost; raise it"};
   const std::vector<Finding> hole = judge(cabling, {failed}, 0.8);
   EXPECT_EQ(names(hole), Names{"mtu-black-hole"});

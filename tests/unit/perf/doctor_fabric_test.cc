@@ -271,7 +271,7 @@ TEST_F(DoctorByHand, AHostWithoutThePlugin) {
 }
 
 TEST_F(DoctorByHand, AHostThatDoesNotCome) {
-  expect(run_ranks({{"--wait", "2"}, {}}), {"host-missing"}, 2);
+  expect(run_ranks({{"--wait", "20"}, {}}), {"host-missing"}, 2);
 }
 
 TEST_F(DoctorByHand, AllDoWhatRankZeroWasTold) {

@@ -186,8 +186,18 @@ const std::vector<Plant> kMachinePlants{
        config[259] = 0x14;
        config[0x140] = 0x0d;
        config[0x146] = 0x1d;
-       host.write("sys/bus/pci/devices/0000:40:01.0/class", "0x060400");
-       host.write("sys/bus/pci/devices/0000:40:01.0/config", config);
+       const std::string bridge = "sys/devices/pci0000:40/0000:40:01.0/";
+       for (const char* const place :
+            {"0000:40:01.0", "0000:40:01.0/0000:42:00.0", "0000:40:01.0/0000:43:00.0"}) {
+         const std::string path = place;
+         host.link("sys/bus/pci/devices/" + path.substr(path.rfind('/') + 1),
+                   "../../../devices/pci0000:40/" + path);
+       }
+       host.write(bridge + "class", "0x060400");
+       host.write(bridge + "config", config);
+       host.write(bridge + "0000:42:00.0/class", "0x030200");
+       host.write(bridge + "0000:42:00.0/vendor", "0x10de");
+       host.write(bridge + "0000:43:00.0/class", "0x020000");
      },
      "1 PCI bridges"},
 };
@@ -210,6 +220,40 @@ TEST(DoctorLocal, AHealthyHostHasNoFinding) {
   EXPECT_EQ(facts.pcie.size(), 4u);
   ASSERT_EQ(facts.software.nccl.size(), 2u);
   EXPECT_EQ(facts.software.nccl[1].version, "2.29.7");
+}
+
+TEST(DoctorLocal, AnIWarpPortIsNoRoceWithoutGids) {
+  const PlantedHost host;
+  const std::string folder = "sys/class/infiniband/irdma0/";
+  host.write(folder + "node_type", "4: RNIC");
+  host.write(folder + "ports/1/state", "4: ACTIVE");
+  host.write(folder + "ports/1/link_layer", "Ethernet");
+  host.write(folder + "ports/1/gids/0", "0202:c9ff:fe00:0001:0000:0000:0000:0000");
+  host.write(folder + "ports/1/gid_attrs/types/0", "IB/RoCE v1");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+TEST(DoctorLocal, AVirtualFunctionNeedsNoDevice) {
+  const PlantedHost host;
+  const std::string function = PlantedHost::function("0003:01:00.0");
+  host.write(function + "class", "0x020000");
+  host.write(function + "vendor", "0x15b3");
+  host.write(function + "physfn/vendor", "0x15b3");
+  host.link("sys/bus/pci/devices/0003:01:00.0", "../../../../" + function);
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+}
+
+TEST(DoctorLocal, PortsThatTheUserLeavesOutNeedNoGids) {
+  PlantedHost host;
+  host.no_rails = {"rocep1s0f0:1", "roceP2p1s0f0:1"};
+  for (const char* const device : {"rocep1s0f0", "roceP2p1s0f0"}) {
+    host.write(host.port(device) + "gid_attrs/types/1", "IB/RoCE v1");
+  }
+  HostFacts facts = host.facts();
+  facts.notes.emplace_back(
+      "ports not used: rocep1s0f0:1 is left out by NCCL_IB_HCA, roceP2p1s0f0:1 is left out by "
+      "NCCL_IB_HCA");
+  EXPECT_EQ(names_of(check_host(facts)), Names{});
 }
 
 TEST(DoctorLocal, EachPlantedFaultIsNamedAndNoOther) {
