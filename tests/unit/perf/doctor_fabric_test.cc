@@ -228,7 +228,7 @@ TEST_F(DoctorOnAFabric, APortThatFlaps) {
                      {"nic", "mesh0"},
                      {"both_ends", true},
                      {"after_work_requests", 50},
-                     {"duration_ns", 300'000'000}}};
+                     {"duration_ns", 2'000'000'000}}};
   expect(run(root), {"flapping-port"}, 2);
 }
 
