@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <new>
+#include <memory>
 #include <stdexcept>
+#include <vector>
 
 namespace mesh {
 
@@ -191,9 +192,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions&) {
 }
 
 namespace {
-Result<Request*> make_request(std::size_t bytes) noexcept {
-  auto* const request = new (std::nothrow) Request{bytes};
-  return request != nullptr ? Result<Request*>(request) : Result<Request*>(Errc::Exhausted);
+// Those that NCCL leaves open go with their comm; here they go at the end.
+std::vector<std::unique_ptr<Request>>& open_requests() {
+  static std::vector<std::unique_ptr<Request>> open;
+  return open;
+}
+Request* make_request(const Request& as) {
+  return open_requests().emplace_back(std::make_unique<Request>(as)).get();
+}
+void end_request(const Request& request) {
+  std::erase_if(open_requests(), [&request](const auto& each) { return each.get() == &request; });
 }
 }  // namespace
 
@@ -203,8 +211,8 @@ Result<Request*> isend(Channel& channel, const SendArgs& args) noexcept {
   s.channel_seen = &channel;
   s.sent = args;
   if (s.isend_answer != Errc::Ok) return s.isend_answer;
-  const Result<Request*> request = make_request(args.bytes);
-  if (request.ok()) s.last_send = request.value();
+  Request* const request = make_request({.bytes = args.bytes});
+  s.last_send = request;
   return request;
 }
 
@@ -214,7 +222,7 @@ Result<Request*> irecv(Channel& channel, const RecvArgs& args) noexcept {
   s.channel_seen = &channel;
   s.received = args;
   if (s.irecv_answer != Errc::Ok) return s.irecv_answer;
-  return make_request(args.bytes);
+  return make_request({.bytes = args.bytes});
 }
 
 Result<Request*> irecv_group(Channel& channel, const RecvGroup& members) noexcept {
@@ -229,8 +237,7 @@ Result<Request*> irecv_group(Channel& channel, const RecvGroup& members) noexcep
                        .region = static_cast<Registration*>(members.regions[i])});
   }
   if (s.irecv_answer != Errc::Ok) return s.irecv_answer;
-  auto* const request = new (std::nothrow) Request{.bytes = 0, .members = members.count};
-  return request != nullptr ? Result<Request*>(request) : Result<Request*>(Errc::Exhausted);
+  return make_request({.bytes = 0, .members = members.count});
 }
 
 // Of a member the size is its tag.
@@ -242,7 +249,7 @@ Result<std::size_t> test_group(Request& request, std::span<int> bytes) noexcept 
   if (s.test_answer == Errc::WouldBlock) return Errc::WouldBlock;
   for (std::size_t i = 0; i < members && i < bytes.size(); ++i)
     bytes[i] = static_cast<int>(s.group[i].tag);
-  delete &request;
+  end_request(request);
   if (s.test_answer != Errc::Ok) return s.test_answer;
   return members;
 }
@@ -253,7 +260,7 @@ Result<Request*> flush(Channel&, const RecvArgs& args) noexcept {
   fake::State& s = fake::state();
   const std::lock_guard lock(s.mutex);
   s.flushed = args;
-  return make_request(0);
+  return make_request({});
 }
 
 // Everything is answered by test(), whose answer a test sets.
@@ -265,7 +272,7 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   if (request.members != 0) return Errc::InvalidArgument;
   if (s.test_answer == Errc::WouldBlock) return Errc::WouldBlock;
   if (bytes != nullptr) *bytes = s.bytes_tested != 0 ? s.bytes_tested : request.bytes;
-  delete &request;
+  end_request(request);
   return s.test_answer;
 }
 
