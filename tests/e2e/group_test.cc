@@ -78,7 +78,7 @@ const Scenario kLate("late_rank", [](Peer& peer) {
   job.end(peer);
 });
 TEST(Group, OneLateRankHoldsUpNoOther) {
-  expect_run(kLate, {.timeout = std::chrono::seconds(120)});
+  expect_run(kLate, {.timeout = std::chrono::seconds(300)});
 }
 
 // More sends of one rank than a connection has slots, before a receive that is of another rank.
