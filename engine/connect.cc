@@ -187,6 +187,7 @@ Result<Registration*> EngineImpl::register_memory(Channel& channel, const Memory
     if (status.ok()) ++channel.regions[registration.value()];
   } catch (const std::bad_alloc&) {
     status = Errc::System;
+    LOG_WARN("a region of {} bytes: no memory to note it in its channel", range.bytes);
   }
   if (status.ok()) return registration;
   lock.unlock();
