@@ -66,6 +66,8 @@ int run_doctor(const Options& options) {
   if (!bootstrap.ok()) return fail("rendezvous failed", errc_name(bootstrap.code()));
   HostFacts own = read_host(options);
   auto hosts = share(*bootstrap, own);
+  if (!hosts.ok() && bootstrap->rank() != 0)
+    return fail("rank 0 went on alone or ended, and says why", errc_name(hosts.code()));
   if (!hosts.ok()) return fail("a host was lost", errc_name(hosts.code()));
   BetweenHosts between;
   if (hosts->size() > 1) {

@@ -1,6 +1,5 @@
-"""mesh_doctor over rdma between lab hosts: healthy hosts have no finding between them; a smaller
-MTU, a smaller MTU on the way, a wrong subnet and crossed cables have theirs. What an emulated host
-lacks by itself is not judged here."""
+"""mesh_doctor over rdma between lab hosts: healthy hosts have no finding, each planted fault has
+its own and no other. Not here: half a cable gone, as a soft-RoCE device is on no PCIe bus."""
 
 import json
 import shlex
@@ -13,6 +12,26 @@ BETWEEN = {"host-missing", "host-lost", "handshake-network", "no-map", "missing-
            "extra-cable", "crossed-cables", "wrong-subnet", "lone-rail", "cable-down",
            "half-missing", "mtu-differs", "mtu-black-hole", "silent-cable", "flapping-port",
            "slow-cable", "slow-half", "sick-direction", "rank-order"}
+# Of what one host finds about itself: the name of the finding, and how a line of shell that runs
+# the doctor plants its cause.
+PLANTED = {
+    "healthy": "%s",
+    "memlock-small": "(ulimit -l 64; exec setpriv --bounding-set=-ipc_lock %s)",
+    "gid-pinned": "NCCL_IB_GID_INDEX=30 %s",
+    "nccl-too-old": "LD_LIBRARY_PATH=/tmp/old %s",
+    "two-nccl": "PYTHONPATH=/tmp/python %s",
+    "foreign-plugin": "NCCL_NET_PLUGIN=/tmp/foreign/libnccl-net.so %s",
+    "plugin-missing": "NCCL_NET_PLUGIN=/tmp/nowhere/libnccl-net-mesh.so %s",
+}
+PLANTS = """of_python=/tmp/python/nvidia/nccl/lib
+mkdir -p /tmp/old /tmp/new /tmp/foreign $of_python
+printf 'ELF NCCL version 2.4.8+cuda10.1 ' >/tmp/old/libnccl.so.2
+printf 'ELF NCCL version 2.29.7+cuda13.0 ' >/tmp/new/libnccl.so.2
+printf 'ELF NCCL version 2.30.1+cuda13.0 ' >$of_python/libnccl.so.2
+printf 'ELF NET/OFI ' >/tmp/foreign/libnccl-net.so
+export LD_LIBRARY_PATH=/tmp/new
+"""
+SLOW = "rate 4mbit"
 ANOTHER_SUBNET = """[[ $(hostname) != c ]] || {
   ip address flush dev mesh0
   ip address add 10.99.0.2/24 dev mesh0
@@ -20,12 +39,29 @@ ANOTHER_SUBNET = """[[ $(hostname) != c ]] || {
 
 
 class Doctor(lab_case.LabCase):
-    def look(self, topology, before=":"):
+    @lab_case.at_length
+    def test_what_one_host_finds(self):
+        doctor = shlex.quote(lab_case.built("perf/mesh_doctor/mesh_doctor")) + " --quick"
+        script = PLANTS + "".join("echo PLANTED %s\n%s; echo STATUS $?\n" % (name, how % doctor)
+                                  for name, how in PLANTED.items())
+        lab = self.run_lab("pair", script, on="a")
+        self.assertEqual(lab.code, 0)
+        found, planted = {}, None
+        for line in lab.lines("a"):
+            word, _, rest = line.partition(" ")
+            if word == "PLANTED":
+                planted = rest
+                found[planted] = []
+            elif word in ("WARNING", "BROKEN"):
+                found[planted].append(rest.split()[0].rstrip(":"))
+        self.assertEqual(found, {name: [] if name == "healthy" else [name] for name in PLANTED})
+
+    def look(self, topology, before=":", options=""):
         """The names of rank 0's findings between hosts, and all that it reports."""
         # An emulated cable carries a hundredth of what its port says.
-        doctor = "%s --json --quick --threshold 0.01 --timeout 300" % (
-            shlex.quote(lab_case.built("perf/mesh_doctor/mesh_doctor")))
-        lab = self.run_lab(topology, "%s\n%s; (($? < 3))" % (before, doctor))
+        doctor = "%s --json --quick --threshold 0.01 --timeout 300 %s" % (
+            shlex.quote(lab_case.built("perf/mesh_doctor/mesh_doctor")), options)
+        lab = self.run_lab(topology, "%s\n%s; (($? < 3 || RANK > 0))" % (before, doctor))
         self.assertEqual(lab.code, 0)
         text = "\n".join(lab.lines("a"))
         report = json.loads(text[text.index("{\n"):text.rindex("\n}") + 2])
@@ -55,6 +91,32 @@ class Doctor(lab_case.LabCase):
     @lab_case.at_length
     def test_a_wrong_subnet(self):
         self.assertEqual(self.look("triangle", ANOTHER_SUBNET)[0], ["lone-rail", "lone-rail"])
+
+    @lab_case.at_length
+    def test_a_cable_that_carries_too_little(self):
+        slow = "[[ $(hostname) == c ]] || tc qdisc add dev mesh0 root netem %s" % SLOW
+        self.assertEqual(self.look("pair", slow)[0], ["slow-cable"])
+
+    @lab_case.at_length
+    def test_a_direction_that_carries_too_little(self):
+        slow = "[[ $(hostname) != b ]] || tc qdisc add dev mesh0 root netem %s" % SLOW
+        self.assertEqual(self.look("pair", slow)[0], ["sick-direction"])
+
+    @lab_case.at_length
+    def test_a_host_that_does_not_come(self):
+        self.assertEqual(self.look("triangle", "[[ $(hostname) != c ]] || exit 0",
+                                   "--wait 20")[0], ["host-missing"])
+
+    @lab_case.at_length
+    def test_a_rank_order_without_cables(self):
+        swap = "case $RANK in 1) RANK=2 ;; 2) RANK=1 ;; esac"
+        self.assertEqual(self.look("ring4", swap)[0], ["rank-order"])
+
+    @lab_case.at_length
+    def test_a_port_that_flaps(self):
+        flap = """[[ $(hostname) != b ]] || (while sleep 1; do
+  ip link set mesh0 down; sleep 0.3; ip link set mesh0 up; done) &"""
+        self.assertEqual(self.look("pair", flap)[0], ["flapping-port"])
 
 
 if __name__ == "__main__":
