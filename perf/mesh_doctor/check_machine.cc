@@ -110,7 +110,7 @@ void check_iommu(const HostFacts& facts, Findings& found) {
 }  // namespace
 
 bool is_spark(const MachineFacts& machine) {
-  return machine.product.find("Spark") != std::string::npos ||
+  return machine.has_gb10 || machine.product.find("Spark") != std::string::npos ||
          machine.product.find("GB10") != std::string::npos;
 }
 

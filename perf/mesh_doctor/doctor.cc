@@ -7,6 +7,7 @@
 #include "perf/mesh_doctor/echoes.h"
 #include "perf/mesh_doctor/gathering.h"
 #include "perf/mesh_doctor/read_host.h"
+#include "src/base/version.h"
 
 #include <unistd.h>
 
@@ -23,14 +24,27 @@ int fail(const char* what, const char* why) {
   return kNoLook;
 }
 
-// By rank.
+int lost(const driver::Bootstrap& bootstrap, Errc why) {
+  if (why == Errc::Protocol) return kNoLook;  // share() has said it
+  return fail(
+      bootstrap.rank() == 0 ? "a host was lost" : "rank 0 went on alone or ended, it says why",
+      errc_name(why));
+}
+
+// By rank. Protocol: one is of another version, which is said.
 Result<std::vector<HostFacts>> share(driver::Bootstrap& bootstrap, const HostFacts& own) {
   const auto all = bootstrap.all_gather(to_text(own));
   if (!all.ok()) return all.status();
   std::vector<HostFacts> hosts;
   for (const std::string& text : *all) {
     auto facts = facts_from(text);
-    if (!facts.ok()) return facts.status();
+    if (!facts.ok()) {
+      std::fprintf(stderr,
+                   "mesh_doctor: rank %zu says nothing that this version (%s) understands; "
+                   "take the same version on every host\n",
+                   hosts.size(), version());
+      return facts.status();
+    }
     hosts.push_back(std::move(*facts));
   }
   return hosts;
@@ -66,9 +80,7 @@ int run_doctor(const Options& options) {
   if (!bootstrap.ok()) return fail("rendezvous failed", errc_name(bootstrap.code()));
   HostFacts own = read_host(options);
   auto hosts = share(*bootstrap, own);
-  if (!hosts.ok() && bootstrap->rank() != 0)
-    return fail("rank 0 went on alone or ended, and says why", errc_name(hosts.code()));
-  if (!hosts.ok()) return fail("a host was lost", errc_name(hosts.code()));
+  if (!hosts.ok()) return lost(*bootstrap, hosts.code());
   BetweenHosts between;
   if (hosts->size() > 1) {
     between = look_between(*bootstrap, own, between_options(options));
@@ -77,7 +89,7 @@ int run_doctor(const Options& options) {
   }
   read_again(options, own);
   if (between.whole) hosts = share(*bootstrap, own);
-  if (!hosts.ok()) return fail("a host was lost", errc_name(hosts.code()));
+  if (!hosts.ok()) return lost(*bootstrap, hosts.code());
   if (bootstrap->rank() != 0) return kHealthy;
   report.hosts = std::move(*hosts);
   for (const HostFacts& host : report.hosts) {

@@ -20,7 +20,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SettingFacts, name, value, source)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineFacts, product, processor, kernel_command_line,
                                    memlock_bytes, memlock_unlimited, may_lock, memory_kib,
                                    cma_total_kib, huge_pages, huge_pages_free, huge_page_kib, gpus,
-                                   modules, acs_known, acs_bridges, interfaces)
+                                   has_gb10, modules, acs_known, acs_bridges, interfaces)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SoftwareFacts, nccl, plugins, missing_plugins, settings)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFacts, host, plugin, plugin_file, plugin_version,
                                    plugin_error, rails, notes, ports, pcie, software, machine)

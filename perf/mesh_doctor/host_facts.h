@@ -94,6 +94,7 @@ struct MachineFacts {
   std::int64_t memory_kib = -1, cma_total_kib = -1;
   std::int64_t huge_pages = -1, huge_pages_free = -1, huge_page_kib = -1;
   std::vector<std::string> gpus;     // PCI addresses
+  bool has_gb10 = false;             // the chip of a DGX Spark, whoever made the machine
   std::vector<std::string> modules;  // of the kernel that concern GPU memory
   bool acs_known = true;
   std::vector<std::string> acs_bridges;  // that send traffic between devices by way of the CPU

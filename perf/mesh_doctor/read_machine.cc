@@ -86,6 +86,12 @@ bool above(const std::string& bridge, const Paths& functions) {
                      [&bridge](const std::string& each) { return each.starts_with(bridge + "/"); });
 }
 
+// The numbers that NVIDIA's kernel takes for this chip's GPU.
+bool is_gb10(const std::string& device) {
+  const unsigned long number = std::strtoul(device.c_str(), nullptr, 16);
+  return number >= 0x2e00 && number <= 0x2e3f;
+}
+
 // A bridge counts that has both a GPU and a network card below it: what they say to one another may
 // pass there.
 void read_functions(const Tree& tree, MachineFacts& facts) {
@@ -97,6 +103,7 @@ void read_functions(const Tree& tree, MachineFacts& facts) {
     if (kind.starts_with("0x02")) cards.push_back(tree.resolved(functions + pci));
     if (!kind.starts_with("0x03") || tree.line(functions + pci + "/vendor") != "0x10de") continue;
     facts.gpus.push_back(pci);
+    facts.has_gb10 |= is_gb10(tree.line(functions + pci + "/device"));
     gpus.push_back(tree.resolved(functions + pci));
   }
   for (const std::string& pci : names) {

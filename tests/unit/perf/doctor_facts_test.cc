@@ -111,6 +111,16 @@ TEST(DoctorFacts, ASparksGpuNeedsNoPeerMemory) {
   EXPECT_EQ(names_of(check_host(host.facts())), Names{});
 }
 
+TEST(DoctorFacts, AMachineWithASparksChipIsASparkWhateverItsMakerCallsIt) {
+  const PlantedHost host;
+  host.plant_gpu();
+  host.write("sys/class/dmi/id/product_name", "GX10");
+  host.write(PlantedHost::function("0000:41:00.0") + "device", "0x2e12");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{});
+  host.write(PlantedHost::function("0000:41:00.0") + "device", "0x2e40");
+  EXPECT_EQ(names_of(check_host(host.facts())), Names{"no-gpu-memory"});
+}
+
 TEST(DoctorLoader, TheCacheIsReadAsTheLoaderDoes) {
   const PlantedHost host;
   const Tree tree(host.root());
