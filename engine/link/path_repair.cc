@@ -31,16 +31,6 @@ std::uint64_t work_done(PeerLink& link) {
   }
   return sum;
 }
-
-std::string causes_of(PeerLink& link) {
-  std::string text;
-  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
-    const Path& path = link.path(i);
-    if (path.health.state == PathState::Resting) continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name, path.health.last_cause);
-  }
-  return text;
-}
 }  // namespace
 
 void PathRepair::begin() {
@@ -236,6 +226,34 @@ void PathRepair::fail_without_route() {
                              link_.identity().peer_host, peer_link.why_dormant()));
 }
 
+std::string PathRepair::causes() const {
+  PeerLink& link = link_.peer_link();
+  std::string text;
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    const Path& path = link.path(i);
+    if (path.health.state == PathState::Resting) continue;
+    text +=
+        fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
+                    path.health.last_cause.empty() ? what_is_awaited(i) : path.health.last_cause);
+  }
+  return text;
+}
+
+// Of a path that has not failed yet.
+std::string PathRepair::what_is_awaited(std::uint32_t index) const {
+  switch (repairs_[index].step) {
+    case Step::Chaining:
+    case Step::Joining: return relayed_.who_is_asked(index);
+    case Step::Asked: return "the peer has not answered";
+    case Step::Making:
+    case Step::Answered:
+    case Step::Rising: return "its queue pairs are being made";
+    case Step::Probing: return "its probe has not come through";
+    case Step::Waiting: break;
+  }
+  return "its turn to be opened has not come";
+}
+
 // Without any path requests wait, but not for ever. A path that comes back and fails again at the
 // first message is none: only what got through, or a while without trouble, ends the wait.
 void PathRepair::note_stall() {
@@ -268,13 +286,13 @@ void PathRepair::note_stall() {
     stalled_since_ns_ = now_ns;  // nobody waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
-  link_.peer_link().fail(Errc::Timeout,
-                         fmt::format("peer {}: none of {} paths has come back within {} s "
-                                     "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
-                                     "have waited for one. {}",
-                                     link_.identity().peer_host, link_.peer_link().path_count(),
-                                     bound_ns / 1'000'000'000, link_.peer_link().channel_count(),
-                                     causes_of(link_.peer_link())));
+  link_.peer_link().fail(
+      Errc::Timeout,
+      fmt::format("peer {}: none of {} paths has come back within {} s "
+                  "(NCCL_MESH_PATH_TIMEOUT); requests on {} channels "
+                  "have waited for one. {}",
+                  link_.identity().peer_host, link_.peer_link().path_count(),
+                  bound_ns / 1'000'000'000, link_.peer_link().channel_count(), causes()));
 }
 
 }  // namespace mesh::engine

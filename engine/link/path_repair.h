@@ -98,6 +98,8 @@ class PathRepair {
   bool flush(const Path& path);
   void note_stall();
   void fail_without_route();
+  std::string causes() const;  // why no path is up
+  std::string what_is_awaited(std::uint32_t index) const;
   void note_admitted();
 
   // ---- Opening a path again (path_repair_reopen.cc).

@@ -29,6 +29,8 @@ void RelayedPaths::cut(std::uint32_t index) noexcept { chains_[index].reset(); }
 
 bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
   Path& path = link_.peer_link().path(index);
+  *why = verbs::why_away(path.lane->provider(), path.lane->rail());
+  if (!why->empty()) return false;
   RelayClient& relays = *link_.host().relays();
   const std::vector<WireRail>& peer_rails = link_.handshake().peer_rails();
   const std::vector<WireRail> own =
@@ -64,6 +66,12 @@ bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
                     link_.host().tend_soon();
                   }});
   return true;
+}
+
+std::string RelayedPaths::who_is_asked(std::uint32_t index) const {
+  return fmt::format("{} has not answered", chains_[index] == nullptr
+                                                ? "the host on the way"
+                                                : route_text(chains_[index]->route()));
 }
 
 void RelayedPaths::name_route(Path& path, const std::string& over) {

@@ -28,6 +28,7 @@ class RelayedPaths {
   // Asks the hosts on a route for them. False: there is no route, and why.
   bool ask(std::uint32_t index, std::string* why);
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
+  std::string who_is_asked(std::uint32_t index) const;
   void cut(std::uint32_t index) noexcept;
   // Of a path that is up or probed; holding the token. Empty: nothing is wrong with it.
   std::string why_dead(std::uint32_t index);
