@@ -2,10 +2,12 @@
 // What this process asks of other hosts when a path is to lead over them: whom they know, and the
 // chains of queue pairs that one path needs of each. Each host is asked on a connection of its own,
 // which is dialed when it is needed and kept while chains depend on it: when it is lost, so are
-// they. Thread: control mutex. Bounds: kRelayHostsMax hosts.
+// they. A host that owes an answer and says nothing is asked once more; then its connection is
+// taken for lost. Thread: control mutex. Bounds: kRelayHostsMax hosts.
 
 #include "engine/control/control_plane.h"
 #include "engine/control/relay_frames.h"
+#include "engine/link/link_host.h"
 #include "engine/link/relay/routes.h"
 
 #include <cstddef>
@@ -20,7 +22,6 @@
 
 namespace mesh::engine {
 
-class LinkHost;
 class RelayClient;
 
 // The chains of one path's queue pairs over all middle hosts of a route, from the first question
@@ -52,6 +53,8 @@ class RelayedChains {
   RelayedChains(RelayClient& client, RelayRoute route, std::size_t queue_pairs,
                 std::function<void()> changed);
   Part* part_of(ConnectionId connection, std::uint64_t number) noexcept;
+  bool uses(ConnectionId connection) const noexcept;
+  bool awaits(ConnectionId connection) const noexcept;  // an answer
   void finish_part(Part& part, Step next);
   void break_off(std::string why);
 
@@ -76,13 +79,13 @@ class RelayClient {
   // ---- Who is known.
   // The hosts that links lead to, each once.
   std::vector<WireHost> peers() const;
-  // From our rail to a rail of the peer. None is known: all hosts are asked whom they know, at most
-  // once a second, and the answers come later.
+  // From our rail to a rail of the peer. None is known: all hosts are asked which of their ports
+  // are up and whom they know, and the answers come later. So are those that are avoided.
   struct Search {
     Id128 peer{};                  // its ticket
     std::vector<Id128> avoided{};  // tickets of hosts, as long as there is another way
   };
-  std::optional<RelayRoute> find(RouteWish wish, const Search& search);
+  std::optional<RelayRoute> find(const RouteWish& wish, const Search& search);
   bool knows_others(const Id128& peer) const;  // than ourselves and that host
 
   // ---- Chains.
@@ -109,21 +112,39 @@ class RelayClient {
   struct Talk {  // with one host
     WireHost host;
     ConnectionId connection = 0;
-    std::vector<WireHost> heard{};  // of the answer under way
-    std::vector<WireHost> known{};  // whom it knows
-    std::uint64_t asked_ns = 0;     // 0: never
+    bool up = false;                    // the connection
+    std::vector<WireHost> heard{};      // of the answer under way
+    std::vector<WireHost> known{};      // whom it knows
+    std::vector<WireRail> rails{};      // its own, as it said last; none: it has not
+    std::uint64_t asked_ns = 0;         // whom it knows; 0: never
+    std::uint64_t pause_ns = 0;         // before that is asked again
+    bool asking = false;                // and not answered
+    std::uint64_t silent_since_ns = 0;  // while it owes an answer; 0: it owes none
   };
-  std::vector<WireHost> hosts() const;  // these, and whom they know
+  // These, and whom they know; what a host says of itself counts before what others say. But not
+  // whom that host knows.
+  std::vector<WireHost> hosts(const Id128& unheard = {}) const;
+  std::vector<WireRail> rails_now(const Id128& ticket, const std::vector<WireRail>& told) const;
+  const Talk* talk_of(const Id128& ticket) const noexcept;
   Talk& talk_with(const WireHost& host);
+  void forget_unreachable();
   ConnectionId connection_to(const WireHost& host);
+  void hang_up(Talk& talk) noexcept;
   void ask_all(std::span<const WireHost> hosts);
+  void ask_peers(Talk& talk);
+  bool uses(const Talk& talk) const noexcept;
+  bool owes(const Talk& talk) const noexcept;
+  void doubt(Talk& talk);
+  std::uint64_t silence_ns() const noexcept;
   bool on_peers(Talk& talk, const PeersAre& body);
   bool on_chained(ConnectionId connection, const Chained& body);
   bool on_joined(ConnectionId connection, const Joined& body);
   bool on_cut(ConnectionId connection, const Cut& body);
   RelayedChains* chains_of(ConnectionId connection, std::uint64_t number) noexcept;
   template <typename Body>
-  void say(ConnectionId connection, const Body& body);
+  void say(ConnectionId connection, const Body& body) {
+    host_.plane().send(connection, encode(FrameHeader{}, body));  // a lost one reports itself
+  }
 
   LinkHost& host_;
   const Peers peers_;

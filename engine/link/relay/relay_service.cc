@@ -1,6 +1,8 @@
 #include "engine/link/relay/relay_service.h"
 
+#include "engine/control/handle.h"
 #include "engine/link/link_host.h"
+#include "engine/link/link_setup.h"
 #include "engine/link/relay/carried.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
@@ -117,12 +119,20 @@ bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
 bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
   if (!shows_ticket(connection, body.ticket)) return false;
   const std::vector<WireHost> peers = peers_();
-  if (peers.empty()) say(connection, PeersAre{});
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    say(connection,
-        PeersAre{.left = static_cast<std::uint16_t>(peers.size() - 1 - i), .host = {peers[i]}});
-  }
+  auto left = static_cast<std::uint16_t>(peers.size());
+  say(connection, PeersAre{.left = left, .host = {self()}});
+  for (const WireHost& each : peers) say(connection, PeersAre{.left = --left, .host = {each}});
   return true;
+}
+
+// Which of our ports are up now, our peers need not know.
+WireHost RelayService::self() const {
+  verbs::Provider& provider = *host_.options().provider;
+  return {.ticket = host_.ticket(),
+          .name = provider.host_name(),
+          .port = host_.plane().port(),
+          .addresses = portable_addresses(host_.plane().addresses()),
+          .rails = describe_rails(provider, host_.rails())};
 }
 
 // ---- Chains.
@@ -145,15 +155,19 @@ std::string RelayService::why_not(const Chain& body) const {
   if (carried_.size() + ending_.size() >= kCarriedMax)
     return fmt::format("it carries {} paths already", kCarriedMax);
   for (const std::uint8_t rail : {body.near_rail, body.far_rail}) {
-    if (rail >= host_.rails().size()) return fmt::format("it has no rail {}", rail);
+    if (rail >= host_.rails().size())
+      return fmt::format("rail {} was asked for; it has 0 to {}", rail, host_.rails().size() - 1);
     if (!verbs::port_is_up(*host_.options().provider, host_.rails()[rail]))
       return fmt::format("its port of {} is down", host_.rails()[rail].info.name);
   }
   const std::pair<std::uint8_t, std::uint8_t> ends[] = {{body.near_rail, body.near_address},
                                                         {body.far_rail, body.far_address}};
   for (const auto& [rail, address] : ends) {
-    if (address >= host_.rails()[rail].gids.size())
-      return fmt::format("it has no address {} of {}", address, host_.rails()[rail].info.name);
+    const verbs::Rail& asked = host_.rails()[rail];
+    if (address >= asked.gids.size()) {
+      return fmt::format("address {} of {} was asked for; it has 0 to {}", address, asked.info.name,
+                         asked.gids.size() - 1);
+    }
   }
   return why_too_large(body.sizes);
 }
@@ -186,8 +200,9 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
     }
     const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
     if (bytes > most) {
-      why = fmt::format("its rings would take {} MiB, of {} (NCCL_MESH_RELAY_BYTES)", bytes >> 20,
-                        most >> 20);
+      why = fmt::format(
+          "rings of {} bytes were asked for; all would take {}, of {} (NCCL_MESH_RELAY_BYTES)",
+          carried->ring_bytes(), bytes, most);
     }
   }
   if (!why.empty()) {

@@ -54,6 +54,7 @@ class RelayService {
   bool on_chain(ConnectionId connection, const Chain& body);
   bool on_join(ConnectionId connection, const Join& body);
   bool on_cut(ConnectionId connection, const Cut& body);
+  WireHost self() const;
   bool shows_ticket(ConnectionId connection, const Id128& ticket);
   std::string why_not(const Chain& body) const;
   relay::RailShare* share_of(std::uint32_t rail);  // what chains over it share

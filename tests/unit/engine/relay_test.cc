@@ -42,10 +42,10 @@ std::string row(int count, bool ring) {
 
 class Relay : public testing::Test {
  protected:
-  void open(const std::string& fabric, int relay = 1) {
+  void open(const std::string& fabric, int path_timeout_s = Settings{}.path_timeout_s) {
     fabric_ = fabric;
-    bed_ = std::make_unique<Bed>(
-        testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto", .relay = relay});
+    bed_ = std::make_unique<Bed>(testkit::BedOptions{
+        .fabric = fabric_.c_str(), .path_timeout_s = path_timeout_s, .rails = "auto"});
     bed_->tick_ns = 10'000;
     set_log_level(LogLevel::Info);
   }
@@ -257,6 +257,53 @@ TEST_F(Relay, AReceiverThatWaitsForItsSenderIsNotLost) {
   bed_->tick_ns = 10'000;
   ASSERT_TRUE(wakes(*far)) << log_.joined();
   exchange_all_sizes(*far);
+  end(*far);
+  end_all();
+}
+
+// c's port is down when a hears of it.
+TEST_F(Relay, APortThatCameUpAfterTheLinkIsReached) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  port(2, "n0", false);
+  const auto far = talk(0, 2);
+  bed_->rounds(1000);
+  port(2, "n0", true);
+  bed_->tick_ns = 100'000;
+  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  bed_->tick_ns = 10'000;
+  exchange_all_sizes(*far);
+  end(*far);
+  end_all();
+}
+
+TEST_F(Relay, AMiddleHostThatDoesNotAnswerIsNamed) {
+  open(testkit::kLine, 3);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  bed_->rounds(100);
+  bed_->hosts[1].control_stands = true;
+  bed_->tick_ns = 1'000'000;
+  EXPECT_TRUE(bed_->until([&] { return far->send({.bytes = 8}).code() == Errc::Timeout; }));
+  EXPECT_EQ(log_.count(LogLevel::Warn, "n0:1 -> n0:1: host b: it has not answered for 1000 ms"), 1)
+      << log_.joined();
+  bed_->hosts[1].control_stands = false;
+  end(*far);
+  end_all();
+}
+
+// Nothing of the path has failed yet when the time is up.
+TEST_F(Relay, APathThatIsStillAwaitedHasAReason) {
+  open(testkit::kLine, 3);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  bed_->rounds(100);
+  bed_->hosts[2].control_stands = true;
+  bed_->tick_ns = 1'000'000;
+  EXPECT_TRUE(bed_->until([&] { return far->send({.bytes = 8}).code() == Errc::Timeout; }));
+  EXPECT_EQ(log_.count(LogLevel::Warn, "n0:1 -> n0:1: the peer has not answered"), 1)
+      << log_.joined();
+  bed_->hosts[2].control_stands = false;
   end(*far);
   end_all();
 }

@@ -51,10 +51,10 @@ TEST_F(HostileRelay, OrdersThatCannotBeFilledAreAnsweredByName) {
   const auto from = caller();
   Chain asked = order(1);
   asked.far_rail = 7;
-  EXPECT_EQ(why_not(*from, asked), "host b: it has no rail 7");
+  EXPECT_EQ(why_not(*from, asked), "host b: rail 7 was asked for; it has 0 to 1");
   asked = order(2);
   asked.near_address = engine::kRailAddressesMax - 1;
-  EXPECT_EQ(why_not(*from, asked), "host b: it has no address 7 of n0:1");
+  EXPECT_EQ(why_not(*from, asked), "host b: address 7 of n0:1 was asked for; it has 0 to 0");
   asked = order(3);
   asked.sizes.sq_depth = 65536;
   EXPECT_EQ(why_not(*from, asked),
@@ -67,7 +67,7 @@ TEST_F(HostileRelay, OrdersThatCannotBeFilledAreAnsweredByName) {
   asked = order(5);
   asked.sizes.qps = 17;
   asked.sizes.wr_bytes = 16 << 20;
-  EXPECT_NE(why_not(*from, asked).find("of 512 (NCCL_MESH_RELAY_BYTES)"), std::string::npos);
+  EXPECT_NE(why_not(*from, asked).find("of 536870912 (NCCL_MESH_RELAY_BYTES)"), std::string::npos);
   EXPECT_EQ(bed_.stats(1).queue_pairs, queue_pairs_);
   EXPECT_EQ(relay().ring_bytes, 0u);
 }

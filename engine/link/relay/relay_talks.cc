@@ -1,0 +1,155 @@
+// The connections to hosts that may carry for us, and what is asked on them.
+#include "engine/link/relay/relay_client.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mesh::engine {
+
+namespace {
+// Between two questions to one host whom it knows: doubled each time, until it is left in peace.
+constexpr std::uint64_t kPauseMinNs = 50'000'000, kPauseMaxNs = 1'000'000'000;
+constexpr std::uint64_t kPeaceNs = 10'000'000'000;
+// So long a connection is kept for the answer to a question.
+constexpr std::uint64_t kAnswerNs = 5'000'000'000;
+// Whoever owes an answer may be silent for so long, or for a part of NCCL_MESH_PATH_TIMEOUT: there
+// must be time for another try.
+constexpr std::uint64_t kSilenceMaxNs = 2'000'000'000;
+constexpr std::uint64_t kSilenceShare = 3;
+
+bool is_among(const std::vector<WireHost>& hosts, const Id128& ticket) {
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&ticket](const WireHost& each) { return each.ticket == ticket; });
+}
+}  // namespace
+
+// ---- The hosts that were asked.
+
+const RelayClient::Talk* RelayClient::talk_of(const Id128& ticket) const noexcept {
+  const auto found = std::find_if(talks_.begin(), talks_.end(), [&ticket](const Talk& talk) {
+    return talk.host.ticket == ticket;
+  });
+  return found == talks_.end() ? nullptr : &*found;
+}
+
+RelayClient::Talk& RelayClient::talk_with(const WireHost& host) {
+  const auto found = std::find_if(talks_.begin(), talks_.end(), [&host](const Talk& talk) {
+    return talk.host.ticket == host.ticket;
+  });
+  if (found != talks_.end()) return *found;
+  forget_unreachable();
+  return talks_.emplace_back(Talk{.host = host});
+}
+
+// Hosts that neither a link leads to nor anybody knows any more, as those of jobs that have ended.
+void RelayClient::forget_unreachable() {
+  std::vector<WireHost> left = peers();
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const Talk* const talk = talk_of(left[i].ticket);
+    if (talk == nullptr) continue;
+    for (const WireHost& host : talk->known) {
+      if (!is_among(left, host.ticket)) left.push_back(host);
+    }
+  }
+  std::erase_if(talks_, [&left](const Talk& talk) {
+    return talk.connection == 0 && !is_among(left, talk.host.ticket);
+  });
+}
+
+void RelayClient::ask_all(std::span<const WireHost> hosts) {
+  const std::uint64_t now_ns = host_.now_ns();
+  for (const WireHost& host : hosts) {
+    if (host.ticket == host_.ticket()) continue;
+    Talk& talk = talk_with(host);
+    if (talk.asked_ns != 0 && now_ns < talk.asked_ns + talk.pause_ns) continue;
+    const bool again = talk.asked_ns != 0 && now_ns < talk.asked_ns + kPeaceNs;
+    talk.pause_ns = again ? std::min(2 * talk.pause_ns, kPauseMaxNs) : kPauseMinNs;
+    talk.asked_ns = now_ns;
+    connection_to(host);
+    ask_peers(talk);
+  }
+}
+
+void RelayClient::ask_peers(Talk& talk) {
+  talk.asking = true;
+  say(talk.connection, AskPeers{.ticket = talk.host.ticket});
+}
+
+// ---- Connections.
+
+ConnectionId RelayClient::connection_to(const WireHost& host) {
+  Talk& talk = talk_with(host);
+  if (talk.connection == 0)
+    talk.connection = host_.plane().dial(
+        {.addresses = talk.host.addresses, .port = talk.host.port, .timeout_ns = silence_ns()});
+  return talk.connection;
+}
+
+void RelayClient::hang_up(Talk& talk) noexcept {
+  talk.connection = 0;
+  talk.up = talk.asking = false;
+  talk.silent_since_ns = 0;
+  talk.heard.clear();
+}
+
+bool RelayClient::uses(const Talk& talk) const noexcept {
+  return std::any_of(chains_.begin(), chains_.end(),
+                     [&talk](const auto* each) { return each->uses(talk.connection); });
+}
+
+bool RelayClient::owes(const Talk& talk) const noexcept {
+  return talk.asking || std::any_of(chains_.begin(), chains_.end(), [&talk](const auto* each) {
+           return each->awaits(talk.connection);
+         });
+}
+
+std::uint64_t RelayClient::silence_ns() const noexcept {
+  const auto bound_ns =
+      static_cast<std::uint64_t>(host_.options().settings.path_timeout_s) * kNsPerSecond;
+  return std::min(kSilenceMaxNs, bound_ns / kSilenceShare);
+}
+
+// An answer that is awaited is needed, but not for ever, and not where no link is left.
+void RelayClient::tend() {
+  const bool talking = std::any_of(talks_.begin(), talks_.end(),
+                                   [](const Talk& talk) { return talk.connection != 0; });
+  if (!talking) return;
+  const bool idle = peers_().empty();
+  for (Talk& talk : talks_) {
+    if (talk.connection == 0) continue;
+    const bool used = uses(talk);
+    const std::uint64_t until_ns = talk.asked_ns == 0 ? 0 : talk.asked_ns + kAnswerNs;
+    if (used || (!idle && host_.now_ns() < until_ns)) {
+      if (!used) host_.tend_at(until_ns);
+      doubt(talk);
+      continue;
+    }
+    host_.plane().close(talk.connection);
+    hang_up(talk);
+  }
+}
+
+// The other side may have lost the connection, and ours would not notice for long. Whom it knows a
+// host says at once, whatever else it has to do.
+void RelayClient::doubt(Talk& talk) {
+  const std::uint64_t now_ns = host_.now_ns(), bound_ns = silence_ns();
+  if (!talk.up || !owes(talk)) talk.silent_since_ns = 0;
+  if (!talk.up || !owes(talk)) return;
+  if (talk.silent_since_ns == 0) talk.silent_since_ns = now_ns;
+  if (now_ns >= talk.silent_since_ns + bound_ns) {
+    const ConnectionId connection = talk.connection;
+    host_.plane().close(connection);
+    return on_lost(connection, fmt::format("host {}: it has not answered for {} ms", talk.host.name,
+                                           bound_ns / kNsPerMs));
+  }
+  const std::uint64_t ask_ns = talk.silent_since_ns + bound_ns / 2;
+  if (!talk.asking && now_ns >= ask_ns) ask_peers(talk);
+  host_.tend_at(talk.asking ? talk.silent_since_ns + bound_ns : ask_ns);
+}
+
+bool RelayClient::owns(ConnectionId connection) const noexcept {
+  return std::any_of(talks_.begin(), talks_.end(),
+                     [connection](const Talk& talk) { return talk.connection == connection; });
+}
+
+}  // namespace mesh::engine

@@ -1,0 +1,169 @@
+// Whom a process asks to carry for it, without anybody there: what hosts say of themselves and of
+// others, how often they are asked, and what becomes of a connection on which nobody answers.
+#include "engine/link/relay/relay_client.h"
+#include "src/soft/fabric_file.h"
+#include "tests/unit/engine/link/fake_host.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mesh::engine {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+// A rail 10.0.SUBNET.HOST/24.
+WireRail rail(std::uint8_t subnet, std::uint8_t host, bool up = true) {
+  WireRail rail;
+  WireAddress& address = rail.addresses.emplace_back();
+  address.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, subnet, host};
+  address.prefix_len = 24;
+  rail.mtu = 5;
+  rail.up = up ? 1 : 0;
+  return rail;
+}
+
+WireHost host(const std::string& name, std::vector<WireRail> rails) {
+  WireHost host;
+  host.name = name;
+  host.ticket = {static_cast<std::uint8_t>(name.front())};
+  host.port = 4711;
+  host.addresses = {*SocketAddress::from_text("127.0.0.2")};
+  host.rails = std::move(rails);
+  return host;
+}
+
+// We are on subnet 1, the peer c on subnet 2, and b on both; but its port there was down when our
+// link with it came up.
+class RelayClientTest : public testing::Test {
+ protected:
+  RelayClientTest() { peers_ = {b(false), host("c", {rail(2, 3)})}; }
+
+  static WireHost b(bool up) { return host("b", {rail(1, 2), rail(2, 2, up)}); }
+  std::optional<RelayRoute> find() {
+    return client_.find({.own = own_, .peer = peer_, .hosts = {}}, {.peer = {'c'}, .avoided = {}});
+  }
+  ConnectionId connection_to(const std::string& name) {
+    for (const auto& said : us_.wire.said) {
+      AskPeers ask;
+      if (decode_into(body(said), &ask) && ask.ticket == Id128{static_cast<std::uint8_t>(name[0])})
+        return said.connection;
+    }
+    ADD_FAILURE() << name << " was not asked";
+    return 0;
+  }
+  void hear(ConnectionId from, const PeersAre& peers) {
+    const Bytes frame = encode(FrameHeader{}, peers);
+    EXPECT_TRUE(client_.on_frame(from, {.type = MessageType::PeersAre},
+                                 std::span(frame).subspan(kFrameHeaderBytes)));
+  }
+  static std::span<const std::byte> body(const testkit::FakePlane::Said& said) {
+    return std::span(said.frame).subspan(kFrameHeaderBytes);
+  }
+  std::ptrdiff_t count(MessageType type) const {
+    const std::vector<MessageType> types = us_.wire.types();
+    return std::count(types.begin(), types.end(), type);
+  }
+  void pass(std::uint64_t ms) {
+    for (std::uint64_t i = 0; i < ms; ++i) clock_ += kMs, client_.tend();
+  }
+  // b is known to carry, on a connection that is up, and is asked for chains there.
+  std::unique_ptr<RelayedChains> chains_over_b() {
+    EXPECT_FALSE(find());
+    on_b_ = connection_to("b");
+    client_.on_dialed(on_b_);
+    hear(on_b_, {.host = {b(true)}});
+    auto route = find();
+    EXPECT_TRUE(route);
+    us_.wire.said.clear();
+    return client_.ask({.route = *std::move(route),
+                        .sizes = {.qps = 1, .sq_depth = 16, .express_bytes = 64, .wr_bytes = 64},
+                        .changed = [] {}});
+  }
+
+  std::atomic<std::uint64_t> clock_{1'000'000'000};
+  testkit::FakeHost us_{soft::parse(testkit::kLine).value(), "a", clock_};
+  std::vector<WireHost> peers_;
+  RelayClient client_{us_, [this] { return peers_; }};
+  const std::vector<WireRail> own_{rail(1, 1)};
+  std::vector<WireRail> peer_{rail(2, 3)};
+  ConnectionId on_b_ = 0;
+};
+
+TEST_F(RelayClientTest, WhatAHostSaysOfItsOwnPortsCounts) {
+  ASSERT_FALSE(find());
+  const ConnectionId on_b = connection_to("b");
+  hear(on_b, {.host = {b(true)}});
+  ASSERT_TRUE(find());
+  hear(on_b, {.host = {b(false)}});
+  EXPECT_FALSE(find());
+}
+
+TEST_F(RelayClientTest, ThePeersPortThatHasComeUpIsReached) {
+  peers_ = {b(true), host("c", {rail(2, 3, false)})};
+  peer_ = {rail(2, 3, false)};
+  ASSERT_FALSE(find());
+  hear(connection_to("c"), {.host = {host("c", {rail(2, 3)})}});
+  EXPECT_TRUE(find());
+}
+
+// The one whose chains have failed may have a port that is down.
+TEST_F(RelayClientTest, AHostThatIsAvoidedIsAskedAnew) {
+  peers_ = {b(true)};
+  EXPECT_TRUE(client_.find({.own = own_, .peer = peer_, .hosts = {}},
+                           {.peer = {'c'}, .avoided = {b(true).ticket}}));
+  EXPECT_EQ(count(MessageType::AskPeers), 1);
+}
+
+TEST_F(RelayClientTest, HostsAreAskedAgainSoonAndThenLessOften) {
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_FALSE(find());
+    clock_ += kMs;
+  }
+  EXPECT_EQ(count(MessageType::AskPeers), 2 * 5) << "after 0, 100, 300 and 700 ms, and so on";
+}
+
+TEST_F(RelayClientTest, AHostThatOwesAnAnswerIsAskedOnceMoreAndThenTakenForLost) {
+  const auto chains = chains_over_b();
+  pass(900);
+  EXPECT_EQ(count(MessageType::AskPeers), 0);
+  pass(200);
+  EXPECT_EQ(count(MessageType::AskPeers), 1);
+  EXPECT_EQ(chains->step(), RelayedChains::Step::Asked);
+  pass(1000);
+  EXPECT_EQ(chains->step(), RelayedChains::Step::Broken);
+  EXPECT_EQ(chains->why(), "host b: it has not answered for 2000 ms");
+  EXPECT_EQ(us_.wire.closed, std::vector<ConnectionId>{on_b_});
+  EXPECT_FALSE(client_.owns(on_b_));
+}
+
+TEST_F(RelayClientTest, AHostWhoseDeviceTakesItsTimeIsWaitedFor) {
+  const auto chains = chains_over_b();
+  for (int second = 0; second < 10; ++second) {
+    pass(1100);
+    hear(on_b_, {.host = {b(true)}});
+  }
+  EXPECT_EQ(chains->step(), RelayedChains::Step::Asked);
+  EXPECT_TRUE(client_.owns(on_b_));
+}
+
+TEST_F(RelayClientTest, HostsThatNobodyKnowsAnyMoreAreForgotten) {
+  ASSERT_FALSE(find());
+  hear(connection_to("b"), {.host = {host("d", {rail(7, 4)})}});
+  peers_ = {host("c", {rail(2, 3)}), host("e", {rail(8, 5)})};
+  pass(6000);  // nobody needs the connections
+  EXPECT_EQ(us_.wire.closed.size(), 2u);
+  EXPECT_FALSE(find());  // e is new
+  peers_ = {host("c", {rail(2, 3)})};
+  EXPECT_FALSE(client_.knows_others({'c'}));
+}
+
+}  // namespace
+}  // namespace mesh::engine
