@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <sstream>
 
 namespace mesh::driver {
 namespace {
@@ -24,6 +26,16 @@ std::vector<char*> null_terminated(const std::vector<std::string>& words) {
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   return pointers;
+}
+
+// What runs this build's programs where the kernel does not. Empty: the kernel does.
+std::vector<std::string> emulator() {
+#ifdef MESH_EMULATOR
+  std::istringstream words(MESH_EMULATOR);
+  return {std::istream_iterator<std::string>(words), {}};
+#else
+  return {};
+#endif
 }
 
 // The child between fork and exec. The launcher has one thread, so that the C library may be used
@@ -38,11 +50,13 @@ std::vector<char*> null_terminated(const std::vector<std::string>& words) {
   }
   if (spec.inherited_fd >= 0) ::fcntl(spec.inherited_fd, F_SETFD, 0);
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  const std::vector<char*> arguments = null_terminated(spec.arguments);
+  std::vector<std::string> words = emulator();
+  words.insert(words.end(), spec.arguments.begin(), spec.arguments.end());
+  const std::vector<char*> arguments = null_terminated(words);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execv(arguments[0], arguments.data());
+  ::execvp(arguments[0], arguments.data());
   ::_exit(127);
 }
 
