@@ -114,12 +114,11 @@ void RelayClient::tend() {
   const bool talking = std::any_of(talks_.begin(), talks_.end(),
                                    [](const Talk& talk) { return talk.connection != 0; });
   if (!talking) return;
-  const bool idle = peers_().empty();
   for (Talk& talk : talks_) {
     if (talk.connection == 0) continue;
-    const bool used = uses(talk);
     const std::uint64_t until_ns = talk.asked_ns == 0 ? 0 : talk.asked_ns + kAnswerNs;
-    if (used || (!idle && host_.now_ns() < until_ns)) {
+    const bool used = uses(talk);
+    if (used || (host_.now_ns() < until_ns && !peers_().empty())) {
       if (!used) host_.tend_at(until_ns);
       doubt(talk);
       continue;
