@@ -74,8 +74,8 @@ Bytes ChainsWorld::answer(Input& input, std::uint64_t number) const {
     case 0: {
       engine::PeersAre peers{.left = input.u8()};
       if (input.below(8) == 7) return encode({}, engine::PeersAre{});
-      engine::WireHost& host = peers.host.emplace_back(known_hosts().front());
-      host.ticket = {input.u8(), 1};
+      engine::WireHost& host = peers.host.emplace_back(known_hosts()[input.below(2)]);
+      if (const std::uint8_t other = input.u8(); other % 4 != 3) host.ticket = {other, 1};
       host.rails = {played_rail(static_cast<std::uint8_t>(input.below(5)), 8), played_rail(4, 8)};
       return encode({}, peers);
     }
