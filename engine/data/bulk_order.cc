@@ -8,7 +8,7 @@
 
 namespace mesh::engine {
 
-void BulkOrder::assign(const std::vector<Path*>& usable, Over over) {
+void BulkOrder::assign(const std::vector<Path*>& usable) {
   promise_.withdraw();  // it was of others
   const std::size_t each = usable.empty() ? 0 : usable.front()->queue_pairs.size();
   order_.clear();
@@ -20,12 +20,11 @@ void BulkOrder::assign(const std::vector<Path*>& usable, Over over) {
   }
   DCHECK(order_.size() == std::size_t{2} * count_);
   cursor_ = 0;
-  over_ = over;
 }
 
 bool BulkOrder::promise_uniform() noexcept {
   promise_.withdraw();
-  if (over_ != Over::OnePath || count_ == 0) return false;
+  if (count_ == 0) return false;
   std::uint32_t least = UINT32_MAX;
   for (std::uint32_t i = 0; i < count_; ++i) least = std::min(least, order_[i]->stripes_left());
   promise_.give(least);

@@ -39,12 +39,11 @@ class BulkOrder {
     return first;
   }
   // May each of them be given a stripe of a uniform message? Then that must happen. Looked at once
-  // for many messages; false where the link has several paths.
+  // for many messages.
   bool take_uniform() noexcept { return promise_.take() || promise_uniform(); }
   Promise& promise() noexcept { return promise_; }
 
-  enum class Over : std::uint8_t { OnePath, SeveralPaths };  // up or not
-  void assign(const std::vector<Path*>& usable, Over over);
+  void assign(const std::vector<Path*>& usable);
 
  private:
   [[gnu::noinline]] bool promise_uniform() noexcept;
@@ -52,7 +51,6 @@ class BulkOrder {
   std::vector<QueuePair*> order_;  // all of them, twice
   std::uint32_t count_ = 0;
   std::uint32_t cursor_ = 0;
-  Over over_ = Over::SeveralPaths;
   Promise promise_;
 };
 

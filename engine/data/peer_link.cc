@@ -1,6 +1,5 @@
 #include "engine/data/peer_link.h"
 
-#include "engine/message/path_spread.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -50,7 +49,7 @@ const char* status_name(ibv_wc_status status) {
 
 PeerLink::PeerLink(ProgressLoop& loop, ChannelOwner& owner, const LinkIdentity& identity,
                    const TransferPolicy& policy)
-    : loop_(loop), owner_(owner), identity_(identity), policy_(policy) {}
+    : loop_(loop), owner_(owner), identity_(identity), policy_(policy), shares_(policy_) {}
 
 // A link whose channels have all ended is taken apart by the peer without further word.
 bool PeerLink::every_channel_ended() const noexcept {
@@ -224,37 +223,6 @@ ProgressLoop::Source PeerLink::express_source(std::uint32_t channel) noexcept {
   return {.lane = &lane, .queue = lane.queue_of(queue_pair)};
 }
 
-const StripeTable& PeerLink::spread(std::uint64_t bytes) noexcept {
-  const std::uint32_t count = usable_count();
-  DCHECK(loop_.held());
-  DCHECK(count > 1 && count <= kPathsMax);
-  std::array<PathProgress, kPathsMax> progress;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    progress[i] = {.done_bytes = usable_[i]->bulk_done,
-                   .in_flight_bytes = usable_[i]->inflight_bytes()};
-  }
-  speeds_.observe({progress.data(), count});
-  std::array<PathLoad, kPathsMax> loads;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    loads[i] = {.bytes = usable_[i]->inflight_bytes(),
-                .speed_mbps = speeds_.mbps(i),
-                .next_qp = usable_[i]->next_qp};
-  }
-  const std::span<const PathLoad> paths(loads.data(), count);
-  if (bytes > policy_.stripe_bytes) {
-    spread_stripes(bytes, policy_, paths, spread_);
-  } else {
-    const std::uint32_t path = earliest_path(bytes, paths, path_cursor_++);
-    spread_.count = 1;
-    spread_.stripes[0] = {.span = {.offset = 0, .bytes = bytes},
-                          .position = loads[path].next_qp % policy_.qps * count + path};
-  }
-  DCHECK(spread_.count != 0 && spread_.count <= kStripesMax);
-  for (std::uint32_t i = 0; i < spread_.count; ++i)
-    ++usable_[spread_.stripes[i].position % count]->next_qp;
-  return spread_;
-}
-
 void PeerLink::order_paths() {
   usable_.clear();
   for (Path* const path : all_) {  // the best tiers first
@@ -264,18 +232,8 @@ void PeerLink::order_paths() {
   }
   usable_count_ = static_cast<std::uint32_t>(usable_.size());
   DCHECK((dormant() || all_.size() == paths_.size()) && usable_.size() <= all_.size());
-  // A port that does not say how fast it is counts as much as the fastest that does.
-  std::uint32_t fastest = 1;
-  for (const Path* const path : usable_) fastest = std::max(fastest, path->speed_mbps);
-  std::vector<std::uint32_t> port_mbps;
-  std::vector<PathProgress> so_far;
-  for (const Path* const path : usable_) {
-    port_mbps.push_back(path->speed_mbps == 0 ? fastest : path->speed_mbps);
-    so_far.push_back({.done_bytes = path->bulk_done});
-  }
-  speeds_.configure(port_mbps, so_far);
-  const bool sole = primary_count_ == 1 && tier_ == 0;
-  bulk_.assign(usable_, sole ? BulkOrder::Over::OnePath : BulkOrder::Over::SeveralPaths);
+  shares_.assign(usable_);
+  bulk_.assign(usable_);
   DCHECK(bulk_.count() == usable_count_ * policy_.qps);
   note_written_rails();
 }

@@ -13,13 +13,12 @@
 #include "engine/data/lane.h"
 #include "engine/data/link_memory.h"
 #include "engine/data/path.h"
+#include "engine/data/path_shares.h"
 #include "engine/data/progress_loop.h"
 #include "engine/data/queue_pair.h"
 #include "engine/data/recv_channel.h"
 #include "engine/data/send_channel.h"
 #include "engine/message/id128.h"
-#include "engine/message/path_speed.h"
-#include "engine/message/stripe.h"
 #include "src/base/check.h"
 
 #include <algorithm>
@@ -95,8 +94,7 @@ class PeerLink {
   // Where its completions are found; without a queue pair there is none.
   ProgressLoop::Source express_source(std::uint32_t channel) noexcept;
   BulkOrder& bulk() noexcept { return bulk_; }
-  // The cut of a message over several paths; it lasts until the next call.
-  const StripeTable& spread(std::uint64_t bytes) noexcept;
+  PathShares& shares() noexcept { return shares_; }
   // Of 32 bits each. See RecvChannel::on_message() for the answer. (peer_link_datapath.h)
   Request* on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept;
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair,
@@ -217,10 +215,8 @@ class PeerLink {
   std::vector<std::unique_ptr<Path>> paths_;
   std::vector<Path*> all_, usable_;
   BulkOrder bulk_;
-  StripeTable spread_;
+  PathShares shares_;
   std::uint32_t usable_count_ = 0, primary_count_ = 0, tier_ = 0;
-  std::uint32_t path_cursor_ = 0;
-  PathSpeeds speeds_;
   LinkMemory memory_;  // declared before the queue pairs' end: see destroy_queue_pairs()
   std::vector<std::unique_ptr<Channel>> channels_;  // by index
   std::vector<RecvChannel*> receivers_;             // by index, null where there is none

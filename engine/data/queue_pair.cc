@@ -112,8 +112,11 @@ void QueuePair::signal_between() noexcept {
 }
 
 void QueuePair::retire_part(std::uint64_t at) noexcept {
+  const Mark mark = ring_[at & ring_mask_];
+  Request& request = *mark.request();
+  if (mark.is_shared()) [[likely]]
+    return finish_shared(request);
   const PostedPart& part = parts_[at & ring_mask_];
-  Request& request = *ring_[at & ring_mask_].request();
   DCHECK(part.counted_bytes <= place_.path->inflight_bytes());
   DCHECK(request.channel->outstanding != 0);
   place_.path->bulk_done += part.counted_bytes;

@@ -57,11 +57,13 @@ inline constexpr std::uint32_t kStripeEnd = 3;
 
 // What a work request is noted as until it completes. A row: nothing. Else its request, and with it
 // kWhole for a whole message on an express queue pair, kUniform and the stripe's number for a
-// stripe of a uniform message, or no tag for anything else: a part.
+// stripe of a uniform message, that number and one for a stripe of a message that several paths
+// share, or no tag for anything else: a part.
 struct Mark {
   static constexpr std::uintptr_t kUniform = 1, kWhole = 2, kNumberStep = 4,
                                   kTags = alignof(Request) - 1;
   static_assert(kStripesTold * kNumberStep <= kTags);
+  static constexpr std::uintptr_t kFirstShared = kNumberStep;
   std::uintptr_t word = 0;
 
   static Mark of(const Request& request, std::uintptr_t tags) noexcept {
@@ -73,10 +75,17 @@ struct Mark {
   bool is_uniform() const noexcept { return (word & kUniform) != 0; }
   bool is_whole() const noexcept { return (word & kWhole) != 0; }
   bool is_part() const noexcept { return word != 0 && (word & kTags) == 0; }
+  bool is_shared() const noexcept {
+    return (word & (kUniform | kWhole)) == 0 && (word & kTags) != 0;
+  }
   Request& whole() const noexcept { return *reinterpret_cast<Request*>(word - kWhole); }
   std::uint32_t number() const noexcept {
     DCHECK(is_uniform());
     return static_cast<std::uint32_t>((word & kTags) / kNumberStep);
+  }
+  std::uint32_t shared_number() const noexcept {
+    DCHECK(is_shared());
+    return static_cast<std::uint32_t>(((word & kTags) - kFirstShared) / kNumberStep);
   }
 };
 
@@ -119,8 +128,11 @@ class QueuePair {
     std::uintptr_t mark = 0;  // see Mark
   };
   // A stripe on a bulk one, taken from the promise of all of them. The caller counts the message,
-  // once, in its channel's outstanding and its path's bytes.
+  // once, in its channel's outstanding and its path's bytes; one that several paths share stripe by
+  // stripe.
   inline void stage_uniform(const Uniform& stripe) noexcept;
+  // The rest of a message that several paths share, when it is no whole stripe: noted as a part.
+  inline void stage_rest(const Uniform& stripe, const StripeSpan& span) noexcept;
   void shorten_last(std::uint32_t bytes) noexcept {
     chain_.shorten_last(bytes);
   }  // the one that was staged last
@@ -287,6 +299,7 @@ class QueuePair {
   void count_apart(Request& request) noexcept;
   Span lose(std::uint64_t at) noexcept;
   inline void finish_stripe(Request& request) noexcept;
+  inline void finish_shared(Request& request) noexcept;
   [[gnu::noinline]] void retire_part(std::uint64_t at) noexcept;
   void set_return_at(std::uint64_t taken) noexcept {
     to_return_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(to_return_) +

@@ -39,10 +39,15 @@ inline void QueuePair::stage_uniform(const Uniform& stripe) noexcept {
   DCHECK(counted_ != 0);
   DCHECK(!chain_.full());
   DCHECK(stripe.source.bytes != 0);
-  DCHECK(Mark{stripe.mark}.is_uniform());
   chain_.write_announced(stripe.source, stripe.target, stripe.imm);
   room_.announce();
   note(room_.post_taken(), Mark{stripe.mark});
+}
+
+inline void QueuePair::stage_rest(const Uniform& stripe, const StripeSpan& span) noexcept {
+  parts_[room_.posted() & ring_mask_] = {
+      .counted_bytes = stripe.source.bytes, .ends = Ends::Stripe, .stripe = span};
+  stage_uniform(stripe);
 }
 
 inline void QueuePair::stage_apart(const Uniform& stripe) noexcept {
@@ -197,6 +202,17 @@ inline void QueuePair::finish_stripe(Request& request) noexcept {
     place_.path->bulk_done += request.bytes;
   }
   request.complete_send();
+}
+
+// Of a message that several paths share: its path and its channel have counted the stripe by
+// itself.
+inline void QueuePair::finish_shared(Request& request) noexcept {
+  DCHECK(!request.uniform);
+  DCHECK(request.channel->outstanding != 0);
+  DCHECK(request.stripes <= place_.path->inflight_bytes());
+  place_.path->bulk_done += request.stripes;
+  --request.channel->outstanding;
+  finish_stripe(request);
 }
 
 inline void QueuePair::retire_through(std::uint32_t count) noexcept {

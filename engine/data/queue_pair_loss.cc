@@ -41,6 +41,10 @@ StripeSpan QueuePair::span_at(std::uint64_t at) const noexcept {
   const Mark mark = ring_[at & ring_mask_];
   if (mark.is_whole()) return {.offset = 0, .bytes = mark.request()->bytes};
   if (mark.is_part()) return parts_[at & ring_mask_].stripe;
+  if (mark.is_shared()) {
+    const std::uint64_t bytes = mark.request()->stripes;
+    return {.offset = mark.shared_number() * bytes, .bytes = bytes};
+  }
   const TransferPolicy& policy = place_.link->policy();
   const StripePlan plan = plan_stripes(mark.request()->bytes, policy,
                                        policy.qps);  // uniform messages go over the only path
@@ -78,6 +82,7 @@ Span QueuePair::lose(std::uint64_t at) noexcept {
   Request& request = *mark.request();
   const Span lost{.request = &request, .stripe = span_at(at)};
   if (mark.is_uniform()) count_apart(request);
+  if (mark.is_shared()) place_.path->bulk_done += request.stripes;
   if (mark.is_whole()) request.open_stripes = 1, request.uniform = false;
   if (const PostedPart* const part = part_at(at)) place_.path->bulk_done += part->counted_bytes;
   return lost;

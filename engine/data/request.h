@@ -54,7 +54,7 @@ class alignas(64) Request {
   // The immediate of its announcements; of a receive, without the number of stripes.
   std::uint64_t expected = kNoAnnouncement;
   // Receives: how many have been announced, in the lowest byte, and above their bytes. Sends with a
-  // record: how many there are.
+  // record: how many there are; sends that several paths share: the bytes of one.
   std::uint64_t stripes = 0;
 
   std::uint32_t imm() const noexcept {

@@ -110,7 +110,7 @@ bool SendChannel::match() noexcept {
   have_credit_ = false;
   if (next.tag != credit_.tag) return match_by_tag();
   accept_one();
-  const bool posted = post_apart(next);
+  const bool posted = one_path() ? post_apart(next) : post_shared(next, credit_);
   if (!posted) begin(next, cursor_.slot());
   cursor_.step();
   return posted || post();
@@ -156,7 +156,7 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
   posting.plan = plan_stripes(bytes, link.policy(), link.bulk().count());
   if (posting.plan.route == Route::Express) return add(posting.plan.span(0), *express_);
   if (link.usable_count() > 1) {
-    const StripeTable& table = link.spread(bytes);
+    const StripeTable& table = link.shares().spread(bytes);
     for (std::uint32_t i = 0; i < table.count; ++i)
       add(table.stripes[i].span, link.bulk().at(table.stripes[i].position));
     return;
@@ -182,10 +182,21 @@ bool SendChannel::post_uniform() noexcept {
 }
 
 void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
-  usual_plan_ = apart_plan_ = {.total_bytes = bytes};
-  if (!one_path()) return;
+  usual_plan_ = apart_plan_ = shared_plan_ = {.total_bytes = bytes};
   const StripePlan plan = plan_stripes(bytes, link.policy(), link.bulk().count());
-  if (plan.uniform(wr_bytes_)) (bytes > apart_above_ ? apart_plan_ : usual_plan_) = plan;
+  if (!plan.uniform(wr_bytes_)) return;
+  const bool apart = bytes > apart_above_;
+  if (one_path()) {
+    (apart ? apart_plan_ : usual_plan_) = plan;
+  } else if (!apart && (plan.count == 1 || plan.count % link.usable_count() == 0)) {
+    shared_plan_ = plan;
+  }
+}
+
+bool SendChannel::post_next_shared(Request& request) noexcept {
+  Credit credit;
+  return shared_plan_.count != 0 && read_credit(row(), key_count_, cursor_.generation(), &credit) &&
+         post_shared(request, credit);
 }
 
 // The next send, which the next credit fits, is posted whole. False: nothing was done, it is not
@@ -194,27 +205,12 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
   if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
     plan_usual(request.bytes);
   const StripePlan& plan = usual_plan_;
-  if (plan.count == 0 || !take_uniform(plan.total_bytes)) return false;
+  if (plan.count == 0) return post_next_shared(request);
+  if (!take_uniform(plan.total_bytes)) return false;
   request.open_stripes = static_cast<std::uint8_t>(plan.count);
   request.expected = cursor_.imm() + plan.imm_more();
   stage_uniform(request,
                 {.plan = plan, .first_bulk = link.bulk().next(plan.count), .target = target});
-  return true;
-}
-
-// Of a message that meets the next credit. False: nothing was done.
-bool SendChannel::post_apart(Request& request) noexcept {
-  if (request.bytes <= apart_above_ || request.bytes > credit_.bytes) return false;
-  if (request.bytes != apart_plan_.total_bytes) plan_usual(request.bytes);
-  const StripePlan& plan = apart_plan_;
-  if (plan.count == 0 || !bytes_fit(link.path(0), plan.total_bytes)) return false;
-  QueuePair* const* const first = link.bulk().from(link.bulk().next_first());
-  const auto has_room = [](QueuePair* queue_pair) { return queue_pair->has_apart_room(); };
-  if (!std::all_of(first, first + plan.count, has_room)) return false;
-  stage_apart(request, {.plan = plan,
-                        .first_bulk = link.bulk().next(plan.count),
-                        .target = {.address = credit_.address, .rkey = credit_.rkeys[0]}});
-  may_wait_for_bytes_ = false;
   return true;
 }
 

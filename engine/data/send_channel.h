@@ -136,8 +136,15 @@ class SendChannel final : public Channel {
   };
   [[gnu::always_inline]] inline void stage_uniform(Request& request,
                                                    const UniformMessage& message) noexcept;
+  // The same over several paths that are alike. False: nothing was done.
+  inline bool post_shared(Request& request, const Credit& credit) noexcept;
+  [[gnu::noinline]] bool post_next_shared(Request& request) noexcept;
+  inline void stage_shared(Request& request, const UniformMessage& message,
+                           const Credit& credit) noexcept;
+  static inline void stage_rest(QueuePair& queue_pair, const Request& request,
+                                QueuePair::Uniform stripe) noexcept;
   // The same of a message whose data goes apart from its announcements.
-  bool post_apart(Request& request) noexcept;
+  inline bool post_apart(Request& request) noexcept;
   inline void stage_apart(Request& request, const UniformMessage& message) noexcept;
   // One work request of a span whose queue pair is chosen, and at its end what announces it.
   Step post_part(Span& span, const Credit& credit) noexcept;
@@ -190,6 +197,7 @@ class SendChannel final : public Channel {
   // Of the last large message: the next one is mostly as large. No stripes: it is not uniform.
   StripePlan usual_plan_;
   StripePlan apart_plan_;   // the same, of one whose data goes apart
+  StripePlan shared_plan_;  // the same, over several paths that are alike
   std::uint32_t tier_ = 0;  // whose keys lie in the rows that count
   // Stripes that other queue pairs must carry, in the order in which they go out.
   std::vector<Span> replays_;

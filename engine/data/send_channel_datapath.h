@@ -9,6 +9,7 @@
 #include "engine/data/send_channel.h"
 #include "src/base/check.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -130,6 +131,74 @@ inline void SendChannel::stage_apart(Request& request, const UniformMessage& mes
     if (i == 0) stage_record(queue_pair, request);
     queue_pair.stage_announcement(stripe);
   }
+}
+
+// Of a message that meets the next credit. False: nothing was done.
+inline bool SendChannel::post_apart(Request& request) noexcept {
+  if (request.bytes <= apart_above_ || request.bytes > credit_.bytes) return false;
+  if (request.bytes != apart_plan_.total_bytes) plan_usual(request.bytes);
+  const StripePlan& plan = apart_plan_;
+  if (plan.count == 0 || !bytes_fit(link.path(0), plan.total_bytes)) return false;
+  QueuePair* const* const first = link.bulk().from(link.bulk().next_first());
+  const auto has_room = [](QueuePair* queue_pair) { return queue_pair->has_apart_room(); };
+  if (!std::all_of(first, first + plan.count, has_room)) return false;
+  stage_apart(request, {.plan = plan,
+                        .first_bulk = link.bulk().next(plan.count),
+                        .target = {.address = credit_.address, .rkey = credit_.rkeys[0]}});
+  may_wait_for_bytes_ = false;
+  return true;
+}
+
+// Over several paths every stripe is counted by itself, so that each path knows what it has
+// carried. As the bulk queue pairs lie, the paths take turns.
+inline void SendChannel::stage_shared(Request& request, const UniformMessage& message,
+                                      const Credit& credit) noexcept {
+  const StripePlan& plan = message.plan;
+  const auto step = static_cast<std::uint32_t>(plan.stripe_bytes);
+  QueuePair::Uniform stripe{.source = {.address = request.address, .bytes = step},
+                            .target = {.address = credit.address},
+                            .imm = request.imm(),
+                            .mark = Mark::of(request, Mark::kFirstShared).word};
+  request.stripes = step;
+  outstanding += plan.count;
+  QueuePair* const* next = link.bulk().from(message.first_bulk);
+  for (std::uint32_t left = plan.count; left != 0; --left, ++next) {
+    Path& path = (*next)->path();
+    DCHECK(path.health.state == PathState::Up);
+    stripe.source.lkey = request.region->keys(path.rail).lkey;
+    stripe.target.rkey = credit.rkeys[path.key_place];
+    if (left == 1 && plan.last_bytes != step) return stage_rest(**next, request, stripe);
+    path.bulk_posted += step;
+    (*next)->stage_uniform(stripe);
+    stripe.source.address += step;
+    stripe.target.address += step;
+    stripe.mark += Mark::kNumberStep;
+  }
+}
+
+// The last stripe has less than the others.
+inline void SendChannel::stage_rest(QueuePair& queue_pair, const Request& request,
+                                    QueuePair::Uniform stripe) noexcept {
+  const std::uint64_t offset = stripe.source.address - request.address;
+  stripe.source.bytes = static_cast<std::uint32_t>(request.bytes - offset);
+  stripe.mark = Mark::of(request, 0).word;
+  queue_pair.path().bulk_posted += stripe.source.bytes;
+  queue_pair.stage_rest(stripe, {.offset = offset, .bytes = stripe.source.bytes});
+}
+
+// The promise is asked last, as what it gives must be posted.
+inline bool SendChannel::post_shared(Request& request, const Credit& credit) noexcept {
+  if (request.bytes != shared_plan_.total_bytes) plan_usual(request.bytes);
+  const StripePlan& plan = shared_plan_;
+  if (plan.count == 0 || request.bytes > credit.bytes) return false;
+  if (!link.shares().alike(request.bytes) || !link.bulk().take_uniform()) return false;
+  request.open_stripes = static_cast<std::uint8_t>(plan.count);
+  request.uniform = false;
+  request.expected = cursor_.imm() + plan.imm_more();
+  stage_shared(request, {.plan = plan, .first_bulk = link.bulk().next(plan.count), .target = {}},
+               credit);
+  may_wait_for_bytes_ = false;
+  return true;
 }
 
 // Most messages: the next send's credit is there, and one work request on the express queue pair

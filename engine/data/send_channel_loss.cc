@@ -20,12 +20,12 @@ void SendChannel::read_keys_of_tier() noexcept {
   cursor_.change_tier(tier_, link.tier());
   tier_ = link.tier();
   have_credit_ = false;
-  usual_plan_ = apart_plan_ = {};
 }
 
 void SendChannel::choose_express() noexcept {
   DCHECK(loop.held());
   read_keys_of_tier();
+  usual_plan_ = apart_plan_ = shared_plan_ = {};  // they were for other paths
   express_ = &link.express(index);
   express_place_ = express_->path().key_place;
   far_ = express_place_ != 0;

@@ -57,6 +57,10 @@ def bars(cases):
                                                                    "one-8B"), 1.15
     yield "8 rails against one, 1 MiB in four stripes", _ratio(
         cases, "rolling8-1M-4stripes-8rails", "rolling8-1M-4stripes"), 1.15
+    yield "two paths that are alike against one, 1 MiB in eight stripes", _ratio(
+        cases, "rolling8-1M-2paths", "rolling8-1M-8stripes"), 1.5
+    yield "two paths that are alike against one, 64 KiB", _ratio(
+        cases, "rolling8-64K-2paths", "rolling8-64K"), 1.5
     yield "512 channels of 1 MiB on one queue pair against one", _ratio(
         cases, "every-1M-1qp-512channels", "every-1M-1qp"), 1.3
     yield "receivers not ready, all cases", sum(case["rnr_events"] for case in cases.values()), 0

@@ -24,6 +24,9 @@ def rails(count):
     return {"NCCL_MESH_FABRIC": "soft:" + os.path.join(FABRICS, "null%d.json" % count)}
 
 
+# As of a cable that both PCIe halves serve.
+TWO_PATHS = {**rails(2), "NCCL_MESH_RAILS": "all"}
+
 # a multiple of every ring's length, so that what happens once a round is counted in full
 MESSAGES = 4096
 HEARINGS = 5
@@ -88,6 +91,11 @@ CASES = [
     Case("one-8B-8rails", "one", settings=rails(8)),
     Case("rolling8-1M-4stripes-8rails", "rolling8", bytes=1 << 20,
          settings={**STRIPED, **rails(8)}),
+    Case("one-8B-2paths", "one", settings=TWO_PATHS),
+    Case("rolling8-8B-2paths", "rolling8", settings=TWO_PATHS),
+    Case("rolling8-64K-2paths", "rolling8", bytes=1 << 16, settings=TWO_PATHS),
+    Case("rolling8-1M-2paths", "rolling8", bytes=1 << 20, settings={**STRIPED, **TWO_PATHS}),
+    Case("rolling8-1M-8stripes", "rolling8", bytes=1 << 20, settings={"NCCL_MESH_QPS": "8"}),
     Case("one-8B-device", "one", extra=["--device"]),
     Case("rolling8-8B-device", "rolling8", extra=["--device"]),
     Case("rolling8-8B-device-flush", "rolling8", extra=["--device", "--flush"]),

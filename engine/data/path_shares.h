@@ -1,0 +1,44 @@
+#pragma once
+// How a link's messages are shared out over its usable paths, where there are several. As a rule
+// these are alike (the two halves of a cable): then a message is cut as over one path, and each
+// path gets the same part of it. Otherwise each gets as much as lets all be done together
+// (path_spread.h). Thread: loop (token). Bound: kPathsMax paths.
+
+#include <mesh/policy.h>
+
+#include "engine/message/path_speed.h"
+#include "engine/message/stripe.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mesh::engine {
+
+struct Path;
+
+class PathShares {
+ public:
+  explicit PathShares(const TransferPolicy& policy) : policy_(policy) {}
+
+  // The usable paths from now on; they outlive their use here.
+  void assign(const std::vector<Path*>& usable);
+
+  // May a message of so many bytes be cut evenly? The learned speeds agree, so does what is in
+  // flight, and every path has room for it all.
+  bool alike(std::uint64_t bytes) noexcept;
+  // The cut of a message over paths that are not; it lasts until the next call.
+  const StripeTable& spread(std::uint64_t bytes) noexcept;
+
+ private:
+  void learn() noexcept;
+
+  const TransferPolicy& policy_;
+  std::vector<Path*> usable_;
+  PathSpeeds speeds_;
+  bool speeds_agree_ = false;
+  std::uint32_t until_look_ = 0;  // messages that are cut evenly before the speeds are looked at
+  std::uint32_t cursor_ = 0;
+  StripeTable spread_;
+};
+
+}  // namespace mesh::engine
