@@ -217,6 +217,14 @@ void Initiator::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   DCHECK(qp.in.ring == nullptr && !core_.serving.has(qp.index) && !core_.backlog.has(qp.index));
 }
 
+// Its next post is told to NicCore::posting again.
+bool Initiator::is_idle(QueuePair& qp) noexcept {
+  DCHECK(core_.turning());  // `completed` changes in turns alone
+  std::lock_guard lock(qp.sends.lock);
+  qp.sends.noted = qp.sends.posted.load(std::memory_order_relaxed) != qp.sends.completed;
+  return !qp.sends.noted;
+}
+
 bool Initiator::uses(QueuePair& qp, std::uint32_t key) noexcept {
   DCHECK(core_.turning());  // `completed` changes in turns alone
   if (qp.sends.posted.load(std::memory_order_acquire) == qp.sends.completed) return false;

@@ -21,6 +21,8 @@ class Initiator {
   std::uint64_t due_ns(QueuePair& qp, TurnTime& time) noexcept;
   bool take_responses(QueuePair& qp, TurnTime& time) noexcept;
   void to_error(QueuePair& qp, ibv_wc_status first) noexcept;
+  // Nothing is outstanding.
+  bool is_idle(QueuePair& qp) noexcept;
   // A work request that is not executed yet reads or writes the region of this key.
   bool uses(QueuePair& qp, std::uint32_t key) noexcept;
 

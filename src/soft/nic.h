@@ -105,6 +105,7 @@ class Nic {
   Poster poster_;
   // All members below are used under the turn lock.
   QueuePairTable queue_pairs_;
+  IndexSet outstanding_;  // what core_.posting has told; those found idle leave it
   NicPort port_;
   IncomingRings incoming_;
   Initiator initiator_;

@@ -20,15 +20,22 @@ std::uint32_t Nic::add_region(const MemoryTable::Region& region) {
 }
 
 // Removing a region that a posted request still reads is the user's mistake. The queue pair fails,
-// as with hardware, and nothing reads the region afterwards.
+// as with hardware, and nothing reads the region afterwards. Only queue pairs that have posted are
+// looked at, as many regions go one after the other.
 void Nic::remove_region(std::uint32_t key) {
   std::lock_guard lock(core_.turn_lock);
   core_.device_writes.land();  // before its memory may go
   core_.regions.remove(key);
   TurnTime time(core_.clock);
-  for (QueuePair* qp : queue_pairs_.slots())
-    if (qp != nullptr && qp->out.ring != nullptr && initiator_.uses(*qp, key))
+  core_.posting.take(outstanding_);
+  for (std::uint32_t index = outstanding_.next(0); index < kQpsMax;
+       index = outstanding_.next(index + 1)) {
+    QueuePair* const qp = queue_pairs_.find(index);
+    if (qp == nullptr || initiator_.is_idle(*qp))
+      outstanding_.erase(index);
+    else if (qp->out.ring != nullptr && initiator_.uses(*qp, key))
       initiator_.to_error(*qp, IBV_WC_LOC_PROT_ERR);
+  }
 }
 
 QueuePair* Nic::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {

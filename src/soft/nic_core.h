@@ -91,6 +91,7 @@ struct NicCore {
   std::uint16_t lid = 0;       // under the turn lock; of an InfiniBand port
   DeviceWrites device_writes;  // under the turn lock
   RaceEdge posts;
+  Bells posting;  // by posters: queue pairs on which something may be outstanding
   MemoryTable regions;
   IndexSet serving;     // a peer's ring may hold requests for them
   IndexSet completing;  // their target may have answered, or they are watched or flushed

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 namespace mesh::soft {
 
@@ -67,6 +68,7 @@ int Poster::send(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
     *bad = wr;
     return EINVAL;
   }
+  if (!std::exchange(qp.sends.noted, true)) core_.posting.ring(qp.index);
   Posting posting;
   posting.posted = qp.sends.posted.load(std::memory_order_relaxed);
   posting.dead = state == IBV_QPS_ERR;

@@ -48,6 +48,7 @@ struct SendQueue {
   std::vector<SendSlot> slots;  // a power of two
   std::uint32_t depth = 0;
   bool poisoned = false;  // poster: a work request failed locally; nothing after it is published
+  bool noted = false;     // poster: NicCore::posting knows that something may be outstanding
   std::atomic<std::uint64_t> posted{0};  // released by the poster after the ring's tail
   std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
   // The turn's:

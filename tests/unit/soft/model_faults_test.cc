@@ -87,6 +87,24 @@ TEST(Faults, ADelayedWriteCannotTouchMemoryTakenBack) {
   EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST(Faults, ASourceTakenBackFailsAQueuePairThatHadBeenIdle) {
+  ManualFabric fabric("", 2);
+  const auto take_back = [&fabric](std::size_t pair) {
+    return fabric.a->dereg_mr(std::exchange(fabric.left[pair].mr, nullptr));
+  };
+  ASSERT_EQ(fabric.write(0, 1, 64), 0);
+  fabric.run();
+  ASSERT_EQ(take_back(1), 0);  // another's, while it is idle
+  ASSERT_TRUE(
+      fabric.a->faults().arm({.kind = FaultKind::WriteDelay, .delay_ns = 1'000'000'000}).ok());
+  ASSERT_EQ(fabric.write(0, 2, 4096), 0);
+  ASSERT_EQ(take_back(0), 0);
+  fabric.run();
+  ASSERT_EQ(fabric.sent[0].size(), 2u);
+  EXPECT_EQ(fabric.sent[0][0].wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(fabric.sent[0][1].wc.status, IBV_WC_LOC_PROT_ERR);
+}
+
 // A run's history as text: who completed when.
 std::string reordered(std::uint64_t seed) {
   ManualFabric fabric("", 3);
