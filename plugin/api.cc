@@ -156,7 +156,8 @@ ncclResult_t refuse_size(int bytes) noexcept {
 
 namespace {
 // What test() says InvalidArgument of is a group, or nothing that is open.
-[[gnu::noinline]] ncclResult_t test_group_open(Request& request, int* done, int* bytes) noexcept {
+[[gnu::flatten, gnu::noinline]] ncclResult_t test_group_open(Request& request, int* done,
+                                                             int* bytes) noexcept {
   const std::span<int> sizes(bytes, bytes == nullptr ? 0 : kGroupMax);
   const Result<std::size_t> members = mesh::test_group(request, sizes);
   if (!members.ok()) return to_result(members.code());

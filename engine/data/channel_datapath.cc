@@ -148,19 +148,13 @@ namespace {
   return Errc::Ok;
 }
 
-// Its slots are taken.
-[[gnu::always_inline]] inline void publish_group(engine::RecvChannel& channel, Request& first,
-                                                 std::size_t count) noexcept {
-  channel.groups.form(first, count);
-  channel.asked = false;
-  channel.submitted.store(channel.submitted.load(std::memory_order_relaxed) + count,
-                          std::memory_order_release);  // as in publish()
-}
-
 [[gnu::noinline]] Errc start_group_later(engine::RecvChannel& channel, const RecvGroup& group,
                                          bool held) noexcept {
   if (const Errc why = take_slots(channel, group); why != Errc::Ok) return why;
-  publish_group(channel, channel.next_slot(), group.count);
+  channel.groups.form(channel.next_slot(), group.count);
+  channel.asked = false;
+  channel.submitted.store(channel.submitted.load(std::memory_order_relaxed) + group.count,
+                          std::memory_order_release);  // as in publish()
   if (held) {
     channel.loop.visit_and_ring(channel);
   } else {
@@ -175,17 +169,11 @@ namespace {
   Errc why = Errc::Ok;
   {
     const engine::ProgressLoop::Attempt attempt(channel.loop);
-    if (attempt.held() && channel.takes_at_once(group.count) && channel.take_group(group))
-        [[likely]] {
-      publish_group(channel, first, group.count);
-      channel.give_group(group.count);
-      channel.loop.ring_staged();  // nothing: but a post may have been refused
-    } else {
-      why = start_group_later(channel, group, attempt.held());
-    }
+    if (attempt.held() && channel.post_group(group)) [[likely]]
+      return &first;
+    why = start_group_later(channel, group, attempt.held());
   }
-  if (why == Errc::Ok) [[likely]]
-    return &first;
+  if (why == Errc::Ok) return &first;
   if (why == Errc::WouldBlock) return no_slot(channel);
   return why;
 }
@@ -265,6 +253,8 @@ Status test(Request& request, std::size_t* bytes) noexcept {
   if (state == RequestState::Submitted && channel.callers_turn) {
     channel.loop.try_turn(&channel);
     state = request.state.load(std::memory_order_acquire);
+  } else if (is_of_group(state)) [[unlikely]] {
+    return Errc::InvalidArgument;  // told apart here, which costs a group less than below
   }
   const Answer given = answer(request, state);
   if (bytes != nullptr && given.code == Errc::Ok) *bytes = given.bytes;
@@ -284,14 +274,19 @@ template <typename Size>
     state = request.state.load(std::memory_order_acquire);
   }
   if (state == RequestState::Group) return Errc::WouldBlock;
-  const bool ended = state == RequestState::Gathered || state == RequestState::Failed;
-  if (!ended || !channel.is_group(request)) return Errc::InvalidArgument;
+  Errc error = Errc::Ok;
+  if (state != RequestState::Gathered) [[unlikely]] {
+    if (state != RequestState::Failed || !channel.is_group(request)) return Errc::InvalidArgument;
+    error = std::exchange(request.error, Errc::Ok);
+    request.open_stripes = 0;
+  }
   engine::ReceiveGroups& groups = engine::RecvChannel::of(channel).groups;
   const std::size_t count = groups.count_of(request);
+  if (count == 0) return Errc::InvalidArgument;  // another one than the first
   channel.second += count;
-  const Errc error = request.error;
   groups.dissolve(request, bytes);
-  if (error != Errc::Ok) return error;
+  if (error != Errc::Ok) [[unlikely]]
+    return error;
   return count;
 }
 

@@ -246,8 +246,8 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-std::uint32_t Lane::dispatch_group(Request& first, std::span<const ibv_wc> completions) noexcept {
-  const std::uint32_t more = RecvChannel::of(*first.channel).on_group(first, completions);
+std::uint32_t Lane::dispatch_group(Request& slot, std::span<const ibv_wc> completions) noexcept {
+  const std::uint32_t more = RecvChannel::of(*slot.channel).on_group(slot, completions);
   live_[completions[0].wr_id >> 48].queue_pair->on_receives(more);
   return more;
 }
@@ -260,7 +260,7 @@ std::uint32_t Lane::dispatch_all(const ibv_wc* completions, int count) noexcept 
   DCHECK(count > 1 && count <= static_cast<int>(kPollBatch));
   const ibv_wc* const end = completions + count;
   do {  // there are two at least, so the first needs no look at the end
-    if (Request* const group = dispatch(*completions)) [[unlikely]]
+    if (Request* const group = dispatch(*completions, Behind::Others)) [[unlikely]]
       completions += dispatch_group(*group, {completions, end});
   } while (++completions != end);
   return static_cast<std::uint32_t>(count);

@@ -31,6 +31,9 @@ inline constexpr std::uint32_t kPollBatch = 16;         // completions taken per
 inline constexpr std::uint32_t kQueuePairsMax = 65536;  // the wr_id's index has 16 bits
 inline constexpr std::uint32_t kProbeBytesMax = 4096;   // the largest MTU of a path
 
+// A completion: what the poll that brought it has brought behind it.
+enum class Behind : std::uint8_t { Nothing, Others };
+
 class Lane {
  public:
   Lane(verbs::Provider& provider, verbs::Rail& rail, std::uint32_t index)
@@ -124,9 +127,9 @@ class Lane {
   void drain_queue(Queue& queue) noexcept;
   [[gnu::noinline]] void on_poll_failed() noexcept;  // every link on this rail fails
   // Not null: see RecvChannel::on_message(); it is for dispatch_group().
-  Request* dispatch(const ibv_wc& completion) noexcept;
+  Request* dispatch(const ibv_wc& completion, Behind behind) noexcept;
   // A member's completion, and what comes behind it of the same group. How many those are.
-  [[gnu::noinline]] std::uint32_t dispatch_group(Request& first,
+  [[gnu::noinline]] std::uint32_t dispatch_group(Request& slot,
                                                  std::span<const ibv_wc> completions) noexcept;
   // Of two or more completions; a count below 0 says that the poll failed. Returns how many.
   [[gnu::noinline]] std::uint32_t dispatch_all(const ibv_wc* completions, int count) noexcept;

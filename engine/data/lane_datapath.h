@@ -12,7 +12,7 @@
 
 namespace mesh::engine {
 
-inline Request* Lane::dispatch(const ibv_wc& completion) noexcept {
+inline Request* Lane::dispatch(const ibv_wc& completion, Behind behind) noexcept {
   DCHECK((completion.wr_id >> 48) < live_.size());
   const LiveEntry& entry = live_[completion.wr_id >> 48];  // ids are ours: the entry exists
   if (completion.wr_id == entry.receive_id) [[likely]] {
@@ -22,7 +22,7 @@ inline Request* Lane::dispatch(const ibv_wc& completion) noexcept {
       return nullptr;
     }
     found.on_receive();
-    return found.link().on_announcement(completion.imm_data, completion.byte_len);
+    return found.link().on_announcement(completion.imm_data, completion.byte_len, behind);
   }
   // Entry and life: what is not a receive mark or a count.
   constexpr std::uint64_t kOther = kReceiveBit | 0xffff'ffff;
@@ -43,7 +43,7 @@ inline std::uint32_t Lane::poll(ibv_cq* queue) noexcept {
   std::array<ibv_wc, kPollBatch> completions;
   const int count = ibv_poll_cq(queue, kPollBatch, completions.data());
   if (count == 1) {
-    dispatch(completions[0]);
+    dispatch(completions[0], Behind::Nothing);
     return 1;
   }
   return count == 0 ? 0 : dispatch_all(completions.data(), count);

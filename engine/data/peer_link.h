@@ -96,7 +96,8 @@ class PeerLink {
   BulkOrder& bulk() noexcept { return bulk_; }
   PathShares& shares() noexcept { return shares_; }
   // Of 32 bits each. See RecvChannel::on_message() for the answer. (peer_link_datapath.h)
-  Request* on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept;
+  Request* on_announcement(std::uint64_t imm, std::uint64_t bytes,
+                           Behind behind = Behind::Nothing) noexcept;
   [[gnu::noinline]] void on_error_completion(QueuePair& queue_pair,
                                              const ibv_wc& completion) noexcept;
   void on_post_failed(QueuePair& queue_pair, int error) noexcept;

@@ -11,14 +11,16 @@
 
 namespace mesh::engine {
 
-inline Request* PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes) noexcept {
+inline Request* PeerLink::on_announcement(std::uint64_t imm, std::uint64_t bytes,
+                                          Behind behind) noexcept {
   DCHECK(loop_.held());
   const Slots& slots = slots_[(imm >> kChannelShift) & slots_mask_];
   Request& slot = slots.first[(imm >> kGenerationBits) & slots.mask];
   // What is expected says no number of stripes: the immediate's is all that may differ.
   const std::uint64_t differs = slot.expected ^ imm;
   if (differs == std::uint64_t{1} << kStripesShift) [[likely]] {
-    return RecvChannel::of(*slot.channel).on_message(slot, static_cast<std::uint32_t>(bytes));
+    return RecvChannel::of(*slot.channel)
+        .on_message(slot, static_cast<std::uint32_t>(bytes), behind);
   } else if (const std::uint64_t stripes = std::rotr(differs, kStripesShift);
              stripes - 1 < kStripesTold) {
     DCHECK(slot.stripe_count() < kStripesTold);

@@ -107,7 +107,8 @@ class ProgressLoop {
   void add_staged(QueuePair& queue_pair) noexcept;  // (progress_loop_datapath.h)
   void unstage(QueuePair& queue_pair) noexcept;     // it has nothing staged any more
   [[gnu::noinline]] void add_window_due(QueuePair& queue_pair) noexcept;
-  void ring_staged() noexcept;  // then fails the links whose posts were refused
+  void ring_staged() noexcept;      // and answer_refusals()
+  void answer_refusals() noexcept;  // fails the links whose posts were refused
   struct Refused {
     QueuePair* queue_pair = nullptr;
     int error = 0;

@@ -49,6 +49,11 @@ inline void ProgressLoop::add_staged(QueuePair& queue_pair) noexcept {
   staged_ = &queue_pair;
 }
 
+inline void ProgressLoop::answer_refusals() noexcept {
+  if (has_refused_) [[unlikely]]
+    fail_refused();
+}
+
 inline void ProgressLoop::ring_staged() noexcept {
   DCHECK(held());
   if (staged_ != nullptr) ++events_;
@@ -59,8 +64,7 @@ inline void ProgressLoop::ring_staged() noexcept {
     queue_pair.in_staged_list = false;
     queue_pair.ring();
   }
-  if (has_refused_) [[unlikely]]
-    fail_refused();
+  answer_refusals();
 }
 
 // ---- Turns.

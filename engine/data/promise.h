@@ -15,11 +15,16 @@ class Promise {
  public:
   // False: nothing is left, and somebody must look.
   bool take() noexcept { return --left_ >= 0; }
+  void take(std::uint32_t posts) noexcept { left_ -= posts; }  // likewise, of whoever looked
+  void put_back() noexcept { ++left_; }                        // what was taken last, and is there
   void give(std::uint64_t posts) noexcept {
     DCHECK(posts <= INT32_MAX);
     left_ = static_cast<std::int64_t>(posts);
   }
   void withdraw() noexcept { left_ = 0; }
+  bool covers(std::size_t posts) const noexcept {
+    return left_ >= static_cast<std::int64_t>(posts);
+  }
   std::uint64_t left() const noexcept { return left_ > 0 ? static_cast<std::uint64_t>(left_) : 0; }
 
  private:

@@ -52,6 +52,7 @@ void QueuePair::adopt(verbs::QpHandle qp, std::uint64_t id_base, const InlineByt
   row_.wr().opcode = IBV_WR_RDMA_WRITE;
   row_.wr().wr_id = id_base_;
   row_.wr().send_flags = IBV_SEND_INLINE;
+  rows_.set_up(granted.rows / kCreditHalfBytes * kCreditHalfBytes, id_base_);
   row_.gather().addr = reinterpret_cast<std::uint64_t>(row_.row());
   for (std::size_t i = 0; i < receives_.size(); ++i) {
     receives_[i] = {};

@@ -20,6 +20,7 @@
 #include "src/base/check.h"
 #include "src/verbs/handle.h"
 #include "src/verbs/wr_chain.h"
+#include "src/verbs/wr_rows.h"
 
 #include <cstdint>
 #include <vector>
@@ -163,18 +164,15 @@ class QueuePair {
                                       const verbs::RemoteTarget& target) noexcept;
   inline std::uint64_t* stage_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
   bool staged() const noexcept { return chain_.staged() != 0; }
-  // Rows that are posted at once, with ring(), by who has just taken the token and finds nothing
-  // staged: at most as many as there is said to be room for. Or they are taken back.
+  // Rows for places that follow one another, which are posted at once by who has just taken the
+  // token and finds nothing staged: at most as many as there is said to be room for, and as
+  // kRowsMax. The caller fills the words first.
+  static constexpr std::uint32_t kRowsMax = verbs::WrRows::kBytesMax / kCreditHalfBytes;
   bool has_row_room(std::size_t rows) noexcept {
-    if (promise_.left() >= rows) return true;
-    promise_.withdraw();
-    return room_.left() >= rows;
+    return promise_.covers(rows) || find_row_room(rows);
   }
-  inline std::uint64_t* put_row(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
-  void take_back_rows() noexcept {
-    room_.take_back(chain_.staged());
-    chain_.clear();
-  }
+  std::uint64_t* row_words() noexcept { return rows_.words(); }
+  inline void post_rows(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept;
 
   // ---- While nothing is staged: one work request with a doorbell of its own, after take_one().
   // False: it was refused.
@@ -291,6 +289,14 @@ class QueuePair {
   bool announces_at(std::uint64_t at) const noexcept;
   [[gnu::noinline]] bool promise_small() noexcept;
   [[gnu::noinline]] bool promise_rows() noexcept;
+  // The room may be there where it cannot be promised: see promise_rows().
+  [[gnu::noinline]] bool find_row_room(std::size_t rows) noexcept {
+    if (!promise_rows()) return false;
+    promise_.put_back();
+    if (promise_.covers(rows)) return true;
+    promise_.withdraw();
+    return room_.left() >= rows;
+  }
   [[gnu::noinline]] void empty_chain() noexcept;
   [[gnu::noinline]] void ask_for_return() noexcept;
   inline void ring_if_full() noexcept;
@@ -309,6 +315,15 @@ class QueuePair {
   std::uint64_t open_announcements() const noexcept;
   void signal_chain() noexcept;
   [[gnu::noinline]] void signal_between() noexcept;
+  // Or not at all, as in ring().
+  [[gnu::noinline]] void post_rows_signaled(const verbs::RemoteTarget& target) noexcept {
+    if (refused_) return;
+    signaled_ = room_.posted();
+    signal_next_ = false;
+    ++doorbells_;
+    const std::uint64_t wr_id = id_base_ | static_cast<std::uint32_t>(signaled_);
+    if (const int error = rows_.post_signaled(qp_.get(), target, wr_id); error != 0) refuse(error);
+  }
   Status post_receives(std::uint32_t count) noexcept;
   [[gnu::noinline]] void refuse(int error) noexcept;
 
@@ -341,6 +356,7 @@ class QueuePair {
   std::vector<PostedPart> parts_;      // likewise, where a mark says so
   std::vector<ibv_recv_wr> receives_;  // a chain of a quarter window, posted again and again
   verbs::WrSingle message_, row_;
+  verbs::WrRows rows_;
   verbs::WrChain chain_;
   verbs::QpHandle qp_;
 };

@@ -95,16 +95,7 @@ inline std::uint64_t* QueuePair::stage_credits(std::uint32_t bytes,
   DCHECK(rows_only_ && counted_ == 0);
   ring_if_full();
   note(room_.post_taken(), {});
-  return chain_.write_row(bytes, target);
-}
-
-inline std::uint64_t* QueuePair::put_row(std::uint32_t bytes,
-                                         const verbs::RemoteTarget& target) noexcept {
-  DCHECK(loop_.held());
-  DCHECK(bytes != 0 && bytes <= row_bytes_max_ && bytes % sizeof(std::uint64_t) == 0);
-  DCHECK(rows_only_ && !in_staged_list && !chain_.full());
-  ring_[room_.post() & ring_mask_] = {};
-  return chain_.write_row(bytes, target);
+  return chain_.write_next_row(bytes, target);
 }
 
 inline std::uint64_t* QueuePair::stage_row(std::uint32_t bytes,
@@ -160,6 +151,18 @@ inline bool QueuePair::post_credit() noexcept {
   if (error != 0) [[unlikely]]
     refuse(error);
   return error == 0;
+}
+
+inline void QueuePair::post_rows(std::uint32_t bytes, const verbs::RemoteTarget& target) noexcept {
+  DCHECK(loop_.held());
+  DCHECK(!in_staged_list && chain_.staged() == 0);
+  DCHECK(ring_[room_.posted() & ring_mask_].is_row());  // as in post_credit()
+  room_.post_rows(rows_.shape(bytes));
+  if (refused_ || signal_next_ || room_.posted() - signaled_ >= row_interval_) [[unlikely]]
+    return post_rows_signaled(target);
+  ++doorbells_;
+  if (const int error = rows_.post(qp_.get(), target); error != 0) [[unlikely]]
+    refuse(error);
 }
 
 inline void QueuePair::ring() noexcept {

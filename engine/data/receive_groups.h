@@ -29,8 +29,11 @@ class ReceiveGroups {
   // ---- NCCL's thread, before the requests are published. A slot that is filled in becomes a
   // member, the first one has offset 0; then the group is formed.
   static void join(Request& slot, std::size_t offset) noexcept {
-    DCHECK(slot.state.load(std::memory_order_relaxed) == RequestState::Free);
     slot.offset = static_cast<std::uint8_t>(offset);
+    join(slot);
+  }
+  static void join(Request& slot) noexcept {
+    DCHECK(slot.state.load(std::memory_order_relaxed) == RequestState::Free);
     // acquired where regions are looked for, as in Channel::publish()
     slot.state.store(RequestState::Member, std::memory_order_release);
   }
@@ -46,8 +49,8 @@ class ReceiveGroups {
   std::uint32_t count_of(const Request& request) const noexcept {
     return counts_[index_of(request)];
   }
-  // NCCL's thread, when the first one is Gathered or Failed: its slots are free. `bytes` gets what
-  // each member received, as far as there is room.
+  // NCCL's thread, when the first one is Gathered, or has Failed and that was taken back: its slots
+  // are free. `bytes` gets what each member received, as far as there is room.
   template <typename Size>
   void dissolve(Request& first, std::span<Size> bytes) noexcept;
 
@@ -60,6 +63,20 @@ class ReceiveGroups {
     const std::size_t index = index_of(member);
     return ring_[member.offset <= index ? index - member.offset
                                         : index + ring_.size() - member.offset];
+  }
+  // A member with those of its group that lie in a row with it, from the first one on. None where
+  // the ring's end lies between it and the first one.
+  struct Row {
+    Request* first = nullptr;
+    std::size_t count = 0;
+  };
+  Row row_of(const Request& member) const noexcept {
+    const std::size_t index = index_of(member);
+    if (member.offset > index) [[unlikely]]
+      return {};
+    const std::size_t first = index - member.offset;
+    return {.first = &ring_[first],
+            .count = std::min<std::size_t>(counts_[first], ring_.size() - first)};
   }
   // So many members of an open group have their messages. The first one's state says that all are
   // there, so it changes last.
@@ -76,6 +93,18 @@ class ReceiveGroups {
   template <typename Size>
   [[gnu::noinline]] void dissolve_apart(std::size_t index, std::size_t count,
                                         std::span<Size> bytes) noexcept;
+  template <typename Size>
+  [[gnu::always_inline]] static std::uint64_t free_member(Request& member, Size* bytes) noexcept {
+    const std::uint64_t got = member.bytes;
+    *bytes = static_cast<Size>(got);
+    leave(member);
+    return got;
+  }
+  template <typename Size>
+  static std::uint64_t free_members(Request* members, std::size_t count, Size* bytes) noexcept;
+  template <typename Size>
+  [[gnu::cold, gnu::noinline]] static void lower_sizes(const Request* members, std::size_t count,
+                                                       Size* bytes) noexcept;
   std::size_t index_of(const Request& request) const noexcept {
     return static_cast<std::size_t>(&request - ring_.data());
   }
@@ -86,21 +115,40 @@ class ReceiveGroups {
 
 template <typename Size>
 inline void ReceiveGroups::dissolve(Request& first, std::span<Size> bytes) noexcept {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Size>::max());
   const std::size_t index = index_of(first);
   const std::size_t count = std::exchange(counts_[index], std::uint8_t{0});
   DCHECK(count > 1);
-  first.error = Errc::Ok;
-  first.open_stripes = 0;
+  DCHECK(first.error == Errc::Ok && first.open_stripes == 0);
   if (bytes.size() < count || index + count > ring_.size()) [[unlikely]]
     return dissolve_apart(index, count, bytes);
-  Size* to = bytes.data();
-  Request* member = &first;
-  Request* const end = member + count;
-  do {
-    *to++ = static_cast<Size>(member->bytes > kMost ? kMost : member->bytes);
-    member->state.store(RequestState::Free, std::memory_order_relaxed);
-  } while (++member != end);
+  if (free_members(&first, count, bytes.data()) > std::numeric_limits<Size>::max()) [[unlikely]]
+    lower_sizes(&first, count, bytes.data());
+}
+
+// Answers a number that is at least the largest size.
+template <typename Size>
+inline std::uint64_t ReceiveGroups::free_members(Request* members, std::size_t count,
+                                                 Size* bytes) noexcept {
+  std::uint64_t all = 0;
+  static_assert(kGroupMax == 8);
+  switch (count) {
+    case 8: all |= free_member(members[7], &bytes[7]); [[fallthrough]];
+    case 7: all |= free_member(members[6], &bytes[6]); [[fallthrough]];
+    case 6: all |= free_member(members[5], &bytes[5]); [[fallthrough]];
+    case 5: all |= free_member(members[4], &bytes[4]); [[fallthrough]];
+    case 4: all |= free_member(members[3], &bytes[3]); [[fallthrough]];
+    case 3: all |= free_member(members[2], &bytes[2]); [[fallthrough]];
+    default: all |= free_member(members[1], &bytes[1]);
+  }
+  return all | free_member(members[0], &bytes[0]);
+}
+
+// What is too large is the largest number there is.
+template <typename Size>
+void ReceiveGroups::lower_sizes(const Request* members, std::size_t count, Size* bytes) noexcept {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Size>::max());
+  for (std::size_t i = 0; i < count; ++i)
+    bytes[i] = static_cast<Size>(std::min(members[i].bytes, kMost));
 }
 
 // Around the end of the ring, or with less room than there are members.

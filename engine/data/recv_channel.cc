@@ -97,74 +97,63 @@ void RecvChannel::on_truncated(Request& slot, std::uint64_t sent) noexcept {
   land_in_group(slot, 0);  // which may give the slot away
 }
 
-Request* RecvChannel::land_in_group(Request& slot, std::uint64_t bytes) noexcept {
-  if (!ReceiveGroups::is_open_member(slot)) return nullptr;
+void RecvChannel::land_in_group(Request& slot, std::uint64_t bytes) noexcept {
+  if (!ReceiveGroups::is_open_member(slot)) return;
   DCHECK(bytes <= slot.bytes);
   slot.bytes = bytes;
-  Request& first = groups.first_of(slot);
-  ReceiveGroups::land(first, 1);
-  return &first;
+  ReceiveGroups::land(groups.first_of(slot), 1);
 }
 
-std::uint32_t RecvChannel::on_group(Request& first, std::span<const ibv_wc> completions) noexcept {
-  if (first.state.load(std::memory_order_relaxed) != RequestState::Group) return 0;
-  const auto begin = reinterpret_cast<std::uintptr_t>(&first);
-  const std::uintptr_t extent = groups.count_of(first) * sizeof first;
-  Request* const ring = requests.get();
-  const std::uint64_t mask = slot_mask, receive_id = completions[0].wr_id;
-  std::uint64_t bytes = 0;
-  std::uint32_t count = 0;
-  for (const ibv_wc& next : completions.subspan(1)) {
-    if (next.wr_id != receive_id || next.status != IBV_WC_SUCCESS) break;
-    const std::uint64_t imm = next.imm_data;
-    Request& slot = ring[(imm >> kGenerationBits) & mask];
-    const bool whole = (slot.expected ^ imm) == std::uint64_t{1} << kStripesShift;
-    if (!whole || next.byte_len > slot.bytes) break;
-    if (reinterpret_cast<std::uintptr_t>(&slot) - begin >= extent) break;
-    DCHECK(slot.stripes == 0 && ReceiveGroups::is_open_member(slot));
-    slot.expected = kNoAnnouncement;
-    slot.bytes = next.byte_len;
-    bytes += next.byte_len;
-    ++count;
-  }
-  if (count == 0) return 0;  // then the group may be NCCL's again
-  received_ += count;
-  received_bytes_ += bytes;
-  ReceiveGroups::land(first, count);
-  return count;
+// What the rows of members of one region have in common; most groups have one region.
+struct RecvChannel::OfRegion {
+  const void* region = nullptr;
+  std::uint64_t key = 0;    // as it stands beside the tag
+  std::uint64_t check = 0;  // what it and the generation add to the check
+  std::uint32_t generation = 0, rail = 0;
+};
+
+bool RecvChannel::find_key(const Registration* region, OfRegion* of) noexcept {
+  if (region == nullptr) return false;
+  of->region = region;
+  of->key = join(0, region->keys(of->rail).rkey);
+  of->check = half_check({.third = of->key}, of->generation);
+  return true;
 }
 
-// Members that follow one another get their slots, and their rows at `words`. How many do: one
-// whose slot is in use, or that is not within its region, ends it.
-// Apart, so that what its loop needs has room in registers.
-std::size_t RecvChannel::fill_members(const RecvGroup& group, const MemberRows& rows) noexcept {
-  const std::uint32_t rail = first_rail_, generation = cursor_.generation();
-  Request* slot = requests.get() + cursor_.slot() + rows.from;
-  std::uint64_t imm = cursor_.imm() + rows.from * RingCursor::kImmStep;
-  std::uint64_t* words = rows.words;
+// Members get their slots, from this one on, and their rows. How many do: one whose slot is in use,
+// or that is not within its region, ends it. Apart, so that what the loop needs has room in
+// registers.
+std::size_t RecvChannel::fill_members(const RecvGroup& group, Request* slot) noexcept {
+  DCHECK(slot == requests.get() + cursor_.slot());
+  static_assert(kGroupMax <= QueuePair::kRowsMax);
   const RecvGroup all = group;
-  std::size_t i = rows.from;
-  for (const std::size_t to = rows.to; i != to; ++i, ++slot) {
-    const auto address = reinterpret_cast<std::uint64_t>(all.data[i]);
-    const std::uint64_t bytes = all.bytes[i];
+  std::uint64_t* words = express_->row_words();
+  Request::Credited credited = Request::credited(cursor_.generation(), cursor_.imm());
+  OfRegion of{.region = this, .generation = cursor_.generation(), .rail = first_rail_};  // none
+  std::size_t i = 0;
+  do {
     auto* const region = static_cast<Registration*>(all.regions[i]);
+    const auto data = reinterpret_cast<std::uint64_t>(all.data[i]);
+    const std::uint64_t bytes = all.bytes[i];
     if (slot->state.load(std::memory_order_relaxed) != RequestState::Free) break;
-    if (region == nullptr || !region->covers(all.data[i], bytes)) break;
+    if (region != of.region && !find_key(region, &of)) break;
+    if (!region->covers(all.data[i], bytes)) break;
     DCHECK(slot->expected == kNoAnnouncement && slot->stripes == 0);
     const auto tag = static_cast<std::uint32_t>(all.tags[i]);
-    slot->address = address;
+    slot->address = data;
     slot->bytes = bytes;
     slot->tag = tag;
     slot->region = region;
-    slot->generation = generation;
-    slot->expected = imm;
-    ReceiveGroups::join(*slot, i);
-    encode_near(words,
-                {.first = address, .second = bytes, .third = join(tag, region->keys(rail).rkey)},
-                generation);
-    imm += RingCursor::kImmStep;
-    words += kCreditHalfBytes / sizeof(std::uint64_t);
-  }
+    slot->set_credited(credited);
+    credited += Request::credited_step(RingCursor::kImmStep);
+    ReceiveGroups::join(*slot);
+    words[0] = data;
+    words[1] = bytes;
+    words[2] = tag | of.key;
+    words[3] = half_check({.first = data, .second = bytes, .third = tag}, of.check);
+    words += kCreditHalfBytes / sizeof *words;
+    ++slot;
+  } while (++i != all.count);
   return i;
 }
 
@@ -175,7 +164,6 @@ bool RecvChannel::leave_group(std::size_t members) noexcept {
     slot.expected = kNoAnnouncement;
     ReceiveGroups::leave(slot);
   }
-  express_->take_back_rows();
   return false;
 }
 

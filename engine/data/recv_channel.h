@@ -43,18 +43,16 @@ class RecvChannel final : public Channel {
   // is full). (recv_channel_datapath.h)
   bool advance() noexcept;
   bool post_at_once(Request& request) noexcept;
-  // NCCL's thread that has just taken the token: a group takes its slots and writes its credits in
-  // one go, if nothing stands in the way of so many. give_group() goes behind Channel::submitted.
-  bool takes_at_once(std::size_t receives) const noexcept;
-  bool take_group(const RecvGroup& group) noexcept;
-  void give_group(std::size_t members) noexcept;
-  // Of one of its slots, which expects it. The first of its group, if it is a member of an open
-  // one: then on_group() may follow. (recv_channel_datapath.h)
-  Request* on_message(Request& slot, std::uint32_t bytes) noexcept;
-  // The first completion was such a member's. How many of those behind it say the same of other
-  // members, which have their messages then: those of a group come together mostly, and over one
-  // queue pair.
-  std::uint32_t on_group(Request& first, std::span<const ibv_wc> completions) noexcept;
+  // NCCL's thread that has just taken the token: a group takes its slots, is published and writes
+  // its credits in one go. False: something stands in the way, and nothing was taken.
+  bool post_group(const RecvGroup& group) noexcept;
+  // Of one of its slots, which expects it. The slot, if it may be of a group and the poll has
+  // brought more: then on_group() follows. (recv_channel_datapath.h)
+  Request* on_message(Request& slot, std::uint32_t bytes, Behind behind) noexcept;
+  // The first completion is that slot's. How many of those behind it say the same of other members
+  // of its group, which have their messages then: those of a group come together mostly, and over
+  // one queue pair.
+  std::uint32_t on_group(Request& slot, std::span<const ibv_wc> completions) noexcept;
   void on_stripes(Request& slot) noexcept;  // of a message of several, all of them
   // One stripe has come of a message whose record knows how many there are.
   [[gnu::noinline]] void on_recorded(Request& slot) noexcept;
@@ -87,19 +85,18 @@ class RecvChannel final : public Channel {
   void post_to(QueuePair& express) noexcept;
   void write_keys_of_tier() noexcept;
   std::uint64_t give_credits(std::uint64_t sequence, std::uint64_t limit) noexcept;
-  struct MemberRows {
-    std::uint64_t* words = nullptr;
-    std::size_t from = 0, to = 0;
-  };
-  [[gnu::noinline]] std::size_t fill_members(const RecvGroup& group,
-                                             const MemberRows& rows) noexcept;
+  bool takes_at_once(std::size_t receives) const noexcept;
+  struct OfRegion;
+  [[gnu::noinline]] static bool find_key(const Registration* region, OfRegion* of) noexcept;
+  [[gnu::noinline]] std::size_t fill_members(const RecvGroup& group, Request* slot) noexcept;
+  void give_group(std::size_t members) noexcept;
   [[gnu::cold, gnu::noinline]] bool leave_group(std::size_t members) noexcept;
   void write_credit(Request& request, std::uint32_t imm,
                     std::uint64_t* words) noexcept;  // in the cursor's round
   [[gnu::noinline]] void write_far_keys(const Request& request,
                                         std::uint64_t* words) const noexcept;
   // Its message is there, or cannot come; it is one of a group, or of a channel that has failed.
-  [[gnu::noinline]] Request* land_in_group(Request& slot, std::uint64_t bytes) noexcept;
+  [[gnu::noinline]] void land_in_group(Request& slot, std::uint64_t bytes) noexcept;
   [[gnu::noinline]] void on_truncated(Request& slot, std::uint64_t sent) noexcept;
   // Of the slot's next receive none has been announced.
   void count_stripes_received(Request& slot, std::uint64_t bytes) noexcept {

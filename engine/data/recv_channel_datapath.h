@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -104,32 +105,31 @@ inline bool RecvChannel::takes_at_once(std::size_t receives) const noexcept {
          express_->has_row_room(receives);
 }
 
-// The slots and credits of a group at once. False: none was taken.
-inline bool RecvChannel::take_group(const RecvGroup& group) noexcept {
-  QueuePair& express = *express_;
-  std::uint64_t address = cursor_.address();
-  for (std::size_t from = 0; from != group.count;) {
-    const std::size_t to = std::min<std::size_t>(from + rows_per_write_, group.count);
-    const auto bytes = static_cast<std::uint32_t>((to - from) * kCreditHalfBytes);
-    std::uint64_t* const words =
-        express.put_row(bytes, {.address = address, .rkey = credits_rkey_});
-    const std::size_t filled = fill_members(group, {.words = words, .from = from, .to = to});
-    if (filled != to) [[unlikely]]
-      return leave_group(filled);
-    address += bytes;
-    from = to;
-  }
+// What fill_members() took is NCCL's, and goes out.
+inline void RecvChannel::give_group(std::size_t members) noexcept {
+  groups.form(next_slot(), members);
+  asked = false;
+  const std::uint64_t given = accepted.load(std::memory_order_relaxed) + members;
+  submitted.store(given, std::memory_order_release);  // as in publish()
+  accepted.store(given, std::memory_order_relaxed);
+  const std::uint64_t address = cursor_.address();
+  cursor_.skip(static_cast<std::uint32_t>(members));
+  express_->post_rows(static_cast<std::uint32_t>(members) * kCreditHalfBytes,
+                      {.address = address, .rkey = credits_rkey_});
+}
+
+inline bool RecvChannel::post_group(const RecvGroup& group) noexcept {
+  if (!takes_at_once(group.count)) return false;
+  const std::size_t filled = fill_members(group, &next_slot());
+  if (filled != group.count) [[unlikely]]
+    return leave_group(filled);
+  give_group(filled);
+  loop.answer_refusals();
   return true;
 }
 
-// What take_group() took is NCCL's, and goes out.
-inline void RecvChannel::give_group(std::size_t members) noexcept {
-  accepted.store(accepted.load(std::memory_order_relaxed) + members, std::memory_order_relaxed);
-  cursor_.skip(static_cast<std::uint32_t>(members));
-  express_->ring();
-}
-
-inline Request* RecvChannel::on_message(Request& slot, std::uint32_t bytes) noexcept {
+inline Request* RecvChannel::on_message(Request& slot, std::uint32_t bytes,
+                                        Behind behind) noexcept {
   if (bytes > slot.bytes) [[unlikely]] {
     on_overrun(slot, bytes);
     return nullptr;
@@ -138,7 +138,44 @@ inline Request* RecvChannel::on_message(Request& slot, std::uint32_t bytes) noex
   count_received(slot, bytes);
   if (slot.complete(bytes)) [[likely]]
     return nullptr;
-  return land_in_group(slot, bytes);
+  if (behind == Behind::Others) return &slot;
+  land_in_group(slot, bytes);
+  return nullptr;
+}
+
+// Members in a row have immediates in a row: one that is live names a message of its own. The group
+// is open until all are counted.
+inline std::uint32_t RecvChannel::on_group(Request& slot,
+                                           std::span<const ibv_wc> completions) noexcept {
+  if (!ReceiveGroups::is_open_member(slot)) return 0;
+  const ibv_wc& first = completions.front();
+  const ReceiveGroups::Row row = groups.row_of(slot);
+  if (row.count == 0) [[unlikely]] {
+    land_in_group(slot, first.byte_len);
+    return 0;
+  }
+  slot.bytes = first.byte_len;
+  const std::uint32_t base = first.imm_data - slot.offset * RingCursor::kImmStep;
+  const std::uint64_t receive_id = first.wr_id;
+  const ibv_wc_status success = first.status;
+  const ibv_wc* next = &first + 1;
+  std::uint64_t bytes = 0;
+  for (const ibv_wc* const end = &first + completions.size(); next != end; ++next) {
+    if (next->wr_id != receive_id || next->status != success) break;
+    const std::uint32_t place = std::rotr(next->imm_data - base, kGenerationBits);
+    if (place >= row.count) break;
+    Request& member = row.first[place];
+    if (member.expected == kNoAnnouncement || next->byte_len > member.bytes) break;
+    DCHECK(member.stripes == 0 && ReceiveGroups::is_open_member(member));
+    member.expected = kNoAnnouncement;
+    member.bytes = next->byte_len;
+    bytes += next->byte_len;
+  }
+  const auto more = static_cast<std::uint32_t>(next - &first) - 1;
+  received_ += more;
+  received_bytes_ += bytes;
+  ReceiveGroups::land(*row.first, more + 1);
+  return more;
 }
 
 // All stripes of a message of several have landed.

@@ -8,7 +8,9 @@
 #include "src/base/check.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace mesh {
 
@@ -21,7 +23,7 @@ enum class RequestState : std::uint32_t {
   Done,
   Failed,
   Flushing,
-  Group,
+  Group,  // from here on of groups only
   Member,
   Gathered
 };
@@ -29,6 +31,8 @@ constexpr bool is_open(RequestState state) noexcept {
   return state == RequestState::Submitted || state == RequestState::Group ||
          state == RequestState::Member;
 }
+// Of an open group, or of one whose messages are all there.
+constexpr bool is_of_group(RequestState state) noexcept { return state >= RequestState::Group; }
 
 inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate looks like this
 
@@ -56,6 +60,19 @@ class alignas(64) Request {
   // Receives: how many have been announced, in the lowest byte, and above their bytes. Sends with a
   // record: how many there are; sends that several paths share: the bytes of one.
   std::uint64_t stripes = 0;
+
+  // A member of a group, its offset, its generation and what it expects: stored at once, and the
+  // next member's is a step further.
+  using Credited [[gnu::vector_size(16)]] = std::uint64_t;
+  static Credited credited(std::uint32_t generation_of, std::uint64_t imm_of) noexcept {
+    return Credited{generation_of, imm_of};
+  }
+  static Credited credited_step(std::uint64_t imm_step) noexcept {
+    return Credited{std::uint64_t{1} << 40, imm_step};
+  }
+  void set_credited(const Credited& value) noexcept {
+    std::memcpy(&generation, &value, sizeof value);
+  }
 
   std::uint32_t imm() const noexcept {
     return static_cast<std::uint32_t>(expected);
@@ -98,5 +115,8 @@ class alignas(64) Request {
   }
 };
 static_assert(sizeof(Request) == 64, "one cache line a slot");
+static_assert(static_cast<int>(Errc::Ok) == 0);
+static_assert(offsetof(Request, offset) == offsetof(Request, generation) + 5);
+static_assert(offsetof(Request, expected) == offsetof(Request, generation) + 8);
 
 }  // namespace mesh

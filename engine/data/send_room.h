@@ -52,10 +52,11 @@ class SendRoom {
     DCHECK(promise_.left() < left());
     return posted_++;
   }
-  // The last ones are not posted after all; they announced nothing.
-  void take_back(std::uint64_t count) noexcept {
-    DCHECK(count <= outstanding());
-    posted_ -= count;
+  // So many work requests more.
+  void post_rows(std::uint32_t count) noexcept {
+    DCHECK(has(count));
+    promise_.take(count);
+    posted_ += count;
   }
   // The last one announces something.
   void announce() noexcept {

@@ -116,14 +116,14 @@ constexpr std::uint32_t high_of(std::uint64_t word) noexcept {
 struct HalfWords {
   std::uint64_t first = 0, second = 0, third = 0;
 };
-constexpr std::uint64_t half_check(const HalfWords& half, std::uint32_t generation) noexcept {
+constexpr std::uint64_t half_check(const HalfWords& half, std::uint64_t generation) noexcept {
   // Odd factors of 31 bits, which fit into an instruction.
   return generation + half.first * 0x5bd1e995 + half.second * 0x4cf5ad43 + half.third * 0x1b873593;
 }
 
 // The first half of a row: address, bytes, and tag with the first path's key.
 inline void encode_near(std::uint64_t* words, const HalfWords& near,
-                        std::uint32_t generation) noexcept {
+                        std::uint64_t generation) noexcept {
   words[0] = near.first;
   words[1] = near.second;
   words[2] = near.third;

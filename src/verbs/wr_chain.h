@@ -59,6 +59,9 @@ class WrChain {
     for (std::uint32_t i = 0; i < kCapacity; ++i) {
       Element& element = elements_[i];
       element.wr.sg_list = &element.gather;
+      element.gather.addr = reinterpret_cast<std::uint64_t>(element.row.data());
+      element.wr.num_sge = 1;
+      element.wr.opcode = IBV_WR_RDMA_WRITE;
       element.wr.next = i + 1 < kCapacity ? &elements_[i + 1].wr : nullptr;
     }
   }
@@ -117,6 +120,17 @@ class WrChain {
     element.gather = {
         .addr = reinterpret_cast<std::uint64_t>(element.row.data()), .length = bytes, .lkey = 0};
     element.wr.num_sge = 1;
+    element.wr.send_flags = IBV_SEND_INLINE;
+    return element.row.data();
+  }
+
+  // The same on a chain that stages nothing but rows.
+  std::uint64_t* write_next_row(std::uint32_t bytes, const RemoteTarget& target) noexcept {
+    DCHECK(bytes <= kRowBytesMax);
+    Element& element = next_announced(target);
+    DCHECK(element.gather.addr == reinterpret_cast<std::uint64_t>(element.row.data()));
+    DCHECK(element.wr.num_sge == 1 && element.wr.opcode == IBV_WR_RDMA_WRITE);
+    element.gather.length = bytes;
     element.wr.send_flags = IBV_SEND_INLINE;
     return element.row.data();
   }
