@@ -30,11 +30,22 @@ TagMatch::Pair TagMatch::pair_of(const Kept& credit) const noexcept {
   return {.request = &queue->first_new(), .queue = queue, .imm = credit.imm};
 }
 
+// Where to begin: nearly always one send is new, and its tag says which credits are in vain. One
+// that is published meanwhile is seen as new next time.
+std::size_t TagMatch::place_of_only_send() const noexcept {
+  TagQueues* const tags = queues();
+  if (tags == nullptr || !tags->has_one_new() || channel_.has_new()) return 0;
+  const TagQueue* const queue = tags->any_with_new();
+  const Kept* const first = queue == nullptr ? nullptr : first_of(queue->tag);
+  return first == nullptr ? kept_.size() : static_cast<std::size_t>(first - kept_.data());
+}
+
 TagMatch::Pair TagMatch::find() noexcept {
+  if (!has_new() && !channel_.has_new()) return {};
   const TagQueues* const tags = queues();
   const std::uint64_t published = channel_.submitted.load(std::memory_order_acquire) +
                                   (tags == nullptr ? 0 : tags->published());
-  if (std::exchange(seen_, published) != published) next_ = 0;
+  if (std::exchange(seen_, published) != published) next_ = place_of_only_send();
   for (; next_ < kept_.size(); ++next_) {
     Pair pair = pair_of(kept_[next_]);
     if (pair.request == nullptr) continue;

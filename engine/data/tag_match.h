@@ -69,6 +69,7 @@ class TagMatch {
  private:
   TagQueues* queues() const noexcept { return channel_.tags.load(std::memory_order_acquire); }
   Pair pair_of(const Kept& credit) const noexcept;
+  std::size_t place_of_only_send() const noexcept;
 
   const Channel& channel_;
   std::vector<Kept> kept_;

@@ -64,6 +64,7 @@ class TagQueues {
       std::uint32_t tag) noexcept;  // the tag's queue, if it has a new send; else null
   TagQueue* any_with_new() noexcept;
   bool has_new() const noexcept { return published() != accepted_; }
+  bool has_one_new() const noexcept { return published() == accepted_ + 1; }
   std::uint64_t accepted() const noexcept { return accepted_; }
   void accept_one(TagQueue& queue) noexcept {
     DCHECK(queue.has_new());
