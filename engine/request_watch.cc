@@ -21,10 +21,16 @@ void for_each_channel(const Link& link, Visitor&& visit) {
   }
 }
 
+std::string name_of(const Channel& channel) {
+  const std::uint64_t sequence = channel.oldest.sequence();
+  if (channel.side == Side::Receive) return fmt::format("receive {}", sequence);
+  if (!Channel::is_of_queue(sequence)) return fmt::format("send {}", sequence);
+  return fmt::format("send {} of tag {}", Channel::number_in_queue(sequence),
+                     channel.open_request(sequence).tag);
+}
+
 void see_requests(const Link& link, std::uint64_t now_ns) {
-  for_each_channel(link, [&](Channel& channel) {
-    channel.oldest.see(channel.oldest_open(channel.oldest.sequence()), now_ns);
-  });
+  for_each_channel(link, [&](Channel& channel) { channel.see_open(now_ns); });
 }
 
 std::uint32_t paths_in(PathState state, const PeerLink& link) {
@@ -147,11 +153,10 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
              link.watched.wait.longest_ns() / kNsPerSecond);
   }
   if (say != LinkWait::Say::Waits) return;
-  const bool sends = worst->side == Side::Send;
   MESH_LOG(
-      level, "peer {}: {} {} of channel {} ({} bytes) is open for {} s and waits for {}{}{}",
-      link.identity().peer_host, sends ? "send" : "receive", worst->oldest.sequence(), worst->index,
-      bytes, age_ns / kNsPerSecond, waiting_text(*waiting), route,
+      level, "peer {}: {} of channel {} ({} bytes) is open for {} s and waits for {}{}{}",
+      link.identity().peer_host, name_of(*worst), worst->index, bytes, age_ns / kNsPerSecond,
+      waiting_text(*waiting), route,
       waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
 }
 

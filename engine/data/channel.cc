@@ -15,6 +15,9 @@ namespace {
 // In what oldest_open() answers: the number of a send in the queue of another tag.
 constexpr std::uint64_t kOfQueue = std::uint64_t{1} << 63;
 constexpr std::uint32_t kQueueShift = 48;
+std::uint32_t queue_of(std::uint64_t sequence) {
+  return static_cast<std::uint32_t>((sequence - kOfQueue) >> kQueueShift);
+}
 }  // namespace
 
 Channel::Channel(engine::PeerLink& link_of, engine::Side side_of, std::uint32_t index_of)
@@ -68,22 +71,36 @@ Errc Channel::refuse_range(const void* data, std::size_t bytes) const noexcept {
 // A slot that is used again meanwhile is taken for its predecessor; the next look finds the number
 // gone.
 engine::OpenRequest Channel::oldest_open(std::uint64_t from) const noexcept {
+  if (is_of_queue(from)) return oldest_of_queue(queue_of(from));
   const std::uint64_t limit = submitted.load(std::memory_order_acquire);  // pairs with publish()
   const std::uint64_t least = limit > slot_count ? limit - slot_count : 0;
-  DCHECK(from <= limit || is_of_queue(from));
-  for (std::uint64_t sequence = from <= limit ? std::max(from, least) : least; sequence < limit;
-       ++sequence) {
+  DCHECK(from <= limit);
+  for (std::uint64_t sequence = std::max(from, least); sequence < limit; ++sequence) {
     if (is_open(request(sequence).state.load(std::memory_order_acquire))) return {sequence, true};
   }
-  const engine::TagQueues* const tagged = tags.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; tagged != nullptr && i < tagged->count(); ++i) {
-    const std::uint64_t end = tagged->at(i).submitted();
-    for (std::uint64_t n = end > engine::kTagSlots ? end - engine::kTagSlots : 0; n < end; ++n) {
-      if (is_open(tagged->at(i).request(n).state.load(std::memory_order_acquire)))
-        return {kOfQueue + (std::uint64_t{i} << kQueueShift) + n, true};
-    }
-  }
   return {limit, false};
+}
+
+engine::OpenRequest Channel::oldest_of_queue(std::uint32_t queue) const noexcept {
+  engine::OpenRequest found = tags.load(std::memory_order_acquire)->at(queue).oldest_open();
+  found.sequence += kOfQueue + (std::uint64_t{queue} << kQueueShift);
+  return found;
+}
+
+// The tags' sends end independently of one another, so each tag has an oldest one.
+void Channel::see_open(std::uint64_t now_ns) noexcept {
+  engine::TagQueues* const tagged = tags.load(std::memory_order_acquire);
+  if (tagged == nullptr) return oldest.see(oldest_open(oldest.sequence()), now_ns);
+  engine::OldestRequest& first = tagged->oldest_of_first;
+  if (first.sequence() == 0 && !first.open())
+    first = oldest;  // the first look since there are tags
+  first.see(oldest_open(first.sequence()), now_ns);
+  oldest = first;
+  for (std::uint32_t i = 0; i < tagged->count(); ++i) {
+    engine::OldestRequest& of_queue = tagged->at(i).oldest;
+    of_queue.see(oldest_of_queue(i), now_ns);
+    if (of_queue.age_ns(now_ns) > oldest.age_ns(now_ns) || !oldest.open()) oldest = of_queue;
+  }
 }
 
 bool Channel::is_group(const Request& request) const noexcept {
@@ -93,10 +110,13 @@ bool Channel::is_group(const Request& request) const noexcept {
 
 bool Channel::is_of_queue(std::uint64_t sequence) noexcept { return sequence >= kOfQueue; }
 
+std::uint64_t Channel::number_in_queue(std::uint64_t sequence) noexcept {
+  return sequence & ((std::uint64_t{1} << kQueueShift) - 1);
+}
+
 Request& Channel::open_request(std::uint64_t sequence) const noexcept {
   if (!is_of_queue(sequence)) return request(sequence);
-  const auto queue = static_cast<std::uint32_t>((sequence - kOfQueue) >> kQueueShift);
-  return tags.load(std::memory_order_acquire)->at(queue).request(sequence);
+  return tags.load(std::memory_order_acquire)->at(queue_of(sequence)).request(sequence);
 }
 
 std::uint32_t Channel::open_count() const noexcept {

@@ -86,9 +86,10 @@ class Channel {
   Request& request(std::uint64_t sequence) const noexcept { return requests[sequence & slot_mask]; }
   // NCCL's thread: is it the first one of a group of receives? Not for flushes.
   bool is_group(const Request& request) const noexcept;
-  // What oldest_open() answered, in the ring or in a queue of another tag.
+  // What oldest_open() or `oldest` says, in the ring or in a queue of another tag.
   Request& open_request(std::uint64_t sequence) const noexcept;
   static bool is_of_queue(std::uint64_t sequence) noexcept;
+  static std::uint64_t number_in_queue(std::uint64_t sequence) noexcept;
   // Also those of other tags.
   template <typename Visit>
   void for_each_request(Visit&& visit) const {
@@ -133,9 +134,11 @@ class Channel {
   virtual void fenced(const engine::Path& path) noexcept = 0;
   virtual void replay(const engine::Span& lost);
 
-  // Control mutex, without the token: the first request that is open; those before `from` are known
-  // to have ended.
+  // Without the token: the first request that is open in the ring, or in the queue that `from` is
+  // of; of the ring those before `from` are known to have ended.
   engine::OpenRequest oldest_open(std::uint64_t from) const noexcept;
+  // Control mutex: `oldest` is from now on what has been open for longest.
+  void see_open(std::uint64_t now_ns) noexcept;
   std::uint32_t open_count() const noexcept;
 
   // Off the message path; first, so that what the loop moves lies beside what a kind of channel
@@ -179,6 +182,9 @@ class Channel {
   // Loop: work requests and uniform messages that are posted and still to complete.
   std::uint32_t outstanding = 0;
   bool active = false;
+
+ private:
+  engine::OpenRequest oldest_of_queue(std::uint32_t queue) const noexcept;
 
  protected:
   bool slow_path_ = false;  // loop: not the plain case, for whatever reason; always once it failed

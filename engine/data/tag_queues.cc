@@ -10,6 +10,15 @@ bool TagQueue::idle() const noexcept {
   });
 }
 
+// acquire: as in Channel::oldest_open()
+OpenRequest TagQueue::oldest_open() noexcept {
+  const std::uint64_t end = submitted();
+  for (std::uint64_t n = end > kTagSlots ? end - kTagSlots : 0; n < end; ++n) {
+    if (is_open(request(n).state.load(std::memory_order_acquire))) return {n, true};
+  }
+  return {end, false};
+}
+
 // The slots of the new ones follow one another.
 bool TagQueue::has_accepted(const Request& request) const noexcept {
   const std::uint64_t end = submitted();

@@ -6,6 +6,7 @@
 // Bounds: kTagSlots open sends of a tag, kTagsMax tags with open sends.
 
 #include "engine/data/request.h"
+#include "engine/data/stall_watch.h"
 #include "src/base/check.h"
 
 #include <array>
@@ -38,6 +39,10 @@ class TagQueue {
   std::uint64_t submitted() const noexcept { return submitted_.load(std::memory_order_acquire); }
   Request& request(std::uint64_t sequence) noexcept { return slots_[sequence % kTagSlots]; }
 
+  // The first that is open, by its number among the queue's sends.
+  OpenRequest oldest_open() noexcept;
+
+  OldestRequest oldest;   // control mutex
   std::uint32_t tag = 0;  // NCCL's thread, while it is idle; published with the first send
 
  private:
@@ -78,6 +83,8 @@ class TagQueues {
     DCHECK(i < count());
     return *queues_[i];
   }
+
+  OldestRequest oldest_of_first;  // control mutex: of the first tag, which has no queue here
 
  private:
   Channel& channel_;

@@ -68,6 +68,26 @@ TEST(RequestWatch, SendWhoseTagIsNotNextSaysSo) {
   watched.expect_said(LogLevel::Info, "waits for the peer: its next receive has another tag", 1);
 }
 
+// Those of the first tag come and go, so its oldest one is never old.
+TEST(RequestWatch, SendOfAnotherTagIsNamedWhileTheFirstTagsMove) {
+  Watched watched;
+  const auto exchange = [&](Request* sending) {
+    EXPECT_TRUE(watched.bed.finish(*watched.talk.receive({.bytes = 8, .tag = 1})).ok());
+    EXPECT_TRUE(watched.bed.finish(sending).ok());
+  };
+  exchange(*watched.talk.send({.bytes = 8, .tag = 1}));
+  watched.post_send({.bytes = 72, .tag = 9});
+  for (int i = 0; i < kBar + 2; ++i) {
+    Request* const sending = *watched.talk.send({.bytes = 8, .tag = 1});
+    watched.seconds(1);
+    exchange(sending);
+  }
+  watched.expect_said(LogLevel::Info,
+                      "peer b: send 0 of tag 9 of channel 0 (72 bytes) is open for 30 s and waits "
+                      "for the peer: it has posted no receive for it",
+                      1);
+}
+
 TEST(RequestWatch, LoopThatNobodyTurnsIsTheProgramsMatter) {
   Watched watched;
   watched.post_receive({.bytes = 8});
