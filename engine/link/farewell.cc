@@ -4,6 +4,7 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/relay/end_device.h"
 
 #include <algorithm>
 #include <functional>
@@ -17,6 +18,14 @@ constexpr std::uint64_t kImpatienceNs = 1'000'000'000;
 constexpr std::uint64_t kByeBoundNs = 1'000'000'000;
 // For announcements that the sender has counted and we have not seen.
 constexpr std::uint64_t kAnnouncedBoundNs = 1'000'000'000;
+
+// Holding the token.
+bool leads_over_hosts(PeerLink& link) {
+  for (std::uint32_t i = 0; i < link.path_count(); ++i) {
+    if (link.path(i).ends.relayed && link.path(i).health.state == PathState::Up) return true;
+  }
+  return false;
+}
 }  // namespace
 
 // ---- Memory.
@@ -166,13 +175,21 @@ bool Farewell::advance_close(std::uint32_t index) {
 
 bool Farewell::on_close(const Close& body) {
   const PendingClose pending{.close = body,
-                             .deadline_ns = link_.host().now_ns() + kAnnouncedBoundNs};
+                             .deadline_ns = link_.host().now_ns() + announced_bound_ns()};
   const auto same = [&body](const PendingClose& each) {
     return each.close.channel == body.channel;
   };
   if (std::any_of(closes_.begin(), closes_.end(), same)) return true;  // said again
   if (!act_on_close(pending)) closes_.push_back(pending);
   return true;
+}
+
+// Where a host on the way carries nothing any more, that shows later, and what has landed with it.
+std::uint64_t Farewell::announced_bound_ns() const {
+  if (!link_.has_peer_link()) return kAnnouncedBoundNs;
+  const ProgressLoop::Guard guard(link_.context().loop);
+  const bool relayed = leads_over_hosts(link_.peer_link());
+  return kAnnouncedBoundNs + (relayed ? relay::kStuckNs : 0);
 }
 
 bool Farewell::act_on_close(const PendingClose& pending) {

@@ -3,7 +3,7 @@
 // REVOKED), channels that NCCL or the peer closes (CLOSE), and the link without channels (BYE).
 // Thread: control mutex; it takes the loop's token where it looks at channels. Bounds: one entry a
 // channel in every list; 500 ms for a peer's answer to a REVOKE, one second for its announcements
-// after a CLOSE and for its BYE.
+// after a CLOSE, three where they come over other hosts, and one for its BYE.
 
 #include "engine/control/frames.h"
 #include "engine/data/channel.h"
@@ -57,6 +57,7 @@ class Farewell {
   std::uint64_t patience_ns() const;
   void cut();
   bool answer_revoke(const Revoke& body);
+  std::uint64_t announced_bound_ns() const;
   bool act_on_close(const PendingClose& pending);
   bool advance_close(std::uint32_t index);
   bool some_work_is_outstanding() const noexcept;

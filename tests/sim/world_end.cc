@@ -43,6 +43,7 @@ bool World::quiet() const {
     if (!hosts_[i].alive || hosts_[i].engine == nullptr) continue;
     const EngineStats stats = hosts_[i].engine->stats();
     if (stats.contexts + stats.links + control_.connections(i) != 0) return false;
+    if (hosts_[i].engine->carries_for_others()) return false;  // last counts are on their way
   }
   return true;
 }

@@ -93,6 +93,17 @@ bool Carried::take_over() noexcept {
   return true;
 }
 
+void Carried::part(std::uint64_t by_ns) noexcept {
+  CHECK(step_ == Step::Carrying);
+  parts_by_ns_ = by_ns;
+  for (const auto& chain : chains_) chain->close(IBV_WC_RETRY_EXC_ERR);
+}
+
+bool Carried::parted() const noexcept {
+  return std::all_of(chains_.begin(), chains_.end(),
+                     [](const auto& chain) { return chain->state() == relay::ChainState::Gone; });
+}
+
 void Carried::make() {
   begin([this] { make_all(); });
 }

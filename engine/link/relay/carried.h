@@ -38,6 +38,10 @@ class Carried {
 
   void make();                  // begins it
   void join(const Join& body);  // begins it; the number of queue pairs fits
+  // What it carries ends with a last count to its neighbours, by then at the latest.
+  void part(std::uint64_t by_ns) noexcept;
+  std::uint64_t parts_by_ns() const noexcept { return parts_by_ns_; }  // 0: it does not
+  bool parted() const noexcept;
   void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
   bool running() const noexcept { return under_way_ && !over_.load(std::memory_order_acquire); }
   bool take_over() noexcept;  // true, once: the step that was begun is over
@@ -70,6 +74,7 @@ class Carried {
   std::array<verbs::PdHandle, 2> domains_;
   std::vector<std::unique_ptr<relay::Chain>> chains_;
   std::string why_;
+  std::uint64_t parts_by_ns_ = 0;
   bool under_way_ = false;
   std::atomic<bool> over_{false};       // released after what the step did
   std::atomic<bool> abandoned_{false};  // ends before the next try

@@ -18,6 +18,8 @@ namespace mesh::engine {
 namespace {
 // A chain that broke tells its neighbours by itself; this is for its memory.
 constexpr std::uint64_t kChainLookNs = 500'000'000;
+// For the last counts of chains whose asker is lost; their thread may nap.
+constexpr std::uint64_t kPartNs = 2 * relay::kNapMaxNs, kPartLookNs = 5'000'000;
 
 RelayedSnapshot* row_of(const Carried& carried, relay::Side from, RelaySnapshot* sum) {
   const std::string &in = carried.rail_name(from), &out = carried.rail_name(other(from));
@@ -72,7 +74,19 @@ bool RelayService::owns(ConnectionId connection) const noexcept {
   return std::find(callers_.begin(), callers_.end(), connection) != callers_.end();
 }
 
+// The asker may live, and not know yet: the ends hear of it from the chains.
 void RelayService::on_lost(ConnectionId connection) noexcept {
+  std::erase(callers_, connection);
+  const std::uint64_t by_ns = host_.now_ns() + kPartNs;
+  for (std::size_t i = carried_.size(); i-- > 0;) {
+    Carried& carried = *carried_[i];
+    if (carried.connection() != connection || carried.parts_by_ns() != 0) continue;
+    carried.step() == Carried::Step::Carrying ? carried.part(by_ns) : end(carried, {});
+  }
+  host_.tend_soon();
+}
+
+void RelayService::drop(ConnectionId connection) noexcept {
   std::erase(callers_, connection);
   for (std::size_t i = carried_.size(); i-- > 0;) {
     if (carried_[i]->connection() == connection) end(*carried_[i], {});
@@ -112,7 +126,7 @@ bool RelayService::on_frame(ConnectionId connection, const FrameHeader& header,
         host_.plane().peer_name(connection), static_cast<int>(header.type),
         host_.stranger_lines().rest());
   }
-  on_lost(connection);
+  drop(connection);
   return false;
 }
 
@@ -282,6 +296,10 @@ void RelayService::tend() {
 }
 
 void RelayService::tend_one(Carried& carried) {
+  if (carried.parts_by_ns() != 0) {
+    if (carried.parted() || host_.now_ns() >= carried.parts_by_ns()) return end(carried, {});
+    return host_.tend_at(host_.now_ns() + kPartLookNs);
+  }
   const std::string name = host_.options().provider->host_name();
   if (carried.step() == Carried::Step::Carrying) {
     for (const auto& chain : carried.chains()) {

@@ -50,6 +50,7 @@ class RelayService {
   RelaySnapshot figures() const;
 
  private:
+  void drop(ConnectionId connection) noexcept;
   bool on_ask(ConnectionId connection, const AskPeers& body);
   bool on_chain(ConnectionId connection, const Chain& body);
   bool on_join(ConnectionId connection, const Join& body);

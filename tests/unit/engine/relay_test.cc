@@ -244,6 +244,29 @@ TEST_F(Relay, AChainThatBreaksWhileItIsProbedIsMadeAnewAtOnce) {
   end_all();
 }
 
+// All has landed, and the count that says so is lost with the host on the way.
+TEST_F(Relay, WhatHasLandedIsDoneThoughTheReceiverCloses) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  exchange_all_sizes(*far);
+  Request* const receive = far->receive({.bytes = 8}).value();
+  Request* const send = far->send({.bytes = 8}).value();
+  std::size_t bytes = 0;
+  ASSERT_TRUE(bed_->until([&] { return test(*receive, &bytes).ok(); }));
+  bed_->hosts[1].control_stands = true;
+  ASSERT_EQ(test(*send, &bytes).code(), Errc::WouldBlock) << "it is to be done later";
+  bed_->tick_ns = 1'000'000;
+  deregister_memory(*far->pair.receive, far->target_region);
+  close(far->pair.receive);
+  EXPECT_TRUE(bed_->finish(send).ok()) << log_.joined();
+  bed_->hosts[1].control_stands = false;
+  deregister_memory(*far->pair.send, far->source_region);
+  close(far->pair.send);
+  end_all();
+}
+
 // NCCL receives long before its peer sends.
 TEST_F(Relay, AReceiverThatWaitsForItsSenderIsNotLost) {
   open(testkit::kLine);

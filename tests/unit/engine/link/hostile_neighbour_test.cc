@@ -167,6 +167,16 @@ TEST_F(HostileNeighbour, CountsGoToMemoryOfTheNeighboursOwnDomain) {
   EXPECT_TRUE(from->hear<Cut>(MessageType::Cut));
 }
 
+// Whoever asked may live and not know yet.
+TEST_F(HostileNeighbour, ItIsToldWhenTheConnectionOfTheAskerIsLost) {
+  std::unique_ptr<RawPeer> from = caller();
+  joined(*from, false);
+  EXPECT_FALSE(told(neighbour_->own));
+  from.reset();
+  EXPECT_TRUE(bed_.until([&] { return told(neighbour_->own); }));
+  EXPECT_TRUE(bed_.until([&] { return relay().chains == 0; }));
+}
+
 TEST_F(HostileNeighbour, CountsWithAForeignKeyReachNothing) {
   const auto from = caller();
   const WireHop near = joined(*from, true);
