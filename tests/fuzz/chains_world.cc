@@ -15,7 +15,7 @@ using engine::ConnectionId;
 using engine::MessageType;
 
 namespace {
-constexpr int kRelayBytes = 8 << 20;
+constexpr int kRelayBytes = 2 << 20;
 
 std::vector<engine::WireHost> two_hosts() {
   std::vector<engine::WireHost> hosts;
