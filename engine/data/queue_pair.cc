@@ -115,8 +115,7 @@ void QueuePair::signal_between() noexcept {
 void QueuePair::retire_part(std::uint64_t at) noexcept {
   const Mark mark = ring_[at & ring_mask_];
   Request& request = *mark.request();
-  if (mark.is_shared()) [[likely]]
-    return finish_shared(request);
+  if ((mark.word & Mark::kTags) != 0) return finish_shared(request);
   const PostedPart& part = parts_[at & ring_mask_];
   DCHECK(part.counted_bytes <= place_.path->inflight_bytes());
   DCHECK(request.channel->outstanding != 0);

@@ -195,7 +195,7 @@ void SendChannel::plan_usual(std::uint64_t bytes) noexcept {
 
 bool SendChannel::post_next_shared(Request& request) noexcept {
   Credit credit;
-  return shared_plan_.count != 0 && read_credit(row(), key_count_, cursor_.generation(), &credit) &&
+  return read_credit(row(), key_count_, cursor_.generation(), &credit) &&
          post_shared(request, credit);
 }
 
@@ -205,7 +205,7 @@ bool SendChannel::post_large(Request& request, verbs::RemoteTarget target) noexc
   if (request.bytes != usual_plan_.total_bytes) [[unlikely]]
     plan_usual(request.bytes);
   const StripePlan& plan = usual_plan_;
-  if (plan.count == 0) return post_next_shared(request);
+  if (plan.count == 0) return shared_plan_.count != 0 && post_next_shared(request);
   if (!take_uniform(plan.total_bytes)) return false;
   request.open_stripes = static_cast<std::uint8_t>(plan.count);
   request.expected = cursor_.imm() + plan.imm_more();
