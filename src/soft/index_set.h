@@ -75,6 +75,14 @@ class Bells {
       if (bits != 0) into.merge(word, bits);
     }
   }
+  // Every index whose ring() has ended, also where another ringer of its word has yet to set the
+  // summary.
+  void take_all(IndexSet& into) noexcept {
+    for (std::uint32_t word = 0; word < kBellWords; ++word) {
+      if (words_[word].load(std::memory_order_relaxed) == 0) continue;
+      into.merge(word, words_[word].exchange(0, std::memory_order_seq_cst));
+    }
+  }
 
  private:
   alignas(64) std::atomic<std::uint64_t> summary_;

@@ -27,7 +27,7 @@ void Nic::remove_region(std::uint32_t key) {
   core_.device_writes.land();  // before its memory may go
   core_.regions.remove(key);
   TurnTime time(core_.clock);
-  core_.posting.take(outstanding_);
+  core_.posting.take_all(outstanding_);
   for (std::uint32_t index = outstanding_.next(0); index < kQpsMax;
        index = outstanding_.next(index + 1)) {
     QueuePair* const qp = queue_pairs_.find(index);

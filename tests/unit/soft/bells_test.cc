@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <set>
@@ -62,6 +63,31 @@ TEST(Bells, NoneIsLostBetweenThreads) {
   }
   for (std::thread& ringer : ringers) ringer.join();
   EXPECT_EQ(seen[2], kRounds);
+}
+
+// Each ringer finds its own bell as soon as it has rung, though another one is just ringing the
+// same word.
+TEST(Bells, WhoHasRungIsAmongAllAtOnce) {
+  Segment memory = std::move(*Segment::create(sizeof(Bells), Sharing::Process));
+  auto& bells = *reinterpret_cast<Bells*>(memory.data());
+  constexpr std::uint32_t kRingers = 4, kRounds = 200'000;
+  std::mutex mutex;
+  IndexSet rung;
+  std::uint32_t missed = 0;
+  std::vector<std::thread> ringers;
+  for (std::uint32_t ringer = 0; ringer < kRingers; ++ringer) {
+    ringers.emplace_back([&, ringer] {
+      for (std::uint32_t i = 0; i < kRounds; ++i) {
+        bells.ring(ringer);
+        const std::lock_guard lock(mutex);
+        bells.take_all(rung);
+        if (!rung.has(ringer)) ++missed;
+        rung.erase(ringer);
+      }
+    });
+  }
+  for (std::thread& ringer : ringers) ringer.join();
+  EXPECT_EQ(missed, 0u);
 }
 
 }  // namespace
