@@ -21,6 +21,7 @@ void for_each_channel(const Link& link, Visitor&& visit) {
   }
 }
 
+// Holding the token: nobody uses the slot again meanwhile.
 std::string name_of(const Channel& channel) {
   const std::uint64_t sequence = channel.oldest.sequence();
   if (channel.side == Side::Receive) return fmt::format("receive {}", sequence);
@@ -136,12 +137,13 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   const std::uint64_t age_ns = worst == nullptr ? 0 : worst->oldest.age_ns(now_ns);
   std::optional<Waiting> waiting;
   std::uint64_t bytes = 0;
-  std::string route;
+  std::string name, route;
   if (age_ns >= bar_ns_) {
     const ProgressLoop::Guard guard(worst->loop);
     waiting = waiting_of(*worst, link.context().turned);
     bytes = worst->open_request(worst->oldest.sequence()).bytes;
     if (!waiting) return;  // the next look sees it go on
+    name = name_of(*worst);
     route = route_of(*waiting, link.peer_link());
   }
   const LinkWait::Say say = link.watched.wait.look(
@@ -155,7 +157,7 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   if (say != LinkWait::Say::Waits) return;
   MESH_LOG(
       level, "peer {}: {} of channel {} ({} bytes) is open for {} s and waits for {}{}{}",
-      link.identity().peer_host, name_of(*worst), worst->index, bytes, age_ns / kNsPerSecond,
+      link.identity().peer_host, name, worst->index, bytes, age_ns / kNsPerSecond,
       waiting_text(*waiting), route,
       waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
 }

@@ -92,7 +92,7 @@ void Channel::see_open(std::uint64_t now_ns) noexcept {
   engine::TagQueues* const tagged = tags.load(std::memory_order_acquire);
   if (tagged == nullptr) return oldest.see(oldest_open(oldest.sequence()), now_ns);
   engine::OldestRequest& first = tagged->oldest_of_first;
-  if (first.sequence() == 0 && !first.open())
+  if (first.sequence() == 0 && !first.open() && !is_of_queue(oldest.sequence()))
     first = oldest;  // the first look since there are tags
   first.see(oldest_open(first.sequence()), now_ns);
   oldest = first;
@@ -160,10 +160,12 @@ void Channel::fail_all(Errc why) noexcept {
   // What NCCL publishes from now on fails when it is accepted.
   drop_unposted(first);
   // acquire: a slot that NCCL is filling this moment is not ours yet, and its submission will fail
-  // by itself. The first one of a group answers for its members, so they come before it.
+  // by itself. The first one of a group answers for its members, so they come before it. One that
+  // becomes a group's first at this moment is left as it is.
   for_each_request([](Request& request) {
-    if (request.state.load(std::memory_order_acquire) == RequestState::Member)
-      request.state.store(RequestState::Gathered, std::memory_order_relaxed);
+    RequestState member = RequestState::Member;
+    request.state.compare_exchange_strong(member, RequestState::Gathered, std::memory_order_acq_rel,
+                                          std::memory_order_acquire);
   });
   for_each_request([first](Request& request) {
     if (is_open(request.state.load(std::memory_order_acquire))) request.fail(first);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <utility>
 
 namespace mesh {
@@ -86,6 +87,25 @@ TEST(RequestWatch, SendOfAnotherTagIsNamedWhileTheFirstTagsMove) {
                       "peer b: send 0 of tag 9 of channel 0 (72 bytes) is open for 30 s and waits "
                       "for the peer: it has posted no receive for it",
                       1);
+}
+
+// The first tag's first send was refused, so another tag was the first that sent anything.
+TEST(RequestWatch, SendOfTheFirstTagIsNamedThoughAnotherTagWasFirstToSend) {
+  Watched watched;
+  std::array<char, 8> outside{};
+  EXPECT_EQ(isend(*watched.talk.pair.send, {.data = outside.data(),
+                                            .bytes = outside.size(),
+                                            .tag = 1,
+                                            .region = watched.talk.source_region})
+                .code(),
+            Errc::InvalidArgument);
+  Request* const of_nine = *watched.talk.send({.bytes = 8, .tag = 9});
+  watched.seconds(3);
+  EXPECT_TRUE(watched.bed.finish(*watched.talk.receive({.bytes = 8, .tag = 9})).ok());
+  EXPECT_TRUE(watched.bed.finish(of_nine).ok());
+  watched.post_send({.bytes = 72, .tag = 1});
+  watched.seconds(kBar + 3);
+  watched.expect_said(LogLevel::Info, "send 0 of channel 0 (72 bytes) is open for 30 s", 1);
 }
 
 TEST(RequestWatch, LoopThatNobodyTurnsIsTheProgramsMatter) {
