@@ -26,9 +26,8 @@ int fail(const char* what, const char* why) {
 
 int lost(const driver::Bootstrap& bootstrap, Errc why) {
   if (why == Errc::Protocol) return kNoLook;  // share() has said it
-  return fail(
-      bootstrap.rank() == 0 ? "a host was lost" : "rank 0 went on alone or ended, it says why",
-      errc_name(why));
+  return fail(bootstrap.rank() == 0 ? "a host was lost" : "rank 0 has gone; its output says why",
+              errc_name(why));
 }
 
 // By rank. Protocol: one is of another version, which is said.
@@ -40,8 +39,8 @@ Result<std::vector<HostFacts>> share(driver::Bootstrap& bootstrap, const HostFac
     auto facts = facts_from(text);
     if (!facts.ok()) {
       std::fprintf(stderr,
-                   "mesh_doctor: rank %zu says nothing that this version (%s) understands; "
-                   "take the same version on every host\n",
+                   "mesh_doctor: the mesh_doctor of rank %zu is of another version than this one "
+                   "(%s); take the same on every host\n",
                    hosts.size(), version());
       return facts.status();
     }

@@ -104,8 +104,9 @@ class Doctor(lab_case.LabCase):
 
     @lab_case.at_length
     def test_a_host_that_does_not_come(self):
-        self.assertEqual(self.look("triangle", "[[ $(hostname) != c ]] || exit 0",
-                                   "--wait 20")[0], ["host-missing"])
+        names, report = self.look("triangle", "[[ $(hostname) != c ]] || exit 0", "--wait 20")
+        self.assertEqual(names, ["host-missing"])
+        self.assertEqual([each["host"] for each in report["hosts"]], ["a"])
 
     @lab_case.at_length
     def test_a_rank_order_without_cables(self):
