@@ -153,7 +153,8 @@ void SendChannel::cut(std::uint64_t bytes) noexcept {
     posting.spans.push_back(
         {.request = posting.request, .stripe = stripe, .queue_pair = &queue_pair});
   };
-  posting.plan = plan_stripes(bytes, link.policy(), link.bulk().count());
+  if (posting.plan.count == 0 || posting.plan.total_bytes != bytes)
+    posting.plan = plan_stripes(bytes, link.policy(), link.bulk().count());
   if (posting.plan.route == Route::Express) return add(posting.plan.span(0), *express_);
   if (link.usable_count() > 1) {
     const StripeTable& table = link.shares().spread(bytes);

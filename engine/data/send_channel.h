@@ -97,7 +97,7 @@ class SendChannel final : public Channel {
   struct Posting {
     Request* request = nullptr;  // null: none
     Credit credit;
-    StripePlan plan;               // over one path
+    StripePlan plan;  // over one path; it stays for the next one, which is mostly as large
     std::uint32_t first_bulk = 0;  // where its stripes begin
     bool uniform = false;          // nothing of it is posted, and the plan is uniform
     std::vector<Span> spans;       // stripes that are not posted whole
