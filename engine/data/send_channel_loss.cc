@@ -25,7 +25,8 @@ void SendChannel::read_keys_of_tier() noexcept {
 void SendChannel::choose_express() noexcept {
   DCHECK(loop.held());
   read_keys_of_tier();
-  usual_plan_ = apart_plan_ = shared_plan_ = {};  // they were for other paths
+  usual_plan_ = apart_plan_ = shared_plan_ = posting_.plan = {};  // they were for other paths
+  posting_.uniform = false;
   express_ = &link.express(index);
   express_place_ = express_->path().key_place;
   far_ = express_place_ != 0;
