@@ -21,13 +21,30 @@ void for_each_channel(const Link& link, Visitor&& visit) {
   }
 }
 
-// Holding the token: nobody uses the slot again meanwhile.
-std::string name_of(const Channel& channel) {
+struct Named {
+  std::string text;
+  std::uint64_t bytes = 0;
+};
+
+Named name_of_receive(const RecvChannel& channel) {
+  const std::uint64_t sequence = channel.awaited(channel.oldest.sequence());
+  const Request& waits = channel.request(sequence);
+  std::string text = fmt::format("receive {}", sequence);
+  // Each tag of a group has a sender of its own.
+  if (is_of_group(waits.state.load(std::memory_order_relaxed)))
+    text += fmt::format(" with tag {}", waits.tag);
+  return {.text = std::move(text), .bytes = waits.bytes};
+}
+
+// The channel's oldest open request, holding the token: nobody uses the slot again meanwhile.
+Named name_of(Channel& channel) {
+  if (channel.side == Side::Receive) return name_of_receive(RecvChannel::of(channel));
   const std::uint64_t sequence = channel.oldest.sequence();
-  if (channel.side == Side::Receive) return fmt::format("receive {}", sequence);
-  if (!Channel::is_of_queue(sequence)) return fmt::format("send {}", sequence);
-  return fmt::format("send {} of tag {}", Channel::number_in_queue(sequence),
-                     channel.open_request(sequence).tag);
+  const Request& open = channel.open_request(sequence);
+  if (!Channel::is_of_queue(sequence))
+    return {.text = fmt::format("send {}", sequence), .bytes = open.bytes};
+  return {.text = fmt::format("send {} of tag {}", Channel::number_in_queue(sequence), open.tag),
+          .bytes = open.bytes};
 }
 
 void see_requests(const Link& link, std::uint64_t now_ns) {
@@ -136,12 +153,11 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   });
   const std::uint64_t age_ns = worst == nullptr ? 0 : worst->oldest.age_ns(now_ns);
   std::optional<Waiting> waiting;
-  std::uint64_t bytes = 0;
-  std::string name, route;
+  Named name;
+  std::string route;
   if (age_ns >= bar_ns_) {
     const ProgressLoop::Guard guard(worst->loop);
     waiting = waiting_of(*worst, link.context().turned);
-    bytes = worst->open_request(worst->oldest.sequence()).bytes;
     if (!waiting) return;  // the next look sees it go on
     name = name_of(*worst);
     route = route_of(*waiting, link.peer_link());
@@ -157,7 +173,7 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   if (say != LinkWait::Say::Waits) return;
   MESH_LOG(
       level, "peer {}: {} of channel {} ({} bytes) is open for {} s and waits for {}{}{}",
-      link.identity().peer_host, name, worst->index, bytes, age_ns / kNsPerSecond,
+      link.identity().peer_host, name.text, worst->index, name.bytes, age_ns / kNsPerSecond,
       waiting_text(*waiting), route,
       waiting_channels > 1 ? fmt::format("; {} channels wait like this", waiting_channels) : "");
 }

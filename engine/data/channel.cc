@@ -120,9 +120,12 @@ Request& Channel::open_request(std::uint64_t sequence) const noexcept {
 }
 
 std::uint32_t Channel::open_count() const noexcept {
+  DCHECK(loop.held());
   std::uint32_t count = 0;
   for_each_request([&count](const Request& request) {
-    count += is_open(request.state.load(std::memory_order_acquire)) ? 1 : 0;
+    // acquire: pairs with ReceiveGroups::form(), which counts the members.
+    const RequestState state = request.state.load(std::memory_order_acquire);
+    if (is_open(state)) count += state == RequestState::Group ? request.open_stripes : 1;
   });
   return count;
 }

@@ -139,6 +139,7 @@ class Channel {
   engine::OpenRequest oldest_open(std::uint64_t from) const noexcept;
   // Control mutex: `oldest` is from now on what has been open for longest.
   void see_open(std::uint64_t now_ns) noexcept;
+  // Holding the token: of a group the members without a message.
   std::uint32_t open_count() const noexcept;
 
   // Off the message path; first, so that what the loop moves lies beside what a kind of channel

@@ -64,6 +64,17 @@ class ReceiveGroups {
     return ring_[member.offset <= index ? index - member.offset
                                         : index + ring_.size() - member.offset];
   }
+  // Of an open group the first member of which that holds; null: there is none.
+  template <typename Holds>
+  const Request* find_member(const Request& first, Holds&& holds) const noexcept {
+    DCHECK(first.state.load(std::memory_order_relaxed) == RequestState::Group);
+    const std::size_t index = index_of(first);
+    for (std::size_t i = 0; i < counts_[index]; ++i) {
+      const Request& member = ring_[(index + i) & (ring_.size() - 1)];
+      if (holds(member)) return &member;
+    }
+    return nullptr;
+  }
   // A member with those of its group that lie in a row with it, from the first one on. None where
   // the ring's end lies between it and the first one.
   struct Row {

@@ -168,24 +168,39 @@ bool RecvChannel::leave_group(std::size_t members) noexcept {
 }
 
 bool RecvChannel::names(const Registration& region) const noexcept {
+  const auto is_its = [&region](const Request& request) { return request.region == &region; };
   for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
     const Request& request = requests[slot];
-    // acquire: pairs with publish(); the region was written before.
-    if (is_open(request.state.load(std::memory_order_acquire)) && request.region == &region)
-      return true;
+    // acquire: pairs with publish() and with ReceiveGroups::form(); regions were written before.
+    const RequestState state = request.state.load(std::memory_order_acquire);
+    if (state == RequestState::Submitted && is_its(request)) return true;
+    // NCCL knows of no member's message before it has all.
+    if (state == RequestState::Group && groups.find_member(request, is_its) != nullptr) return true;
     // A receive that has failed may still have its credit at the sender; the slot is not used again
     // then.
-    if (request.expected != kNoAnnouncement && request.region == &region) return true;
+    if (request.expected != kNoAnnouncement && is_its(request)) return true;
   }
   return false;
+}
+
+std::uint64_t RecvChannel::awaited(std::uint64_t sequence) const noexcept {
+  DCHECK(loop.held());
+  const Request& first = request(sequence);
+  if (first.state.load(std::memory_order_acquire) != RequestState::Group) return sequence;
+  const std::uint64_t given = accepted.load(std::memory_order_relaxed);
+  const Request* const waits = groups.find_member(first, [&](const Request& member) {
+    return sequence + member.offset >= given || member.expected != kNoAnnouncement;
+  });
+  DCHECK(waits != nullptr);
+  return waits == nullptr ? sequence : sequence + waits->offset;
 }
 
 Waiting RecvChannel::waiting(std::uint64_t sequence) noexcept {
   DCHECK(loop.held());
   DCHECK(sequence < submitted.load(std::memory_order_relaxed));
-  if (sequence < accepted.load(std::memory_order_relaxed)) {
-    return {.reason = WaitReason::Data, .landed = request(sequence).stripe_count()};
-  }
+  const std::uint64_t waits = awaited(sequence);
+  if (waits < accepted.load(std::memory_order_relaxed))
+    return {.reason = WaitReason::Data, .landed = request(waits).stripe_count()};
   // Room for the next row, or the acknowledgement of rows that were written again.
   if (!express_->has_room(1) || express_->retired() < rewritten_until_)
     return {.reason = WaitReason::Queue, .path = &express_->path()};

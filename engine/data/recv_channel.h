@@ -75,6 +75,8 @@ class RecvChannel final : public Channel {
   MessageCounts counts() const noexcept override;
   bool uses(const Registration& region) const noexcept override { return names(region); }
   Waiting waiting(std::uint64_t sequence) noexcept override;
+  // Of an open group the first member without a message, else the request itself.
+  std::uint64_t awaited(std::uint64_t sequence) const noexcept;
   // Messages completed, failed ones included.
   std::uint64_t received() const noexcept { return received_; }
   std::uint64_t received_bytes() const noexcept { return received_bytes_; }

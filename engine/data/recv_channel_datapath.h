@@ -19,7 +19,8 @@ namespace mesh::engine {
 
 inline void RecvChannel::write_credit(Request& request, std::uint32_t imm,
                                       std::uint64_t* words) noexcept {
-  DCHECK(is_open(request.state.load(std::memory_order_relaxed)));
+  DCHECK(is_open(request.state.load(std::memory_order_relaxed)) ||
+         ReceiveGroups::is_open_member(request));
   DCHECK(request.expected == kNoAnnouncement);  // its credit before this one is used up
   DCHECK(request.stripes == 0);
   DCHECK(&request == &requests[slot_of(imm)]);

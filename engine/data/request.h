@@ -14,8 +14,9 @@
 
 namespace mesh {
 
-// Of a group of receives the first is the request that NCCL has. Group: it is open; Member: another
-// one is open; Gathered: such a one has its message, and the first one that every one has.
+// Of a group of receives the first is the request that NCCL has. Group: it is open; Gathered: every
+// member has its message. Member: another one, whether or not it has its message; once the channel
+// has failed, that is Gathered too.
 // Flushing: a flush (flusher.h), which is no slot of a channel's.
 enum class RequestState : std::uint32_t {
   Free,
@@ -27,11 +28,11 @@ enum class RequestState : std::uint32_t {
   Member,
   Gathered
 };
+// The first one of a group answers for its members.
 constexpr bool is_open(RequestState state) noexcept {
-  return state == RequestState::Submitted || state == RequestState::Group ||
-         state == RequestState::Member;
+  return state == RequestState::Submitted || state == RequestState::Group;
 }
-// Of an open group, or of one whose messages are all there.
+// Of a group that is open, or whose messages are all there.
 constexpr bool is_of_group(RequestState state) noexcept { return state >= RequestState::Group; }
 
 inline constexpr std::uint64_t kNoAnnouncement = UINT64_MAX;  // no immediate looks like this

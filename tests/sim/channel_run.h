@@ -88,6 +88,7 @@ class ChannelRun {
 
   // channel_watch.cc
   void check_received();
+  void check_oldest(const Side& side);
   void check_waits(Side& side);
 
   World& world_;

@@ -1,5 +1,5 @@
 // What the engine says of a channel, against what its users know: the number of messages in CLOSE,
-// and what a request waits for.
+// which request is open, and what it waits for.
 
 #include "engine/data/peer_link.h"
 #include "engine/data/waiting.h"
@@ -67,8 +67,19 @@ void ChannelRun::check_received() {
   }
 }
 
+// What the engine takes for open, its user has not been told the end of; of a group that is the
+// first one.
+void ChannelRun::check_oldest(const Side& side) {
+  const engine::OpenRequest oldest = side.channel->oldest_open(0);
+  const Request* const request = &side.channel->request(oldest.sequence);
+  const auto is_it = [request](const OpenRequest& open) { return open.request == request; };
+  if (!oldest.open || std::any_of(side.open.begin(), side.open.end(), is_it)) return;
+  wrong(fmt::format("request {} is open, and is none of the user's", oldest.sequence));
+}
+
 // Its request has just been asked about, and is open.
 void ChannelRun::check_waits(Side& side) {
+  check_oldest(side);
   Channel& channel = *side.channel;
   if (++side.questions % kQuestionsPerLook != 0 && channel.link.every_path_is_up()) return;
   const std::uint64_t accepted = channel.accepted.load(std::memory_order_relaxed);
