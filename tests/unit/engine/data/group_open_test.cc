@@ -137,6 +137,25 @@ TEST(Group, RegionOfOneThatIsOpenIsRevokedThoughItsMemberHasItsMessage) {
   EXPECT_EQ(finish_group(bed, group, &sizes).code(), Errc::Revoked);
 }
 
+// One is done, one has failed, one is open; only the last one learns how the channel ended.
+TEST(Group, ThatHasEndedKeepsItsAnswerWhenTheChannelEnds) {
+  Bed bed({});
+  Talk talk(bed, kA, kB, kMembers * kStep);
+  Request* const done = done_group(talk);
+  Request* const truncated = *irecv_group(*talk.pair.receive, members(talk, 0, 0, 3));
+  EXPECT_EQ(bed.finish(*send(talk, 0, kStep + 1, 1)).code(), Errc::Truncated);
+  send_all(talk, {0, 2});
+  Request* const open = *irecv_group(*talk.pair.receive, members(talk, 0, 0, 3));
+  send_all(talk, {1});
+  deregister_memory(*talk.pair.receive, talk.target_region);
+  EXPECT_EQ(bed.stats(1).revokes, 1u);
+  EXPECT_EQ(open_requests(bed, 1), 0u);
+  Sizes sizes{};
+  EXPECT_EQ(finish_group(bed, open, &sizes).code(), Errc::Revoked);
+  EXPECT_EQ(finish_group(bed, truncated, &sizes).code(), Errc::Truncated);
+  expect_done(bed, done);
+}
+
 // The path comes back later than anybody would wait for it; nobody does.
 TEST(Group, ThatIsDoneAndNotTestedEndsNoLinkWithoutAPath) {
   const std::string fabric = testkit::cables(1);
