@@ -11,7 +11,9 @@ static_assert(std::uint64_t{kGenerations} * kQpsMax == 1u << 24);
 }  // namespace
 
 std::size_t QueuePairTable::free_index() {
-  const auto free_slot = std::find(qps_.begin(), qps_.end(), nullptr);
+  const auto first = qps_.begin() + static_cast<std::ptrdiff_t>(free_from_);
+  const auto free_slot = std::find(first, qps_.end(), nullptr);
+  free_from_ = static_cast<std::size_t>(free_slot - qps_.begin());
   if (free_slot == qps_.end() && qps_.size() < kQpsMax) {
     // Different hosts start at different numbers, so that a mixed-up number is noticed.
     const auto seed = static_cast<std::uint32_t>(self_.host * 37 + self_.nic * 11);
@@ -38,6 +40,7 @@ void QueuePairTable::remove(QueuePair& qp) {
   DCHECK(find(qp.index) == &qp);
   gone_.add(qp);
   qps_[qp.index] = nullptr;
+  free_from_ = std::min<std::size_t>(free_from_, qp.index);
 }
 
 QueuePairTable::Totals QueuePairTable::totals() const noexcept {

@@ -41,6 +41,7 @@ class QueuePairTable {
 
   const NicRef self_;
   std::vector<QueuePair*> qps_;
+  std::size_t free_from_ = 0;  // no index before it is free
   std::vector<std::uint32_t> generations_;
   Totals gone_;  // totals of removed queue pairs
 };
