@@ -70,11 +70,13 @@ ibv_cq* Lane::queue_of(const QueuePair& queue_pair) const noexcept {
   return queues_[entries_[at].queue].cq.get();
 }
 
+// The newest first: while links come, the others are full.
 std::size_t Lane::queue_with_room(const Wanted& wanted) const noexcept {
-  const auto found = std::find_if(queues_.begin(), queues_.end(), [&wanted](const Queue& queue) {
+  const auto found = std::find_if(queues_.rbegin(), queues_.rend(), [&wanted](const Queue& queue) {
     return queue.relayed == wanted.relayed && queue.entries - queue.reserved >= wanted.entries;
   });
-  return static_cast<std::size_t>(found - queues_.begin());
+  return found == queues_.rend() ? queues_.size()
+                                 : static_cast<std::size_t>(queues_.rend() - found) - 1;
 }
 
 // Called first where a place is taken, which nobody else does meanwhile.
@@ -274,8 +276,14 @@ void Lane::drain_queue(Queue& queue) noexcept {
   }
 }
 
-void Lane::drain() noexcept {
-  for (Queue& queue : queues_) drain_queue(queue);
+void Lane::drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept {
+  const Queue* drained = nullptr;  // those of a path share one, as a rule
+  for (const auto& queue_pair : queue_pairs) {
+    if (queue_pair->verbs() == nullptr) continue;
+    Queue& queue = queues_[entries_[queue_pair->id_base() >> 48].queue];
+    if (&queue != drained) drain_queue(queue);
+    drained = &queue;
+  }
 }
 
 }  // namespace mesh::engine

@@ -56,8 +56,8 @@ class Lane {
   // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
   // (lane_datapath.h)
   std::uint32_t poll(ibv_cq* queue) noexcept;
-  // Takes all that is there now, however much: before a CLOSE is acted on.
-  void drain() noexcept;
+  // Takes all that the queues of these queue pairs hold now, however much.
+  void drain(std::span<const std::unique_ptr<QueuePair>> queue_pairs) noexcept;
 
   verbs::MrHandle register_range(void* address, std::size_t bytes, int access);
   verbs::MrHandle register_buffer(const verbs::DmaBufferRange& range, int access);

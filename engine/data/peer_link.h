@@ -140,7 +140,9 @@ class PeerLink {
   void call(Path& path);                 // from Resting to Down: it is to be opened
   void let_rest(Path& path) noexcept;    // from Down to Resting: it stands back again
   void provide_queue_pairs(Path& path);  // the objects, for make_path()
-  bool rewrite_credits() noexcept;       // after account_lost(); false: queues were full, ask again
+
+  void drain_completions() noexcept;  // all that are there now, before anything is counted
+  bool rewrite_credits() noexcept;    // after account_lost(); false: queues were full, ask again
   void destroy_path(Path& path) noexcept;  // its queue pairs; it is not up
   // New ones for it, in RESET. On a bring-up's thread: neither the control mutex nor the token.
   // PeerClosed: abandoned, which is looked at before each.

@@ -152,6 +152,12 @@ void PeerLink::let_rest(Path& path) noexcept {
   paths_away_.fetch_sub(1, std::memory_order_release);
 }
 
+// Only those of its own queue pairs: a context of many peers has many queues.
+void PeerLink::drain_completions() noexcept {
+  DCHECK(loop_.held());
+  for (Path* const path : all_) path->lane->drain(path->queue_pairs);
+}
+
 void PeerLink::provide_queue_pairs(Path& path) {
   const ProgressLoop::Guard guard(loop_);
   if (!path.queue_pairs.empty()) return;

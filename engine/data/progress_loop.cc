@@ -93,11 +93,6 @@ ProgressLoop::Guard::~Guard() {
   loop_.after_release();
 }
 
-void ProgressLoop::drain_completions() noexcept {
-  DCHECK(held());
-  for (const auto& lane : lanes) lane->drain();
-}
-
 void ProgressLoop::attach(Channel& channel) {
   DCHECK(held());
   channel.mail_bit = next_mail_bit_++ % kMailBits;

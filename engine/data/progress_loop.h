@@ -100,7 +100,6 @@ class ProgressLoop {
   void visit_and_ring(Kind& channel) noexcept;
   bool held() const noexcept { return holder_.owned_here(); }  // for DCHECK alone
   std::uint64_t turns() const noexcept { return turns_; }
-  void drain_completions() noexcept;
   [[gnu::noinline]] void activate(Channel& channel) noexcept;  // wants a visit
   void forget(Channel& channel) noexcept;  // takes it off every list; the channel is about to die
   void forget(QueuePair& queue_pair) noexcept;

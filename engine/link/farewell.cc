@@ -35,7 +35,7 @@ void Farewell::take_back(Channel& channel, Registration& registration, const Wai
   bool named = false;
   {
     const ProgressLoop::Guard guard(channel.loop);
-    channel.loop.drain_completions();
+    channel.link.drain_completions();
     named = channel.side == Side::Send ? static_cast<SendChannel&>(channel).reads(registration)
                                        : static_cast<RecvChannel&>(channel).names(registration);
   }
@@ -81,7 +81,7 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
   }
   const auto safe = [&] {
     const ProgressLoop::Guard guard(channel.loop);
-    channel.loop.drain_completions();
+    channel.link.drain_completions();
     return channel.idle() || link_.state() == LinkState::Down;
   };
   if (!wait(patience_ns(), std::cref(safe))) cut();
@@ -102,7 +102,7 @@ void Farewell::cut() {
 bool Farewell::on_revoke(const Revoke& body) {
   if (Channel* channel = link_.peer_link().channel(body.channel); channel != nullptr) {
     const ProgressLoop::Guard guard(channel->loop);
-    channel->loop.drain_completions();
+    channel->link.drain_completions();
     if (channel->failure.load(std::memory_order_relaxed) == Errc::Ok) {
       LOG_DETAIL("peer {}: takes back the memory of channel {} with requests open",
                  link_.identity().peer_host, body.channel);
@@ -120,7 +120,7 @@ bool Farewell::on_revoke(const Revoke& body) {
 bool Farewell::answer_revoke(const Revoke& body) {
   if (Channel* channel = link_.peer_link().channel(body.channel); channel != nullptr) {
     const ProgressLoop::Guard guard(channel->loop);
-    channel->loop.drain_completions();
+    channel->link.drain_completions();
     if (channel->outstanding != 0) return false;
   }
   link_.send(Revoked{.channel = body.channel,
@@ -197,7 +197,7 @@ bool Farewell::act_on_close(const PendingClose& pending) {
   if (channel == nullptr) return true;
   {
     const ProgressLoop::Guard guard(channel->loop);
-    channel->loop.drain_completions();
+    channel->link.drain_completions();
     if (channel->side == Side::Send) {
       // From now on nothing new is taken, and memory of what is still posted is waited for when it
       // is taken back.

@@ -204,7 +204,7 @@ bool Handshake::measure() {
   const std::uint64_t passed_ns = std::max<std::uint64_t>(now_ns - measure_from_ns_, 1);
   bool all = true;
   const ProgressLoop::Guard guard(link_.context().loop);
-  link_.context().loop.drain_completions();
+  link_.peer_link().drain_completions();
   for (std::uint32_t i = 0; i < measured_.size(); ++i) {
     Path& path = link_.peer_link().path(i);
     if (measured_[i] != 0 || path.health.state != PathState::Up) continue;

@@ -312,7 +312,7 @@ void Link::take_down(Errc why) noexcept {
   const bool one_rises = bring_up_ && bring_up_->reopens();
   if (peer_link_) {
     const ProgressLoop::Guard guard(context_.loop);
-    context_.loop.drain_completions();  // what was announced before the end still counts
+    peer_link_->drain_completions();  // what was announced before the end still counts
     peer_link_->end(why);
     // A thread may still be at work on the queue pairs; then they end with it. Nothing is sent to
     // them before READY.

@@ -184,7 +184,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
     repair.lost_at_ns = link_.host().now_ns();
     repair.drain_until_ns = repair.lost_at_ns + kDrainBoundNs;
   }
-  link_.context().loop.drain_completions();
+  link_.peer_link().drain_completions();
   Fence fence{.path = static_cast<std::uint8_t>(index),
               .epoch = path.health.epoch,
               .cause = path.health.last_cause,

@@ -288,7 +288,7 @@ bool PathRepair::probe(std::uint32_t index) {
   std::string why_dead;
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    link_.context().loop.drain_completions();
+    link_.peer_link().drain_completions();
     failed = path.health.probe_failed;
     through = path.queue_pairs[0]->outstanding() == 0;
     black_hole = path.queue_pairs[0]->full_packet_hangs();

@@ -60,7 +60,10 @@ TEST(LaneTest, DrainTakesAllOfAQueueThatIsEntirelyFull) {
   ASSERT_EQ(provider.entries_made, 1039);
   provider.left = provider.entries_made;
   const ProgressLoop::Guard token(loop);
-  loop.lanes[0]->drain();
+  PeerLink other(loop, owner, LinkIdentity{.role = LinkRole::Acceptor, .peer_host = "other"}, {});
+  other.drain_completions();
+  EXPECT_EQ(provider.left, provider.entries_made) << "it has no queue pair there";
+  link.drain_completions();
   EXPECT_EQ(provider.left, 0);
   link.destroy_queue_pairs();
 }
