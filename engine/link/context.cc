@@ -70,16 +70,9 @@ void Context::reap_links() {
     const Link& link = restless[i];
     if (!link.may_be_forgotten()) continue;
     host_.keep_figures(link);
-    std::erase_if(links, [&link](const auto& each) { return each.get() == &link; });
+    links.erase(std::find_if(links.begin(), links.end(),
+                             [&link](const auto& each) { return each.get() == &link; }));
   }
-}
-
-void RestlessLinks::drop_those_at_rest() noexcept {
-  std::erase_if(all_, [](Link* link) {
-    if (link->restless()) return false;
-    link->unlist();
-    return true;
-  });
 }
 
 // ---- Its listeners.
@@ -137,10 +130,7 @@ void Context::take_down() noexcept {
 }
 
 bool Context::may_go(std::uint64_t now_ns) const noexcept {
-  if (!lingering) return false;
-  const bool busy = std::any_of(links.begin(), links.end(),
-                                [](const auto& link) { return link->bring_up() != nullptr; });
-  return links.empty() || (!busy && now_ns >= linger_until_ns);
+  return lingering && (links.empty() || (rising.empty() && now_ns >= linger_until_ns));
 }
 
 void Context::cut_links() {

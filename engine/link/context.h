@@ -7,6 +7,7 @@
 #include "engine/data/progress_loop.h"
 #include "engine/data/registration.h"
 #include "engine/link/link.h"
+#include "engine/link/link_lists.h"
 
 #include <cstddef>
 #include <deque>
@@ -44,24 +45,6 @@ class Listener {
   }
 };
 
-// Those of a context's links that a pass looks at. Room for all of them is made before, so that
-// none needs memory to get here.
-class RestlessLinks {
- public:
-  void reserve_for(std::size_t links) {
-    if (all_.capacity() < links) all_.reserve(2 * links);
-  }
-  void add(engine::Link& link) noexcept { all_.push_back(&link); }
-  void remove(engine::Link& link) noexcept { std::erase(all_, &link); }
-  void drop_those_at_rest() noexcept;
-  // They may grow meanwhile.
-  std::size_t count() const noexcept { return all_.size(); }
-  engine::Link& operator[](std::size_t at) const noexcept { return *all_[at]; }
-
- private:
-  std::vector<engine::Link*> all_;  // each once
-};
-
 class Context {
  public:
   Context(const ContextOptions& options_of, engine::LinkHost& host)
@@ -96,7 +79,9 @@ class Context {
   engine::ProgressLoop loop;
   std::unique_ptr<engine::RegistrationTable> registrations;
   std::vector<std::unique_ptr<Listener>> listeners;
-  RestlessLinks restless;
+  engine::LinkList restless;  // something is due at them
+  engine::LinkList idle;      // all that carry no channel, and perhaps others
+  engine::RisingLinks rising;
   std::vector<std::unique_ptr<engine::Link>> links;
   bool closing = false;    // close_context was called; there are no new links
   bool lingering = false;  // close_context has returned; the control thread may destroy it

@@ -159,6 +159,7 @@ bool Farewell::advance_close(std::uint32_t index) {
   const bool idle = channel.outstanding == 0;
   if (link_.state() == LinkState::Up && idle && !channel.closing.close_sent) {
     channel.closing.close_sent = true;
+    link_.note_idle();
     const std::uint64_t messages = channel.side == Side::Send
                                        ? static_cast<SendChannel&>(channel).announced()
                                        : static_cast<RecvChannel&>(channel).received();

@@ -117,6 +117,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   marking_ = {.traffic_class = hello.traffic_class, .service_level = hello.service_level};
   link_.context().name_listeners(link_, listeners_);
   enter(LinkState::Making);
+  link_.note_idle();
   psn_ = random_psn();
   cross_to(hello.site, 0);
   TransferPolicy policy = policy_towards(hello.site);

@@ -13,6 +13,7 @@ namespace mesh::engine {
 Link::Link(LinkHost& host, Context& context, LinkIdentity identity)
     : host_(host), context_(context), identity_(std::move(identity)) {
   context_.restless.reserve_for(context_.links.size() + 1);
+  context_.idle.reserve_for(context_.links.size() + 1);
   touch();
 }
 
@@ -21,11 +22,8 @@ Link::~Link() {
   host_.index().remove(redial_.connection());
   if (peer_link_) host_.index().remove(*peer_link_);
   if (listed_) context_.restless.remove(*this);
-}
-
-void Link::list() noexcept {
-  context_.restless.add(*this);
-  listed_ = true;
+  if (listed_idle_) context_.idle.remove(*this);
+  take_bring_up();
 }
 
 std::uint64_t Link::path_timeout_ns() const noexcept {
@@ -163,13 +161,14 @@ bool Link::tend() noexcept {
   }
 }
 
-// Up and well, or it waits for what the peer says: only frames, deadlines, calls and its loop can
-// change that.
+// Up and well, or it waits for what the peer says or for its queue pairs: only frames, deadlines,
+// calls, its loop and its bring-up can change that.
 bool Link::at_rest() const noexcept {
+  const bool rises = bring_up_ != nullptr && !bring_up_->over();
   const bool rests = state_ == LinkState::Up || state_ == LinkState::ByeSent ||
                      state_ == LinkState::AwaitWelcome || state_ == LinkState::AwaitAttach ||
-                     state_ == LinkState::AwaitReady;
-  if (!rests || bring_up_ != nullptr || failure() != Errc::Ok) return false;
+                     state_ == LinkState::AwaitReady || (rises && state_ != LinkState::Down);
+  if (!rests || (bring_up_ != nullptr && !rises) || failure() != Errc::Ok) return false;
   if (!peer_link_) return true;
   const bool wants_path = connector() && peer_link_->asleep() && peer_link_->wants_path();
   return peer_link_->every_path_is_up() && !wants_path;
@@ -197,7 +196,9 @@ bool Link::tend_parts() {
 void Link::begin_bring_up(BringUp::Order order) {
   CHECK(bring_up_ == nullptr && order.link == peer_link_.get());
   order.asked_ns = host_.now_ns();
-  bring_up_ = std::make_unique<BringUp>(std::move(order));
+  auto made = std::make_unique<BringUp>(std::move(order));
+  context_.rising.add(*this);
+  bring_up_ = std::move(made);
   touch();
   if (host_.options().threading != Threading::Manual) return;
   bring_up_->run();
@@ -207,7 +208,13 @@ void Link::begin_bring_up(BringUp::Order order) {
 void Link::start_bring_up() {
   CHECK(bring_up_ != nullptr);
   handshake_.bring_up_starts();
+  context_.rising.started(*this);
   bring_up_->start(host_.waker());
+}
+
+std::unique_ptr<BringUp> Link::take_bring_up() noexcept {
+  if (bring_up_ != nullptr) context_.rising.remove(*this);
+  return std::move(bring_up_);
 }
 
 Settings Link::settings() const {
@@ -222,7 +229,7 @@ Settings Link::settings() const {
 
 void Link::finish_bring_up() {
   if (!bring_up_ || !bring_up_->over()) return;
-  const std::unique_ptr<BringUp> done = std::move(bring_up_);
+  const std::unique_ptr<BringUp> done = take_bring_up();
   if (state_ == LinkState::Down) {
     const ProgressLoop::Guard guard(context_.loop);
     end_queue_pairs();  // it was taken down meanwhile
@@ -308,7 +315,7 @@ void Link::take_down(Errc why) noexcept {
   touch();
   host_.tend_soon();
   if (bring_up_) bring_up_->abandon();
-  if (bring_up_ && !bring_up_->running()) bring_up_.reset();
+  if (bring_up_ && !bring_up_->running()) take_bring_up();
   const bool one_rises = bring_up_ && bring_up_->reopens();
   if (peer_link_) {
     const ProgressLoop::Guard guard(context_.loop);
@@ -361,8 +368,7 @@ bool Link::may_be_forgotten() const noexcept {
 
 void Link::cut() {
   take_down(Errc::PeerClosed);
-  const bool was_brought_up = bring_up_ != nullptr;
-  bring_up_.reset();
+  const bool was_brought_up = take_bring_up() != nullptr;
   if (!peer_link_) return;
   const ProgressLoop::Guard guard(context_.loop);
   if (was_brought_up) end_queue_pairs();

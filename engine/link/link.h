@@ -122,7 +122,10 @@ class Link {
     if (!listed_) list();
   }
   bool restless() const noexcept { return restless_; }
-  void unlist() noexcept { listed_ = false; }  // by its context
+  bool leave_list() noexcept;  // of the restless ones; false: it stays
+  // As acceptor: it may carry no channel from now on.
+  void note_idle() noexcept;
+  bool leave_idle() noexcept;  // likewise
 
   // ---- Queue pairs that are made, or on their way to RTS: those of the link, or of one path that
   // is opened again. A link that is taken down meanwhile ends when they do.
@@ -166,11 +169,13 @@ class Link {
   bool at_rest() const noexcept;
   void list() noexcept;
   void finish_bring_up();
+  std::unique_ptr<BringUp> take_bring_up() noexcept;
   void end_queue_pairs() noexcept;  // holding the token
 
   LinkHost& host_;
   Context& context_;
-  bool restless_ = false, listed_ = false;  // listed: among its context's restless ones
+  bool restless_ = false;
+  bool listed_ = false, listed_idle_ = false;  // among its context's restless ones, and idle ones
   LinkState state_ = LinkState::Dialing;
   LinkIdentity identity_;
   ConnectionId connection_ = 0;

@@ -14,8 +14,9 @@ namespace mesh::engine {
 namespace {
 // So many links are looked at in each pass, as it costs little.
 constexpr std::size_t kSweepAlways = 64;
-// A look at a link takes about 0.15 us: a hundredth of the time at most goes into looks at all.
-constexpr std::uint64_t kSweepNsPerLink = 15'000;
+// A look at one of many takes 2 us, since its memory is no longer at hand: a hundredth of the time
+// at most goes into looks at all.
+constexpr std::uint64_t kSweepNsPerLink = 200'000;
 }  // namespace
 
 template <typename Visit>
@@ -104,24 +105,23 @@ std::vector<WireHost> Links::hosts() const {
 Links::Sweep Links::next_sweep(std::uint64_t due_ns) const {
   // Nobody but the caller makes passes there, and each does all that can be done.
   if (host_.options().threading == Threading::Manual) return Sweep::All;
-  const std::uint64_t now_ns = host_.now_ns();
-  const std::size_t links = count();
-  const bool waited = now_ns >= swept_ns_ + links * kSweepNsPerLink;
-  return links <= kSweepAlways || waited || now_ns >= due_ns ? Sweep::All : Sweep::Restless;
+  const bool due = host_.now_ns() >= std::min(due_ns, next_sweep_ns());
+  return due || count() <= kSweepAlways ? Sweep::All : Sweep::Restless;
 }
 
+std::uint64_t Links::next_sweep_ns() const { return swept_ns_ + count() * kSweepNsPerLink; }
+
 bool Links::tend(Sweep sweep) {
-  if (sweep == Sweep::All) swept_ns_ = host_.now_ns();
-  bool again = sweep != Sweep::All;  // the next look at all of them comes soon
-  std::vector<Link*> rising;
+  if (sweep == Sweep::All)
+    swept_ns_ = host_.now_ns();
+  else
+    host_.tend_at(next_sweep_ns());
+  bool again = false;
   for (const auto& context : contexts_) {
+    context->rising.touch_those_that_are_over();
     again |= tend_context(*context, sweep);
-    for (std::size_t i = 0; i < context->restless.count(); ++i) {
-      Link& link = context->restless[i];
-      if (link.bring_up() != nullptr) rising.push_back(&link);
-    }
   }
-  start_bring_ups(rising);
+  start_bring_ups();
   return again;
 }
 
@@ -136,21 +136,30 @@ bool Links::tend_context(Context& context, Sweep sweep) const {
     over |= link.state() == LinkState::Down;
   }
   if (over) context.reap_links();
-  context.restless.drop_those_at_rest();
+  context.restless.drop_if([](Link& link) { return link.leave_list(); });
   return again;
 }
 
+bool Links::bring_ups_changed() const noexcept {
+  return std::any_of(contexts_.begin(), contexts_.end(),
+                     [](const auto& context) { return context->rising.changed(); });
+}
+
 // What waits for a thread is looked at again when one ends, which wakes the control thread.
-void Links::start_bring_ups(std::span<Link* const> rising) {
+void Links::start_bring_ups() {
+  if (!bring_ups_changed()) return;
   std::vector<RunningBringUp> running;
   std::vector<WaitingBringUp> waiting;
   std::vector<Link*> links;
-  for (Link* const link : rising) {
-    const BringUp& bring_up = *link->bring_up();
-    if (bring_up.over()) continue;
-    if (bring_up.started()) {  // it may come to its end at any moment
-      running.push_back({.peer = link->handshake().source(), .kind = bring_up.kind()});
-    } else {
+  for (const auto& context : contexts_) {
+    for (const Link* const link : context->rising.running()) {
+      const BringUp& bring_up = *link->bring_up();
+      if (!bring_up.over())  // it may come to its end at any moment
+        running.push_back({.peer = link->handshake().source(), .kind = bring_up.kind()});
+    }
+    for (Link* const link : context->rising.waiting()) {
+      const BringUp& bring_up = *link->bring_up();
+      if (bring_up.over()) continue;  // done at once, without a thread
       waiting.push_back({.peer = link->handshake().source(),
                          .asked_ns = bring_up.asked_ns(),
                          .kind = bring_up.kind()});
@@ -164,6 +173,7 @@ void Links::start_bring_ups(std::span<Link* const> rising) {
     links.erase(links.begin() + static_cast<std::ptrdiff_t>(next));
     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(next));
   }
+  for (const auto& context : contexts_) context->rising.settle();
 }
 
 template <typename Act>

@@ -45,8 +45,8 @@ class Links {
   // ---- All of them.
   // Which of them a pass looks at. With many links, as a communicator of a thousand hosts has, most
   // passes are for one that has heard a frame, and a look at all of them would make connecting
-  // quadratic. So all have their turn at intervals, and in between those that are touched, or whose
-  // loop has met trouble.
+  // quadratic. So all have their turn at intervals, and in between those that are touched, whose
+  // bring-up has ended, or whose loop has met trouble.
   enum class Sweep : std::uint8_t { All, Restless };
   Sweep next_sweep(std::uint64_t due_ns) const;  // due_ns: the nearest of their deadlines
   bool tend(Sweep sweep = Sweep::All);           // true: soon again
@@ -70,12 +70,14 @@ class Links {
   template <typename Act>
   void for_each_path_of(std::uint32_t rail, Act&& act);
   std::size_t count() const noexcept;
+  std::uint64_t next_sweep_ns() const;
   template <typename Matches>
   Link* last_of(Matches&& matches) const;
   template <typename Key, typename Matches>
   Link* find(const Key& key, const Matches& matches) const;
   bool tend_context(Context& context, Sweep sweep) const;
-  void start_bring_ups(std::span<Link* const> rising);
+  bool bring_ups_changed() const noexcept;
+  void start_bring_ups();
   void send_away(Link& link, const std::string& why);
 
   LinkHost& host_;

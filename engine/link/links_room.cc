@@ -21,7 +21,6 @@ bool Links::make_room(std::span<const Id128> named) {
       so_far = &link;
   };
   const auto look_at = [&](Link& link) {
-    if (!link.carries_nothing()) return;
     ++idle;
     note_older(oldest, link);
     if (!link.handshake().names_one_of(named)) return;
@@ -29,7 +28,8 @@ bool Links::make_room(std::span<const Id128> named) {
     note_older(oldest_related, link);
   };
   for (const auto& context : contexts_) {
-    for (const auto& link : context->links) look_at(*link);
+    context->idle.drop_if([](Link& link) { return link.leave_idle(); });
+    for (Link* const link : context->idle.span()) look_at(*link);
   }
   if (related >= kHalfOpenPerListenerMax) {
     send_away(*oldest_related,

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace mesh::engine {
@@ -40,33 +41,57 @@ TEST(Links, APortThatIsDownTakesItsPathsOutOfUseOnEveryLink) {
 }
 
 // Links that have sent WELCOME and hear no more, for one listener.
-TEST(Links, TheOldestOfAListenersLinksWithoutAChannelGivesWay) {
-  TwoEnds ends;
-  const Id128 nonce = ends.listener().nonce;
-  Context& context = *ends.b.contexts[0];
-  Hello hello;
-  hello.qps = 1, hello.rq_depth = 128, hello.slots = 64;
-  hello.listeners = {nonce};
-  hello.rails = describe_rails(*ends.a.settled.provider, ends.a.rails());
-  const PathChoice choice =
-      choose_paths(hello, describe_rails(*ends.b.settled.provider, ends.b.rails()),
-                   [](auto...) { return verbs::Route{}; });
-  ASSERT_FALSE(choice.sets.primary.empty());
-  for (std::size_t i = 0; i < kHalfOpenPerListenerMax; ++i) {
-    ASSERT_TRUE(ends.b.links.make_room(hello.listeners));
-    Link& link = context.add_acceptor({static_cast<std::uint8_t>(i + 1)}, hello);
-    link.set_connection(50 + i);
-    link.handshake().accept(hello, choice);
-    ends.advance_ns(1);
+class LinksWithoutAChannel : public testing::Test {
+ protected:
+  void make(std::size_t count) {
+    Hello hello;
+    hello.qps = 1, hello.rq_depth = 128, hello.slots = 64;
+    hello.listeners = named_;
+    hello.rails = describe_rails(*ends_.a.settled.provider, ends_.a.rails());
+    const PathChoice choice =
+        choose_paths(hello, describe_rails(*ends_.b.settled.provider, ends_.b.rails()),
+                     [](auto...) { return verbs::Route{}; });
+    ASSERT_FALSE(choice.sets.primary.empty());
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(make_room());
+      Link& link = context_.add_acceptor({static_cast<std::uint8_t>(i + 1)}, hello);
+      link.set_connection(50 + i);
+      link.handshake().accept(hello, choice);
+      ends_.advance_ns(1);
+    }
   }
-  ASSERT_EQ(context.links.size(), kHalfOpenPerListenerMax);
-  const Id128 oldest = context.links.front()->identity().id;
+  bool make_room() { return ends_.b.links.make_room(named_); }
+  std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::count_if(context_.links.begin(), context_.links.end(),
+                      [](const auto& link) { return link->state() != LinkState::Down; }));
+  }
+
+  TwoEnds ends_;
+  const std::vector<Id128> named_{ends_.listener().nonce};
+  Context& context_ = *ends_.b.contexts[0];
+};
+
+TEST_F(LinksWithoutAChannel, TheOldestOfAListenersGivesWay) {
+  ASSERT_NO_FATAL_FAILURE(make(kHalfOpenPerListenerMax));
+  ASSERT_EQ(count(), kHalfOpenPerListenerMax);
+  const Id128 oldest = context_.links.front()->identity().id;
   const std::vector<Id128> other = {Id128{200}};
-  EXPECT_TRUE(ends.b.links.make_room(other)) << "another listener's has room";
-  EXPECT_EQ(context.links.size(), kHalfOpenPerListenerMax);
-  EXPECT_TRUE(ends.b.links.make_room(hello.listeners));
-  ASSERT_EQ(context.links.size(), kHalfOpenPerListenerMax - 1);
-  EXPECT_NE(context.links.front()->identity().id, oldest);
+  EXPECT_TRUE(ends_.b.links.make_room(other)) << "another listener's has room";
+  EXPECT_EQ(count(), kHalfOpenPerListenerMax);
+  EXPECT_TRUE(make_room());
+  ASSERT_EQ(context_.links.size(), kHalfOpenPerListenerMax - 1);
+  EXPECT_NE(context_.links.front()->identity().id, oldest);
+}
+
+TEST_F(LinksWithoutAChannel, OneThatHasCarriedOneCountsAgainWhenItCarriesNoMore) {
+  ends_.come_up();
+  ASSERT_NO_FATAL_FAILURE(make(kHalfOpenPerListenerMax - 1));
+  EXPECT_TRUE(make_room());
+  EXPECT_EQ(count(), kHalfOpenPerListenerMax) << "one carries a channel";
+  context_.links.front()->farewell().begin_close(*ends_.listener().arrived.front());
+  EXPECT_TRUE(make_room());
+  EXPECT_EQ(count(), kHalfOpenPerListenerMax - 1);
 }
 
 // One that is up and well, among so many that not every pass looks at all of them.
@@ -91,9 +116,10 @@ TEST_F(ManyLinks, AllHaveTheirTurnAfterAWhileAndWhenADeadlineHasCome) {
   const std::uint64_t now_ns = ends_.a.now_ns();
   EXPECT_EQ(ends_.a.links.next_sweep(now_ns + 1), Links::Sweep::Restless);
   EXPECT_EQ(ends_.a.links.next_sweep(now_ns), Links::Sweep::All);
-  ends_.advance_ns(2'000'000);
+  EXPECT_FALSE(ends_.a.links.tend(Links::Sweep::Restless));
+  EXPECT_LE(ends_.a.due_ns, now_ns + 20'000'000) << "until then there is a pass to come";
+  ends_.advance_ns(20'000'000);
   EXPECT_EQ(ends_.a.links.next_sweep(UINT64_MAX), Links::Sweep::All);
-  EXPECT_TRUE(ends_.a.links.tend(Links::Sweep::Restless)) << "until then there is a pass to come";
 }
 
 TEST_F(ManyLinks, WhatIsSaidConcernsOneOfThem) {
@@ -144,6 +170,22 @@ TEST(Links, OneThatWaitsForItsPeersWelcomeIsAtRest) {
   EXPECT_FALSE(ends.sender().restless());
   ends.carry();
   EXPECT_TRUE(ends.sender().restless());
+}
+
+TEST(Links, OneThatRisesIsAtRestUntilItsQueuePairsAreThere) {
+  TwoEnds ends;
+  ends.dial();
+  ends.a.settled.threading = Threading::Own;
+  while (ends.sender().bring_up() == nullptr) ASSERT_TRUE(ends.carry());
+  const Link& link = ends.sender();
+  ends.sender().tend();
+  EXPECT_FALSE(link.restless()) << "no thread has been given to it";
+  ends.a.links.tend(Links::Sweep::Restless);
+  ASSERT_TRUE(link.bring_up()->started());
+  while (!link.bring_up()->over()) std::this_thread::yield();
+  ends.a.links.tend(Links::Sweep::Restless);
+  EXPECT_EQ(link.bring_up(), nullptr);
+  EXPECT_EQ(link.state(), LinkState::AwaitReady);
 }
 
 TEST(Links, AConnectionThatIsDroppedIsNobodysAnyMore) {

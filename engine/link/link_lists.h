@@ -1,0 +1,59 @@
+#pragma once
+// Those of a context's links that the control thread looks at, so that it need not look at all of
+// them. Thread: control mutex. Bounds: the context's links; each is in a list once.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace mesh::engine {
+
+class Link;
+
+// In no order. Room for all is made before, so that none needs memory to get here.
+class LinkList {
+ public:
+  void reserve_for(std::size_t links) {
+    if (all_.capacity() < links) all_.reserve(2 * links);
+  }
+  void add(Link& link) noexcept { all_.push_back(&link); }
+  void remove(const Link& link) noexcept {
+    const auto found = std::find(all_.begin(), all_.end(), &link);
+    if (found == all_.end()) return;
+    *found = all_.back();
+    all_.pop_back();
+  }
+  template <typename Drops>
+  void drop_if(const Drops& drops) noexcept {
+    std::erase_if(all_, [&drops](Link* link) { return drops(*link); });
+  }
+  // They may grow meanwhile.
+  std::size_t count() const noexcept { return all_.size(); }
+  Link& operator[](std::size_t at) const noexcept { return *all_[at]; }
+  std::span<Link* const> span() const noexcept { return all_; }
+
+ private:
+  std::vector<Link*> all_;
+};
+
+// Their queue pairs are made or brought up, or are to be.
+class RisingLinks {
+ public:
+  void add(Link& link);               // it waits for a thread
+  void started(Link& link) noexcept;  // it has waited
+  void remove(const Link& link) noexcept;
+  void touch_those_that_are_over() const noexcept;
+
+  bool empty() const noexcept { return waiting_.count() + started_.count() == 0; }
+  std::span<Link* const> waiting() const noexcept { return waiting_.span(); }
+  std::span<Link* const> running() const noexcept { return started_.span(); }  // or over
+  bool changed() const noexcept { return changed_; }  // one has begun, or come to its end
+  void settle() noexcept { changed_ = false; }
+
+ private:
+  LinkList waiting_, started_;
+  bool changed_ = false;
+};
+
+}  // namespace mesh::engine
