@@ -28,7 +28,9 @@ Counts read_counts(CountLine& line, const KnownCounts& known) noexcept {
                                .done = static_cast<std::uint32_t>(known.done)}));
   for (std::uint32_t i = 0; i <= kLastWord; ++i) {
     const std::uint64_t word = load(line.words[i]);
-    if (word == 0) continue;
+    // A word of zero is a count, too, when low bits come round. One that was never written is old
+    // by then, as words are written in turn; but the last one is written at the end alone.
+    if (i == kLastWord && word == 0) continue;
     const Counts counts = unpack(word);
     if (ahead(counts.free, newest.free) > 0) newest.free = counts.free;
     if (ahead(counts.done, newest.done) > 0) newest.done = counts.done;

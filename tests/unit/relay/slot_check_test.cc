@@ -114,6 +114,18 @@ TEST(CountWords, LowBitsComeRoundAgain) {
   EXPECT_EQ(ahead(counts.done, known.done), 4);
 }
 
+TEST(CountWords, AWordOfZeroIsACount) {
+  CountLine line;
+  const std::uint32_t last = kCountMask;
+  line.words = {word(0, 0), word(last - 2, last - 2), word(last - 1, last - 1), word(last, last),
+                0};
+  const std::uint64_t round = std::uint64_t{kCountMask} + 1;
+  const KnownCounts known{.free = round - 3, .done = round - 3};
+  const Counts counts = read_counts(line, known);
+  EXPECT_EQ(ahead(counts.free, known.free), 3);
+  EXPECT_EQ(ahead(counts.done, known.done), 3);
+}
+
 TEST(CountWords, TheLastWordBringsTheStatusAndWhatWasDone) {
   CountLine line;
   line.words = {word(3, 3), 0, 0, 0, word(6, 5, IBV_WC_REM_ACCESS_ERR)};
