@@ -108,6 +108,7 @@ std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named,
     if (address.same_host(source)) return {source};
   }
   if (!source.loopback()) std::erase_if(named, leads_to_oneself);
+  if (named.empty()) named.push_back(source);
   return named;
 }
 

@@ -97,7 +97,10 @@ std::vector<WireHost> Links::hosts() const {
     const bool takes_part = link.state() == LinkState::Up &&
                             link.handshake().peer_ticket() != Id128{} &&
                             !link.handshake().crossing().apart();
-    if (takes_part) hosts.push_back(link.peer_as_host());
+    if (!takes_part) return;
+    WireHost host = link.peer_as_host();
+    if (!host.addresses.empty())
+      hosts.push_back(std::move(host));  // whoever asks could not dial it
   });
   return hosts;
 }

@@ -89,6 +89,13 @@ TEST(WaysBack, NeverLeadToThisHostUnlessThePeerIsHere) {
   EXPECT_EQ(ways_back(named, address_of("127.0.0.5")), named) << "it is on this host";
 }
 
+// A peer without an address could not be told to anybody.
+TEST(WaysBack, ThereIsAlwaysOne) {
+  EXPECT_EQ(ways_back({address_of("127.0.0.1"), address_of("0.0.0.0")}, address_of("10.9.9.9")),
+            std::vector{address_of("10.9.9.9")});
+  EXPECT_EQ(ways_back({}, address_of("10.9.9.9")), std::vector{address_of("10.9.9.9")});
+}
+
 TEST(Handle, IPv4LinkLocalIsAnOrdinaryAddress) {
   Handle handle = sample_handle();
   handle.addresses = {address_of("169.254.1.1"), address_of("10.0.0.2")};
