@@ -326,6 +326,7 @@ void Link::take_down(Errc why) noexcept {
     if (!bring_up_) end_queue_pairs();
     if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up_->reopened()));
   }
+  repair_.cut_chains();
   openings_.fail_all(why);
   if (why == Errc::Exhausted) context_.unname_listeners(*this);  // the connector dials anew
   context_.fail_named(*this, why);

@@ -47,7 +47,8 @@ class PathRepair {
   void probe_all();  // connector: the link comes up; beside whatever it is used for
   void try_now(std::uint32_t index);  // its port is up: no pause is waited for; holding the token
   void rewrite_soon();                // acceptor: channels have asked for their credits again
-  void risen(const BringUp& done);    // queue pairs are made, or at RTS, or could not be
+  void cut_chains() noexcept { relayed_.cut_all(); }  // the link is over
+  void risen(const BringUp& done);  // queue pairs are made, or at RTS, or could not be
 
   // ---- What the peer says. False: the link ends.
   bool on_fence(const Fence& body);

@@ -227,11 +227,14 @@ bool PathRepair::on_reopened(const Reopened& body) {
     give_up_try(body.path, body.text);
     return true;
   }
-  if (body.ends.front().qpn.size() != 1 + link_.peer_link().policy().qps) return false;
+  const std::size_t queue_pairs = 1 + link_.peer_link().policy().qps;
+  if (body.ends.front().qpn.size() != queue_pairs) return false;
+  const bool relayed = relayed_.chains(body.path) != nullptr;
+  // The hosts on the way are told these, and would take a wrong number for ours.
+  if (relayed && (body.via.empty() || body.via.front().qps.size() != queue_pairs)) return false;
   repair.answer = body;
   repair.step = Step::Answered;
-  if (relayed_.chains(body.path) != nullptr) {
-    if (body.via.empty()) return false;
+  if (relayed) {
     relayed_.join(body.path, repair.psn, body.via.front());
     repair.step = Step::Joining;
     repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;

@@ -82,7 +82,7 @@ bool PathRepair::let_rest(std::uint32_t index) {
   CHECK(path.tier != 0);
   const ProgressLoop::Guard guard(link_.context().loop);
   link_.peer_link().let_rest(path);
-  relayed_.cut(index);
+  relayed_.let_rest(index);
   repairs_[index] = {};
   return false;
 }

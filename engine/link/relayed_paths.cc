@@ -20,10 +20,22 @@ constexpr std::uint64_t kStuckLookNs = 500'000'000;
 
 void RelayedPaths::begin() {
   chains_.resize(link_.peer_link().path_count());
-  last_.resize(chains_.size());
+  tries_.resize(chains_.size());
 }
 
-void RelayedPaths::cut(std::uint32_t index) noexcept { chains_[index].reset(); }
+void RelayedPaths::cut(std::uint32_t index) noexcept {
+  if (chains_[index] != nullptr) tries_[index].at_fault = chains_[index]->at_fault();
+  chains_[index].reset();
+}
+
+void RelayedPaths::let_rest(std::uint32_t index) noexcept {
+  chains_[index].reset();
+  tries_[index].last.reset();
+}
+
+void RelayedPaths::cut_all() noexcept {
+  for (auto& chains : chains_) chains.reset();
+}
 
 // ---- Connector.
 
@@ -35,8 +47,11 @@ bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
   const std::vector<WireRail>& peer_rails = link_.handshake().peer_rails();
   const std::vector<WireRail> own =
       describe_rails(*link_.host().options().provider, link_.host().rails());
-  RelayClient::Search search{.peer = link_.handshake().peer_ticket()};
-  for (const RouteHop& hop : last_[index].hops) search.avoided.push_back(hop.host.ticket);
+  Tries& tries = tries_[index];
+  if (tries.last) tries.failed.add(*tries.last, tries.at_fault, link_.host().now_ns());
+  tries.last.reset();
+  const RelayClient::Search search{.peer = link_.handshake().peer_ticket(),
+                                   .avoided = tries.failed.tickets()};
   std::optional<RelayRoute> route = relays.find({.own = own,
                                                  .own_rail = path.rail,
                                                  .peer = peer_rails,
@@ -50,7 +65,9 @@ bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
   }
   routed_ = true;
   name_route(path, route_text(*route));
-  last_[index] = *route;
+  tries.failed.begin(*route);
+  tries.at_fault = {};
+  tries.last = *route;
   const TransferPolicy& policy = link_.peer_link().policy();
   const Settings settings = link_.settings();
   chains_[index] =

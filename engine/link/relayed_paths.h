@@ -4,10 +4,12 @@
 // takes the loop's token where it touches paths. Bound: kPathsMax.
 
 #include "engine/control/relay_frames.h"
+#include "engine/link/relay/failed_hosts.h"
 #include "engine/link/relay/relay_client.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +31,8 @@ class RelayedPaths {
   bool ask(std::uint32_t index, std::string* why);
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
   std::string who_is_asked(std::uint32_t index) const;
-  void cut(std::uint32_t index) noexcept;
+  void cut(std::uint32_t index) noexcept;       // the try has failed, or the path is lost
+  void let_rest(std::uint32_t index) noexcept;  // nothing is wrong with it
   // Of a path that is up or probed; holding the token. Empty: nothing is wrong with it.
   std::string why_dead(std::uint32_t index);
   void take_addresses(std::uint32_t index);  // of the route
@@ -46,15 +49,20 @@ class RelayedPaths {
 
   // ---- Both: chains that have broken, and those that carry nothing while something waits.
   void watch();
+  void cut_all() noexcept;  // the link is over
 
  private:
   void name_route(Path& path, const std::string& over);
 
   Link& link_;
   std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; what ends them cuts them
-  // By path: the route that was used last, whose hosts are the last ones to be asked again.
-  std::vector<RelayRoute> last_;
-  bool routed_ = false;  // there was a route since the link has no path
+  struct Tries {
+    std::optional<RelayRoute> last;  // it was begun, and what has become of it is not noted
+    Id128 at_fault{};                // of that one, as FailedHosts has it
+    FailedHosts failed;
+  };
+  std::vector<Tries> tries_;  // by path
+  bool routed_ = false;       // there was a route since the link has no path
 };
 
 }  // namespace mesh::engine

@@ -127,7 +127,7 @@ void RelayClient::on_lost(ConnectionId connection, const std::string& text) {
     for (RelayedChains::Part& part : chains->parts_) {
       if (part.connection != connection) continue;
       part.connection = 0;
-      chains->break_off(text);
+      chains->break_off(part, text);
     }
   }
 }
@@ -183,14 +183,14 @@ bool RelayClient::on_chained(ConnectionId connection, const Chained& body) {
   if (chains == nullptr || chains->step() != RelayedChains::Step::Asked) return true;
   RelayedChains::Part& part = *chains->part_of(connection, body.chain);
   if (body.result != Errc::Ok) {
-    chains->break_off(body.text);
+    chains->break_off(part, body.text);
     return true;
   }
   for (const WireHop& end : body.ends) {
     const bool has_rings = std::all_of(end.qps.begin(), end.qps.end(),
                                        [](const WireHopQp& each) { return each.ring.slots != 0; });
     if (end.qps.size() == chains->queue_pairs_ && has_rings) continue;
-    chains->break_off("a host on the way names queue pairs that were not asked for");
+    chains->break_off(part, "a host on the way names queue pairs that were not asked for");
     return true;
   }
   part.near = body.ends.front();
@@ -202,17 +202,18 @@ bool RelayClient::on_chained(ConnectionId connection, const Chained& body) {
 bool RelayClient::on_joined(ConnectionId connection, const Joined& body) {
   RelayedChains* const chains = chains_of(connection, body.chain);
   if (chains == nullptr || chains->step() != RelayedChains::Step::Joining) return true;
+  RelayedChains::Part& part = *chains->part_of(connection, body.chain);
   if (body.result != Errc::Ok) {
-    chains->break_off(body.text);
+    chains->break_off(part, body.text);
     return true;
   }
-  chains->finish_part(*chains->part_of(connection, body.chain), RelayedChains::Step::Joined);
+  chains->finish_part(part, RelayedChains::Step::Joined);
   return true;
 }
 
 bool RelayClient::on_cut(ConnectionId connection, const Cut& body) {
   RelayedChains* const chains = chains_of(connection, body.chain);
-  if (chains != nullptr) chains->break_off(body.text);
+  if (chains != nullptr) chains->break_off(*chains->part_of(connection, body.chain), body.text);
   return true;
 }
 

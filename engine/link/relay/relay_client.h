@@ -36,6 +36,8 @@ class RelayedChains {
 
   Step step() const noexcept { return step_; }
   const std::string& why() const noexcept { return why_; }  // it is broken
+  // The ticket of the host that has refused, or is lost; zero: none has said so.
+  const Id128& at_fault() const noexcept { return at_fault_; }
   const RelayRoute& route() const noexcept { return route_; }
   // When made: the first middle host as we see it, and the last one as the peer does.
   const WireHop& first() const noexcept { return parts_.front().near; }
@@ -56,7 +58,7 @@ class RelayedChains {
   bool uses(ConnectionId connection) const noexcept;
   bool awaits(ConnectionId connection) const noexcept;  // an answer
   void finish_part(Part& part, Step next);
-  void break_off(std::string why);
+  void break_off(const Part& part, std::string why);
 
   RelayClient& client_;
   const RelayRoute route_;
@@ -65,6 +67,7 @@ class RelayedChains {
   std::vector<Part> parts_;
   Step step_ = Step::Asked;
   std::string why_;
+  Id128 at_fault_{};
 };
 
 class RelayClient {

@@ -237,10 +237,9 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
 bool RelayService::on_join(ConnectionId connection, const Join& body) {
   for (const auto& each : carried_) {
     if (each->connection() != connection || each->number() != body.chain) continue;
+    if (each->step() != Carried::Step::Made) return false;  // a thread may be making its chains
     const std::size_t count = each->chains().size();
-    if (each->step() != Carried::Step::Made || body.near.qps.size() != count ||
-        body.far.qps.size() != count)
-      return false;
+    if (body.near.qps.size() != count || body.far.qps.size() != count) return false;
     each->join(body);
     host_.tend_soon();
     return true;

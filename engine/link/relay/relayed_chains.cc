@@ -56,9 +56,10 @@ void RelayedChains::finish_part(Part& part, Step next) {
   changed_();
 }
 
-void RelayedChains::break_off(std::string why) {
+void RelayedChains::break_off(const Part& part, std::string why) {
   if (step_ == Step::Broken) return;
   step_ = Step::Broken;
+  at_fault_ = route_.hops[static_cast<std::size_t>(&part - parts_.data())].host.ticket;
   why_ = std::move(why);
   changed_();
 }

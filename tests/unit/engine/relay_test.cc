@@ -227,6 +227,24 @@ TEST_F(Relay, AMiddleHostMayCloseItsCommunicatorFirst) {
   EXPECT_TRUE(nobody_carries());
 }
 
+// Its channels stay until NCCL closes them, which may take long.
+TEST_F(Relay, ALinkThatHasFailedLeavesNothingWithTheHostsOnTheWay) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  ASSERT_TRUE(wakes(*far));
+  far->exchange(kBytes);
+  {
+    engine::PeerLink& link = far->pair.send->link;
+    const engine::ProgressLoop::Guard guard(link.loop());
+    link.fail(Errc::Transport, "the test ends it");
+  }
+  EXPECT_TRUE(nobody_carries());
+  EXPECT_EQ(far->pair.send->link.failure(), Errc::Transport);
+  end(*far);
+  end_all();
+}
+
 // The middle host's queue pair towards the connector fails with the answer to the probe. To the
 // connector its own looks sound; only the middle host's word can tell.
 TEST_F(Relay, AChainThatBreaksWhileItIsProbedIsMadeAnewAtOnce) {

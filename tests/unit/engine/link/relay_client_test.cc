@@ -1,6 +1,7 @@
 // Whom a process asks to carry for it, without anybody there: what hosts say of themselves and of
 // others, how often they are asked, and what becomes of a connection on which nobody answers.
 #include "engine/link/relay/relay_client.h"
+#include "engine/link/relay/failed_hosts.h"
 #include "src/soft/fabric_file.h"
 #include "tests/unit/engine/link/fake_host.h"
 
@@ -120,6 +121,72 @@ TEST_F(RelayClientTest, AHostThatIsAvoidedIsAskedAnew) {
   EXPECT_TRUE(client_.find({.own = own_, .peer = peer_, .hosts = {}},
                            {.peer = {'c'}, .avoided = {b(true).ticket}}));
   EXPECT_EQ(count(MessageType::AskPeers), 1);
+}
+
+// Which routes are tried, one after the other, where these hosts never carry.
+class FailingHosts : public RelayClientTest {
+ protected:
+  std::string tries(const std::vector<WireHost>& hosts, const std::string& failing, int count) {
+    peers_ = hosts;
+    peers_.push_back(host("c", {rail(2, 3)}));
+    std::string routes;
+    for (int i = 0; i < count; ++i) {
+      clock_ += pause_ns_;
+      const auto route = client_.find({.own = own_, .peer = peer_, .hosts = {}},
+                                      {.peer = {'c'}, .avoided = failed_.tickets()});
+      if (!route) return routes + " none";
+      failed_.begin(*route);
+      routes += " " + route_text(*route);
+      for (const RouteHop& hop : route->hops) {
+        if (failing.find(hop.host.name) == std::string::npos) continue;
+        failed_.add(*route, knows_who_ ? hop.host.ticket : Id128{}, clock_);
+        break;
+      }
+    }
+    return routes;
+  }
+  FailedHosts failed_;
+  std::uint64_t pause_ns_ = kMs;
+  bool knows_who_ = true;
+};
+
+TEST_F(FailingHosts, EachIsTriedBeforeOneIsTriedAgain) {
+  const std::vector<WireHost> hosts{host("d", {rail(1, 4), rail(2, 4)}),
+                                    host("e", {rail(1, 5), rail(2, 5)}),
+                                    host("f", {rail(1, 6), rail(2, 6)})};
+  EXPECT_EQ(tries(hosts, "de", 4), " d e f f");
+  EXPECT_EQ(tries(hosts, "def", 5), " f d e f d");
+}
+
+TEST_F(FailingHosts, OnlyTheOneThatRefusesIsAvoided) {
+  EXPECT_EQ(tries({host("b", {rail(1, 2), rail(3, 2)}), host("d", {rail(3, 4), rail(2, 4)}),
+                   host("e", {rail(3, 5), rail(2, 5)})},
+                  "d", 3),
+            " b and d b and e b and e");
+}
+
+TEST_F(FailingHosts, AllOfARouteAreAvoidedWhereNobodyKnowsWhichFailed) {
+  knows_who_ = false;
+  EXPECT_EQ(tries({host("b", {rail(1, 2), rail(3, 2)}), host("d", {rail(3, 4), rail(2, 4)}),
+                   host("e", {rail(1, 5), rail(4, 5)}), host("f", {rail(4, 6), rail(2, 6)})},
+                  "d", 2),
+            " b and d e and f");
+}
+
+TEST_F(FailingHosts, AreForgottenInTime) {
+  pause_ns_ = FailedHosts::kRememberedNs;
+  const std::vector<WireHost> hosts{host("d", {rail(1, 4), rail(2, 4)}),
+                                    host("e", {rail(1, 5), rail(2, 5)})};
+  EXPECT_EQ(tries(hosts, "de", 4), " d e d e");
+  EXPECT_EQ(failed_.tickets().size(), 1u);
+}
+
+TEST_F(RelayClientTest, WhoRefusesIsAtFault) {
+  const auto chains = chains_over_b();
+  EXPECT_EQ(chains->at_fault(), Id128{});
+  client_.on_lost(on_b_, "gone");
+  EXPECT_EQ(chains->step(), RelayedChains::Step::Broken);
+  EXPECT_EQ(chains->at_fault(), b(true).ticket);
 }
 
 TEST_F(RelayClientTest, HostsAreAskedAgainSoonAndThenLessOften) {
