@@ -116,6 +116,7 @@ void PathRepair::tend_lost() {
 void PathRepair::rewrite_soon() {
   CHECK(!link_.connector());
   rewriting_ = true;
+  link_.touch();
   link_.host().tend_soon();
 }
 

@@ -8,7 +8,7 @@
 #include "src/base/random.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <utility>
 
 namespace mesh::engine {
@@ -57,15 +57,9 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
   // A port that was down at start may stay so for ever. Its event ends the wait when it comes up.
   *why = verbs::why_away(path.lane->provider(), rail);
   if (!why->empty()) return false;
-  // The address may have been taken away and given back under another index.
-  const verbs::GidEntry& known = rail.gids[path.ends.own_address];
-  const std::vector<verbs::GidEntry> gids = link_.host().options().provider->gids(
-      rail.context.get(), static_cast<std::uint8_t>(rail.info.port));
-  const auto found = std::find_if(gids.begin(), gids.end(), [&known](const verbs::GidEntry& each) {
-    return each.type == known.type &&
-           std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) == 0;
-  });
-  if (found == gids.end()) {
+  const std::optional<int> gid_index =
+      verbs::gid_index_now(*link_.host().options().provider, rail, path.ends.own_address);
+  if (!gid_index) {
     *why = "our port has lost its address";
     return false;
   }
@@ -74,7 +68,7 @@ bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string
     const ProgressLoop::Guard guard(link_.context().loop);
     link_.peer_link().stop_path(path);
     link_.peer_link().destroy_path(path);
-    path.own_gid_index = found->index;
+    path.own_gid_index = *gid_index;
     take_port_speed(link_.peer_link(), path);
     link_.handshake().set_inflight(path, link_.handshake().crossing().round_trip_ns);
     path.health.epoch = epoch;

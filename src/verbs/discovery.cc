@@ -333,6 +333,16 @@ std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail) {
   return error == 0 ? std::optional(attr.lid) : std::nullopt;
 }
 
+std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address) {
+  const GidEntry& known = rail.gids[address];
+  for (const GidEntry& each :
+       provider.gids(rail.context.get(), static_cast<std::uint8_t>(rail.info.port))) {
+    const bool same = std::memcmp(each.gid.raw, known.gid.raw, sizeof known.gid.raw) == 0;
+    if (same && each.type == known.type) return each.index;
+  }
+  return std::nullopt;
+}
+
 PortNow port_now(Provider& provider, const Rail& rail) {
   PortNow now{.mtu = rail.active_mtu, .speed_mbps = rail.info.speed_mbps};
   ibv_port_attr attr{};

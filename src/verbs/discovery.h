@@ -48,6 +48,10 @@ struct Rail {
 // Ethernet.
 std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
 
+// The index of an address of the rail at this moment: the kernel may take the address away and give
+// it back under another one. None: the port has lost it.
+std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address);
+
 // The port as it is now. One that does not answer is down, with its card where the kernel has no
 // device or no answer from it, and one that is down knows neither its
 // speed nor its MTU: that is then what was found at the start.

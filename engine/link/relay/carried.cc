@@ -163,7 +163,7 @@ PortEnd Carried::port(relay::Side side) const {
   return {.provider = *host_.options().provider,
           .rail = rail,
           .address = address,
-          .gid_index = rail.gids[address].index,
+          .gid_index = verbs::gid_index_now(*host_.options().provider, rail, address).value_or(-1),
           .settings = settings_,
           .name = names_[at(side)]};
 }
@@ -192,14 +192,18 @@ void Carried::join(const Join& body) {
 void Carried::join_all(const Join& body) {
   for (const relay::Side side : {relay::Side::Left, relay::Side::Right}) {
     const WireHop& neighbour = side == relay::Side::Left ? body.near : body.far;
-    if (raise(side, neighbour).ok()) continue;
+    const PortEnd own = port(side);
+    if (own.gid_index < 0) {
+      why_ = fmt::format("{}: its port has lost its address", names_[at(side)]);
+      return;
+    }
+    if (raise(side, own, neighbour).ok()) continue;
     why_ = fmt::format("{}: the neighbour cannot be reached", names_[at(side)]);
     return;
   }
 }
 
-Status Carried::raise(relay::Side side, const WireHop& neighbour) {
-  const PortEnd own = port(side);
+Status Carried::raise(relay::Side side, const PortEnd& own, const WireHop& neighbour) {
   FarEnd far{.gid = gid_of(neighbour.address),
              .lid = neighbour.lid,
              .psn = neighbour.psn,

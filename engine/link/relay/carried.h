@@ -58,7 +58,7 @@ class Carried {
   bool make_domains();
   void make_all();
   void join_all(const Join& body);
-  Status raise(relay::Side side, const WireHop& neighbour);
+  Status raise(relay::Side side, const PortEnd& own, const WireHop& neighbour);
   PortEnd port(relay::Side side) const;
   WireHop end(relay::Side side);
 

@@ -86,6 +86,22 @@ TEST_F(EightRails, WhatAPortIsIsKnownWhenItComesUp) {
   EXPECT_EQ(now.speed_mbps, found.front().info.speed_mbps);
 }
 
+TEST_F(EightRails, AnAddressIsFoundUnderItsNewIndex) {
+  const std::vector<Rail> found = rails();
+  const std::size_t last = found[3].gids.size() - 1;
+  const GidEntry known = found[3].gids[last];
+  EXPECT_EQ(gid_index_now(provider_, found[3], last), known.index);
+  std::vector<GidEntry>& table = provider_.fakes[3].ports[0].gids;
+  GidEntry other_type = known;
+  other_type.type = known.type == GidType::RoceV2 ? GidType::RoceV1 : GidType::RoceV2;
+  table = {other_type, known};
+  table[0].index = known.index;
+  table[1].index = known.index + 4;
+  EXPECT_EQ(gid_index_now(provider_, found[3], last), known.index + 4);
+  table.pop_back();
+  EXPECT_EQ(gid_index_now(provider_, found[3], last), std::nullopt) << "the port has lost it";
+}
+
 TEST_F(EightRails, APortThatIsDownKeepsItsPlaceBehindThoseThatAreUp) {
   const std::vector<std::uint32_t> all = identities(rails());
   take_down(3);

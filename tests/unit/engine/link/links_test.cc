@@ -162,6 +162,15 @@ TEST_F(ManyLinks, OneThatIsTakenDownMakesNobodyLookAtTheOthers) {
   EXPECT_FALSE(link_->context().loop.take_trouble());
 }
 
+TEST(Links, OneWhoseCreditsAreToBeWrittenAgainIsLookedAt) {
+  TwoEnds ends;
+  ends.come_up();
+  ends.b.links.tend();
+  ASSERT_FALSE(ends.receiver().restless());
+  ends.receiver().repair().rewrite_soon();
+  EXPECT_TRUE(ends.receiver().restless());
+}
+
 TEST(Links, OneThatWaitsForItsPeersWelcomeIsAtRest) {
   TwoEnds ends;
   ends.dial();
