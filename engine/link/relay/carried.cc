@@ -104,7 +104,19 @@ bool Carried::parted() const noexcept {
                      [](const auto& chain) { return chain->state() == relay::ChainState::Gone; });
 }
 
+bool Carried::gone() noexcept {
+  if (running()) return false;
+  if (chains_.empty()) return true;  // protection domains are not waited for
+  if (step_ == Step::Leaving) return true;
+  step_ = Step::Leaving;
+  take_over();
+  begin([this] { chains_.clear(); });
+  return !running();
+}
+
 void Carried::make() {
+  CHECK(step_ == Step::Waiting);
+  step_ = Step::Making;
   begin([this] { make_all(); });
 }
 

@@ -37,6 +37,12 @@ void add_rows(const Carried& carried, RelaySnapshot* sum) {
   }
 }
 
+std::uint64_t ring_bytes(const std::vector<std::unique_ptr<Carried>>& all) {
+  std::uint64_t bytes = 0;
+  for (const auto& each : all) bytes += each->ring_bytes();
+  return bytes;
+}
+
 // Its rows are there.
 void add_figures(const Carried& carried, RelaySnapshot* sum) noexcept {
   for (const auto& chain : carried.chains()) {
@@ -166,7 +172,7 @@ std::string why_too_large(const ChainSizes& sizes) {
 
 std::string RelayService::why_not(const Chain& body) const {
   if (closing_) return "its communicators have ended";
-  if (carried_.size() + ending_.size() >= kCarriedMax)
+  if (carried_.size() >= kCarriedMax)
     return fmt::format("it carries {} paths already", kCarriedMax);
   for (const std::uint8_t rail : {body.near_rail, body.far_rail}) {
     if (rail >= host_.rails().size())
@@ -208,10 +214,7 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
   if (why.empty()) {
     const std::array shares{share_of(body.near_rail), share_of(body.far_rail)};
     carried = std::make_unique<Carried>(host_, connection, body, shares);
-    std::uint64_t bytes = carried->ring_bytes();
-    for (const auto* const those : {&carried_, &ending_}) {
-      for (const auto& each : *those) bytes += each->ring_bytes();
-    }
+    const std::uint64_t bytes = carried->ring_bytes() + ring_bytes(carried_);
     const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
     if (bytes > most) {
       why = fmt::format(
@@ -229,9 +232,23 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
   }
   add_rows(*carried, &past_);
   carried_.push_back(std::move(carried));
-  carried_.back()->make();
+  make_what_fits();
   host_.tend_soon();
   return true;
+}
+
+// In the order in which they were asked for. What has ended holds its memory for a little longer.
+void RelayService::make_what_fits() {
+  const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
+  const auto waits = [](const auto& each) { return each->step() == Carried::Step::Waiting; };
+  if (std::none_of(carried_.begin(), carried_.end(), waits)) return;
+  std::uint64_t bytes = ring_bytes(ending_);
+  std::size_t count = ending_.size();
+  for (const auto& each : carried_) {
+    bytes += each->ring_bytes();
+    if (bytes > most || ++count > kCarriedMax) return;
+    if (waits(each)) each->make();
+  }
 }
 
 bool RelayService::on_join(ConnectionId connection, const Join& body) {
@@ -273,7 +290,7 @@ void RelayService::end(Carried& carried, const std::string& why) noexcept {
   std::unique_ptr<Carried> ended = std::move(*found);
   carried_.erase(found);
   ended->abandon();
-  if (ended->running()) ending_.push_back(std::move(ended));  // its end wakes the control thread
+  if (!ended->gone()) ending_.push_back(std::move(ended));
 }
 
 void RelayService::look_at_ports() {
@@ -286,9 +303,9 @@ void RelayService::look_at_ports() {
 }
 
 void RelayService::tend() {
-  const auto over = [](const auto& each) { return !each->running(); };
-  std::erase_if(ending_, over);
+  std::erase_if(ending_, [](const auto& each) { return each->gone(); });
   if (carried_.empty()) return;
+  make_what_fits();
   const std::vector<std::unique_ptr<Carried>>& all = carried_;
   for (std::size_t i = all.size(); i-- > 0;) tend_one(*all[i]);
   if (!carried_.empty()) host_.tend_at(host_.now_ns() + kChainLookNs);
@@ -299,6 +316,7 @@ void RelayService::tend_one(Carried& carried) {
     if (carried.parted() || host_.now_ns() >= carried.parts_by_ns()) return end(carried, {});
     return host_.tend_at(host_.now_ns() + kPartLookNs);
   }
+  if (carried.step() == Carried::Step::Waiting) return;
   const std::string name = host_.options().provider->host_name();
   if (carried.step() == Carried::Step::Carrying) {
     for (const auto& chain : carried.chains()) {

@@ -1,9 +1,9 @@
 #pragma once
 // What this process carries for others: the chains of which it is the middle host. Whoever shows
 // its ticket may ask whom it knows, and for chains; these end with the connection that asked for
-// them. Making queue pairs, registering rings and resolving addresses take their time on a thread
-// for each order. Thread: control mutex. Bounds: kCarriedMax orders, kCallersMax connections,
-// NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
+// them. Making queue pairs, registering rings, resolving addresses and giving all that back take
+// their time on a thread for each order. Thread: control mutex. Bounds: kCarriedMax orders,
+// kCallersMax connections, NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
 
 #include <mesh/snapshot.h>
 
@@ -60,6 +60,7 @@ class RelayService {
   std::string why_not(const Chain& body) const;
   relay::RailShare* share_of(std::uint32_t rail);  // what chains over it share
   bool start_thread();
+  void make_what_fits();
   void tend_one(Carried& carried);
   void end(Carried& carried, const std::string& why) noexcept;
   template <typename Body>
@@ -72,7 +73,8 @@ class RelayService {
   relay::Middle middle_;
   bool started_ = false, closing_ = false;
   std::vector<std::unique_ptr<Carried>> carried_;
-  // They have ended while a step of theirs ran on its thread, which is not waited for.
+  // They have ended, and a thread is at a step of theirs or takes them apart, which is not waited
+  // for. What they hold still counts.
   std::vector<std::unique_ptr<Carried>> ending_;
   RelaySnapshot past_;  // of what has ended; its ways have a row for everything that is carried
 };

@@ -40,6 +40,17 @@ Pair connect(const Member& from, const Member& to,
   return pair;
 }
 
+namespace {
+// Or refused for good.
+template <typename Post>
+bool taken(Request*& request, const Post& post) {
+  if (request != nullptr) return true;
+  const Result<Request*> posted = post();
+  if (posted.ok()) request = *posted;
+  return posted.code() != Errc::WouldBlock;
+}
+}  // namespace
+
 void exchange(const Pair& pair, const std::vector<std::size_t>& sizes, Leaves leaves,
               std::byte value) {
   const std::size_t largest = *std::max_element(sizes.begin(), sizes.end());
@@ -49,13 +60,20 @@ void exchange(const Pair& pair, const std::vector<std::size_t>& sizes, Leaves le
   Registration* const to =
       register_memory(*pair.receive, target.data(), largest, MemoryType::Host).value();
   for (const std::size_t bytes : sizes) {
-    const auto receiving =
-        irecv(*pair.receive, {.data = target.data(), .bytes = bytes, .region = to});
-    const auto sending = isend(*pair.send, {.data = source.data(), .bytes = bytes, .region = from});
-    ASSERT_TRUE(receiving.ok() && sending.ok())
-        << errc_name(receiving.code()) << ", " << errc_name(sending.code());
-    EXPECT_TRUE(wait_until([&] { return test(**sending, nullptr).ok(); }));
-    EXPECT_TRUE(wait_until([&] { return test(**receiving, nullptr).ok(); }));
+    Request *receiving = nullptr, *sending = nullptr;
+    ASSERT_TRUE(
+        wait_until([&] {  // a link may have to open a path first
+          const bool receives = taken(receiving, [&] {
+            return irecv(*pair.receive, {.data = target.data(), .bytes = bytes, .region = to});
+          });
+          const bool sends = taken(sending, [&] {
+            return isend(*pair.send, {.data = source.data(), .bytes = bytes, .region = from});
+          });
+          return receives && sends;
+        }) &&
+        receiving != nullptr && sending != nullptr);
+    EXPECT_TRUE(wait_until([&] { return test(*sending, nullptr).ok(); }));
+    EXPECT_TRUE(wait_until([&] { return test(*receiving, nullptr).ok(); }));
   }
   EXPECT_EQ(source, target);
   if (leaves == Leaves::ACredit) {

@@ -1,0 +1,155 @@
+#pragma once
+// A device that takes long to take memory back, or to make a queue pair, and how long a failover
+// takes beside it. Thread: a test's; the device's calls come from any. Bounds: patience.h.
+
+#include "src/base/log.h"
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/engine_host.h"
+#include "tests/unit/engine/passing_provider.h"
+#include "tests/unit/engine/patience.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace mesh::testkit {
+
+// Deregisters the memory that it is told, or what it registered while it marked, when the test says
+// so, and makes one queue pair then.
+class SlowDevice final : public PassingProvider {
+ public:
+  using PassingProvider::PassingProvider;
+
+  int dereg_mr(ibv_mr* mr) override {
+    if (mr->addr == slow.load() || (is_marked(mr) && marked_is_slow.load())) wait();
+    return PassingProvider::dereg_mr(mr);
+  }
+  ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) override {
+    ibv_mr* const mr = PassingProvider::reg_mr(pd, address, length, access);
+    const std::lock_guard guard(mutex_);
+    if (marks.load()) marked_.insert(mr);
+    return mr;
+  }
+  ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
+    if (next_queue_pair_is_slow.exchange(false)) wait();
+    return PassingProvider::create_qp(pd, attr);
+  }
+
+  std::atomic<const void*> slow{nullptr};
+  std::atomic<bool> marks{false}, marked_is_slow{false}, next_queue_pair_is_slow{false},
+      at_it{false}, done{false};
+
+ private:
+  bool is_marked(const ibv_mr* mr) {
+    const std::lock_guard guard(mutex_);
+    return marked_.erase(mr) != 0;
+  }
+  void wait() {
+    at_it.store(true);
+    EXPECT_TRUE(wait_until([this] { return done.load(); }));
+  }
+
+  std::mutex mutex_;
+  std::set<const ibv_mr*> marked_;
+};
+
+// a and b, two paths and two communicators.
+class SlowDeviceTest : public testing::Test {
+ protected:
+  static constexpr std::size_t kBytes = 4 << 20;
+
+  void SetUp() override { open(kHalves, 2); }
+  void open(const char* fabric, std::size_t count, int relay_bytes = Settings{}.relay_bytes) {
+    set_log_level(LogLevel::Info);
+    EngineOptions options = on_loopback(0);
+    options.settings.relay_bytes = relay_bytes;
+    for (std::size_t i = 0; i < count; ++i) {
+      hosts_[i].open(std::make_unique<SlowDevice>(open_host(fabric, i)), options, 2);
+    }
+  }
+  void TearDown() override {
+    device().done.store(true);
+    for (std::size_t i = hosts_.size(); i-- > 0;) hosts_[i].close();  // a carries for the others
+  }
+
+  SlowDevice& device() { return *hosts_[0].provider; }
+  int lost() const { return log_.count(LogLevel::Warn, "is lost"); }
+  int back() const { return log_.count(LogLevel::Info, "is back after"); }
+
+  // In that communicator. Its pair connects with the slow device, or is connected to.
+  enum class Slow : std::uint8_t { Connects, Accepts };
+  Pair connect(std::size_t communicator, Slow slow) {
+    const std::size_t from = slow == Slow::Connects ? 0 : 1, to = 1 - from;
+    return testkit::connect({*hosts_[from].engine, *hosts_[from].contexts[communicator]},
+                            {*hosts_[to].engine, *hosts_[to].contexts[communicator]});
+  }
+
+  void lose_path(const Pair& pair, Slow slow) {
+    const soft::Fault fault{.kind = soft::FaultKind::QpError, .nic = "n1"};
+    SlowDevice& sender = *hosts_[slow == Slow::Connects ? 0 : 1].provider;
+    EXPECT_TRUE(sender.under().faults().arm(fault).ok());
+    testkit::exchange(pair, {kBytes}, Leaves::Nothing);
+  }
+  // A path is lost under traffic and comes back. How long until both sides have fenced it and
+  // messages arrive.
+  std::chrono::steady_clock::duration fail_over(const Pair& pair) {
+    const int lost_before = lost(), back_before = back();
+    const auto began = std::chrono::steady_clock::now();
+    lose_path(pair, Slow::Connects);
+    const auto took = std::chrono::steady_clock::now() - began;
+    EXPECT_EQ(lost(), lost_before + 2) << log_.joined();
+    EXPECT_TRUE(wait_until([&] { return back() == back_before + 2; })) << log_.joined();
+    return took;
+  }
+
+  // The same while the device does not come to an end with what the call asks of it.
+  void fail_over_beside(const char* what, const std::function<void()>& slow_call) {
+    const Pair pair = connect(1, Slow::Connects);
+    const auto alone = fail_over(pair);
+    std::thread service(slow_call);
+    EXPECT_TRUE(wait_until([this] { return device().at_it.load(); }));
+    const auto beside = fail_over(pair);
+    EXPECT_FALSE(device().done.load()) << "it is still at it";
+    device().done.store(true);
+    service.join();
+    using Ms = std::chrono::duration<double, std::milli>;
+    std::printf("a failover: %.2f ms alone, %.2f ms beside %s that does not end\n",
+                Ms(alone).count(), Ms(beside).count(), what);
+  }
+  void fail_over_beside_deregistration(const std::function<void()>& call) {
+    fail_over_beside("a deregistration", [&] {
+      device().slow.store(memory_.data());
+      call();
+    });
+  }
+  void fail_over_beside_connecting(Slow slow) {
+    fail_over_beside("a queue pair's making", [&] {
+      device().next_queue_pair_is_slow.store(true);
+      connect(0, slow);
+    });
+  }
+  void fail_over_beside_reopening(Slow slow) {
+    const Pair pair = connect(0, slow);
+    fail_over_beside("a queue pair's making", [&] {
+      device().next_queue_pair_is_slow.store(true);
+      lose_path(pair, slow);
+    });
+    EXPECT_TRUE(wait_until([this] { return back() == 3 * 2; })) << log_.joined();
+  }
+
+  LogCapture log_;
+  std::array<EngineHost<SlowDevice>, 3> hosts_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+};
+
+}  // namespace mesh::testkit
