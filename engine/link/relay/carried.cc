@@ -68,7 +68,6 @@ Carried::~Carried() {
 template <typename Work>
 void Carried::begin(Work work) {
   CHECK(!under_way_);
-  under_way_ = true;
   over_.store(false, std::memory_order_relaxed);
   if (thread_.joinable()) thread_.join();  // of the step before, which is over
   const auto run = [this, work = std::move(work)] {
@@ -79,11 +78,15 @@ void Carried::begin(Work work) {
     }
     over_.store(true, std::memory_order_release);
   };
-  if (host_.options().threading == Threading::Manual) return run();
-  const Status started = start_own_thread(thread_, "mesh-relay-up", [this, run] {
-    run();
-    host_.waker().wake_control();
-  });
+  // Under way once nothing can throw any more.
+  Status started = Errc::System;
+  if (host_.options().threading != Threading::Manual) {
+    started = start_own_thread(thread_, "mesh-relay-up", [this, run] {
+      run();
+      host_.waker().wake_control();
+    });
+  }
+  under_way_ = true;
   if (!started.ok()) run();
 }
 

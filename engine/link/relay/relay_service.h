@@ -45,7 +45,8 @@ class RelayService {
   void look_at_ports();  // one may have gone down: what passes it is cut at once
   std::uint32_t turn() noexcept { return middle_.turn(); }  // where it has no thread
   bool carries() const noexcept { return !carried_.empty(); }
-  void close();  // nothing new is taken any more
+  bool gives_back() const noexcept { return !ending_.empty(); }  // what it has carried
+  void close();                                                  // nothing new is taken any more
   void cut_all() noexcept;
   RelaySnapshot figures() const;
 
