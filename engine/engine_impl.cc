@@ -325,7 +325,7 @@ void EngineImpl::set_traffic_class(Context& context, int traffic_class) {
 
 bool EngineImpl::waits_for_peers() const {
   const Lock lock(mutex_);
-  return !contexts_.empty() || relay_service_.carries() || relay_service_.gives_back();
+  return !contexts_.empty() || relay_service_.carries() || relay_service_.destroys();
 }
 
 bool EngineImpl::carries_for_others() const {

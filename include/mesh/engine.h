@@ -98,8 +98,8 @@ class Engine {
   virtual void close_context(Context* context) noexcept = 0;
   // In the place of ContextOptions::traffic_class, for the links that are made from now on.
   virtual void set_traffic_class(Context& context, int traffic_class) = 0;
-  // Closed contexts still say goodbye, or a device takes back what has carried for others: the
-  // destructor would wait for it.
+  // Closed contexts still say goodbye, or chains of other hosts are still being destroyed: the
+  // destructor would wait for either.
   virtual bool waits_for_peers() const = 0;
   // Messages of other hosts pass through this one: the destructor would wait for them, and then cut
   // them.

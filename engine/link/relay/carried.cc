@@ -78,7 +78,7 @@ void Carried::begin(Work work) {
     }
     over_.store(true, std::memory_order_release);
   };
-  // Under way once nothing can throw any more.
+  // Below, nothing throws any more: a step that could not begin must not look as if it ran.
   Status started = Errc::System;
   if (host_.options().threading != Threading::Manual) {
     started = start_own_thread(thread_, "mesh-relay-up", [this, run] {
@@ -107,11 +107,10 @@ bool Carried::parted() const noexcept {
                      [](const auto& chain) { return chain->state() == relay::ChainState::Gone; });
 }
 
-bool Carried::gone() noexcept {
+bool Carried::destroy() noexcept {
   if (running()) return false;
-  if (chains_.empty()) return true;  // protection domains are not waited for
-  if (step_ == Step::Leaving) return true;
-  step_ = Step::Leaving;
+  if (chains_.empty()) return true;
+  step_ = Step::Destroying;
   take_over();
   begin([this] { chains_.clear(); });
   return !running();

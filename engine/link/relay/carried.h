@@ -1,8 +1,8 @@
 #pragma once
 // The chains of one path of somebody else's, as their middle host has them: made on a thread, told
-// to who asked, joined to their neighbours on a thread, and then turned; and taken apart on a
-// thread, for which a device may need as long. Thread: control mutex; a step that runs on its
-// thread owns the chains until it is over. Bound: 1 + kQpsMax chains.
+// to who asked, joined to their neighbours on a thread, and then turned. They are destroyed on a
+// thread too, because a device may take long for that. Thread: control mutex; a step that runs on
+// its thread owns the chains until it is over. Bound: 1 + kQpsMax chains.
 
 #include "engine/control/control_plane.h"
 #include "engine/control/relay_frames.h"
@@ -23,7 +23,7 @@ namespace mesh::engine {
 
 class Carried {
  public:
-  enum class Step : std::uint8_t { Waiting, Making, Made, Joining, Carrying, Leaving };
+  enum class Step : std::uint8_t { Waiting, Making, Made, Joining, Carrying, Destroying };
 
   // shares: by side, of all chains over its rail.
   Carried(LinkHost& host, ConnectionId connection, const Chain& order,
@@ -44,9 +44,9 @@ class Carried {
   std::uint64_t parts_by_ns() const noexcept { return parts_by_ns_; }  // 0: it does not
   bool parted() const noexcept;
   void abandon() noexcept { abandoned_.store(true, std::memory_order_relaxed); }
-  // Takes it apart, when the step under way is over. False: not yet; its end wakes the control
-  // thread.
-  bool gone() noexcept;
+  // Destroys the chains on a thread, when the step under way is over. True: they are destroyed.
+  // False: call again when the control thread has been woken.
+  bool destroy() noexcept;
   bool running() const noexcept { return under_way_ && !over_.load(std::memory_order_acquire); }
   bool take_over() noexcept;  // true, once: the step that was begun is over
   const std::string& why() const noexcept { return why_; }  // it failed; empty: it did not

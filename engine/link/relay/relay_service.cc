@@ -232,13 +232,14 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
   }
   add_rows(*carried, &past_);
   carried_.push_back(std::move(carried));
-  make_what_fits();
+  make_waiting();
   host_.tend_soon();
   return true;
 }
 
-// In the order in which they were asked for. What has ended holds its memory for a little longer.
-void RelayService::make_what_fits() {
+// Orders wait while paths that have ended still hold the memory. They are made in the order in
+// which they came.
+void RelayService::make_waiting() {
   const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
   const auto waits = [](const auto& each) { return each->step() == Carried::Step::Waiting; };
   if (std::none_of(carried_.begin(), carried_.end(), waits)) return;
@@ -290,7 +291,7 @@ void RelayService::end(Carried& carried, const std::string& why) noexcept {
   std::unique_ptr<Carried> ended = std::move(*found);
   carried_.erase(found);
   ended->abandon();
-  if (!ended->gone()) ending_.push_back(std::move(ended));
+  if (!ended->destroy()) ending_.push_back(std::move(ended));
 }
 
 void RelayService::look_at_ports() {
@@ -303,9 +304,9 @@ void RelayService::look_at_ports() {
 }
 
 void RelayService::tend() {
-  std::erase_if(ending_, [](const auto& each) { return each->gone(); });
+  std::erase_if(ending_, [](const auto& each) { return each->destroy(); });
   if (carried_.empty()) return;
-  make_what_fits();
+  make_waiting();
   const std::vector<std::unique_ptr<Carried>>& all = carried_;
   for (std::size_t i = all.size(); i-- > 0;) tend_one(*all[i]);
   if (!carried_.empty()) host_.tend_at(host_.now_ns() + kChainLookNs);

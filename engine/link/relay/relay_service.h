@@ -1,7 +1,7 @@
 #pragma once
 // What this process carries for others: the chains of which it is the middle host. Whoever shows
 // its ticket may ask whom it knows, and for chains; these end with the connection that asked for
-// them. Making queue pairs, registering rings, resolving addresses and giving all that back take
+// them. Making queue pairs, registering rings, resolving addresses and destroying all that take
 // their time on a thread for each order. Thread: control mutex. Bounds: kCarriedMax orders,
 // kCallersMax connections, NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
 
@@ -45,8 +45,9 @@ class RelayService {
   void look_at_ports();  // one may have gone down: what passes it is cut at once
   std::uint32_t turn() noexcept { return middle_.turn(); }  // where it has no thread
   bool carries() const noexcept { return !carried_.empty(); }
-  bool gives_back() const noexcept { return !ending_.empty(); }  // what it has carried
-  void close();                                                  // nothing new is taken any more
+  // Chains that have ended are still being destroyed.
+  bool destroys() const noexcept { return !ending_.empty(); }
+  void close();  // nothing new is taken any more
   void cut_all() noexcept;
   RelaySnapshot figures() const;
 
@@ -61,7 +62,7 @@ class RelayService {
   std::string why_not(const Chain& body) const;
   relay::RailShare* share_of(std::uint32_t rail);  // what chains over it share
   bool start_thread();
-  void make_what_fits();
+  void make_waiting();
   void tend_one(Carried& carried);
   void end(Carried& carried, const std::string& why) noexcept;
   template <typename Body>
@@ -74,8 +75,8 @@ class RelayService {
   relay::Middle middle_;
   bool started_ = false, closing_ = false;
   std::vector<std::unique_ptr<Carried>> carried_;
-  // They have ended, and a thread is at a step of theirs or takes them apart, which is not waited
-  // for. What they hold still counts.
+  // These have ended, and a thread still runs a step of theirs or destroys their chains. Nobody
+  // waits for it. Their memory still counts.
   std::vector<std::unique_ptr<Carried>> ending_;
   RelaySnapshot past_;  // of what has ended; its ways have a row for everything that is carried
 };

@@ -41,7 +41,7 @@ Pair connect(const Member& from, const Member& to,
 }
 
 namespace {
-// Or refused for good.
+// True: the request has been posted, or is refused for good and stays null.
 template <typename Post>
 bool taken(Request*& request, const Post& post) {
   if (request != nullptr) return true;

@@ -24,8 +24,9 @@
 
 namespace mesh::testkit {
 
-// Deregisters the memory that it is told, or what it registered while it marked, when the test says
-// so, and makes one queue pair then.
+// Some calls end only when the test sets `done`: the deregistration of the memory at `slow`, that
+// of every region registered while `marks` was set (if `marked_is_slow`), and the making of the
+// next queue pair (if `next_queue_pair_is_slow`).
 class SlowDevice final : public PassingProvider {
  public:
   using PassingProvider::PassingProvider;

@@ -1,5 +1,5 @@
-// A middle host whose device takes long to take rings back: its own links do not wait for that, and
-// what is asked of it next waits for the memory.
+// A middle host whose device takes long to deregister rings: its own links do not wait for that,
+// and the next order waits until the memory is free.
 
 #include "tests/unit/engine/slow_device.h"
 
@@ -38,7 +38,8 @@ class SlowMiddleHost : public testkit::SlowDeviceTest {
     testkit::exchange(testkit::connect(member(1, communicator), member(2, communicator)), {kBytes},
                       testkit::Leaves::Nothing);
   }
-  void reach_over_rings_that_stay_long() {
+  // The same in the first communicator, over rings whose deregistration does not end.
+  void reach_over_slow_rings() {
     for (const std::size_t neighbour : {std::size_t{1}, std::size_t{2}})
       testkit::connect(member(0, 0), member(neighbour, 0));
     device().marks.store(true);
@@ -49,15 +50,15 @@ class SlowMiddleHost : public testkit::SlowDeviceTest {
   RelaySnapshot relay() const { return hosts_[0].engine->snapshot().relay; }
 };
 
-TEST_F(SlowMiddleHost, TheRingsThatItTakesDownDelayNoFailover) {
-  reach_over_rings_that_stay_long();
+TEST_F(SlowMiddleHost, RingsThatAreDestroyedDelayNoFailover) {
+  reach_over_slow_rings();
   ASSERT_TRUE(hosts_[0].engine->carries_for_others());
   fail_over_beside("the end of a path that is carried", [this] { hosts_[1].close_context(0); });
   EXPECT_TRUE(wait_until([this] { return !hosts_[0].engine->carries_for_others(); }));
 }
 
-TEST_F(SlowMiddleHost, AnOrderWaitsForTheMemoryOfWhatHasEnded) {
-  reach_over_rings_that_stay_long();
+TEST_F(SlowMiddleHost, AnOrderWaitsForTheMemoryOfAPathThatHasEnded) {
+  reach_over_slow_rings();
   EXPECT_GT(relay().ring_bytes, std::uint64_t{kRelayBytes} / 2);
   hosts_[1].close_context(0);
   ASSERT_TRUE(wait_until([this] { return device().at_it.load(); }));
