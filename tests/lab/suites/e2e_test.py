@@ -20,6 +20,7 @@ for suite in %s; do
   code=$?
   echo "suite $suite: exit status $code after $(($(date +%%s) - begin)) s"
   [ $code -le $worst ] || worst=$code
+  [ $code = 0 ] || lab state
 done
 exit $worst
 """

@@ -81,12 +81,13 @@ class Runner(lab_case.LabCase):
           echo stays $(state)
         }
         state; lab cut ab; changes_to DOWN; lab restore ab; changes_to ACTIVE
-        lab cut nothing; echo code $?; lab kill b; echo code $?"""
+        lab cut nothing; echo code $?; lab kill b; echo code $?
+        lab state | grep -c '^state: net/mesh0/statistics/tx_packets [1-9]'"""
         lab = self.run_lab("pair", ["sh", "-c", script], on="a")
         self.assertEqual(lab.code, 0, lab.text)
         refusal = "lab: cut nothing: no such thing here (hosts: a, b; cables: ab)"
         self.assertEqual(lab.lines("a"),
-                         ["4: ACTIVE", "is DOWN", "is ACTIVE", refusal, "code 1", "code 0"])
+                         ["4: ACTIVE", "is DOWN", "is ACTIVE", refusal, "code 1", "code 0", "1"])
 
     @lab_case.at_length
     def test_out_of_time(self):
