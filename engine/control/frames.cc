@@ -98,6 +98,7 @@ void Hello::fields(Io& io, typename Io::template Of<Hello>& body) {
   io.u32(body.site_rq_depth, {16, kDepthMax});
   io.require(std::has_single_bit(body.site_rq_depth));
   io.id(body.ticket);
+  io.u8(body.both_ways, {0, 1});
 }
 
 template <typename Io>
@@ -117,6 +118,8 @@ void Welcome::fields(Io& io, typename Io::template Of<Welcome>& body) {
   io.require(body.no_path.empty() != body.paths.empty());
   io.text(body.site, kSiteBytesMax);
   io.id(body.ticket);
+  io.u8(body.beside, {0, 1});
+  io.require(body.beside == 0 || (!body.paths.empty() && !body.relayed.empty()));
 }
 
 template <typename Io>

@@ -22,7 +22,7 @@
 namespace mesh::engine {
 
 inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little-endian
-inline constexpr std::uint16_t kProtocolVersion = 12;
+inline constexpr std::uint16_t kProtocolVersion = 13;
 // The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
 inline constexpr std::uint32_t kBodyBytesMax = 16896;
 // Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
@@ -181,6 +181,7 @@ struct Hello {
   std::string site{};                 // up to 64 bytes
   std::uint32_t site_rq_depth = 256;  // rq_depth, if the acceptor is at another site
   Id128 ticket{};                     // lets its holder ask us for relays; zero: we take no part
+  std::uint8_t both_ways = 0;         // messages may go the other way round, too
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
@@ -201,6 +202,8 @@ struct Welcome {
   // Pairs of rails that other hosts may join: the last to stand by, or all there is.
   std::vector<WirePath> relayed{};
   Id128 ticket{};
+  // The first pair of these stands by for nobody: it carries beside the paths.
+  std::uint8_t beside = 0;
 };
 struct Attach {
   static constexpr MessageType kType = MessageType::Attach;

@@ -64,6 +64,7 @@ struct Path {
   bool has_ece = false;                  // its queue pairs use options that both sides agreed on
   std::string name;                      // "mesh0:1 10.0.12.1 -> mesh0:1 10.0.12.2", for log lines
   std::string over;                      // relayed: the hosts on the way, when a route was found
+  std::uint32_t hosts_between = 0;       // connector: their number
   verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
   std::uint64_t inflight_bytes_max = 0;  // the policy's, or more between sites (long_path.h)
   std::uint64_t usual_inflight_bytes = 0;  // of the policy, for this path's port

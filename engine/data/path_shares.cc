@@ -14,6 +14,13 @@ namespace {
 constexpr std::uint32_t kAgree = 10;
 // To look costs as much as to post two stripes.
 constexpr std::uint32_t kEvenPerLook = 8;
+// By how much a host on the way makes a path later, beside what it stores (the model, perf/README).
+constexpr std::uint64_t kHostNs = 1200;
+
+// What the path carries in that time.
+std::uint64_t late_bytes(const Path& path, std::uint32_t mbps) {
+  return path.hosts_between * kHostNs * mbps / 8000;
+}
 }  // namespace
 
 void PathShares::assign(const std::vector<Path*>& usable) {
@@ -26,11 +33,15 @@ void PathShares::assign(const std::vector<Path*>& usable) {
   port_mbps.reserve(usable.size());
   so_far.reserve(usable.size());
   for (const Path* const path : usable) {
-    port_mbps.push_back(path->speed_mbps == 0 ? fastest : path->speed_mbps);
+    const std::uint32_t mbps = path->speed_mbps == 0 ? fastest : path->speed_mbps;
+    // See path_spread.cc: others send over these cables, too.
+    port_mbps.push_back(std::max(1u, mbps / (path->hosts_between + 1)));
     so_far.push_back({.done_bytes = path->bulk_done});
   }
   speeds_.configure(port_mbps, so_far);
   until_look_ = 0;
+  detours_ = std::any_of(usable.begin(), usable.end(),
+                         [](const Path* path) { return path->ends.relayed; });
 }
 
 void PathShares::learn() noexcept {
@@ -47,7 +58,7 @@ void PathShares::learn() noexcept {
     slowest = std::min(slowest, speeds_.mbps(i));
     fastest = std::max(fastest, speeds_.mbps(i));
   }
-  speeds_agree_ = fastest - slowest <= fastest / kAgree;
+  speeds_agree_ = fastest - slowest <= fastest / kAgree && !detours_;
   until_look_ = kEvenPerLook;
 }
 
@@ -76,6 +87,9 @@ const StripeTable& PathShares::spread(std::uint64_t bytes) noexcept {
     loads[i] = {.bytes = usable_[i]->inflight_bytes(),
                 .speed_mbps = speeds_.mbps(i),
                 .next_qp = usable_[i]->next_qp};
+    if (!detours_ || usable_[i]->hosts_between == 0) continue;
+    loads[i].bytes += late_bytes(*usable_[i], speeds_.mbps(i));
+    loads[i].hosts_between = usable_[i]->hosts_between;
   }
   const std::span<const PathLoad> paths(loads.data(), count);
   if (bytes > policy_.stripe_bytes) {

@@ -36,6 +36,7 @@ class PathShares {
   std::vector<Path*> usable_;
   PathSpeeds speeds_;
   bool speeds_agree_ = false;
+  bool detours_ = false;          // some path leads over other hosts
   std::uint32_t until_look_ = 0;  // messages that are cut evenly before the speeds are looked at
   std::uint32_t cursor_ = 0;
   StripeTable spread_;

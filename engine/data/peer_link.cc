@@ -199,6 +199,17 @@ Path& PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {
   return added;
 }
 
+void PeerLink::add_beside(Lane& lane, const PathEnds& ends, std::string name) {
+  CHECK(ends.relayed && !beside_);
+  Path& added = place_path(lane, ends, std::move(name));
+  CHECK(primary_count_ == added.index);
+  added.key_place = primary_count_++;
+  added.health.state = PathState::Resting;
+  beside_ = true;
+  add_rails({&added.rail, 1});
+  provide_queue_pairs(added);
+}
+
 void PeerLink::add_standby(Lane& lane, const PathEnds& ends, std::string name) {
   CHECK(primary_count_ != 0 && paths_.size() < kPathsMax);
   Path& added = place_path(lane, ends, std::move(name));
@@ -231,6 +242,9 @@ void PeerLink::order_paths() {
     if (path->tier == tier_) usable_.push_back(path);
   }
   usable_count_ = static_cast<std::uint32_t>(usable_.size());
+  // The one that leads over other hosts is the last of its tier.
+  const bool detour = beside_ && usable_count_ > 1 && usable_.back()->ends.relayed;
+  express_count_ = usable_count_ - (detour ? 1 : 0);
   DCHECK((dormant() || all_.size() == paths_.size()) && usable_.size() <= all_.size());
   shares_.assign(usable_);
   bulk_.assign(usable_);

@@ -75,20 +75,29 @@ class PeerLink {
   std::uint32_t path_count() const noexcept { return static_cast<std::uint32_t>(paths_.size()); }
   // The first of them are primary. So many keys has a credit row.
   std::uint32_t primary_count() const noexcept { return primary_count_; }
-  std::uint32_t standby_count() const noexcept { return path_count() - primary_count_; }
+  // Of these, all but the one that leads over other hosts beside them.
+  std::uint32_t direct_count() const noexcept { return primary_count_ - (beside() ? 1 : 0); }
+  bool beside() const noexcept { return beside_; }
+  bool is_beside(std::uint32_t index) const noexcept {
+    return beside_ && index + 1 == primary_count_;
+  }
+  // Those that do not come up with the link.
+  std::uint32_t standby_count() const noexcept { return path_count() - direct_count(); }
   // The best one with a path that is up carries the link; without any, the one that did last.
   std::uint32_t tier() const noexcept { return tier_; }
   const Path& first_of_tier() const noexcept { return path(tier_ * primary_count_); }
   // Of that tier, the paths that are up. Without any, nothing is posted and requests wait.
   std::uint32_t usable_count() const noexcept { return usable_count_; }
   bool stalled() const noexcept { return usable_count_ == 0; }
-  // Channels spread over the usable paths; one channel's small messages and credits stay on one
-  // queue pair. Without a usable path it is one that has no room.
+  // Channels spread over the usable paths, and over those alone that lead to the peer itself if any
+  // does; one channel's small messages and credits stay on one queue pair. Without a usable path it
+  // is one that has no room.
   QueuePair& express(std::uint32_t channel) noexcept {
     const auto& paths = stalled() ? all_ : usable_;
     DCHECK(!paths.empty());
     // The primary ones have queue pairs whatever their state is.
-    const std::size_t count = stalled() ? std::max(primary_count_, 1u) : paths.size();
+    const std::uint32_t count = stalled() ? std::max(primary_count_, 1u) : express_count_;
+    DCHECK(count != 0 && count <= paths.size());
     return *paths[channel % count]->queue_pairs[0];
   }
   // Where its completions are found; without a queue pair there is none.
@@ -138,7 +147,7 @@ class PeerLink {
   // A better tier carries the link.
   bool stands_back(const Path& path) const noexcept { return !stalled() && path.tier > tier_; }
   void call(Path& path);                 // from Resting to Down: it is to be opened
-  void let_rest(Path& path) noexcept;    // from Down to Resting: it stands back again
+  void let_rest(Path& path) noexcept;    // from Down to Resting: it is not wanted any more
   void provide_queue_pairs(Path& path);  // the objects, for make_path()
 
   void drain_completions() noexcept;  // all that are there now, before anything is counted
@@ -170,6 +179,8 @@ class PeerLink {
   void add_sleeping(Lane& lane, const PathEnds& ends, std::string name, std::string why);
   // Primary: make_path() comes next. Those of standby paths, which come last, have no queue pairs.
   Path& add_path(Lane& lane, const PathEnds& ends, std::string name);
+  // The last of the primary ones: over other hosts, and opened when the link has carried much.
+  void add_beside(Lane& lane, const PathEnds& ends, std::string name);
   void add_standby(Lane& lane, const PathEnds& ends, std::string name);
   // Our port's, which may have been down until now; 0: it does not say.
   void set_port_speed(Path& path, std::uint32_t own_mbps) noexcept;
@@ -219,7 +230,8 @@ class PeerLink {
   std::vector<Path*> all_, usable_;
   BulkOrder bulk_;
   PathShares shares_;
-  std::uint32_t usable_count_ = 0, primary_count_ = 0, tier_ = 0;
+  std::uint32_t usable_count_ = 0, express_count_ = 0, primary_count_ = 0, tier_ = 0;
+  bool beside_ = false;
   LinkMemory memory_;  // declared before the queue pairs' end: see destroy_queue_pairs()
   std::vector<std::unique_ptr<Channel>> channels_;  // by index
   std::vector<RecvChannel*> receivers_;             // by index, null where there is none

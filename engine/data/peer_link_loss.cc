@@ -145,7 +145,8 @@ void PeerLink::call(Path& path) {
 
 void PeerLink::let_rest(Path& path) noexcept {
   DCHECK(loop_.held());
-  DCHECK(path.health.state == PathState::Down && path.tier != 0);
+  DCHECK(path.health.state == PathState::Down);
+  DCHECK(path.tier != 0 || is_beside(path.index));
   stop_path(path);
   destroy_path(path);
   path.health.state = PathState::Resting;

@@ -101,7 +101,8 @@ void Handshake::greet() {
                    .service_level = static_cast<std::uint8_t>(settings.service_level),
                    .site = settings.site,
                    .site_rq_depth = site_depth(),
-                   .ticket = host.ticket()});
+                   .ticket = host.ticket(),
+                   .both_ways = static_cast<std::uint8_t>(settings.both_ways)});
 }
 
 void Handshake::accept(Hello hello, PathChoice choice) {
@@ -125,7 +126,11 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   policy.rq_depth =
       std::min(policy.rq_depth, crossing_.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
-  if (!build(policy, {.sets = choice.sets, .relayed = choice.relayed, .none = choice.no_path}))
+  const std::uint8_t beside = choice.beside ? 1 : 0;
+  if (!build(policy, {.sets = choice.sets,
+                      .relayed = choice.relayed,
+                      .none = choice.no_path,
+                      .beside = beside}))
     return end_unmade();
   welcome_ = std::make_unique<Welcome>(Welcome{.host = host.options().provider->host_name(),
                                                .qps = policy.qps,
@@ -138,7 +143,8 @@ void Handshake::accept(Hello hello, PathChoice choice) {
                                                .no_path = std::move(choice.no_path),
                                                .site = crossing_.own,
                                                .relayed = std::move(choice.relayed),
-                                               .ticket = host.ticket()});
+                                               .ticket = host.ticket(),
+                                               .beside = beside});
   if (attached_count() == 0) return welcome();
   link_.begin_bring_up(to_make());
 }
@@ -153,7 +159,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
     OwnEnd own = own_end(path, link_.connector(), peer_rails_);
     Lane& lane = *link_.context().loop.lanes[own.rail];
     own.ends.port_down |= !verbs::port_is_up(lane.provider(), lane.rail());
-    own.ends.relayed = kind == PathClass::Relayed;
+    own.ends.relayed = kind == PathClass::Relayed || kind == PathClass::Beside;
     lanes.push_back(&lane);
     if (!lane.provide_probes().ok()) return false;
     const WireRail& peer = peer_rails_[own.ends.peer_rail];
@@ -161,6 +167,8 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
                                         : path_name(lane, own.ends, peer);
     if (kind == PathClass::Primary) {
       peer_link.add_path(lane, own.ends, std::move(name));
+    } else if (kind == PathClass::Beside) {
+      peer_link.add_beside(lane, own.ends, std::move(name));
     } else if (peer_link.path_count() == 0) {
       peer_link.add_sleeping(lane, own.ends, std::move(name), plan.none);
     } else {
@@ -170,12 +178,15 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
                    link_.host().options().settings);
     return true;
   };
-  const auto add_all = [&add](const std::vector<WirePath>& paths, PathClass kind) {
+  const auto add_all = [&add](std::span<const WirePath> paths, PathClass kind) {
     return std::all_of(paths.begin(), paths.end(),
                        [&](const WirePath& path) { return add(path, kind); });
   };
+  const std::span<const WirePath> relayed = plan.relayed;
   if (!add_all(plan.sets.primary, PathClass::Primary) ||
-      !add_all(plan.sets.standby, PathClass::Standby) || !add_all(plan.relayed, PathClass::Relayed))
+      !add_all(relayed.first(plan.beside), PathClass::Beside) ||
+      !add_all(plan.sets.standby, PathClass::Standby) ||
+      !add_all(relayed.subspan(plan.beside), PathClass::Relayed))
     return false;
   if (peer_link.path_count() == 0)
     peer_link.be_dormant(*link_.context().loop.lanes.front(), plan.none);
@@ -188,9 +199,9 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   return true;
 }
 
-// Primary paths that come up with the link: none where all lead over other hosts.
+// Primary paths that come up with the link: none that leads over other hosts.
 std::uint32_t Handshake::attached_count() const noexcept {
-  return link_.peer_link().all_relayed() ? 0 : link_.peer_link().primary_count();
+  return link_.peer_link().all_relayed() ? 0 : link_.peer_link().direct_count();
 }
 
 bool Handshake::on_welcome(const Welcome& body) {
@@ -210,7 +221,8 @@ bool Handshake::on_welcome(const Welcome& body) {
   policy.slots = body.slots;
   psn_ = random_psn();
   const PathSets sets{.primary = body.paths, .standby = body.standby};
-  const PathPlan plan{.sets = sets, .relayed = body.relayed, .none = body.no_path};
+  const PathPlan plan{
+      .sets = sets, .relayed = body.relayed, .none = body.no_path, .beside = body.beside};
   if (!build(policy, plan) || !make_window_words()) {
     end_unmade();
   } else if (attached_count() == 0) {
@@ -311,7 +323,7 @@ std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
     return std::find(list.begin(), list.end(), index) != list.end();
   };
   std::vector<std::uint8_t> down;
-  for (std::uint32_t i = 0; i < link_.peer_link().primary_count(); ++i) {
+  for (std::uint32_t i = 0; i < attached_count(); ++i) {
     if (!holds(done.indices(), i) || holds(done.failed(), i))
       down.push_back(static_cast<std::uint8_t>(i));
   }
@@ -321,8 +333,7 @@ std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
 void Handshake::attach(const BringUp& done) {
   CHECK(link_.connector() && link_.state() == LinkState::Connecting);
   Attach attach;
-  for (std::uint32_t i = 0; i < link_.peer_link().primary_count(); ++i)
-    attach.paths.push_back(offer_path(i, psn_));
+  for (std::uint32_t i = 0; i < attached_count(); ++i) attach.paths.push_back(offer_path(i, psn_));
   attach.down = not_up(done);
   attach.round_trip_us = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(crossing_.round_trip_ns / 1000, kRoundTripUsMax));

@@ -40,7 +40,7 @@ struct Marking {
 // wish is the traffic class, and the service level too, of which a packet has four bits.
 Marking marking_of(const Settings& settings, int wish);
 
-enum class PathClass : std::uint8_t { Primary, Standby, Relayed };
+enum class PathClass : std::uint8_t { Primary, Beside, Standby, Relayed };
 
 class Handshake {
  public:
@@ -100,6 +100,7 @@ class Handshake {
     const PathSets& sets;
     const std::vector<WirePath>& relayed;
     const std::string& none;  // why nothing meets
+    std::size_t beside = 0;   // of the relayed ones, the first
   };
   bool build(const TransferPolicy& policy, const PathPlan& plan);
   TransferPolicy policy_towards(const std::string& peer_site) const;

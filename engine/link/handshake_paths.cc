@@ -41,6 +41,7 @@ bool Handshake::fits(const Welcome& body) const {
          std::all_of(body.standby.begin(), body.standby.end(), exists) &&
          std::all_of(body.relayed.begin(), body.relayed.end(), exists) &&
          (body.relayed.empty() || link_.host().relays() != nullptr) &&
+         (body.beside == 0 || link_.host().options().settings.both_ways != 0) &&
          key_of(path_sets(body.meet, own_rails(), body.rails, asked_).primary) ==
              key_of(body.paths);
 }
@@ -58,7 +59,7 @@ PathKey Handshake::key_for(const AskedRails& asked) const {
 // Of the link's primary paths.
 BringUp::Order Handshake::to_make() const {
   BringUp::Order order{.link = &link_.peer_link(), .settings = link_.settings()};
-  for (std::uint32_t i = 0; i < order.link->primary_count(); ++i) order.makes.push_back(i);
+  for (std::uint32_t i = 0; i < order.link->direct_count(); ++i) order.makes.push_back(i);
   return order;
 }
 

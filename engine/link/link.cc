@@ -287,7 +287,13 @@ void Link::announce() const {
   bool wanted = false;
   for (std::uint32_t i = 0; i < peer_link.path_count(); ++i) {
     const Path& path = peer_link.path(i);
-    paths += (i == 0 ? "" : i == peer_link.primary_count() ? "; standby: " : ", ") + path.name;
+    const bool first_standby = i == peer_link.primary_count();
+    const bool beside = peer_link.beside() && i == peer_link.direct_count();
+    paths += (i == 0          ? ""
+              : first_standby ? "; standby: "
+              : beside        ? "; beside: "
+                              : ", ") +
+             path.name;
     if (path.ends.relayed) paths += " over other hosts";
     wanted |= path.tier == 0 && path.rail == handshake_.asked().rail;
   }

@@ -104,6 +104,11 @@ bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& c
          (hello.asked.wish == RailsWish::All && choice.meet.empty());
 }
 
+bool goes_both_ways(const Hello& hello, const Settings& settings, const PathChoice& choice) {
+  return hello.both_ways != 0 && settings.both_ways != 0 && !choice.relayed.empty() &&
+         !choice.sets.primary.empty();
+}
+
 std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,
                                     const std::vector<WireRail>& acceptor_rails,
                                     const PathChoice& choice) {

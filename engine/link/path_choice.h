@@ -2,6 +2,8 @@
 // Which rails and addresses of two hosts become the paths of a link: the acceptor's decision, made
 // of both sides' rails. Thread: any (values). Bound: kMeetMax pairs of rails.
 
+#include <mesh/config.h>
+
 #include "engine/link/path_sets.h"
 #include "src/topo/pairing.h"
 #include "src/verbs/provider.h"
@@ -28,6 +30,7 @@ struct PathChoice {
   // none.
   std::string elsewhere;
   std::vector<WirePath> relayed{};  // pairs of rails that do not meet and may be joined by others
+  bool beside = false;              // the first of these carries beside the primary paths
 };
 topo::RailEnd rail_end(const WireRail& rail);  // as the pairing sees it
 
@@ -44,6 +47,8 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own, const AskRoute&
 // Whether a link may lead over other hosts, as HELLO asks: not to another site, whose rails are
 // chosen, nor beside rails of which all or only the asked one is to be used.
 bool may_be_relayed(const Hello& hello, const OwnRails& own, const PathChoice& choice);
+// Whether a path over other hosts carries beside primary ones: both sides wish it.
+bool goes_both_ways(const Hello& hello, const Settings& settings, const PathChoice& choice);
 // Which rails of both sides other hosts may join, of those that do not meet the other side
 // themselves: one of each cable, so that each cable of both sides comes early.
 std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails,

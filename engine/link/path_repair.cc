@@ -77,6 +77,7 @@ void PathRepair::try_now(std::uint32_t index) {
 bool PathRepair::tend() {
   if (link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return false;
   bool again = false;
+  call_beside();
   if (!link_.peer_link().every_path_is_up()) {
     for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) again |= tend_path(i);
   }

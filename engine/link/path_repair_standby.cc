@@ -18,6 +18,11 @@ namespace {
 constexpr std::uint64_t kTierPauseNs = 50'000'000;
 // For each answer of a host on the way: its kernel may ask for an address three times.
 constexpr std::uint64_t kChainBoundNs = 10'000'000'000;
+// A path beside the primary ones costs memory on the hosts that it leads over. So it is opened when
+// the link has carried so many bytes in large messages, which is looked at so often.
+constexpr std::uint64_t kBesideBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kBesideLookNs = 100'000'000;
+constexpr std::uint64_t kBesideAgainNs = 10'000'000'000;  // at last, where there is no way
 }  // namespace
 
 // Connector, holding the token; no path is up. Not before all fences are over: until then the peer
@@ -29,12 +34,40 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
     Path& path = peer_link.path(i);
     if (path.health.state != PathState::Resting) continue;
     peer_link.call(path);
-    const std::uint32_t before = peer_link.all_relayed() ? path.tier : path.tier - 1;
+    const std::uint32_t before =
+        peer_link.all_relayed() || path.tier == 0 ? path.tier : path.tier - 1;
     repairs_[i] = {.at_ns = now_ns + before * kTierPauseNs,
                    .backoff_ns = kFirstBackoffNs,
                    .lost_at_ns = stalled_since_ns_};
     link_.host().tend_at(repairs_[i].at_ns);
   }
+}
+
+void PathRepair::call_beside() {
+  PeerLink& peer_link = link_.peer_link();
+  if (!link_.connector() || !peer_link.beside()) return;
+  const std::uint32_t index = peer_link.direct_count();
+  const std::uint64_t now_ns = link_.host().now_ns();
+  const ProgressLoop::Guard guard(link_.context().loop);
+  if (peer_link.path(index).health.state != PathState::Resting) return;
+  std::uint64_t carried = 0;
+  for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.path(i).bulk_posted;
+  const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
+  if (carried < kBesideBytes || now_ns < again_ns)
+    return link_.host().tend_at(std::max(now_ns + kBesideLookNs, again_ns));
+  peer_link.call(peer_link.path(index));
+  repairs_[index] = {.at_ns = now_ns,
+                     .backoff_ns = std::max(repairs_[index].backoff_ns, kFirstBackoffNs),
+                     .lost_at_ns = now_ns};
+}
+
+// Nobody misses it. Who else takes part may not be known yet.
+void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
+  LOG_DETAIL("peer {}: no way round beside its cable: {}", link_.identity().peer_host, why);
+  const ProgressLoop::Guard guard(link_.context().loop);
+  link_.peer_link().let_rest(link_.peer_link().path(index));
+  const std::uint64_t pause_ns = std::min(2 * repairs_[index].backoff_ns, kBesideAgainNs);
+  repairs_[index] = {.at_ns = link_.host().now_ns() + pause_ns, .backoff_ns = pause_ns};
 }
 
 // The connector finds a route and asks each host of it for the queue pairs of its part (CHAIN,
@@ -44,7 +77,8 @@ void PathRepair::call_standby(std::uint64_t now_ns) {
 bool PathRepair::begin_chains(std::uint32_t index) {
   std::string why;
   if (!relayed_.ask(index, &why)) {
-    give_up_try(index, why);
+    const bool needed = !link_.peer_link().is_beside(index) || link_.peer_link().stalled();
+    needed ? give_up_try(index, why) : leave_beside(index, why);
     return false;
   }
   Repair& repair = repairs_[index];

@@ -16,6 +16,9 @@ namespace {
 constexpr std::uint64_t kNoRouteBoundNs = 2'000'000'000;
 // How often an idle look at a relayed path is taken.
 constexpr std::uint64_t kStuckLookNs = 500'000'000;
+// Beside a path to the peer itself. In a ring of five, with three hosts on the way, messages of
+// half a MiB lose more by their latency than is gained (the model).
+constexpr std::size_t kBesideHostsMax = 2;
 }  // namespace
 
 void RelayedPaths::begin() {
@@ -63,8 +66,13 @@ bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
                        peer_rails[path.ends.peer_rail].name);
     return false;
   }
+  if (link_.peer_link().is_beside(index) && route->hops.size() > kBesideHostsMax) {
+    *why = fmt::format("it leads over {}, and over more than {} hosts nothing is gained",
+                       route_text(*route), kBesideHostsMax);
+    return false;
+  }
   routed_ = true;
-  name_route(path, route_text(*route));
+  name_route(path, route_text(*route), static_cast<std::uint32_t>(route->hops.size()));
   tries.failed.begin(*route);
   tries.at_fault = {};
   tries.last = *route;
@@ -91,9 +99,10 @@ std::string RelayedPaths::who_is_asked(std::uint32_t index) const {
                                                 : route_text(chains_[index]->route()));
 }
 
-void RelayedPaths::name_route(Path& path, const std::string& over) {
+void RelayedPaths::name_route(Path& path, const std::string& over, std::uint32_t hosts) {
   const ProgressLoop::Guard guard(link_.context().loop);
   path.over = over;
+  path.hosts_between = hosts;
 }
 
 void RelayedPaths::take_addresses(std::uint32_t index) {
@@ -149,7 +158,7 @@ bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
   }
   path.ends.own_address = ends.acceptor_address;
   path.ends.peer_address = ends.connector_address;
-  name_route(path, asked.over);
+  name_route(path, asked.over, 0);  // nothing is sent from here
   return true;
 }
 

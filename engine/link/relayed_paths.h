@@ -52,7 +52,7 @@ class RelayedPaths {
   void cut_all() noexcept;  // the link is over
 
  private:
-  void name_route(Path& path, const std::string& over);
+  void name_route(Path& path, const std::string& over, std::uint32_t hosts);
 
   Link& link_;
   std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; what ends them cuts them

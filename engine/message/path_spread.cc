@@ -24,8 +24,25 @@ using Parts = std::array<Part, kPathsMax>;
 
 std::uint64_t ceil_div(std::uint64_t value, std::uint64_t by) { return (value + by - 1) / by; }
 
-// Fills the paths up to the same level, level = bytes in flight over speed; who is above it
-// already, or hardly below, is left out.
+// A path over hosts between has the speed of one that many share: in a ring in which every host
+// sends both ways each cable carries a part of all hosts but one. The first host on the way stores
+// the whole part, at the cable's own speed, before it passes it on. So a part counts
+// (hosts + 2) / (hosts + 1) times.
+struct Weight {
+  std::uint64_t part = 1, of = 1;
+};
+Weight weight_of(const PathLoad& path) {
+  const std::uint64_t hosts = path.hosts_between;
+  return hosts == 0 ? Weight{} : Weight{.part = hosts + 2, .of = hosts + 1};
+}
+std::uint64_t counted(const PathLoad& path, std::uint64_t bytes) {
+  const Weight weight = weight_of(path);
+  return bytes * weight.part / weight.of;
+}
+
+// Fills the paths up to the same level, level = (bytes in flight + what its part counts) / speed;
+// who is above it already, or hardly below, is left out. The sum over the paths is that of parts,
+// so what counts more has less weight.
 std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
                          std::span<const PathLoad> paths, Parts& parts) noexcept {
   const std::uint64_t most = std::max<std::uint64_t>(1, ceil_div(bytes, policy.stripe_bytes));
@@ -35,8 +52,10 @@ std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
   for (;;) {
     std::uint64_t in_all = bytes, speed = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-      in_all += paths[parts[i].path].bytes;
-      speed += paths[parts[i].path].speed_mbps;
+      const PathLoad& path = paths[parts[i].path];
+      const Weight weight = weight_of(path);
+      in_all += path.bytes * weight.of / weight.part;
+      speed += path.speed_mbps * weight.of / weight.part;
     }
     DCHECK(speed != 0);
     DCHECK(in_all >> (64 - kFraction) == 0);
@@ -45,7 +64,9 @@ std::uint32_t fill_paths(std::uint64_t bytes, const TransferPolicy& policy,
     for (std::uint32_t i = 0; i < count; ++i) {
       const PathLoad& path = paths[parts[i].path];
       const std::uint64_t until = (level * path.speed_mbps) >> kFraction;
-      parts[i].lines = until > path.bytes ? (until - path.bytes) / kStripeAlign : 0;
+      const std::uint64_t part = until > path.bytes ? until - path.bytes : 0;
+      const Weight weight = weight_of(path);
+      parts[i].lines = part * weight.of / weight.part / kStripeAlign;
       if (parts[i].lines < parts[least].lines) least = i;
     }
     const bool enough = parts[least].lines * kStripeAlign * kLeastShare >= policy.stripe_bytes;
@@ -64,8 +85,8 @@ std::uint32_t earliest_path(std::uint64_t bytes, std::span<const PathLoad> paths
   for (std::uint32_t i = 1; i < count; ++i) {
     const std::uint32_t other = (from + i) % count;
     // Cross-multiplied, as no message pays for a division.
-    if ((paths[other].bytes + bytes) * paths[best].speed_mbps <
-        (paths[best].bytes + bytes) * paths[other].speed_mbps)
+    if ((paths[other].bytes + counted(paths[other], bytes)) * paths[best].speed_mbps <
+        (paths[best].bytes + counted(paths[best], bytes)) * paths[other].speed_mbps)
       best = other;
   }
   return best;

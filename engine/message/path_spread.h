@@ -1,9 +1,9 @@
 #pragma once
 // Where the bytes of a message go when a link has several paths: so much to each that all would be
 // done at the same moment, by what the ports say they carry and what is still in flight on them. A
-// path slower than its port says keeps more in flight and is given less. Pure arithmetic in whole
-// 128-byte lines. Thread: any (values). Bounds: kPathsMax paths, kStripesMax stripes, messages of
-// 2^40 bytes.
+// path slower than its port says keeps more in flight and is given less. What leads over hosts
+// between is stored there before it goes on. Pure arithmetic in whole 128-byte lines. Thread: any
+// (values). Bounds: kPathsMax paths, kStripesMax stripes, messages of 2^40 bytes.
 
 #include "engine/message/stripe.h"
 
@@ -13,9 +13,10 @@
 namespace mesh::engine {
 
 struct PathLoad {
-  std::uint64_t bytes = 0;       // in flight
+  std::uint64_t bytes = 0;       // in flight, or what it carries in the time by which it is later
   std::uint32_t speed_mbps = 1;  // above 0
   std::uint32_t next_qp = 0;     // of the path's bulk queue pairs, whose turn it is; any number
+  std::uint32_t hosts_between = 0;
 };
 
 // The path that would be done first with so many bytes more; of equal ones the first from `from`

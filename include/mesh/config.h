@@ -70,6 +70,8 @@ struct Settings {
   int relay = 1;
   // NCCL_MESH_RELAY_BYTES: memory for what it carries, 1048576..2147483647.
   int relay_bytes = 536870912;
+  // NCCL_MESH_BOTH_WAYS: 0 or 1, whether large messages to a neighbour also go the other way round.
+  int both_ways = 0;
   // NCCL_MESH_GDR: auto | off, whether NICs reach the memory of GPUs.
   std::string gdr = "auto";
   // NCCL_IB_GID_INDEX, of RoCE ports only. Auto: by type and address.

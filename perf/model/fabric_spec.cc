@@ -54,18 +54,23 @@ Places two_hosts(const FabricSpec& spec) {
 // a - b - c and so on: mesh0 faces the host before, mesh1 the next one.
 Places row_of_hosts(const FabricSpec& spec) {
   Places places;
-  for (std::uint32_t i = 0; i < spec.via + 2; ++i) {
-    const std::string name(1, static_cast<char>('a' + i)), next(1, static_cast<char>('b' + i));
+  const std::uint32_t hosts = spec.via + 2, cables = spec.ring ? hosts : hosts - 1;
+  const auto name = [hosts](std::uint32_t i) {
+    return std::string(1, static_cast<char>('a' + i % hosts));
+  };
+  for (std::uint32_t i = 0; i < hosts; ++i) {
     ordered_json nics = ordered_json::array();
     const auto add = [&](const char* nic, std::uint32_t cable, const char* last) {
       nics.push_back(
           {{"name", nic}, {"address", "10.0." + std::to_string(12 + cable) + last + "/24"}});
     };
-    if (i > 0) add("mesh0", i - 1, ".2");
-    if (i < spec.via + 1) add("mesh1", i, ".1");
-    places.hosts.push_back({{"name", name}, {"nics", nics}});
-    if (i < spec.via + 1)
-      places.links.push_back(link_of(name + "/mesh1", next + "/mesh0", spec.paths.front(), spec));
+    if (i > 0 || spec.ring) add("mesh0", (i + hosts - 1) % hosts, ".2");
+    if (i < cables) add("mesh1", i, ".1");
+    places.hosts.push_back({{"name", name(i)}, {"nics", nics}});
+  }
+  for (std::uint32_t i = 0; i < cables; ++i) {
+    places.links.push_back(
+        link_of(name(i) + "/mesh1", name(i + 1) + "/mesh0", spec.paths.front(), spec));
   }
   return places;
 }

@@ -30,6 +30,7 @@ struct FabricSpec {
   double qp_cap = 0;                  // what one queue pair can use; 0: all
   double port = 0;                    // the rate that every port shows; 0: the true one
   std::uint32_t via = 0;              // above 0: so many middle hosts, in a row of one cable each
+  bool ring = false;                  // one more cable joins the last of them with the first
   std::uint32_t mtu = 4096;
   std::uint64_t delay_ns = 600;
   std::uint64_t quantum_bytes = 16384;

@@ -88,6 +88,7 @@ class Sizes {
 
 int run(const Options& options, const std::vector<std::string>& arguments) {
   if (options.relays) return print_relays(options) ? 0 : 1;
+  if (options.both_ways) return print_both_ways(options) ? 0 : 1;
   const auto fabric = options.fabric_file.empty() ? soft::parse(fabric_text(options.spec))
                                                   : soft::load(options.fabric_file);
   if (!fabric.ok()) return 1;

@@ -13,7 +13,8 @@ std::unique_ptr<World> open_world(const Experiment& experiment, std::string& why
                       .policy = experiment.policy,
                       .calls = experiment.calls,
                       .sites = experiment.sites,
-                      .relays = experiment.via > 0},
+                      .relays = experiment.via > 0 || experiment.both_ways,
+                      .both_ways = experiment.both_ways},
                      why);
 }
 
@@ -100,6 +101,26 @@ std::optional<Yielding> measure_yielding(const Experiment& experiment, const Loa
     if (beside) found.carried = far->bytes_per_ns();
   }
   return found;
+}
+
+std::optional<double> measure_ring(const Experiment& experiment, const Load& load,
+                                   std::string& why) {
+  const std::unique_ptr<World> world = open_world(experiment, why);
+  if (world == nullptr) return std::nullopt;
+  std::vector<Flow*> flows;
+  const std::size_t hosts = world->host_count();
+  for (std::size_t host = 0; host < hosts; ++host) {
+    for (const std::size_t step : {std::size_t{1}, hosts - 1}) {
+      if (step != 1 && experiment.direction == Direction::OneWay) continue;
+      flows.push_back(world->add_flow(load, host, (host + step) % hosts, why));
+      if (flows.back() == nullptr) return std::nullopt;
+    }
+  }
+  if (experiment.both_ways && !world->open_both_ways(why)) return std::nullopt;
+  if (!world->run([] { return false; }, why)) return std::nullopt;
+  double sum = 0;
+  for (const Flow* const flow : flows) sum += flow->bytes_per_ns();
+  return sum / static_cast<double>(flows.size());
 }
 
 // By the nearest rank, so that every figure is a latency that occurred.

@@ -20,8 +20,9 @@ struct Experiment {
   CallCosts calls;
   std::uint32_t channels = 1;  // each carries the whole load
   Direction direction = Direction::OneWay;
-  bool sites = false;     // each host names a site of its own
-  std::uint32_t via = 0;  // from the first host to the one behind so many, which carry
+  bool sites = false;      // each host names a site of its own
+  std::uint32_t via = 0;   // from the first host to the one behind so many, which carry
+  bool both_ways = false;  // of a ring
   std::size_t last() const noexcept { return std::size_t{via} + 1; }
 };
 
@@ -52,6 +53,11 @@ struct Yielding {
 };
 std::optional<Yielding> measure_yielding(const Experiment& experiment, const Load& own,
                                          const Load& carried, std::string& why);
+
+// A ring in which every host sends to the next one, or to both neighbours: 10^9 bytes a second of
+// one such flow, on average.
+std::optional<double> measure_ring(const Experiment& experiment, const Load& load,
+                                   std::string& why);
 
 LatencyFigures figures_of(std::vector<std::uint64_t> latencies_ns);
 

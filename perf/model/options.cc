@@ -160,8 +160,10 @@ std::string settle(Options& options) {
     return "--halves: the two halves share one cable, --paths names several";
   if (spec.via > 0 && (spec.half > 0 || spec.paths.size() != 1))
     return "--via: each host on the way has one cable to the next";
-  if (options.relays && spec.via > 0)
-    return "--relays has rows for hosts on the way, without --via";
+  if ((options.relays || options.both_ways) && spec.via > 0)
+    return "--relays and --both-ways have hosts on the way, without --via";
+  if ((options.relays || options.both_ways) && (spec.half > 0 || spec.paths.size() != 1))
+    return "--relays and --both-ways: each host has one cable to the next";
   if (spec.half > 0 && spec.half >= spec.paths[0])
     return "--halves: " + std::to_string(spec.half) + " Gb/s is not below the cable's " +
            std::to_string(spec.paths[0]);
@@ -187,6 +189,9 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   app.add_flag("--relays", options.relays,
                "Instead of sizes: what hosts on the way cost, beside formulas, and what is left to "
                "their own messages");
+  app.add_flag("--both-ways", options.both_ways,
+               "Instead of sizes: how much faster rings of three and of four are with "
+               "NCCL_MESH_BOTH_WAYS, beside formulas; takes minutes");
   app.add_option("--json", options.json_file,
                  "Write the results to this file as well (perf/results/README.md)");
   try {

@@ -21,7 +21,8 @@ struct Options {
   std::uint32_t channels = 1;
   bool one_way = false;
   bool sites = false;
-  bool relays = false;  // the table of relays instead of sizes
+  bool relays = false;     // the table of relays instead of sizes
+  bool both_ways = false;  // or that of rings
   std::size_t beside_bytes = 0;
   FabricSpec spec;
   std::string fabric_file;  // empty: spec

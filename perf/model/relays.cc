@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace mesh::model {
@@ -91,20 +92,72 @@ double gain_both_ways(const Ring& ring, double slice_ns, double hop_ns) {
 double gain_both_ways_in_flight(const Ring& ring) { return ring.hosts / (ring.hosts - 1.0); }
 
 namespace {
-void print_both_ways(const Options& options, std::uint32_t qps) {
-  const double hop = hop_ns(options.spec, options.calls, 1 + qps);
-  std::printf("#\n# both ways round, by formula: how much faster a ring's slice is\n");
-  std::printf("# %-5s %9s %9s %9s %9s %12s\n", "hosts", "16 KiB", "64 KiB", "512 KiB", "4 MiB",
-              "in flight");
-  for (const std::uint32_t hosts : {3u, 4u, 6u}) {
-    const Ring ring{.hosts = hosts, .stripes = qps};
-    std::printf("  %-5u", hosts);
-    for (const double bytes : {16384.0, 65536.0, 524288.0, 4194304.0})
-      std::printf(" %9.2f", gain_both_ways(ring, bytes / cable(options.spec), hop));
-    std::printf(" %12.2f\n", gain_both_ways_in_flight(ring));
+constexpr std::size_t kSlices[] = {65536, 524288, 4194304};
+
+// How much faster a ring of so many hosts is with both ways. Nothing: the reason was printed.
+std::optional<double> measure_gain(const Options& options, std::uint32_t hosts, const Load& load,
+                                   Direction direction) {
+  FabricSpec spec = options.spec;
+  spec.via = hosts - 2;
+  spec.ring = true;
+  const auto fabric = soft::parse(fabric_text(spec));
+  if (!fabric.ok()) return std::nullopt;
+  Experiment experiment{.fabric = *fabric,
+                        .policy = tuning::derive_policy(traits_of(*fabric), options.settings),
+                        .calls = options.calls,
+                        .direction = direction};
+  double rates[2] = {};
+  for (const bool both_ways : {false, true}) {
+    experiment.both_ways = both_ways;
+    std::string why;
+    const auto rate = measure_ring(experiment, load, why);
+    if (!rate) std::fprintf(stderr, "mesh_model: a ring of %u: %s\n", hosts, why.c_str());
+    if (!rate) return std::nullopt;
+    rates[both_ways ? 1 : 0] = *rate;
   }
+  return rates[1] / rates[0];
+}
+
+// Slices alone, eight in flight, and eight in flight to either neighbour.
+struct Traffic {
+  std::uint32_t outstanding = 1;
+  Direction direction = Direction::OneWay;
+};
+constexpr Traffic kTraffic[] = {{1}, {8}, {8, Direction::Both}};
+
+double by_formula(const Options& options, const Ring& ring, const Traffic& traffic,
+                  std::size_t bytes) {
+  const double hop = hop_ns(options.spec, options.calls, 1 + ring.stripes);
+  if (traffic.direction == Direction::Both) return 1;  // nothing is idle
+  return traffic.outstanding > 1
+             ? gain_both_ways_in_flight(ring)
+             : gain_both_ways(ring, static_cast<double>(bytes) / cable(options.spec), hop);
 }
 }  // namespace
+
+bool print_both_ways(const Options& options) {
+  std::printf("# mesh_model both ways round: MODEL, not measured: cables of %g Gb/s\n",
+              options.spec.paths.front());
+  std::printf("# how much faster a ring's slices are; by formula\n");
+  std::printf("# %-6s %8s  %13s %13s %13s\n", "hosts", "slice", "alone", "8 in flight",
+              "8, to both");
+  for (const std::uint32_t hosts : {3u, 4u}) {
+    const Ring ring{.hosts = hosts};
+    for (const std::size_t bytes : kSlices) {
+      std::printf("  %-6u %4zu KiB", hosts, bytes >> 10);
+      for (const Traffic& traffic : kTraffic) {
+        const Load load{
+            .bytes = bytes, .messages = 600, .warmup = 100, .outstanding = traffic.outstanding};
+        const auto gain = measure_gain(options, hosts, load, traffic.direction);
+        if (!gain) return false;
+        std::printf("  %5.2f; %5.2f", *gain, by_formula(options, ring, traffic, bytes));
+        std::fflush(stdout);
+      }
+      std::printf("\n");
+    }
+  }
+  return true;
+}
 
 bool print_relays(const Options& options) {
   const FabricSpec& spec = options.spec;
@@ -133,7 +186,6 @@ bool print_relays(const Options& options) {
     }
     std::printf("\n");
   }
-  print_both_ways(options, direct.qps);
   return true;
 }
 

@@ -29,6 +29,8 @@ struct Ring {
 double gain_both_ways(const Ring& ring, double slice_ns, double hop_ns);
 double gain_both_ways_in_flight(const Ring& ring);
 
-bool print_relays(const Options& options);  // false: an experiment failed; the reason was printed
+// False: an experiment failed; the reason was printed.
+bool print_relays(const Options& options);
+bool print_both_ways(const Options& options);
 
 }  // namespace mesh::model

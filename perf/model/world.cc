@@ -12,6 +12,8 @@ namespace mesh::model {
 namespace {
 constexpr int kHandshakeSteps = 2'000'000;
 constexpr std::uint64_t kHandshakeStepNs = 100;
+constexpr std::uint64_t kOpeningStepNs = 100'000;  // while nothing is sent
+constexpr int kOpeningMessages = 1'000'000;
 // Later than the end of any handshake, which takes at most 2 million steps of 100 ns.
 constexpr std::uint64_t kStartNs = 1'000'000'000;
 constexpr int kStuckSteps = 10'000'000;  // calls without progress while no NIC has anything to do
@@ -21,8 +23,10 @@ std::unique_ptr<World> World::open(const WorldOptions& options, std::string& why
   std::unique_ptr<World> world(new World);
   world->calls_ = options.calls;
   world->relays_ = options.relays;
+  world->both_ways_ = options.both_ways;
   if (!world->open_hosts(options, why)) return nullptr;
-  for (std::size_t i = 0; options.relays && i + 1 < world->hosts_.size(); ++i)
+  const bool introduces = options.relays && !options.both_ways;  // a ring's flows do it themselves
+  for (std::size_t i = 0; introduces && i + 1 < world->hosts_.size(); ++i)
     if (!world->introduce(i, why)) return nullptr;
   return world;
 }
@@ -41,12 +45,13 @@ bool World::open_hosts(const WorldOptions& options, std::string& why) {
     wanted.settings.socket_ifname = "lo";
     // One connection stands for all of a job's.
     wanted.settings.rails = options.relays ? "auto" : "all";
+    wanted.settings.both_ways = options.both_ways ? 1 : 0;
     if (options.sites) wanted.settings.site = spec.name;
     wanted.policy = options.policy;
     wanted.provider = host.provider.get();
     wanted.manual_clock_ns = &clock_;
     wanted.threading = Threading::Manual;
-    wanted.while_waiting = [this] { handshake_step(); };
+    wanted.while_waiting = [this] { handshake_step(kHandshakeStepNs); };
     auto engine = Engine::open(wanted);
     if (!engine.ok()) return why = "no engine for host " + spec.name, false;
     host.engine = std::move(*engine);
@@ -63,8 +68,8 @@ World::~World() {
   for (Host& host : hosts_) host.engine.reset();
 }
 
-void World::handshake_step() {
-  clock_.fetch_add(kHandshakeStepNs, std::memory_order_relaxed);
+void World::handshake_step(std::uint64_t ns) {
+  clock_.fetch_add(ns, std::memory_order_relaxed);
   for (Host& host : hosts_) {
     if (host.engine == nullptr) continue;
     host.engine->poll_control();
@@ -77,9 +82,9 @@ void World::handshake_step() {
 Flow* World::add_flow(const Load& load, std::size_t sender, std::size_t receiver,
                       std::string& why) {
   auto flow = std::make_unique<Flow>(load, sender, receiver);
-  flow->relayed = relays_ && sender + 1 != receiver && receiver + 1 != sender;
+  flow->relayed = both_ways_ || (relays_ && sender + 1 != receiver && receiver + 1 != sender);
   if (!connect(*flow, why) || !register_memory(flow->send, why) ||
-      !register_memory(flow->receive, why) || (relays_ && !wake(*flow, why)))
+      !register_memory(flow->receive, why) || (relays_ && !both_ways_ && !wake(*flow, why)))
     return nullptr;
   hosts_[sender].ends.push_back(&flow->send);
   hosts_[receiver].ends.push_back(&flow->receive);
@@ -102,9 +107,41 @@ bool World::wake(Flow& flow, std::string& why) {
       if (failed) return why = "the first message fails", false;
     }
     if (flow.send.done + flow.receive.done == 2) return flow.rewind(), true;
-    handshake_step();
+    handshake_step(kHandshakeStepNs);
   }
   return why = "the first message does not end", false;
+}
+
+// Nothing is left over. False: a request has failed, or it does not end.
+bool World::exchange_one(Flow& flow) {
+  const std::uint64_t all = flow.send.done + 1;
+  for (int step = 0; step < kHandshakeSteps; ++step) {
+    for (Flow::End* const end : {&flow.send, &flow.receive}) {
+      if (end->started < all && end->call_start(0) == Flow::Called::Failed) return false;
+      if (end->call_test() == Flow::Called::Failed) return false;
+    }
+    if (flow.send.done == all && flow.receive.done == all) return true;
+    handshake_step(kHandshakeStepNs);
+  }
+  return false;
+}
+
+bool World::open_both_ways(std::string& why) {
+  const auto both = [](const std::unique_ptr<Flow>& flow) {
+    return flow->send.channel->link.usable_count() > 1 &&
+           flow->receive.channel->link.usable_count() > 1;
+  };
+  for (int message = 0; message < kOpeningMessages; ++message) {
+    for (const auto& flow : flows_) {
+      if (flow->send.done + 1 < flow->load.messages && !exchange_one(*flow))
+        return why = "a message that opens the other way round fails", false;
+    }
+    handshake_step(kOpeningStepNs);
+    if (!std::all_of(flows_.begin(), flows_.end(), both)) continue;
+    for (const auto& flow : flows_) flow->rewind();
+    return true;
+  }
+  return why = "the other way round does not open", false;
 }
 
 bool World::connect(Flow& flow, std::string& why) {
@@ -123,7 +160,7 @@ bool World::connect(Flow& flow, std::string& why) {
     if (flow.receive.channel == nullptr)
       flow.receive.channel = to.engine->accept(**listener).value();
     if (flow.send.channel != nullptr && flow.receive.channel != nullptr) break;
-    handshake_step();
+    handshake_step(kHandshakeStepNs);
   }
   to.engine->close_listener(*listener);
   if (flow.send.channel == nullptr || flow.receive.channel == nullptr)

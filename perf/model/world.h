@@ -39,8 +39,9 @@ struct WorldOptions {
   soft::FabricFile fabric;
   TransferPolicy policy;
   CallCosts calls;
-  bool sites = false;   // each host is a site of its own
-  bool relays = false;  // neighbours know each other, and what is between two hosts carries
+  bool sites = false;      // each host is a site of its own
+  bool relays = false;     // neighbours know each other, and what is between two hosts carries
+  bool both_ways = false;  // of a ring: messages to a neighbour go the other way round, too
 };
 
 class World {
@@ -53,6 +54,8 @@ class World {
 
   // A connected channel with this load; with relays its path is open. Null: `why`.
   Flow* add_flow(const Load& load, std::size_t sender, std::size_t receiver, std::string& why);
+  // With both_ways, when all flows are there: until each has its second path. False: `why`.
+  bool open_both_ways(std::string& why);
 
   // Until every flow has finished, or `done` says so (asked after every call). False: `why`: a
   // request failed, or nothing moves.
@@ -101,7 +104,8 @@ class World {
   bool wake(Flow& flow, std::string& why);
   bool register_memory(Flow::End& end, std::string& why);
   void settle();  // lets the NICs do everything that is due now
-  void handshake_step();
+  void handshake_step(std::uint64_t ns);
+  bool exchange_one(Flow& flow);
   void start_clock();
   std::uint64_t next_due_ns() const;
   void skip_idle(std::uint64_t due_ns);
@@ -113,7 +117,7 @@ class World {
 
   std::atomic<std::uint64_t> clock_{1'000'000};
   CallCosts calls_;
-  bool relays_ = false;
+  bool relays_ = false, both_ways_ = false;
   std::vector<std::unique_ptr<Flow>> flows_;
   std::vector<SpanMemory> memory_;
   std::vector<Host> hosts_;

@@ -126,6 +126,9 @@ constexpr std::array kTable{
     Setting{"NCCL_MESH_RELAY_BYTES", "bytes", IntField{&Settings::relay_bytes, 1 << 20, INT_MAX},
             "Memory for what this process carries for others, of all their connections "
             "together."},
+    Setting{"NCCL_MESH_BOTH_WAYS", "", IntField{&Settings::both_ways, 0, 1},
+            "Whether parts of large messages to a neighbour also go the other way round, over "
+            "the other hosts of a ring; for jobs whose rings run one way. Set it on every host."},
     Setting{"NCCL_MESH_GDR", "", TextField{&Settings::gdr, gdr_text, "auto or off"},
             "Whether NICs read and write the memory of GPUs themselves, by DMA buffers or peer "
             "memory: auto, where every rail of this host can; off, never."},

@@ -20,7 +20,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::size_t kBytes = std::size_t{256} << 10;
 constexpr int kHealthyRounds = 3;
 constexpr int kRoundsMin = 2;
 
@@ -80,14 +79,15 @@ std::string route_to(const std::string& peer) {
   return route;
 }
 
-RingJob::RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind)
+RingJob::RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind,
+                 std::size_t bytes)
     : team_(team) {
   std::string error;
   collective_ =
       perf::Collective::create({&communicator, &team, 1, scaled(std::chrono::seconds(60))},
-                               {.kind = kind, .bytes_max = kBytes}, error);
+                               {.kind = kind, .bytes_max = bytes}, error);
   require(collective_ != nullptr, error);
-  count_ = collective_->count_for(kBytes);
+  count_ = collective_->count_for(bytes);
   std::vector<double> times;
   times.reserve(kHealthyRounds);
   for (int i = 0; i < kHealthyRounds; ++i) times.push_back(verified());

@@ -40,7 +40,9 @@ std::string route_to(const std::string& peer);
 
 class RingJob {
  public:
-  RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind);
+  static constexpr std::size_t kBytes = std::size_t{256} << 10;  // of a round
+  RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind,
+          std::size_t bytes = kBytes);
 
   bool leads() const noexcept { return team_.rank() == 0; }
   int round();  // its result; wrong elements fail the scenario

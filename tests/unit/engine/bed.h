@@ -33,7 +33,8 @@ struct BedOptions {
   const char* socket_ifname = "lo";  // NCCL_SOCKET_IFNAME
   bool rewrites_late = true;         // EngineOptions's
   int relay = Settings{}.relay;      // NCCL_MESH_RELAY
-  int adaptive_routing = kAuto;      // NCCL_IB_ADAPTIVE_ROUTING
+  int both_ways = Settings{}.both_ways;
+  int adaptive_routing = kAuto;  // NCCL_IB_ADAPTIVE_ROUTING
   int ar_threshold = Settings{}.ar_threshold;
   bool wall_clock = false;  // real time; advance_ns() and tick_ns then do nothing
 };

@@ -43,4 +43,19 @@ void mend_cable(Bed& bed, int cable) {
   for (BedHost& host : bed.hosts) host.provider->faults().lift(port_down(cable));
 }
 
+std::string row(int count, bool ring) {
+  std::string hosts, links;
+  for (int i = 0; i < count; ++i) {
+    const char name = static_cast<char>('a' + i);
+    const int before = i == 0 ? count : i;
+    hosts += fmt::format(R"({}{{"name":"{}","nics":[{{"name":"n0","address":"10.0.{}.2/24"}},)"
+                         R"({{"name":"n1","address":"10.0.{}.1/24"}}]}})",
+                         i == 0 ? "" : ",", name, before, i + 1);
+    if (i + 1 == count && !ring) continue;
+    links += fmt::format(R"({}{{"ends":["{}/n1","{}/n0"]}})", i == 0 ? "" : ",", name,
+                         static_cast<char>('a' + (i + 1) % count));
+  }
+  return fmt::format(R"({{"name":"row","hosts":[{}],"links":[{}]}})", hosts, links);
+}
+
 }  // namespace mesh::testkit

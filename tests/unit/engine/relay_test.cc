@@ -18,27 +18,10 @@
 namespace mesh {
 namespace {
 
-using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture;
+using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::row;
 
 constexpr std::size_t kBytes = 1 << 20;
 constexpr std::size_t kSizes[] = {0, 1, 8, 220, 4096, 8192, 65536, 300'000, kBytes};
-
-// So many hosts a, b, c, ... in a row: n1 of each to n0 of the next, and in a ring the last one's
-// to the first's.
-std::string row(int count, bool ring) {
-  std::string hosts, links;
-  for (int i = 0; i < count; ++i) {
-    const char name = static_cast<char>('a' + i);
-    const int before = i == 0 ? count : i;
-    hosts += fmt::format(R"({}{{"name":"{}","nics":[{{"name":"n0","address":"10.0.{}.2/24"}},)"
-                         R"({{"name":"n1","address":"10.0.{}.1/24"}}]}})",
-                         i == 0 ? "" : ",", name, before, i + 1);
-    if (i + 1 == count && !ring) continue;
-    links += fmt::format(R"({}{{"ends":["{}/n1","{}/n0"]}})", i == 0 ? "" : ",", name,
-                         static_cast<char>('a' + (i + 1) % count));
-  }
-  return fmt::format(R"({{"name":"row","hosts":[{}],"links":[{}]}})", hosts, links);
-}
 
 class Relay : public testing::Test {
  protected:

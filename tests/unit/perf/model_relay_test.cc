@@ -71,6 +71,38 @@ TEST(ModelRelay, BothWaysRoundGainLessThanTheirRateWhereASliceIsAlone) {
   EXPECT_LT(gain_both_ways(three, 5000, 1000), gain_both_ways(three, 50'000, 1000));
 }
 
+// How much faster a ring in which every host sends to the next one is with both ways.
+double gain(std::uint32_t hosts, std::size_t bytes, std::uint32_t outstanding) {
+  Experiment experiment = experiment_of({.via = hosts - 2, .ring = true});
+  double rates[2] = {};
+  for (const bool both_ways : {false, true}) {
+    experiment.both_ways = both_ways;
+    std::string why;
+    const auto rate = measure_ring(
+        experiment, {.bytes = bytes, .messages = 500, .warmup = 100, .outstanding = outstanding},
+        why);
+    EXPECT_TRUE(rate.has_value()) << why;
+    rates[both_ways ? 1 : 0] = rate.value_or(0);
+  }
+  return rates[1] / rates[0];
+}
+
+TEST(ModelRelay, BothWaysRoundAreFasterByMostOfWhatTheFormulaSays) {
+  const Ring three{.hosts = 3}, four{.hosts = 4};
+  const double best3 = gain_both_ways_in_flight(three), best4 = gain_both_ways_in_flight(four);
+  const double three_hosts = gain(3, kMiB, 8), four_hosts = gain(4, kMiB, 8);
+  std::printf("model: by formula %.3f and %.3f\n", best3, best4);
+  show("both ways round a ring of three, 1 MiB at 8", three_hosts, 1.4);
+  show("both ways round a ring of four, 1 MiB at 8", four_hosts, 1.22);
+  EXPECT_GE(three_hosts, 1.4);
+  EXPECT_GE(four_hosts, 1.22);
+  EXPECT_LE(three_hosts, best3 + 0.01);
+  EXPECT_LE(four_hosts, best4 + 0.01);
+  const double alone = gain(3, kMiB / 2, 1);
+  show("both ways round a ring of three, 512 KiB alone", alone, 1.2);
+  EXPECT_GE(alone, 1.2);
+}
+
 TEST(ModelRelay, SameInputSameFigures) {
   const Throughput first = throughput(over(2), 100'000, 3),
                    second = throughput(over(2), 100'000, 3);

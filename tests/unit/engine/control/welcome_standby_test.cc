@@ -54,5 +54,21 @@ TEST(WelcomeStandby, BehindPathsOnlyAndNoMoreThanALinkHolds) {
   EXPECT_FALSE(decoded(welcome(0, 1), &out).ok()) << "for nothing";
 }
 
+TEST(WelcomeStandby, OneOfTheRelayedPairsGoesBesideThePathsIfThereAreSome) {
+  Welcome body = welcome(1, 0), out;
+  body.beside = 1;
+  EXPECT_FALSE(decoded(body, &out).ok()) << "nothing is relayed";
+  body.relayed = {pair_of(2)};
+  ASSERT_TRUE(decoded(body, &out).ok());
+  EXPECT_EQ(out.beside, 1);
+  body.beside = 2;
+  EXPECT_FALSE(decoded(body, &out).ok());
+  body = welcome(0, 0);
+  body.relayed = {pair_of(2)};
+  EXPECT_TRUE(decoded(body, &out).ok());
+  body.beside = 1;
+  EXPECT_FALSE(decoded(body, &out).ok()) << "beside no path";
+}
+
 }  // namespace
 }  // namespace mesh::engine

@@ -57,6 +57,30 @@ TEST(PathSpread, PartsAreAsTheSpeeds) {
   EXPECT_EQ(table.count, 12u) << "four queue pairs each";
 }
 
+// In a ring of three each idle cable carries two parts, and a part is stored once: a message alone
+// is done soonest with a quarter of it over the third host; in a ring of four, with a fifth.
+TEST(PathSpread, AMessageAloneGoesTheOtherWayRoundByALittle) {
+  for (const std::uint32_t hosts : {1u, 2u}) {
+    const std::array<PathLoad, 2> paths{
+        {{.speed_mbps = 120'000}, {.speed_mbps = 120'000 / (hosts + 1), .hosts_between = hosts}}};
+    const StripeTable table = spread(12 * kMiB, kPolicy, paths);
+    const auto parts = bytes_by_path(table, 2);
+    EXPECT_NEAR(static_cast<double>(parts[1]), 12.0 * kMiB / (hosts + 3), 2048);
+    expect_covers(table, 12 * kMiB, 2 * kPolicy.qps);
+  }
+}
+
+// What is in flight on a path has been stored already, so it counts once.
+TEST(PathSpread, OfManyInFlightTheOtherWayRoundGetsWhatItCarries) {
+  PathLoad direct{.speed_mbps = 100'000};
+  PathLoad round{.speed_mbps = 50'000, .hosts_between = 1};
+  direct.bytes = 4 * kMiB;
+  round.bytes = direct.bytes / 2 - kMiB / 6;
+  const std::array<PathLoad, 2> paths{{direct, round}};
+  const auto parts = bytes_by_path(spread(kMiB, kPolicy, paths), 2);
+  EXPECT_NEAR(static_cast<double>(parts[1]), kMiB / 3.0, 4096);
+}
+
 TEST(PathSpread, EveryPathBeginsInTheFirstRound) {
   const std::array<PathLoad, 2> paths{{{.speed_mbps = 100'000}, {.speed_mbps = 100'000}}};
   const StripeTable table = spread(kMiB, kPolicy, paths);

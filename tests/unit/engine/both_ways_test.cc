@@ -1,0 +1,183 @@
+// NCCL_MESH_BOTH_WAYS: large messages to a neighbour go over its cable and, in part, the other way
+// round a ring.
+
+#include "tests/unit/base/log_capture.h"
+#include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/cables.h"
+
+#include "engine/data/peer_link.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mesh {
+namespace {
+
+using testkit::Bed, testkit::Seat, testkit::Talk, testkit::LogCapture, testkit::row;
+
+constexpr std::size_t kBytes = std::size_t{4} << 20;
+constexpr std::size_t kSizes[] = {0, 1, 8, 220, 8192, 65536, 300'000, std::size_t{1} << 20, kBytes};
+constexpr int kEnough = 8;  // large messages, until the other way is opened
+
+class BothWays : public testing::Test {
+ protected:
+  // A ring with a message path from each host to the next one, as NCCL's rings have.
+  void open(int hosts, int both_ways = 1) {
+    fabric_ = row(hosts, true);
+    bed_ = std::make_unique<Bed>(
+        testkit::BedOptions{.fabric = fabric_.c_str(), .rails = "auto", .both_ways = both_ways});
+    bed_->tick_ns = 10'000;
+    set_log_level(LogLevel::Info);
+    for (std::size_t i = 0; i < bed_->hosts.size(); ++i) {
+      const Seat next{(i + 1) % bed_->hosts.size(), 0};
+      talks_.push_back(std::make_unique<Talk>(*bed_, Seat{i, 0}, next, kBytes));
+    }
+  }
+  static bool both(const Talk& talk) {
+    return talk.pair.send->link.usable_count() == 2 && talk.pair.receive->link.usable_count() == 2;
+  }
+  bool opens(Talk& talk) {
+    for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
+    return bed_->until([&] { return both(talk); });
+  }
+  bool all_open() {
+    bool all = true;
+    for (const auto& each : talks_) all = opens(*each) && all;
+    return all;
+  }
+  std::uint64_t sent(std::size_t host, const char* nic) const {
+    return bed_->hosts[host].provider->counters(nic).bytes;
+  }
+  void exchange_all_sizes(Talk& talk) {
+    for (const std::size_t bytes : kSizes) talk.exchange(bytes);
+  }
+  void port(std::size_t host, const char* nic, bool up) {
+    const soft::Fault fault{.kind = soft::FaultKind::PortDown, .nic = nic};
+    soft::FaultPlan& faults = bed_->hosts[host].provider->faults();
+    if (up) {
+      faults.lift(fault);
+    } else {
+      EXPECT_TRUE(faults.arm(fault).ok());
+    }
+  }
+  void end() {
+    for (const auto& each : talks_) each->release(), each->close_both();
+    EXPECT_TRUE(bed_->empties());
+    talks_.clear();
+  }
+
+  LogCapture log_;
+  std::string fabric_;
+  std::unique_ptr<Bed> bed_;
+  std::vector<std::unique_ptr<Talk>> talks_;
+};
+
+TEST_F(BothWays, LargeMessagesGoRoundBothWays) {
+  for (const int hosts : {3, 4}) {
+    SCOPED_TRACE(hosts);
+    open(hosts);
+    Talk& talk = *talks_[0];
+    ASSERT_TRUE(opens(talk)) << log_.joined();
+    const std::uint64_t direct = sent(0, "n1"), round = sent(0, "n0");
+    for (int i = 0; i < kEnough; ++i) exchange_all_sizes(talk);
+    EXPECT_GT(sent(0, "n1") - direct, kBytes * kEnough / 2) << "over the cable between the two";
+    EXPECT_GT(sent(0, "n0") - round, kBytes * kEnough / 4) << "the other way round";
+    EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+    end();
+  }
+}
+
+TEST_F(BothWays, SmallMessagesAndCreditsKeepToTheCable) {
+  open(3);
+  Talk& talk = *talks_[0];
+  ASSERT_TRUE(opens(talk)) << log_.joined();
+  const std::uint64_t round = sent(0, "n0"), back = sent(1, "n1");
+  for (int i = 0; i < 1000; ++i) talk.exchange(8192);
+  EXPECT_EQ(sent(0, "n0"), round);
+  EXPECT_EQ(sent(1, "n1"), back);
+  end();
+}
+
+TEST_F(BothWays, NothingIsOpenedBeforeMuchWasSentNorWhereOneSideDoesNotWishIt) {
+  open(3);
+  for (const auto& each : talks_) each->exchange(kBytes);
+  bed_->tick_ns = 1'000'000;
+  bed_->rounds(1000);
+  for (const testkit::BedHost& host : bed_->hosts) EXPECT_FALSE(host.engine->carries_for_others());
+  end();
+  open(3, 0);
+  for (int i = 0; i < kEnough; ++i) talks_[0]->exchange(kBytes);
+  bed_->tick_ns = 1'000'000;
+  bed_->rounds(1000);
+  EXPECT_EQ(talks_[0]->pair.send->link.primary_count(), 1u);
+  EXPECT_EQ(talks_[0]->pair.send->link.usable_count(), 1u);
+  end();
+}
+
+TEST_F(BothWays, AllNeighboursAtOnce) {
+  open(3);
+  ASSERT_TRUE(all_open()) << log_.joined();
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Request*> requests;
+    for (const auto& each : talks_) {
+      const Talk::Part part{.bytes = kBytes - static_cast<std::size_t>(round)};
+      requests.push_back(each->receive(part).value());
+      requests.push_back(each->send(part).value());
+    }
+    for (Request* const request : requests) EXPECT_TRUE(bed_->finish(request).ok());
+    for (const auto& each : talks_) EXPECT_TRUE(each->holds(0, 0, kBytes - 10));
+  }
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  end();
+}
+
+TEST_F(BothWays, MoreThanTwoHostsOnTheWayAreLeftInPeace) {
+  open(5);
+  Talk& talk = *talks_[0];
+  for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
+  bed_->tick_ns = 1'000'000;
+  bed_->rounds(30'000);
+  EXPECT_EQ(talk.pair.send->link.usable_count(), 1u);
+  EXPECT_TRUE(talk.pair.send->link.every_path_is_up()) << "it rests, and is not missed";
+  for (const testkit::BedHost& host : bed_->hosts) EXPECT_FALSE(host.engine->carries_for_others());
+  bed_->tick_ns = 10'000;
+  for (const std::size_t bytes : kSizes) talk.exchange(bytes);
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  end();
+}
+
+// Either way may be lost: what it has not carried goes over the other one, and it comes back.
+TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
+  open(4);
+  ASSERT_TRUE(all_open()) << log_.joined();
+  Talk& talk = *talks_[0];
+  struct Cable {
+    std::size_t host;
+    std::size_t next;
+  };
+  for (const Cable cable : {Cable{0, 1}, Cable{2, 3}}) {
+    SCOPED_TRACE(cable.host);
+    Request* const receive = talk.receive({.bytes = kBytes}).value();
+    Request* const send = talk.send({.bytes = kBytes}).value();
+    bed_->rounds(3);
+    port(cable.host, "n1", false), port(cable.next, "n0", false);
+    EXPECT_TRUE(bed_->finish(receive).ok()) << log_.joined();
+    EXPECT_TRUE(bed_->finish(send).ok()) << log_.joined();
+    EXPECT_TRUE(talk.holds(0, 0, kBytes));
+    EXPECT_EQ(talk.pair.send->link.usable_count(), 1u);
+    exchange_all_sizes(talk);
+    port(cable.host, "n1", true), port(cable.next, "n0", true);
+    bed_->tick_ns = 1'000'000;
+    ASSERT_TRUE(bed_->until([&] { return both(talk); })) << log_.joined();
+    bed_->tick_ns = 10'000;
+    exchange_all_sizes(talk);
+  }
+  end();
+}
+
+}  // namespace
+}  // namespace mesh
