@@ -18,9 +18,7 @@ namespace {
 constexpr std::uint64_t kTierPauseNs = 50'000'000;
 // For each answer of a host on the way: its kernel may ask for an address three times.
 constexpr std::uint64_t kChainBoundNs = 10'000'000'000;
-// A path beside the primary ones costs memory on the hosts that it leads over. So it is opened when
-// the link has carried so many bytes in large messages, which is looked at so often.
-constexpr std::uint64_t kBesideBytes = std::uint64_t{16} << 20;
+// How often it is looked whether a link has sent enough for a path beside the primary ones.
 constexpr std::uint64_t kBesideLookNs = 100'000'000;
 constexpr std::uint64_t kBesideAgainNs = 10'000'000'000;  // at last, where there is no way
 }  // namespace
@@ -53,7 +51,7 @@ void PathRepair::call_beside() {
   std::uint64_t carried = 0;
   for (std::uint32_t i = 0; i < index; ++i) carried += peer_link.path(i).bulk_posted;
   const std::uint64_t again_ns = repairs_[index].at_ns;  // 0: it was never tried
-  if (carried < kBesideBytes || now_ns < again_ns)
+  if (carried < link_.host().options().both_ways_bytes || now_ns < again_ns)
     return link_.host().tend_at(std::max(now_ns + kBesideLookNs, again_ns));
   peer_link.call(peer_link.path(index));
   repairs_[index] = {.at_ns = now_ns,

@@ -71,6 +71,9 @@ struct EngineOptions {
   // Credits of a receive that waits for a second are written again. Only a simulation in which that
   // may never be needed leaves it out.
   bool rewrites_late = true;
+  // NCCL_MESH_BOTH_WAYS: what a link has sent in large messages before its other way is opened. A
+  // path over other hosts costs them memory.
+  std::uint64_t both_ways_bytes = std::uint64_t{16} << 20;
   // Null: the kernel's sockets. Outlives the engine.
   engine::ControlNetwork* control_network = nullptr;
 };

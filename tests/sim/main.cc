@@ -46,7 +46,8 @@ std::string replay(std::uint64_t seed, const Options& options) {
   if (options.reorder) text += " --reorder";
   if (options.standby) text += " --standby";
   if (options.device) text += " --device";
-  if (options.relays) text += " --relays";
+  if (options.both_ways) text += " --both-ways";
+  if (options.relays && !options.both_ways) text += " --relays";
   if (options.groups) text += " --groups";
   return text + " --verbose";
 }
@@ -210,6 +211,8 @@ int main(int argc, char** argv) {
                "In every seed receives are into memory of GPUs, and are flushed");
   app.add_flag("--relays", arguments.options.relays,
                "Not every host is cabled to every other: others carry their messages on");
+  app.add_flag("--both-ways", arguments.options.both_ways,
+               "As --relays, in rings whose hosts send to their neighbours both ways round");
   app.add_flag("--groups", arguments.options.groups,
                "In every seed receives are started in groups");
   app.add_option("--failures", arguments.failures_max,
@@ -218,6 +221,7 @@ int main(int argc, char** argv) {
   app.add_flag("--twice", arguments.twice, "Run all twice: both must be the same");
   app.add_flag("--verbose", arguments.verbose, "With --seed: every event");
   CLI11_PARSE(app, argc, argv);
+  arguments.options.relays |= arguments.options.both_ways;
   if (arguments.seed == 0 && arguments.seeds.empty() && arguments.regressions.empty()) {
     std::fprintf(stderr, "sim: wanted --seed, --seeds or --regressions; --help says more\n");
     return 2;

@@ -33,11 +33,12 @@ struct Options {
   Level level = Level::Faults;
   std::size_t hosts = 0;  // 0: the seed's choice
   bool all_to_all = false;
-  bool reorder = false;  // writes of one queue pair overtake one another in every seed
-  bool device = false;   // receivers' memory is a GPU's in every seed
-  bool groups = false;   // receives are started together in every seed
-  bool standby = false;  // the cable named carries alone, and others stand by, in every seed
-  bool relays = false;   // not every host is cabled to every other: see scenario_relays.cc
+  bool reorder = false;    // writes of one queue pair overtake one another in every seed
+  bool device = false;     // receivers' memory is a GPU's in every seed
+  bool groups = false;     // receives are started together in every seed
+  bool standby = false;    // the cable named carries alone, and others stand by, in every seed
+  bool relays = false;     // not every host is cabled to every other: see scenario_relays.cc
+  bool both_ways = false;  // these are rings, and neighbours' messages go the other way round, too
 };
 
 // Which hosts are cabled to one another.
@@ -123,6 +124,7 @@ struct Scenario {
   Cabling cabling = Cabling::All;
   // Channels of neighbours stay until all relayed ones are over, or only until these carry.
   bool leaves_early = false;
+  std::uint64_t both_ways_bytes = 0;  // EngineOptions's, where the options wish it
   soft::FabricFile fabric;
   TransferPolicy policy;
   int ack_timeout = 10, retries = 3;  // of queue pairs: 4.096 us * 2^n a try

@@ -12,14 +12,15 @@ namespace mesh::sim {
 
 namespace {
 
-constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8;  // of Random
+constexpr std::uint64_t kCablingStream = 7, kRelaysStream = 8, kBothWaysStream = 9;  // of Random
 constexpr int kLittleMib = 3;
 constexpr std::uint32_t kFewSlots = 16, kManyRequests = 64;
 constexpr std::uint64_t kSmallMax = 500;
 
 // One seed in eight, and none of those whose writes overtake one another.
 bool is_full(const Scenario& scenario) {
-  return scenario.seed % 8 == 4 && scenario.options.level >= Level::Slow;
+  return !scenario.options.both_ways && scenario.seed % 8 == 4 &&
+         scenario.options.level >= Level::Slow;
 }
 
 std::size_t hosts_of(Cabling cabling) {
@@ -58,6 +59,18 @@ void add_relayed(Scenario& scenario, Random& random, std::size_t a, std::size_t 
   if (channel.after != SIZE_MAX && scenario.channels[channel.after].keeps) channel.after = SIZE_MAX;
 }
 
+// Channels whose messages may go both ways round.
+void add_neighbours(Scenario& scenario, Random& random, std::size_t a, std::size_t b) {
+  for (std::uint64_t i = random.between(1, 3); i != 0; --i) {
+    const bool turned = random.one_in(2);
+    ChannelPlan& channel =
+        add_channel(scenario, random, context_on(scenario, random, turned ? b : a),
+                    context_on(scenario, random, turned ? a : b));
+    if (channel.after != SIZE_MAX && scenario.channels[channel.after].keeps)
+      channel.after = SIZE_MAX;
+  }
+}
+
 // Small messages, with as many requests open as there are slots.
 void crowd(Scenario& scenario, Random& random, ChannelPlan& channel) {
   channel.after = SIZE_MAX;
@@ -90,6 +103,16 @@ void fill_rings(Scenario& scenario, Random& random) {
   }
 }
 
+void draw_both_ways(Scenario& scenario) {
+  Random random(scenario.seed, kBothWaysStream);
+  scenario.rails = "auto";
+  scenario.both_ways_bytes = random.one_in(2) ? 0 : random.between(1, 50'000);
+  // Stripes so small that most messages have several.
+  scenario.policy.stripe_bytes = kStripeAlign * random.between(1, 8);
+  scenario.policy.express_bytes =
+      std::min<std::uint64_t>(scenario.policy.express_bytes, scenario.policy.stripe_bytes);
+}
+
 FaultPlan draw_exit(const Scenario& scenario, Random& random) {
   FaultPlan fault;
   fault.kind = FaultPlan::Kind::HostExits;
@@ -116,6 +139,8 @@ void draw_cabling(Scenario& scenario) {
   Random random(scenario.seed, kCablingStream);
   scenario.cabling = static_cast<Cabling>(random.between(1, 4));
   if (is_full(scenario)) scenario.cabling = Cabling::Line4;
+  if (scenario.options.both_ways)
+    scenario.cabling = random.one_in(2) ? Cabling::Ring4 : Cabling::All;
   scenario.hosts.clear();
   scenario.hosts.resize(hosts_of(scenario.cabling));
 }
@@ -124,7 +149,9 @@ void draw_relay_channels(Scenario& scenario, Random& random) {
   const std::size_t hosts = scenario.hosts.size();
   for (std::size_t a = 0; a < hosts; ++a) {
     for (std::size_t b = a + 1; b < hosts; ++b) {
-      if (scenario.cabled(a, b)) add_keeper(scenario, random, a, b);
+      if (!scenario.cabled(a, b)) continue;
+      add_keeper(scenario, random, a, b);
+      if (scenario.options.both_ways) add_neighbours(scenario, random, a, b);
     }
   }
   // Most pairs talk both ways, those farthest apart always.
@@ -154,6 +181,7 @@ void draw_relays(Scenario& scenario) {
     for (soft::LinkSpec& link : scenario.fabric.links)
       link.gbps = static_cast<double>(random.between(1, 4));
   }
+  if (scenario.options.both_ways) draw_both_ways(scenario);
   if (level < Level::Ends) return;
   HostPlan& host = scenario.hosts[random.below(scenario.hosts.size())];
   if (random.one_in(8)) host.relays = false;
