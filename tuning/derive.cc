@@ -11,7 +11,7 @@ namespace {
 
 // One queue pair fills a clean direct cable. If a device or a LAG caps each at 64 %, two are too
 // few as soon as their shares differ, and four cost nothing on a clean link. The halves of a cable
-// carry half of it each, and share the four.
+// share the four.
 constexpr std::uint32_t kQpsPerCable = 4;
 constexpr std::uint32_t kQpsPerHalf = 2;
 // The largest that keeps a mlx5 work request at four 64-byte blocks: 256 - 16 - 16 - 4.
@@ -54,9 +54,8 @@ std::uint64_t whole_lines(std::int64_t bytes, std::int64_t high) {
   return clamped - clamped % kStripeAlign;
 }
 
-std::uint32_t queue_pairs(const FabricTraits& traits, const Settings& settings) {
-  if (settings.qps != kAuto) return clamp_to(settings.qps, {1, static_cast<int>(kQpsMax)});
-  return traits.rails_per_cable > 1 ? kQpsPerHalf : kQpsPerCable;
+std::uint32_t queue_pairs(const Settings& settings, std::uint32_t automatic) {
+  return settings.qps == kAuto ? automatic : clamp_to(settings.qps, {1, static_cast<int>(kQpsMax)});
 }
 
 std::uint64_t longest_work_request(const FabricTraits& traits) {
@@ -74,7 +73,8 @@ std::uint32_t inline_limit(const FabricTraits& traits, const Settings& settings)
 
 TransferPolicy derive_policy(const FabricTraits& traits, const Settings& settings) noexcept {
   TransferPolicy policy;
-  policy.qps = queue_pairs(traits, settings);
+  policy.qps = queue_pairs(settings, kQpsPerCable);
+  policy.half_qps = queue_pairs(settings, kQpsPerHalf);
   policy.inline_bytes = inline_limit(traits, settings);
   policy.slots = ring_size(settings.slots, kSlots);
   policy.rq_depth = within_device(ring_size(settings.rq_depth, kReceiveDepth), traits.qp_wr_max);
@@ -91,9 +91,7 @@ TransferPolicy derive_policy(const FabricTraits& traits, const Settings& setting
   // An express message is one work request, so it can be no larger than one.
   policy.express_bytes = std::min(policy.express_bytes, policy.wr_bytes);
   if (settings.inflight_bytes == kAuto) {
-    // Each half of a cable names the whole cable's speed, and an acknowledgement waits behind the
-    // bytes of all halves.
-    policy.inflight_us = kInflightUs / std::max(traits.rails_per_cable, 1u);
+    policy.inflight_us = kInflightUs;
   } else {
     policy.inflight_bytes = static_cast<std::uint64_t>(
         std::clamp(settings.inflight_bytes, std::int64_t{0}, kInflightMax));

@@ -83,9 +83,11 @@ Origins apply_profile(const Profile* profile, Settings& settings) {
 std::string choice_text(const TransferPolicy& policy, const Origins& origins) {
   std::string text;
   for (const KnobInfo& each : knob_table()) {
-    text +=
-        fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", each.key, value_of(policy, each.knob),
-                    origin_name(origins.of[static_cast<std::size_t>(each.knob)]));
+    const bool halves = each.knob == Knob::Qps && policy.half_qps != policy.qps;
+    text += fmt::format("{}{} {}{} ({})", text.empty() ? "" : ", ", each.key,
+                        value_of(policy, each.knob),
+                        halves ? fmt::format(" or {} on half of a cable", policy.half_qps) : "",
+                        origin_name(origins.of[static_cast<std::size_t>(each.knob)]));
   }
   return text;
 }

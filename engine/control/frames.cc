@@ -99,6 +99,7 @@ void Hello::fields(Io& io, typename Io::template Of<Hello>& body) {
   io.require(std::has_single_bit(body.site_rq_depth));
   io.id(body.ticket);
   io.u8(body.both_ways, {0, 1});
+  io.u32(body.half_qps, {1, kQpsMax});
 }
 
 template <typename Io>

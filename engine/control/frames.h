@@ -182,6 +182,7 @@ struct Hello {
   std::uint32_t site_rq_depth = 256;  // rq_depth, if the acceptor is at another site
   Id128 ticket{};                     // lets its holder ask us for relays; zero: we take no part
   std::uint8_t both_ways = 0;         // messages may go the other way round, too
+  std::uint32_t half_qps = 2;         // qps, of a link of several halves of a cable
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;

@@ -66,6 +66,7 @@ struct Path {
   std::string over;                      // relayed: the hosts on the way, when a route was found
   std::uint32_t hosts_between = 0;       // connector: their number
   verbs::RemoteTarget probe_target;      // connector: the peer's; no address: there is none
+  std::uint32_t cable_rails = 1;         // rails of ours that are the same cable
   std::uint64_t inflight_bytes_max = 0;  // the policy's, or more between sites (long_path.h)
   std::uint64_t usual_inflight_bytes = 0;  // of the policy, for this path's port
   // Adaptive routing: the data of a larger message goes apart from its announcements.

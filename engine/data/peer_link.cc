@@ -158,10 +158,13 @@ void PeerLink::end(Errc why) noexcept {
 }
 
 namespace {
-std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t speed_mbps) {
+// Each half of a cable names the whole cable's speed, and an acknowledgement waits behind the bytes
+// of all halves.
+std::uint64_t inflight_bytes_max(const TransferPolicy& policy, std::uint32_t speed_mbps,
+                                 std::uint32_t cable_rails) {
   if (policy.inflight_us == 0 || speed_mbps == 0) return policy.inflight_bytes;
   // 10^6 bits/s times 10^-6 s are bits.
-  const std::uint64_t carried = std::uint64_t{speed_mbps} * policy.inflight_us / 8;
+  const std::uint64_t carried = std::uint64_t{speed_mbps} * policy.inflight_us / 8 / cable_rails;
   return std::clamp(carried, std::min(policy.wr_bytes, policy.inflight_bytes),
                     policy.inflight_bytes);
 }
@@ -187,7 +190,8 @@ void PeerLink::set_port_speed(Path& path, std::uint32_t own_mbps) noexcept {
   const std::uint32_t peer_mbps = path.ends.peer_speed_mbps;
   path.speed_mbps = own_mbps == 0 || peer_mbps == 0 ? std::max(own_mbps, peer_mbps)
                                                     : std::min(own_mbps, peer_mbps);
-  path.inflight_bytes_max = path.usual_inflight_bytes = inflight_bytes_max(policy_, own_mbps);
+  path.inflight_bytes_max = path.usual_inflight_bytes =
+      inflight_bytes_max(policy_, own_mbps, path.cable_rails);
 }
 
 Path& PeerLink::add_path(Lane& lane, const PathEnds& ends, std::string name) {

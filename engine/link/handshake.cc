@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/secret.h"
+#include "src/verbs/rail_traits.h"
 
 #include <algorithm>
 #include <bit>
@@ -102,7 +103,8 @@ void Handshake::greet() {
                    .site = settings.site,
                    .site_rq_depth = site_depth(),
                    .ticket = host.ticket(),
-                   .both_ways = static_cast<std::uint8_t>(settings.both_ways)});
+                   .both_ways = static_cast<std::uint8_t>(settings.both_ways),
+                   .half_qps = options.policy.half_qps});
 }
 
 void Handshake::accept(Hello hello, PathChoice choice) {
@@ -122,7 +124,8 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   psn_ = random_psn();
   cross_to(hello.site, 0);
   TransferPolicy policy = policy_towards(hello.site);
-  policy.qps = std::min(policy.qps, hello.qps);
+  const bool halves = has_halves(choice.sets.primary, peer_rails_, own_rails());
+  policy.qps = halves ? std::min(policy.half_qps, hello.half_qps) : std::min(policy.qps, hello.qps);
   policy.rq_depth =
       std::min(policy.rq_depth, crossing_.apart() ? hello.site_rq_depth : hello.rq_depth);
   policy.slots = std::min(policy.slots, hello.slots);
@@ -174,8 +177,9 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
     } else {
       peer_link.add_standby(lane, own.ends, std::move(name));
     }
-    configure_path(peer_link, peer_link.path(peer_link.path_count() - 1),
-                   link_.host().options().settings);
+    Path& added = peer_link.path(peer_link.path_count() - 1);
+    added.cable_rails = verbs::rails_of_cable(link_.host().rails(), lane.rail());
+    configure_path(peer_link, added, link_.host().options().settings);
     return true;
   };
   const auto add_all = [&add](std::span<const WirePath> paths, PathClass kind) {

@@ -52,6 +52,19 @@ bool same_cable(const std::vector<WireRail>& rails, std::size_t a, std::size_t b
          (rails[a].guid != 0 && rails[a].guid == rails[b].guid && rails[a].port == rails[b].port);
 }
 
+bool has_halves(std::span<const WirePath> paths, const std::vector<WireRail>& connector_rails,
+                const std::vector<WireRail>& acceptor_rails) {
+  const auto halves = [&](const WirePath& a, const WirePath& b) {
+    return same_cable(connector_rails, a.connector_rail, b.connector_rail) ||
+           same_cable(acceptor_rails, a.acceptor_rail, b.acceptor_rail);
+  };
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    for (std::size_t other = i + 1; other < paths.size(); ++other)
+      if (halves(paths[i], paths[other])) return true;
+  }
+  return false;
+}
+
 PathSets path_sets(std::span<const WirePath> meet, const std::vector<WireRail>& connector_rails,
                    const std::vector<WireRail>& acceptor_rails, const AskedRails& asked) {
   const auto from_asked = [&](const WirePath& path) {

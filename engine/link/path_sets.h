@@ -38,6 +38,10 @@ PathKey key_of(std::span<const WirePath> primary);
 // All rails of a host that one cable of it has.
 bool same_cable(const std::vector<WireRail>& rails, std::size_t a, std::size_t b);
 
+// Whether some of these paths are halves of one cable, of either host's.
+bool has_halves(std::span<const WirePath> paths, const std::vector<WireRail>& connector_rails,
+                const std::vector<WireRail>& acceptor_rails);
+
 // Of NCCL_MESH_RAILS.
 RailsWish rails_wish(std::string_view setting);
 

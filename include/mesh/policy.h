@@ -20,6 +20,8 @@ inline constexpr std::uint32_t kChannelsMax = 8191;
 
 struct TransferPolicy {
   std::uint32_t qps = 4;  // bulk queue pairs of a path
+  // The same of a link that has several halves of one cable, which carry half of it each.
+  std::uint32_t half_qps = 2;
   // Every n-th work request of a doorbell chain is signaled.
   std::uint32_t signal_interval = 16;
   std::uint32_t inline_bytes = 220;  // lowered to what the device grants
@@ -37,18 +39,16 @@ struct TransferPolicy {
   std::uint64_t wr_bytes = 524288;
   std::uint64_t inflight_bytes = 8388608;  // the most on a path
   // A path has no more in flight than its port carries in this time, but always one work request.
-  // 0: there is no such limit.
+  // Halves of one cable share that. 0: there is no such limit.
   std::uint32_t inflight_us = 0;
 };
 
 // What tuning looks at when it derives a policy: the rails of this host, and the worst of them
 // where they differ. 0 or empty: unknown.
 struct FabricTraits {
-  std::string fabric;                // "rdma" or "soft"
-  std::vector<std::string> devices;  // those in use, sorted
-  std::uint32_t rails = 0;           // ports of these devices, as PCIe functions show them
-  // The most rails that are one port: 2 if a cable is shown once for each PCIe half.
-  std::uint32_t rails_per_cable = 0;
+  std::string fabric;                   // "rdma" or "soft"
+  std::vector<std::string> devices;     // those in use, sorted
+  std::uint32_t rails = 0;              // ports of these devices, as PCIe functions show them
   std::uint32_t speed_mbps = 0;         // the slowest port's
   std::uint32_t mtu = 0;                // smallest path MTU
   std::uint32_t inline_bytes_max = 0;   // what the devices grant

@@ -94,12 +94,6 @@ FabricTraits traits_of(const soft::FabricFile& fabric) {
   const std::vector<soft::NicSpec>& nics = fabric.hosts.front().nics;
   traits.fabric = "soft";
   traits.rails = static_cast<std::uint32_t>(nics.size());
-  for (const soft::NicSpec& nic : nics) {
-    const auto same = std::count_if(nics.begin(), nics.end(), [&](const soft::NicSpec& other) {
-      return nic.guid == other.guid;
-    });
-    traits.rails_per_cable = std::max(traits.rails_per_cable, static_cast<std::uint32_t>(same));
-  }
   return traits;
 }
 

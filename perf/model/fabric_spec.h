@@ -43,7 +43,7 @@ inline constexpr std::uint32_t kViaMax = 3;
 // The text of a fabric file, for soft::parse().
 std::string fabric_text(const FabricSpec& spec);
 
-// The traits of the first host's rails for tuning: how many, and how many of them are one cable.
+// The traits of the first host's rails for tuning: how many.
 FabricTraits traits_of(const soft::FabricFile& fabric);
 
 }  // namespace mesh::model

@@ -34,7 +34,7 @@ Report::Report(const Options& options, const Experiment& experiment,
     : options_(options),
       arguments_(arguments),
       topology_(topology_of(options)),
-      qps_(experiment.policy.qps),
+      qps_(options.spec.half > 0 ? experiment.policy.half_qps : experiment.policy.qps),
       ceiling_(soft::goodput_gbytes_per_s(experiment.fabric, {0, 1}).value_or(0)) {}
 
 void Report::print_header() const {

@@ -36,14 +36,17 @@ std::uint32_t inline_bytes_of(Provider& provider, const Rail& rail) {
   }
   return 0;
 }
+}  // namespace
 
 // Virtual functions of one port share its bus too: they are no halves of a cable.
-bool other_half(const Rail& a, const Rail& b) {
-  return a.info.guid == b.info.guid && a.info.port == b.info.port && a.physical_path.empty() &&
-         b.physical_path.empty();
+std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept {
+  const auto is_of_it = [&rail](const Rail& other) {
+    return rail.info.guid == other.info.guid && rail.info.port == other.info.port &&
+           rail.physical_path.empty() && other.physical_path.empty();
+  };
+  const auto count = std::count_if(rails.begin(), rails.end(), is_of_it);
+  return std::max(static_cast<std::uint32_t>(count), 1u);
 }
-
-}  // namespace
 
 FabricTraits traits_of(Provider& provider, std::span<const Rail> rails) {
   FabricTraits traits;
@@ -51,9 +54,6 @@ FabricTraits traits_of(Provider& provider, std::span<const Rail> rails) {
   traits.rails = static_cast<std::uint32_t>(rails.size());
   for (const Rail& rail : rails) {
     traits.devices.push_back(rail.info.device);
-    const auto halves = std::count_if(rails.begin(), rails.end(),
-                                      [&](const Rail& other) { return other_half(rail, other); });
-    traits.rails_per_cable = std::max(traits.rails_per_cable, static_cast<std::uint32_t>(halves));
     traits.speed_mbps = lower_known(traits.speed_mbps, rail.info.speed_mbps);
     traits.mtu = lower_known(traits.mtu, rail.info.mtu);
     traits.inline_bytes_max = lower_known(traits.inline_bytes_max, inline_bytes_of(provider, rail));

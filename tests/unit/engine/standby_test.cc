@@ -253,5 +253,44 @@ TEST_F(Standby, HalvesStandInForHalves) {
   end(talk);
 }
 
+// Each link has the queue pairs and the bytes in flight of its own cable.
+TEST_F(Standby, ACableBesideOneOfTwoHalvesKeepsItsQueuePairs) {
+  constexpr const char* kHalvesAndACable = R"({"name": "mixed",
+    "hosts": [{"name": "a", "nics": [
+                {"name": "n0", "address": "10.0.1.1/24", "guid": "1"},
+                {"name": "n1", "address": "10.0.2.1/24", "guid": "1"},
+                {"name": "n2", "address": "10.0.3.1/24", "guid": "2"}]},
+              {"name": "b", "nics": [
+                {"name": "n0", "address": "10.0.1.2/24", "guid": "3"},
+                {"name": "n1", "address": "10.0.2.2/24", "guid": "3"},
+                {"name": "n2", "address": "10.0.3.2/24", "guid": "4"}]}],
+    "links": [{"ends": ["a/n0", "b/n0"], "gbps": 10}, {"ends": ["a/n1", "b/n1"], "gbps": 10},
+              {"ends": ["a/n2", "b/n2"], "gbps": 10}]})";
+  count_ = 3;
+  TransferPolicy policy;
+  policy.inflight_us = 4000;
+  bed_ = std::make_unique<Bed>(
+      testkit::BedOptions{.fabric = kHalvesAndACable, .policy = policy, .rails = "auto"});
+  bed_->tick_ns = 10'000;
+  Talk halves = this->talk(0), cable = this->talk(2);
+  const auto& of_halves = halves.pair.send->link;
+  const auto& of_cable = cable.pair.send->link;
+  EXPECT_EQ(of_halves.policy().qps, 2u);
+  EXPECT_EQ(halves.pair.receive->link.policy().qps, 2u);
+  EXPECT_EQ(of_cable.policy().qps, 4u);
+  constexpr std::uint64_t kCarried = std::uint64_t{10'000} * 4000 / 8;
+  EXPECT_EQ(of_cable.path(0).inflight_bytes_max, kCarried);
+  EXPECT_EQ(of_halves.path(0).inflight_bytes_max, kCarried / 2);
+  EXPECT_EQ(of_halves.path(1).inflight_bytes_max, kCarried / 2);
+  cut_cable(*bed_, 2);
+  cable.exchange(kBytes);
+  mend_cable(*bed_, 2);
+  ASSERT_TRUE(settles(cable)) << log_.joined();
+  cable.exchange(kBytes);
+  cable.release();
+  cable.close_both();
+  end(halves);
+}
+
 }  // namespace
 }  // namespace mesh

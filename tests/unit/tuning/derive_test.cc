@@ -76,24 +76,11 @@ TEST(DerivePolicy, InlineIsAtMostWhatTheDeviceGrants) {
 }
 
 TEST(DerivePolicy, HalvesOfACableShareItsQueuePairs) {
-  FabricTraits traits;
-  traits.rails_per_cable = 1;
-  EXPECT_EQ(derive_policy(traits, Settings{}).qps, 4u);
-  traits.rails_per_cable = 2;
-  EXPECT_EQ(derive_policy(traits, Settings{}).qps, 2u);
+  EXPECT_EQ(derive_policy({}, Settings{}).qps, 4u);
+  EXPECT_EQ(derive_policy({}, Settings{}).half_qps, 2u);
   Settings settings;
   settings.qps = 8;
-  EXPECT_EQ(derive_policy(traits, settings).qps, 8u) << "what the user says holds";
-}
-
-TEST(DerivePolicy, HalvesOfACableShareItsBytesInFlight) {
-  FabricTraits traits;
-  traits.rails_per_cable = 2;
-  EXPECT_EQ(derive_policy(traits, Settings{}).inflight_us, 2000u);
-  Settings settings;
-  settings.inflight_bytes = 1 << 20;
-  EXPECT_EQ(derive_policy(traits, settings).inflight_us, 0u);
-  EXPECT_EQ(derive_policy(traits, settings).inflight_bytes, 1u << 20);
+  EXPECT_EQ(derive_policy({}, settings).half_qps, 8u) << "what the user says holds";
 }
 
 TEST(DerivePolicy, NoWorkRequestIsLongerThanThePortTakes) {

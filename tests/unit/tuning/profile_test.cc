@@ -73,6 +73,13 @@ TEST(Profile, StandsBetweenWhatIsSetAndTheDefault) {
       "stripe_bytes 65536 (default), wr_bytes 262144 (profile), inflight_bytes 4194304 (profile)");
 }
 
+TEST(Profile, TheQueuePairsOfHalvesAreNamedWhereTheyDiffer) {
+  Settings settings;
+  const Origins origins = apply_profile(nullptr, settings);
+  const std::string text = choice_text(derive_policy(same_rails(), settings), origins);
+  EXPECT_EQ(text.rfind("qps 4 or 2 on half of a cable (default), ", 0), 0u) << text;
+}
+
 TEST(Profile, AnExplicitAutoIsExplicit) {
   const Profile profile = right();
   Settings settings;

@@ -55,10 +55,11 @@ TEST(RailTraits, AreThoseOfTheWorstRail) {
 
 TEST(RailTraits, VirtualFunctionsOfAPortAreNoHalvesOfItsCable) {
   Host halves({1, 1});
-  EXPECT_EQ(traits_of(halves.provider, halves.rails).rails_per_cable, 2u);
+  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[1]), 2u);
   Host parts({1, 1, 1});
   parts.rails[1].physical_path = parts.rails[2].physical_path = "/sys/devices/0000:01:00.0";
-  EXPECT_EQ(traits_of(parts.provider, parts.rails).rails_per_cable, 1u);
+  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[0]), 1u);
+  EXPECT_EQ(rails_of_cable(parts.rails, parts.rails[1]), 1u);
 }
 
 TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
@@ -73,9 +74,10 @@ TEST(RailTraits, WhatOneRailDoesNotTellTheOthersDo) {
 TEST(RailTraits, HalvesOfACableAreRailsWithOneGuidAndPort) {
   Host cables({1, 2}), halves({1, 1, 2}), ports({1, 1});
   ports.rails[1].info.port = 2;
-  EXPECT_EQ(traits_of(cables.provider, cables.rails).rails_per_cable, 1u);
-  EXPECT_EQ(traits_of(halves.provider, halves.rails).rails_per_cable, 2u);
-  EXPECT_EQ(traits_of(ports.provider, ports.rails).rails_per_cable, 1u);
+  EXPECT_EQ(rails_of_cable(cables.rails, cables.rails[0]), 1u);
+  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[0]), 2u);
+  EXPECT_EQ(rails_of_cable(halves.rails, halves.rails[2]), 1u) << "beside a cable of two halves";
+  EXPECT_EQ(rails_of_cable(ports.rails, ports.rails[0]), 1u);
 }
 
 TEST(RailTraits, InlineIsFoundByTryingAndNothingIsLeftBehind) {

@@ -28,10 +28,8 @@ WireRail sample_rail(std::uint8_t number) {
 
 WirePath sample_pair(std::uint8_t rail) {
   WirePath path;
-  path.connector_rail = rail;
-  path.connector_address = 1;
-  path.acceptor_rail = 0;
-  path.acceptor_address = 5;
+  path.connector_rail = rail, path.connector_address = 1;
+  path.acceptor_rail = 0, path.acceptor_address = 5;
   path.mtu = 3;
   return path;
 }
@@ -65,7 +63,10 @@ Hello sample<Hello>() {
           104,
           13,
           "east",
-          2048};
+          2048,
+          id_of(17),
+          1,
+          8};
 }
 template <>
 Welcome sample<Welcome>() {
@@ -324,6 +325,7 @@ TEST(MessageHello, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(decode_changed<Hello>([](Hello& body) { body.qps = kQpsMax; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.qps = kQpsMax + 1; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.qps = 0; }).ok());
+  EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.half_qps = 0; }).ok());
   EXPECT_TRUE(decode_changed<Hello>([](Hello& body) { body.service_level = 15; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.service_level = 16; }).ok());
   EXPECT_FALSE(decode_changed<Hello>([](Hello& body) { body.slots = kSlotsMax * 2; }).ok());

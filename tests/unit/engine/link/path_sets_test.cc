@@ -53,6 +53,17 @@ TEST(PathSets, TheAskedCableToTheListenedOneIsPrimaryWithBothHalves) {
       << "the asked half comes first";
 }
 
+TEST(PathSets, HalvesAreSeenAtEitherEnd) {
+  const std::vector<WireRail> cables = rails({1, 2, 3, 4});
+  EXPECT_TRUE(has_halves(meet({{0, 0}, {1, 1}}), kHost, kHost));
+  EXPECT_TRUE(has_halves(meet({{0, 0}, {1, 1}}), kHost, cables));
+  EXPECT_TRUE(has_halves(meet({{3, 2}, {1, 2}}), cables, cables)) << "both lead to one port";
+  EXPECT_FALSE(has_halves(meet({{0, 0}, {2, 2}}), kHost, kHost)) << "one half of each cable";
+  EXPECT_FALSE(has_halves(meet({{0, 0}, {1, 1}}), cables, cables));
+  EXPECT_FALSE(has_halves(meet({{0, 0}}), kHost, kHost));
+  EXPECT_FALSE(has_halves({}, kHost, kHost));
+}
+
 TEST(PathSets, ACableThatDoesNotMeetTheListenedOneGoesWhereItCan) {
   EXPECT_EQ(keys(path_sets(kMeet, kHost, kHost, asked(2, 0))),
             (Keys{{{2, 2}, {3, 3}}, {{0, 0}, {1, 1}}}));
