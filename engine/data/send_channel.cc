@@ -385,11 +385,14 @@ Waiting SendChannel::waiting(std::uint64_t sequence) noexcept {
 
 // The first stripe that is not posted whole tells.
 Waiting SendChannel::posting_waits() noexcept {
+  Waiting waiting{.reason = WaitReason::Turn};
   for (const Span& span : posting_.spans) {
-    const WaitReason reason = room_waits(*span.queue_pair, span.left());
-    if (reason != WaitReason::Turn) return {.reason = reason, .path = &span.queue_pair->path()};
+    waiting.left += span.left();
+    if (waiting.reason != WaitReason::Turn) continue;
+    waiting.reason = room_waits(*span.queue_pair, span.left());
+    if (waiting.reason != WaitReason::Turn) waiting.path = &span.queue_pair->path();
   }
-  return {.reason = WaitReason::Turn};
+  return waiting;
 }
 
 }  // namespace mesh::engine

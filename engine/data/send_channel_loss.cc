@@ -152,8 +152,11 @@ Waiting SendChannel::replay_waits(const Span& replay) noexcept {
   for (std::uint32_t position = 0; position < choices; ++position) {
     QueuePair& queue_pair =
         replay.queue_pair != nullptr ? *replay.queue_pair : link.bulk().at(position);
-    waiting = {.reason = room_waits(queue_pair, replay.left()), .path = &queue_pair.path()};
-    if (waiting.reason == WaitReason::Turn) return {.reason = WaitReason::Turn};
+    waiting = {.reason = room_waits(queue_pair, replay.left()),
+               .path = &queue_pair.path(),
+               .left = replay.left()};
+    if (waiting.reason == WaitReason::Turn)
+      return {.reason = WaitReason::Turn, .left = replay.left()};
   }
   return waiting;
 }

@@ -15,6 +15,7 @@ struct Waiting {
   WaitReason reason = WaitReason::Data;
   const Path* path = nullptr;  // where it is known to be one
   std::uint32_t landed = 0;    // Data: stripes that have come
+  std::uint64_t left = 0;      // of the message that is being posted: bytes that have not gone out
 };
 
 // For example "the peer's receive: it has posted none for this send".

@@ -56,7 +56,7 @@ struct Side {
   std::optional<std::uint64_t> close_said;  // messages that its CLOSE counted
   std::uint64_t questions = 0;              // of requests that were still open
   std::uint32_t idle_looks = 0;
-  std::array<std::uint64_t, 3> seen{};
+  std::array<std::uint64_t, 4> seen{};
 };
 
 // Where a receive puts its bytes, and what is known about them.
