@@ -5,6 +5,7 @@
 #include "engine/data/registration.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/base/room.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -199,8 +200,8 @@ void Lane::on_poll_failed() noexcept {
 std::uint32_t Lane::take_entry() {
   if (free_entries_.empty()) {
     // destroy() gives the entry back without asking for memory.
-    free_entries_.reserve(entries_.size() + 1);
-    live_.reserve(entries_.size() + 1);
+    make_room_for(free_entries_, entries_.size() + 1);
+    make_room_for(live_, entries_.size() + 1);
     entries_.emplace_back();
     live_.emplace_back();
     return static_cast<std::uint32_t>(entries_.size() - 1);

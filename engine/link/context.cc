@@ -31,13 +31,12 @@ bool knows_peer(const Link& link) { return link.handshake().knows_peer(); }
 // A peer's rails are learnt once: until its first WELCOME all connects wait for one handshake.
 Link* Context::connector_to(const engine::Id128& peer_context,
                             const engine::AskedRails& asked) const {
+  Link* const any = usable_connector(peer_context, [](const Link&) { return true; });
+  if (any == nullptr || usable_connector(peer_context, knows_peer) == nullptr) return any;
   // Each link judges by the pairs of its own WELCOME: ports and routes change between two of them.
-  if (usable_connector(peer_context, knows_peer) != nullptr) {
-    return usable_connector(peer_context, [&asked](const Link& link) {
-      return knows_peer(link) && link.handshake().key_for(asked) == link.handshake().key();
-    });
-  }
-  return usable_connector(peer_context, [](const Link&) { return true; });
+  return usable_connector(peer_context, [&asked](const Link& link) {
+    return knows_peer(link) && link.handshake().key_for(asked) == link.handshake().key();
+  });
 }
 
 Link& Context::add_connector(const engine::Id128& peer_context, const engine::AskedRails& asked) {

@@ -2,6 +2,8 @@
 // Those of a context's links that the control thread looks at, so that it need not look at all of
 // them. Thread: control mutex. Bounds: the context's links; each is in a list once.
 
+#include "src/base/room.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -14,9 +16,7 @@ class Link;
 // In no order. Room for all is made before, so that none needs memory to get here.
 class LinkList {
  public:
-  void reserve_for(std::size_t links) {
-    if (all_.capacity() < links) all_.reserve(2 * links);
-  }
+  void reserve_for(std::size_t links) { make_room_for(all_, links); }
   void add(Link& link) noexcept { all_.push_back(&link); }
   void remove(const Link& link) noexcept {
     const auto found = std::find(all_.begin(), all_.end(), &link);

@@ -7,11 +7,11 @@
 #include <infiniband/verbs.h>
 
 #include "src/soft/spin_lock.h"
+#include "src/soft/zeroed_array.h"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace mesh::soft {
 
@@ -39,7 +39,7 @@ class CompletionQueue {
   void forget(const QueuePair* qp) noexcept;  // under the turn lock; afterwards no entry names qp
 
  private:
-  std::vector<CompletionEntry> entries_;
+  ZeroedArray<CompletionEntry> entries_;
   std::uint64_t mask_;
   std::uint64_t limit_;
   std::atomic<bool> dead_{false};

@@ -20,7 +20,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 namespace mesh::soft {
 
@@ -45,7 +44,7 @@ struct SendSlot {
 
 struct SendQueue {
   SpinLock lock;
-  std::vector<SendSlot> slots;  // a power of two
+  ZeroedArray<SendSlot> slots;  // a power of two
   std::uint32_t depth = 0;
   bool poisoned = false;  // poster: a work request failed locally; nothing after it is published
   bool noted = false;     // poster: NicCore::posting knows that something may be outstanding
@@ -67,7 +66,7 @@ struct ReceiveSlot {
 
 struct ReceiveQueue {
   SpinLock lock;
-  std::vector<ReceiveSlot> slots;
+  ZeroedArray<ReceiveSlot> slots;
   std::uint32_t depth = 0;
   std::atomic<std::uint64_t> posted{0};  // released by the poster, acquired by the turn
   std::atomic<std::uint64_t> freed{0};   // released by poll_cq, acquired by the poster
