@@ -224,7 +224,8 @@ void PathRepair::fail_without_route() {
   PeerLink& peer_link = link_.peer_link();
   peer_link.fail(Errc::Unreachable,
                  fmt::format("peer {}: a message to a host that no path leads to fails: {}; and no "
-                             "host that both have links to joins them (NCCL_MESH_RELAY)",
+                             "host that both have links to joins them (NCCL_RUNTIME_CONNECT=0 has "
+                             "NCCL link its neighbours at the start)",
                              link_.identity().peer_host, peer_link.why_dormant()));
 }
 

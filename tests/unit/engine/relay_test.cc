@@ -344,6 +344,8 @@ TEST_F(Relay, WithoutAHostBetweenTheFirstMessageFailsByName) {
                        "and c share no subnet"),
             1)
       << log_.joined();
+  EXPECT_EQ(log_.count(LogLevel::Warn, "joins them (NCCL_RUNTIME_CONNECT=0 has NCCL link"), 1)
+      << log_.joined();
   EXPECT_TRUE(bed_->until([&] { return far->receive({.bytes = 8}).code() != Errc::WouldBlock; }));
   end(*far);
   end_all();
