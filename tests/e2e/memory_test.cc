@@ -51,6 +51,7 @@ const Scenario kTakeOneBack("take_one_back", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
   Line line(peer, *communicator, {.bytes = kMiB});
+  peer.barrier();  // the message that opens a path is acknowledged: what comes ends the channel
   if (!line.sends()) {
     driver::Registered passing(*communicator, line.comm(), kMiB);
     Raw raw(*api, line.comm(), driver::Side::Recv);
