@@ -12,6 +12,8 @@ void Flood::start(const FloodPieces& pieces, const FloodTimes& times) {
   warm_until_ = now + times.warm;
   end_ = now + times.whole;
   send_until_ = times.sends ? end_ : now;
+  send_least_until_ = times.sends ? end_ + times.more : now;
+  sent_ = 0;
   marks_ = 0;
   ended_ = false;
   counted_ = 0;
@@ -26,13 +28,18 @@ bool Flood::active() const noexcept {
 
 int Flood::error() const noexcept { return send_.error() != 0 ? send_.error() : recv_.error(); }
 
+bool Flood::is_over(Clock::time_point now) const noexcept {
+  return now >= send_until_ && (sent_ >= kLeast || now >= send_least_until_);
+}
+
 bool Flood::send_more(Clock::time_point now) {
   if (marks_ == kDepth) return false;
   driver::NetPiece piece = pieces_.sent;
-  const bool over = now >= send_until_;
+  const bool over = is_over(now);
   if (over) piece.bytes = 1;
   if (!send_.push(piece)) return false;
   if (over) ++marks_;
+  if (!over && now >= warm_until_) ++sent_;
   return true;
 }
 
@@ -51,7 +58,7 @@ bool Flood::take(Clock::time_point now) {
   if (recv_.completed() == taken_) return false;
   const bool mark = recv_.bytes_of(taken_++) != pieces_.received.bytes;
   ended_ = ended_ || mark;
-  if (mark || now < warm_until_ || now > end_) return true;
+  if (mark || now < warm_until_ || (now > end_ && counted_ >= kLeast)) return true;
   if (counted_++ == 0) first_at_ = now;
   last_at_ = now;
   return true;

@@ -1,8 +1,8 @@
 #pragma once
-// Both directions of one connection pair at once, for a fixed time: sends as many messages as go,
-// and notes when each of the other side's arrives. What follows the time is short, so that the
-// receiver knows the end. Thread: start() and the readers from the owner while inactive, turn()
-// from the progress thread.
+// Both directions of one connection pair at once, for a time: sends as many messages as go, and
+// notes when each of the other side's arrives. A time in which only a few went would tell nothing,
+// and is longer. What follows it is short, so that the receiver knows the end. Thread: start() and
+// the readers from the owner while inactive, turn() from the progress thread.
 
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
@@ -22,6 +22,7 @@ struct FloodPieces {
 struct FloodTimes {
   std::chrono::milliseconds whole{0};
   std::chrono::milliseconds warm{0};  // of that; what arrives then does not count
+  std::chrono::milliseconds more{0};  // beyond it, at most, for Flood::kLeast messages
   bool sends = true;                  // false: this end only receives
 };
 
@@ -29,6 +30,7 @@ class Flood final : public driver::Task {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::uint32_t kDepth = 8;  // NCCL_STEPS
+  static constexpr std::uint64_t kLeast = kDepth + 4;  // messages that tell a rate, after `warm`
 
   Flood(driver::NetApi& api, void* send_comm, void* recv_comm);
 
@@ -44,12 +46,14 @@ class Flood final : public driver::Task {
   bool send_more(Clock::time_point now);
   bool receive_more();
   bool take(Clock::time_point now);
+  bool is_over(Clock::time_point now) const noexcept;  // for what is sent
   bool sent_all() const noexcept { return marks_ == kDepth && send_.completed() == send_.pushed(); }
 
   driver::Pipe send_, recv_;
   FloodPieces pieces_;
   Clock::time_point warm_until_, end_, first_at_, last_at_;
-  Clock::time_point send_until_;
+  Clock::time_point send_until_, send_least_until_;
+  std::uint64_t sent_ = 0;        // after `warm`
   std::uint32_t marks_ = kDepth;  // end marks sent
   bool ended_ = true;             // an end mark has come
   std::uint64_t taken_ = 0, taken_at_start_ = 0, counted_ = 0;

@@ -207,7 +207,10 @@ bool Probe::flood(const Memory& memory, bool sends, double& received_gbps) {
   Flood flood(api_, send_, recv_);
   progress.attach(flood);
   flood.start({memory.out.piece(0, memory.bytes), memory.in.piece(0, memory.bytes)},
-              {.whole = times_.flood, .warm = times_.flood / 5, .sends = sends});
+              {.whole = times_.flood,
+               .warm = times_.flood / 5,
+               .more = times_.patience / 4,
+               .sends = sends});
   const int result = progress.wait_idle(times_.flood + times_.patience);
   progress.detach(flood);
   received_gbps = flood.received_gbps();

@@ -143,6 +143,13 @@ TEST_F(DoctorOnAFabric, HealthyHostsHaveNoFinding) {
     expect(run(fabric(file)), {}, 0);
 }
 
+// So slow that the time of a measure ends before two messages have come.
+TEST_F(DoctorOnAFabric, APortThatIsSlowAndSaysSoHasNoFinding) {
+  Json root = paced_triangle();
+  for (Json& link : root["links"]) link["gbps"] = 0.002;
+  expect(run(root), {}, 0);
+}
+
 TEST_F(DoctorOnAFabric, APortAtThirteenOfTwoHundred) {
   Json root = paced_triangle();
   root["links"][0] = {{"ends", {"a/mesh0", "b/mesh0"}}, {"gbps", 0.1625}, {"port_gbps", 2.5}};
