@@ -15,6 +15,10 @@ MONITOR_S_MAX = 60
 # start.
 KERNEL_WORDS = ("console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr "
                 "random.trust_cpu=on")
+# What translated code is bad at: "rep movsb" and "rep stosb" go byte by byte there, and a kernel and
+# a libc that see ERMS copy and clear everything by them; SMAP changes the mode around every copy to
+# and from a user's memory.
+PROCESSOR = "max,erms=off,fsrm=off,smap=off"
 _prctl = ctypes.CDLL(None).prctl
 
 
@@ -53,7 +57,7 @@ def _command(plan, fds):
     # One thread of translated code per host: with two a guest's own locks wait for the scheduler
     # here.
     command = [QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-M",
-               "q35,usb=off", "-cpu", "max",
+               "q35,usb=off", "-cpu", PROCESSOR,
                "-accel", "tcg,thread=multi", "-smp", "1", "-m", str(plan.memory_mib), "-kernel",
                plan.kernel, "-initrd", plan.initrd,
                "-append", KERNEL_WORDS,
