@@ -29,7 +29,7 @@ void add_output(CLI::App& app, Options& options) {
                  "Write the cabling that is there into this file, for --expect");
   app.add_option("--threshold", options.threshold,
                  "Part of what the ports promise that a cable must carry")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(CLI::Range(0.001, 1.0))
       ->capture_default_str();
   app.add_option("--svg", options.svg_file, "Draw the cabling map into this file");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
