@@ -29,7 +29,7 @@ struct FloodTimes {
 class Flood final : public driver::Task {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::uint32_t kDepth = 8;  // NCCL_STEPS
+  static constexpr std::uint32_t kDepth = 8;           // NCCL_STEPS
   static constexpr std::uint64_t kLeast = kDepth + 4;  // messages that tell a rate, after `warm`
 
   Flood(driver::NetApi& api, void* send_comm, void* recv_comm);

@@ -15,9 +15,9 @@ MONITOR_S_MAX = 60
 # start.
 KERNEL_WORDS = ("console=ttyS0 quiet panic=-1 mitigations=off no_timer_check nokaslr "
                 "random.trust_cpu=on")
-# What translated code is bad at: "rep movsb" and "rep stosb" go byte by byte there, and a kernel and
-# a libc that see ERMS copy and clear everything by them; SMAP changes the mode around every copy to
-# and from a user's memory.
+# What translated code is bad at: "rep movsb" and "rep stosb" go byte by byte there, and a kernel
+# and a libc that see ERMS copy and clear everything by them; SMAP changes the mode around every
+# copy to and from a user's memory.
 PROCESSOR = "max,erms=off,fsrm=off,smap=off"
 _prctl = ctypes.CDLL(None).prctl
 

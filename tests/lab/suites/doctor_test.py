@@ -31,7 +31,8 @@ printf 'ELF NCCL version 2.30.1+cuda13.0 ' >$of_python/libnccl.so.2
 printf 'ELF NET/OFI ' >/tmp/foreign/libnccl-net.so
 export LD_LIBRARY_PATH=/tmp/new
 """
-# An emulated cable carries a hundredth of what its port says, and a tenth of that on a busy machine.
+# An emulated cable carries a hundredth of what its port says, and a tenth of that on a busy
+# machine.
 ANY_RATE = 0.001
 SLOW = "rate 4mbit"
 A_RATE = 0.01  # six times of SLOW
