@@ -38,6 +38,10 @@ double slowness() {
 
 double clock_bar_s(double promised_s) { return promised_s / kShareOfABusyMachine * slowness(); }
 
+double processor_bar_s(double promised_s) {
+  return emulated() ? clock_bar_s(promised_s) : promised_s * slowness();
+}
+
 driver::milliseconds scaled(driver::milliseconds time) {
   return std::chrono::duration_cast<driver::milliseconds>(time * slowness());
 }
