@@ -74,16 +74,18 @@ def _inner_kernel(image):
         return None
     begin = ((image[0x1f1] or 4) + 1) * 512 + struct.unpack_from("<I", image, 0x248)[0]
     packed = image[begin:begin + struct.unpack_from("<I", image, 0x24c)[0]]
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
     try:
-        inner = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(packed)
+        inner = unpacker.decompress(packed)
     except lzma.LZMAError:
         return None
-    return inner if inner.startswith(b"\x7fELF") else None
+    return inner if unpacker.eof and inner.startswith(b"\x7fELF") else None
 
 
 def _bootable(folder, version):
     """The path of the kernel, unpacked once here, for unpacking is four tenths of what a start
-    costs in translated code. Where it cannot be unpacked, the package's own file."""
+    costs in translated code. Where it cannot be unpacked, or not be kept, the package's own
+    file."""
     packed = os.path.join(folder, "root/boot/vmlinuz-" + version)
     plain = os.path.join(folder, "vmlinux-" + version)
     if os.path.exists(plain):
@@ -91,10 +93,14 @@ def _bootable(folder, version):
     inner = _inner_kernel(_file(packed))
     if inner is None:
         return packed
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="unpacking-", delete=False) as file:
-        file.write(inner)
-        os.fchmod(file.fileno(), 0o644)
-    os.rename(file.name, plain)  # whole or not at all: another run may look
+    try:
+        with tempfile.TemporaryDirectory(prefix="unpacking-", dir=folder) as work:
+            whole = os.path.join(work, "vmlinux")
+            with open(whole, "wb") as file:
+                file.write(inner)
+            os.rename(whole, plain)  # whole or not at all: another run may look
+    except OSError:
+        return packed
     return plain
 
 

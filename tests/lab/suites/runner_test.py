@@ -1,8 +1,10 @@
 """The lab itself: exit codes, output, limits, cables, and that nothing stays behind however a run
 ends."""
 
+import lzma
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,9 @@ import unittest
 
 sys.dont_write_bytecode = True
 import lab_case
+
+sys.path.insert(0, os.path.join(lab_case.ROOT, "tests/lab"))
+import kernel
 
 
 def processes_with(word):
@@ -160,6 +165,43 @@ class Mistakes(unittest.TestCase):
                 file.write(text)
                 file.flush()
                 self.refused([file.name, "--", "true"], file.name, says)
+
+
+def kernel_image(packed):
+    """As the package has it: two sectors of set-up code, then what is packed."""
+    head = bytearray(1024)
+    head[0x1f1] = 1
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<II", head, 0x248, 8, len(packed))
+    return bytes(head) + b"unpacker" + packed
+
+
+class KernelImage(unittest.TestCase):
+    """The kernel is unpacked before hosts start it, where that can be done."""
+
+    ELF = b"\x7fELF and what follows"
+
+    def bootable(self, image):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        os.makedirs(os.path.join(folder.name, "root/boot"))
+        with open(os.path.join(folder.name, "root/boot/vmlinuz-1"), "wb") as file:
+            file.write(image)
+        path = kernel.Kernel(folder.name, "1").image
+        self.assertEqual(kernel.Kernel(folder.name, "1").image, path, "the second time")
+        with open(path, "rb") as file:
+            return os.path.relpath(path, folder.name), file.read()
+
+    def test_packed_by_xz_it_is_unpacked_once(self):
+        self.assertEqual(self.bootable(kernel_image(lzma.compress(self.ELF) + b"size")),
+                         ("vmlinux-1", self.ELF))
+
+    def test_anything_else_is_started_as_it_is(self):
+        whole = kernel_image(lzma.compress(self.ELF))
+        for image in (b"", whole[:700], whole[:-20], kernel_image(b"packed by another"),
+                      kernel_image(lzma.compress(b"no kernel")), whole.replace(b"HdrS", b"Hdr?")):
+            with self.subTest(image[-30:]):
+                self.assertEqual(self.bootable(image), ("root/boot/vmlinuz-1", image))
 
 
 class Absence(unittest.TestCase):
