@@ -1,8 +1,9 @@
 #pragma once
-// Both directions of one connection pair at once, for a time: sends as many messages as go, and
-// notes when each of the other side's arrives. A time in which only a few went would tell nothing,
-// and is longer. What follows it is short, so that the receiver knows the end. Thread: start() and
-// the readers from the owner while inactive, turn() from the progress thread.
+// Both directions of one connection pair at once, for a fixed time: sends as many messages as go,
+// and notes when each of the other side's arrives. Too few messages tell no rate: then it goes on
+// for a bounded time more. Short messages follow the last long one, so that the receiver knows the
+// end. Thread: start() and the readers from the owner while inactive, turn() from the progress
+// thread.
 
 #include "perf/driver/pipe.h"
 #include "perf/driver/progress_thread.h"
@@ -22,7 +23,7 @@ struct FloodPieces {
 struct FloodTimes {
   std::chrono::milliseconds whole{0};
   std::chrono::milliseconds warm{0};  // of that; what arrives then does not count
-  std::chrono::milliseconds more{0};  // beyond it, at most, for Flood::kLeast messages
+  std::chrono::milliseconds more{0};  // after `whole`, at most, until kLeast messages are sent
   bool sends = true;                  // false: this end only receives
 };
 

@@ -206,12 +206,10 @@ bool Probe::flood(const Memory& memory, bool sends, double& received_gbps) {
   driver::ProgressThread& progress = communicator_->progress();
   Flood flood(api_, send_, recv_);
   progress.attach(flood);
-  flood.start({memory.out.piece(0, memory.bytes), memory.in.piece(0, memory.bytes)},
-              {.whole = times_.flood,
-               .warm = times_.flood / 5,
-               .more = times_.patience / 4,
-               .sends = sends});
-  const int result = progress.wait_idle(times_.flood + times_.patience);
+  const FloodTimes flood_times{
+      .whole = times_.flood, .warm = times_.flood / 5, .more = times_.patience / 4, .sends = sends};
+  flood.start({memory.out.piece(0, memory.bytes), memory.in.piece(0, memory.bytes)}, flood_times);
+  const int result = progress.wait_idle(flood_times.whole + flood_times.more + times_.patience);
   progress.detach(flood);
   received_gbps = flood.received_gbps();
   return result == kNetSuccess || fail("large messages", result);

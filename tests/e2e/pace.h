@@ -22,8 +22,9 @@ inline driver::milliseconds patience() { return scaled(kPatience); }
 // A promise about seconds, as a bar on the clock of a machine that others use too: ten times as
 // much. That the promise itself is kept is shown with manual clocks, in tests/unit.
 double clock_bar_s(double promised_s);
-// The same as a bar on a process' own time of the processor: no more than promised. An emulated
-// machine does not see what the one beneath it does for others, so its processor's time is a clock.
+// A promise about seconds, as a bar on the processor time of one process: no more than promised,
+// since others do not count in it. Only an emulated machine counts them too, because it cannot see
+// that it stands still while they run: there it is the bar on the clock.
 double processor_bar_s(double promised_s);
 
 // A tenth of the repetitions between emulated machines, but not below four.

@@ -84,8 +84,7 @@ def _inner_kernel(image):
 
 def _bootable(folder, version):
     """The path of the kernel, unpacked once here, for unpacking is four tenths of what a start
-    costs in translated code. Where it cannot be unpacked, or not be kept, the package's own
-    file."""
+    costs in translated code. If it cannot be unpacked or written, it is the package's own file."""
     packed = os.path.join(folder, "root/boot/vmlinuz-" + version)
     plain = os.path.join(folder, "vmlinux-" + version)
     if os.path.exists(plain):

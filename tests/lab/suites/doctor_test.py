@@ -35,7 +35,7 @@ export LD_LIBRARY_PATH=/tmp/new
 # machine.
 ANY_RATE = 0.001
 SLOW = "rate 4mbit"
-A_RATE = 0.01  # six times of SLOW
+A_RATE = 0.01  # of the port's 2.5 Gb/s, which is six times SLOW
 ANOTHER_SUBNET = """[[ $(hostname) != c ]] || {
   ip address flush dev mesh0
   ip address add 10.99.0.2/24 dev mesh0

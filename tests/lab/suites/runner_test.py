@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 import lab_case
@@ -202,6 +203,12 @@ class KernelImage(unittest.TestCase):
                       kernel_image(lzma.compress(b"no kernel")), whole.replace(b"HdrS", b"Hdr?")):
             with self.subTest(image[-30:]):
                 self.assertEqual(self.bootable(image), ("root/boot/vmlinuz-1", image))
+
+
+    def test_where_nothing_can_be_written_it_is_started_as_it_is(self):
+        image = kernel_image(lzma.compress(self.ELF))
+        with mock.patch("os.rename", side_effect=PermissionError):
+            self.assertEqual(self.bootable(image), ("root/boot/vmlinuz-1", image))
 
 
 class Absence(unittest.TestCase):
