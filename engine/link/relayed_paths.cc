@@ -170,11 +170,17 @@ std::string RelayedPaths::why_dead(std::uint32_t index) {
   const RelayedChains* const chains = chains_[index].get();
   if (chains != nullptr && chains->step() == RelayedChains::Step::Broken) return chains->why();
   const std::uint64_t now_ns = link_.host().now_ns();
-  const bool stuck =
-      std::any_of(path.queue_pairs.begin(), path.queue_pairs.end(), [&](const auto& queue_pair) {
-        return path.lane->relay_end().stuck(queue_pair->verbs(), now_ns);
-      });
-  return stuck ? kStuckCause : "";
+  const auto is_stuck = [&] {
+    return std::any_of(path.queue_pairs.begin(), path.queue_pairs.end(),
+                       [&](const auto& queue_pair) {
+                         return path.lane->relay_end().stuck(queue_pair->verbs(), now_ns);
+                       });
+  };
+  if (!is_stuck()) return {};
+  // Counts may have come that nobody has read: where no poller turns the loop, only NCCL's own
+  // calls do, and this process may have stood still.
+  path.lane->drain(path.queue_pairs);
+  return is_stuck() ? kStuckCause : "";
 }
 
 void RelayedPaths::watch() {
@@ -187,7 +193,7 @@ void RelayedPaths::watch() {
     if (path.health.state != PathState::Up) continue;
     link_.host().tend_at(now_ns + kStuckLookNs);
     const std::string why = why_dead(i);
-    if (!why.empty()) peer_link.quarantine(path, why);
+    if (!why.empty() && path.health.state == PathState::Up) peer_link.quarantine(path, why);
   }
 }
 

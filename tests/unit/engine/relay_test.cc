@@ -104,6 +104,31 @@ TEST_F(Relay, AHostBehindAnotherIsReachedByTheFirstMessage) {
   end_all();
 }
 
+// Without a poller only NCCL's calls look at what a host on the way has told.
+TEST_F(Relay, APathThatIsQuietWhileNobodyTurnsTheLoopIsNotLost) {
+  open(testkit::kLine);
+  link_neighbours(3, false);
+  const auto far = talk(0, 2);
+  ASSERT_TRUE(wakes(*far)) << log_.joined();
+  const engine::PeerLink& receiver = far->pair.receive->link;
+  const std::uint32_t quarter = receiver.policy().rq_depth / 4;  // then a window word goes back
+  bool owed = false;
+  for (std::uint32_t i = 0; i < 2 * quarter && !owed; ++i) {
+    far->exchange(8);
+    for (testkit::BedHost& host : bed_->hosts) host.loops_stand = true;
+    bed_->tick_ns = 10'000'000;
+    bed_->rounds(400);  // four seconds, in which NICs, hosts on the way and control go on
+    for (testkit::BedHost& host : bed_->hosts) host.loops_stand = false;
+    bed_->tick_ns = 10'000;
+    owed = log_.count(LogLevel::Warn, "") != 0;
+  }
+  EXPECT_EQ(log_.count(LogLevel::Warn, ""), 0) << log_.joined();
+  EXPECT_EQ(receiver.usable_count(), 1u);
+  far->exchange(kBytes);
+  end(*far);
+  end_all();
+}
+
 TEST_F(Relay, SeveralHostsAreCrossed) {
   for (std::size_t hosts = 4; hosts <= 5; ++hosts) {
     SCOPED_TRACE(hosts);
