@@ -40,15 +40,22 @@ bool ChainSide::make_queue_pair(const Depths& depths, std::uint32_t* inline_byte
   return false;
 }
 
-Status ChainSide::create(const RailUse& rail, const Depths& depths) {
+// With fewer sends than are wanted, what is to go on waits for room.
+Status ChainSide::create(const RailUse& rail, const Depths& wanted) {
   rail_ = rail;
   verbs::Provider& provider = *rail.provider;
+  ibv_device_attr device{};
+  if (const int error = provider.query_device(rail.context, &device); error != 0)
+    return errno = error, refused("answer of the device");
   memory_ = make_pages(sizeof(Page));
   if (memory_ == nullptr) return errno = ENOMEM, refused("memory");
   mr_ =
       verbs::MrHandle(provider, provider.reg_mr(rail.pd, memory_.get(), whole_pages(sizeof(Page)),
                                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
   if (!mr_) return refused("region");
+  const std::uint32_t limit = static_cast<std::uint32_t>(device.max_qp_wr);
+  const Depths depths{.receives = wanted.receives,
+                      .sends = std::min(wanted.sends, limit - CountWriter::kRequestsMax)};
   const std::uint32_t entries = depths.sends + CountWriter::kRequestsMax + depths.receives;
   cq_ = verbs::CqHandle(provider, provider.create_cq(rail.context, static_cast<int>(entries)));
   if (!cq_) return refused("completion queue");

@@ -25,8 +25,8 @@ bool EndCompletionQueue::add_sender(EndQueuePair& queue_pair) {
   const auto index = static_cast<std::uint32_t>(free - senders_.begin());
   const std::uint32_t left = static_cast<std::uint32_t>(sends_->cqe) - reserved_;
   if (index == kEndQueuePairsMax || queue_pair.reserved() > left) return false;
+  if (free == senders_.end()) senders_.push_back(nullptr);  // may throw
   reserved_ += queue_pair.reserved();
-  if (free == senders_.end()) senders_.push_back(nullptr);
   senders_[index] = &queue_pair;
   queue_pair.set_index(index);
   return true;

@@ -25,7 +25,7 @@ class EndCompletionQueue {
   bool in_use() noexcept;
 
   // A queue pair joins the queues that it was made with. False: it is one too many, or there is no
-  // room for what its sends can leave here.
+  // room for what its sends can leave here. Throws bad_alloc, and has changed nothing.
   bool add_sender(EndQueuePair& queue_pair);
   bool add_receiver(EndQueuePair& queue_pair);
   // Afterwards no poll touches it.

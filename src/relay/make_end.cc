@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 namespace mesh::relay {
@@ -63,18 +64,23 @@ void fill_in(ibv_qp& qp, const EndQueuePair& end, const ibv_qp_init_attr& attr) 
   qp.state = IBV_QPS_RESET;
 }
 
+// Both or none.
 bool join(EndQueuePair& end) {
   EndCompletionQueue &sends = *end.parts().sends, &receives = *end.parts().receives;
-  if (!sends.add_sender(end)) return false;
-  if (receives.add_receiver(end)) return true;
-  sends.remove_sender(end);
-  return false;
+  if (!receives.add_receiver(end)) return false;
+  bool joined = false;
+  try {
+    joined = sends.add_sender(end);
+  } catch (const std::bad_alloc&) {
+  }
+  if (!joined) receives.remove_receiver(end);
+  return joined;
 }
 
 }  // namespace
 
 std::unique_ptr<EndQueuePair> make_end(verbs::Provider& real, ibv_pd* pd, const EndQueues& queues,
-                                       ibv_qp_init_attr* attr) {
+                                       ibv_qp_init_attr* attr) try {
   ibv_device_attr device{};
   const int error = real.query_device(pd->context, &device);
   if (error != 0 || !is_asked_right(*attr, device))
@@ -97,6 +103,8 @@ std::unique_ptr<EndQueuePair> make_end(verbs::Provider& real, ibv_pd* pd, const 
   attr->cap.max_send_sge = 1;
   attr->cap.max_recv_sge = granted.max_recv_sge;
   return end;
+} catch (const std::bad_alloc&) {
+  return errno = ENOMEM, nullptr;  // as a device that has no memory
 }
 
 }  // namespace mesh::relay

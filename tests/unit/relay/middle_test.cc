@@ -43,6 +43,18 @@ TEST(Middle, WithoutAThreadItsOwnerTurnsTheChains) {
   EXPECT_EQ(middle.turn(), 0u);
 }
 
+// The ends' send queues are as deep as the device allows for one work request each, and the host
+// between needs two: what is to go on waits for room.
+TEST(Middle, WhatADeviceDoesNotTakeAtOnceWaits) {
+  LineOptions options;
+  options.send_depth = 8192;
+  Line line(options);
+  constexpr std::size_t kMessages = 100;
+  for (std::size_t i = 0; i < kMessages; ++i)
+    ASSERT_EQ(line.post(0, {.wr_id = i, .bytes = 5000}), 0);
+  EXPECT_TRUE(line.until_sent(0, kMessages));
+}
+
 TEST(Middle, ItsThreadCarriesBothWays) {
   LineOptions options;
   options.agent = soft::Agent::Thread;

@@ -1,0 +1,73 @@
+// A process without memory gets no queue pair, and nothing that was there is hurt.
+
+#include "src/relay/end_completion_queue.h"
+#include "src/relay/end_device.h"
+#include "tests/unit/relay/middle_hosts.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+namespace {
+// Of this thread: how many more allocations succeed; -1: all.
+thread_local int t_allocations_left = -1;
+}  // namespace
+
+// NOLINTBEGIN(misc-new-delete-overloads): the compiler's other forms call these.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (t_allocations_left == 0) throw std::bad_alloc();
+  if (t_allocations_left > 0) --t_allocations_left;
+  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+// NOLINTEND(misc-new-delete-overloads)
+
+namespace mesh::relay {
+namespace {
+
+TEST(ShortMemory, AQueuePairIsMadeWholeOrNotAtAll) {
+  const soft::FabricFile fabric = testkit::line_fabric(1);
+  const auto host = testkit::open_host(fabric, 0, soft::Agent::None);
+  testkit::LineNic nic = testkit::open_nic(*host, "right");
+  EndDevice device(*host, nic.context.get());
+  ibv_cq* const queue = device.create_cq(nic.context.get(), 1024);
+  ASSERT_NE(queue, nullptr);
+  ibv_qp_init_attr asked{};
+  asked.send_cq = asked.recv_cq = queue;
+  asked.qp_type = IBV_QPT_RC;
+  asked.cap = {.max_send_wr = 16,
+               .max_recv_wr = 16,
+               .max_send_sge = 1,
+               .max_recv_sge = 1,
+               .max_inline_data = 64};
+  ibv_qp* made = nullptr;
+  int failed = 0;
+  for (int left = 0; made == nullptr; ++left) {
+    ASSERT_LT(left, 1000);
+    ibv_qp_init_attr attr = asked;
+    errno = 0;
+    t_allocations_left = left;
+    made = device.create_qp(nic.pd.get(), &attr);
+    t_allocations_left = -1;
+    if (made == nullptr) {
+      ++failed;
+      EXPECT_EQ(errno, ENOMEM) << left;
+    }
+    ibv_wc completion;
+    EXPECT_EQ(ibv_poll_cq(queue, 1, &completion), 0) << left;
+    EXPECT_EQ(reinterpret_cast<EndCompletionQueue*>(queue)->in_use(), made != nullptr) << left;
+  }
+  EXPECT_GT(failed, 3);
+  std::printf("%d allocations, each failed once\n", failed);
+  EXPECT_EQ(device.destroy_qp(made), 0);
+  EXPECT_EQ(device.destroy_cq(queue), 0);
+}
+
+}  // namespace
+}  // namespace mesh::relay
