@@ -104,9 +104,13 @@ void spread_stripes(std::uint64_t bytes, const TransferPolicy& policy,
   for (std::uint32_t i = 0; i < count; ++i) {
     Part& part = parts[i];
     DCHECK(given <= lines);
-    if (i + 1 == count) part.lines = lines - given;  // and what rounding down has left
+    // The last one gets what rounding has left. Speeds are rounded too, so the others may have got
+    // a little too much.
+    const std::uint64_t left = lines - given;
+    part.lines = i + 1 == count ? left : std::min(part.lines, left);
     part.at_line = given;
     given += part.lines;
+    if (part.lines == 0) continue;
     const std::uint64_t wanted = ceil_div(part.lines * kStripeAlign, policy.stripe_bytes);
     part.stripe_lines = ceil_div(part.lines, std::min<std::uint64_t>(wanted, qps));
     part.next_qp = paths[part.path].next_qp;

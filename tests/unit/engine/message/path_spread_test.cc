@@ -46,6 +46,33 @@ void expect_covers(const StripeTable& table, std::uint64_t message, std::size_t 
   ASSERT_EQ(at, message);
 }
 
+// The speeds that a part is made of are rounded, and so the parts may come to more than all.
+TEST(PathSpread, RoundedSpeedsGiveAwayNoMoreThanThereIs) {
+  constexpr std::uint64_t kMessage = 256 * kMiB;
+  for (std::uint64_t in_flight = 1'000'000; in_flight < 1'100'000; in_flight += 128) {
+    const std::array<PathLoad, 2> paths{
+        {{.speed_mbps = 10'000}, {.bytes = in_flight, .speed_mbps = 40, .hosts_between = 1}}};
+    expect_covers(spread(kMessage, kPolicy, paths), kMessage, kPolicy.qps * paths.size());
+  }
+}
+
+TEST(PathSpread, AnyLoadsAreCovered) {
+  std::mt19937 random(7);
+  const auto up_to = [&random](std::uint64_t most) {
+    return std::uniform_int_distribution<std::uint64_t>(0, most)(random);
+  };
+  for (int round = 0; round < 20'000; ++round) {
+    std::array<PathLoad, 3> paths{};
+    for (PathLoad& path : paths) {
+      path.bytes = up_to(8 * kMiB);
+      path.speed_mbps = 1 + static_cast<std::uint32_t>(up_to(100'000));
+      path.hosts_between = static_cast<std::uint32_t>(up_to(3));
+    }
+    const std::uint64_t message = 1 + (up_to(std::uint64_t{1} << up_to(32)));
+    expect_covers(spread(message, kPolicy, paths), message, kPolicy.qps * paths.size());
+  }
+}
+
 TEST(PathSpread, PartsAreAsTheSpeeds) {
   const std::array<PathLoad, 3> paths{
       {{.speed_mbps = 100'000}, {.speed_mbps = 50'000}, {.speed_mbps = 25'000}}};
