@@ -106,6 +106,7 @@ bool PathRepair::tend_path(std::uint32_t index) {
   }
   if (state == PathState::Quarantined) return fence(index);
   if (state != PathState::Down) return false;
+  if (is_unasked_beside(index)) return rest_beside(index);
   return stands_back ? let_rest(index) : reopen(index);
 }
 

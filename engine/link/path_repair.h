@@ -123,6 +123,8 @@ class PathRepair {
   void call_standby(std::uint64_t now_ns);
   void call_beside();
   void leave_beside(std::uint32_t index, const std::string& why);
+  bool is_unasked_beside(std::uint32_t index) const;
+  bool rest_beside(std::uint32_t index);
   bool let_rest(std::uint32_t index);
   void leave_better_ones(std::uint32_t index);
   std::unique_ptr<StandbyMemory> memory_for(const Path& path) const;

@@ -68,6 +68,22 @@ void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
   repairs_[index] = {.at_ns = link_.host().now_ns() + pause_ns, .backoff_ns = pause_ns};
 }
 
+// Acceptor: a way round beside the cable is lost, or a try to open it has failed, and the connector
+// asks for no other.
+bool PathRepair::is_unasked_beside(std::uint32_t index) const {
+  const Repair& repair = repairs_[index];
+  return !link_.connector() && link_.peer_link().is_beside(index) && repair.step == Step::Waiting &&
+         !repair.asked;
+}
+
+// Nobody misses it here either; REOPEN calls it again. False in any case: nothing is to be done.
+bool PathRepair::rest_beside(std::uint32_t index) {
+  const ProgressLoop::Guard guard(link_.context().loop);
+  link_.peer_link().let_rest(link_.peer_link().path(index));
+  repairs_[index] = {};
+  return false;
+}
+
 // The connector finds a route and asks each host of it for the queue pairs of its part (CHAIN,
 // CHAINED). Then the path is opened as any other (REOPEN, REOPENED), except that each end connects
 // to the host next to it; before the connector's do so, the hosts on the way are told their

@@ -179,5 +179,25 @@ TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
   end();
 }
 
+// Neither side misses it, and it comes back.
+TEST_F(BothWays, TheOtherWayRestsOnBothSidesWhileThereIsNone) {
+  open(4);
+  ASSERT_TRUE(all_open()) << log_.joined();
+  Talk& talk = *talks_[0];
+  const auto rests = [&talk] {
+    return talk.pair.send->link.every_path_is_up() && talk.pair.receive->link.every_path_is_up() &&
+           talk.pair.send->link.usable_count() == 1;
+  };
+  port(2, "n1", false), port(3, "n0", false);
+  bed_->tick_ns = 1'000'000;
+  ASSERT_TRUE(bed_->until(rests)) << log_.joined();
+  exchange_all_sizes(talk);
+  port(2, "n1", true), port(3, "n0", true);
+  ASSERT_TRUE(bed_->until([&] { return both(talk); })) << log_.joined();
+  bed_->tick_ns = 10'000;
+  exchange_all_sizes(talk);
+  end();
+}
+
 }  // namespace
 }  // namespace mesh
