@@ -213,10 +213,21 @@ struct Answer {
   Errc code = Errc::WouldBlock;
 };
 
+// A device that is dead completes no read. Then the end of the link ends the flush too; a peer that
+// has closed in good order does not.
+[[gnu::noinline]] Errc flush_answer(Request& request) noexcept {
+  engine::Flusher& flusher = *request.channel->loop.flusher;
+  const Errc why = request.channel->failure.load(std::memory_order_acquire);
+  const Errc answer = flusher.finish(request);
+  if (answer != Errc::WouldBlock || why == Errc::Ok || why == Errc::PeerClosed) return answer;
+  flusher.abandon(request);
+  return why;
+}
+
 // Not done: still open, failed, answered before, or a group's.
 [[gnu::noinline]] Errc answer_otherwise(Request& request, RequestState state) noexcept {
   if (state == RequestState::Submitted) return Errc::WouldBlock;
-  if (state == RequestState::Flushing) return request.channel->loop.flusher->finish(request);
+  if (state == RequestState::Flushing) return flush_answer(request);
   if (state != RequestState::Failed) return Errc::InvalidArgument;
   if (request.channel->is_group(request)) return Errc::InvalidArgument;
   // NCCL is done with it.

@@ -20,6 +20,8 @@ constexpr std::size_t kRequestsAtFirst = 64;
 // Of the reads of one flush. A fault that strikes a few of them in a row is no reason to end a job.
 constexpr std::uint32_t kFailuresMax = 30;
 
+constexpr std::uint64_t bit_of(std::uint32_t rail) noexcept { return std::uint64_t{1} << rail; }
+
 }  // namespace
 
 Request* Flusher::take_free() noexcept {
@@ -41,7 +43,7 @@ Request* Flusher::make_request() noexcept {
 }
 
 void Flusher::release(Request& request) noexcept {
-  DCHECK(request.open_stripes == 0);
+  DCHECK(request.bytes == 0);
   DCHECK(free_.size() < free_.capacity());
   request.state.store(RequestState::Free, std::memory_order_relaxed);
   free_.push_back(&request);
@@ -50,7 +52,7 @@ void Flusher::release(Request& request) noexcept {
 // What a rail owes is posted when its failed queue pair is empty, and made anew.
 void Flusher::owe(std::uint32_t rail, Request& request) noexcept {
   if (request.region == nullptr) return;
-  request.stripes |= std::uint64_t{1} << rail;
+  request.stripes |= bit_of(rail);
   if (++request.tag <= kFailuresMax || request.error != Errc::Ok) return;
   LOG_WARN("{}: a flush of GPU memory at {:#x} has failed {} times", rails_[rail].lane->name(),
            request.address, request.tag);
@@ -75,13 +77,14 @@ bool Flusher::post_read(Rail& rail, Request& request) noexcept {
 void Flusher::post(std::uint32_t at, Request& request) noexcept {
   Rail& rail = rails_[at];
   if (rail.lane != nullptr && rail.broken && rail.open == 0) make(rail);
+  if (rail.gone) return;
   if (!rail.qp) {
     request.error = Errc::Transport;
   } else if (rail.broken || rail.open == kFlushDepth) {
-    request.stripes |= std::uint64_t{1} << at;
+    request.stripes |= bit_of(at);
   } else if (post_read(rail, request)) {
     ++rail.open;
-    ++request.open_stripes;
+    request.bytes |= bit_of(at);
   } else {
     rail.broken = true;
     owe(at, request);
@@ -90,7 +93,7 @@ void Flusher::post(std::uint32_t at, Request& request) noexcept {
 
 void Flusher::post_all(std::uint64_t rails, Request& request) noexcept {
   for (std::uint32_t rail = 0; rail < rails_.size() && request.error == Errc::Ok; ++rail) {
-    if ((rails >> rail & 1) != 0) post(rail, request);
+    if ((rails & bit_of(rail)) != 0) post(rail, request);
   }
 }
 
@@ -102,6 +105,7 @@ Result<Request*> Flusher::start(const FlushPlace& place, std::uint64_t rails) no
   request->region = place.region;
   request->address = place.address;
   request->tag = 0;
+  request->bytes = 0;
   request->stripes = 0;
   request->error = Errc::Ok;
   post_all(rails, *request);
@@ -111,14 +115,15 @@ Result<Request*> Flusher::start(const FlushPlace& place, std::uint64_t rails) no
 
 void Flusher::take(Rail& rail, const ibv_wc& completion) noexcept {
   Request& request = *reinterpret_cast<Request*>(completion.wr_id);
-  DCHECK(rail.open != 0 && request.open_stripes != 0);
+  const std::uint32_t at = rail.lane->index();
+  DCHECK(rail.open != 0 && (request.bytes & bit_of(at)) != 0);
   --rail.open;
-  --request.open_stripes;
+  request.bytes &= ~bit_of(at);
   if (completion.status != IBV_WC_SUCCESS) {
     rail.broken = true;
-    owe(rail.lane->index(), request);
+    owe(at, request);
   }
-  if (request.error == Errc::PeerClosed && request.open_stripes == 0) release(request);
+  if (request.error == Errc::PeerClosed && request.bytes == 0) release(request);
 }
 
 void Flusher::poll() noexcept {
@@ -135,7 +140,7 @@ Errc Flusher::finish(Request& request) noexcept {
   poll();
   if (request.error == Errc::Ok) post_all(std::exchange(request.stripes, 0), request);
   const bool owes = request.stripes != 0 && request.error == Errc::Ok;
-  if (request.open_stripes != 0 || owes) return Errc::WouldBlock;
+  if (request.bytes != 0 || owes) return Errc::WouldBlock;
   release(request);
   return request.error;
 }
@@ -143,7 +148,20 @@ Errc Flusher::finish(Request& request) noexcept {
 void Flusher::abandon(Request& request) noexcept {
   const Hold hold(*this);
   request.error = Errc::PeerClosed;
-  if (request.open_stripes == 0) release(request);
+  if (request.bytes == 0) release(request);
+}
+
+void Flusher::leave(std::uint32_t at) noexcept {
+  const Hold hold(*this);
+  Rail& rail = rails_[at];
+  rail.open = 0;
+  rail.broken = true;  // whoever needs it next looks whether the card is back
+  for (Request& request : requests_) {
+    request.stripes &= ~bit_of(at);
+    if ((request.bytes & bit_of(at)) == 0) continue;
+    request.bytes &= ~bit_of(at);
+    if (request.error == Errc::PeerClosed && request.bytes == 0) release(request);
+  }
 }
 
 void Flusher::forget(const Channel& channel, const Registration& region) noexcept {

@@ -3,9 +3,10 @@
 // GPU's memory; a read of that memory by the same NIC pushes them there. So each rail of a context
 // with device memory has a queue pair that is connected to itself, with a completion queue of its
 // own, and a flush is one read of one byte on each rail that may have written. A queue pair that
-// has failed is made anew, and its reads are repeated. Thread: any; a spin lock is held for a post
-// or a poll, and a mutex for making the first queue pair of a rail. Bounds: kFlushDepth open reads
-// on a rail, beyond which they wait; as many open flushes as the callers have requests.
+// has failed is made anew, and its reads are repeated. A card that has left owes none. Thread: any;
+// a spin lock is held for a post or a poll, and a mutex for making the first queue pair of a rail.
+// Bounds: kFlushDepth open reads on a rail, beyond which they wait; as many open flushes as the
+// callers have requests.
 
 #include <mesh/channel.h>
 #include <mesh/config.h>
@@ -54,6 +55,8 @@ class Flusher {
   Errc finish(Request& request) noexcept;
   // Nobody will ask about it any more.
   void abandon(Request& request) noexcept;
+  // The card of this rail has left: it writes nothing any more, and may never complete a read.
+  void leave(std::uint32_t rail) noexcept;
   // The region is about to go: what has failed of its open flushes is not repeated.
   void forget(const Channel& channel, const Registration& region) noexcept;
 
@@ -69,6 +72,7 @@ class Flusher {
     verbs::QpHandle qp;
     std::uint32_t open = 0;
     bool broken = false;
+    bool gone = false;  // its card, when it was last looked for
   };
   class Hold {
    public:
@@ -86,6 +90,7 @@ class Flusher {
   // ---- Its queue pairs (flusher_set_up.cc).
   static Port port_of(const Lane& lane, const Settings& settings);
   static bool make(Rail& rail) noexcept;
+  static void drop_completions(Rail& rail) noexcept;
   static int connect(Rail& rail) noexcept;
 
   // ---- Its requests (flusher.cc).
@@ -104,9 +109,9 @@ class Flusher {
   std::vector<Port> ports_;
   std::atomic_flag lock_;
   std::vector<Rail> rails_;
-  // Of a flush, `open_stripes` counts its open reads, `stripes` has a bit for each rail that still
-  // owes one, `tag` counts those that failed, and PeerClosed says that nobody asks about it any
-  // more.
+  // Of a flush, `bytes` has a bit for each rail with an open read, `stripes` one for each rail that
+  // still owes one, `tag` counts those that failed, and PeerClosed says that nobody asks about it
+  // any more.
   std::deque<Request> requests_;
   std::vector<Request*> free_;
 };

@@ -4,9 +4,12 @@
 #include "engine/data/lane.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/verbs/discovery.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace mesh::engine {
@@ -54,16 +57,36 @@ int Flusher::connect(Rail& rail) noexcept {
   ibv_qp* const qp = rail.qp.get();
   Port port = rail.port;
   port.receive.dest_qp_num = qp->qp_num;
+  // A subnet manager may have given the port another LID since, and an address may have come back
+  // at another place of the table.
+  const verbs::Rail& known = rail.lane->rail();
+  ibv_ah_attr& address = port.receive.ah_attr;
+  if (!known.ethernet) address.dlid = verbs::current_lid(provider, known).value_or(known.lid);
+  if (const std::optional<int> index = verbs::gid_index_now(provider, known, 0))
+    address.grh.sgid_index = static_cast<std::uint8_t>(*index);
   int error = provider.modify_qp(qp, &port.init, kToInit);
   if (error == 0) error = provider.modify_qp(qp, &port.receive, kToReceive);
   if (error == 0) error = provider.modify_qp(qp, &port.send, kToSend);
   return error;
 }
 
-// Under the lock, or before anybody knows the rail. False: one line said why.
+// Of the queue pair before, after a card has left: nobody waits for them.
+void Flusher::drop_completions(Rail& rail) noexcept {
+  DCHECK(rail.open == 0);
+  std::array<ibv_wc, kPollBatch> completions;
+  std::uint32_t rounds = kFlushDepth / kPollBatch + 1;
+  while (rail.cq && rounds-- != 0 &&
+         ibv_poll_cq(rail.cq.get(), kPollBatch, completions.data()) == kPollBatch) {
+  }
+}
+
+// Under the lock, or before anybody knows the rail. False: one line said why, or the card has left.
 bool Flusher::make(Rail& rail) noexcept {
+  rail.gone = rail.broken && verbs::port_now(rail.lane->provider(), rail.lane->rail()).card_left;
+  if (rail.gone) return false;
   rail.qp.reset();
   rail.broken = false;
+  drop_completions(rail);
   if (rail.cq) rail.qp = rail.lane->make_loop_back(rail.cq.get(), kFlushDepth);
   const int error = rail.qp ? connect(rail) : errno;
   if (rail.qp && error == 0) return true;

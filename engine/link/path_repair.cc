@@ -4,6 +4,7 @@
 #include "engine/link/link.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
+#include "src/verbs/discovery.h"
 
 #include <algorithm>
 
@@ -155,6 +156,7 @@ bool PathRepair::flush(const Path& path) {
   Repair& repair = repairs_[path.index];
   Flusher& flusher = *link_.context().loop.flusher;
   if (!repair.flush.begun()) repair.flush.begin(flusher, link_.peer_link(), path.rail);
+  if (verbs::port_now(path.lane->provider(), path.lane->rail()).card_left) flusher.leave(path.rail);
   Errc answer = repair.flush.finish();
   const bool late = link_.host().now_ns() >= repair.drain_until_ns + link_.path_timeout_ns();
   if (answer == Errc::WouldBlock && late) answer = Errc::Timeout;

@@ -65,11 +65,12 @@ struct NicCore {
   bool shaped() const noexcept { return modelled || faults.armed(); }
   bool turning() const noexcept { return turn_lock.held_here(); }  // for DCHECK only
   // A fault cuts the queue pair from this host at this moment, or the port has another LID than
-  // when the queue pair was connected. What a NIC sends to itself needs no cable.
+  // when the queue pair was connected. What a NIC sends to itself needs the card, and no cable.
   bool cut_off(const Attributes& connection, const std::string& host, TurnTime& time) noexcept {
     if (connection.own_lid != lid) return true;
-    return faults.armed() && !is_loop_back(connection) &&
-           faults.cut_off(spec.name, host, time.now_ns());
+    if (!faults.armed()) return false;
+    if (is_loop_back(connection)) return faults.card_left(spec.name, time.now_ns());
+    return faults.cut_off(spec.name, host, time.now_ns());
   }
   bool is_loop_back(const Attributes& connection) const noexcept {
     return std::memcmp(connection.dest_gid.raw, spec.gid.raw, sizeof spec.gid.raw) == 0;

@@ -1,5 +1,7 @@
 // What devices say by themselves reaches the control pass, named by rail.
 
+#include "engine/data/peer_link.h"
+#include "tests/device_memory/device_memory.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 
@@ -127,8 +129,10 @@ constexpr const char* kInfiniBand = R"({"name": "ib",
               {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::a/64"},
               {"name": "n1", "layer": "infiniband", "address": "fec0:0:0:2::a/64"}]},
             {"name": "b", "nics": [
-              {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::b/64"},
-              {"name": "n1", "layer": "infiniband", "address": "fec0:0:0:2::b/64"}]}],
+              {"name": "n0", "layer": "infiniband", "address": "fec0:0:0:1::b/64",
+               "device_memory": "both"},
+              {"name": "n1", "layer": "infiniband", "address": "fec0:0:0:2::b/64",
+               "device_memory": "both"}]}],
   "links": [{"ends": ["a/n0", "b/n0"]}, {"ends": ["a/n1", "b/n1"]}]})";
 const soft::Fault kSecondLidChanges{.kind = soft::FaultKind::LidChange, .nic = "n1"};
 
@@ -163,6 +167,24 @@ TEST_F(PortEventsInfiniBand, ANewLidCostsNoRetriesAndThePeerIsToldIt) {
   const std::uint64_t before = bed_.hosts[0].provider->counters("n1").bytes;
   talk.exchange(kBytes);
   EXPECT_GE(bed_.hosts[0].provider->counters("n1").bytes - before, kBytes / 4);
+}
+
+// The queue pair that flushes the memory of a GPU is connected to its own port.
+TEST_F(PortEventsInfiniBand, ANewLidDoesNotEndALinkWithDeviceMemory) {
+  Talk talk(bed_, kA, kB, 4096);
+  testkit::DeviceMemory device(4096);
+  const UniqueFd buffer = device.export_buffer();
+  const MemoryRange range{device.address(), 4096, MemoryType::Device, buffer.get()};
+  Registration* const target = register_memory(*talk.pair.receive, range).value();
+  talk.exchange(4096);
+  const LogCapture log;
+  ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(kSecondLidChanges).ok());
+  bed_.tick_ns = 1'000'000;
+  ASSERT_TRUE(bed_.until([&] { return log.count(LogLevel::Info, "is back after") == 2; }))
+      << log.joined();
+  EXPECT_EQ(talk.pair.receive->link.failure(), Errc::Ok) << log.joined();
+  talk.exchange(4096);
+  deregister_memory(*talk.pair.receive, target);
 }
 
 TEST_F(PortEventsInfiniBand, ALidThatIsStillTheSameCostsNothing) {

@@ -167,6 +167,53 @@ TEST_F(Flush, ComesBeforeTheFenceOfAPath) {
   ASSERT_TRUE(bed_.until([&] { return there() == static_cast<std::ptrdiff_t>(kBytes); }));
 }
 
+// It writes nothing any more. What waits for its reads, and its path's fence, go on without them.
+TEST_F(Flush, ACardThatHasLeftOwesNothing) {
+  move();
+  const soft::Fault left{.kind = soft::FaultKind::CardLeft, .nic = "n0"};
+  const soft::Fault says_nothing{
+      .kind = soft::FaultKind::WriteDelay, .nic = "n0", .delay_ns = soft::kFaultDelayMaxNs};
+  soft::FaultPlan& faults = bed_.hosts[1].provider->faults();
+  ASSERT_TRUE(faults.arm(says_nothing).ok());
+  Request* const open = *start();
+  bed_.rounds(10);
+  ASSERT_TRUE(faults.arm(left).ok());
+  faults.lift(says_nothing);
+  const std::uint64_t began_ns = bed_.now_ns();
+  bed_.tick_ns = 1'000'000;
+  EXPECT_TRUE(bed_.finish(open).ok()) << log_.joined();
+  EXPECT_LT(bed_.now_ns() - began_ns, soft::kFaultDelayMaxNs / 2);
+  const PeerLink& link = pair_.receive->link;
+  ASSERT_TRUE(bed_.until([&] { return link.written_rails() == 2; })) << log_.joined();
+  EXPECT_TRUE(flushed().ok());
+  move();
+  EXPECT_TRUE(flushed().ok()) << log_.joined();
+  EXPECT_EQ(link.failure(), Errc::Ok);
+  faults.lift(left);
+  ASSERT_TRUE(bed_.until([&] { return link.every_path_is_up(); })) << log_.joined();
+  move();
+  EXPECT_TRUE(flushed().ok()) << log_.joined();
+  EXPECT_EQ(there(), static_cast<std::ptrdiff_t>(kBytes));
+}
+
+// The device says nothing about it for a long time, and its link has failed.
+TEST_F(Flush, ThatIsOpenEndsWithItsLink) {
+  move();
+  const soft::Fault late{
+      .kind = soft::FaultKind::WriteDelay, .nic = "n0", .delay_ns = soft::kFaultDelayMaxNs};
+  ASSERT_TRUE(bed_.hosts[1].provider->faults().arm(late).ok());
+  Request* const open = *start();
+  bed_.rounds(10);
+  std::size_t bytes = 0;
+  EXPECT_EQ(test(*open, &bytes).code(), Errc::WouldBlock);
+  {
+    const ProgressLoop::Guard guard(pair_.receive->loop);
+    pair_.receive->link.fail(Errc::Timeout, "this test says so");
+  }
+  EXPECT_EQ(bed_.finish(open).code(), Errc::Timeout);
+  bed_.hosts[1].provider->faults().disarm_all();
+}
+
 TEST_F(Flush, AFenceWhoseRailCannotBeFlushedFailsTheLinkWithALine) {
   move();
   arm(soft::FaultKind::PostRefused, 1000);
