@@ -9,4 +9,6 @@ void set_variable(const std::string& name, const std::string& value) {
 }
 void unset_variable(const std::string& name) { ::unsetenv(name.c_str()); }
 
+void write_no_metrics() { set_variable("NCCL_MESH_STATS", ""); }
+
 }  // namespace mesh::driver

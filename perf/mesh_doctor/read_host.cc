@@ -51,6 +51,7 @@ HostFacts read_host(const Options& options) {
       if (!environment.contains(name)) driver::set_variable(name, value);
     }
   }
+  driver::write_no_metrics();
   read_rails(options.plugin, facts);
   return facts;
 }

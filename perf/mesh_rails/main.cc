@@ -1,5 +1,6 @@
 // mesh_rails loads the plugin as NCCL does, and prints the rails that NCCL would be offered on this
 // host.
+#include "perf/driver/own_environment.h"
 #include "perf/driver/own_files.h"
 #include "perf/driver/plugin_log.h"
 #include "perf/mesh_rails/read_rails.h"
@@ -61,6 +62,7 @@ int run(const Options& options) {
   log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
   log.set_echo(options.verbose ? mesh::driver::Echo::Everything : mesh::driver::Echo::Warnings,
                "mesh_rails: ");
+  mesh::driver::write_no_metrics();
   std::string error;
   const std::unique_ptr<NetApi> api = NetApi::load(options.plugin, options.net_version, error);
   if (api == nullptr) return fail("no plugin", error);
