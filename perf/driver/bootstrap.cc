@@ -8,8 +8,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
 namespace mesh::driver {
@@ -48,6 +52,20 @@ constexpr char kEverything = 'a';
 constexpr char kLoss = 'l';
 constexpr std::uint32_t kPackedOverhead = 1 + kWorldMax * sizeof(std::uint32_t);
 
+// Why the ranks did not meet; error: an errno, where the system refused something.
+std::string why_not(const BootstrapOptions& options, Errc code, const std::vector<int>& missing,
+                    int error) {
+  const std::string place =
+      fmt::format("rendezvous {} (rank {} of {}): ", options.address, options.rank, options.world);
+  const double s = std::chrono::duration<double>(options.timeout).count();
+  if (code == Errc::NotFound) return place + "nobody knows this name, or it has no such port";
+  if (code == Errc::System && error != 0)
+    return fmt::format("{}it cannot listen there: {}", place, std::strerror(error));
+  if (code != Errc::Timeout) return place + errc_name(code);
+  if (options.rank != 0) return fmt::format("{}nothing answered within {} s", place, s);
+  return fmt::format("{}rank {} did not come within {} s", place, fmt::join(missing, ", "), s);
+}
+
 }  // namespace
 
 Result<Rendezvous> open_loopback_rendezvous() {
@@ -60,34 +78,40 @@ Result<Rendezvous> open_loopback_rendezvous() {
   return Rendezvous{std::move(*socket), "127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
 }
 
-Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
+Status Bootstrap::meet(const BootstrapOptions& options, std::vector<int>* missing) {
   UniqueFd listening(options.listening_fd);
-  if (options.world < 1 || static_cast<std::uint32_t>(options.world) > kWorldMax)
-    return Errc::InvalidArgument;
-  if (options.rank < 0 || options.rank >= options.world) return Errc::InvalidArgument;
+  const bool fits = options.world >= 1 && static_cast<std::uint32_t>(options.world) <= kWorldMax;
+  if (!fits || options.rank < 0 || options.rank >= options.world) return Errc::InvalidArgument;
   const Deadline deadline = after(options.timeout);
-  Bootstrap bootstrap;
-  bootstrap.rank_ = options.rank;
-  bootstrap.world_ = options.world;
-  bootstrap.timeout_ = options.timeout;
+  rank_ = options.rank;
+  world_ = options.world;
+  timeout_ = options.timeout;
   if (options.rank != 0) {
     auto socket = connect_to(options.address, deadline);
     if (!socket.ok()) return socket.status();
-    const Status sent =
-        send_message(socket->get(), hello_of(options.rank, options.world), deadline);
-    if (!sent.ok()) return sent;
-    bootstrap.peers_.push_back(std::move(*socket));
-    return bootstrap;
+    peers_.push_back(std::move(*socket));
+    return send_message(peers_.back().get(), hello_of(options.rank, options.world), deadline);
   }
   if (!listening.valid() && options.world > 1) {
     auto socket = listen_at(options.address);
     if (!socket.ok()) return socket.status();
     listening = std::move(*socket);
   }
-  auto peers = Reception(listening.get(), options.world).gather(deadline, options.missing);
+  auto peers = Reception(listening.get(), options.world).gather(deadline, missing);
   if (!peers.ok()) return peers.status();
-  bootstrap.peers_ = std::move(*peers);
-  return bootstrap;
+  peers_ = std::move(*peers);
+  return {};
+}
+
+Result<Bootstrap> Bootstrap::join(const BootstrapOptions& options) {
+  std::vector<int> own;
+  std::vector<int>* const missing = options.missing != nullptr ? options.missing : &own;
+  Bootstrap bootstrap;
+  errno = 0;
+  const Status met = bootstrap.meet(options, missing);
+  if (met.ok()) return bootstrap;
+  if (options.why != nullptr) *options.why = why_not(options, met.code(), *missing, errno);
+  return met;
 }
 
 // Takes blobs in the order of arrival, so that a lost rank is noticed while another is slow.

@@ -26,6 +26,7 @@ struct BootstrapOptions {
   int listening_fd = -1;  // rank 0 only: a socket already listening there, or -1; taken over
   std::chrono::milliseconds timeout{30000};  // of every call
   std::vector<int>* missing = nullptr;       // rank 0: gets the ranks that did not come
+  std::string* why = nullptr;                // gets a sentence if they do not meet
 };
 
 // A listening socket on the loopback interface, for a launcher that starts all ranks on this host.
@@ -56,6 +57,7 @@ class Bootstrap {
 
  private:
   Bootstrap() = default;
+  Status meet(const BootstrapOptions& options, std::vector<int>* missing);
   Result<std::vector<std::string>> gather_as_root(std::string_view blob);
   Result<std::vector<std::string>> hand_out(std::vector<std::string> blobs,
                                             std::chrono::steady_clock::time_point deadline);

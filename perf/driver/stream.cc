@@ -123,6 +123,7 @@ Status receive_bytes(int socket, char* data, std::size_t bytes, Deadline deadlin
 
 Result<UniqueFd> listen_on(const HostAndPort& where) {
   const AddressList list = resolve(where, AI_NUMERICSERV);
+  int error = EADDRNOTAVAIL;
   for (const addrinfo* at = list.get(); at != nullptr; at = at->ai_next) {
     UniqueFd socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int on = 1, off = 0;
@@ -132,7 +133,9 @@ Result<UniqueFd> listen_on(const HostAndPort& where) {
     if (::bind(socket.get(), at->ai_addr, at->ai_addrlen) == 0 &&
         ::listen(socket.get(), SOMAXCONN) == 0)
       return socket;
+    error = errno;
   }
+  errno = error;
   return Errc::System;
 }
 

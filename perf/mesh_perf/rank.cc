@@ -236,13 +236,16 @@ int run_rank(const Options& options) {
   driver::PluginLog::instance().set_echo(
       options.verbose ? driver::Echo::Everything : driver::Echo::Warnings,
       "mesh_perf: rank " + std::to_string(options.world.rank) + ": ");
-  auto bootstrap =
-      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous,
-                               options.rendezvous_fd, patience});
-  if (!bootstrap.ok()) return fail(limit, "rendezvous failed", errc_name(bootstrap.code()));
+  std::string error;
+  auto bootstrap = driver::Bootstrap::join({.rank = options.world.rank,
+                                            .world = options.world.size,
+                                            .address = options.world.rendezvous,
+                                            .listening_fd = options.rendezvous_fd,
+                                            .timeout = patience,
+                                            .why = &error});
+  if (!bootstrap.ok()) return fail(limit, "the ranks do not meet", error);
   if (!agree_on_end(*bootstrap, limit)) return fail(limit, "rendezvous failed", "a rank was lost");
   limit.enter("plugin start");
-  std::string error;
   const std::unique_ptr<driver::NetApi> api =
       driver::NetApi::load(options.plugin, options.net_version, error);
   if (api == nullptr) return fail(limit, "no plugin", error);

@@ -55,12 +55,16 @@ int run_rank(const Options& options) {
   // Existing profiles must not affect the measurement, and the plugin's lines must not appear in
   // the table.
   driver::set_variable("NCCL_MESH_PROFILE", "none");
+  driver::write_no_metrics();
   driver::PluginLog::instance().set_echo(driver::Echo::Warnings, "mesh_tune: ");
-  auto bootstrap =
-      driver::Bootstrap::join({options.world.rank, options.world.size, options.world.rendezvous,
-                               options.rendezvous_fd, kPatience});
-  if (!bootstrap.ok())
-    return fail(std::string("rendezvous failed: ") + errc_name(bootstrap.code()));
+  std::string why;
+  auto bootstrap = driver::Bootstrap::join({.rank = options.world.rank,
+                                            .world = options.world.size,
+                                            .address = options.world.rendezvous,
+                                            .listening_fd = options.rendezvous_fd,
+                                            .timeout = kPatience,
+                                            .why = &why});
+  if (!bootstrap.ok()) return fail(why);
   LiveOptions live{.plugin = options.plugin,
                    .fabric_name = {},
                    .emulated = driver::switched_on(environment, "MESH_LAB")};
@@ -70,7 +74,6 @@ int run_rank(const Options& options) {
                                  : driver::variable(environment, "NCCL_MESH_FABRIC").substr(5);
     live.fabric_name = file.substr(file.rfind('/') + 1);
   }
-  std::string why;
   const std::unique_ptr<LiveBench> bench = LiveBench::open(live, *bootstrap, why);
   if (bench == nullptr) return fail(why);
   if (options.world.rank != 0) return bench->follow(why) ? 0 : fail(why);

@@ -135,6 +135,31 @@ TEST(Bootstrap, AMissingRankTimesOut) {
   EXPECT_EQ(bootstrap.code(), Errc::Timeout);
 }
 
+TEST(Bootstrap, SaysWhyTheRanksDoNotMeet) {
+  auto taken = open_loopback_rendezvous();
+  ASSERT_TRUE(taken.ok());
+  const auto why = [](int rank, int world, const std::string& address) {
+    std::string text;
+    const auto bootstrap = Bootstrap::join({.rank = rank,
+                                            .world = world,
+                                            .address = address,
+                                            .timeout = std::chrono::milliseconds(500),
+                                            .why = &text});
+    EXPECT_FALSE(bootstrap.ok());
+    return text;
+  };
+  EXPECT_EQ(why(0, 2, taken->address), "rendezvous " + taken->address +
+                                           " (rank 0 of 2): it cannot listen there: Address "
+                                           "already in use");
+  EXPECT_EQ(why(0, 3, "127.0.0.1:0"),
+            "rendezvous 127.0.0.1:0 (rank 0 of 3): rank 1, 2 did not come within 0.5 s");
+  EXPECT_EQ(why(1, 2, "127.0.0.1:1"),
+            "rendezvous 127.0.0.1:1 (rank 1 of 2): nothing answered within 0.5 s");
+  EXPECT_EQ(why(0, 2, "no.such.host.invalid:1"),
+            "rendezvous no.such.host.invalid:1 (rank 0 of 2): nobody knows this name, or it has no "
+            "such port");
+}
+
 TEST(Bootstrap, RefusesARankOutsideTheWorld) {
   EXPECT_EQ(Bootstrap::join({2, 2, "127.0.0.1:1", -1, kPatience}).code(), Errc::InvalidArgument);
 }
