@@ -233,6 +233,8 @@ constexpr std::array kFamilies{
            [](Page& page) { page.add({}, page.facts.start_s); }},
     Family{"mesh_page_time_seconds", "gauge", "", "When this page was written, since the epoch.",
            [](Page& page) { page.add({}, page.facts.now_s); }},
+    Family{"mesh_page_interval_seconds", "gauge", "", "Seconds between two pages.",
+           [](Page& page) { page.add({}, page.facts.interval_s); }},
     Family{"mesh_contexts", "gauge", "", "Communicators.", of_engine<&EngineStats::contexts>},
     Family{"mesh_queue_pairs", "gauge", "", "Queue pairs.", of_engine<&EngineStats::queue_pairs>},
     Family{"mesh_completion_queues", "gauge", "", "Completion queues.",

@@ -14,6 +14,7 @@ namespace mesh::plugin {
 struct ProcessFacts {
   int process = 0;
   std::uint64_t start_s = 0, now_s = 0;  // since the epoch
+  std::uint64_t interval_s = 0;          // between two pages
   bool running = true;                   // false: this is the last page
 };
 

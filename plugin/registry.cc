@@ -188,7 +188,9 @@ void Registry::start_stats(const Settings& settings) noexcept {
       return;
     }
     hung_stats_.reset();
-    ProcessFacts facts{.process = ::getpid(), .start_s = unix_seconds()};
+    ProcessFacts facts{.process = ::getpid(),
+                       .start_s = unix_seconds(),
+                       .interval_s = static_cast<std::uint64_t>(target->seconds)};
     stats_ = StatsWriter::start(
         {.file = stats_file_name(target->file, provider_->host_name(), facts.process),
          .period = std::chrono::seconds(target->seconds),

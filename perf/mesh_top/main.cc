@@ -15,6 +15,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -42,7 +43,8 @@ void on_signal(int) { g_over = 1; }
 
 // The setting's own syntax: a period may follow the file, and %h and %p stand for anything.
 std::string pattern_of(std::string file) {
-  if (fs::is_directory(file)) return file + "/*.prom";
+  std::error_code none;  // what cannot be looked at is no folder
+  if (fs::is_directory(file, none)) return file + "/*.prom";
   const std::size_t colon = file.rfind(':');
   if (colon != std::string::npos && colon + 1 < file.size() &&
       file.find_first_not_of("0123456789", colon + 1) == std::string::npos)

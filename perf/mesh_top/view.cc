@@ -9,7 +9,8 @@ namespace mesh::top {
 namespace {
 
 constexpr double kGiga = 1e9;
-constexpr std::uint64_t kOldPageS = 60;  // the plugin writes every 10 s unless told otherwise
+constexpr std::uint64_t kOldPageS = 60;  // at least, and
+constexpr std::uint64_t kPagesMissed = 3;
 
 std::string marked(const std::string& text, bool wrong, const ViewOptions& options) {
   return wrong && options.colour ? "\033[1;31m" + text + "\033[0m" : text;
@@ -32,12 +33,19 @@ double rate(const Process& process, const Sample& sample) {
   return until > from && sample.value >= before ? (sample.value - before) / (until - from) : 0;
 }
 
+bool is_silent(const Process& process, std::uint64_t age_s) {
+  if (process.now.value("mesh_running") == 0) return false;
+  const auto interval_s =
+      static_cast<std::uint64_t>(process.now.value("mesh_page_interval_seconds"));
+  return age_s > std::max(kOldPageS, kPagesMissed * interval_s);
+}
+
 std::string process_line(const Process& process, const ViewOptions& options) {
   const Page& page = process.now;
   const bool running = page.value("mesh_running") != 0;
   const auto written = static_cast<std::uint64_t>(page.value("mesh_page_time_seconds"));
   const std::uint64_t age_s = options.now_s > written ? options.now_s - written : 0;
-  const bool gone = running && age_s > kOldPageS;
+  const bool gone = is_silent(process, age_s);
   std::string rails;
   for (const Sample* const rail : page.all("mesh_rail_up")) {
     rails += fmt::format("  {} {}", label(*rail, "rail"),

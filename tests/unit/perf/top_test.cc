@@ -42,12 +42,15 @@ EngineSnapshot snapshot_of(std::uint64_t bytes) {
   return shot;
 }
 
-Page page_of(std::uint64_t bytes, std::uint64_t at_s, bool running = true) {
+Page page_of(std::uint64_t bytes, std::uint64_t at_s, bool running = true,
+             std::uint64_t interval_s = 10) {
   std::string why;
-  auto page = parse_page(
-      plugin::metrics_page(snapshot_of(bytes),
-                           {.process = 77, .start_s = kStartS, .now_s = at_s, .running = running}),
-      &why);
+  auto page = parse_page(plugin::metrics_page(snapshot_of(bytes), {.process = 77,
+                                                                   .start_s = kStartS,
+                                                                   .now_s = at_s,
+                                                                   .interval_s = interval_s,
+                                                                   .running = running}),
+                         &why);
   EXPECT_TRUE(page.ok()) << why;
   return page.ok() ? *page : Page{};
 }
@@ -101,6 +104,14 @@ TEST(TopView, AProcessThatWritesNoMoreIsSilentUnlessItEnded) {
   EXPECT_TRUE(has(view({{.now = page_of(0, kNowS), .before = {}}}, {.now_s = later_s}), "silent"));
   EXPECT_TRUE(
       has(view({{.now = page_of(0, kNowS, false), .before = {}}}, {.now_s = later_s}), "ended"));
+}
+
+TEST(TopView, AProcessWithRarePagesIsNotSilentBetweenThem) {
+  const auto state_after = [](std::uint64_t age_s) {
+    return view({{.now = page_of(0, kNowS, true, 300), .before = {}}}, {.now_s = kNowS + age_s});
+  };
+  EXPECT_TRUE(has(state_after(299), "runs"));
+  EXPECT_TRUE(has(state_after(901), "silent"));
 }
 
 TEST(TopView, WhatIsWrongStandsOut) {

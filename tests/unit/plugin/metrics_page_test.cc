@@ -58,11 +58,30 @@ std::string row_of(const std::string& metric) {
   return at == std::string::npos ? std::string() : table.substr(at, table.find('\n', at) - at);
 }
 
-TEST(PluginPage, AlertRulesNameMetricsLabelsAndReasonsThatThereAre) {
+// Empty: the page has none.
+std::string alert_rules() {
   const std::string page = plugin_page();
   const std::size_t begin = page.find("groups:\n- name: nccl-mesh\n");
-  ASSERT_NE(begin, std::string::npos) << "no alert rules in " << MESH_PLUGIN_PAGE_FILE;
-  const std::string alerts = page.substr(begin, page.find("```", begin) - begin);
+  if (begin == std::string::npos) return {};
+  return page.substr(begin, page.find("```", begin) - begin);
+}
+
+// The words of the only expression in the rules that begins so.
+std::set<std::string> selected_by(const std::string& alerts, const std::string& mark) {
+  const std::size_t at = alerts.find(mark);
+  EXPECT_NE(at, std::string::npos) << mark;
+  if (at == std::string::npos) return {};
+  EXPECT_EQ(alerts.find(mark, at + 1), std::string::npos) << mark << " is there twice";
+  const std::size_t from = at + mark.size();
+  std::stringstream list(alerts.substr(from, alerts.find('"', from) - from));
+  std::set<std::string> words;
+  for (std::string word; std::getline(list, word, '|');) words.insert(word);
+  return words;
+}
+
+TEST(PluginPage, AlertRulesNameMetricsLabelsAndReasonsThatThereAre) {
+  const std::string alerts = alert_rules();
+  ASSERT_NE(alerts, "") << "no alert rules in " << MESH_PLUGIN_PAGE_FILE;
 
   const std::vector<Mention> mentions = mentions_in(alerts);
   EXPECT_GE(mentions.size(), 5u);
@@ -81,14 +100,25 @@ TEST(PluginPage, AlertRulesNameMetricsLabelsAndReasonsThatThereAre) {
   std::set<std::string> reasons;
   for (std::size_t i = 0; i < kWaitReasons; ++i)
     reasons.insert(wait_reason_name(static_cast<WaitReason>(i)));
-  const std::string mark = "reason!~\"";
-  const std::size_t excluded = alerts.find(mark);
-  ASSERT_NE(excluded, std::string::npos);
-  EXPECT_EQ(alerts.find(mark, excluded + 1), std::string::npos);
-  const std::size_t from = excluded + mark.size();
-  std::stringstream list(alerts.substr(from, alerts.find('"', from) - from));
-  for (std::string reason; std::getline(list, reason, '|');)
+  for (const std::string& reason : selected_by(alerts, "reason!~\""))
     EXPECT_TRUE(reasons.contains(reason)) << reason;
+}
+
+// A path that stands by, or that rests beside others, is as it should be.
+TEST(PluginPage, AlertOfPathsMeansEveryStateButThoseOfHealthyPaths) {
+  EngineSnapshot snapshot;
+  snapshot.peers.resize(1);
+  snapshot.peers[0].paths.resize(1);
+  const std::string written = metrics_page(snapshot, {});
+  std::set<std::string> states;
+  const std::string mark = "state=\"";
+  for (std::size_t at = written.find("mesh_path_links{"); at != std::string::npos;
+       at = written.find("mesh_path_links{", at + 1)) {
+    const std::size_t from = written.find(mark, at) + mark.size();
+    states.insert(written.substr(from, written.find('"', from) - from));
+  }
+  EXPECT_EQ(states.erase("up") + states.erase("standby"), 2u);
+  EXPECT_EQ(selected_by(alert_rules(), "state=~\""), states);
 }
 
 }  // namespace
