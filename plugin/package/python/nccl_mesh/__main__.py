@@ -28,7 +28,7 @@ def usage():
 
 def run_tool(tool, arguments):
     path = nccl_mesh.tool_path(tool)
-    folder = str(pathlib.Path(nccl_mesh.plugin_path()).parent)
+    folder = str(pathlib.Path(nccl_mesh.plugin_path()).parent / "tools")
     others = os.environ.get("LD_LIBRARY_PATH")
     os.environ["LD_LIBRARY_PATH"] = folder + (":" + others if others else "")
     os.execv(path, [path] + arguments)
