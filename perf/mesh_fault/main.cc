@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,11 +111,31 @@ int tell(const FabricFile& fabric, NicRef end, FaultOrder order) {
   return answer->count > 0 ? 0 : fail(1, name + " has no such connected queue pair");
 }
 
+bool is_about_port(const Options& options) {
+  return options.action == "down" || options.action == "up" || options.action.starts_with("card-");
+}
+
+// What is meant. Of `clear` the host is enough.
+std::optional<NicRef> place_of(const Options& options, const FabricFile& fabric) {
+  NicRef end;
+  if (fabric.find_nic(options.host, options.nic, &end)) return end;
+  const int host = options.action == "clear" ? fabric.find_host(options.host) : -1;
+  if (host < 0 || fabric.hosts[static_cast<std::size_t>(host)].nics.empty()) return std::nullopt;
+  return NicRef{.host = host, .nic = 0};
+}
+
 // Empty: they fit the fabric.
 std::string mistake_in(const Options& options, const FabricFile& fabric) {
-  NicRef end;
-  if (!fabric.find_nic(options.host, options.nic, &end))
+  if (!place_of(options, fabric))
     return options.fabric + " has no NIC " + options.host + "/" + options.nic;
+  if (options.one_end && !is_about_port(options))
+    return "--one-end goes with down, up, card-left and card-back, and only with them";
+  if (options.queue_pair >= 0 && options.action != "qp-error")
+    return "--qp goes with qp-error, and only with it";
+  const bool timed =
+      options.action == "down" || options.action == "mtu" || options.action == "peer-lost";
+  if (options.for_ms != 0 && !timed)
+    return "--for-ms goes with down, mtu and peer-lost, and only with them";
   const bool about_peer = options.action == "peer-lost" || options.action == "peer-back";
   if (about_peer != !options.peer.empty())
     return "--peer goes with peer-lost and peer-back, and only with them";
@@ -130,13 +151,12 @@ int run(const Options& options) {
   const Result<FabricFile> fabric = mesh::soft::load(options.fabric);
   if (!fabric.ok()) return fail(2, "no fabric in " + options.fabric);
   if (const std::string why = mistake_in(options, *fabric); !why.empty()) return fail(2, why);
-  NicRef end, other;
-  fabric->find_nic(options.host, options.nic, &end);
+  NicRef other;
   FaultOrder order = order_of(options);
-  int status = tell(*fabric, end, order);
-  const bool card = options.action == "card-left" || options.action == "card-back";
-  const bool port = options.action == "down" || options.action == "up" || card;
-  if (card) order.fault.kind = FaultKind::PortDown;  // as the other end sees it
+  int status = tell(*fabric, *place_of(options, *fabric), order);
+  const bool port = is_about_port(options);
+  if (options.action.starts_with("card-"))
+    order.fault.kind = FaultKind::PortDown;  // as the other end sees it
   // A switch keeps its own ports up, so only a cable has another end that sees it.
   if (port && !options.one_end && fabric->other_end(options.host, options.nic, &other))
     status = std::max(status, tell(*fabric, other, order));
