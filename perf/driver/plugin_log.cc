@@ -9,6 +9,13 @@
 
 namespace mesh::driver {
 
+namespace {
+std::string without_prefix(std::string text) {
+  if (text.starts_with(kPluginPrefix)) text.erase(0, kPluginPrefix.size());
+  return text;
+}
+}  // namespace
+
 PluginLog::PluginLog() : filter_(LogFilter::from(process_environment())) {}
 
 PluginLog& PluginLog::instance() {
@@ -36,26 +43,36 @@ void PluginLog::add(ncclDebugLogLevel level, unsigned long subsystems, std::stri
   if (echo_ == Echo::Everything || (echo_ == Echo::Warnings && warning)) {
     std::fprintf(stderr, "%s%s %s\n", prefix_.c_str(), warning ? "WARN" : "INFO", line.c_str());
   }
-  lines_.push_back(std::move(line));
+  lines_.push_back({.text = std::move(line), .warning = warning});
   if (lines_.size() > kLinesMax) lines_.pop_front();
 }
 
 bool PluginLog::contains(const std::string& sentence) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(lines_.begin(), lines_.end(), [&](const std::string& line) {
-    return line.find(sentence) != std::string::npos;
+  return std::any_of(lines_.begin(), lines_.end(), [&](const Line& line) {
+    return line.text.find(sentence) != std::string::npos;
   });
 }
 
 std::vector<std::string> PluginLog::lines() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return {lines_.begin(), lines_.end()};
+  std::vector<std::string> lines;
+  lines.reserve(lines_.size());
+  for (const Line& line : lines_) lines.push_back(line.text);
+  return lines;
 }
 
 std::vector<std::string> PluginLog::texts() const {
   std::vector<std::string> texts = lines();
-  for (std::string& text : texts) {
-    if (text.starts_with(kPluginPrefix)) text.erase(0, kPluginPrefix.size());
+  for (std::string& text : texts) text = without_prefix(std::move(text));
+  return texts;
+}
+
+std::vector<std::string> PluginLog::warning_texts() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> texts;
+  for (const Line& line : lines_) {
+    if (line.warning) texts.push_back(without_prefix(line.text));
   }
   return texts;
 }

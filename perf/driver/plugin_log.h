@@ -28,6 +28,7 @@ class PluginLog {
   bool contains(const std::string& sentence) const;
   std::vector<std::string> lines() const;
   std::vector<std::string> texts() const;  // the lines without the plugin's prefix
+  std::vector<std::string> warning_texts() const;
   std::size_t warnings() const;
   void clear();
 
@@ -36,9 +37,14 @@ class PluginLog {
 
   PluginLog();
 
+  struct Line {
+    std::string text;
+    bool warning = false;
+  };
+
   mutable std::mutex mutex_;
   LogFilter filter_;
-  std::deque<std::string> lines_;
+  std::deque<Line> lines_;
   std::size_t warnings_ = 0;
   Echo echo_ = Echo::Warnings;
   std::string prefix_;

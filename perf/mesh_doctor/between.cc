@@ -150,7 +150,9 @@ void Look::write(const std::string& file, const std::string& text) {
   std::ofstream stream(file);
   stream << text;
   stream.close();
-  if (!stream) std::fprintf(stderr, "mesh_doctor: %s cannot be written\n", file.c_str());
+  if (stream) return;
+  std::fprintf(stderr, "mesh_doctor: %s cannot be written\n", file.c_str());
+  result_.written = false;
 }
 
 void Look::draw() {

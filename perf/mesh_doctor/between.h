@@ -25,6 +25,7 @@ struct BetweenHosts {
   std::vector<std::string> sections;  // text for people
   std::string json;                   // an object with the members "cables" and "order"
   bool whole = true;                  // false: a host was lost, and findings name it
+  bool written = true;                // the files that were asked for; what was not is said
 };
 
 // own: this host's facts, whose PCIe widths bound what is expected.

@@ -24,7 +24,10 @@ void check_plugin(const HostFacts& facts, Findings& found) {
         "no-plugin", facts.host,
         {.about = facts.plugin_file,
          .evidence = facts.plugin_error,
-         .remedy = "Install the same nccl-mesh on every host, or name its file with --plugin."}));
+         .remedy = facts.plugin.empty()
+                       ? "Install the same nccl-mesh on every host, or name its file with --plugin."
+                       : "Correct what its lines name: a job ends, or takes another transport, "
+                         "with the same ones."}));
     return;
   }
   if (!facts.rails.empty() || std::any_of(found.begin(), found.end(), explains_no_rail)) return;

@@ -75,8 +75,9 @@ int run_doctor(const Options& options) {
   log.set_filter({NCCL_LOG_INFO, NCCL_ALL});
   log.set_echo(options.verbose ? driver::Echo::Everything : driver::Echo::Nothing, "mesh_doctor: ");
   Report report;
-  auto bootstrap = gather_hosts(options, report.findings);
-  if (!bootstrap.ok()) return fail("rendezvous failed", errc_name(bootstrap.code()));
+  std::string why;
+  auto bootstrap = gather_hosts(options, report.findings, why);
+  if (!bootstrap.ok()) return fail("the hosts do not meet", why.c_str());
   HostFacts own = read_host(options);
   auto hosts = share(*bootstrap, own);
   if (!hosts.ok()) return lost(*bootstrap, hosts.code());
@@ -98,7 +99,7 @@ int run_doctor(const Options& options) {
     report.findings.push_back(std::move(each));
   report.sections = std::move(between.sections);
   print(options, report, between.json);
-  return exit_status(report);
+  return between.written ? exit_status(report) : kNoLook;
 }
 
 }  // namespace mesh::doctor

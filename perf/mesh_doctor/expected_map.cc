@@ -207,7 +207,9 @@ Result<std::vector<ExpectedPair>> parse_map(const std::string& text, std::string
     why = fmt::format("line {}: \"{}\" is not HOST/PORT HOST/PORT", number, line);
     return Errc::InvalidArgument;
   }
-  return pairs;
+  if (!pairs.empty()) return pairs;
+  why = "it has no line HOST/PORT HOST/PORT";
+  return Errc::InvalidArgument;
 }
 
 std::vector<Finding> compare(const Cabling& cabling, const std::vector<ExpectedPair>& expected) {

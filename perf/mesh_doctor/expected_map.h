@@ -20,7 +20,7 @@ struct ExpectedPair {
   std::string a, b;  // "a/mesh0"
 };
 
-// InvalidArgument: `why` names the line.
+// InvalidArgument: `why` names the line, or says that there is none.
 Result<std::vector<ExpectedPair>> parse_map(const std::string& text, std::string& why);
 std::string map_text(const Cabling& cabling);
 

@@ -18,7 +18,8 @@ Finding missing_rank(const Options& options, int rank) {
 
 }  // namespace
 
-Result<driver::Bootstrap> gather_hosts(const Options& options, std::vector<Finding>& missing) {
+Result<driver::Bootstrap> gather_hosts(const Options& options, std::vector<Finding>& missing,
+                                       std::string& why) {
   const driver::World& world = options.world;
   if (!options.many()) return driver::Bootstrap::join({});
   std::vector<int> ranks;
@@ -27,7 +28,8 @@ Result<driver::Bootstrap> gather_hosts(const Options& options, std::vector<Findi
                                             .address = world.rendezvous,
                                             .listening_fd = options.rendezvous_fd,
                                             .timeout = std::chrono::seconds(options.wait_s),
-                                            .missing = &ranks});
+                                            .missing = &ranks,
+                                            .why = &why});
   if (bootstrap.ok()) {
     bootstrap->set_timeout(std::chrono::seconds(options.timeout_s));
     return bootstrap;

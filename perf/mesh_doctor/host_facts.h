@@ -111,7 +111,7 @@ struct SoftwareFacts {
 
 struct HostFacts {
   std::string host;
-  std::string plugin;  // "Mesh (ncclNet v12)"; empty: plugin_error says why
+  std::string plugin;  // "Mesh (ncclNet v12)"; empty: it is not loaded
   std::string plugin_file, plugin_version;
   std::string plugin_error;
   std::vector<RailFacts> rails;

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <utility>
 
 namespace mesh::doctor {
 namespace {
@@ -18,7 +19,7 @@ constexpr const char* kFooter =
     "  MESH_RENDEZVOUS=HOST0:29500 RANK=0 WORLD_SIZE=2 mesh_doctor\n"
     "The one of rank 0 prints. It sees the environment that it is started in, so start it as the "
     "job is started.\n"
-    "Exit status: 0 healthy; 1 warnings; 2 broken; 3 wrong usage, or it could not look.";
+    "Exit status: 0 healthy; 1 warnings; 2 broken; 3 wrong usage, or it could not look or write.";
 
 void add_output(CLI::App& app, Options& options) {
   app.add_flag("--json", options.as_json, "Print JSON");
@@ -49,9 +50,11 @@ void add_place(CLI::App& app, Options& options) {
       ->option_text("DIR");
   app.add_option("--timeout", options.timeout_s,
                  "Seconds for the whole look (--fabric), or for each wait for another host")
-      ->check(CLI::Range(1, 1000000));
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   app.add_option("--wait", options.wait_s, "Seconds to wait for the other hosts")
-      ->check(CLI::Range(1, 1000000));
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   app.add_option("--rank", options.world.rank,
                  "This host's rank (Env: RANK, or what mpirun or srun say)")
       ->check(CLI::NonNegativeNumber);
@@ -62,6 +65,20 @@ void add_place(CLI::App& app, Options& options) {
                  "host:port or [v6]:port where rank 0 listens (Env: MESH_RENDEZVOUS)");
   app.add_option("--rendezvous-fd", options.rendezvous_fd, "")->group("");
   app.add_flag("--launched", options.launched, "")->group("");
+}
+
+// Of what lies between hosts; empty: there are several, or nobody has asked.
+std::string asked_in_vain(const Options& options) {
+  if (options.launches() || (options.many() && options.world.size > 1)) return {};
+  for (const auto& [name, file] :
+       {std::pair("--expect", &options.expect_file), std::pair("--write-map", &options.map_file),
+        std::pair("--svg", &options.svg_file)}) {
+    if (file->empty()) continue;
+    return std::string(name) + " " + *file +
+           " is about the cables between hosts, and this is one host; start mesh_doctor on each "
+           "of them with MESH_RENDEZVOUS, RANK and WORLD_SIZE";
+  }
+  return {};
 }
 
 }  // namespace
@@ -87,7 +104,8 @@ bool parse_options(int argc, char** argv, Options& options, int* exit_code) {
   auto world = driver::find_world(options.world, process_environment(), why);
   if (world.ok()) {
     options.world = std::move(*world);
-    return true;
+    why = asked_in_vain(options);
+    if (why.empty()) return true;
   }
   std::fprintf(stderr, "mesh_doctor: %s\n", why.c_str());
   *exit_code = kNoLook;

@@ -36,6 +36,7 @@ void read_rails(const std::string& plugin_file, HostFacts& facts) {
   rails::Report report;
   if (const int result = rails::read_rails(*api, report); result != driver::kNetSuccess)
     facts.plugin_error = driver::net_result_name(result);
+  if (!report.refusal.empty()) facts.plugin_error = "it does not start: " + report.refusal;
   facts.plugin = report.plugin;
   facts.notes = report.notes;
   constexpr std::string_view kNamed = "nccl-mesh ";  // the plugin's first line

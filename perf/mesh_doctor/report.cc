@@ -62,6 +62,9 @@ std::string host_lines(const HostFacts& facts) {
   for (const std::string& note : facts.notes) lines += wrapped(note);
   // Without files of the host nothing of this is known.
   if (!facts.machine.processor.empty()) lines += software_lines(facts.software);
+  if (!facts.machine.acs_known)
+    lines +=
+        "  whether PCI bridges send traffic between card and GPU by way of the CPU: root sees it\n";
   return lines;
 }
 

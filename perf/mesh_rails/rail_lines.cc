@@ -1,5 +1,6 @@
 #include "perf/mesh_rails/rail_lines.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -96,6 +97,13 @@ std::vector<std::string> port_notes(const std::vector<std::string>& lines) {
       notes.push_back(line);
   }
   return notes;
+}
+
+bool tell_of_no_rail(const std::vector<std::string>& lines) {
+  return std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.starts_with("no usable rail on ") ||
+           line.find(" leaves no port of ") != std::string::npos;
+  });
 }
 
 }  // namespace mesh::rails

@@ -23,6 +23,7 @@ struct Report {
   std::string plugin;  // its name and interface version, "Mesh (ncclNet v12)"
   std::vector<Rail> rails;
   std::vector<std::string> notes;  // the plugin's lines about ports, see port_notes
+  std::string refusal{};           // why the plugin does not start, if not for want of a rail
   topo::HostParts host;            // empty: not known
 };
 

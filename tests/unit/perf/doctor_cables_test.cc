@@ -199,6 +199,8 @@ TEST(ExpectedMap, AWrongLineIsNamed) {
   EXPECT_EQ(why, "line 2: \"a/p1 c\" is not HOST/PORT HOST/PORT");
   EXPECT_FALSE(parse_map("a/p0 b/p0 c/p0\n", why).ok());
   EXPECT_FALSE(parse_map("a/ b/p0\n", why).ok());
+  EXPECT_FALSE(parse_map("# only this\n", why).ok());
+  EXPECT_EQ(why, "it has no line HOST/PORT HOST/PORT");
 }
 
 TEST(RankOrder, ARingOfCablesIsFoundWhereThereIsOne) {

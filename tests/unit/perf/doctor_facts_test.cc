@@ -175,6 +175,14 @@ TEST(DoctorReport, TheExitStatusIsTheWorstFinding) {
   EXPECT_NE(all.find("1 broken, 1 warning on 1 host\n"), std::string::npos) << all;
 }
 
+TEST(DoctorReport, WhatOnlyRootSeesIsSaid) {
+  const PlantedHost host;
+  Report report{.hosts = {host.facts()}, .findings = {}, .sections = {}};
+  EXPECT_EQ(text(report).find("root sees it"), std::string::npos);
+  report.hosts[0].machine.acs_known = false;
+  EXPECT_NE(text(report).find("root sees it"), std::string::npos);
+}
+
 TEST(DoctorReport, JsonHasFindingsAndFacts) {
   const PlantedHost host;
   Report report{.hosts = {host.facts()}, .findings = {}, .sections = {}};

@@ -110,6 +110,46 @@ TEST_F(DoctorProgram, AFileOfSettingsReachesThePluginAsInAJob) {
       << ran.text;
 }
 
+// Neither the job's page is replaced nor another one left.
+TEST_F(DoctorProgram, LeavesNoPageOfMetrics) {
+  const fs::path page = root_ / "job.prom";
+  EXPECT_EQ(look("NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so NCCL_MESH_STATS=" + page.string()),
+            Names{});
+  EXPECT_FALSE(fs::exists(page));
+}
+
+TEST_F(DoctorProgram, ASettingThatThePluginRefusesIsNamed) {
+  const Ran ran = run("--root " + root_.string() + " --json",
+                      "NCCL_MESH_FABRIC=soft:" MESH_FABRIC_DIR
+                      "/pair.json NCCL_MESH_HOST=a "
+                      "NCCL_MESH_QPS=99 NCCL_NET_PLUGIN=/opt/mesh/libnccl-net-mesh.so");
+  EXPECT_EQ(ran.code, kBroken);
+  const auto report = nlohmann::json::parse(ran.text, nullptr, false);
+  ASSERT_TRUE(report.is_object()) << ran.text;
+  ASSERT_EQ(report["findings"].size(), 1u) << ran.text;
+  const auto& found = report["findings"][0];
+  EXPECT_EQ(found["name"], "no-plugin");
+  EXPECT_NE(found["evidence"].get<std::string>().find("NCCL_MESH_QPS: '99'"), std::string::npos);
+  EXPECT_EQ(found["remedy"].get<std::string>().find("lspci"), std::string::npos);
+}
+
+TEST_F(DoctorProgram, AFileThatCannotBeWrittenIsNoSuccess) {
+  const std::string fabric = "--fabric " MESH_FABRIC_DIR "/pair.json --quick --root ";
+  EXPECT_EQ(run(fabric + root_.string() + " --write-map /no/such/folder/map").code, kNoLook);
+}
+
+TEST_F(DoctorProgram, AnExpectedMapWithoutALineIsNoMap) {
+  const Ran ran =
+      run("--fabric " MESH_FABRIC_DIR "/pair.json --quick --expect / --root " + root_.string());
+  EXPECT_EQ(ran.code, kBroken);
+  EXPECT_NE(ran.text.find("BROKEN  no-map"), std::string::npos) << ran.text;
+}
+
+TEST(DoctorUsage, WhatIsBetweenHostsIsNotAskedOfOne) {
+  for (const char* const option : {"--expect", "--write-map", "--svg"})
+    EXPECT_EQ(run(std::string(option) + " /no/such/folder/file").code, kNoLook) << option;
+}
+
 TEST(DoctorUsage, MistakesHaveAStatusOfTheirOwn) {
   EXPECT_EQ(run("--nothing").code, kNoLook);
   EXPECT_EQ(run("--rank 0").code, kNoLook);
