@@ -3,6 +3,7 @@ again, the wheel goes into an empty virtual environment. Nothing of this machine
 
 import hashlib
 import json
+import os
 import pathlib
 import re
 import subprocess

@@ -178,11 +178,11 @@ TEST_F(Flush, ACardThatHasLeftOwesNothing) {
   Request* const open = *start();
   bed_.rounds(10);
   ASSERT_TRUE(faults.arm(left).ok());
-  faults.lift(says_nothing);
   const std::uint64_t began_ns = bed_.now_ns();
   bed_.tick_ns = 1'000'000;
   EXPECT_TRUE(bed_.finish(open).ok()) << log_.joined();
   EXPECT_LT(bed_.now_ns() - began_ns, soft::kFaultDelayMaxNs / 2);
+  faults.lift(says_nothing);
   const PeerLink& link = pair_.receive->link;
   ASSERT_TRUE(bed_.until([&] { return link.written_rails() == 2; })) << log_.joined();
   EXPECT_TRUE(flushed().ok());
