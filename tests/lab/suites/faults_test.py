@@ -10,11 +10,13 @@ sys.dont_write_bytecode = True
 import lab_case
 
 BOUND_MS = 170000
+# A host's link to itself takes its other port, and may need a while for it: this job fails later.
+PATIENT_S, PATIENT_BOUND_MS = 45, 470000
 # With nothing under way to a dead host, only the control connection's keep-alive can tell: 20 s.
 DEAD_HOST_BOUND_MS = 200000
 JOB_S_MAX = 600
 # Host `actor` acts once half a megabyte has gone through its first cable. Clocks of the hosts
-# differ by up to a second.
+# differ, by some seconds on a busy machine: what came first tells the order of their lines.
 SCRIPT = """
 traffic() {
   local sent received
@@ -43,14 +45,15 @@ def moment(lab, what, host):
 
 
 class Faults(lab_case.LabCase):
-    def break_it(self, topology, actor, action, run):
+    def break_it(self, topology, actor, action, run, path_timeout_s=15):
         """Without relays: a host that is left with one cable of two would be reached the other way
         round, and nothing would break."""
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
         script = SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf,
                            "timeout": JOB_S_MAX}
         return self.run_lab(topology, script, timeout=JOB_S_MAX + 60,
-                            env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_PATH_TIMEOUT": "15",
+                            env={"NCCL_IB_TIMEOUT": "16",
+                                 "NCCL_MESH_PATH_TIMEOUT": str(path_timeout_s),
                                  "NCCL_MESH_RELAY": "0"})
 
     def ended_soon(self, lab, actor, hosts, bound_ms=BOUND_MS):
@@ -60,22 +63,24 @@ class Faults(lab_case.LabCase):
             ended = moment(lab, "ended", host)
             self.assertIsNotNone(ended, "host %s did not end" % host)
             self.assertLess(ended - acted, bound_ms, "host %s" % host)
-            self.assertGreater(ended - acted, -1500, "host %s ended before anything broke" % host)
+            self.assertLess(lab.text.index("%s: acted at" % actor),
+                            lab.text.index("%s: ended at" % host),
+                            "host %s ended before anything broke" % host)
 
     def warnings(self, lab, host):
         return [line for line in lab.lines(host) if " WARN " in line]
 
     def test_a_cut_cable_is_named_and_no_other(self):
-        lab = self.break_it("triangle", "a", "lab cut ab", "alltoall -b 96K -e 96K")
+        lab = self.break_it("triangle", "a", "lab cut ab", "alltoall -b 96K -e 96K", PATIENT_S)
         self.assertEqual(lab.code, 1)
-        self.ended_soon(lab, "a", "abc")
+        self.ended_soon(lab, "a", "abc", PATIENT_BOUND_MS)
         over = [line for host in "abc" for line in self.warnings(lab, host)
                 if "NCCL_MESH_PATH_TIMEOUT" in line]
         self.assertTrue(over, "nobody names a cable")
         for line in over:
             self.assertRegex(
                 line,
-                r"peer [ab]: none of 1 paths has come back within 15 s \(NCCL_MESH_PATH_TIMEOUT\).*"
+                r"peer [ab]: none of 1 paths has come back within 45 s \(NCCL_MESH_PATH_TIMEOUT\).*"
                 r"(rxe_mesh0:1 10\.0\.12\.1 -> rxe_mesh0:1 10\.0\.12\.2|"
                 r"rxe_mesh0:1 10\.0\.12\.2 -> rxe_mesh0:1 10\.0\.12\.1)")
 
