@@ -51,17 +51,17 @@ bool is_granted(int access) {
 
 // Null with errno.
 ibv_mr* add_region(ibv_pd* pd, const MemoryTable::Region& region, DeviceMapping seen) {
+  auto mr = std::make_unique<SoftMr>();  // may throw, and nothing is changed
   const std::uint32_t key = soft(pd->context).nic->add_region(region);
   if (key == 0) {
     errno = ENOMEM;
     return nullptr;
   }
   soft(pd).users.fetch_add(1, std::memory_order_relaxed);
-  auto* const mr = new SoftMr;
   void* const address = reinterpret_cast<void*>(static_cast<std::uintptr_t>(region.address));
   mr->verbs = ibv_mr{pd->context, pd, address, region.bytes, key, key, key};
   mr->seen = std::move(seen);
-  return &mr->verbs;
+  return &mr.release()->verbs;
 }
 
 std::shared_ptr<Peer> lost_peer(const std::string& host) {

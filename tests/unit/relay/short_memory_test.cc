@@ -2,6 +2,7 @@
 
 #include "src/relay/end_completion_queue.h"
 #include "src/relay/end_device.h"
+#include "tests/unit/base/log_capture.h"
 #include "tests/unit/relay/middle_hosts.h"
 
 #include <gtest/gtest.h>
@@ -24,6 +25,11 @@ thread_local int t_allocations_left = -1;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept try {
+  return operator new(bytes);
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 // NOLINTEND(misc-new-delete-overloads)
@@ -32,6 +38,7 @@ namespace mesh::relay {
 namespace {
 
 TEST(ShortMemory, AQueuePairIsMadeWholeOrNotAtAll) {
+  const mesh::testkit::LogCapture log;
   const soft::FabricFile fabric = testkit::line_fabric(1);
   const auto host = testkit::open_host(fabric, 0, soft::Agent::None);
   testkit::LineNic nic = testkit::open_nic(*host, "right");
@@ -67,6 +74,8 @@ TEST(ShortMemory, AQueuePairIsMadeWholeOrNotAtAll) {
   std::printf("%d allocations, each failed once\n", failed);
   EXPECT_EQ(device.destroy_qp(made), 0);
   EXPECT_EQ(device.destroy_cq(queue), 0);
+  nic.pd.reset();
+  EXPECT_EQ(log.count(LogLevel::Warn, ""), 0) << "everything is given back: " << log.joined();
 }
 
 }  // namespace
