@@ -215,11 +215,14 @@ struct Answer {
 
 // A device that is dead completes no read. Then the end of the link ends the flush too; a peer that
 // has closed in good order does not.
-[[gnu::noinline]] Errc flush_answer(Request& request) noexcept {
+Errc flush_answer(Request& request) noexcept {
   engine::Flusher& flusher = *request.channel->loop.flusher;
-  const Errc why = request.channel->failure.load(std::memory_order_acquire);
   const Errc answer = flusher.finish(request);
-  if (answer != Errc::WouldBlock || why == Errc::Ok || why == Errc::PeerClosed) return answer;
+  if (answer != Errc::WouldBlock) [[likely]]
+    return answer;
+  const Errc why = request.channel->failure.load(std::memory_order_acquire);
+  if (why == Errc::Ok || why == Errc::PeerClosed) [[likely]]
+    return answer;
   flusher.abandon(request);
   return why;
 }

@@ -76,8 +76,10 @@ bool Flusher::post_read(Rail& rail, Request& request) noexcept {
 
 void Flusher::post(std::uint32_t at, Request& request) noexcept {
   Rail& rail = rails_[at];
-  if (rail.lane != nullptr && rail.broken && rail.open == 0) make(rail);
-  if (rail.gone) return;
+  if (rail.broken && rail.open == 0) [[unlikely]] {
+    if (rail.lane != nullptr) make(rail);
+    if (rail.gone) return;
+  }
   if (!rail.qp) {
     request.error = Errc::Transport;
   } else if (rail.broken || rail.open == kFlushDepth) {
@@ -113,13 +115,13 @@ Result<Request*> Flusher::start(const FlushPlace& place, std::uint64_t rails) no
   return request;
 }
 
-void Flusher::take(Rail& rail, const ibv_wc& completion) noexcept {
+void Flusher::take(std::uint32_t at, const ibv_wc& completion) noexcept {
+  Rail& rail = rails_[at];
   Request& request = *reinterpret_cast<Request*>(completion.wr_id);
-  const std::uint32_t at = rail.lane->index();
   DCHECK(rail.open != 0 && (request.bytes & bit_of(at)) != 0);
   --rail.open;
-  request.bytes &= ~bit_of(at);
-  if (completion.status != IBV_WC_SUCCESS) {
+  request.bytes ^= bit_of(at);
+  if (completion.status != IBV_WC_SUCCESS) [[unlikely]] {
     rail.broken = true;
     owe(at, request);
   }
@@ -127,18 +129,20 @@ void Flusher::take(Rail& rail, const ibv_wc& completion) noexcept {
 }
 
 void Flusher::poll() noexcept {
-  for (Rail& rail : rails_) {
+  for (std::uint32_t at = 0; at < rails_.size(); ++at) {
+    Rail& rail = rails_[at];
     if (rail.open == 0) continue;
     std::array<ibv_wc, kPollBatch> completions;
     const int count = ibv_poll_cq(rail.cq.get(), kPollBatch, completions.data());
-    for (int i = 0; i < count; ++i) take(rail, completions[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < count; ++i) take(at, completions[static_cast<std::size_t>(i)]);
   }
 }
 
 Errc Flusher::finish(Request& request) noexcept {
   const Hold hold(*this);
   poll();
-  if (request.error == Errc::Ok) post_all(std::exchange(request.stripes, 0), request);
+  if (request.stripes != 0 && request.error == Errc::Ok) [[unlikely]]
+    post_all(std::exchange(request.stripes, 0), request);
   const bool owes = request.stripes != 0 && request.error == Errc::Ok;
   if (request.bytes != 0 || owes) return Errc::WouldBlock;
   release(request);

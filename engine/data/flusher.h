@@ -99,7 +99,7 @@ class Flusher {
   bool post_read(Rail& rail, Request& request) noexcept;
   void owe(std::uint32_t rail, Request& request) noexcept;
   void poll() noexcept;
-  void take(Rail& rail, const ibv_wc& completion) noexcept;
+  void take(std::uint32_t rail, const ibv_wc& completion) noexcept;
   Request* take_free() noexcept;
   Request* make_request() noexcept;
   void release(Request& request) noexcept;
