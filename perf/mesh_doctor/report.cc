@@ -64,7 +64,7 @@ std::string host_lines(const HostFacts& facts) {
   if (!facts.machine.processor.empty()) lines += software_lines(facts.software);
   if (!facts.machine.acs_known)
     lines +=
-        "  whether PCI bridges send traffic between card and GPU by way of the CPU: root sees it\n";
+        "  only root can see whether PCI bridges send traffic of card and GPU by way of the CPU\n";
   return lines;
 }
 

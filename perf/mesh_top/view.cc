@@ -9,8 +9,9 @@ namespace mesh::top {
 namespace {
 
 constexpr double kGiga = 1e9;
-constexpr std::uint64_t kOldPageS = 60;  // at least, and
+// A process is silent that has missed so many pages, but not within the first minute.
 constexpr std::uint64_t kPagesMissed = 3;
+constexpr std::uint64_t kOldPageS = 60;
 
 std::string marked(const std::string& text, bool wrong, const ViewOptions& options) {
   return wrong && options.colour ? "\033[1;31m" + text + "\033[0m" : text;

@@ -10,7 +10,8 @@ sys.dont_write_bytecode = True
 import lab_case
 
 BOUND_MS = 170000
-# A host's link to itself takes its other port, and may need a while for it: this job fails later.
+# In the job over two cables a host's link to itself moves to its other port. It must get there
+# before the link over the cut cable is given up.
 PATIENT_S, PATIENT_BOUND_MS = 45, 470000
 # With nothing under way to a dead host, only the control connection's keep-alive can tell: 20 s.
 DEAD_HOST_BOUND_MS = 200000

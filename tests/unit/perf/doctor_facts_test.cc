@@ -178,9 +178,9 @@ TEST(DoctorReport, TheExitStatusIsTheWorstFinding) {
 TEST(DoctorReport, WhatOnlyRootSeesIsSaid) {
   const PlantedHost host;
   Report report{.hosts = {host.facts()}, .findings = {}, .sections = {}};
-  EXPECT_EQ(text(report).find("root sees it"), std::string::npos);
+  EXPECT_EQ(text(report).find("only root can see"), std::string::npos);
   report.hosts[0].machine.acs_known = false;
-  EXPECT_NE(text(report).find("root sees it"), std::string::npos);
+  EXPECT_NE(text(report).find("only root can see"), std::string::npos);
 }
 
 TEST(DoctorReport, JsonHasFindingsAndFacts) {
