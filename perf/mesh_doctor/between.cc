@@ -73,11 +73,11 @@ bool Look::gather_rails(const OwnRails& own) {
 
 // All do what rank 0 was told: who measures longer than the others would be waited for in vain.
 bool Look::agree() {
-  const auto texts =
-      bootstrap_.all_gather(fmt::format("{} {}", options_.threshold, options_.quick ? 1 : 0));
+  const auto texts = bootstrap_.all_gather(
+      fmt::format("{} {} {}", options_.threshold, options_.quick ? 1 : 0, options_.patience_s));
   if (!texts.ok()) return false;
   std::istringstream first(texts->front());
-  first >> options_.threshold >> options_.quick;
+  first >> options_.threshold >> options_.quick >> options_.patience_s;
   return !first.fail();
 }
 
@@ -106,9 +106,11 @@ bool Look::look_at_network() {
 }
 
 bool Look::measure(driver::NetApi* api) {
-  CableMeasurer measurer(
-      bootstrap_, api,
-      {.threshold = options_.threshold, .quick = options_.quick, .one_machine = one_machine_});
+  CableMeasurer measurer(bootstrap_, api,
+                         {.threshold = options_.threshold,
+                          .quick = options_.quick,
+                          .patience = std::chrono::seconds(options_.patience_s),
+                          .one_machine = one_machine_});
   const bool whole = measurer.run(cabling_);
   measured_ = measurer.measured();
   if (measurer.left_out() != 0) {

@@ -17,6 +17,7 @@ struct BetweenOptions {
   std::string expect_file, map_file, svg_file;  // empty: none; rank 0's
   double threshold = 0.8;                       // the part of what a port promises that is enough
   bool quick = false;
+  int patience_s = 8;
 };
 
 // Rank 0's has everything; the others' is empty.

@@ -65,7 +65,8 @@ BetweenOptions between_options(const Options& options) {
           .map_file = options.map_file,
           .svg_file = options.svg_file,
           .threshold = options.threshold,
-          .quick = options.quick};
+          .quick = options.quick,
+          .patience_s = options.patience_s};
 }
 
 }  // namespace

@@ -13,8 +13,12 @@ namespace {
 constexpr int kTries = 2;  // of what is slow: a busy host is no sick cable
 
 ProbeTimes times_of(const MeasureOptions& options) {
-  if (!options.quick) return {};
-  return {.flood = std::chrono::milliseconds(250), .round_trips = 200};
+  ProbeTimes times;
+  times.patience = options.patience;
+  if (!options.quick) return times;
+  times.flood = std::chrono::milliseconds(250);
+  times.round_trips = 200;
+  return times;
 }
 
 const Step* step_of(const Cabling& cabling, const Round& round, std::size_t host) {

@@ -7,6 +7,7 @@
 #include "perf/mesh_doctor/measured.h"
 #include "perf/mesh_doctor/schedule.h"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace mesh::doctor {
 struct MeasureOptions {
   double threshold = 0.8;
   bool quick = false;
+  std::chrono::seconds patience{8};
   bool one_machine = false;
 };
 

@@ -32,6 +32,11 @@ void add_output(CLI::App& app, Options& options) {
                  "Part of what the ports promise that a cable must carry")
       ->check(CLI::Range(0.001, 1.0))
       ->capture_default_str();
+  app.add_option("--patience", options.patience_s,
+                 "Seconds without anything after which a cable is silent; more where the hosts "
+                 "themselves are slow")
+      ->check(CLI::Range(1, 600))
+      ->capture_default_str();
   app.add_option("--svg", options.svg_file, "Draw the cabling map into this file");
   app.add_flag("-v,--verbose", options.verbose, "Print all of the plugin's lines (to stderr)");
 }

@@ -20,6 +20,7 @@ struct Options {
   std::string fabric;      // of the software fabric, whose hosts are looked at; empty: this host
   std::vector<std::string> hosts;  // of that file; empty: all
   double threshold = 0.8;          // the part of what a port promises that is enough
+  int patience_s = 8;              // for what should come over a cable
   int timeout_s = 600;
   int wait_s = 60;  // for the other hosts to come
 

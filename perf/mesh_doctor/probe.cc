@@ -78,15 +78,16 @@ struct Probe::Memory {
 // The plugin's settings for one step, and the user's afterwards.
 class Probe::Settings {
  public:
-  explicit Settings(const std::vector<std::string>& rails) {
+  Settings(const std::vector<std::string>& rails, std::chrono::milliseconds patience) {
     std::string list = "=";
     for (const std::string& rail : rails) list += (list.size() > 1 ? "," : "") + rail;
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(patience / 2);
     const Environment before = process_environment();
     for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{
              {"NCCL_IB_HCA", list},
              {"NCCL_MESH_RAILS", "asked"},
              {"NCCL_MESH_RELAY", "0"},
-             {"NCCL_MESH_PATH_TIMEOUT", "4"}}) {
+             {"NCCL_MESH_PATH_TIMEOUT", std::to_string(seconds.count())}}) {
       const auto old = before.find(name);
       old_.emplace_back(name, old == before.end() ? "" : old->second);
       driver::set_variable(name, value);
@@ -121,7 +122,7 @@ bool Probe::fail(const char* what, int result) {
 
 std::string Probe::open() {
   driver::PluginLog::instance().clear();
-  settings_ = std::make_unique<Settings>(step_.rails);
+  settings_ = std::make_unique<Settings>(step_.rails, times_.patience);
   communicator_ =
       std::make_unique<driver::Communicator>(api_, driver::CommunicatorOptions{.id = 1});
   int result = communicator_->open();

@@ -228,6 +228,14 @@ TEST_F(DoctorOnAFabric, ASilentCable) {
   expect(run(root), {"silent-cable"}, 2);
 }
 
+// 200 round trips of 10 ms.
+TEST_F(DoctorOnAFabric, WhatIsSlowIsSilentWithoutPatience) {
+  Json root = fabric("pair.json");
+  for (Json& link : root["links"]) link["delay_us"] = 5000;
+  expect(run(root, {"--patience", "1"}), {"silent-cable"}, 2);
+  expect(run(root, {"--patience", "60"}), {}, 0);
+}
+
 TEST_F(DoctorOnAFabric, APortThatFlaps) {
   Json root = triangle();
   root["faults"] = {{{"kind", "port_down"},

@@ -154,6 +154,7 @@ TEST(DoctorUsage, MistakesHaveAStatusOfTheirOwn) {
   EXPECT_EQ(run("--nothing").code, kNoLook);
   EXPECT_EQ(run("--rank 0").code, kNoLook);
   EXPECT_EQ(run("--fabric /no/such/file").code, kNoLook);
+  EXPECT_EQ(run("--patience 0").code, kNoLook);
   EXPECT_EQ(run("--help").code, kHealthy);
   EXPECT_NE(run("--version").text.find("nccl-mesh "), std::string::npos);
 }
