@@ -271,6 +271,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     auto lane =
         std::make_unique<Lane>(*options_.provider, rails_[i], static_cast<std::uint32_t>(i));
     if (const Status status = lane->open(); !status.ok()) return status;
+    if (options_.threading != Threading::Manual) lane->destroy_apart(context->loop);
     lanes.push_back(lane.get());
     context->loop.lanes.push_back(std::move(lane));
   }
@@ -335,13 +336,17 @@ bool EngineImpl::carries_for_others() const {
 
 void EngineImpl::reap_contexts() {
   for (std::size_t i = contexts_.size(); i-- > 0;) {
-    if (contexts_[i]->may_go(clock_.now_ns())) destroy_context(*contexts_[i]);
+    Context& context = *contexts_[i];
+    if (!context.may_go(clock_.now_ns())) continue;
+    context.cut_links();
+    if (!context.destroys()) destroy_context(context);
   }
 }
 
 void EngineImpl::destroy_context(Context& context) {
   pollers_.remove(context.loop);
   context.cut_links();
+  context.settle();
   figures_.keep(context.loop.counters);
   std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
 }

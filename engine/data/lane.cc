@@ -202,6 +202,7 @@ std::uint32_t Lane::take_entry() {
     // destroy() gives the entry back without asking for memory.
     make_room_for(free_entries_, entries_.size() + 1);
     make_room_for(live_, entries_.size() + 1);
+    disposal_.reserve(entries_.size() + 1);
     entries_.emplace_back();
     live_.emplace_back();
     return static_cast<std::uint32_t>(entries_.size() - 1);
@@ -237,16 +238,41 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   const auto at = static_cast<std::uint32_t>(queue_pair.id_base() >> 48);
   DCHECK(at < entries_.size() && live_[at].queue_pair == &queue_pair);
   DCHECK(queue_pair_count() != 0);
-  const Entry& entry = entries_[at];
+  Entry& entry = entries_[at];
   DCHECK(queue_pair.id_base() == wr_id_base(at, entry.life));
   live_[at] = {.queue_pair = nullptr,
                .receive_id = ~queue_pair.id_base()};  // another entry's: what it still has in
                                                       // the completion queue is nobody's
-  queue_pair.destroy();
-  queue_pair.drop_outstanding();
-  drain_queue(queues_[entry.queue]);  // before its room is given to another
-  give_back({.entry = at});
   queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
+  entry.dying_of = &queue_pair.path();
+  dying_.fetch_add(1, std::memory_order_relaxed);  // the disposal's mutex publishes it
+  verbs::QpHandle dead = queue_pair.release();
+  const bool apart = apart_ != nullptr && queue_pair.is_still() && disposal_.take(dead, at);
+  dead.reset();  // if it is still here
+  queue_pair.drop_outstanding();
+  if (!apart) on_destroyed(at);
+}
+
+void Lane::on_destroyed(std::uint32_t entry) noexcept {
+  entries_[entry].dying_of = nullptr;
+  drain_queue(queues_[entries_[entry].queue]);  // before its room is given to another
+  give_back({.entry = entry});
+  dying_.fetch_sub(1, std::memory_order_release);
+}
+
+// Nobody takes the loop apart before settle() has waited for us.
+void Lane::on_disposed(std::uint32_t entry) noexcept {
+  {
+    const ProgressLoop::Guard guard(*apart_);
+    on_destroyed(entry);
+  }
+  apart_->wake_control();
+}
+
+bool Lane::destroys_of(const Path& path) const noexcept {
+  if (!destroys()) return false;
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&path](const Entry& entry) { return entry.dying_of == &path; });
 }
 
 std::uint32_t Lane::dispatch_group(Request& slot, std::span<const ibv_wc> completions) noexcept {

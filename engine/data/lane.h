@@ -7,6 +7,7 @@
 #include <mesh/policy.h>
 #include <mesh/status.h>
 
+#include "engine/data/disposal.h"
 #include "engine/data/queue_pair.h"
 #include "src/base/pages.h"
 #include "src/relay/end_device.h"
@@ -50,8 +51,16 @@ class Lane {
     bool relayed = false;  // of a path over other hosts
   };
   Status create(QueuePair& queue_pair, const Order& order);
-  // Its room is free afterwards, and what it had outstanding is dropped.
+  // What it had outstanding is dropped. Its room is free when the device has destroyed it: at once,
+  // or after destroy_apart() by and by, on a thread, which wakes the control thread. One that the
+  // device may still work for is destroyed at once, whatever that takes.
   void destroy(QueuePair& queue_pair) noexcept;
+  void destroy_apart(ProgressLoop& loop) noexcept { apart_ = &loop; }
+  bool destroys() const noexcept {  // any thread
+    return dying_.load(std::memory_order_acquire) != 0;
+  }
+  bool destroys_of(const Path& path) const noexcept;  // holding the token
+  void settle() noexcept { disposal_.settle(); }      // until all are destroyed; without the token
 
   // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
   // (lane_datapath.h)
@@ -100,6 +109,7 @@ class Lane {
     std::uint32_t life = 0;
     std::uint32_t queue = 0;
     std::uint32_t reserved = 0;
+    const Path* dying_of = nullptr;  // its queue pair is being destroyed, and was that path's
   };
 
   // Whose a completion is. An entry that is nobody's has an id that no completion at it can have.
@@ -119,6 +129,8 @@ class Lane {
   };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
+  void on_destroyed(std::uint32_t entry) noexcept;  // its queue pair
+  void on_disposed(std::uint32_t entry) noexcept;   // the same, on the thread of that
   Status provide_room(const Wanted& wanted, ProgressLoop& loop);
   std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
   verbs::Provider& maker(bool relayed);
@@ -147,6 +159,9 @@ class Lane {
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_entries_;
   std::atomic<std::size_t> queue_pairs_{0};
+  std::atomic<std::size_t> dying_{0};  // queue pairs that the thread has or will have
+  ProgressLoop* apart_ = nullptr;
+  Disposal disposal_{[this](std::uint32_t entry) { on_disposed(entry); }};
 };
 
 }  // namespace mesh::engine

@@ -90,7 +90,11 @@ void PeerLink::stop_path(Path& path) noexcept {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
     const int error = queue_pair->provider().modify_qp(queue_pair->verbs(), &attr, IBV_QP_STATE);
-    if (error != 0) LOG_WARN("{}: cannot stop a queue pair: {}", path.name, std::strerror(error));
+    if (error == 0) {
+      queue_pair->set_stopped();
+    } else {
+      LOG_WARN("{}: cannot stop a queue pair: {}", path.name, std::strerror(error));
+    }
   }
 }
 

@@ -246,9 +246,12 @@ class QueuePair {
   drop_outstanding() noexcept;  // after the queue pair is destroyed: nothing can complete any more
   void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
   bool started() const noexcept { return started_; }
+  void set_stopped() noexcept { stopped_ = true; }  // in ERR: the device does nothing with it
+  // The device does nothing with it, and never will.
+  bool is_still() const noexcept { return stopped_ || !started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
   verbs::Provider& provider() const noexcept { return *qp_.provider(); }  // which made it
-  void destroy() { qp_.reset(); }
+  verbs::QpHandle release() noexcept { return std::move(qp_); }  // somebody else destroys it
 
   // Whether a posted work request of it is not completed.
   bool carries(const Request& request) const noexcept;
@@ -349,7 +352,7 @@ class QueuePair {
   // A connector's: what was posted with the probe of full packets; 0: there is none.
   std::uint64_t full_probe_ = 0;
   bool signal_next_ = false;
-  bool started_ = false;
+  bool started_ = false, stopped_ = false;
   bool refused_ = false;  // a post was; nothing is posted any more
   verbs::RemoteTarget peer_window_;
   std::vector<Mark> ring_;             // by posted count

@@ -111,7 +111,7 @@ void QueuePair::renew() noexcept {
   DCHECK(outstanding() == 0);
   DCHECK(!in_staged_list && !window_due);
   chain_.clear();
-  signal_next_ = started_ = false;
+  signal_next_ = started_ = stopped_ = false;
   reposted_ = flushed_ = signaled_ = window_round_end_ = 0;
   return_at_ = 0;
   to_return_ = -1;

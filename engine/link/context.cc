@@ -140,4 +140,13 @@ void Context::cut_links() {
   links.clear();
 }
 
+void Context::settle() noexcept {
+  for (const auto& lane : loop.lanes) lane->settle();
+}
+
+bool Context::destroys() const noexcept {
+  return std::any_of(loop.lanes.begin(), loop.lanes.end(),
+                     [](const auto& lane) { return lane->destroys(); });
+}
+
 }  // namespace mesh

@@ -170,11 +170,18 @@ bool PathRepair::flush(const Path& path) {
 
 // Acceptor. False: not everything has been counted yet.
 bool PathRepair::count_taken(Path& path, Fence* fence) {
-  if (!drained(path) && link_.host().now_ns() < repairs_[path.index].drain_until_ns) return false;
-  if (!flush(path)) return false;
-  for (const auto& queue_pair : path.queue_pairs)
-    fence->taken.push_back(queue_pair->announcements_taken());
-  link_.peer_link().destroy_path(path);
+  Repair& repair = repairs_[path.index];
+  if (repair.own_taken.empty()) {
+    const bool all_came_back = drained(path);
+    if (!all_came_back && link_.host().now_ns() < repair.drain_until_ns) return false;
+    if (!flush(path)) return false;
+    for (const auto& queue_pair : path.queue_pairs)
+      repair.own_taken.push_back(queue_pair->announcements_taken());
+    link_.peer_link().destroy_path(path);
+    repair.gone_first = !all_came_back;
+  }
+  if (repair.gone_first && path.lane->destroys_of(path)) return false;
+  fence->taken = std::move(repair.own_taken);
   return true;
 }
 
@@ -241,6 +248,8 @@ std::string PathRepair::causes() const {
     text +=
         fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
                     path.health.last_cause.empty() ? what_is_awaited(i) : path.health.last_cause);
+    if (path.lane->destroys_of(path))
+      text += "; its device has not destroyed its former queue pairs yet";
   }
   return text;
 }

@@ -22,6 +22,10 @@ constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;
 // True: to be looked at again in a millisecond.
 bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
+  // One set of queue pairs a path: while a device does not destroy them, there are no others.
+  const bool begins =
+      repair.step == Step::Waiting || (repair.step == Step::Asked && !link_.connector());
+  if (begins && destroys(index)) return false;  // the end of that wakes us
   if (!link_.connector()) {
     return repair.step == Step::Asked && !link_.bring_up() && answer(index);
   }
@@ -48,6 +52,13 @@ bool PathRepair::reopen(std::uint32_t index) {
     case Step::Rising: return false;  // the end of that wakes us
   }
   return false;
+}
+
+bool PathRepair::destroys(std::uint32_t index) const {
+  const Path& path = link_.peer_link().path(index);
+  if (!path.lane->destroys()) return false;
+  const ProgressLoop::Guard guard(link_.context().loop);
+  return path.lane->destroys_of(path);
 }
 
 // The path's old queue pairs go, and others may be made, under a new epoch.

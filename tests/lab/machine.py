@@ -117,6 +117,13 @@ class Machine:
             self.process.kill()
         self.process.wait()
 
+    def stand_still(self):
+        """As a host whose processor is taken away; it does not notice."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def close(self):
         self.kill()
         self.process.stderr.close()

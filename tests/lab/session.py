@@ -248,13 +248,17 @@ class Session:
             self._print(host, line)
 
     def _serve(self, words):
-        """One request of a host: (cut|restore) CABLE, kill HOST."""
+        """One request of a host: (cut|restore) CABLE, (kill|freeze|thaw) HOST."""
         if len(words) != 2:
             return "two words, please: %s" % " ".join(words)
         action, name = words
         if action == "kill" and name in self._hosts:
             self._hosts[name].killed = True
             self._hosts[name].machine.kill()
+            return "done"
+        if action in ("freeze", "thaw") and name in self._hosts:
+            host = self._hosts[name].machine
+            host.stand_still() if action == "freeze" else host.go_on()
             return "done"
         if action in ("cut", "restore") and name in self._topology.cables:
             for end in self._topology.cables[name]:

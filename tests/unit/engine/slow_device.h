@@ -1,6 +1,6 @@
 #pragma once
-// A device that takes long to take memory back, or to make a queue pair, and how long a failover
-// takes beside it. Thread: a test's; the device's calls come from any. Bounds: patience.h.
+// A device that takes long to take memory back, or to make or destroy a queue pair, and how long a
+// failover takes beside it. Thread: a test's; the device's calls come from any. Bounds: patience.h.
 
 #include "src/base/log.h"
 #include "tests/unit/base/log_capture.h"
@@ -25,8 +25,8 @@
 namespace mesh::testkit {
 
 // Some calls end only when the test sets `done`: the deregistration of the memory at `slow`, that
-// of every region registered while `marks` was set (if `marked_is_slow`), and the making of the
-// next queue pair (if `next_queue_pair_is_slow`).
+// of every region registered while `marks` was set (if `marked_is_slow`), the making of the next
+// queue pair (if `next_queue_pair_is_slow`), and the end of the next one (if `next_end_is_slow`).
 class SlowDevice final : public PassingProvider {
  public:
   using PassingProvider::PassingProvider;
@@ -46,9 +46,14 @@ class SlowDevice final : public PassingProvider {
     return PassingProvider::create_qp(pd, attr);
   }
 
+  int destroy_qp(ibv_qp* qp) override {
+    if (next_end_is_slow.exchange(false)) wait();
+    return PassingProvider::destroy_qp(qp);
+  }
+
   std::atomic<const void*> slow{nullptr};
   std::atomic<bool> marks{false}, marked_is_slow{false}, next_queue_pair_is_slow{false},
-      at_it{false}, done{false};
+      next_end_is_slow{false}, at_it{false}, done{false};
 
  private:
   bool is_marked(const ibv_mr* mr) {
@@ -144,6 +149,19 @@ class SlowDeviceTest : public testing::Test {
     fail_over_beside("a queue pair's making", [&] {
       device().next_queue_pair_is_slow.store(true);
       lose_path(pair, slow);
+    });
+    EXPECT_TRUE(wait_until([this] { return back() == 3 * 2; })) << log_.joined();
+  }
+
+  // A path of the first communicator is lost, and its device does not come to an end with one of
+  // its queue pairs: the other path carries on, this one waits.
+  void fail_over_beside_destroying(Slow slow) {
+    const Pair pair = connect(0, slow);
+    fail_over_beside("the end of a queue pair", [&] {
+      device().next_end_is_slow.store(true);
+      lose_path(pair, slow);
+      testkit::exchange(pair, {kBytes}, Leaves::Nothing);
+      EXPECT_FALSE(device().done.load()) << "messages waited for it";
     });
     EXPECT_TRUE(wait_until([this] { return back() == 3 * 2; })) << log_.joined();
   }

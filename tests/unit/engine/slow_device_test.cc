@@ -1,4 +1,5 @@
-// A device that takes long to take memory back, or to make a queue pair: nobody else waits for it.
+// A device that takes long to take memory back, or to make or destroy a queue pair: nobody else
+// waits for it.
 
 #include "tests/unit/engine/slow_device.h"
 
@@ -43,6 +44,30 @@ TEST_F(SlowDeviceTest, AQueuePairThatAConnectorMakesAnewDelaysNoFailover) {
 
 TEST_F(SlowDeviceTest, AQueuePairThatAnAcceptorMakesAnewDelaysNoFailover) {
   fail_over_beside_reopening(Slow::Accepts);
+}
+
+TEST_F(SlowDeviceTest, AQueuePairThatAConnectorDestroysDelaysNoMessageAndNoFailover) {
+  fail_over_beside_destroying(Slow::Connects);
+}
+
+TEST_F(SlowDeviceTest, AQueuePairThatAnAcceptorDestroysDelaysNoMessageAndNoFailover) {
+  fail_over_beside_destroying(Slow::Accepts);
+}
+
+// Nothing of it is left when it goes; until then nobody waits for it.
+TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
+  const testkit::Pair pair = connect(0, Slow::Connects);
+  testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
+  Engine& engine = *hosts_[0].engine;
+  const std::size_t before = engine.stats().contexts;
+  fail_over_beside("the end of a communicator", [&] {
+    device().next_end_is_slow.store(true);
+    hosts_[0].close_context(0);
+    EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));
+    EXPECT_FALSE(device().done.load()) << "its end waited for it";
+    EXPECT_EQ(engine.stats().contexts, before);
+  });
+  EXPECT_TRUE(testkit::wait_until([&] { return engine.stats().contexts == before - 1; }));
 }
 
 }  // namespace
