@@ -2,6 +2,7 @@
 
 #include "src/base/log.h"
 #include "src/base/own_thread.h"
+#include "src/base/yielding.h"
 
 #include <sched.h>
 #include <time.h>
@@ -62,7 +63,8 @@ bool Poller::remove(ProgressLoop& loop) noexcept {
   // seq_cst, as in pass(): either the pass sees null, or we see that it runs and wait for its end.
   found->store(nullptr, std::memory_order_seq_cst);
   const std::uint64_t seen = passes_.load(std::memory_order_seq_cst);
-  while (seen % 2 == 1 && passes_.load(std::memory_order_seq_cst) == seen) ::sched_yield();
+  Yielding pass;
+  while (seen % 2 == 1 && passes_.load(std::memory_order_seq_cst) == seen) pass.wait();
   return true;
 }
 

@@ -1,9 +1,9 @@
 #include "plugin/logger.h"
 
 #include "src/base/log.h"
+#include "src/base/yielding.h"
 
 #include <atomic>
-#include <thread>
 
 namespace mesh::plugin {
 
@@ -53,7 +53,8 @@ void drop_logger() noexcept { g_logger.store(nullptr, std::memory_order_release)
 
 void quiet_logger() noexcept {
   g_logger.store(nullptr, std::memory_order_seq_cst);
-  while (g_calls.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  Yielding calls;
+  while (g_calls.load(std::memory_order_seq_cst) != 0) calls.wait();
 }
 
 }  // namespace mesh::plugin

@@ -3,8 +3,8 @@
 #include "engine/data/progress_loop_datapath.h"
 
 #include "src/base/check.h"
+#include "src/base/yielding.h"
 
-#include <sched.h>
 #include <algorithm>
 #include <bit>
 
@@ -82,7 +82,8 @@ void ProgressLoop::answer_mail() noexcept {
 ProgressLoop::Guard::Guard(ProgressLoop& loop) noexcept : loop_(loop) {
   DCHECK(!loop_.held());  // it would wait for itself
   loop_.token_.fetch_add(kGuard, std::memory_order_seq_cst);
-  while ((loop_.token_.fetch_or(kHeld, std::memory_order_seq_cst) & kHeld) != 0) ::sched_yield();
+  Yielding holder;
+  while ((loop_.token_.fetch_or(kHeld, std::memory_order_seq_cst) & kHeld) != 0) holder.wait();
   loop_.token_.fetch_sub(kGuard, std::memory_order_seq_cst);
   loop_.holder_.take();
 }

@@ -81,8 +81,8 @@ class ProgressLoop {
     mailbox_.fetch_or(std::uint64_t{1} << channel.mail_bit, std::memory_order_seq_cst);
   }
 
-  // ---- Holding the token from the control path. Waits (yielding) for the holder of the moment to
-  // finish its turn.
+  // ---- Holding the token from the control path. The holder of the moment finishes its turn
+  // first.
   class Guard {
    public:
     explicit Guard(ProgressLoop& loop) noexcept;

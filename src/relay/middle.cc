@@ -2,6 +2,7 @@
 
 #include "src/base/check.h"
 #include "src/base/own_thread.h"
+#include "src/base/yielding.h"
 
 #include <sched.h>
 
@@ -64,7 +65,8 @@ void Middle::remove(Chain& chain) noexcept {
   found->store(nullptr, std::memory_order_seq_cst);
   size_.fetch_sub(1, std::memory_order_relaxed);
   const std::uint64_t seen = turns_.load(std::memory_order_seq_cst);
-  while (seen % 2 == 1 && turns_.load(std::memory_order_seq_cst) == seen) ::sched_yield();
+  Yielding turn;
+  while (seen % 2 == 1 && turns_.load(std::memory_order_seq_cst) == seen) turn.wait();
 }
 
 std::uint32_t Middle::turn() noexcept {

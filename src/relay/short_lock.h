@@ -2,7 +2,7 @@
 // The lock of an end's completion queue: held for a few instructions, and practically never
 // contended, because posts and polls are one thread's. Thread: any. Bound: what its holder does.
 
-#include <sched.h>
+#include "src/base/yielding.h"
 
 #include <atomic>
 
@@ -11,7 +11,8 @@ namespace mesh::relay {
 class ShortLock {
  public:
   void lock() noexcept {
-    while (held_.exchange(true, std::memory_order_acquire)) ::sched_yield();
+    Yielding holder;
+    while (held_.exchange(true, std::memory_order_acquire)) holder.wait();
   }
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
 

@@ -1,0 +1,48 @@
+// Who waits for the token leaves the processor to its holder.
+
+#include "engine/data/progress_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <time.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+namespace mesh::engine {
+namespace {
+
+using std::chrono::nanoseconds;
+
+struct NoControl final : ControlWaker {
+  void wake_control() noexcept override {}
+};
+
+nanoseconds processor_time_of_this_thread() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
+}
+
+TEST(Guard, WhoWaitsForTheTokenLeavesTheProcessorToItsHolder) {
+  NoControl control;
+  ProgressLoop loop(control);
+  std::promise<void> held;
+  std::thread holder([&] {
+    const ProgressLoop::Guard guard(loop);
+    held.set_value();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  });
+  held.get_future().wait();
+  const auto began = std::chrono::steady_clock::now();
+  const nanoseconds used_before = processor_time_of_this_thread();
+  { const ProgressLoop::Guard guard(loop); }
+  const nanoseconds used = processor_time_of_this_thread() - used_before;
+  const nanoseconds waited = std::chrono::steady_clock::now() - began;
+  holder.join();
+  EXPECT_LT(used, waited / 10);
+}
+
+}  // namespace
+}  // namespace mesh::engine
