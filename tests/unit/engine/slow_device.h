@@ -119,12 +119,15 @@ class SlowDeviceTest : public testing::Test {
   }
 
   // The same while the device does not come to an end with what the call asks of it.
-  void fail_over_beside(const char* what, const std::function<void()>& slow_call) {
+  void fail_over_beside(
+      const char* what, const std::function<void()>& slow_call,
+      const std::function<void()>& meanwhile = [] {}) {
     const Pair pair = connect(1, Slow::Connects);
     const auto alone = fail_over(pair);
     std::thread service(slow_call);
     EXPECT_TRUE(wait_until([this] { return device().at_it.load(); }));
     const auto beside = fail_over(pair);
+    meanwhile();
     EXPECT_FALSE(device().done.load()) << "it is still at it";
     device().done.store(true);
     service.join();
@@ -157,11 +160,15 @@ class SlowDeviceTest : public testing::Test {
   // its queue pairs: the other path carries on, this one waits.
   void fail_over_beside_destroying(Slow slow) {
     const Pair pair = connect(0, slow);
-    fail_over_beside("the end of a queue pair", [&] {
+    std::atomic<bool> arrived{false};
+    const auto lose = [&] {
       device().next_end_is_slow.store(true);
       lose_path(pair, slow);
+      arrived.store(true);
+    };
+    fail_over_beside("the end of a queue pair", lose, [&] {
+      ASSERT_TRUE(wait_until([&] { return arrived.load(); }));
       testkit::exchange(pair, {kBytes}, Leaves::Nothing);
-      EXPECT_FALSE(device().done.load()) << "messages waited for it";
     });
     EXPECT_TRUE(wait_until([this] { return back() == 3 * 2; })) << log_.joined();
   }
