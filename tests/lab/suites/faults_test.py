@@ -16,9 +16,6 @@ PATIENT_S, PATIENT_BOUND_MS = 45, 470000
 # With nothing under way to a dead host, only the control connection's keep-alive can tell: 20 s.
 DEAD_HOST_BOUND_MS = 200000
 JOB_S_MAX = 600
-HELD_UP = r"peer b: none of 1 paths has come back within 15 s \(NCCL_MESH_PATH_TIMEOUT\)"
-# b goes on as soon as somebody has said what is wrong.
-THAW_B = """case "$LAB_HOST $line" in [ac]*"peer b: none of 1 paths"*) lab thaw b ;; esac"""
 # Host `actor` acts once half a megabyte has gone through its first cable. Clocks of the hosts
 # differ, by some seconds on a busy machine: what came first tells the order of their lines.
 SCRIPT = """
@@ -34,15 +31,9 @@ act() {
   now acted
   %(action)s
 }
-heed() {
-  while IFS= read -r line; do
-    echo "$line"
-    %(heed)s
-  done
-}
 [ $LAB_HOST != %(actor)s ] || act &
-%(perf)s %(run)s --fabric rdma -w 1 -c 1 --timeout %(timeout)d -n 1000000 2>&1 | heed
-code=${PIPESTATUS[0]}
+%(perf)s %(run)s --fabric rdma -w 1 -c 1 --timeout %(timeout)d -n 1000000
+code=$?
 now ended
 exit $code
 """
@@ -55,12 +46,12 @@ def moment(lab, what, host):
 
 
 class Faults(lab_case.LabCase):
-    def break_it(self, topology, actor, action, run, path_timeout_s=15, heed=":"):
-        """heed: what each host does with a line of the job's. Without relays: a host that is left
-        with one cable of two would be reached the other way round, and nothing would break."""
+    def break_it(self, topology, actor, action, run, path_timeout_s=15):
+        """Without relays: a host that is left with one cable of two would be reached the other way
+        round, and nothing would break."""
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
         script = SCRIPT % {"actor": actor, "action": action, "run": run, "perf": perf,
-                           "heed": heed, "timeout": JOB_S_MAX}
+                           "timeout": JOB_S_MAX}
         return self.run_lab(topology, script, timeout=JOB_S_MAX + 60,
                             env={"NCCL_IB_TIMEOUT": "16",
                                  "NCCL_MESH_PATH_TIMEOUT": str(path_timeout_s),
@@ -93,16 +84,6 @@ class Faults(lab_case.LabCase):
                 r"peer [ab]: none of 1 paths has come back within 45 s \(NCCL_MESH_PATH_TIMEOUT\).*"
                 r"(rxe_mesh0:1 10\.0\.12\.1 -> rxe_mesh0:1 10\.0\.12\.2|"
                 r"rxe_mesh0:1 10\.0\.12\.2 -> rxe_mesh0:1 10\.0\.12\.1)")
-
-    def test_a_host_that_stands_still_holds_nobody_up(self):
-        """soft-RoCE destroys no queue pair that has a packet on its way, and a host that stands
-        still takes none. Its peers say so all the same, and not when the host goes on."""
-        lab = self.break_it("triangle", "a", "lab freeze b; sleep 300; now gave_up; lab thaw b",
-                            "alltoall -b 96K -e 96K", heed=THAW_B)
-        self.assertEqual(lab.code, 1)
-        self.ended_soon(lab, "a", "abc")
-        self.assertRegex("\n".join(self.warnings(lab, "a") + self.warnings(lab, "c")), HELD_UP)
-        self.assertIsNone(moment(lab, "gave_up", "a"), "nobody said a word while b stood still")
 
     def test_a_killed_process_is_noticed_by_its_peer(self):
         lab = self.break_it("pair", "b", "pkill -KILL mesh_perf", "all_reduce -b 96K -e 96K")
