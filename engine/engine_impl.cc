@@ -271,7 +271,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
     auto lane =
         std::make_unique<Lane>(*options_.provider, rails_[i], static_cast<std::uint32_t>(i));
     if (const Status status = lane->open(); !status.ok()) return status;
-    if (options_.threading != Threading::Manual) lane->destroy_apart(context->loop);
+    if (options_.threading != Threading::Manual) lane->destroy_in_background(context->loop);
     lanes.push_back(lane.get());
     context->loop.lanes.push_back(std::move(lane));
   }
@@ -346,7 +346,7 @@ void EngineImpl::reap_contexts() {
 void EngineImpl::destroy_context(Context& context) {
   pollers_.remove(context.loop);
   context.cut_links();
-  context.settle();
+  context.wait_until_destroyed();
   figures_.keep(context.loop.counters);
   std::erase_if(contexts_, [&context](const auto& each) { return each.get() == &context; });
 }

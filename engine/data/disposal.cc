@@ -42,7 +42,7 @@ void Disposal::run() noexcept {
   }
 }
 
-void Disposal::settle() noexcept {
+void Disposal::wait_until_destroyed() noexcept {
   if (thread_.joinable()) thread_.join();
 }
 

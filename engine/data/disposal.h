@@ -1,9 +1,8 @@
 #pragma once
-// Destroys queue pairs on a thread of its own, one after the other, while nobody waits. Most
-// devices need a moment for one. Some need as long as a packet of it is on its way: soft-RoCE waits
-// for those that it gave to a port whose other end has stopped taking any. The thread is there only
-// while there is something to destroy. Thread: any; `gone` is called on the thread. Bound: what
-// reserve() was told.
+// Destroys queue pairs in the background, one after the other, on a thread that ends when none is
+// left. Most devices need microseconds for one. soft-RoCE waits until the port has sent the last
+// packet of the queue pair, which takes for ever while the other end of the cable takes no packets.
+// Thread: any; `gone` is called on the background thread. Bound: the number given to reserve().
 
 #include "src/verbs/handle.h"
 
@@ -19,21 +18,22 @@ namespace mesh::engine {
 
 class Disposal {
  public:
-  // gone(tag): that queue pair is destroyed. May take whatever the callers of take() hold.
+  // gone(tag): the queue pair with that tag is destroyed. It may take locks that callers of take()
+  // hold.
   using Gone = std::function<void(std::uint32_t tag)>;
   explicit Disposal(Gone gone) : gone_(std::move(gone)) {}
-  ~Disposal() { settle(); }
+  ~Disposal() { wait_until_destroyed(); }
   Disposal(const Disposal&) = delete;
   Disposal& operator=(const Disposal&) = delete;
 
-  // Room for so many at a time; take() asks for no memory of ours then. Throws std::bad_alloc.
+  // Makes room for that many at a time, so that take() allocates nothing. Throws std::bad_alloc.
   void reserve(std::size_t queue_pairs);
-  // False: no thread is to be had, now or at any other time, and the queue pair is still the
-  // caller's.
+  // False: a thread could not be started, and will not be tried again; the caller keeps the queue
+  // pair.
   bool take(verbs::QpHandle& queue_pair, std::uint32_t tag) noexcept;
-  // Until all of them are destroyed and gone() has returned. Nobody calls take() meanwhile, and the
-  // caller holds nothing that gone() takes.
-  void settle() noexcept;
+  // Returns when all are destroyed and the last gone() has returned. take() must not be called
+  // meanwhile, and the caller must hold no lock that gone() takes.
+  void wait_until_destroyed() noexcept;
 
  private:
   struct Item {
@@ -46,7 +46,7 @@ class Disposal {
   std::mutex mutex_;
   std::vector<Item> waiting_;  // the next one last
   bool running_ = false;       // the thread will look at waiting_ once more
-  bool refused_ = false;       // there was no thread for us
+  bool refused_ = false;       // a thread could not be started
   std::thread thread_;
 };
 

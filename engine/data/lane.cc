@@ -247,10 +247,10 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
   entry.dying_of = &queue_pair.path();
   dying_.fetch_add(1, std::memory_order_relaxed);  // the disposal's mutex publishes it
   verbs::QpHandle dead = queue_pair.release();
-  const bool apart = apart_ != nullptr && queue_pair.is_still() && disposal_.take(dead, at);
-  dead.reset();  // if it is still here
+  const bool taken = background_ != nullptr && queue_pair.is_still() && disposal_.take(dead, at);
+  dead.reset();  // does nothing when it was taken
   queue_pair.drop_outstanding();
-  if (!apart) on_destroyed(at);
+  if (!taken) on_destroyed(at);
 }
 
 void Lane::on_destroyed(std::uint32_t entry) noexcept {
@@ -260,13 +260,13 @@ void Lane::on_destroyed(std::uint32_t entry) noexcept {
   dying_.fetch_sub(1, std::memory_order_release);
 }
 
-// Nobody takes the loop apart before settle() has waited for us.
+// The loop is destroyed only after wait_until_destroyed().
 void Lane::on_disposed(std::uint32_t entry) noexcept {
   {
-    const ProgressLoop::Guard guard(*apart_);
+    const ProgressLoop::Guard guard(*background_);
     on_destroyed(entry);
   }
-  apart_->wake_control();
+  background_->wake_control();
 }
 
 bool Lane::destroys_of(const Path& path) const noexcept {

@@ -51,16 +51,16 @@ class Lane {
     bool relayed = false;  // of a path over other hosts
   };
   Status create(QueuePair& queue_pair, const Order& order);
-  // What it had outstanding is dropped. Its room is free when the device has destroyed it: at once,
-  // or after destroy_apart() by and by, on a thread, which wakes the control thread. One that the
-  // device may still work for is destroyed at once, whatever that takes.
+  // Drops what it has outstanding, and destroys it: a stopped one in the background after
+  // destroy_in_background(), any other before the call returns. Its room is free afterwards. The
+  // end of each one in the background wakes the control thread.
   void destroy(QueuePair& queue_pair) noexcept;
-  void destroy_apart(ProgressLoop& loop) noexcept { apart_ = &loop; }
+  void destroy_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
   bool destroys() const noexcept {  // any thread
     return dying_.load(std::memory_order_acquire) != 0;
   }
-  bool destroys_of(const Path& path) const noexcept;  // holding the token
-  void settle() noexcept { disposal_.settle(); }      // until all are destroyed; without the token
+  bool destroys_of(const Path& path) const noexcept;                          // holding the token
+  void wait_until_destroyed() noexcept { disposal_.wait_until_destroyed(); }  // without the token
 
   // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
   // (lane_datapath.h)
@@ -109,7 +109,7 @@ class Lane {
     std::uint32_t life = 0;
     std::uint32_t queue = 0;
     std::uint32_t reserved = 0;
-    const Path* dying_of = nullptr;  // its queue pair is being destroyed, and was that path's
+    const Path* dying_of = nullptr;  // the path whose queue pair is being destroyed here
   };
 
   // Whose a completion is. An entry that is nobody's has an id that no completion at it can have.
@@ -129,8 +129,8 @@ class Lane {
   };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
-  void on_destroyed(std::uint32_t entry) noexcept;  // its queue pair
-  void on_disposed(std::uint32_t entry) noexcept;   // the same, on the thread of that
+  void on_destroyed(std::uint32_t entry) noexcept;  // holding the token
+  void on_disposed(std::uint32_t entry) noexcept;   // the same, from the disposal's thread
   Status provide_room(const Wanted& wanted, ProgressLoop& loop);
   std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
   verbs::Provider& maker(bool relayed);
@@ -159,8 +159,8 @@ class Lane {
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> free_entries_;
   std::atomic<std::size_t> queue_pairs_{0};
-  std::atomic<std::size_t> dying_{0};  // queue pairs that the thread has or will have
-  ProgressLoop* apart_ = nullptr;
+  std::atomic<std::size_t> dying_{0};  // queue pairs that are being destroyed
+  ProgressLoop* background_ = nullptr;
   Disposal disposal_{[this](std::uint32_t entry) { on_disposed(entry); }};
 };
 

@@ -246,12 +246,12 @@ class QueuePair {
   drop_outstanding() noexcept;  // after the queue pair is destroyed: nothing can complete any more
   void set_started() noexcept { started_ = true; }  // left RESET: the peer may know it
   bool started() const noexcept { return started_; }
-  void set_stopped() noexcept { stopped_ = true; }  // in ERR: the device does nothing with it
-  // The device does nothing with it, and never will.
+  void set_stopped() noexcept { stopped_ = true; }  // it is in ERR
+  // In RESET or ERR: the device sends and receives nothing with it.
   bool is_still() const noexcept { return stopped_ || !started_; }
   ibv_qp* verbs() const noexcept { return qp_.get(); }
   verbs::Provider& provider() const noexcept { return *qp_.provider(); }  // which made it
-  verbs::QpHandle release() noexcept { return std::move(qp_); }  // somebody else destroys it
+  verbs::QpHandle release() noexcept { return std::move(qp_); }  // for the caller to destroy
 
   // Whether a posted work request of it is not completed.
   bool carries(const Request& request) const noexcept;

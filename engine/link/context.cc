@@ -140,8 +140,8 @@ void Context::cut_links() {
   links.clear();
 }
 
-void Context::settle() noexcept {
-  for (const auto& lane : loop.lanes) lane->settle();
+void Context::wait_until_destroyed() noexcept {
+  for (const auto& lane : loop.lanes) lane->wait_until_destroyed();
 }
 
 bool Context::destroys() const noexcept {

@@ -73,8 +73,8 @@ class Context {
   void take_down() noexcept;  // all links: nothing touches our memory any more
   bool may_go(std::uint64_t now_ns) const noexcept;  // lingering is over
   void cut_links();                                  // those that are left
-  bool destroys() const noexcept;                    // a device still does, some queue pair
-  void settle() noexcept;                            // waits for that
+  bool destroys() const noexcept;        // a device is still destroying a queue pair of it
+  void wait_until_destroyed() noexcept;  // until none is
 
   ContextOptions options;
   engine::Id128 id{};

@@ -249,7 +249,7 @@ std::string PathRepair::causes() const {
         fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
                     path.health.last_cause.empty() ? what_is_awaited(i) : path.health.last_cause);
     if (path.lane->destroys_of(path))
-      text += "; its device has not destroyed its former queue pairs yet";
+      text += " (the device has not yet destroyed the former queue pairs)";
   }
   return text;
 }

@@ -76,7 +76,7 @@ class PathRepair {
     bool said = false;  // FENCE is on its way
     bool peer_said = false;
     std::vector<std::uint64_t> peer_taken{};
-    // Acceptor: counted, but not said yet; and whether its queue pairs must be gone before that.
+    // Acceptor: the counts for FENCE, and whether FENCE waits until the queue pairs are destroyed.
     std::vector<std::uint64_t> own_taken{};
     bool gone_first = false;
     PathFlush flush{};  // acceptor
@@ -113,7 +113,7 @@ class PathRepair {
   void give_up_try(std::uint32_t index, const std::string& why);
   bool answer(std::uint32_t index);
   void refuse(const Reopen& asked, const std::string& why);
-  bool destroys(std::uint32_t index) const;  // the device still does, its former queue pairs
+  bool destroys(std::uint32_t index) const;  // the device, the path's former queue pairs
   bool clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why);
   void make(std::uint32_t index);
   void raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via = {});

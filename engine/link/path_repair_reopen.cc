@@ -22,10 +22,10 @@ constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;
 // True: to be looked at again in a millisecond.
 bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
-  // One set of queue pairs a path: while a device does not destroy them, there are no others.
+  // A device that hangs must not collect queue pairs, so a path gets new ones after the old ones.
   const bool begins =
       repair.step == Step::Waiting || (repair.step == Step::Asked && !link_.connector());
-  if (begins && destroys(index)) return false;  // the end of that wakes us
+  if (begins && destroys(index)) return false;  // the disposal wakes us
   if (!link_.connector()) {
     return repair.step == Step::Asked && !link_.bring_up() && answer(index);
   }

@@ -1,8 +1,9 @@
 #pragma once
-// Waiting for another thread that needs a moment: it is let run by a few yields, then by sleeps
-// that grow. Yields alone need not let it run: the kernel prefers who has had less processor time,
-// and charges a thread for a stop of its whole host. Thread: the waiting one; off a healthy
-// message's way. Bound: who calls asks again after kSleepNsMax at most.
+// Waits for another thread that will be done in a moment: a few yields, then sleeps that grow.
+// Yields alone can starve that thread on a shared processor. The kernel runs the thread with the
+// least processor time first, and after a pause of the whole host it has charged the pause to one
+// of them. Thread: the waiting one, never on a healthy message's way. Bound: one wait() takes
+// kSleepNsMax, and the caller looks again.
 
 #include <sched.h>
 #include <time.h>

@@ -117,11 +117,11 @@ class Machine:
             self.process.kill()
         self.process.wait()
 
-    def stand_still(self):
-        """As a host whose processor is taken away; it does not notice."""
+    def freeze(self):
+        """The host stands still, and does not notice."""
         self.process.send_signal(signal.SIGSTOP)
 
-    def go_on(self):
+    def thaw(self):
         self.process.send_signal(signal.SIGCONT)
 
     def close(self):

@@ -257,8 +257,10 @@ class Session:
             self._hosts[name].machine.kill()
             return "done"
         if action in ("freeze", "thaw") and name in self._hosts:
-            host = self._hosts[name].machine
-            host.stand_still() if action == "freeze" else host.go_on()
+            if action == "freeze":
+                self._hosts[name].machine.freeze()
+            else:
+                self._hosts[name].machine.thaw()
             return "done"
         if action in ("cut", "restore") and name in self._topology.cables:
             for end in self._topology.cables[name]:

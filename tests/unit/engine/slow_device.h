@@ -27,6 +27,7 @@ namespace mesh::testkit {
 // Some calls end only when the test sets `done`: the deregistration of the memory at `slow`, that
 // of every region registered while `marks` was set (if `marked_is_slow`), the making of the next
 // queue pair (if `next_queue_pair_is_slow`), and the end of the next one (if `next_end_is_slow`).
+// While `ignores_stops`, a queue pair does not go to ERR, and its receives do not come back.
 class SlowDevice final : public PassingProvider {
  public:
   using PassingProvider::PassingProvider;
@@ -46,6 +47,10 @@ class SlowDevice final : public PassingProvider {
     return PassingProvider::create_qp(pd, attr);
   }
 
+  int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) override {
+    if (attr->qp_state == IBV_QPS_ERR && ignores_stops.load()) return 0;
+    return PassingProvider::modify_qp(qp, attr, mask);
+  }
   int destroy_qp(ibv_qp* qp) override {
     if (next_end_is_slow.exchange(false)) wait();
     return PassingProvider::destroy_qp(qp);
@@ -53,7 +58,7 @@ class SlowDevice final : public PassingProvider {
 
   std::atomic<const void*> slow{nullptr};
   std::atomic<bool> marks{false}, marked_is_slow{false}, next_queue_pair_is_slow{false},
-      next_end_is_slow{false}, at_it{false}, done{false};
+      next_end_is_slow{false}, ignores_stops{false}, at_it{false}, done{false};
 
  private:
   bool is_marked(const ibv_mr* mr) {

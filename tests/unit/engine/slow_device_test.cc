@@ -54,6 +54,26 @@ TEST_F(SlowDeviceTest, AQueuePairThatAnAcceptorDestroysDelaysNoMessageAndNoFailo
   fail_over_beside_destroying(Slow::Accepts);
 }
 
+// What the queue pairs still take could land on what is sent again, so FENCE waits for their end.
+TEST_F(SlowDeviceTest, AnAcceptorWithoutItsReceivesSendsNoFenceBeforeItsQueuePairsAreDestroyed) {
+  const testkit::Pair pair = connect(0, Slow::Accepts);
+  const testkit::Pair other = connect(1, Slow::Connects);
+  std::atomic<bool> arrived{false};
+  device().ignores_stops.store(true);
+  device().next_end_is_slow.store(true);
+  std::thread traffic([&] {
+    lose_path(pair, Slow::Accepts);
+    arrived.store(true);
+  });
+  EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));
+  device().ignores_stops.store(false);
+  fail_over(other);
+  EXPECT_FALSE(arrived.load());
+  device().done.store(true);
+  traffic.join();
+  EXPECT_TRUE(testkit::wait_until([this] { return back() == 2 * 2; })) << log_.joined();
+}
+
 // Nothing of it is left when it goes; until then nobody waits for it.
 TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
   const testkit::Pair pair = connect(0, Slow::Connects);

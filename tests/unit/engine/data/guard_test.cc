@@ -1,4 +1,4 @@
-// Who waits for the token leaves the processor to its holder.
+// A thread that waits for the token leaves the processor to the token's holder.
 
 #include "engine/data/progress_loop.h"
 
@@ -25,7 +25,7 @@ nanoseconds processor_time_of_this_thread() {
   return std::chrono::seconds(now.tv_sec) + nanoseconds(now.tv_nsec);
 }
 
-TEST(Guard, WhoWaitsForTheTokenLeavesTheProcessorToItsHolder) {
+TEST(Guard, WaitingForTheTokenLeavesTheProcessorToItsHolder) {
   NoControl control;
   ProgressLoop loop(control);
   std::promise<void> held;
