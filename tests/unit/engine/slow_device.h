@@ -80,12 +80,10 @@ class SlowDeviceTest : public testing::Test {
   static constexpr std::size_t kBytes = 4 << 20;
 
   void SetUp() override { open(kHalves, 2); }
-  void open(const char* fabric, std::size_t count, int relay_bytes = Settings{}.relay_bytes) {
+  void open(const char* fabric, std::size_t count) {
     set_log_level(LogLevel::Info);
-    EngineOptions options = on_loopback(0);
-    options.settings.relay_bytes = relay_bytes;
     for (std::size_t i = 0; i < count; ++i) {
-      hosts_[i].open(std::make_unique<SlowDevice>(open_host(fabric, i)), options, 2);
+      hosts_[i].open(std::make_unique<SlowDevice>(open_host(fabric, i)), options_, 2);
     }
   }
   void TearDown() override {
@@ -178,6 +176,7 @@ class SlowDeviceTest : public testing::Test {
     EXPECT_TRUE(wait_until([this] { return back() == 3 * 2; })) << log_.joined();
   }
 
+  EngineOptions options_ = on_loopback(0);
   LogCapture log_;
   std::array<EngineHost<SlowDevice>, 3> hosts_;
   std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);

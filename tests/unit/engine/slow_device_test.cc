@@ -93,5 +93,36 @@ TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
   EXPECT_TRUE(testkit::wait_until([&] { return engine.stats().contexts == before - 1; }));
 }
 
+class ImpatientSlowDeviceTest : public SlowDeviceTest {
+ protected:
+  void SetUp() override {
+    options_.settings.path_timeout_s = 1;
+    open(testkit::kHalves, 2);
+  }
+};
+
+TEST_F(ImpatientSlowDeviceTest, ALinkThatFailsSaysWhichPathWaitsForTheEndOfItsQueuePairs) {
+  const testkit::Pair pair = connect(0, Slow::Accepts);
+  Registration* const region =
+      register_memory(*pair.receive, memory_.data(), kBytes, MemoryType::Host).value();
+  device().next_end_is_slow.store(true);
+  soft::Fault lost;
+  lost.kind = soft::FaultKind::PeerLost;
+  lost.peer_host = "b";
+  ASSERT_TRUE(device().under().faults().arm(lost).ok());
+  Request* const receiving =
+      irecv(*pair.receive, {.data = memory_.data(), .bytes = kBytes, .region = region}).value();
+  Status ended;
+  EXPECT_TRUE(testkit::wait_until([&] {
+    ended = test(*receiving, nullptr);
+    return ended.code() != Errc::WouldBlock;
+  }));
+  EXPECT_EQ(ended.code(), Errc::Timeout);
+  const char* const says = "(the device has not yet destroyed the former queue pairs)";
+  EXPECT_EQ(log_.count(LogLevel::Warn, says), 1) << log_.joined();
+  device().done.store(true);
+  deregister_memory(*pair.receive, region);
+}
+
 }  // namespace
 }  // namespace mesh

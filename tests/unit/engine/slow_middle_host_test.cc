@@ -29,7 +29,10 @@ class SlowMiddleHost : public testkit::SlowDeviceTest {
 
   static constexpr int kRelayBytes = 12 << 20;  // enough for the rings of one path, not of two
 
-  void SetUp() override { open(kFabric, 3, kRelayBytes); }
+  void SetUp() override {
+    options_.settings.relay_bytes = kRelayBytes;
+    open(kFabric, 3);
+  }
   testkit::Member member(std::size_t host, std::size_t communicator) {
     return {*hosts_[host].engine, *hosts_[host].contexts[communicator]};
   }
