@@ -89,10 +89,15 @@ bool PathRepair::rest_beside(std::uint32_t index) {
 // to the host next to it; before the connector's do so, the hosts on the way are told their
 // neighbours (JOIN, JOINED). False in any case: what is awaited wakes us.
 bool PathRepair::begin_chains(std::uint32_t index) {
+  auto need = RelayedPaths::Need::Link;
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    if (link_.peer_link().is_beside(index) && !link_.peer_link().stalled())
+      need = RelayedPaths::Need::Gain;
+  }
   std::string why;
-  if (!relayed_.ask(index, &why)) {
-    const bool needed = !link_.peer_link().is_beside(index) || link_.peer_link().stalled();
-    needed ? give_up_try(index, why) : leave_beside(index, why);
+  if (!relayed_.ask(index, need, &why)) {
+    need == RelayedPaths::Need::Link ? give_up_try(index, why) : leave_beside(index, why);
     return false;
   }
   Repair& repair = repairs_[index];

@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint64_t kNoRouteBoundNs = 2'000'000'000;
 // How often an idle look at a relayed path is taken.
 constexpr std::uint64_t kStuckLookNs = 500'000'000;
-// Beside a path to the peer itself. In a ring of five, with three hosts on the way, messages of
-// half a MiB lose more by their latency than is gained (the model).
+// Beside a path to the peer itself that is up. In a ring of five, with three hosts on the way,
+// messages of half a MiB lose more by their latency than is gained (the model).
 constexpr std::size_t kBesideHostsMax = 2;
 }  // namespace
 
@@ -42,7 +42,7 @@ void RelayedPaths::cut_all() noexcept {
 
 // ---- Connector.
 
-bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
+bool RelayedPaths::ask(std::uint32_t index, Need need, std::string* why) {
   Path& path = link_.peer_link().path(index);
   *why = verbs::why_away(path.lane->provider(), path.lane->rail());
   if (!why->empty()) return false;
@@ -66,7 +66,7 @@ bool RelayedPaths::ask(std::uint32_t index, std::string* why) {
                        peer_rails[path.ends.peer_rail].name);
     return false;
   }
-  if (link_.peer_link().is_beside(index) && route->hops.size() > kBesideHostsMax) {
+  if (need == Need::Gain && route->hops.size() > kBesideHostsMax) {
     *why = fmt::format("it leads over {}, and over more than {} hosts nothing is gained",
                        route_text(*route), kBesideHostsMax);
     return false;

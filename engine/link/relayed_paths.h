@@ -27,8 +27,10 @@ class RelayedPaths {
   void begin();  // the link has its paths
 
   // ---- Connector: chains of a path that is opened.
+  // Gain: another path carries the link, and this one is opened to make it faster.
+  enum class Need : std::uint8_t { Link, Gain };
   // Asks the hosts on a route for them. False: there is no route, and why.
-  bool ask(std::uint32_t index, std::string* why);
+  bool ask(std::uint32_t index, Need need, std::string* why);
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
   std::string who_is_asked(std::uint32_t index) const;
   void cut(std::uint32_t index) noexcept;       // the try has failed, or the path is lost

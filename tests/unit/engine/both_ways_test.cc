@@ -150,6 +150,23 @@ TEST_F(BothWays, MoreThanTwoHostsOnTheWayAreLeftInPeace) {
   end();
 }
 
+TEST_F(BothWays, MoreThanTwoHostsOnTheWayCarryTheLinkWhereItsCableIsLost) {
+  open(5);
+  Talk& talk = *talks_[0];
+  for (int i = 0; i < kEnough; ++i) talk.exchange(kBytes);
+  port(0, "n1", false), port(1, "n0", false);
+  exchange_all_sizes(talk);
+  EXPECT_EQ(log_.count(LogLevel::Info, "over e and d and c carries messages"), 2) << log_.joined();
+  port(0, "n1", true), port(1, "n0", true);
+  const std::uint64_t before = sent(0, "n1");
+  bed_->tick_ns = 1'000'000;
+  ASSERT_TRUE(bed_->until([&] { return both(talk); })) << log_.joined();
+  bed_->tick_ns = 10'000;
+  exchange_all_sizes(talk);
+  EXPECT_GT(sent(0, "n1") - before, kBytes / 2) << "its own cable carries again";
+  end();
+}
+
 // Either way may be lost: what it has not carried goes over the other one, and it comes back.
 TEST_F(BothWays, TheOtherWayCarriesAloneWhileOneIsLost) {
   open(4);
