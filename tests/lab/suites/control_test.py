@@ -7,9 +7,9 @@ import sys
 sys.dont_write_bytecode = True
 import lab_case
 
-# Host a serves, host b calls until somebody listens. A server that loses its caller ends, and one
-# that was called too early too, so both try again. What went wrong in between is told, but for calls
-# that nobody has answered yet. One more device of perftest's own choice would be wrong: it is named.
+# Host a serves, host b calls until somebody listens. A server that loses its caller ends, so both
+# try again. What went wrong in between is told, but for calls that nobody has answered yet. One
+# more device of perftest's own choice would be wrong: it is named.
 SCRIPT = """
 both() {
   echo "== $1"
@@ -17,7 +17,7 @@ both() {
   : >/tmp/errors
   for try in $(seq 300); do
     if "$@" $peer 2>/tmp/error; then sort /tmp/errors | uniq -c; return; fi
-    grep -v -e "Couldn't connect" -e 'Unable to open file descriptor' /tmp/error >>/tmp/errors || true
+    grep -v -e "Couldn't connect" -e 'Unable to open file' /tmp/error >>/tmp/errors || true
     sleep 0.1
   done
   sort /tmp/errors | uniq -c; cat /tmp/error; return 1
