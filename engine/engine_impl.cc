@@ -232,7 +232,9 @@ bool EngineImpl::poll_control_locked() {
   if (options_.threading == Threading::Manual) moved |= relay_service_.turn() != 0;
   reap_contexts();
   for (const auto& context : contexts_) {
-    if (context->closing) services_.tend_soon();
+    // What the device still destroys wakes us at its end.
+    const bool only_destroys = context->lingering && context->links.empty();
+    if (context->closing && !only_destroys) services_.tend_soon();
   }
   watch_.look(contexts_, clock_.now_ns());
   changed_.notify_all();

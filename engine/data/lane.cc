@@ -244,35 +244,33 @@ void Lane::destroy(QueuePair& queue_pair) noexcept {
                .receive_id = ~queue_pair.id_base()};  // another entry's: what it still has in
                                                       // the completion queue is nobody's
   queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
-  entry.dying_of = &queue_pair.path();
-  dying_.fetch_add(1, std::memory_order_relaxed);  // the disposal's mutex publishes it
+  entry.dying_of = queue_pair.path().dying;
+  entry.dying_of->fetch_add(1, std::memory_order_relaxed);
+  dying_.fetch_add(1, std::memory_order_relaxed);  // the disposal's mutex publishes both
   verbs::QpHandle dead = queue_pair.release();
-  const bool taken = background_ != nullptr && queue_pair.is_still() && disposal_.take(dead, at);
+  const bool taken = background_ != nullptr && queue_pair.is_still() &&
+                     disposal_.take(dead, {.owner = entry.dying_of.get(), .tag = at});
   dead.reset();  // does nothing when it was taken
   queue_pair.drop_outstanding();
   if (!taken) on_destroyed(at);
 }
 
-void Lane::on_destroyed(std::uint32_t entry) noexcept {
-  entries_[entry].dying_of = nullptr;
+bool Lane::on_destroyed(std::uint32_t entry) noexcept {
+  const auto dying_of = std::move(entries_[entry].dying_of);
   drain_queue(queues_[entries_[entry].queue]);  // before its room is given to another
   give_back({.entry = entry});
   dying_.fetch_sub(1, std::memory_order_release);
+  return dying_of->fetch_sub(1, std::memory_order_release) == 1;
 }
 
 // The loop is destroyed only after wait_until_destroyed().
 void Lane::on_disposed(std::uint32_t entry) noexcept {
+  bool last = false;
   {
     const ProgressLoop::Guard guard(*background_);
-    on_destroyed(entry);
+    last = on_destroyed(entry);
   }
-  background_->wake_control();
-}
-
-bool Lane::destroys_of(const Path& path) const noexcept {
-  if (!destroys()) return false;
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&path](const Entry& entry) { return entry.dying_of == &path; });
+  if (last) background_->wake_control();
 }
 
 std::uint32_t Lane::dispatch_group(Request& slot, std::span<const ibv_wc> completions) noexcept {

@@ -53,13 +53,12 @@ class Lane {
   Status create(QueuePair& queue_pair, const Order& order);
   // Drops what it has outstanding, and destroys it: a stopped one in the background after
   // destroy_in_background(), any other before the call returns. Its room is free afterwards. The
-  // end of each one in the background wakes the control thread.
+  // end of a path's last one in the background wakes the control thread.
   void destroy(QueuePair& queue_pair) noexcept;
   void destroy_in_background(ProgressLoop& loop) noexcept { background_ = &loop; }
   bool destroys() const noexcept {  // any thread
     return dying_.load(std::memory_order_acquire) != 0;
   }
-  bool destroys_of(const Path& path) const noexcept;                          // holding the token
   void wait_until_destroyed() noexcept { disposal_.wait_until_destroyed(); }  // without the token
 
   // Takes at most kPollBatch completions of one queue and dispatches them. Returns how many.
@@ -109,7 +108,7 @@ class Lane {
     std::uint32_t life = 0;
     std::uint32_t queue = 0;
     std::uint32_t reserved = 0;
-    const Path* dying_of = nullptr;  // the path whose queue pair is being destroyed here
+    std::shared_ptr<std::atomic<std::uint32_t>> dying_of{};  // its path's, while it is destroyed
   };
 
   // Whose a completion is. An entry that is nobody's has an id that no completion at it can have.
@@ -129,8 +128,8 @@ class Lane {
   };
   Result<Place> take_place(const Order& order);
   void give_back(const Place& place) noexcept;
-  void on_destroyed(std::uint32_t entry) noexcept;  // holding the token
-  void on_disposed(std::uint32_t entry) noexcept;   // the same, from the disposal's thread
+  bool on_destroyed(std::uint32_t entry) noexcept;  // holding the token; true: the path's last one
+  void on_disposed(std::uint32_t entry) noexcept;   // the same, from a thread of the disposal
   Status provide_room(const Wanted& wanted, ProgressLoop& loop);
   std::size_t queue_with_room(const Wanted& wanted) const noexcept;  // queues_.size(): none has it
   verbs::Provider& maker(bool relayed);

@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/verbs/wr_chain.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -76,6 +77,8 @@ struct Path {
   const Channel* byte_waiter = nullptr;
   std::string text() const;                // its name, and the hosts on the way; for log lines
   PathCounters counters() const noexcept;  // summed over the queue pairs, of all epochs
+  // Its device is still destroying former queue pairs of it. Any thread.
+  bool destroys() const noexcept { return dying->load(std::memory_order_acquire) != 0; }
   std::uint64_t inflight_bytes() const noexcept {
     DCHECK(bulk_done <= bulk_posted);
     return bulk_posted - bulk_done;
@@ -90,6 +93,10 @@ struct Path {
   // The first is the express one, the others are bulk; they are made anew in place. None before a
   // path that stands by is opened for the first time.
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
+  // How many of its queue pairs are being destroyed; the lane may be at that longer than the path
+  // lives.
+  std::shared_ptr<std::atomic<std::uint32_t>> dying =
+      std::make_shared<std::atomic<std::uint32_t>>(0);
 };
 
 }  // namespace mesh::engine

@@ -168,6 +168,19 @@ bool PathRepair::flush(const Path& path) {
   return false;
 }
 
+// False: ask again, or the link has failed.
+bool PathRepair::is_gone(const Path& path) {
+  if (!path.destroys()) return true;
+  const std::uint64_t bound_ns = link_.path_timeout_ns();
+  if (link_.host().now_ns() < repairs_[path.index].drain_until_ns + bound_ns) return false;
+  link_.peer_link().fail(
+      Errc::Timeout,
+      fmt::format("peer {}: the device has not destroyed the queue pairs of {} within {} s "
+                  "(NCCL_MESH_PATH_TIMEOUT), and what they take might land on what is sent again",
+                  link_.identity().peer_host, path.name, bound_ns / 1'000'000'000));
+  return false;
+}
+
 // Acceptor. False: not everything has been counted yet.
 bool PathRepair::count_taken(Path& path, Fence* fence) {
   Repair& repair = repairs_[path.index];
@@ -180,7 +193,7 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
     link_.peer_link().destroy_path(path);
     repair.gone_first = !all_came_back;
   }
-  if (repair.gone_first && path.lane->destroys_of(path)) return false;
+  if (repair.gone_first && !is_gone(path)) return false;
   fence->taken = std::move(repair.own_taken);
   return true;
 }
@@ -248,8 +261,7 @@ std::string PathRepair::causes() const {
     text +=
         fmt::format("{}{}: {}", text.empty() ? "" : "; ", path.name,
                     path.health.last_cause.empty() ? what_is_awaited(i) : path.health.last_cause);
-    if (path.lane->destroys_of(path))
-      text += " (the device has not yet destroyed the former queue pairs)";
+    if (path.destroys()) text += " (the device has not yet destroyed the former queue pairs)";
   }
   return text;
 }

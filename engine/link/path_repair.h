@@ -100,6 +100,7 @@ class PathRepair {
   bool say_fence(std::uint32_t index);
   bool count_taken(Path& path, Fence* fence);
   bool flush(const Path& path);
+  bool is_gone(const Path& path);
   void note_stall();
   void fail_without_route();
   std::string causes() const;  // why no path is up
@@ -111,9 +112,9 @@ class PathRepair {
   bool begin_try(std::uint32_t index);
   void ask(std::uint32_t index);
   void give_up_try(std::uint32_t index, const std::string& why);
+  bool take_apart(std::uint32_t index);
   bool answer(std::uint32_t index);
   void refuse(const Reopen& asked, const std::string& why);
-  bool destroys(std::uint32_t index) const;  // the device, the path's former queue pairs
   bool clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why);
   void make(std::uint32_t index);
   void raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via = {});

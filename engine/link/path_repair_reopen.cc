@@ -25,7 +25,7 @@ bool PathRepair::reopen(std::uint32_t index) {
   // A device that hangs must not collect queue pairs, so a path gets new ones after the old ones.
   const bool begins =
       repair.step == Step::Waiting || (repair.step == Step::Asked && !link_.connector());
-  if (begins && destroys(index)) return false;  // the disposal wakes us
+  if (begins && link_.peer_link().path(index).destroys()) return false;  // the disposal wakes us
   if (!link_.connector()) {
     return repair.step == Step::Asked && !link_.bring_up() && answer(index);
   }
@@ -52,13 +52,6 @@ bool PathRepair::reopen(std::uint32_t index) {
     case Step::Rising: return false;  // the end of that wakes us
   }
   return false;
-}
-
-bool PathRepair::destroys(std::uint32_t index) const {
-  const Path& path = link_.peer_link().path(index);
-  if (!path.lane->destroys()) return false;
-  const ProgressLoop::Guard guard(link_.context().loop);
-  return path.lane->destroys_of(path);
 }
 
 // The path's old queue pairs go, and others may be made, under a new epoch.
@@ -172,8 +165,20 @@ bool PathRepair::on_reopen(const Reopen& body) {
   return true;
 }
 
+// What a try that came to nothing has left. False: the device is at it.
+bool PathRepair::take_apart(std::uint32_t index) {
+  Path& path = link_.peer_link().path(index);
+  {
+    const ProgressLoop::Guard guard(link_.context().loop);
+    link_.peer_link().stop_path(path);
+    link_.peer_link().destroy_path(path);
+  }
+  return !path.destroys();
+}
+
 bool PathRepair::answer(std::uint32_t index) {
   CHECK(!link_.connector() && repairs_[index].asked.has_value());
+  if (!take_apart(index)) return false;  // the disposal wakes us
   Repair& repair = repairs_[index];
   const Reopen asked = *std::exchange(repair.asked, std::nullopt);
   std::string why;

@@ -44,6 +44,8 @@ class SlowDevice final : public PassingProvider {
   }
   ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) override {
     if (next_queue_pair_is_slow.exchange(false)) wait();
+    made.fetch_add(1);
+    if (pd == destroys_in.load()) made_beside.fetch_add(1);
     return PassingProvider::create_qp(pd, attr);
   }
 
@@ -52,13 +54,19 @@ class SlowDevice final : public PassingProvider {
     return PassingProvider::modify_qp(qp, attr, mask);
   }
   int destroy_qp(ibv_qp* qp) override {
-    if (next_end_is_slow.exchange(false)) wait();
+    if (next_end_is_slow.exchange(false)) {
+      destroys_in.store(qp->pd);
+      wait();
+      destroys_in.store(nullptr);
+    }
     return PassingProvider::destroy_qp(qp);
   }
 
   std::atomic<const void*> slow{nullptr};
   std::atomic<bool> marks{false}, marked_is_slow{false}, next_queue_pair_is_slow{false},
       next_end_is_slow{false}, ignores_stops{false}, at_it{false}, done{false};
+  std::atomic<const ibv_pd*> destroys_in{nullptr};  // of the queue pair whose end is slow
+  std::atomic<int> made{0}, made_beside{0};         // queue pairs; of that domain, meanwhile
 
  private:
   bool is_marked(const ibv_mr* mr) {
@@ -103,10 +111,12 @@ class SlowDeviceTest : public testing::Test {
                             {*hosts_[to].engine, *hosts_[to].contexts[communicator]});
   }
 
+  void fail_next(std::size_t host, const char* nic) {
+    const soft::Fault fault{.kind = soft::FaultKind::QpError, .nic = nic};
+    EXPECT_TRUE(hosts_[host].provider->under().faults().arm(fault).ok());
+  }
   void lose_path(const Pair& pair, Slow slow) {
-    const soft::Fault fault{.kind = soft::FaultKind::QpError, .nic = "n1"};
-    SlowDevice& sender = *hosts_[slow == Slow::Connects ? 0 : 1].provider;
-    EXPECT_TRUE(sender.under().faults().arm(fault).ok());
+    fail_next(slow == Slow::Connects ? 0 : 1, "n1");
     testkit::exchange(pair, {kBytes}, Leaves::Nothing);
   }
   // A path is lost under traffic and comes back. How long until both sides have fenced it and

@@ -74,6 +74,56 @@ TEST_F(SlowDeviceTest, AnAcceptorWithoutItsReceivesSendsNoFenceBeforeItsQueuePai
   EXPECT_TRUE(testkit::wait_until([this] { return back() == 2 * 2; })) << log_.joined();
 }
 
+// Those of a try that came to nothing are destroyed before others are made.
+TEST_F(SlowDeviceTest, AnAcceptorMakesNoQueuePairBesideOneOfThePathThatIsBeingDestroyed) {
+  const testkit::Pair pair = connect(0, Slow::Accepts);
+  const soft::Fault nothing_gets_through{
+      .kind = soft::FaultKind::QpError, .nic = "n1", .work_requests = std::uint64_t{1} << 32};
+  soft::FaultPlan& faults = hosts_[1].provider->under().faults();
+  ASSERT_TRUE(faults.arm(nothing_gets_through).ok());
+  const int made = device().made.load();
+  testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
+  EXPECT_TRUE(testkit::wait_until([&] { return device().made.load() > made; }));
+  device().next_end_is_slow.store(true);
+  EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));
+  faults.lift(nothing_gets_through);
+  fail_over(connect(1, Slow::Connects));
+  EXPECT_EQ(device().made_beside.load(), 0);
+  device().done.store(true);
+  EXPECT_TRUE(testkit::wait_until([this] { return back() == 2 * 2; })) << log_.joined();
+}
+
+class OnePortTest : public SlowDeviceTest {
+ protected:
+  static constexpr const char* kSwitch = R"({"name":"switch","hosts":[
+    {"name":"a","nics":[{"name":"n0","address":"10.0.1.1/24"}]},
+    {"name":"b","nics":[{"name":"n0","address":"10.0.1.2/24"}]},
+    {"name":"c","nics":[{"name":"n0","address":"10.0.1.3/24"}]}],
+    "links":[{"switch":["a/n0","b/n0","c/n0"]}]})";
+
+  void SetUp() override { open(kSwitch, 3); }
+  testkit::Member member(std::size_t host) {
+    return {*hosts_[host].engine, *hosts_[host].contexts[0]};
+  }
+  // Its only one: the message arrives when it is back.
+  void lose_path_from(std::size_t host, const testkit::Pair& pair) {
+    fail_next(host, "n0");
+    testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
+  }
+};
+
+TEST_F(OnePortTest, AQueuePairThatIsNotDestroyedDelaysNoPathToAnotherPeer) {
+  const testkit::Pair from_b = testkit::connect(member(1), member(0));
+  const testkit::Pair from_c = testkit::connect(member(2), member(0));
+  device().next_end_is_slow.store(true);
+  std::thread waits([&] { lose_path_from(1, from_b); });
+  EXPECT_TRUE(testkit::wait_until([this] { return device().at_it.load(); }));
+  lose_path_from(2, from_c);
+  EXPECT_FALSE(device().done.load());
+  device().done.store(true);
+  waits.join();
+}
+
 // Nothing of it is left when it goes; until then nobody waits for it.
 TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
   const testkit::Pair pair = connect(0, Slow::Connects);
@@ -95,6 +145,19 @@ TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
 
 class ImpatientSlowDeviceTest : public SlowDeviceTest {
  protected:
+  // How they end. Nobody but these tests turns the loops.
+  static std::vector<Status> outcomes(const std::vector<Request*>& requests) {
+    std::vector<Status> ended(requests.size(), Errc::WouldBlock);
+    EXPECT_TRUE(testkit::wait_until([&] {
+      bool all = true;
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        if (ended[i].code() == Errc::WouldBlock) ended[i] = test(*requests[i], nullptr);
+        all = all && ended[i].code() != Errc::WouldBlock;
+      }
+      return all;
+    }));
+    return ended;
+  }
   void SetUp() override {
     options_.settings.path_timeout_s = 1;
     open(testkit::kHalves, 2);
@@ -112,16 +175,40 @@ TEST_F(ImpatientSlowDeviceTest, ALinkThatFailsSaysWhichPathWaitsForTheEndOfItsQu
   ASSERT_TRUE(device().under().faults().arm(lost).ok());
   Request* const receiving =
       irecv(*pair.receive, {.data = memory_.data(), .bytes = kBytes, .region = region}).value();
-  Status ended;
-  EXPECT_TRUE(testkit::wait_until([&] {
-    ended = test(*receiving, nullptr);
-    return ended.code() != Errc::WouldBlock;
-  }));
-  EXPECT_EQ(ended.code(), Errc::Timeout);
+  EXPECT_EQ(outcomes({receiving}).front().code(), Errc::Timeout);
   const char* const says = "(the device has not yet destroyed the former queue pairs)";
   EXPECT_EQ(log_.count(LogLevel::Warn, says), 1) << log_.joined();
   device().done.store(true);
   deregister_memory(*pair.receive, region);
+}
+
+// The other path carries on, and what this one has lost would wait for ever.
+TEST_F(ImpatientSlowDeviceTest, AFenceThatWaitsForTheEndOfQueuePairsHasABound) {
+  const testkit::Pair pair = connect(0, Slow::Accepts);
+  std::vector<std::byte> source(kBytes);
+  Registration* const to =
+      register_memory(*pair.receive, memory_.data(), kBytes, MemoryType::Host).value();
+  Registration* const from =
+      register_memory(*pair.send, source.data(), kBytes, MemoryType::Host).value();
+  device().ignores_stops.store(true);
+  device().next_end_is_slow.store(true);
+  fail_next(1, "n1");
+  Request* const receiving =
+      irecv(*pair.receive, {.data = memory_.data(), .bytes = kBytes, .region = to}).value();
+  Request* sending = nullptr;
+  EXPECT_TRUE(testkit::wait_until([&] {
+    const auto posted = isend(*pair.send, {.data = source.data(), .bytes = kBytes, .region = from});
+    sending = posted.ok() ? *posted : nullptr;
+    return sending != nullptr;
+  }));
+  const std::vector<Status> ended = outcomes({receiving, sending});
+  EXPECT_EQ(ended.front().code(), Errc::Timeout);
+  EXPECT_FALSE(ended.back().ok());
+  EXPECT_EQ(log_.count(LogLevel::Warn, "the device has not destroyed the queue pairs of n1"), 1)
+      << log_.joined();
+  device().done.store(true);
+  deregister_memory(*pair.send, from);
+  deregister_memory(*pair.receive, to);
 }
 
 }  // namespace
