@@ -112,6 +112,17 @@ std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named,
   return named;
 }
 
+std::vector<SocketAddress> ways_for_others(const std::vector<SocketAddress>& named,
+                                           const SocketAddress& source) {
+  std::vector<SocketAddress> ways = ways_back(named, source);
+  for (const SocketAddress& address : named) {
+    const auto is_it = [&address](const SocketAddress& each) { return each.same_host(address); };
+    if (std::any_of(ways.begin(), ways.end(), is_it)) continue;
+    if (source.loopback() || !leads_to_oneself(address)) ways.push_back(address);
+  }
+  return ways;
+}
+
 // The scope of an IPv6 link-local address means nothing on the peer's host. Such an address is sent
 // only when there is no other.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses) {

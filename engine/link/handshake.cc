@@ -112,6 +112,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   LinkHost& host = link_.host();
   source_ = host.plane().peer_address(link_.connection());
   listeners_ = std::move(hello.listeners);
+  peer_addresses_ = ways_for_others(hello.control_addresses, source_);
   link_.redial().set_port(ways_back(std::move(hello.control_addresses), source_),
                           hello.control_port);
   link_.redial().note_address();

@@ -74,6 +74,9 @@ class Handshake {
   std::uint64_t began_ns() const;
   const SocketAddress& source() const noexcept { return source_; }
   const std::vector<WireRail>& peer_rails() const noexcept { return peer_rails_; }
+  // Acceptor: those at which others may find the peer. Connector: none, it knows them by the
+  // handle.
+  const std::vector<SocketAddress>& peer_addresses() const noexcept { return peer_addresses_; }
   const Id128& peer_ticket() const noexcept { return peer_ticket_; }  // zero: there is none
   // Acceptor: as HELLO asks. Connector: as it was when the link was made.
   const Marking& marking() const noexcept { return marking_; }
@@ -141,8 +144,9 @@ class Handshake {
   PeerWritable window_words_;           // connector
   std::uint64_t step_deadline_ns_ = 0;  // 0: no step is under way
   SocketAddress source_;                // the peer's, of the connection that carried HELLO
-  std::vector<Id128> listeners_;        // acceptor: those that HELLO named
-  std::unique_ptr<Welcome> welcome_;    // acceptor: while the queue pairs are made
+  std::vector<SocketAddress> peer_addresses_;
+  std::vector<Id128> listeners_;      // acceptor: those that HELLO named
+  std::unique_ptr<Welcome> welcome_;  // acceptor: while the queue pairs are made
   AskedRails asked_;
   std::vector<WirePath> meet_;     // connector: pairs of rails, as the acceptor says
   std::uint32_t hello_tries_ = 0;  // dials after the first

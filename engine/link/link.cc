@@ -51,7 +51,7 @@ WireHost Link::peer_as_host() const {
   return {.ticket = handshake_.peer_ticket(),
           .name = identity_.peer_host,
           .port = redial_.port(),
-          .addresses = redial_.addresses(),
+          .addresses = connector() ? redial_.addresses() : handshake_.peer_addresses(),
           .rails = handshake_.peer_rails()};
 }
 

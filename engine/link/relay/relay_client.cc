@@ -1,6 +1,7 @@
 #include "engine/link/relay/relay_client.h"
 
 #include "engine/control/handle.h"
+#include "engine/link/relay/known_hosts.h"
 #include "src/base/check.h"
 #include "src/base/log.h"
 
@@ -8,15 +9,6 @@
 #include <utility>
 
 namespace mesh::engine {
-
-namespace {
-void add_once(std::vector<WireHost>& hosts, const WireHost& host) {
-  const bool known = std::any_of(hosts.begin(), hosts.end(), [&host](const WireHost& each) {
-    return each.ticket == host.ticket;
-  });
-  if (!known && host.ticket != Id128{} && hosts.size() < kRelayHostsMax) hosts.push_back(host);
-}
-}  // namespace
 
 // ---- Chains.
 

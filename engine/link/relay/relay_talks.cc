@@ -36,7 +36,11 @@ RelayClient::Talk& RelayClient::talk_with(const WireHost& host) {
   const auto found = std::find_if(talks_.begin(), talks_.end(), [&host](const Talk& talk) {
     return talk.host.ticket == host.ticket;
   });
-  if (found != talks_.end()) return *found;
+  if (found != talks_.end()) {
+    if (found->connection == 0)
+      found->host = host;  // where it is to be found may be known better now
+    return *found;
+  }
   forget_unreachable();
   return talks_.emplace_back(Talk{.host = host});
 }

@@ -89,6 +89,17 @@ TEST(WaysBack, NeverLeadToThisHostUnlessThePeerIsHere) {
   EXPECT_EQ(ways_back(named, address_of("127.0.0.5")), named) << "it is on this host";
 }
 
+TEST(WaysForOthers, AreAllThatThePeerNamed) {
+  const std::vector<SocketAddress> named{address_of("10.0.0.2"), address_of("10.1.0.2"),
+                                         address_of("127.0.0.1")};
+  EXPECT_EQ(ways_for_others(named, address_of("10.1.0.2")),
+            (std::vector{address_of("10.1.0.2"), address_of("10.0.0.2")}));
+  EXPECT_EQ(ways_for_others(named, address_of("10.9.9.9")),
+            (std::vector{address_of("10.0.0.2"), address_of("10.1.0.2")}));
+  EXPECT_EQ(ways_for_others(named, address_of("127.0.0.1")),
+            (std::vector{address_of("127.0.0.1"), address_of("10.0.0.2"), address_of("10.1.0.2")}));
+}
+
 // A peer without an address could not be told to anybody.
 TEST(WaysBack, ThereIsAlwaysOne) {
   EXPECT_EQ(ways_back({address_of("127.0.0.1"), address_of("0.0.0.0")}, address_of("10.9.9.9")),

@@ -30,9 +30,10 @@ class FakePlane final : public engine::ControlPlane {
   std::vector<engine::ConnectionId> closed;
   engine::ConnectionId next = 1;
   SocketAddress peer = *SocketAddress::from_text("127.0.0.2");
+  std::vector<SocketAddress> own{*SocketAddress::from_text("127.0.0.1")};
 
   std::uint16_t port() const noexcept override { return 4711; }
-  std::span<const SocketAddress> addresses() const noexcept override { return {&own_, 1}; }
+  std::span<const SocketAddress> addresses() const noexcept override { return own; }
   engine::ConnectionId dial(const engine::DialOrder& order) override {
     dialed.emplace_back(order.addresses.begin(), order.addresses.end());
     return next++;
@@ -52,9 +53,6 @@ class FakePlane final : public engine::ControlPlane {
 
   // Of the frames that are said and not carried yet; they stay.
   std::vector<engine::MessageType> types() const;
-
- private:
-  SocketAddress own_ = *SocketAddress::from_text("127.0.0.1");
 };
 
 class FakeHost final : public engine::LinkHost, engine::ChannelOwner, engine::ControlWaker {

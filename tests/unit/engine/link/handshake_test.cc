@@ -35,6 +35,16 @@ TEST(Handshake, EachSideSaysTwoFramesAndTheLinkIsUp) {
   EXPECT_EQ(ends.sender().identity().peer_host, "b");
 }
 
+// Others may not reach the address that it came from: that may be one of a cable between the two.
+TEST(Handshake, AnAcceptorTellsOthersAllAddressesOfItsPeer) {
+  TwoEnds ends;
+  const SocketAddress other = *SocketAddress::from_text("10.9.9.9");
+  ends.a.wire.own = {other, ends.b.wire.peer};
+  ends.dial();
+  ends.carry();
+  EXPECT_EQ(ends.receiver().peer_as_host().addresses, (std::vector{ends.b.wire.peer, other}));
+}
+
 // A peer that stood still is not a long way: its queue pairs would wait for minutes.
 TEST(Handshake, ARoundTripThatIsTooLongForAnyWayIsNotForTheTimers) {
   TwoEnds ends;

@@ -221,6 +221,24 @@ TEST_F(RelayClientTest, AHostWhoseDeviceTakesItsTimeIsWaitedFor) {
   EXPECT_TRUE(client_.owns(on_b_));
 }
 
+TEST_F(RelayClientTest, AHostIsDialedWhereItIsKnownToBeNow) {
+  ASSERT_FALSE(find());
+  WireHost d = host("d", {rail(7, 4)});
+  const SocketAddress from_b = *SocketAddress::from_text("127.0.0.3");
+  const SocketAddress of_a_link = *SocketAddress::from_text("127.0.0.4");
+  d.addresses = {from_b};
+  hear(connection_to("b"), {.host = {d}});
+  clock_ += 1000 * kMs;
+  EXPECT_FALSE(find());
+  EXPECT_EQ(us_.wire.dialed.back(), std::vector{from_b});
+  client_.on_lost(connection_to("d"), "refused");
+  d.addresses = {of_a_link};
+  peers_.push_back(d);
+  clock_ += 1000 * kMs;
+  EXPECT_FALSE(find());
+  EXPECT_EQ(us_.wire.dialed.back(), (std::vector{of_a_link, from_b}));
+}
+
 TEST_F(RelayClientTest, HostsThatNobodyKnowsAnyMoreAreForgotten) {
   ASSERT_FALSE(find());
   hear(connection_to("b"), {.host = {host("d", {rail(7, 4)})}});
