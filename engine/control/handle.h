@@ -37,8 +37,9 @@ std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> add
 // from is among them, it is that one. Otherwise it is all that it named, but none on this host
 // unless the peer came from here: a peer must not make us speak to our own services.
 std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const SocketAddress& source);
-// The addresses of that peer for others, who may not reach the one that it came from: the same
-// ones, and behind them what else it named, again without those of this host.
+// The addresses at which other hosts may find that peer, because they may not reach the one that it
+// came from: first those of ways_back(), then the others that it named. None is on this host unless
+// the peer is.
 std::vector<SocketAddress> ways_for_others(const std::vector<SocketAddress>& named,
                                            const SocketAddress& source);
 

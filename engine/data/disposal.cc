@@ -28,7 +28,7 @@ std::size_t Disposal::next_for(const void* owner) const noexcept {
   return other;
 }
 
-// A thread that cannot be had leaves its work to those that run.
+// If no thread can be started, those that run do the work.
 void Disposal::start_where_needed() noexcept {
   const std::size_t next = next_for(nullptr);
   if (next == waiting_.size()) return;
@@ -84,7 +84,7 @@ std::thread Disposal::take_thread() noexcept {
   return {};
 }
 
-// A thread that ends may have started another one before.
+// A thread may start another one before it ends, so all are looked at again after each join.
 void Disposal::wait_until_destroyed() noexcept {
   for (;;) {
     std::thread thread = take_thread();

@@ -1,10 +1,11 @@
 #pragma once
-// Destroys queue pairs in the background, on threads that end when none is left: those of one owner
-// one after the other, those of kThreadsMax owners at the same time. Most devices need microseconds
-// for one. soft-RoCE waits until the port has sent the last packet of the queue pair, which takes
-// for ever while the other end of the cable takes no packets; then nobody else's may wait behind
-// it. Thread: any; `gone` is called on the background threads. Bound: the number given to
-// reserve().
+// Destroys queue pairs in the background, on threads that end when none is left. One thread
+// destroys the queue pairs of one owner at a time, so one that takes long delays no other owner's.
+// Most devices need microseconds. soft-RoCE waits until the port has sent the queue pair's last
+// packet, which never happens while the other end of the cable takes no packets.
+//
+// Thread: any; `gone` is called on the background threads.
+// Bounds: the number given to reserve(), and kThreadsMax owners at the same time.
 
 #include "src/verbs/handle.h"
 
@@ -33,7 +34,7 @@ class Disposal {
   // Makes room for that many at a time, so that take() allocates nothing. Throws std::bad_alloc.
   void reserve(std::size_t queue_pairs);
   struct Whose {
-    const void* owner = nullptr;  // it is compared with others and not looked at
+    const void* owner = nullptr;  // only compared, never dereferenced
     std::uint32_t tag = 0;
   };
   // False: the caller keeps the queue pair, because no thread could be started. None will be tried
@@ -55,7 +56,8 @@ class Disposal {
   };
   void run(Worker& self) noexcept;
   bool is_served(const void* owner) const noexcept;
-  // Of that owner, or else of one that no thread serves; waiting_.size(): there is none.
+  // The index of a queue pair of that owner, or else of an owner that no thread serves;
+  // waiting_.size() if there is none.
   std::size_t next_for(const void* owner) const noexcept;
   void start_where_needed() noexcept;
   std::thread take_thread() noexcept;  // one that may still run, or none
@@ -64,7 +66,7 @@ class Disposal {
   std::mutex mutex_;
   std::vector<Item> waiting_;
   std::array<Worker, kThreadsMax> workers_;
-  bool refused_ = false;  // there was no thread at all
+  bool refused_ = false;  // a thread could not be started while none was running
 };
 
 }  // namespace mesh::engine

@@ -93,8 +93,8 @@ struct Path {
   // The first is the express one, the others are bulk; they are made anew in place. None before a
   // path that stands by is opened for the first time.
   std::vector<std::unique_ptr<QueuePair>> queue_pairs;
-  // How many of its queue pairs are being destroyed; the lane may be at that longer than the path
-  // lives.
+  // How many of its queue pairs are being destroyed. Shared with the lane, which may still destroy
+  // them when the path has gone.
   std::shared_ptr<std::atomic<std::uint32_t>> dying =
       std::make_shared<std::atomic<std::uint32_t>>(0);
 };

@@ -74,8 +74,8 @@ class Handshake {
   std::uint64_t began_ns() const;
   const SocketAddress& source() const noexcept { return source_; }
   const std::vector<WireRail>& peer_rails() const noexcept { return peer_rails_; }
-  // Acceptor: those at which others may find the peer. Connector: none, it knows them by the
-  // handle.
+  // Acceptor: the addresses at which other hosts may find the peer. A connector has none here: it
+  // has them from the handle.
   const std::vector<SocketAddress>& peer_addresses() const noexcept { return peer_addresses_; }
   const Id128& peer_ticket() const noexcept { return peer_ticket_; }  // zero: there is none
   // Acceptor: as HELLO asks. Connector: as it was when the link was made.

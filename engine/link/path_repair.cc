@@ -169,7 +169,7 @@ bool PathRepair::flush(const Path& path) {
 }
 
 // False: ask again, or the link has failed.
-bool PathRepair::is_gone(const Path& path) {
+bool PathRepair::await_destruction(const Path& path) {
   if (!path.destroys()) return true;
   const std::uint64_t bound_ns = link_.path_timeout_ns();
   if (link_.host().now_ns() < repairs_[path.index].drain_until_ns + bound_ns) return false;
@@ -193,7 +193,7 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
     link_.peer_link().destroy_path(path);
     repair.gone_first = !all_came_back;
   }
-  if (repair.gone_first && !is_gone(path)) return false;
+  if (repair.gone_first && !await_destruction(path)) return false;
   fence->taken = std::move(repair.own_taken);
   return true;
 }

@@ -100,7 +100,7 @@ class PathRepair {
   bool say_fence(std::uint32_t index);
   bool count_taken(Path& path, Fence* fence);
   bool flush(const Path& path);
-  bool is_gone(const Path& path);
+  bool await_destruction(const Path& path);
   void note_stall();
   void fail_without_route();
   std::string causes() const;  // why no path is up

@@ -1,6 +1,6 @@
 #pragma once
-// Hosts that may carry for others, as several have told of them. Thread: any, one for each list.
-// Bounds: kRelayHostsMax hosts of kControlAddressesMax addresses.
+// Lists of hosts that may carry for others, put together from what several hosts tell.
+// Thread: any, one for each list. Bounds: kRelayHostsMax hosts of kControlAddressesMax addresses.
 
 #include "engine/control/frames.h"
 #include "engine/control/relay_frames.h"
@@ -10,8 +10,8 @@
 
 namespace mesh::engine {
 
-// Each ticket once, and the zero ticket never. Who tells of a host knows it from where he is: the
-// addresses that one says and another does not are added, if the port is the same.
+// Adds the host unless its ticket is zero or in the list. If it is in the list with the same port,
+// it gets the addresses that it lacks: not every host knows all addresses of another.
 void add_once(std::vector<WireHost>& hosts, const WireHost& host);
 
 }  // namespace mesh::engine

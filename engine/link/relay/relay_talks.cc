@@ -37,8 +37,7 @@ RelayClient::Talk& RelayClient::talk_with(const WireHost& host) {
     return talk.host.ticket == host.ticket;
   });
   if (found != talks_.end()) {
-    if (found->connection == 0)
-      found->host = host;  // where it is to be found may be known better now
+    if (found->connection == 0) found->host = host;  // more of its addresses may be known now
     return *found;
   }
   forget_unreachable();

@@ -8,8 +8,8 @@ sys.dont_write_bytecode = True
 import lab_case
 
 # Host a serves, host b calls until somebody listens. A server that loses its caller ends, so both
-# try again. What went wrong in between is told, but for calls that nobody has answered yet. One
-# more device of perftest's own choice would be wrong: it is named.
+# try again. The errors of earlier tries are printed, except those of calls before the server
+# listened. perftest could choose the wrong device, so it is named.
 SCRIPT = """
 both() {
   echo "== $1"

@@ -74,7 +74,7 @@ TEST_F(SlowDeviceTest, AnAcceptorWithoutItsReceivesSendsNoFenceBeforeItsQueuePai
   EXPECT_TRUE(testkit::wait_until([this] { return back() == 2 * 2; })) << log_.joined();
 }
 
-// Those of a try that came to nothing are destroyed before others are made.
+// The queue pairs of a failed try to open the path are destroyed before others are made.
 TEST_F(SlowDeviceTest, AnAcceptorMakesNoQueuePairBesideOneOfThePathThatIsBeingDestroyed) {
   const testkit::Pair pair = connect(0, Slow::Accepts);
   const soft::Fault nothing_gets_through{
@@ -105,7 +105,7 @@ class OnePortTest : public SlowDeviceTest {
   testkit::Member member(std::size_t host) {
     return {*hosts_[host].engine, *hosts_[host].contexts[0]};
   }
-  // Its only one: the message arrives when it is back.
+  // The path is the only one, so the message arrives when the path is back.
   void lose_path_from(std::size_t host, const testkit::Pair& pair) {
     fail_next(host, "n0");
     testkit::exchange(pair, {kBytes}, testkit::Leaves::Nothing);
@@ -145,7 +145,7 @@ TEST_F(SlowDeviceTest, ACommunicatorGoesWhenItsQueuePairsAreDestroyed) {
 
 class ImpatientSlowDeviceTest : public SlowDeviceTest {
  protected:
-  // How they end. Nobody but these tests turns the loops.
+  // The results of the requests. These calls of test() are all that turns the loops.
   static std::vector<Status> outcomes(const std::vector<Request*>& requests) {
     std::vector<Status> ended(requests.size(), Errc::WouldBlock);
     EXPECT_TRUE(testkit::wait_until([&] {
@@ -182,7 +182,7 @@ TEST_F(ImpatientSlowDeviceTest, ALinkThatFailsSaysWhichPathWaitsForTheEndOfItsQu
   deregister_memory(*pair.receive, region);
 }
 
-// The other path carries on, and what this one has lost would wait for ever.
+// The other path carries on, so without a bound the lost stripes would wait for ever.
 TEST_F(ImpatientSlowDeviceTest, AFenceThatWaitsForTheEndOfQueuePairsHasABound) {
   const testkit::Pair pair = connect(0, Slow::Accepts);
   std::vector<std::byte> source(kBytes);
