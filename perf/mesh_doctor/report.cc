@@ -9,7 +9,7 @@ namespace mesh::doctor {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kColumns = 80;
 constexpr std::string_view kIndent = "  ";
@@ -118,7 +118,7 @@ std::string text(const Report& report) {
 }
 
 std::string json(const Report& report, const std::string& more) {
-  Json root{{"verdict", verdict(exit_status(report))}, {"findings", Json::array()}};
+  OrderedJson root{{"verdict", verdict(exit_status(report))}, {"findings", OrderedJson::array()}};
   for (const Finding& each : report.findings) {
     root["findings"].push_back({{"name", each.name},
                                 {"severity", severity_name(each.severity)},
@@ -127,10 +127,11 @@ std::string json(const Report& report, const std::string& more) {
                                 {"evidence", each.evidence},
                                 {"remedy", each.remedy}});
   }
-  root["hosts"] = Json::array();
-  for (const HostFacts& host : report.hosts) root["hosts"].push_back(Json::parse(to_text(host)));
-  if (!more.empty()) root.update(Json::parse(more));
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  root["hosts"] = OrderedJson::array();
+  for (const HostFacts& host : report.hosts)
+    root["hosts"].push_back(OrderedJson::parse(to_text(host)));
+  if (!more.empty()) root.update(OrderedJson::parse(more));
+  return root.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace mesh::doctor

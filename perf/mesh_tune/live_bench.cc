@@ -17,7 +17,7 @@ namespace mesh::tune {
 namespace {
 
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kStreamBytes = 32u << 20,
                         kOneWayBytes = 16u << 20;  // about a hundredth of a second each, in memory
@@ -82,10 +82,10 @@ class Traffic {
     const std::size_t count = flow->count_for(point.bytes);
     if (!went_well(flow->run(count, times / 4 + 1), why) || !team_.bootstrap->barrier().ok())
       return -1;
-    const Clock::time_point start = Clock::now();
+    const SteadyClock::time_point start = SteadyClock::now();
     if (!went_well(flow->run(count, times), why)) return -1;
     const double us =
-        std::chrono::duration<double, std::micro>(Clock::now() - start).count() / times;
+        std::chrono::duration<double, std::micro>(SteadyClock::now() - start).count() / times;
     if (stream) return us;
     const std::vector<double>* const samples = flow->samples_us();
     return samples != nullptr && !samples->empty() ? median(*samples) : us / 2;

@@ -89,7 +89,7 @@ soft::SoftProvider& soft_of(const Host& host) {
   return static_cast<soft::SoftProvider&>(*host.provider);
 }
 
-bool set_port(const Host& host, const std::string&, PortState state) {
+bool set_soft_port(const Host& host, const std::string&, PortState state) {
   const soft::Fault down{.kind = soft::FaultKind::PortDown, .nic = host.device};
   if (state == PortState::Down) return soft_of(host).faults().arm(down).ok();
   soft_of(host).faults().lift(down);
@@ -108,7 +108,7 @@ Traits soft_traits() {
 }
 
 ProviderKind soft_kind(const char* name, Host (*open)(Side side)) {
-  return {name, open, soft_traits(), set_port, fail_queue_pairs};
+  return {name, open, soft_traits(), set_soft_port, fail_queue_pairs};
 }
 
 // On the pair, whose NICs take device memory.

@@ -16,8 +16,8 @@
 namespace mesh::e2e {
 namespace {
 
-constexpr const char* kFlag = "--debug-rank";
-constexpr const char* kVariable = "MESH_DEBUG_RANK";  // pace.cc reads it too
+constexpr const char* kDebugFlag = "--debug-rank";
+constexpr const char* kDebugVariable = "MESH_DEBUG_RANK";  // pace.cc reads it too
 constexpr int kRankMax = 63;
 constexpr std::chrono::milliseconds kLookAgain{100};
 
@@ -39,14 +39,14 @@ bool is_traced() {
 
 bool take_debug_rank(int& argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) != kFlag) continue;
+    if (std::string_view(argv[i]) != kDebugFlag) continue;
     const char* const number = i + 1 < argc ? argv[i + 1] : "";
     if (!is_rank(number)) {
-      std::fprintf(stderr, "e2e: %s '%s' is not usable; wanted: a rank of 0..%d\n", kFlag, number,
-                   kRankMax);
+      std::fprintf(stderr, "e2e: %s '%s' is not usable; wanted: a rank of 0..%d\n", kDebugFlag,
+                   number, kRankMax);
       return false;
     }
-    ::setenv(kVariable, number, 1);
+    ::setenv(kDebugVariable, number, 1);
     for (int rest = i + 2; rest <= argc; ++rest)
       argv[rest - 2] = argv[rest];  // the null behind the last one too
     argc -= 2;
@@ -55,10 +55,10 @@ bool take_debug_rank(int& argc, char** argv) {
   return true;
 }
 
-bool debugging() { return !driver::variable(process_environment(), kVariable).empty(); }
+bool debugging() { return !driver::variable(process_environment(), kDebugVariable).empty(); }
 
 void wait_for_debugger(int rank) {
-  if (driver::variable(process_environment(), kVariable) != std::to_string(rank)) return;
+  if (driver::variable(process_environment(), kDebugVariable) != std::to_string(rank)) return;
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   std::fprintf(stderr, "e2e: rank %d waits for a debugger: gdb -p %d\n", rank,
                static_cast<int>(::getpid()));

@@ -12,23 +12,23 @@
 namespace mesh::e2e {
 namespace {
 
-constexpr const char* kFlag = "--memory";
-constexpr const char* kVariable = "MESH_E2E_MEMORY";
+constexpr const char* kMemoryFlag = "--memory";
+constexpr const char* kMemoryVariable = "MESH_E2E_MEMORY";
 
-std::string mode() { return driver::variable(process_environment(), kVariable); }
+std::string mode() { return driver::variable(process_environment(), kMemoryVariable); }
 
 }  // namespace
 
 bool take_memory_mode(int& argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) != kFlag) continue;
+    if (std::string_view(argv[i]) != kMemoryFlag) continue;
     const std::string_view mode = i + 1 < argc ? argv[i + 1] : "";
     if (mode != "host" && mode != "device" && mode != "mixed") {
-      std::fprintf(stderr, "e2e: %s '%s' is not usable; wanted: host, device or mixed\n", kFlag,
-                   std::string(mode).c_str());
+      std::fprintf(stderr, "e2e: %s '%s' is not usable; wanted: host, device or mixed\n",
+                   kMemoryFlag, std::string(mode).c_str());
       return false;
     }
-    ::setenv(kVariable, argv[i + 1], 1);
+    ::setenv(kMemoryVariable, argv[i + 1], 1);
     for (int rest = i + 2; rest <= argc; ++rest) argv[rest - 2] = argv[rest];
     argc -= 2;
     return true;

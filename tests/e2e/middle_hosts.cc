@@ -16,8 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kFlag = "--middle";
-constexpr const char* kVariable = "MESH_E2E_MIDDLE";
+constexpr const char* kMiddleFlag = "--middle";
+constexpr const char* kMiddleVariable = "MESH_E2E_MIDDLE";
 constexpr int kMiddleMax = 2;
 constexpr std::uint64_t kNeighboursId = std::uint64_t{1} << 40;  // no scenario's communicator
 
@@ -78,13 +78,13 @@ int place_of(int rank, int count) { return rank == 0 ? 0 : rank == 1 ? count + 1
 
 bool take_middle_hosts(int& argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) != kFlag) continue;
+    if (std::string_view(argv[i]) != kMiddleFlag) continue;
     const int count = i + 1 < argc ? std::atoi(argv[i + 1]) : 0;
     if (count < 1 || count > kMiddleMax) {
-      std::fprintf(stderr, "e2e: %s wants a number in 1..%d\n", kFlag, kMiddleMax);
+      std::fprintf(stderr, "e2e: %s wants a number in 1..%d\n", kMiddleFlag, kMiddleMax);
       return false;
     }
-    ::setenv(kVariable, argv[i + 1], 1);
+    ::setenv(kMiddleVariable, argv[i + 1], 1);
     for (int rest = i + 2; rest <= argc; ++rest) argv[rest - 2] = argv[rest];
     argc -= 2;
     return true;
@@ -92,7 +92,9 @@ bool take_middle_hosts(int& argc, char** argv) {
   return true;
 }
 
-int middle_hosts() { return std::atoi(driver::variable(process_environment(), kVariable).c_str()); }
+int middle_hosts() {
+  return std::atoi(driver::variable(process_environment(), kMiddleVariable).c_str());
+}
 
 std::string fabric_with_middle_hosts(const std::string& text, int count) {
   Json fabric = Json::parse(text, nullptr, false);

@@ -16,6 +16,8 @@ namespace mesh::sim {
 
 // What the engine outlives: a fault of this kind is no excuse for an error while it lasts no longer
 // than the engine waits.
+inline constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;  // in ns
+
 inline constexpr bool kPathsRecover = true;
 inline constexpr bool kControlResumes = true;
 

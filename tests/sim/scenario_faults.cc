@@ -8,7 +8,6 @@ namespace mesh::sim {
 
 namespace {
 
-constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
 constexpr std::uint64_t kFaultsMax = 6;
 
 void draw_slowness(Scenario& scenario, Random& random) {

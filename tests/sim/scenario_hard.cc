@@ -8,7 +8,6 @@ namespace mesh::sim {
 
 namespace {
 constexpr std::uint64_t kHardOneIn = 5, kHardRemainder = 3;
-constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000;
 }  // namespace
 
 // By the seed's number: what the other seeds draw stays what it was.

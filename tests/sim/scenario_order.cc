@@ -9,7 +9,6 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000;
 constexpr std::uint64_t kAdaptiveStream = 3, kFarStream = 4, kDisorderStream = 5;  // of Random
 constexpr std::uint32_t kShortWindow = 16, kFewSlots = 32;
 constexpr std::uint64_t kSmallMax = 60;

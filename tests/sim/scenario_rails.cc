@@ -7,12 +7,12 @@
 namespace mesh::sim {
 
 namespace {
-constexpr std::uint64_t kOneIn = 3, kRemainder = 1;
+constexpr std::uint64_t kOneInThree = 3, kNamedRemainder = 1;
 constexpr std::uint64_t kRailsStream = 6;  // of Random
 }  // namespace
 
 void draw_rails(Scenario& scenario) {
-  if (!scenario.options.standby && scenario.seed % kOneIn != kRemainder) return;
+  if (!scenario.options.standby && scenario.seed % kOneInThree != kNamedRemainder) return;
   Random random(scenario.seed, kRailsStream);
   scenario.rails = "auto";
   // Those of one pair of hosts share links, or some of them, or none.

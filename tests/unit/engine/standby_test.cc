@@ -24,7 +24,7 @@ using testkit::bytes_by_cable, testkit::cables, testkit::cut_cable, testkit::men
 using testkit::kA, testkit::kB;
 using testkit::LogCapture;
 
-constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kMessageBytes = 1 << 20;
 
 class Standby : public testing::Test {
  protected:
@@ -36,16 +36,16 @@ class Standby : public testing::Test {
     set_log_level(LogLevel::Info);
   }
   Talk talk(int device) {
-    return {*bed_, bed_->connect(kA, kB, {.connects = device, .listens = device}), kBytes};
+    return {*bed_, bed_->connect(kA, kB, {.connects = device, .listens = device}), kMessageBytes};
   }
   // The cables over which most of so many messages went; those whose bytes are noise are left out.
   std::vector<int> used(Talk& talk, int messages = 4) {
     const std::vector<std::uint64_t> before = bytes_by_cable(*bed_, count_);
-    for (int i = 0; i < messages; ++i) talk.exchange(kBytes);
+    for (int i = 0; i < messages; ++i) talk.exchange(kMessageBytes);
     const std::vector<std::uint64_t> after = bytes_by_cable(*bed_, count_);
     std::vector<int> cables;
     for (std::size_t i = 0; i < after.size(); ++i)
-      if (after[i] - before[i] > kBytes / 100) cables.push_back(static_cast<int>(i));
+      if (after[i] - before[i] > kMessageBytes / 100) cables.push_back(static_cast<int>(i));
     return cables;
   }
   // Until the primary path is back on both sides.
@@ -77,7 +77,7 @@ TEST_F(Standby, CarriesWhileTheCableThatNcclNamedIsCutAndRestsAfterwards) {
       EXPECT_EQ(used(talk), Cables{device});
       const std::uint64_t queue_pairs = bed_->stats(0).queue_pairs;
       cut_cable(*bed_, device);
-      talk.exchange(kBytes);
+      talk.exchange(kMessageBytes);
       const Cables instead = used(talk);
       ASSERT_EQ(instead.size(), 1u) << "one for one";
       EXPECT_EQ(instead[0], (device + 1) % count);
@@ -98,7 +98,7 @@ TEST_F(Standby, NothingIsLostWithMessagesUnderWay) {
   for (int round = 0; round < 20; ++round) {
     std::vector<Request*> requests;
     std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
-    constexpr std::size_t kPart = kBytes / 8;
+    constexpr std::size_t kPart = kMessageBytes / 8;
     for (std::size_t i = 0; i < 8; ++i)
       requests.push_back(talk.receive({.at = i * kPart, .bytes = kPart}).value());
     for (std::size_t i = 0; i < 8; ++i)
@@ -117,7 +117,7 @@ TEST_F(Standby, TheNextOneCarriesWhenAStandbyCableIsCutToo) {
   Talk talk = this->talk(0);
   for (const int cable : {0, 1, 2}) {
     cut_cable(*bed_, cable);
-    talk.exchange(kBytes);
+    talk.exchange(kMessageBytes);
     EXPECT_EQ(used(talk), Cables{cable + 1});
   }
   mend_cable(*bed_, 1);
@@ -133,17 +133,17 @@ TEST_F(Standby, ACreditThatWasReadBeforeTheCutIsReadAgain) {
   open(2);
   Talk beside = this->talk(1);  // so that the two NICs do not happen to give the same keys
   Talk talk = this->talk(0);
-  Request* const received = talk.receive({.at = 0, .bytes = kBytes / 2, .tag = 1}).value();
-  const Talk::Part of_another_tag{.at = kBytes / 2, .bytes = kBytes / 2, .tag = 2};
+  Request* const received = talk.receive({.at = 0, .bytes = kMessageBytes / 2, .tag = 1}).value();
+  const Talk::Part of_another_tag{.at = kMessageBytes / 2, .bytes = kMessageBytes / 2, .tag = 2};
   Request* const waits = talk.send(of_another_tag).value();
   bed_->rounds(100);
   cut_cable(*bed_, 0);
   ASSERT_TRUE(bed_->until(
       [&] { return talk.pair.send->link.tier() == 1 && talk.pair.receive->link.tier() == 1; }));
-  Request* const sent = talk.send({.at = 0, .bytes = kBytes / 2, .tag = 1}).value();
+  Request* const sent = talk.send({.at = 0, .bytes = kMessageBytes / 2, .tag = 1}).value();
   EXPECT_TRUE(bed_->finish(sent).ok()) << log_.joined();
   EXPECT_TRUE(bed_->finish(received).ok());
-  EXPECT_TRUE(talk.holds(0, 0, kBytes / 2));
+  EXPECT_TRUE(talk.holds(0, 0, kMessageBytes / 2));
   Request* const other = talk.receive(of_another_tag).value();
   EXPECT_TRUE(bed_->finish(waits).ok());
   EXPECT_TRUE(bed_->finish(other).ok());
@@ -164,7 +164,7 @@ TEST_F(Standby, APrimaryPathThatFailsAgainAndAgainIsLeftAloneForLongerAndLonger)
     if (primary.health.state != engine::PathState::Up) continue;
     const soft::Fault fault{.kind = soft::FaultKind::QpError, .nic = "n0"};
     ASSERT_TRUE(bed_->hosts[0].provider->faults().arm(fault).ok());
-    talk.exchange(kBytes);
+    talk.exchange(kMessageBytes);
     ++failures;
   }
   // Pauses of 50 ms, 100 ms and so on up to 10 s.
@@ -177,7 +177,7 @@ TEST_F(Standby, ALinkComesUpWhoseOwnCableIsDownAtTheStart) {
   open(3);
   cut_cable(*bed_, 1);
   Talk talk = this->talk(1);
-  talk.exchange(kBytes);
+  talk.exchange(kMessageBytes);
   EXPECT_EQ(used(talk), Cables{2});
   mend_cable(*bed_, 1);
   ASSERT_TRUE(settles(talk)) << log_.joined();
@@ -190,11 +190,11 @@ TEST_F(Standby, ALinkComesUpWhoseOwnCableIsDownAtTheStart) {
 TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
   open(2);
   Talk first = talk(0);
-  first.exchange(kBytes);
+  first.exchange(kMessageBytes);
   cut_cable(*bed_, 0);
   Talk second = talk(0);
-  second.exchange(kBytes);
-  first.exchange(kBytes);
+  second.exchange(kMessageBytes);
+  first.exchange(kMessageBytes);
   EXPECT_EQ(used(second), Cables{1});
   Talk third = talk(0);
   first.release();
@@ -204,7 +204,7 @@ TEST_F(Standby, MemoryComesAndGoesMeanwhile) {
   EXPECT_EQ(used(second), Cables{0});
   EXPECT_EQ(used(third), Cables{0});
   cut_cable(*bed_, 0);
-  third.exchange(kBytes);
+  third.exchange(kMessageBytes);
   EXPECT_EQ(used(third), Cables{1});
   second.release();
   second.close_both();
@@ -233,7 +233,7 @@ TEST_F(Standby, HalvesStandInForHalves) {
   Talk talk = this->talk(2);
   EXPECT_EQ(used(talk), (Cables{2, 3}));
   const std::vector<std::uint64_t> before = bytes_by_cable(*bed_, count_);
-  for (int i = 0; i < 16; ++i) talk.exchange(kBytes);
+  for (int i = 0; i < 16; ++i) talk.exchange(kMessageBytes);
   const std::vector<std::uint64_t> after = bytes_by_cable(*bed_, count_);
   const double first = static_cast<double>(after[2] - before[2]);
   const double share = first / (first + static_cast<double>(after[3] - before[3]));
@@ -241,10 +241,10 @@ TEST_F(Standby, HalvesStandInForHalves) {
               100 * (1 - share));
   EXPECT_NEAR(share, 0.5, 0.02);
   cut_cable(*bed_, 2);
-  talk.exchange(kBytes);
+  talk.exchange(kMessageBytes);
   EXPECT_EQ(used(talk), Cables{3}) << "half of a primary cable is better than a whole other one";
   cut_cable(*bed_, 3);
-  talk.exchange(kBytes);
+  talk.exchange(kMessageBytes);
   ASSERT_TRUE(bed_->until([&] { return used(talk, 2) == Cables{0, 1}; }, 1000));
   mend_cable(*bed_, 3);
   ASSERT_TRUE(bed_->until([&] { return used(talk, 2) == Cables{3}; }, 1000));
@@ -283,10 +283,10 @@ TEST_F(Standby, ACableBesideOneOfTwoHalvesKeepsItsQueuePairs) {
   EXPECT_EQ(of_halves.path(0).inflight_bytes_max, kCarried / 2);
   EXPECT_EQ(of_halves.path(1).inflight_bytes_max, kCarried / 2);
   cut_cable(*bed_, 2);
-  cable.exchange(kBytes);
+  cable.exchange(kMessageBytes);
   mend_cable(*bed_, 2);
   ASSERT_TRUE(settles(cable)) << log_.joined();
-  cable.exchange(kBytes);
+  cable.exchange(kMessageBytes);
   cable.release();
   cable.close_both();
   end(halves);

@@ -120,10 +120,10 @@ TEST_P(EngineThreads, ProgressAndServiceThreadsOfTwoCommunicators) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<int>& info) {
+std::string pollers_name(const testing::TestParamInfo<int>& info) {
   return fmt::format("{}Pollers", info.param);
 }
-INSTANTIATE_TEST_SUITE_P(Settings, EngineThreads, testing::Values(0, 1, 2), name_of);
+INSTANTIATE_TEST_SUITE_P(Settings, EngineThreads, testing::Values(0, 1, 2), pollers_name);
 
 }  // namespace
 }  // namespace mesh

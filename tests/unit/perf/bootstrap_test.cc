@@ -1,6 +1,7 @@
 #include "perf/driver/bootstrap.h"
 
 #include "perf/driver/stream.h"
+#include "tests/unit/perf/patience.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +14,6 @@
 
 namespace mesh::driver {
 namespace {
-
-constexpr std::chrono::milliseconds kPatience{60000};
 
 TEST(Bootstrap, EveryRankGetsEveryBlobInOrder) {
   constexpr int kWorld = 4;

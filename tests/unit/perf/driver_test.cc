@@ -6,6 +6,7 @@
 #include "perf/driver/pipe.h"
 #include "perf/driver/plugin_log.h"
 #include "tests/unit/perf/fake_plugin.h"
+#include "tests/unit/perf/patience.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,6 @@ namespace {
 
 using fake::Fault;
 
-constexpr milliseconds kPatience{60000};
 constexpr milliseconds kShort{200};
 constexpr std::size_t kBytes = 4096;
 

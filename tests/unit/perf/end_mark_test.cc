@@ -1,4 +1,5 @@
 #include "perf/mesh_perf/end_mark.h"
+#include "tests/unit/perf/patience.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,6 @@
 namespace mesh::perf {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{60000};
 constexpr int kWorld = 3;
 
 // Three ranks in one process; a name of its own for each stands for the disks of three hosts.
@@ -36,7 +36,7 @@ class EndMarkTest : public testing::Test {
       const int fd = rank == 0 ? rendezvous->socket.release() : -1;
       ranks.emplace_back([&, rank, fd] {
         auto bootstrap =
-            driver::Bootstrap::join({rank, kWorld, rendezvous->address, fd, kPatience});
+            driver::Bootstrap::join({rank, kWorld, rendezvous->address, fd, driver::kPatience});
         ASSERT_TRUE(bootstrap.ok());
         EndMark mark(file_of(rank), *bootstrap);
         int& own = ran[static_cast<std::size_t>(rank)];
@@ -73,10 +73,10 @@ TEST_F(EndMarkTest, ALostRankIsAnError) {
   auto rendezvous = driver::open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
   std::thread other([&] {
-    ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok());
+    ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, driver::kPatience}).ok());
   });
-  auto bootstrap =
-      driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  auto bootstrap = driver::Bootstrap::join(
+      {0, 2, rendezvous->address, rendezvous->socket.release(), driver::kPatience});
   other.join();
   ASSERT_TRUE(bootstrap.ok());
   EXPECT_EQ(EndMark(file_of(0), *bootstrap).seen().code(), Errc::PeerGone);
@@ -87,10 +87,10 @@ TEST_F(EndMarkTest, WithoutAFileNobodyIsAsked) {
   auto rendezvous = driver::open_loopback_rendezvous();
   ASSERT_TRUE(rendezvous.ok());
   std::thread other([&] {
-    ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, kPatience}).ok());
+    ASSERT_TRUE(driver::Bootstrap::join({1, 2, rendezvous->address, -1, driver::kPatience}).ok());
   });
-  auto bootstrap =
-      driver::Bootstrap::join({0, 2, rendezvous->address, rendezvous->socket.release(), kPatience});
+  auto bootstrap = driver::Bootstrap::join(
+      {0, 2, rendezvous->address, rendezvous->socket.release(), driver::kPatience});
   other.join();
   ASSERT_TRUE(bootstrap.ok());
   const auto seen = EndMark("", *bootstrap).seen();

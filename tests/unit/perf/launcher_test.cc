@@ -1,5 +1,6 @@
 #include "perf/driver/launcher.h"
 #include "tests/unit/engine/patience.h"
+#include "tests/unit/perf/patience.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +10,6 @@
 
 namespace mesh::driver {
 namespace {
-
-constexpr std::chrono::milliseconds kPatience{60000};
 
 ProcessSpec shell(const std::string& script) {
   return {.arguments = {"/bin/sh", "-c", script}, .capture = true};

@@ -9,7 +9,7 @@
 namespace mesh::model {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kMessage = std::size_t{1} << 20;
 
 Experiment over(std::uint32_t via, const Settings& settings = {}) {
   Experiment experiment = experiment_of({.via = via}, settings);
@@ -18,13 +18,13 @@ Experiment over(std::uint32_t via, const Settings& settings = {}) {
 }
 
 TEST(ModelRelay, OneMiddleHostCarriesNineTenthsOfTheCable) {
-  const double one = throughput(over(1), kMiB, 8).gbytes_per_s / goodput(100);
-  const double two = throughput(over(2), kMiB, 8).gbytes_per_s / goodput(100);
+  const double one = throughput(over(1), kMessage, 8).gbytes_per_s / goodput(100);
+  const double two = throughput(over(2), kMessage, 8).gbytes_per_s / goodput(100);
   show("e: over one host, 1 MiB at 8, of the cable", one, 0.90);
   show("e: over two hosts, 1 MiB at 8, of the cable", two, 0.90);
   EXPECT_GE(one, 0.90);
   EXPECT_GE(two, 0.90);
-  const double most = relayed_gbytes_per_s({}, kMiB / 4) / goodput(100);
+  const double most = relayed_gbytes_per_s({}, kMessage / 4) / goodput(100);
   EXPECT_LE(one, most + 1e-4) << "a slot for each work request costs its packet";
 }
 
@@ -55,7 +55,7 @@ double kept(const Experiment& experiment, std::size_t own_bytes, std::size_t car
 
 TEST(ModelRelay, OwnMessagesOfAMiddleHostKeepThreeQuarters) {
   for (const std::uint32_t via : {1u, 2u}) {
-    const double share = kept(over(via), kMiB, kMiB);
+    const double share = kept(over(via), kMessage, kMessage);
     show(("e: own messages beside carried ones, 1 MiB each, over " + std::to_string(via)).c_str(),
          share, 0.75);
     EXPECT_GE(share, 0.75) << via;
@@ -90,7 +90,7 @@ double gain(std::uint32_t hosts, std::size_t bytes, std::uint32_t outstanding) {
 TEST(ModelRelay, BothWaysRoundAreFasterByMostOfWhatTheFormulaSays) {
   const Ring three{.hosts = 3}, four{.hosts = 4};
   const double best3 = gain_both_ways_in_flight(three), best4 = gain_both_ways_in_flight(four);
-  const double three_hosts = gain(3, kMiB, 8), four_hosts = gain(4, kMiB, 8);
+  const double three_hosts = gain(3, kMessage, 8), four_hosts = gain(4, kMessage, 8);
   std::printf("model: by formula %.3f and %.3f\n", best3, best4);
   show("both ways round a ring of three, 1 MiB at 8", three_hosts, 1.4);
   show("both ways round a ring of four, 1 MiB at 8", four_hosts, 1.22);
@@ -98,7 +98,7 @@ TEST(ModelRelay, BothWaysRoundAreFasterByMostOfWhatTheFormulaSays) {
   EXPECT_GE(four_hosts, 1.22);
   EXPECT_LE(three_hosts, best3 + 0.01);
   EXPECT_LE(four_hosts, best4 + 0.01);
-  const double alone = gain(3, kMiB / 2, 1);
+  const double alone = gain(3, kMessage / 2, 1);
   show("both ways round a ring of three, 512 KiB alone", alone, 1.2);
   EXPECT_GE(alone, 1.2);
 }

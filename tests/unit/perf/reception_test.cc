@@ -1,6 +1,7 @@
 #include "perf/driver/reception.h"
 
 #include "perf/driver/bootstrap.h"
+#include "tests/unit/perf/patience.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +17,6 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 // A stranger's five seconds each would be longer than this for a few of them.
-constexpr std::chrono::seconds kPatience{60};
 constexpr std::string_view kLong = "GET / HTTP/1.1\r\n\r\n";
 
 class ReceptionTest : public testing::Test {

@@ -1,6 +1,7 @@
 #include "perf/driver/stream.h"
 
 #include "src/base/socket.h"
+#include "tests/unit/perf/patience.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -36,8 +37,6 @@ namespace mesh::driver {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-constexpr std::chrono::seconds kPatience{30};
 
 TEST(Stream, ANameThatAppearsLateIsReached) {
   const auto listening = listen_at("127.0.0.1:0");

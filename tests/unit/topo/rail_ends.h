@@ -16,9 +16,12 @@ inline void PrintTo(const RailPair& pair, std::ostream* out) {
   *out << pair.local << "." << pair.local_address << "-" << pair.peer << "." << pair.peer_address;
 }
 
-namespace testkit {
+}  // namespace mesh::topo
 
-using Pairs = std::vector<RailPair>;
+namespace mesh::testkit {
+
+using topo::RailAddress, topo::RailEnd;
+using Pairs = std::vector<topo::RailPair>;
 using Rails = std::vector<RailEnd>;
 
 inline RailAddress address_of(const char* text, int prefix_len = 24) {
@@ -46,5 +49,4 @@ inline RailEnd ib_rail(const char* text) {
   return end;
 }
 
-}  // namespace testkit
-}  // namespace mesh::topo
+}  // namespace mesh::testkit

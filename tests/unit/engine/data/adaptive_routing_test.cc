@@ -5,6 +5,7 @@
 #include "engine/message/wire.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -18,9 +19,9 @@ namespace {
 
 using testkit::Bed;
 using testkit::kA, testkit::kB;
+using testkit::kKiB;
 using testkit::Talk;
 
-constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kRoom = 2048 * kKiB;
 
 // One path over InfiniBand and one over Ethernet.

@@ -8,6 +8,7 @@
 #include "engine/data/progress_loop.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -17,12 +18,11 @@ namespace mesh {
 namespace {
 
 using testkit::Bed;
+using testkit::kKiB, testkit::kMs;
 using testkit::lose_path;
 using testkit::Talk;
 
 using testkit::kA, testkit::kB;
-constexpr std::size_t kKiB = 1024;
-constexpr std::uint64_t kMs = 1'000'000;
 
 std::uint64_t announced(const Channel& sender) {
   return static_cast<const engine::SendChannel&>(sender).announced();

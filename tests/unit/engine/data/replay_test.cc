@@ -4,6 +4,7 @@
 #include "engine/data/peer_link.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +13,11 @@ namespace {
 
 using testkit::Bed;
 using testkit::delay_writes;
+using testkit::kKiB;
 using testkit::lose_path;
 using testkit::Talk;
 
 using testkit::kA, testkit::kB;
-constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kRoom = 1024 * kKiB;
 constexpr std::uint64_t kLong = 4'000'000'000;  // longer than any test takes
 

@@ -4,6 +4,7 @@
 #include "engine/data/peer_link.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/data/lose_path.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -14,13 +15,12 @@ namespace {
 
 using testkit::Bed;
 using testkit::delay_writes;
+using testkit::kKiB, testkit::kMs;
 using testkit::lose_path;
 using testkit::Talk;
 
 using testkit::kA, testkit::kB;
-constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kRoom = 4096 * kKiB;
-constexpr std::uint64_t kMs = 1'000'000;
 
 TransferPolicy two_queue_pairs() {
   TransferPolicy policy;

@@ -320,11 +320,11 @@ TEST_P(OneOfTwoPaths, TheLinkDoesWithoutItUntilItAnswers) {
   EXPECT_TRUE(b_empties());
 }
 
-std::string name_of(const testing::TestParamInfo<Way>& info) {
+std::string way_name(const testing::TestParamInfo<Way>& info) {
   return info.param == Way::ToA ? "Connecting" : "Accepting";
 }
-INSTANTIATE_TEST_SUITE_P(Side, BringUpTest, testing::Values(Way::ToA, Way::FromA), name_of);
-INSTANTIATE_TEST_SUITE_P(Side, OneOfTwoPaths, testing::Values(Way::ToA, Way::FromA), name_of);
+INSTANTIATE_TEST_SUITE_P(Side, BringUpTest, testing::Values(Way::ToA, Way::FromA), way_name);
+INSTANTIATE_TEST_SUITE_P(Side, OneOfTwoPaths, testing::Values(Way::ToA, Way::FromA), way_name);
 
 }  // namespace
 }  // namespace mesh

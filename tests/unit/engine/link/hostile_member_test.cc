@@ -5,6 +5,7 @@
 #include "engine/link/half_open.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/raw_peer.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -21,11 +22,10 @@ namespace {
 using engine::MessageType;
 using testkit::Bed;
 using testkit::kA, testkit::kB;
+using testkit::kMs, testkit::kSecond;
 using testkit::LogCapture;
 using testkit::RawPeer;
 using testkit::Talk;
-
-constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 
 std::int64_t resident_kb() {
   std::ifstream file("/proc/self/statm");

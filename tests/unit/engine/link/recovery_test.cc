@@ -21,7 +21,7 @@ using testkit::LogCapture;
 using testkit::Talk;
 
 using testkit::kA, testkit::kB;
-constexpr std::size_t kRoom = 1 << 20;
+constexpr std::size_t kRegionBytes = 1 << 20;
 
 struct Break {
   std::size_t host = 0;
@@ -57,7 +57,7 @@ void stream(Bed& bed, Talk& talk, int messages) {
     std::size_t at = 0, bytes = 0;
   };
   std::vector<Open> open;
-  constexpr std::size_t kInFlight = 4, kShare = kRoom / kInFlight;
+  constexpr std::size_t kInFlight = 4, kShare = kRegionBytes / kInFlight;
   std::fill(talk.target.begin(), talk.target.end(), std::byte{0xa5});
   int begun = 0, done = 0;
   const bool all = bed.until(
@@ -100,7 +100,7 @@ class Recovery : public testing::TestWithParam<std::uint64_t> {};
 TEST_P(Recovery, AQueuePairThatBreaksAnywhereLosesNothing) {
   for (const std::size_t host : {0u, 1u}) {
     Bed bed({.fabric = testkit::kHalves});
-    Talk talk(bed, kA, kB, kRoom), other(bed, kA, kB, kRoom);
+    Talk talk(bed, kA, kB, kRegionBytes), other(bed, kA, kB, kRegionBytes);
     stream(bed, talk, 5);
     const LogCapture log;
     break_queue_pair(bed, {.host = host, .nic = "n0", .after = GetParam()});
@@ -123,9 +123,9 @@ INSTANTIATE_TEST_SUITE_P(AtWorkRequest, Recovery, testing::Values(0, 1, 2, 3, 5,
 
 TEST(RecoveryOfOnePath, TheOnlyPathComesBackAndTheJobGoesOn) {
   Bed bed({});
-  Talk talk(bed, kA, kB, kRoom);
+  Talk talk(bed, kA, kB, kRegionBytes);
   const LogCapture log;
-  stream(bed, talk, 60);  // more than kRoom, so that bytes counted twice show
+  stream(bed, talk, 60);  // more than kRegionBytes, so that bytes counted twice show
   break_queue_pair(bed, {.host = 0, .nic = "n0", .after = 11});
   bed.tick_ns = 10'000;
   stream(bed, talk, 60);
@@ -135,14 +135,14 @@ TEST(RecoveryOfOnePath, TheOnlyPathComesBackAndTheJobGoesOn) {
   const std::uint64_t sent =
       bed.hosts[0].engine->snapshot().peers.at(0).paths.at(0).counters.bytes_sent;
   const std::uint64_t received = bed.hosts[1].engine->snapshot().peers.at(0).bytes;
-  EXPECT_GT(received, kRoom);
+  EXPECT_GT(received, kRegionBytes);
   EXPECT_GE(sent, received);
-  EXPECT_LE(sent, received + kRoom);
+  EXPECT_LE(sent, received + kRegionBytes);
 }
 
 TEST(RecoveryOfOnePath, BothCablesOneAfterTheOther) {
   Bed bed({.fabric = testkit::kHalves});
-  Talk talk(bed, kA, kB, kRoom);
+  Talk talk(bed, kA, kB, kRegionBytes);
   const LogCapture log;
   bed.tick_ns = 10'000;
   for (std::uint64_t round = 0; round < 6; ++round) {
@@ -156,7 +156,7 @@ TEST(RecoveryOfOnePath, BothCablesOneAfterTheOther) {
 
 TEST(RecoveryOfOnePath, ASilentPathIsLeftAndUsedAgain) {
   Bed bed({.fabric = testkit::kHalves});
-  Talk talk(bed, kA, kB, kRoom);
+  Talk talk(bed, kA, kB, kRegionBytes);
   const LogCapture log;
   silence_path(bed, {.host = 0, .nic = "n1"}, 4'000'000'000);
   bed.tick_ns = 100'000;
@@ -174,11 +174,11 @@ TEST(RecoveryOfOnePath, ASilentPathIsLeftAndUsedAgain) {
 
 TEST(RecoveryOfOnePath, BothPathsAtOnceAndTheAnswersTogether) {
   Bed bed({.fabric = testkit::kHalves});
-  Talk talk(bed, kA, kB, kRoom);
+  Talk talk(bed, kA, kB, kRegionBytes);
   const LogCapture log;
   for (const char* nic : {"n0", "n1"}) break_queue_pair(bed, {.host = 0, .nic = nic});
-  const auto receiving = talk.receive({.bytes = kRoom});
-  const auto sending = talk.send({.bytes = kRoom});
+  const auto receiving = talk.receive({.bytes = kRegionBytes});
+  const auto sending = talk.send({.bytes = kRegionBytes});
   bed.tick_ns = 10'000;
   ASSERT_TRUE(bed.until([&] { return log.count(LogLevel::Detail, "is fenced") == 4; }))
       << log.joined();
@@ -192,15 +192,15 @@ TEST(RecoveryOfOnePath, BothPathsAtOnceAndTheAnswersTogether) {
   }
   EXPECT_EQ(log.count(LogLevel::Info, "is back after"), 4) << log.joined();
   EXPECT_TRUE(bed.finish(*sending).ok() && bed.finish(*receiving).ok());
-  EXPECT_TRUE(talk.holds(0, 0, kRoom));
+  EXPECT_TRUE(talk.holds(0, 0, kRegionBytes));
 }
 
 TEST(RecoveryOfOnePath, WhatNeverGetsThroughEndsInAnErrorThoughProbesDo) {
   Bed bed({.path_timeout_s = 3});
-  Talk talk(bed, kA, kB, kRoom);
+  Talk talk(bed, kA, kB, kRegionBytes);
   const LogCapture log;
-  const auto sending = talk.send({.bytes = kRoom});
-  const auto receiving = talk.receive({.bytes = kRoom});
+  const auto sending = talk.send({.bytes = kRegionBytes});
+  const auto receiving = talk.receive({.bytes = kRegionBytes});
   bed.tick_ns = 100'000;
   int struck = -1;
   Status end = Errc::WouldBlock;
@@ -235,7 +235,7 @@ TEST(RecoveryFromABlackHole, TheProbeFindsItWithoutTrafficAndNamesTheMtu) {
   Bed bed({.fabric = testkit::kHalves});
   const LogCapture log;
   swallow_full_packets(bed);
-  Talk talk(bed, kA, kB, kRoom);  // the link does not wait for the probe
+  Talk talk(bed, kA, kB, kRegionBytes);  // the link does not wait for the probe
   talk.exchange(8);
   EXPECT_EQ(log.count(LogLevel::Warn, "is lost"), 0) << log.joined();
   bed.tick_ns = 1'000'000;
@@ -251,7 +251,7 @@ TEST(RecoveryFromABlackHole, TheProbeFindsItWithoutTrafficAndNamesTheMtu) {
 TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
   Bed bed({.fabric = testkit::kHalves});
   const LogCapture log;
-  Talk talk(bed, kA, kB, kRoom);
+  Talk talk(bed, kA, kB, kRegionBytes);
   bed.tick_ns = 1'000'000;
   stream(bed, talk, 5);
   swallow_full_packets(bed);
@@ -269,10 +269,10 @@ TEST(RecoveryFromABlackHole, ThePathStaysDownWhileOnlySmallPacketsPass) {
 
 TEST(RecoveryOfOnePath, MemoryCanBeTakenBackWhileNoPathIsUp) {
   Bed bed({});
-  Talk talk(bed, kA, kB, kRoom);
+  Talk talk(bed, kA, kB, kRegionBytes);
   silence_path(bed, {.host = 0, .nic = "n0"}, 0);
-  const auto receiving = talk.receive({.bytes = kRoom});
-  const auto sending = talk.send({.bytes = kRoom});
+  const auto receiving = talk.receive({.bytes = kRegionBytes});
+  const auto sending = talk.send({.bytes = kRegionBytes});
   bed.tick_ns = 1'000'000;
   talk.release();  // ends the channel, or cuts the link after half a second
   EXPECT_FALSE(bed.finish(*receiving).ok());

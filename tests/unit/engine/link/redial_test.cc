@@ -3,6 +3,7 @@
 #include "engine/link/link.h"
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/link/fake_host.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +13,8 @@
 namespace mesh::engine {
 namespace {
 
+using testkit::kMs;
 using testkit::TwoEnds;
-
-constexpr std::uint64_t kMs = 1'000'000;
 
 // A link that is up, of which a has lost the connection.
 class RedialTest : public ::testing::Test {

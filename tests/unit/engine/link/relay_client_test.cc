@@ -4,6 +4,7 @@
 #include "engine/link/relay/failed_hosts.h"
 #include "src/soft/fabric_file.h"
 #include "tests/unit/engine/link/fake_host.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@
 namespace mesh::engine {
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
+using testkit::kMs;
 
 // A rail 10.0.SUBNET.HOST/24.
 WireRail rail(std::uint8_t subnet, std::uint8_t host, bool up = true) {

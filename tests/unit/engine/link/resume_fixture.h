@@ -4,15 +4,13 @@
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
 #include "tests/unit/engine/link/control_proxy.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
 namespace mesh::testkit {
-
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kSecond = 1000 * kMs;
 
 // a connects to b.
 class ResumeTest : public testing::Test {

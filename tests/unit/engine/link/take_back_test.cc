@@ -3,6 +3,7 @@
 
 #include "tests/unit/base/log_capture.h"
 #include "tests/unit/engine/bed.h"
+#include "tests/unit/engine/units.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +13,11 @@ namespace mesh {
 namespace {
 
 using testkit::Bed;
+using testkit::kMs;
 using testkit::LogCapture;
 using testkit::Talk;
 
 using testkit::kA, testkit::kB;
-constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::byte kCanary{0xcc};
 
 class TakeBack : public testing::Test {
