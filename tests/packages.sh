@@ -5,9 +5,14 @@ MESH_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config binutils
   libibverbs-dev libhwloc-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtbb-dev
   libgtest-dev libbenchmark-dev libseccomp-dev systemtap-sdt-dev
-  clang-tidy clang-format universal-ctags python3 valgrind git
-  dpkg-dev help2man python3-venv python3-wheel
+  python3 valgrind git dpkg-dev help2man python3-venv python3-wheel
 )
+
+# What the style tests need besides.
+MESH_TEST_PACKAGES=(clang-format universal-ctags)
+
+# The linter, from the second ring of the tests on.
+MESH_LINT_PACKAGES=(clang-tidy)
 
 # What draws the reports' charts. python3-fonttools asks for scipy (and so for Boost, 200 MB) or for
 # munkres, so munkres is named too.
@@ -17,9 +22,12 @@ MESH_CHART_PACKAGES=(python3-munkres python3-matplotlib)
 mesh_python=python3
 if [[ -x /usr/bin/python3 ]]; then mesh_python=/usr/bin/python3; fi
 
-# What tests/fuzz needs; other versions of clang have the same libraries, CMakePresets.json names
-# this one.
-MESH_FUZZ_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
+# What tests/coverage counts lines with.
+MESH_COVERAGE_PACKAGES=(gcovr)
+
+# What the builds of the sanitizers and the fuzzers need; other versions of clang have the same
+# libraries, CMakePresets.json names this one.
+MESH_CLANG_PACKAGES=(clang-14 libclang-rt-14-dev llvm-14)
 
 # A compiler for aarch64, and what runs its programs; the libraries: tests/arm64/sysroot.
 MESH_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user)
@@ -36,6 +44,18 @@ mesh_missing_packages() { # PACKAGE...
   for package in "$@"; do
     dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
       echo "$package"
+  done
+}
+
+# Says every 15 s that packages are still being installed, until it is killed.
+mesh_tell_of_packages() {
+  local begin=$SECONDS sleeper=
+  trap 'kill "$sleeper"; exit' TERM
+  while true; do
+    sleep 15 &
+    sleeper=$!
+    wait "$sleeper"
+    echo "Installing packages: $((SECONDS - begin)) s elapsed" >&2
   done
 }
 
@@ -57,7 +77,13 @@ mesh_install_packages() { # PACKAGE...
     root=(sudo -n)
   fi
   echo "Installing ${missing[*]}" >&2
-  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq)
-  "${apt[@]}" update </dev/null
-  "${apt[@]}" -y --no-install-recommends install "${missing[@]}" </dev/null >/dev/null
+  local apt=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq) status=0
+  mesh_tell_of_packages &
+  local teller=$!
+  { "${apt[@]}" update </dev/null &&
+    "${apt[@]}" -y --no-install-recommends install "${missing[@]}" </dev/null >/dev/null; } ||
+    status=$?
+  kill "$teller"
+  wait "$teller" 2>/dev/null || true
+  return "$status"
 }
