@@ -1,19 +1,39 @@
-# Everything the thread sanitizer's run needs, and nothing else; and everything but the tests of
-# tools.
+# The programs of each ring's tests (tests/README.md#rings). A ring has those of the rings before
+# it.
+foreach(ring 1 2 3)
+  add_custom_target(mesh_ring${ring}_tests)
+endforeach()
+# The programs that the thread sanitizer's step runs, and those that the address sanitizer's step
+# runs.
 add_custom_target(mesh_threads_tests)
 add_custom_target(mesh_product_tests)
 
-# mesh_test(NAME sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds]): one GoogleTest
-# binary, one ctest entry per binary so that ctest's own overhead stays small. After
-# set(MESH_TESTS_OF_TOOLS ON) they are tests of the tools beside the product, which a brief run
-# leaves out under sanitizers.
+# mesh_ring(RING tests... [NEEDS targets...]): the first ring in which these tests run, and the
+# programs that they start.
+function(mesh_ring first)
+  cmake_parse_arguments(ARG "" "" "NEEDS" ${ARGN})
+  set_property(TEST ${ARG_UNPARSED_ARGUMENTS} APPEND PROPERTY LABELS ring${first})
+  if(ARG_NEEDS)
+    foreach(ring RANGE ${first} 3)
+      add_dependencies(mesh_ring${ring}_tests ${ARG_NEEDS})
+    endforeach()
+  endif()
+endfunction()
+
+# mesh_test(NAME sources... LIBS libraries... [LABELS labels...] [TIMEOUT seconds] [RING ring]): one
+# GoogleTest binary, one ctest entry per binary so that ctest's own overhead stays small. It belongs
+# to ring 1 unless RING names a later one. After set(MESH_TESTS_OF_TOOLS ON) it is a test of the
+# tools beside the product, which only the third ring runs under sanitizers.
 function(mesh_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;RING" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)  # ten times what the longest takes: only what hangs is ended by the clock
+  endif()
+  if(NOT ARG_RING)
+    set(ARG_RING 1)
   endif()
   # A profile of this machine's user must not decide a test.
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
@@ -29,4 +49,5 @@ function(mesh_test name)
   if(ARG_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
   endif()
+  mesh_ring(${ARG_RING} ${name} NEEDS ${name})
 endfunction()

@@ -34,6 +34,7 @@ act() {
   %(at_the_end)s
   touch /run/acted
 }
+%(before)s
 : >/run/said
 [ $LAB_HOST != %(actor)s ] || act &
 %(perf)s all_reduce -b 96K -e 96K --until /run/acted --fabric rdma -w 0 -n 1 -v \\
@@ -51,12 +52,14 @@ def limit_s(times):
     return 300 + 60 * times
 
 
-class Failover(lab_case.LabCase):
-    def fail_over(self, topology, action, *, times=TIMES, at_the_end=":", env=None):
+class FailoverCase(lab_case.LabCase):
+    """A verified all-reduce that lasts until host a has broken what it was told to."""
+
+    def fail_over(self, topology, action, *, times=TIMES, before=":", at_the_end=":",
+                  env=None):
         perf = shlex.quote(lab_case.built("perf/mesh_perf/mesh_perf"))
         script = SCRIPT % {"times": times, "actor": "a", "action": action, "at_the_end": at_the_end,
-                           "perf": perf,
-                           "timeout": limit_s(times)}
+                           "perf": perf, "before": before, "timeout": limit_s(times)}
         return self.run_lab(topology, script, timeout=limit_s(times),
                             # An emulated host may stand still for half a minute on a busy machine.
                             env={"NCCL_IB_TIMEOUT": "16", "NCCL_MESH_RAILS": "all",
@@ -77,6 +80,8 @@ class Failover(lab_case.LabCase):
         self.assertTrue(lost, "nothing was lost")
         self.assertTrue(back, "nothing came back")
 
+
+class Failover(FailoverCase):
     def test_two_paths_fail_in_every_way(self):
         ways = ("lab cut ab0; sleep 1; lab restore ab0", "lab cut ab1; sleep 1; lab restore ab1",
                 "ip addr del 10.1.12.1/24 dev mesh1; sleep 1; ip addr add 10.1.12.1/24 dev mesh1",

@@ -256,7 +256,7 @@ class Absence(unittest.TestCase):
     def test_only_no_lab_makes_that_good(self):
         missing = subprocess.run(
             ["bash", "-c", "source tests/packages.sh; "
-             "mesh_missing_packages \"${MESH_PACKAGES[@]}\" \"${MESH_CHART_PACKAGES[@]}\""],
+             "mesh_missing_packages \"${MESH_PACKAGES[@]}\" \"${MESH_TEST_PACKAGES[@]}\""],
             cwd=lab_case.ROOT, capture_output=True, text=True, check=True).stdout.split()
         if missing:
             self.skipTest("tests/run would install %s first" % " ".join(missing))
