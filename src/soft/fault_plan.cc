@@ -34,6 +34,12 @@ bool is_usable(const Fault& fault) {
   if (names_no_peer) LOG_WARN("soft fabric: fault peer_lost names no peer_host");
   return !names_no_peer;
 }
+
+// Returns true for a kind that ports look for; on_post() only counts work requests for it.
+bool is_seen_by_ports(FaultKind kind) {
+  return kind == FaultKind::PeerLost || kind == FaultKind::PortDown ||
+         kind == FaultKind::CardLeft || kind == FaultKind::LidChange;
+}
 }  // namespace
 
 Status FaultPlan::arm(const Fault& fault, std::uint64_t now_ns) {
@@ -75,7 +81,17 @@ bool FaultPlan::in_time(Armed& armed, std::uint64_t now_ns) {
   const Fault& fault = armed.fault;
   const std::uint64_t age_ns = now_ns >= armed.armed_at_ns ? now_ns - armed.armed_at_ns : 0;
   if (age_ns < fault.after_ns) return false;
-  return fault.duration_ns == 0 || age_ns - fault.after_ns < fault.duration_ns;
+  if (fault.after_work_requests == 0) armed.began_at_ns = armed.armed_at_ns + fault.after_ns;
+  if (fault.duration_ns == 0 || armed.began_at_ns == kNotBegun) return true;
+  return now_ns < armed.began_at_ns || now_ns - armed.began_at_ns < fault.duration_ns;
+}
+
+// Returns true once the fault has spared its work requests. Its duration begins with the first such
+// look.
+bool FaultPlan::begins(Armed& armed, std::uint64_t seen, std::uint64_t now_ns) {
+  if (seen < armed.fault.after_work_requests) return false;
+  if (armed.began_at_ns == kNotBegun) armed.began_at_ns = now_ns;
+  return true;
 }
 
 FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& posted,
@@ -87,7 +103,7 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& 
     if (!fault.nic.empty() && fault.nic != nic) continue;
     if (!in_time(armed, now_ns)) continue;
     const std::uint64_t number = armed.seen++;
-    if (number < fault.after_work_requests) continue;
+    if (is_seen_by_ports(fault.kind) || !begins(armed, number, now_ns)) continue;
     const bool one = fault.kind == FaultKind::QpError || fault.kind == FaultKind::PostRefused;
     const std::uint64_t bound =
         one ? std::max<std::uint64_t>(fault.work_requests, 1) : fault.work_requests;
@@ -113,7 +129,7 @@ FaultPlan::PostVerdict FaultPlan::on_post(const std::string& nic, const Posted& 
 
 bool FaultPlan::strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
   if (!armed.fault.nic.empty() && armed.fault.nic != nic) return false;
-  return in_time(armed, now_ns) && armed.seen >= armed.fault.after_work_requests;
+  return in_time(armed, now_ns) && begins(armed, armed.seen, now_ns);
 }
 
 FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNumber& write,
@@ -186,7 +202,8 @@ std::uint64_t FaultPlan::next_port_change_ns(const std::string& nic, std::uint64
     static_cast<void>(in_time(armed, now_ns));  // its time begins here, unless it has begun
     DCHECK(armed.armed_at_ns != kAtFirstUse);
     const std::uint64_t begin_ns = armed.armed_at_ns + fault.after_ns;
-    const std::uint64_t end_ns = fault.duration_ns == 0 ? UINT64_MAX : begin_ns + fault.duration_ns;
+    const bool ends = fault.duration_ns != 0 && armed.began_at_ns != kNotBegun;
+    const std::uint64_t end_ns = ends ? armed.began_at_ns + fault.duration_ns : UINT64_MAX;
     for (const std::uint64_t change_ns : {begin_ns, end_ns})
       if (change_ns > now_ns) next_ns = std::min(next_ns, change_ns);
   }

@@ -66,8 +66,10 @@ struct Fault {
   std::uint64_t after_work_requests = 0;
   // ... and then strikes this number. 0: all of them, but one of QpError and PostRefused.
   std::uint64_t work_requests = 0;
-  std::uint64_t after_ns = 0;     // begins this long after it was armed
-  std::uint64_t duration_ns = 0;  // ends this long after it began; 0: never
+  std::uint64_t after_ns = 0;  // counts work requests, and begins, this long after it was armed
+  // Ends this long after it began; 0: never. With after_work_requests it begins when the NIC first
+  // looks at it after that number, so that no time passes before it strikes.
+  std::uint64_t duration_ns = 0;
   // WriteDelay, Reorder, OutOfOrder: up to kFaultDelayMaxNs.
   std::uint64_t delay_ns = 0;
   std::uint64_t seed = 1;                       // Reorder, OutOfOrder
@@ -127,13 +129,15 @@ class FaultPlan {
   std::uint64_t next_port_change_ns(const std::string& nic, std::uint64_t now_ns);
 
  private:
-  static constexpr std::uint64_t kAtFirstUse = UINT64_MAX;
+  static constexpr std::uint64_t kAtFirstUse = UINT64_MAX, kNotBegun = UINT64_MAX;
   struct Armed {
     Fault fault;
     std::uint64_t armed_at_ns = 0;
     std::uint64_t seen = 0;  // work requests of the chosen NICs since it was armed
+    std::uint64_t began_at_ns = kNotBegun;
   };
   static bool in_time(Armed& armed, std::uint64_t now_ns);
+  static bool begins(Armed& armed, std::uint64_t seen, std::uint64_t now_ns);
   static bool strikes(Armed& armed, const std::string& nic, std::uint64_t now_ns);
   static bool silences(Armed& armed, const std::string& nic, std::uint64_t now_ns);
 

@@ -120,10 +120,10 @@ TEST(Bootstrap, AnEarlyRankWaitsForRankZero) {
 }
 
 TEST(Bootstrap, AHostOutOfReachIsGivenUpInTime) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = std::chrono::steady_clock::now();  // the kernel alone would try for minutes
   // A network set aside for documentation: no route, a refusal by the router, or no answer at all.
   EXPECT_FALSE(Bootstrap::join({1, 2, "192.0.2.1:9", -1, std::chrono::milliseconds(300)}).ok());
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kPatience);
 }
 
 TEST(Bootstrap, AMissingRankTimesOut) {

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
 #include <cerrno>
 #include <optional>
 
@@ -51,6 +53,30 @@ TEST(Faults, APortSaysWhenTimeTakesItDownAndUp) {
   EXPECT_EQ(state_of(fabric.left[0]), IBV_PORT_ACTIVE);
   EXPECT_EQ(next_kind(fabric.left[0]), std::nullopt);
   EXPECT_EQ(next_kind(fabric.right[0]), std::nullopt);
+}
+
+// However long the work requests take to come, the port is down for all of its time.
+TEST(Faults, APortThatGoesDownAtAWorkRequestIsDownForAllItsTime) {
+  ManualFabric fabric("", 1);
+  const Fault down{.kind = FaultKind::PortDown, .after_work_requests = 2, .duration_ns = 500'000};
+  ASSERT_TRUE(fabric.a->faults().arm(down).ok());
+  ASSERT_EQ(fabric.write(0, 1, 64), 0);
+  fabric.run(fabric.now_ns() + 10 * down.duration_ns);
+  EXPECT_EQ(fabric.sent[0].size(), 1u);
+  EXPECT_EQ(next_kind(fabric.left[0]), std::nullopt);
+  ASSERT_EQ(fabric.write(0, 2, 64), 0);
+  const std::uint64_t struck_ns = fabric.now_ns();
+  fabric.run(struck_ns);
+  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortError);
+  EXPECT_EQ(fabric.a->next_due_ns(), struck_ns + down.duration_ns);
+  fabric.run(struck_ns + down.duration_ns - 1);
+  EXPECT_EQ(state_of(fabric.left[0]), IBV_PORT_DOWN);
+  fabric.run();
+  EXPECT_EQ(next_kind(fabric.left[0]), DeviceEventKind::PortActive);
+  EXPECT_EQ(next_kind(fabric.left[0]), std::nullopt) << "it goes down once";
+  ASSERT_EQ(fabric.write(0, 3, 64), 0);
+  fabric.run();
+  EXPECT_EQ(fabric.sent[0].size(), 3u);
 }
 
 TEST(Faults, ALiftedPortFaultEndsAtOnceAndOthersStay) {
@@ -133,6 +159,18 @@ class Door : public testing::Test {
     return tell_host(fabric_, "a", {.verb = verb, .fault = fault});
   }
 
+  // Does not turn the host.
+  std::optional<DeviceEventKind> next_event_in_time() {
+    const Clock wall;
+    const std::uint64_t until_ns = wall.now_ns() + 60 * kNsPerSecond;
+    DeviceEvent event;
+    while (!host_->next_event(context_, &event)) {
+      if (wall.now_ns() > until_ns) return std::nullopt;
+      ::sched_yield();
+    }
+    return event.kind;
+  }
+
   FabricFile fabric_;
   std::unique_ptr<SoftProvider> host_;
   ibv_context* context_ = nullptr;
@@ -162,17 +200,18 @@ TEST_F(Door, APeerIsCutOffUntilAllIsLifted) {
       << "none is connected";
 }
 
+// A port that is down for a moment only may be up again before a busy machine looks at it.
 TEST_F(Door, TimeTakesAPortDownThoughNobodyTurnsIt) {
-  const Fault down{
-      .kind = FaultKind::PortDown, .nic = "n0", .after_ns = 20'000'000, .duration_ns = 20'000'000};
+  const Fault down{.kind = FaultKind::PortDown, .nic = "n0", .after_ns = 20'000'000};
   ASSERT_EQ(tell(FaultVerb::Arm, down).value().code, Errc::Ok);
-  const Clock wall;
-  const std::uint64_t until_ns = wall.now_ns() + 20'000'000'000;
-  std::vector<DeviceEventKind> kinds;
-  DeviceEvent event;
-  while (kinds.size() < 2 && wall.now_ns() < until_ns)
-    if (host_->next_event(context_, &event)) kinds.push_back(event.kind);
-  EXPECT_EQ(kinds, (std::vector{DeviceEventKind::PortError, DeviceEventKind::PortActive}));
+  EXPECT_EQ(next_event_in_time(), DeviceEventKind::PortError);
+}
+
+TEST_F(Door, TimeTakesAPortUpThoughNobodyTurnsIt) {
+  const Fault down{.kind = FaultKind::PortDown, .nic = "n0", .duration_ns = 20'000'000};
+  ASSERT_TRUE(host_->faults().arm(down).ok());  // its time begins with the first look
+  EXPECT_EQ(next_event_in_time(), DeviceEventKind::PortError);
+  EXPECT_EQ(next_event_in_time(), DeviceEventKind::PortActive);
 }
 
 TEST_F(Door, WhatIsWrongIsAnswered) {

@@ -137,10 +137,12 @@ class ControlPlaneTest : public ::testing::Test {
     }
     return true;
   }
-  // Until neither plane does anything more; only for what is already in the sockets.
+  // Until neither plane does anything more; only for what is already in the sockets. A busy kernel
+  // may bring it some turns later.
   void turn_until_idle() {
+    constexpr int kIdleTurns = 300;
     int idle = 0;
-    while (idle < 20) {
+    while (idle < kIdleTurns) {
       const bool active = poll_both();
       idle = active ? 0 : idle + 1;
       ::sched_yield();

@@ -28,15 +28,17 @@ nanoseconds processor_time_of_this_thread() {
 TEST(Guard, WaitingForTheTokenLeavesTheProcessorToItsHolder) {
   NoControl control;
   ProgressLoop loop(control);
-  std::promise<void> held;
+  std::promise<void> held, asked;
   std::thread holder([&] {
     const ProgressLoop::Guard guard(loop);
     held.set_value();
+    asked.get_future().wait();  // so that the other thread waits for all that follows
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   });
   held.get_future().wait();
   const auto began = std::chrono::steady_clock::now();
   const nanoseconds used_before = processor_time_of_this_thread();
+  asked.set_value();
   { const ProgressLoop::Guard guard(loop); }
   const nanoseconds used = processor_time_of_this_thread() - used_before;
   const nanoseconds waited = std::chrono::steady_clock::now() - began;

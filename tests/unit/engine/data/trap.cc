@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ extern char g_binary_start __asm__("__executable_start");  // the linker's: wher
 namespace mesh::testkit {
 namespace {
 
-constexpr unsigned kSecondsMax = 60;
+constexpr rlim_t kProcessorSecondsMax = 60;
 
 // Shared with the parent, so that the child needs no system call to say what it did.
 struct Note {
@@ -97,7 +98,8 @@ ChildReport run_in_child(const std::function<int()>& work) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(kSecondsMax);
+    const rlimit limit{kProcessorSecondsMax, kProcessorSecondsMax};
+    ::setrlimit(RLIMIT_CPU, &limit);  // it never sleeps, so this ends it if it never ends
     leave(work());
   }
   ChildReport report;
