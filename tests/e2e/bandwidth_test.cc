@@ -25,7 +25,7 @@ constexpr const char* kCapped = MESH_FABRIC_DIR "/capped.json";
 // A tenth of its link's 8 Gb/s, of which one queue pair gets 64 %.
 constexpr double kLinkGBps = 0.1;
 
-constexpr int kAttempts = 10;
+constexpr int kAttempts = 30;
 
 enum class QueuePairRate { Capped, Whole };
 

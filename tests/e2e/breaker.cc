@@ -3,11 +3,15 @@
 #include "perf/driver/world.h"
 #include "tests/e2e/scenario.h"
 
+#include <chrono>
+
 namespace mesh::e2e {
 
 using soft::FaultKind;
 using soft::FaultOrder;
 using soft::FaultVerb;
+
+constexpr std::chrono::microseconds kBreakerLook{100};
 
 const char* name_of(Blow blow) {
   switch (blow) {
@@ -96,6 +100,43 @@ void Breaker::delay_no_more(const std::string& nic) {
 
 std::uint64_t Breaker::bytes(const std::string& nic) {
   return tell(0, {.verb = FaultVerb::Look, .fault = {.nic = nic}}).bytes;
+}
+
+std::uint64_t Breaker::bytes() {
+  std::uint64_t all = 0;
+  for (const soft::NicSpec& nic : nics()) all += bytes(nic.name);
+  return all;
+}
+
+void Breaker::wait_for_bytes(std::uint64_t more, const std::stop_token& stop) {
+  const auto end = std::chrono::steady_clock::now() + patience();
+  for (const std::uint64_t goal = bytes() + more; !stop.stop_requested() && bytes() < goal;) {
+    require(std::chrono::steady_clock::now() < end, "no data flows");
+    std::this_thread::sleep_for(kBreakerLook);
+  }
+}
+
+void Breaker::look_on(std::uint64_t turns) {
+  for (std::uint64_t turn = 0; turn < turns; ++turn) {
+    static_cast<void>(bytes());
+    std::this_thread::sleep_for(kBreakerLook);
+  }
+}
+
+LaterBlow::LaterBlow(Breaker& breaker, const Order& order)
+    : thread_([this, &breaker, order](const std::stop_token& stop) {
+        try {
+          breaker.wait_for_bytes(order.after_bytes, stop);
+          breaker.strike(order.blow, order.nic, order.random);
+        } catch (const Failure& why) {
+          failure_ = why.what();
+        }
+      }) {}
+
+void LaterBlow::finish() {
+  thread_.request_stop();
+  thread_.join();
+  require(failure_.empty(), failure_);
 }
 
 }  // namespace mesh::e2e

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <random>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mesh::e2e {
@@ -34,6 +36,12 @@ class Breaker {
   void pull(const std::string& nic);
   void plug(const std::string& nic);            // and nothing else is armed any more
   std::uint64_t bytes(const std::string& nic);  // posted by host a
+  std::uint64_t bytes();                        // on all its NICs
+  // Until host a has posted so many bytes more, or a stop is asked for. Fails the scenario where no
+  // data flows.
+  void wait_for_bytes(std::uint64_t more, const std::stop_token& stop = {});
+  // So many looks at host a, each after a short sleep. Nothing depends on how long they take.
+  void look_on(std::uint64_t turns);
   void delay_writes(const std::string& nic,
                     std::uint64_t delay_ns);   // those that host a posts from now on
   void delay_no_more(const std::string& nic);  // those that are posted already stay late
@@ -45,6 +53,22 @@ class Breaker {
   void tell_both(const std::string& nic, soft::FaultVerb verb, soft::FaultKind kind);
 
   soft::FabricFile fabric_;
+};
+
+// A blow on a thread of its own, once host a has posted so many bytes more.
+class LaterBlow {
+ public:
+  struct Order {
+    Blow blow = Blow::PulledCable;
+    std::string nic;
+    std::uint64_t after_bytes = 0, random = 0;
+  };
+  LaterBlow(Breaker& breaker, const Order& order);
+  void finish();  // strikes now if it has not; fails the scenario where it could not
+
+ private:
+  std::string failure_;
+  std::jthread thread_;  // the last member: it uses the other
 };
 
 }  // namespace mesh::e2e

@@ -17,9 +17,9 @@ namespace mesh::e2e {
 namespace {
 
 // Ranks start at different times: a launcher that is slow, a machine that still boots.
-constexpr std::chrono::minutes kStartTime{2};
+constexpr std::chrono::minutes kStartTime{10};
 // Between two steps a parent only judges; this is for the network and a loaded machine.
-constexpr std::chrono::seconds kStepTime{60};
+constexpr std::chrono::seconds kStepTime{120};
 // What a rank printed last, all ranks together, has room in an exchange.
 constexpr std::size_t kOutputBytesMax = std::size_t{256} << 10;
 constexpr std::size_t kOutputsBytesMax = std::size_t{8} << 20;

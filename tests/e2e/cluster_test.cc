@@ -2,8 +2,7 @@
 // host of the software fabric.
 #include "perf/driver/launcher.h"
 #include "perf/driver/soft_fabric.h"
-#include "perf/driver/stream.h"
-#include "src/base/socket.h"
+#include "tests/e2e/held_port.h"
 #include "tests/e2e/pace.h"
 
 #include <gtest/gtest.h>
@@ -32,20 +31,12 @@ struct Start {
   std::vector<std::string> arguments{};  // instead of the filter
 };
 
-// A port that was free a moment ago.
-std::string free_address() {
-  auto socket = driver::listen_at("127.0.0.1:0");
-  const auto port = socket.ok() ? local_port(socket->get()) : Result<std::uint16_t>(Errc::System);
-  EXPECT_TRUE(port.ok());
-  return "127.0.0.1:" + std::to_string(port.ok() ? *port : 1);
-}
-
 std::vector<Parent> start(const Start& what) {
   const auto fabric = driver::SoftFabric::open(MESH_FABRIC_DIR "/" + what.fabric, {});
   EXPECT_TRUE(fabric.ok());
   if (!fabric.ok()) return {};
   const std::size_t world = fabric.value().hosts().size();
-  const std::string address = free_address();
+  const HeldPort port;  // for rank 0, which listens at it
   driver::Launcher launcher;
   // The last rank first: whoever is early waits.
   for (std::size_t rank = world; rank-- > 0;) {
@@ -59,13 +50,13 @@ std::vector<Parent> start(const Start& what) {
     if (rank == 1)
       spec.environment.insert(spec.environment.end(), what.environment_of_1.begin(),
                               what.environment_of_1.end());
-    spec.environment.insert(spec.environment.end(), {{"MESH_RENDEZVOUS", address},
+    spec.environment.insert(spec.environment.end(), {{"MESH_RENDEZVOUS", port.address()},
                                                      {"RANK", std::to_string(rank)},
                                                      {"WORLD_SIZE", std::to_string(world)}});
     spec.capture = true;
     EXPECT_TRUE(launcher.start(spec).ok());
   }
-  launcher.wait({.timeout = scaled(std::chrono::seconds(60))});
+  launcher.wait({.timeout = scaled(std::chrono::seconds(300))});
   std::vector<Parent> parents;
   for (std::size_t i = world; i-- > 0;)
     parents.push_back({launcher.end(i), !launcher.running(i), launcher.output(i)});

@@ -17,9 +17,8 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr std::uint64_t kForEver = std::uint64_t{1} << 60;
-constexpr driver::milliseconds kDeathPatience{30000};
 // So long that only the peer's death can end the flow.
-constexpr const char* kPathTimeoutS = "300";
+constexpr const char* kPathTimeoutS = "3600";
 
 // Data flows without end from rank 0 to rank 1.
 struct Flow {
@@ -66,12 +65,11 @@ const Scenario kKilled("killed", [](Peer& peer) {
   }
   peer.barrier();
   if (peer.rank() == victim) die();
-  const auto begin = SteadyClock::now();
-  const int result = flow.line.wait_result(scaled(kDeathPatience));
-  const std::chrono::duration<double> taken = SteadyClock::now() - begin;
+  // Two seconds are promised; resume_test has them on a manual clock
+  // (WhereNobodyListensAnyMoreThePeerIsGoneAtOnce).
+  const int result = flow.line.wait_result(clock_bar(std::chrono::seconds(2)));
   require(result == driver::kNetRemoteError || result == driver::kNetSystemError,
           std::string("the flow ended with ") + driver::net_result_name(result));
-  report_figure("seconds", taken.count());
   const auto closing = SteadyClock::now();
   flow.line.close();
   require_success(flow.communicator->close(), "finalize");
@@ -80,8 +78,6 @@ const Scenario kKilled("killed", [](Peer& peer) {
           "closing after a peer's death took " + std::to_string(closed.count()) + " s");
 });
 
-// Two seconds are promised; resume_test has them on a manual clock
-// (WhereNobodyListensAnyMoreThePeerIsGoneAtOnce).
 void expect_error_soon(const std::string& argument) {
   const std::vector<RankEnd> ranks = run(
       kKilled, {.argument = argument, .environment = {{"NCCL_MESH_PATH_TIMEOUT", kPathTimeoutS}}});
@@ -92,14 +88,17 @@ void expect_error_soon(const std::string& argument) {
   EXPECT_EQ(ranks[victim].end.code, SIGKILL) << ranks[victim].output;
   EXPECT_TRUE(survivor.finished && survivor.end.success()) << survivor.end.text() << "\n"
                                                            << survivor.output;
-  EXPECT_LT(figure(survivor, "seconds"), clock_bar_s(2)) << survivor.output;
+  EXPECT_NE(survivor.output.find("nobody listens on its control port any more"), std::string::npos)
+      << "something else than the peer's death ended the flow\n"
+      << survivor.output;
 }
 TEST(Death, ReceiverKilledMidTransfer) { expect_error_soon("1"); }
 TEST(Death, SenderKilledMidTransfer) { expect_error_soon("0"); }
 TEST(Death, ReceiverKilledWhileItsForkedChildSleeps) { expect_error_soon("1 fork"); }
 TEST(Death, SenderKilledWhileItsForkedChildSleeps) { expect_error_soon("0 fork"); }
 
-// A timer wakes it again, for nobody on another host can.
+// A timer wakes it again, for nobody on another host can. It fires more than once: where it fires
+// before the process has stopped, the next time counts.
 void stand_still(std::chrono::seconds time) {
   sigevent event{};
   event.sigev_notify = SIGEV_SIGNAL;
@@ -107,7 +106,7 @@ void stand_still(std::chrono::seconds time) {
   timer_t timer{};
   require(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "no timer");
   itimerspec when{};
-  when.it_value.tv_sec = time.count();
+  when.it_value.tv_sec = when.it_interval.tv_sec = time.count();
   const auto begin = SteadyClock::now();
   require(::timer_settime(timer, 0, &when, nullptr) == 0, "no timer");
   ::raise(SIGSTOP);

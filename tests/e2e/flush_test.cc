@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace mesh::e2e {
@@ -27,9 +27,7 @@ constexpr const char* kLatePair = R"({"name": "late",
   "links": [{"ends": ["a/mesh0", "b/mesh0"]}, {"ends": ["a/mesh1", "b/mesh1"]}]})";
 
 RunOptions late() {
-  return {.fabric_text = kLatePair,
-          .software_only = "no device keeps its writes on demand",
-          .timeout = std::chrono::seconds(120)};
+  return {.fabric_text = kLatePair, .software_only = "no device keeps its writes on demand"};
 }
 
 const Scenario kFlushed("flushed", [](Peer& peer) {
@@ -61,14 +59,13 @@ const Scenario kFlushedWhilePathsAreLost("flushed_while_paths_are_lost", [](Peer
   const std::uint64_t count = trimmed(1000);
   for (int i = 0; i < kTimes; ++i) {
     const std::string nic = breaker.nics()[static_cast<std::size_t>(i) % 2].name;
-    std::thread other([&] {
-      if (!line.sends()) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1 + i));
-      breaker.strike(i % 3 == 0 ? Blow::PulledCable : Blow::Adapter, nic, 0);
-    });
+    std::optional<LaterBlow> blow;
+    if (line.sends())
+      blow.emplace(breaker, LaterBlow::Order{i % 3 == 0 ? Blow::PulledCable : Blow::Adapter, nic,
+                                             8 * kSize * static_cast<std::uint64_t>(1 + i)});
     stream(line,
            {.count = count, .bytes = kSize, .first_number = static_cast<std::uint64_t>(i) * count});
-    other.join();
+    if (blow) blow->finish();
     if (line.sends()) breaker.plug(nic);
     peer.barrier();
   }

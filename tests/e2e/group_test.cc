@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -61,13 +62,11 @@ const Scenario kRandom("random_groups", [](Peer& peer) {
   job.run(Plan(1, trimmed(10'000), kRoom));
   job.end(peer);
 });
-TEST(Group, TenThousandOfEightRanksInAnyOrder) {
-  expect_run(kRandom, {.timeout = std::chrono::seconds(300)});
-}
+TEST(Group, TenThousandOfEightRanksInAnyOrder) { expect_run(kRandom); }
 
 // Pollers match sends and credits while the proxy goes on.
 TEST(Group, TenThousandWithPollers) {
-  RunOptions options{.timeout = std::chrono::seconds(300)};
+  RunOptions options;
   options.environment = {{"NCCL_MESH_THREADS", "1"}};
   expect_run(kRandom, options);
 }
@@ -77,9 +76,7 @@ const Scenario kLate("late_rank", [](Peer& peer) {
   for (const std::size_t late : {0u, 3u, 7u}) job.run(Plan(late, trimmed(40), 4096), late);
   job.end(peer);
 });
-TEST(Group, OneLateRankHoldsUpNoOther) {
-  expect_run(kLate, {.timeout = std::chrono::seconds(300)});
-}
+TEST(Group, OneLateRankHoldsUpNoOther) { expect_run(kLate); }
 
 // More sends of one rank than a connection has slots, before a receive that is of another rank.
 const Scenario kAhead("rank_runs_ahead", [](Peer& peer) {
@@ -138,22 +135,21 @@ const Scenario kPathsLost("groups_while_paths_are_lost", [](Peer& peer) {
   constexpr std::uint64_t kTimes = 12;
   for (std::uint64_t i = 0; i < kTimes; ++i) {
     const std::string nic = breaker.nics()[i % 2].name;
-    std::thread other([&] {
-      if (!job.line.sends()) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1 + i));
-      breaker.strike(i % 3 == 0 ? Blow::PulledCable : Blow::Adapter, nic, i);
-    });
+    std::optional<LaterBlow> blow;
+    if (job.line.sends())
+      blow.emplace(breaker, LaterBlow::Order{i % 3 == 0 ? Blow::PulledCable : Blow::Adapter, nic,
+                                             kRoom * (1 + i), i});
     job.run(Plan(100 + i, trimmed(600), kRoom));
-    other.join();
+    if (blow) blow->finish();
     if (job.line.sends()) breaker.plug(nic);
     peer.barrier();
   }
   job.end(peer);
 });
 TEST(Group, OutlivesLostPaths) {
-  RunOptions options{.fabric_text = kTwoCables,
-                     .software_only = "its ports are broken through the software fabric's own door",
-                     .timeout = std::chrono::seconds(300)};
+  RunOptions options{
+      .fabric_text = kTwoCables,
+      .software_only = "its ports are broken through the software fabric's own door"};
   options.environment = {
       {"NCCL_MESH_RAILS", "all"}, {"NCCL_IB_TIMEOUT", "12"}, {"NCCL_IB_RETRY_CNT", "2"}};
   expect_run(kPathsLost, options);

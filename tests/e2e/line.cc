@@ -154,9 +154,9 @@ Dormant::Dormant(Peer& peer, driver::Communicator& communicator, Ways ways)
   std::memcpy(remote.data(), handles[across].data(), remote.size());
   std::future<driver::CommOutcome> connecting, accepting;
   if (ways == Ways::Both || peer.rank() == 0)
-    connecting = communicator.start_connect(remote, kPatience);
+    connecting = communicator.start_connect(remote, patience());
   if (ways == Ways::Both || peer.rank() != 0)
-    accepting = communicator.start_accept(listening.comm, kPatience);
+    accepting = communicator.start_accept(listening.comm, patience());
   for (auto* const each : {&connecting, &accepting}) {
     if (!each->valid()) continue;
     const driver::CommOutcome outcome = each->get();

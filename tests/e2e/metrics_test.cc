@@ -54,7 +54,7 @@ class Metrics : public testing::Test {
     spec.capture = true;
     driver::Launcher launcher;
     EXPECT_TRUE(launcher.start(spec).ok());
-    launcher.wait({.timeout = scaled(std::chrono::seconds(60))});
+    launcher.wait({.timeout = scaled(std::chrono::seconds(300))});
     EXPECT_TRUE(launcher.end(0).success()) << launcher.output(0);
     std::map<std::string, MetricsPage> pages;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {

@@ -73,7 +73,7 @@ TEST(NamedCable, TheCableThatNcclNamesCarriesTheBytes) {
 const Scenario kNamedIsCut("named_is_cut", [](Peer& peer) {
   const auto api = peer.load();
   const auto communicator = open_communicator(*api);
-  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, scaled(std::chrono::seconds(60))};
+  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, patience()};
   std::string error;
   const auto collective =
       perf::Collective::create(team, {.kind = perf::Kind::AllReduce, .bytes_max = kBytes}, error);
@@ -128,8 +128,7 @@ TEST(NamedCable, OthersStandInForTheCableThatNcclNamesWhileItIsCut) {
   for (const char* count : {"2", "8"})
     expect_run(kNamedIsCut, {.fabric_text = cables(std::stoi(count)),
                              .argument = count,
-                             .software_only = kSoftwareOnly,
-                             .timeout = std::chrono::seconds(120)});
+                             .software_only = kSoftwareOnly});
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class AllReduce {
   explicit AllReduce(Peer& peer)
       : api_(peer.load()),
         communicator_(open_communicator(*api_)),
-        team_{communicator_.get(), &peer.bootstrap(), 4, scaled(std::chrono::seconds(60))} {
+        team_{communicator_.get(), &peer.bootstrap(), 4, patience()} {
     std::string error;
     collective_ = perf::Collective::create(
         team_,
@@ -158,7 +158,7 @@ const Scenario kNoRoute("networks_no_route", [](Peer& peer) {
                        : communicator->start_accept(listening.comm, patience()).get();
   const auto took = SteadyClock::now() - begin;
   report_figure("failed_after_ms", std::chrono::duration<double, std::milli>(took).count());
-  require(took < scaled(std::chrono::seconds(1)), "it took long");
+  require(!logged("the handshake is given up"), "an end has waited until its time was over");
   require(outcome.result != driver::kNetSuccess && outcome.result != driver::kDriverTimeout,
           "there was no refusal");
   peer.barrier();

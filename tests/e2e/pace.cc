@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kEmulationSlowness = 5;
 constexpr double kDebuggedSlowness = 1000;  // a minute becomes most of a day
-constexpr double kShareOfABusyMachine = 0.1;
+constexpr double kShareOfABusyMachine = 1.0 / 30;
 constexpr std::uint64_t kTrim = 10;
 constexpr std::uint64_t kTrimmedMin = 4;
 
@@ -37,6 +37,11 @@ double slowness() {
 }
 
 double clock_bar_s(double promised_s) { return promised_s / kShareOfABusyMachine * slowness(); }
+
+driver::milliseconds clock_bar(std::chrono::seconds promised) {
+  const std::chrono::duration<double> bar(clock_bar_s(static_cast<double>(promised.count())));
+  return std::chrono::duration_cast<driver::milliseconds>(bar);
+}
 
 double processor_bar_s(double promised_s) {
   return emulated() ? clock_bar_s(promised_s) : promised_s * slowness();

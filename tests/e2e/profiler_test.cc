@@ -10,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -171,13 +172,12 @@ const Scenario kPathsLost("watched_while_paths_are_lost", [](Peer& peer) {
   constexpr std::uint64_t kTimes = 6;
   for (std::uint64_t i = 0; i < kTimes; ++i) {
     const std::string nic = breaker.nics()[i % 2].name;
-    std::thread other([&] {
-      if (!job.sends()) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1 + i));
-      breaker.strike(i % 3 == 0 ? Blow::PulledCable : Blow::Adapter, nic, i);
-    });
+    std::optional<LaterBlow> blow;
+    if (job.sends())
+      blow.emplace(breaker, LaterBlow::Order{i % 3 == 0 ? Blow::PulledCable : Blow::Adapter, nic,
+                                             kRoom * (1 + i), i});
     job.run(i * step, (i + 1) * step);
-    other.join();
+    if (blow) blow->finish();
     if (job.sends()) breaker.plug(nic);
     peer.barrier();
   }
@@ -189,7 +189,6 @@ const Scenario kPathsLost("watched_while_paths_are_lost", [](Peer& peer) {
 TEST(Profiler, SeesEveryRequestWhilePathsAreLost) {
   RunOptions options = watched("12");
   options.software_only = "its ports are broken through the software fabric's own door";
-  options.timeout = std::chrono::seconds(120);
   options.environment.emplace_back("NCCL_IB_TIMEOUT", "12");
   options.environment.emplace_back("NCCL_IB_RETRY_CNT", "2");
   expect_run(kPathsLost, options);

@@ -66,7 +66,7 @@ const Scenario kDownAtStart("rails_down_at_start", [](Peer& peer) {
   int devices = 0;
   require_success(api->devices(&devices), "devices");
   require(devices == (peer.rank() == 0 ? kRails : kRails - 1), "a port that is down is no device");
-  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, scaled(std::chrono::seconds(60))};
+  const perf::Team team{communicator.get(), &peer.bootstrap(), 1, patience()};
   std::string error;
   const auto collective =
       perf::Collective::create(team, {.kind = perf::Kind::AllReduce, .bytes_max = kBytes}, error);

@@ -53,7 +53,7 @@ const Scenario kCut("cut", [](Peer& peer) {
   const auto api = peer.load();
   const std::set<int> before = connections();
   const auto communicator = open_communicator(*api);
-  const perf::Team team{communicator.get(), &peer.bootstrap(), 2, scaled(std::chrono::seconds(30))};
+  const perf::Team team{communicator.get(), &peer.bootstrap(), 2, patience()};
   std::string error;
   const auto collective = perf::Collective::create(team, {.bytes_max = kBytes}, error);
   require(collective != nullptr, error);

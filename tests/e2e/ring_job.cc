@@ -22,6 +22,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int kHealthyRounds = 3;
 constexpr int kRoundsMin = 2;
+constexpr std::chrono::microseconds kLook{200};
 
 double since(SteadyClock::time_point begin) { return Seconds(SteadyClock::now() - begin).count(); }
 
@@ -35,6 +36,15 @@ void tell_both_ends(int from, soft::FaultVerb verb) {
     tell(host_name(next ? from : from + 1), {.verb = verb, .fault = fault});
   }
 }
+
+std::uint64_t posted_by_a() {
+  std::uint64_t bytes = 0;
+  for (const char* const nic : {"next", "prev"})
+    bytes += tell("a", {.verb = soft::FaultVerb::Look, .fault = {.nic = nic}}).bytes;
+  return bytes;
+}
+
+void wait_s(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
 
 }  // namespace
 
@@ -62,8 +72,7 @@ void cut_cable(int from) { tell_both_ends(from, soft::FaultVerb::Arm); }
 void mend_cable(int from) { tell_both_ends(from, soft::FaultVerb::Lift); }
 std::string cable_name(int from) { return host_name(from) + "-" + host_name(from + 1); }
 
-void wait_s(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
-void wait_at_random(std::mt19937_64& random, double most) {
+void pause_at_random(std::mt19937_64& random, double most) {
   wait_s(most * static_cast<double>(random() % 1000) / 1000);
 }
 
@@ -81,11 +90,10 @@ std::string route_to(const std::string& peer) {
 
 RingJob::RingJob(driver::Communicator& communicator, driver::Bootstrap& team, perf::Kind kind,
                  std::size_t bytes)
-    : team_(team) {
+    : team_(team), bytes_(bytes) {
   std::string error;
-  collective_ =
-      perf::Collective::create({&communicator, &team, 1, scaled(std::chrono::seconds(60))},
-                               {.kind = kind, .bytes_max = bytes}, error);
+  collective_ = perf::Collective::create({&communicator, &team, 1, patience()},
+                                         {.kind = kind, .bytes_max = bytes}, error);
   require(collective_ != nullptr, error);
   count_ = collective_->count_for(bytes);
   std::vector<double> times;
@@ -109,6 +117,16 @@ double RingJob::verified(int count) {
     longest_s = std::max(longest_s, since(begin));
   }
   return longest_s;
+}
+
+void RingJob::let_flow(std::mt19937_64& random, int rounds_most) const {
+  const std::uint64_t most = static_cast<std::uint64_t>(rounds_most) * bytes_;
+  const std::uint64_t goal = posted_by_a() + random() % most;
+  const auto end = SteadyClock::now() + patience();
+  while (posted_by_a() < goal) {
+    require(SteadyClock::now() < end, "no data flows");
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 bool RingJob::agree(bool own) {

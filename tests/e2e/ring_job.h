@@ -31,9 +31,8 @@ void cut_cable(int from);
 void mend_cable(int from);
 std::string cable_name(int from);  // "a-b"
 
-void wait_s(double seconds);
-// Up to `most` seconds.
-void wait_at_random(std::mt19937_64& random, double most);
+// Sleeps up to `most` seconds. Nothing depends on how long.
+void pause_at_random(std::mt19937_64& random, double most);
 // The host that our last relayed path to this peer leads over: "b" or "d and c". Empty: there was
 // none.
 std::string route_to(const std::string& peer);
@@ -49,14 +48,17 @@ class RingJob {
   // So many rounds that must succeed; the longest one in seconds.
   double verified(int count = 1);
   double round_s() const noexcept { return round_s_; }  // a healthy round, about
-  bool agree(bool own);                                 // the leader's word
+  // Until host a of the software fabric has posted a random number of bytes more, of up to so many
+  // rounds' worth. Fails the scenario where no data flows.
+  void let_flow(std::mt19937_64& random, int rounds_most) const;
+  bool agree(bool own);  // the leader's word
   // Rounds until the leader has acted, and everybody's longest one in seconds.
   double during(const std::function<void()>& act);
 
  private:
   driver::Bootstrap& team_;
   std::unique_ptr<perf::Collective> collective_;
-  std::size_t count_ = 0;
+  std::size_t bytes_ = 0, count_ = 0;
   std::uint64_t round_ = 0;
   double round_s_ = 0;
 };

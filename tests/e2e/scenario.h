@@ -72,7 +72,8 @@ struct RunOptions {
   // Why it makes no sense between real hosts. It is needed with a fabric_text.
   std::string software_only{};
   std::vector<std::pair<std::string, std::string>> environment{};
-  std::chrono::seconds timeout{60};
+  // Ends what hangs, and lies above every bar within a scenario.
+  std::chrono::seconds timeout{300};
 };
 
 struct RankEnd {

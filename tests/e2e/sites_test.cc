@@ -72,15 +72,13 @@ void expect_long_link(const std::string& line, const std::string& sites) {
                       &round_trip_us, &window_mib) == 2,
           "no round trip and window in: " + line);
   require(round_trip_us >= 2000, "a round trip of less than two ways: " + line);
-  // The control thread sleeps for a second when it knows of nothing to do.
-  const auto bound_us = std::chrono::microseconds(scaled(std::chrono::milliseconds(500))).count();
-  require(round_trip_us < bound_us, "the answer lay about: " + line);
+  report_figure("round_trip_us", round_trip_us);
   // 4 ms of 10 Gb/s within a site (4.8 MiB), and at least the 2 ms of a round trip.
   require(window_mib >= 7, "no larger window: " + line);
 }
 
 void verify_all_reduce(Peer& peer, driver::Communicator& communicator) {
-  const perf::Team team{&communicator, &peer.bootstrap(), 2, scaled(std::chrono::seconds(60))};
+  const perf::Team team{&communicator, &peer.bootstrap(), 2, patience()};
   std::string error;
   const auto collective = perf::Collective::create(
       team, {.kind = perf::Kind::AllReduce, .bytes_max = kBytesMax}, error);
@@ -117,10 +115,26 @@ const Scenario kAcross("sites_all_reduce", [](Peer& peer) {
   peer.barrier();
 });
 
+// The control thread sleeps for a second when it knows of nothing to do. If an answer lies about so
+// long, it does in every run; what else a busy machine does to the figure passes, so the best of a
+// few runs is judged.
 TEST(Sites, BetweenThemOnlyRailsThatLeaveCarryAnAllReduce) {
-  expect_run(kAcross, {.fabric_text = kTwoSites,
-                       .software_only = kSoftwareOnly,
-                       .environment = {{"NCCL_MESH_RAILS", "all"}}});
+  constexpr double kBoundUs = 500'000;
+  constexpr int kAttempts = 30;
+  double least_us[] = {kBoundUs, kBoundUs};
+  const auto judged = [&] { return std::max(least_us[0], least_us[1]) < kBoundUs; };
+  for (int attempt = 0; attempt < kAttempts && !judged() && !testing::Test::HasFailure();
+       ++attempt) {
+    const std::vector<RankEnd> ranks = run(kAcross, {.fabric_text = kTwoSites,
+                                                     .software_only = kSoftwareOnly,
+                                                     .environment = {{"NCCL_MESH_RAILS", "all"}}});
+    expect_success(ranks);
+    if (testing::Test::IsSkipped()) return;
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      least_us[rank] = std::min(least_us[rank], figure(ranks[rank], "round_trip_us"));
+  }
+  EXPECT_TRUE(judged()) << "an answer lies about: round trips of " << least_us[0] << " and "
+                        << least_us[1] << " us";
 }
 
 // No rail of b leaves that reaches one of a that does: hosts connect, and the message fails.

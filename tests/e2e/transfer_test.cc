@@ -50,32 +50,24 @@ const Scenario kEverySize("every_size", [](Peer& peer) {
   }
   setup.finish(peer);
 });
-TEST(Transfer, EverySizeArrivesWhole) {
-  expect_run(kEverySize, {.timeout = std::chrono::seconds(120)});
-}
+TEST(Transfer, EverySizeArrivesWhole) { expect_run(kEverySize); }
 TEST(Transfer, EverySizeArrivesWholeOverTwoCables) {
-  expect_run(kEverySize, {.fabric = "pair2.json",
-                          .environment = {{"NCCL_MESH_RAILS", "all"}},
-                          .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.fabric = "pair2.json", .environment = {{"NCCL_MESH_RAILS", "all"}}});
 }
 TEST(Transfer, EverySizeArrivesWholeWithoutPollerThread) {
-  expect_run(kEverySize,
-             {.environment = {{"NCCL_MESH_THREADS", "0"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.environment = {{"NCCL_MESH_THREADS", "0"}}});
 }
 TEST(Transfer, EverySizeArrivesWholeWithPollerThread) {
-  expect_run(kEverySize,
-             {.environment = {{"NCCL_MESH_THREADS", "1"}}, .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize, {.environment = {{"NCCL_MESH_THREADS", "1"}}});
 }
 constexpr const char* kWaysToCopy = "cells and process_vm_readv are its ways to copy";
 TEST(Transfer, EverySizeArrivesWholeThroughCells) {
-  expect_run(kEverySize, {.software_only = kWaysToCopy,
-                          .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}},
-                          .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize,
+             {.software_only = kWaysToCopy, .environment = {{"NCCL_MESH_SOFT_COPY", "cells"}}});
 }
 TEST(Transfer, EverySizeArrivesWholeThroughTheKernel) {
-  expect_run(kEverySize, {.software_only = kWaysToCopy,
-                          .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}},
-                          .timeout = std::chrono::seconds(120)});
+  expect_run(kEverySize,
+             {.software_only = kWaysToCopy, .environment = {{"NCCL_MESH_SOFT_COPY", "cma"}}});
 }
 
 const Scenario kOneGibibyte("one_gibibyte", [](Peer& peer) {
@@ -85,7 +77,7 @@ const Scenario kOneGibibyte("one_gibibyte", [](Peer& peer) {
   transfer(*setup.line, {.bytes = bytes, .number = 1});
   setup.finish(peer);
 });
-TEST(Transfer, OneGibibyte) { expect_run(kOneGibibyte, {.timeout = std::chrono::seconds(120)}); }
+TEST(Transfer, OneGibibyte) { expect_run(kOneGibibyte); }
 
 const Scenario kLargerReceive("larger_receive", [](Peer& peer) {
   Setup setup(peer, {.bytes = 4 * kMiB});

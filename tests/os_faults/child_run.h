@@ -11,7 +11,7 @@
 
 namespace mesh::testkit {
 
-inline constexpr unsigned kChildSeconds = 100;
+inline constexpr unsigned kChildSeconds = 500;
 
 // Alone, the engine ends with the scenario; beside another communicator it goes on, and what is
 // left in it shows.

@@ -10,7 +10,8 @@
 
 namespace mesh::testkit {
 
-inline constexpr int kWaitSeconds = 20;
+// Ends what hangs: a fault ends in an error within seconds.
+inline constexpr int kWaitSeconds = 60;
 
 struct End {
   const char* step = "";  // that did not succeed; "": all did

@@ -25,6 +25,15 @@ flow() {
   done
 }
 says() { until grep -q "$1" /run/said; do [ ! -e /run/ended ] && sleep 0.2 || return; done; }
+# PATTERN COMMAND...: runs the command and waits until the job has said so once more.
+makes_say() {
+  local pattern=$1 before=$(grep -c "$1" /run/said)
+  shift
+  "$@"
+  until [ $(grep -c "$pattern" /run/said) -gt $before ]; do
+    [ ! -e /run/ended ] && sleep 0.2 || return
+  done
+}
 act() {
   for ((time = 0; time < %(times)d; ++time)); do
     flow || break
@@ -48,8 +57,8 @@ PATHS_ARE_BACK = "says ' is back after '"
 
 
 def limit_s(times):
-    """Ten times what so many failures take on a machine that has nothing else to do."""
-    return 300 + 60 * times
+    """Thirty times what so many failures take on a machine that has nothing else to do."""
+    return 900 + 180 * times
 
 
 class FailoverCase(lab_case.LabCase):
@@ -107,8 +116,8 @@ class Failover(FailoverCase):
     def test_the_only_path_comes_back_and_then_stays_away(self):
         # The last time nothing ends the job but its own error.
         for_good = "echo cut for good; until [ -e /run/ended ]; do sleep 0.2; done"
-        away = ("lab cut ab; if ((time == %d)); then %s; "
-                "else sleep 3; lab restore ab; sleep 2; fi" % (TIMES, for_good))
+        away = ("if ((time == %d)); then lab cut ab; %s; else makes_say ' is lost: ' lab cut ab; "
+                "sleep 3; makes_say ' is back after ' lab restore ab; fi" % (TIMES, for_good))
         # Long enough that a host that stands still for a while does not end the job.
         lab = self.fail_over("pair", away, times=TIMES + 1, env={"NCCL_MESH_PATH_TIMEOUT": "60"})
         self.assertEqual(lab.code, 1)
