@@ -30,7 +30,7 @@ function(mesh_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 600)  # ten times what the longest takes: only what hangs is ended by the clock
+    set(ARG_TIMEOUT 1800)  # thirty times what the longest takes: only what hangs ends by the clock
   endif()
   if(NOT ARG_RING)
     set(ARG_RING 1)

@@ -18,17 +18,14 @@ import subprocess
 import sys
 import threading
 import time
-import xml.etree.ElementTree
+
+sys.dont_write_bytecode = True
+import excerpts
 
 PERIOD_S = 15  # between two lines where there is no terminal
-EXCERPT_MAX = 12000  # characters of one test
 NINJA = re.compile(r"\[(\d+)/(\d+)[\] ]")
 CTEST_START = re.compile(r"^ *Start +\d+: (\S+)")
 CTEST_END = re.compile(r"^ *(\d+)/(\d+) Test +#\d+: (\S+) \.*(.*?) +([\d.]+) sec")
-GTEST_RUN = re.compile(r"^\[ RUN      \] (\S+)")
-GTEST_FAILED = re.compile(r"^\[  FAILED  \] (\S+?),? ")
-REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error: |^(FAIL|ERROR): ")
-REPORT_LINES = 60
 
 
 def duration(seconds):
@@ -124,85 +121,18 @@ def watch(title, log, command):
     return status
 
 
-def clipped(text, most):
-    """The beginning and the end of a text that is too long."""
-    if len(text) <= most:
-        return text
-    return "%s\n... (%d characters left out)\n%s" % (text[:most // 3], len(text) - most,
-                                                     text[len(text) - most * 2 // 3:])
-
-
-def failed_cases(output):
-    """The lines of a GoogleTest program's failed cases, each from its RUN to its FAILED."""
-    kept, case = [], []
-    for line in output.splitlines():
-        if GTEST_RUN.match(line):
-            case = []
-        case.append(line)
-        if GTEST_FAILED.match(line) and GTEST_RUN.match(case[0]):
-            kept += case
-            case = []
-    # A program that crashed ends in the midst of a case.
-    return kept + (case if case and GTEST_RUN.match(case[0]) and "[       OK ]" not in case[-1]
-                   else [])
-
-
-def reports(output):
-    """The lines of sanitizers' reports and of unittest's failures."""
-    lines, kept, left = output.splitlines(), [], 0
-    for line in lines:
-        left = REPORT_LINES if REPORT.search(line) else left - 1
-        if left > 0:
-            kept.append(line)
-    return kept
-
-
-def excerpt_of_test(output):
-    cases = failed_cases(output)
-    found = reports("\n".join(cases) if cases else output)
-    if cases:
-        return "\n".join(cases)
-    return "\n".join(found) if found else output[-EXCERPT_MAX:]
-
-
-def excerpts_of_junit(file):
-    """[(test, excerpt)] of what failed; [] where ctest wrote no such file."""
-    try:
-        root = xml.etree.ElementTree.parse(file).getroot()
-    except (OSError, xml.etree.ElementTree.ParseError):
-        return []
-    failed = []
-    for case in root.iter("testcase"):
-        if case.get("status") == "fail":
-            failed.append((case.get("name"), excerpt_of_test(case.findtext("system-out") or "")))
-    return failed
-
-
-def excerpt_of_build(text):
-    """What ninja printed of each command that failed."""
-    kept, inside = [], False
-    for line in text.splitlines():
-        if NINJA.match(line):
-            inside = False
-        if line.startswith("FAILED: "):
-            inside = True
-        if inside:
-            kept.append(line[:400])
-    return "\n".join(kept)
-
-
 def keep_failures(title, log, junit):
     with open(log, encoding="utf-8") as file:
         text = file.read()
-    failed = excerpts_of_junit(junit) if junit else []
+    failed = excerpts.of_junit(junit) if junit else []
     with open(log + ".failed", "w", encoding="utf-8") as out:
         for name, excerpt in failed:
-            share = max(EXCERPT_MAX // len(failed), 1500)
-            out.write("-- %s: %s failed:\n%s\n" % (title, name, clipped(excerpt, share)))
+            share = max(excerpts.EXCERPT_MAX // len(failed), 1500)
+            out.write("-- %s: %s failed:\n%s\n" % (title, name, excerpts.clipped(excerpt, share)))
         if not failed:
-            excerpt = excerpt_of_build(text) or text[-EXCERPT_MAX // 2:]
-            out.write("-- %s failed (all of it: %s):\n%s\n" % (title, log,
-                                                             clipped(excerpt, EXCERPT_MAX)))
+            excerpt = excerpts.of_build(text) or text[-excerpts.EXCERPT_MAX // 2:]
+            excerpt = excerpts.clipped(excerpt, excerpts.EXCERPT_MAX)
+            out.write("-- %s failed (all of it: %s):\n%s\n" % (title, log, excerpt))
 
 
 def show_failures(most, logs):
@@ -212,7 +142,7 @@ def show_failures(most, logs):
             with open(log + ".failed", encoding="utf-8") as file:
                 texts.append(file.read())
     for text in texts:
-        print(clipped(text, most // len(texts)), end="")
+        print(excerpts.clipped(text, most // len(texts)), end="")
 
 
 def main(arguments):

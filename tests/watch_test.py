@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
+import excerpts
 import watch
 
 WATCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch.py")
@@ -72,28 +73,28 @@ class Shown(unittest.TestCase):
 
 class Excerpts(unittest.TestCase):
     def test_only_failed_cases_are_kept(self):
-        kept = watch.excerpt_of_test(GTEST)
+        kept = excerpts.of_test(GTEST)
         self.assertIn("seed 7", kept)
         self.assertIn("x_test.cc:3: Failure", kept)
         self.assertNotIn("sound case", kept)
 
     def test_a_crash_keeps_the_case_it_ended(self):
-        kept = watch.excerpt_of_test("[ RUN      ] Sound.Works\n[       OK ] Sound.Works (0 ms)\n"
+        kept = excerpts.of_test("[ RUN      ] Sound.Works\n[       OK ] Sound.Works (0 ms)\n"
                                      "[ RUN      ] Crashes.Here\nlast words\n")
         self.assertEqual(kept, "[ RUN      ] Crashes.Here\nlast words")
 
     def test_a_sanitizers_report_is_kept_without_what_went_before(self):
         report = "==1==ERROR: AddressSanitizer: heap\n#0 f\n"
-        kept = watch.excerpt_of_test("before\n" * 500 + report)
+        kept = excerpts.of_test("before\n" * 500 + report)
         self.assertTrue(kept.startswith("==1==ERROR"), kept[:80])
 
     def test_a_text_that_is_too_long_keeps_both_ends(self):
-        text = watch.clipped("begin" + "x" * 5000 + "end", 300)
+        text = excerpts.clipped("begin" + "x" * 5000 + "end", 300)
         self.assertTrue(text.startswith("begin") and text.endswith("end"))
         self.assertLess(len(text), 400)
 
     def test_of_a_build_the_failed_commands_are_kept(self):
-        kept = watch.excerpt_of_build("[1/9] a.o\nFAILED: b.o\nb.cc:1: error: no\n"
+        kept = excerpts.of_build("[1/9] a.o\nFAILED: b.o\nb.cc:1: error: no\n"
                                       "[2/9] c.o\nfine\n")
         self.assertEqual(kept, "FAILED: b.o\nb.cc:1: error: no")
 
