@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""clang-tidy over every .cc of ours that a build directory compiles, findings printed, exit status
-1 if there is any.
+"""Runs clang-tidy over every .cc of ours that a build directory compiles and prints the findings;
+exit status 1 if there is any.
 
 run_clang_tidy.py BUILD [--clang-tidy PROGRAM] [--jobs N] [--seconds N] [FILE...]: FILE, from the
-root, narrows it down; after
---seconds no further file is begun, and those that changed last come first.
+root, narrows it down; after --seconds no further file is begun, and those that changed last come
+first.
 A file found clean is not looked at again until it, a header of ours it reaches, its command,
 .clang-tidy or the program changes: BUILD/clang_tidy_cache holds one empty file per clean state.
 """
@@ -33,7 +33,7 @@ BRIEF_S = 120
 
 
 class Headers:
-    """Which headers of ours a file reaches; each file is read once."""
+    """Holds the headers of ours that each file reaches; each file is read once."""
 
     def __init__(self):
         self.data = {}
@@ -57,7 +57,7 @@ class Headers:
         return None
 
     def reached(self, path):
-        """path and every header of ours below it, sorted."""
+        """Returns path and every header of ours below it, sorted."""
         seen, waiting = set(), [path]
         while waiting:
             each = waiting.pop()
@@ -82,7 +82,8 @@ def arguments():
 
 
 def commands(build, wanted):
-    """{path: its compile command} for our sources, without what lies in the build directory."""
+    """Returns {path: its compile command} for our sources, without what lies in the build
+    directory."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as stream:
         entries = json.load(stream)
     found = {}
@@ -107,8 +108,8 @@ def state_of(path, command, headers, program_version):
 
 
 def changed_last_first(paths):
-    """By the last commit that touched them, what is not committed first; by name where git does not
-    know."""
+    """Returns the paths by the last commit that touched them, uncommitted ones first; by name if
+    git does not know."""
     ages = {}
     try:
         log = subprocess.run(["git", "log", "--format=", "--name-only"], capture_output=True,
@@ -121,7 +122,7 @@ def changed_last_first(paths):
 
 
 def look_at(program, build, path, end):
-    """(exit status, findings) of one file; (None, "") where time is over."""
+    """Returns (exit status, findings) of one file; (None, "") if time is over."""
     if time.monotonic() >= end:
         return None, ""
     command = [program, "-p", build, "--quiet", *EXTRA, path]
