@@ -11,13 +11,13 @@ namespace mesh {
 
 struct AddressRange {
   SocketAddress base;
-  int bits = 0;  // of the prefix
+  int bits = 0;  // length of the prefix
 
   bool holds(const SocketAddress& address) const noexcept;
 };
 
-// None: it has no '/', no address of either family before it, or no count of that family's bits
-// behind it.
+// Parses ADDRESS/BITS. Returns no value if the text has no '/', no IPv4 or IPv6 address before it,
+// or behind it no prefix length that the address's family has.
 std::optional<AddressRange> read_address_range(std::string_view text);
 
 }  // namespace mesh

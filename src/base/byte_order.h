@@ -1,7 +1,7 @@
 #pragma once
-// Puts little-endian fields into byte buffers of control messages and gets them out again. Every
+// Writes little-endian fields into byte buffers of control messages, and reads them back. Every
 // access is bounded. The first one out of bounds makes the object fail for good, and failing reads
-// answer zero, so that callers check ok() once at the end. Thread: one owner. Bound: the span given
+// return zero, so that callers check ok() once at the end. Thread: one owner. Bound: the span given
 // at construction; strings carry a 16-bit length.
 
 #include "src/base/check.h"

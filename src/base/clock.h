@@ -1,7 +1,7 @@
 #pragma once
-// Time in nanoseconds: the wall's monotonic clock, or a word that a simulator moves by hand. It is
-// a value and is copied freely. It makes no system call (the vDSO answers clock_gettime). Thread:
-// any. Bound: none.
+// Time in nanoseconds: CLOCK_MONOTONIC, or a word that a simulator moves by hand. A Clock is a
+// value and is copied freely. It makes no system call (the vDSO serves clock_gettime). Thread: any.
+// Bound: none.
 
 #include <atomic>
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace mesh {
 
 namespace {
 
-// The variable that decides a setting. Null: none is set.
+// Returns the variable that decides a setting, or null if none is set.
 const Environment::value_type* deciding(const Setting& setting, const Environment& environment) {
   for (const char* name : {setting.name, setting.fallback}) {
     if (name == nullptr) continue;
@@ -57,7 +57,7 @@ void warn_of_unknown(const Environment& environment) {
   }
 }
 
-// A user's own profile comes before the host's. By XDG's rules a relative path counts as unset.
+// Returns where profiles lie: the user's own, then the host's. XDG ignores a relative path.
 std::vector<std::string> profile_places(const Environment& environment) {
   constexpr const char* kName = "/nccl-mesh/profile.json";
   const auto path_in = [&](const char* variable) {
@@ -83,7 +83,7 @@ bool contradictory(const Settings& settings) {
   return true;
 }
 
-// NCCL ignores such a range too (its function envIbAddrRange).
+// Ignores a range of another address family, as NCCL does (its function envIbAddrRange).
 void drop_range_of_other_family(Settings& settings) {
   const std::optional<AddressRange> range = read_address_range(settings.addr_range);
   if (!range || settings.addr_family.empty()) return;
@@ -131,7 +131,7 @@ std::string describe_settings(const Settings& settings) {
 }
 
 namespace {
-// One setting with its unit; where it differs from its default, with that and with who set it.
+// One setting with its unit. If it differs from its default: also the default, and what set it.
 struct Description {
   std::string text;
   bool differs = false;

@@ -17,18 +17,19 @@ using Environment = std::map<std::string, std::string>;
 
 Environment process_environment();
 
-// An empty value counts as unset. InvalidArgument: one or more values of NCCL_MESH_* are unusable;
-// each got a WARN line with setting, value and range. A variable of NCCL's never makes it fail; one
-// that is not taken as it is written gets such a line too. An unknown variable NCCL_MESH_* gets one
-// WARN line with the nearest known name, and is ignored.
+// Reads the settings. An empty value counts as unset. Returns InvalidArgument if one or more values
+// of NCCL_MESH_* variables are unusable; each of them gets a WARN line with setting, value and
+// range. A variable of NCCL's own never makes it fail; one that is not taken as it is written gets
+// such a line too. An unknown variable NCCL_MESH_* gets one WARN line with the nearest known name,
+// and is ignored.
 Result<Settings> load_settings();
 Result<Settings> load_settings(const Environment& environment);
 
-// One line for each setting, joined by newlines: its value, and if that is not the default, the
-// default and the variable that set it.
+// Returns one line for each setting, joined by newlines: its value, and if that is not the default,
+// the default and the variable that set it.
 std::string describe_settings(const Settings& settings);
 std::string describe_settings(const Settings& settings, const Environment& environment);
-// One INFO line with the settings that differ from their defaults, and a TRACE line for each
+// Logs one INFO line with the settings that differ from their defaults, and a TRACE line for each
 // setting.
 void log_settings(const Settings& settings);
 void log_settings(const Settings& settings, const Environment& environment);

@@ -10,7 +10,7 @@ namespace mesh {
 
 inline constexpr int kCpuIndexMax = 8192;
 
-// Answers them sorted, each once. No answer: the whole text is not such a list.
+// Returns the CPUs sorted, each once, or no value if the text as a whole is not such a list.
 std::optional<std::vector<int>> read_cpu_list(std::string_view text);
 
 }  // namespace mesh

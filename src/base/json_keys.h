@@ -25,8 +25,8 @@ class JsonKeys {
     if (event == Event::key) note(depth, parsed.template get_ref<const std::string&>());
   }
 
-  // The first key that occurred twice, and the keys that lead to its object, such as "hosts.nics";
-  // empty at the top.
+  // twice() tells whether a key occurred twice. key() is the first such key, and where() the keys
+  // that lead to its object, such as "hosts.nics" (empty at the top).
   bool twice() const noexcept { return twice_; }
   const std::string& key() const noexcept { return key_; }
   const std::string& where() const noexcept { return where_; }

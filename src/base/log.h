@@ -1,7 +1,7 @@
 #pragma once
 // Log lines, to NCCL's logger if there is one, otherwise to stderr. For the control path only. The
-// caller formats a line and hands it over as a whole. Nothing throws: without memory to format a
-// line it is written without its values. Thread: any. Bound: one line for each call.
+// caller formats a line and hands it over as a whole. Nothing throws: if there is no memory to
+// format a line, it is written without its values. Thread: any. Bound: one line for each call.
 
 #include <fmt/format.h>
 

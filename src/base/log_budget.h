@@ -1,7 +1,7 @@
 #pragma once
-// Allows a number of lines in a time, for lines that a stranger can cause at will: they must not
-// fill the log. Lines that were not shown are counted, and the next line says how many. Thread: as
-// each class says. Bound: kLines in kWindowNs.
+// Limits the lines in a time window, for lines that an unauthenticated connection can cause at
+// will: they must not fill the log. Lines that were not shown are counted, and the next line says
+// how many. Thread: as each class says. Bound: kLines in kWindowNs.
 
 #include "src/base/check.h"
 
@@ -20,7 +20,7 @@ class LogBudget {
   static constexpr std::uint32_t kLines = 16;
   static constexpr std::uint64_t kWindowNs = 10'000'000'000;
 
-  // False: the line must not be written.
+  // Returns false if the line must not be written.
   bool take(std::uint64_t now_ns) noexcept {
     if (said_ == 0 || now_ns - began_ns_ >= kWindowNs) {
       began_ns_ = now_ns;
@@ -34,8 +34,8 @@ class LogBudget {
     ++said_;
     return true;
   }
-  // The end of a line that may be written: empty, or " (and 12 more that were not shown)". It
-  // starts the count anew.
+  // Returns the end of a line that may be written: empty, or " (and 12 more that were not shown)".
+  // Starts that count anew.
   std::string rest() {
     const std::uint64_t unsaid = unsaid_;
     unsaid_ = 0;
@@ -47,10 +47,10 @@ class LogBudget {
   std::uint32_t said_ = 0;
 };
 
-// The same for lines of several threads. Thread: any.
+// A LogBudget that several threads share. Thread: any.
 class SharedLogBudget {
  public:
-  // No answer: the line must not be written. Otherwise the answer is the end of the line.
+  // Returns the end of the line (LogBudget::rest), or no value if the line must not be written.
   std::optional<std::string> take(std::uint64_t now_ns) {
     const std::lock_guard lock(mutex_);
     if (!budget_.take(now_ns)) return std::nullopt;

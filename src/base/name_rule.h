@@ -25,9 +25,9 @@ class NameRule {
   explicit NameRule(std::string_view text);  // empty: everything matches
 
   bool matches(std::string_view name, int port = kAnyPort) const;
-  // False if no port of that device can match, so that it need not be opened.
+  // Returns false if no port of that device can match, so that the device need not be opened.
   bool may_match(std::string_view name) const;
-  // The first entry that names it. Null: none does, or the rule excludes.
+  // Returns the first entry that names the port, or null if none does or the rule excludes.
   const Entry* entry_of(std::string_view name, int port) const;
   bool empty() const noexcept { return entries_.empty(); }
   bool excludes() const noexcept { return exclude_; }

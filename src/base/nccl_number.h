@@ -14,7 +14,8 @@ struct NcclNumber {
   bool whole = true;  // nothing follows the digits
 };
 
-// None: there is no digit (NCCL reads 0), or more than 64 bits (NCCL takes its default).
+// Returns no value if there is no digit (NCCL reads 0), or if the number has more than 64 bits
+// (NCCL takes its default).
 std::optional<NcclNumber> read_nccl_number(const std::string& text);
 
 }  // namespace mesh

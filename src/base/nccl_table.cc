@@ -13,7 +13,7 @@ constexpr const char* kAlwaysOn = "paths that are lost are left, and come back, 
 
 using enum Standing;
 
-// In the alphabet's order.
+// In alphabetical order.
 constexpr std::array kNcclTable{
     NcclSetting{"NCCL_IB_ADAPTIVE_ROUTING", "1 on InfiniBand", Honoured, kSeeAbove},
     NcclSetting{"NCCL_IB_ADDR_FAMILY", "AF_INET", Honoured, kSeeAbove},

@@ -1,6 +1,7 @@
 #pragma once
-// What becomes of each setting of NCCL's own InfiniBand transport when this plugin runs in its
-// place. The names and defaults are those of NCCL 2.30. Thread: any (constant). Bound: the table.
+// The settings of NCCL's own InfiniBand transport, and what becomes of each when this plugin runs
+// in its place. The names and defaults are those of NCCL 2.30. Thread: any (constant). Bound: the
+// table.
 
 #include <cstdint>
 #include <span>
@@ -10,7 +11,7 @@ namespace mesh {
 
 enum class Standing : std::uint8_t {
   Honoured,     // settings_table.cc reads it, and it has an effect
-  Meaningless,  // what it steers does not exist here, or is always so
+  Meaningless,  // the thing it steers does not exist here, or is always so
   NotBuilt,     // it could have an effect, and has none yet
 };
 

@@ -23,7 +23,7 @@ class OneAtATime {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
   };
-  bool inside() const noexcept { return true; }  // a release build does not know
+  bool inside() const noexcept { return true; }  // a release build cannot tell
 };
 
 #else
@@ -50,7 +50,7 @@ class OneAtATime {
     OneAtATime& calls_;
   };
 
-  // The calling thread is inside a call.
+  // Returns true if the calling thread is inside a call.
   bool inside() const noexcept {
     return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }

@@ -34,8 +34,8 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-// Errc::System: there is no thread; one INFO line says why, and `thread` is unchanged. The name has
-// at most 15 characters.
+// Starts `thread` with the name, of at most 15 characters. Returns Errc::System if no thread is to
+// be had; one INFO line says why, and `thread` is unchanged.
 template <typename Body>
 Status start_own_thread(std::thread& thread, const char* name, Body body) {
   DCHECK(!thread.joinable() && std::strlen(name) <= 15);

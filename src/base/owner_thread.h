@@ -1,6 +1,6 @@
 #pragma once
-// Which thread owns something at this moment, for DCHECK alone: debug builds remember it, and in
-// all others the type is empty. Thread: take and leave by the owner; owned_here by any.
+// Remembers which thread owns something at this moment, for DCHECK alone: debug builds store it,
+// and in all others the type is empty. Thread: take and leave by the owner; owned_here by any.
 
 #ifndef NDEBUG
 #include <atomic>

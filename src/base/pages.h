@@ -1,7 +1,7 @@
 #pragma once
-// Memory that is registered as a whole: zeroed pages of the system, so that a registration shows
-// nothing else, and a forked child keeps its own where a registration takes whole pages from it.
-// Thread: any. Bound: the bytes asked for.
+// Zeroed whole pages, for memory that is registered: the registration exposes no other data, and a
+// forked child keeps all of its own where a registration takes whole pages from it. Thread: any.
+// Bound: the bytes asked for.
 
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ inline std::size_t whole_pages(std::size_t bytes) noexcept {
   return (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
 }
 
-// Null: there is no memory.
+// Returns null if there is no memory.
 inline Pages make_pages(std::size_t bytes) noexcept {
   Pages pages(static_cast<std::byte*>(std::aligned_alloc(page_bytes(), whole_pages(bytes))));
   if (pages != nullptr) std::memset(pages.get(), 0, whole_pages(bytes));

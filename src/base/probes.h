@@ -1,8 +1,8 @@
 #pragma once
 // Places where a tracer such as bpftrace may look into a running process (USDT, provider
 // nccl_mesh). A probe is one instruction that does nothing until somebody traces it, and a note in
-// the library that tells the tracer where its arguments are. None is on the way of a message that
-// nobody watches. Built without <sys/sdt.h> (systemtap-sdt-dev) there are none. Thread: any.
+// the library that tells the tracer where its arguments are. No probe lies on the way of a message
+// that nobody watches. A build without <sys/sdt.h> (systemtap-sdt-dev) has no probes. Thread: any.
 
 #if __has_include(<sys/sdt.h>)
 #include <sys/sdt.h>

@@ -28,7 +28,7 @@ std::array<std::uint8_t, 16> random_id() {
     got = ::getrandom(id.data(), id.size(), 0);
   } while (got < 0 && errno == EINTR);
   // Up to 256 bytes come whole or not at all (random(7)). Equal ids would join the memory of
-  // strangers, so without random bits nothing is made.
+  // unrelated processes, so without random bits nothing is made.
   if (got != static_cast<ssize_t>(id.size()) && !read_urandom(id.data(), id.size())) {
     throw std::runtime_error("the system has no random numbers");
   }

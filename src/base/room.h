@@ -1,5 +1,5 @@
 #pragma once
-// Room in a vector, made before something that must not fail. vector::reserve() makes exactly what
+// Makes room in a vector before something that must not fail. vector::reserve() makes exactly what
 // is asked, so that a vector which grows by ones would be copied for each. Throws std::bad_alloc.
 // Thread: the vector's.
 

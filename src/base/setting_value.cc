@@ -33,7 +33,7 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   return negative ? -value : value;
 }
 
-// As parse_integer, but one of K, M, G may follow.
+// Reads an integer as parse_integer does, with an optional K, M or G behind it.
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
   std::int64_t unit = 1;
   if (!text.empty() && !text.starts_with("0x") && !text.starts_with("0X")) {
@@ -69,7 +69,7 @@ const char* extra_text(Extra extra) {
   return "";
 }
 
-// No variable of NCCL's is "auto".
+// Returns the range as text. Only our variables may be "auto", never those of NCCL.
 std::string range_of(const IntField& field, bool ours) {
   return fmt::format("{}..{}{}", field.min, field.max, ours ? extra_text(field.extra) : "");
 }
@@ -79,7 +79,7 @@ std::string range_of(const BytesField& field, bool) {
 }
 std::string range_of(const TextField& field, bool) { return field.range; }
 
-// Empty: the plugin chooses.
+// Returns the value as text, or empty if the plugin chooses it.
 std::string value_of(const IntField& field, const Settings& settings) {
   const int value = settings.*field.member;
   return field.extra == Extra::Auto && value == kAuto ? "" : fmt::format("{}", value);
@@ -111,7 +111,7 @@ std::optional<std::int64_t> parse(const BytesField&, std::string_view text) {
   return parse_bytes(text);
 }
 
-// False: the text is unusable, and the settings are untouched.
+// Returns false, with the settings untouched, if the text is unusable.
 template <typename Field>
 bool assign(const Field& field, const std::string& text, Settings& settings) {
   auto& value = settings.*field.member;
@@ -134,7 +134,7 @@ bool assign(const Setting& setting, const std::string& text, Settings& settings)
                     setting.field);
 }
 
-// NCCL goes on with its default where it cannot use a value, and so do we.
+// Reads a number for a variable of NCCL's. If it is unusable, the default stays, as in NCCL.
 Taken take_number(const IntField& field, const EnvironmentVariable& variable, Settings& settings) {
   const auto& [name, text] = variable;
   const std::optional<NcclNumber> number = read_nccl_number(text);

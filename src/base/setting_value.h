@@ -1,7 +1,8 @@
 #pragma once
-// Reads and prints the value of one setting. Variables of ours (NCCL_MESH_*) are read strictly.
-// Those of others are read as NCCL reads them, and never stop us: jobs have them in their recipes
-// for NCCL's own transport. Thread: any (pure, but for the warnings). Bound: one value.
+// Reads and prints the value of one setting. This plugin's variables (NCCL_MESH_*) are read
+// strictly. NCCL's variables are read as NCCL reads them, and no value of theirs stops the plugin:
+// jobs set them in their recipes for NCCL's own transport. Thread: any (pure, but for the
+// warnings). Bound: one value.
 
 #include <mesh/config.h>
 
@@ -20,8 +21,8 @@ enum class Taken : std::uint8_t {
   Unusable,  // a variable of ours cannot be used
 };
 
-// `variable` is the one that decides the setting. Every value that is not taken as it is written
-// gets one warning with the variable, its text and the range.
+// Puts the value of `variable`, which decides the setting, into `settings`. Every value that is not
+// taken as it is written gets one warning with the variable, its text and the range.
 Taken take_value(const Setting& setting, const EnvironmentVariable& variable, Settings& settings);
 
 std::string range_text(const Setting& setting);

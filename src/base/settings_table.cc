@@ -20,7 +20,7 @@ bool file_text(std::string_view text) { return text.size() <= kTextMax; }
 bool host_text(std::string_view text) {
   return text.size() <= 255 && text.find_first_of(" \t\n/") == std::string_view::npos;
 }
-// It travels in frames, and there other characters are replaced.
+// Returns true for text that frames carry as it is: they replace other characters.
 bool site_text(std::string_view text) {
   const auto shown = [](char c) { return c > ' ' && c <= '~'; };
   return text.size() <= 64 && std::all_of(text.begin(), text.end(), shown);

@@ -12,8 +12,8 @@ namespace mesh {
 
 inline constexpr std::size_t kShownTextMax = 400;
 
-// Every byte that is not a printable ASCII character becomes \xNN, and the rest beyond the bound
-// becomes "...".
+// Returns the text with \xNN for every byte that is not a printable ASCII character, and "..." for
+// the rest beyond `most` bytes.
 inline std::string shown_text(std::string_view text, std::size_t most = kShownTextMax) {
   std::string shown;
   for (const char c : text.substr(0, most)) {

@@ -18,7 +18,7 @@ std::optional<std::string> read_first_line(const std::string& path) {
   if (!fd.valid()) return std::nullopt;
   std::array<char, 4095> buffer{};
   const ssize_t bytes = ::read(fd.get(), buffer.data(), buffer.size());
-  if (bytes < 0) return std::nullopt;  // sysfs answers EINVAL for entries that are not in use
+  if (bytes < 0) return std::nullopt;  // sysfs fails with EINVAL for entries that are not in use
   const std::string_view text(buffer.data(), static_cast<std::size_t>(bytes));
   return std::string(text.substr(0, text.find('\n')));
 }

@@ -27,7 +27,7 @@ constexpr int kKeepAliveProbes = 3;  // 5 + 3 * 5 are 20 s
 static_assert((kKeepAliveIdleS + kKeepAliveIntervalS * kKeepAliveProbes) * 1000 ==
               kDeadHostTimeoutMs);
 
-// Strangers can make us open as many sockets as they like.
+// An unauthenticated peer can make us open as many sockets as it likes.
 constinit SharedLogBudget g_lines;
 
 UniqueFd adopt(int fd) {

@@ -1,7 +1,7 @@
 #pragma once
-// TCP for the control path: addresses as values, and sockets. These never block, close on exec and
-// in forked children, send at once, and notice a dead host in about 20 s. On an error errno stays
-// as the kernel set it, for the caller's one line. Thread: any. Bound: none.
+// TCP for the control path: addresses as values, and sockets. The sockets never block, close on
+// exec and in forked children, send at once, and notice a dead host in about 20 s. On an error
+// errno stays as the kernel set it, for the caller's one line. Thread: any. Bound: none.
 
 #include <mesh/status.h>
 
@@ -36,17 +36,18 @@ struct SocketAddress {
   std::string text_with_port(std::uint16_t port) const;  // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
   socklen_t to_sockaddr(std::uint16_t port, sockaddr_storage& out) const noexcept;  // 0: none
   bool link_local() const noexcept;
-  // Whether both are one host, by whatever interface each is reached.
+  // Returns true if both are addresses of one host, by whatever interface each is reached.
   bool same_host(const SocketAddress& other) const noexcept;
   bool loopback() const noexcept;
 };
 
-// Port 0: the kernel picks one, see local_port.
+// Listens there. For port 0 the kernel picks a port, which local_port tells.
 Result<UniqueFd> tcp_listen(const SocketAddress& address, std::uint16_t port);
 Result<std::uint16_t> local_port(int fd);
 
-// The socket may not be connected yet: wait until it is writable, then ask tcp_connect_result.
-// Unreachable: refused, no route, or timed out. System: anything else.
+// Starts to connect. The socket may not be connected yet: wait until it is writable, then ask
+// tcp_connect_result. Both return Unreachable if the connect was refused, found no route or timed
+// out, and System for anything else.
 Result<UniqueFd> tcp_connect_start(const SocketAddress& address, std::uint16_t port);
 Status tcp_connect_result(int fd);  // WouldBlock: it is still under way
 
@@ -55,7 +56,7 @@ struct AcceptedSocket {
   SocketAddress peer;
   std::uint16_t peer_port = 0;
 };
-// WouldBlock: no connection waits, or the one that waited has gone.
+// Returns WouldBlock if no connection waits, or the one that waited has gone.
 Result<AcceptedSocket> tcp_accept(int listener);
 
 struct InterfaceAddress {
@@ -68,12 +69,13 @@ struct InterfaceRule {
   std::string_view names = {};
   std::string_view family = {};  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6, or empty for both
 };
-// Every address of every interface that is up and running.
+// Returns every address of every interface that is up and running.
 std::vector<InterfaceAddress> all_interfaces();
-// The addresses that the rule chooses, in the kernel's order but link-local ones last. Empty: none.
+// Returns the addresses that the rule chooses, in the kernel's order but link-local ones last, or
+// none.
 std::vector<InterfaceAddress> interfaces(const InterfaceRule& rule);
 
-// The same choice among given candidates, for tests and for callers that have a list.
+// Chooses among the given candidates as interfaces() does, for tests and callers that have a list.
 std::vector<InterfaceAddress> choose_interfaces(const std::vector<InterfaceAddress>& candidates,
                                                 const InterfaceRule& rule);
 

@@ -15,11 +15,11 @@ struct StatsTarget {
   int seconds = kStatsSecondsUsual;
 };
 
-// No answer: the text is not of that form. The seconds follow the last colon behind the last slash,
-// so a name with a colon needs them.
+// Returns no value if the text is not of that form. The seconds follow the last colon behind the
+// last slash, so a name with a colon needs them.
 std::optional<StatsTarget> read_stats_target(std::string_view text);
 
-// The file's name with this process's host and number filled in.
+// Returns the file's name with this process's host and number filled in.
 std::string stats_file_name(std::string_view file, std::string_view host, int process);
 
 }  // namespace mesh

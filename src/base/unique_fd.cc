@@ -9,7 +9,7 @@ namespace mesh {
 
 void UniqueFd::reset(int fd) noexcept {
   DCHECK(fd < 0 || fd != fd_);
-  // In a forked child the handler has closed it, and the number may be in use again.
+  // In a forked child the handler has closed the descriptor, and its number may be in use again.
   if (fd_ >= 0 && !in_forked_child()) {
     fork_forget_fd(fd_);
     ::close(fd_);

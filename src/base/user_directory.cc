@@ -16,10 +16,11 @@ namespace mesh {
 
 namespace {
 
-// Answers why the place cannot be used. Empty: it can.
+// Returns why the place cannot be used; empty if it can.
 std::string fault_of(const std::string& place) {
   if (::mkdir(place.c_str(), 0700) != 0 && errno != EEXIST) return std::strerror(errno);
-  // It is opened before it is judged, and not through a link, so we judge what is there.
+  // The place is opened before it is judged, and not through a link, so what is judged is what is
+  // used.
   const UniqueFd fd(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat about {};
   if (!fd.valid() || ::fstat(fd.get(), &about) != 0) {

@@ -11,13 +11,13 @@
 
 namespace mesh {
 
-// The places in the order in which all processes try them, whatever their environment says:
+// Returns the places in the order in which all processes try them, whatever their environment says:
 // /dev/shm/nccl-mesh-UID, /run/user/UID/nccl-mesh, /tmp/nccl-mesh-UID.
 std::vector<std::string> user_places();
 
-// Answers the first place that is a directory of ours and closed to others; it is made if nothing
-// is there. A line says which places were passed over and why, once in a process. System: there is
-// no place, and a line said so.
+// Returns the first place that is a directory of this user and closed to others; makes it if
+// nothing is there. A line says which places were passed over and why, once in a process. Returns
+// System if there is no such place; a line said so.
 Result<std::string> user_directory(std::span<const std::string> places);
 
 }  // namespace mesh

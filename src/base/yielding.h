@@ -1,8 +1,8 @@
 #pragma once
 // Waits for another thread that will be done in a moment: a few yields, then sleeps that grow.
-// Yields alone can starve that thread on a shared processor. The kernel runs the thread with the
+// Yields alone can starve that thread on a shared processor: the kernel runs the thread with the
 // least processor time first, and after a pause of the whole host it has charged the pause to one
-// of them. Thread: the waiting one, never on a healthy message's way. Bound: one wait() takes
+// of the two. Thread: the waiting one, never on a healthy message's way. Bound: one wait() takes
 // kSleepNsMax, and the caller looks again.
 
 #include <sched.h>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kPollEntries = 32;
 
-// What the far end answered is the poster's; anything else is a mishap of this host's.
+// Returns the poster's status: an answer of the far end as it is, anything else as a lost path.
 ibv_wc_status as_posters(ibv_wc_status status) noexcept {
   switch (status) {
     case IBV_WC_REM_INV_REQ_ERR:
@@ -42,7 +42,7 @@ Status Chain::fill_receive_queue(Side side) noexcept {
   return posted ? Status{} : Status{Errc::System};
 }
 
-// Most turns find nothing, so this is a few instructions.
+// Returns true if there is no news. Most turns find none, so this is a few instructions.
 bool Chain::stays_at_rest() noexcept {
   if (asked_.load(std::memory_order_acquire) != IBV_WC_SUCCESS) return false;
   for (const Side side : kSides) {
@@ -86,7 +86,7 @@ std::uint32_t Chain::poll(Side side) noexcept {
   return take(side, found, completions.data());
 }
 
-// What a poll has found; below 0: the queue is dead.
+// Handles what a poll has found; below 0 the completion queue is dead.
 std::uint32_t Chain::take(Side side, int found, const ibv_wc* completions) noexcept {
   if (found < 0) {
     dead_[at(side)] = true;
@@ -110,7 +110,7 @@ void Chain::on_completion(Side side, const ibv_wc& completion) noexcept {
   }
 }
 
-// The queue pair to that side's neighbour is in error.
+// Handles an error of the queue pair to that side's neighbour.
 void Chain::on_error(Side side, const ibv_wc& completion) noexcept {
   if (!carrying()) return;
   const bool forwarded = static_cast<ChainWork>(completion.wr_id >> 32) == ChainWork::Forward;
@@ -150,7 +150,7 @@ void Chain::tell(Side from, std::uint32_t* moved) noexcept {
   if (!passage.tell(behind, ahead)) fail(from, IBV_WC_RETRY_EXC_ERR);
 }
 
-// What came from that side fails so; for the other direction the chain is only gone.
+// Fails the work from that side with the status; for the opposite direction the path is just lost.
 void Chain::fail(Side from, ibv_wc_status status) noexcept {
   const bool left = from == Side::Left;
   fail_both(left ? status : IBV_WC_RETRY_EXC_ERR, left ? IBV_WC_RETRY_EXC_ERR : status);
@@ -164,7 +164,7 @@ void Chain::fail_both(ibv_wc_status left, ibv_wc_status right) noexcept {
     passages_[at(side)].leave();
     const Counts last = passages_[at(side)].counts(sides_[at(other(side))],
                                                    static_cast<std::uint8_t>(told[at(side)]));
-    // Refused: the neighbour finds out by itself.
+    // If it is refused, the neighbour finds out by itself.
     static_cast<void>(sides_[at(side)].words.write_last(last));
   }
   status_.store(static_cast<std::uint8_t>(left == IBV_WC_RETRY_EXC_ERR ? right : left),

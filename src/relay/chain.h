@@ -1,10 +1,10 @@
 #pragma once
 // A middle host's part of one relayed queue pair: two queue pairs, and for each direction a ring in
-// memory of its own, which the host before fills and this one empties, either into the far end's
-// memory or into the ring of a further middle host. Work requests go on whole and in order. A
-// header that names what it may not cuts the chain. Thread: turn() of one thread at a time; close()
-// and what answers figures from any; the rest before the first turn. Bounds: those of its passages
-// and sides.
+// memory of its own, which the previous host fills and this host empties, either into the far end's
+// memory or into the ring of a further middle host. Work requests go on whole and in order. A slot
+// header with a value that it may not have cuts the chain. Thread: turn() of one thread at a time;
+// close() and the functions that return figures from any; the rest before the first turn. Bounds:
+// those of its passages and sides.
 
 #include <mesh/status.h>
 
@@ -33,7 +33,7 @@ struct ChainOptions {
 struct ChainCounters {  // by the side that the work comes from
   std::array<std::uint64_t, 2> work_requests{}, bytes{};
   std::array<std::uint64_t, 2> ring_full{};  // turns with work that the next hop had no room for
-  std::uint64_t refused = 0;                 // slots that were none
+  std::uint64_t refused = 0;                 // slots and counts that were not valid
 };
 
 enum class ChainState : std::uint8_t {
@@ -44,7 +44,8 @@ enum class ChainState : std::uint8_t {
 
 class Chain {
  public:
-  // InvalidArgument: sizes. System: the device or memory refused; one line says what.
+  // Returns InvalidArgument if no ring can have such sizes, and System if the device or memory
+  // refused; one line says what.
   static Result<std::unique_ptr<Chain>> create(const ChainOptions& options);
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
@@ -52,30 +53,32 @@ class Chain {
   // ---- Set-up: tell the neighbours ring() and qp_num, learn theirs, bring both queue pairs up
   // (INIT, fill_receive_queue, RTR, RTS), then let it turn.
   ibv_qp* qp(Side side) const noexcept { return sides_[at(side)].qp(); }
-  // Where the neighbour of that side writes.
+  // Returns the ring that the neighbour of that side fills.
   const RingTarget& ring(Side side) const noexcept { return passages_[at(side)].ring(); }
-  // Where the neighbour of that side counts, if it is a middle host.
+  // Returns where the neighbour of that side writes its counts, if it is a middle host.
   CountsTarget counts(Side side) const noexcept { return sides_[at(side)].counts(); }
-  // In state INIT. System: refused.
+  // Posts a receive for each slot, in state INIT. Returns System if they are refused.
   Status fill_receive_queue(Side side) noexcept;
-  // Where the counts of what comes from that side go: to its neighbour.
+  // Sets where the counts of the work from that side are written: at the neighbour of that side.
   void set_counts(Side side, const CountsTarget& counts) noexcept {
     sides_[at(side)].words.set_target(counts);
   }
-  // The neighbour of that side is another middle host, whose ring this is. Without, it is the end.
-  // InvalidArgument: a ring that is none, or too small for the longest work request.
+  // Sets the ring of that side's neighbour, which is another middle host. Without this, the
+  // neighbour is the end. Returns InvalidArgument if the ring cannot be one, or is too small for
+  // the longest work request.
   Status set_next_ring(Side side, const RingTarget& ring) {
     return passages_[at(other(side))].set_next_ring(ring);
   }
 
-  // ---- Carrying. How many work requests, completions and counts it moved. Never blocks.
+  // ---- Carrying. Makes one turn. Returns how many work requests, completions and counts it moved.
+  // Never blocks.
   std::uint32_t turn() noexcept;
 
-  // It waits for a rail that other chains have, and must be asked again soon.
+  // Returns true if it waits for a rail that other chains hold, and must be asked again soon.
   bool waits() const noexcept { return passages_[0].waits() || passages_[1].waits(); }
 
-  // The neighbours are told the status, which is no success, with what was done, and nothing more
-  // is carried. The turns that follow do it; state() says when.
+  // Tells the neighbours the status, which is not success, with what was done, and carries nothing
+  // more. The turns that follow do it; state() tells when they have.
   void close(ibv_wc_status status) noexcept;
   ChainState state() const noexcept { return state_.load(std::memory_order_acquire); }
   ibv_wc_status status() const noexcept;  // why it carries no more
@@ -98,7 +101,7 @@ class Chain {
   std::array<ChainSide, 2> sides_;
   std::array<Passage, 2> passages_;  // by the side that their work comes from
   std::array<bool, 2> dead_{};       // the side's completion queue cannot be polled
-  bool at_rest_ = false;             // nothing but a completion, a count or close() is news
+  bool at_rest_ = false;             // only a completion, a count or close() ends this
   std::atomic<ChainState> state_{ChainState::Carrying};  // released in fail_both() and turn()
   std::atomic<std::uint8_t> asked_{0};                   // released in close(), acquired in turn()
   std::atomic<std::uint8_t> status_{0};

@@ -12,7 +12,7 @@ namespace mesh::relay {
 namespace {
 
 constexpr std::uint32_t kReceiveBatch = 32;
-// As much as a small payload, a word of counts, or nothing.
+// Inline bytes to ask for: a small payload, a word of counts, or none.
 constexpr std::uint32_t kChainInlineTries[] = {128, sizeof(std::uint64_t), 0};
 
 Status refused(const char* what) noexcept {
@@ -40,7 +40,8 @@ bool ChainSide::make_queue_pair(const Depths& depths, std::uint32_t* inline_byte
   return false;
 }
 
-// With fewer sends than are wanted, what is to go on waits for room.
+// Makes the side. If the device grants fewer sends than wanted, work that is to go on waits for
+// room.
 Status ChainSide::create(const RailUse& rail, const Depths& wanted) {
   rail_ = rail;
   verbs::Provider& provider = *rail.provider;

@@ -7,7 +7,7 @@
 namespace mesh::relay {
 
 namespace {
-// acquire: pairs with the NIC's release of a word.
+// Loads with acquire, which pairs with the NIC's release of a word.
 std::uint64_t load(std::uint64_t& word) noexcept {
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }
@@ -28,8 +28,8 @@ Counts read_counts(CountLine& line, const KnownCounts& known) noexcept {
                                .done = static_cast<std::uint32_t>(known.done)}));
   for (std::uint32_t i = 0; i <= kLastWord; ++i) {
     const std::uint64_t word = load(line.words[i]);
-    // A word of zero is a count, too, when low bits come round. One that was never written is old
-    // by then, as words are written in turn; but the last one is written at the end alone.
+    // A word of zero is a count, too, when the low bits come round. A word that was never written
+    // is old by then, as words are written in turn. Only the last word is written at the end alone.
     if (i == kLastWord && word == 0) continue;
     const Counts counts = unpack(word);
     if (ahead(counts.free, newest.free) > 0) newest.free = counts.free;

@@ -1,7 +1,7 @@
 #pragma once
-// The words of counts: read where the host before has them, and written by the host behind. Thread:
-// the queue pair's poster; the words are written by a NIC. Bound: kCountWords + 1 work requests
-// outstanding, which need entries of their own in the send queue.
+// Reads and writes words with counts: the next host writes them, and the previous host has them in
+// its memory and reads them. Thread: the queue pair's poster; a NIC writes the words. Bound:
+// kCountWords + 1 work requests outstanding, which need entries of their own in the send queue.
 
 #include "src/relay/wire.h"
 #include "src/verbs/provider.h"
@@ -12,7 +12,7 @@
 
 namespace mesh::relay {
 
-// A line of its own, registered for remote writes. Words that are not counts stay zero.
+// A cache line of words, registered for remote writes. Words that are not counts stay zero.
 struct alignas(64) CountLine {
   std::array<std::uint64_t, 8> words{};
   bool has_last() noexcept {
@@ -21,7 +21,7 @@ struct alignas(64) CountLine {
 };
 static_assert(kLastWord < 8 && sizeof(CountLine) == 64);
 
-// Whether a line says anything else than when it was looked at last.
+// Tells whether a line has changed since it was looked at last.
 class CountLook {
  public:
   bool finds_news(CountLine& line) noexcept;
@@ -31,13 +31,15 @@ class CountLook {
   CountLine seen_;
 };
 
-// The newest counts of a line. Those that were known are needed to compare by low bits.
+// read_counts() returns the newest counts of a line. It needs the counts known so far, because a
+// word has the low bits only.
 struct KnownCounts {
   std::uint64_t free = 0, done = 0;
 };
 Counts read_counts(CountLine& line, const KnownCounts& known) noexcept;
 
-// The status that counts bring, which is none of success: what no device says is a lost path's.
+// Returns the status that the counts bring, which is not success. A value that no device reports
+// becomes IBV_WC_RETRY_EXC_ERR, that of a lost path.
 ibv_wc_status told_status(const Counts& counts) noexcept;
 
 class CountWriter {
@@ -54,10 +56,10 @@ class CountWriter {
   void open(const Place& place) noexcept { place_ = place; }
   void set_target(const CountsTarget& target) noexcept { target_ = target; }
 
-  // The next word in turn can be written.
+  // Returns true if the next word in turn can be written.
   bool ready() const noexcept { return (busy_ & 1u << next_) == 0; }
   [[nodiscard]] int write(const Counts& counts) noexcept;       // 0, or the errno of a refusal
-  [[nodiscard]] int write_last(const Counts& counts) noexcept;  // once
+  [[nodiscard]] int write_last(const Counts& counts) noexcept;  // may be called once
   void on_written(std::uint32_t word) noexcept { busy_ &= ~(1u << word); }
   bool last_is_written() const noexcept { return (busy_ & 1u << kLastWord) == 0; }
 

@@ -1,8 +1,8 @@
 #pragma once
-// The completion queue of relayed queue pairs at one end: the real queue pairs' receives complete
-// into one real queue, whose completions are passed on as they are, and their sends into another,
-// which nobody else sees. Thread: any; the lock is this queue's. Bounds: kEndQueuePairsMax queue
-// pairs, and the real queues' entries.
+// The completion queue of relayed queue pairs at one end. Receives of the real queue pairs complete
+// into one real queue, whose completions are passed on as they are; their sends complete into a
+// second real queue, which nobody else sees. Thread: any; the lock is this queue's. Bounds:
+// kEndQueuePairsMax queue pairs, and the real queues' entries.
 
 #include "src/relay/end_queue_pair.h"
 #include "src/relay/short_lock.h"
@@ -24,17 +24,18 @@ class EndCompletionQueue {
 
   bool in_use() noexcept;
 
-  // A queue pair joins the queues that it was made with. False: it is one too many, or there is no
-  // room for what its sends can leave here. Throws bad_alloc, and has changed nothing.
+  // Adds a queue pair to the queue with which it was made. Returns false if it is one too many, or
+  // if there is no room for the completions that its sends can leave here. Throws bad_alloc, and
+  // has then changed nothing.
   bool add_sender(EndQueuePair& queue_pair);
   bool add_receiver(EndQueuePair& queue_pair);
-  // Afterwards no poll touches it.
+  // Removes the queue pair. Afterwards no poll touches it.
   void remove_sender(EndQueuePair& queue_pair) noexcept;
   void remove_receiver(EndQueuePair& queue_pair) noexcept;
 
   int poll(int count, ibv_wc* wc) noexcept;
 
-  ShortLock& lock() noexcept { return lock_; }  // of the queue pairs that send here
+  ShortLock& lock() noexcept { return lock_; }  // guards the queue pairs that send here too
   ibv_cq* real_sends() const noexcept { return sends_.get(); }
   ibv_cq* real_receives() const noexcept { return receives_.get(); }
 
@@ -50,7 +51,7 @@ class EndCompletionQueue {
   std::vector<EndQueuePair*> receivers_;
   std::uint32_t reserved_ = 0;
   std::uint32_t next_ = 0;    // the sender whose completions come first
-  bool sends_first_ = false;  // what came second in a full poll comes first in the next one
+  bool sends_first_ = false;  // the last poll was full and took receives first
 };
 
 }  // namespace mesh::relay

@@ -105,7 +105,7 @@ ibv_qp* EndDevice::create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   return &end.release()->verbs;
 }
 
-// The real queue pair goes first: what its device still does, it does to memory that is there.
+// Destroys the real queue pair first: until then its device may use the memory.
 int EndDevice::destroy_qp(ibv_qp* qp) {
   if (!is_ours(qp->context)) return real_.destroy_qp(qp);
   EndQueuePair& end = end_of(qp);

@@ -1,9 +1,9 @@
 #pragma once
 // A rail of this host with relayed queue pairs: a provider that passes every call to the real one,
 // except that its completion queues and queue pairs speak over a chain. They are synthetic objects
-// whose context has posts and polls of its own, so a direct queue pair of the rail costs what it
-// did. Receives and their completions are the real ones. Thread: as Provider; the calls about
-// chains from any. Bound: kEndQueuePairsMax queue pairs of a completion queue.
+// whose context has its own post and poll functions, so a direct queue pair of the rail costs no
+// more than without them. Receives and their completions are the real ones. Thread: as Provider;
+// the calls about chains from any. Bound: kEndQueuePairsMax queue pairs of a completion queue.
 
 #include <mesh/status.h>
 
@@ -19,7 +19,7 @@ namespace mesh::relay {
 inline constexpr std::uint32_t kEndQueuePairsMax = 4096;
 inline constexpr std::uint64_t kStuckNs = 2'000'000'000;
 
-// Of one queue pair, for whoever watches it.
+// The progress of one queue pair, for a watcher.
 struct EndProgress {
   std::uint64_t outstanding = 0;  // work requests that are posted and neither done nor failed
   std::uint64_t moved = 0;        // grows with every count that comes back
@@ -28,23 +28,24 @@ struct EndProgress {
 
 class EndDevice final : public verbs::Provider {
  public:
-  // The context is an open one of the real provider. Both outlive the device.
+  // `context` is an open one of the real provider. Context and provider outlive the device.
   EndDevice(verbs::Provider& real, ibv_context* context) noexcept;
   EndDevice(const EndDevice&) = delete;
   EndDevice& operator=(const EndDevice&) = delete;
 
-  // ---- Chains, of queue pairs that this device has made.
-  // Where the next host's ring lies; between create_qp and the step to RTS, which needs it, and
-  // again after RESET. InvalidArgument: it can be no ring, or there was one.
+  // ---- Chains, for queue pairs that this device has made.
+  // Sets where the next host's ring lies: between create_qp and the step to RTS, which needs it,
+  // and again after RESET. Returns InvalidArgument if it can be no ring, or one is set already.
   Status set_ring(ibv_qp* qp, const RingTarget& ring);
-  // Where the next host writes its counts. Valid until destroy_qp.
+  // Returns where the next host writes its counts. Valid until destroy_qp.
   CountsTarget counts(const ibv_qp* qp) const;
-  // The chain is gone: the oldest work request completes with the status, which is no success, the
-  // others and the receives are flushed, as after an error of the queue pair's own.
+  // Fails a queue pair whose chain is gone: the oldest work request completes with the status,
+  // which is not success; the others and the receives are flushed, as after an error of the queue
+  // pair's own.
   void fail(ibv_qp* qp, ibv_wc_status status) noexcept;
   EndProgress progress(const ibv_qp* qp) const noexcept;
-  // Work is outstanding, and no count has come for kStuckNs: the chain is dead. Asked now and then
-  // by one thread; the first answer of a stretch is false.
+  // Returns true if work is outstanding and no count has come for kStuckNs: the chain is dead. One
+  // thread asks now and then; the first call of such a stretch returns false.
   bool stuck(ibv_qp* qp, std::uint64_t now_ns) noexcept;
 
   // ---- Provider. Objects that are not this device's are passed on. create_qp takes completion
@@ -99,7 +100,7 @@ class EndDevice final : public verbs::Provider {
   bool is_ours(const ibv_context* context) const noexcept { return context == &context_; }
 
   verbs::Provider& real_;
-  ibv_context context_{};  // whose posts and polls are ours
+  ibv_context context_{};  // its post and poll functions are ours
   ibv_device device_{};
 };
 

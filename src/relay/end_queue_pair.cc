@@ -13,8 +13,8 @@ namespace mesh::relay {
 
 namespace {
 
-// An error of ours on the way to the ring, as the user may see it: an address that the next host
-// refused is none of the user's, and what is local to us is.
+// Returns an error on the way to the ring as the user may see it. An error local to this host
+// stays; an address that the next host refused is not the user's, and counts as a lost path.
 ibv_wc_status as_users(ibv_wc_status status) noexcept {
   switch (status) {
     case IBV_WC_LOC_LEN_ERR:
@@ -49,7 +49,7 @@ CountsTarget EndQueuePair::counts() const noexcept {
           .rkey = parts_.mr->rkey};
 }
 
-// One entry of the send queue is left for the mark of the end.
+// Opens the batch. One entry of the send queue is left for the mark of the end.
 void EndQueuePair::open_batch() noexcept {
   batch_.open({.qp = parts_.real.get(),
                .depth = parts_.real_depth - 1,
@@ -189,7 +189,7 @@ void EndQueuePair::turn() noexcept {
   if (given_ != posted_) move_on();
 }
 
-// Completes after all that was posted before it, whether that was signaled or not.
+// Posts a mark that completes after all that was posted before it, signaled or not.
 void EndQueuePair::mark_end() noexcept {
   ibv_send_wr wr{};
   wr.wr_id = end_id(index_, life_) | kMarkBit;
@@ -203,7 +203,7 @@ void EndQueuePair::fail(ibv_wc_status status) noexcept {
   DCHECK(status != IBV_WC_SUCCESS);
   if (failed()) return;
   failed_.store(true, std::memory_order_relaxed);
-  // With nothing outstanding there is nothing that could say why.
+  // With nothing outstanding, no work request can report the status.
   status_ = posted_ == done_ ? IBV_WC_WR_FLUSH_ERR : status;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;

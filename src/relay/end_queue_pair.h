@@ -1,8 +1,8 @@
 #pragma once
 // A relayed queue pair at one end: what is posted waits in a software queue, goes into the next
-// host's ring as there is room, and completes when the counts say that the far end has it. Whole
-// work requests, never split, never merged. Thread: under its completion queue's lock, except what
-// says otherwise. Bound: the depths that it was made with.
+// host's ring as there is room, and completes when the counts say that the far end has it. Work
+// requests stay whole: they are never split and never merged. Thread: under its completion queue's
+// lock, unless a function says otherwise. Bound: the depths that it was made with.
 
 #include "src/base/pages.h"
 #include "src/relay/count_words.h"
@@ -35,10 +35,10 @@ class EndQueuePair {
     Pages memory;
     verbs::MrHandle mr;
     verbs::QpHandle real;
-    ibv_qp_cap granted{};            // to the real one
+    ibv_qp_cap granted{};            // to the real queue pair
     std::uint32_t depth = 0;         // of the software queue
     std::uint32_t real_depth = 0;    // of the real send queue
-    std::uint32_t real_inline = 0;   // granted to the real one
+    std::uint32_t real_inline = 0;   // granted to the real queue pair
     std::uint32_t inline_bytes = 0;  // granted to the user
     bool signal_all = false;
   };
@@ -46,35 +46,35 @@ class EndQueuePair {
   EndQueuePair(const EndQueuePair&) = delete;
   EndQueuePair& operator=(const EndQueuePair&) = delete;
 
-  // What the memory of Parts must hold.
+  // Returns the bytes that the memory of Parts must have.
   static std::size_t memory_bytes(std::uint32_t depth) noexcept {
     return sizeof(CountLine) + std::size_t{depth} * kSlotBytes;
   }
 
   ibv_qp verbs{};  // the first member, so that the user's pointer is ours
 
-  // ---- Set-up. The completion queue gives the id; every life of the queue pair has another one.
+  // ---- Set-up. The completion queue gives the index; with it, every life has an id of its own.
   void set_index(std::uint32_t index) noexcept { index_ = index; }
   bool set_ring(const RingTarget& ring);  // false: there was one
   bool has_ring() const noexcept { return writer_.is_open(); }
   CountsTarget counts() const noexcept;
-  void reset() noexcept;  // the real one is in RESET: nothing is outstanding any more
+  void reset() noexcept;  // the real queue pair is in RESET: nothing is outstanding any more
 
-  // ---- What the user does.
+  // ---- Calls of the user.
   int post(ibv_send_wr* wr, ibv_send_wr** bad) noexcept;
-  int poll(int count, ibv_wc* wc) noexcept;  // completions; of those that are settled
-  void turn() noexcept;                      // takes the counts, and moves on what has room
-  // Nothing is under way, and the next host has not said that it goes.
+  int poll(int count, ibv_wc* wc) noexcept;  // takes completions of settled work requests
+  void turn() noexcept;  // takes the counts, and moves on the work that has room
+  // Returns true if nothing is under way, and the next host has not said that it goes.
   bool rests() noexcept {
     return posted_ == done_ && !flushed_.load(std::memory_order_relaxed) && !line().has_last();
   }
-  bool has_answers() const noexcept { return told_ != done_ || failed(); }  // for poll()
+  bool has_answers() const noexcept { return told_ != done_ || failed(); }  // poll() finds some
 
-  // ---- What the real queue pair says.
+  // ---- Reports of the real queue pair.
   void on_completion(const ibv_wc& completion) noexcept;  // of one of its sends
-  // Everything outstanding fails, the oldest with this status; the real queue pair goes to ERR.
+  // Fails all outstanding work, the oldest with this status, and puts the real queue pair into ERR.
   void fail(ibv_wc_status status) noexcept;
-  // From any thread: a receive was flushed, so the real queue pair is in ERR.
+  // Notes that a receive was flushed, so the real queue pair is in ERR. From any thread.
   void note_flushed() noexcept { flushed_.store(true, std::memory_order_release); }
 
   // ---- For a watcher, from any thread.
@@ -113,14 +113,14 @@ class EndQueuePair {
   RingWriter writer_;
   CountLook look_;
   std::vector<Entry> entries_;
-  // Running counts: freed <= told <= done <= moved on <= posted.
+  // Running counts: freed <= told <= done <= given <= posted.
   std::uint64_t posted_ = 0;               // taken from the user
   std::uint64_t given_ = 0;                // written into the ring
   std::uint64_t done_ = 0;                 // the far end has them
   std::uint64_t told_ = 0;                 // completed to the user, or silently
-  std::uint64_t freed_ = 0;                // of no more use: a later completion was polled
+  std::uint64_t freed_ = 0;                // not needed any more: a later completion was polled
   ibv_wc_status status_ = IBV_WC_SUCCESS;  // of work request `done_`, once failed
-  bool quiet_ = false;                     // failed, and the real one touches no memory any more
+  bool quiet_ = false;  // failed, and the real queue pair touches no memory any more
 
   std::atomic<bool> flushed_{false};  // released in note_flushed(), acquired in turn()
   std::atomic<bool> failed_{false};   // these three are for watchers alone: relaxed
@@ -128,7 +128,7 @@ class EndQueuePair {
   struct Watch {
     bool waited = false;  // something was outstanding
     std::uint64_t moved = 0;
-    std::uint64_t since_ns = 0;  // that something waits and nothing has moved
+    std::uint64_t since_ns = 0;  // since when something waits and nothing has moved
   };
   Watch watch_;  // the watcher's
 };

@@ -9,13 +9,14 @@ namespace mesh::relay {
 
 namespace {
 
-// The real send queue: two work requests for each of the user's, a few that wait to be polled, and
-// the mark of the end.
+// Returns the depth of the real send queue: two work requests for each of the user's, a few that
+// wait to be polled, and the mark of the end.
 constexpr std::uint32_t real_depth(std::uint32_t depth, std::uint32_t device_limit) noexcept {
   return std::min(RingWriter::kRequestsMax * depth + kSpareRequests, device_limit);
 }
 
-// A slot whole, or nothing: headers can go out of registered memory.
+// Inline bytes to ask for: a whole slot at best, and none at worst, as headers can go out of
+// registered memory.
 constexpr std::uint32_t kInlineTries[] = {kSlotBytes, 128, 0};
 
 bool is_asked_right(const ibv_qp_init_attr& attr, const ibv_device_attr& device) noexcept {
@@ -24,7 +25,7 @@ bool is_asked_right(const ibv_qp_init_attr& attr, const ibv_device_attr& device)
          attr.cap.max_send_wr <= kRingSlotsMax;
 }
 
-// False with errno.
+// Makes the real queue pair. Returns false with errno.
 bool make_real(verbs::Provider& real, ibv_pd* pd, const ibv_qp_init_attr& asked,
                EndQueuePair::Parts* parts) {
   for (const std::uint32_t tried : kInlineTries) {
@@ -64,7 +65,7 @@ void fill_in(ibv_qp& qp, const EndQueuePair& end, const ibv_qp_init_attr& attr) 
   qp.state = IBV_QPS_RESET;
 }
 
-// Both or none.
+// Joins both completion queues or none.
 bool join(EndQueuePair& end) {
   EndCompletionQueue &sends = *end.parts().sends, &receives = *end.parts().receives;
   if (!receives.add_receiver(end)) return false;

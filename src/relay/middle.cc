@@ -13,11 +13,11 @@
 namespace mesh::relay {
 
 namespace {
-constexpr std::uint32_t kTurnsBetweenYields = 32;  // as the engine's pollers do, and why: there
+constexpr std::uint32_t kTurnsBetweenYields = 32;  // as the engine's pollers do, which say why
 constexpr std::uint32_t kSpinTurns = 2000;
 constexpr std::uint32_t kYieldTurns = 4000;  // after that naps
 constexpr std::uint64_t kNapMinNs = 50'000;
-// A nap is no longer than this part of the pause that it prolongs.
+// A nap is at most 1 / kNapShare of the pause that it prolongs.
 constexpr std::uint64_t kNapShare = 64;
 }  // namespace
 

@@ -50,7 +50,7 @@ std::byte* Passage::slot(std::uint64_t number) const noexcept {
 bool Passage::arrive(const ibv_wc& completion) noexcept {
   if (completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return false;
   if (completion.imm_data != static_cast<std::uint32_t>(arrived_)) return false;
-  // More than the slots would need more receives than were posted.
+  // More slots than the ring has would need more receives than were posted.
   DCHECK(arrived_ - told_freed_ < ring_.slots);
   written_bytes_[arrived_ % ring_.slots] = completion.byte_len;
   ++arrived_;
@@ -113,7 +113,7 @@ Passage::Outcome Passage::carry(ChainSide& to, std::uint32_t* moved) noexcept {
   waits_ = false;
   if (holds_) holds_ = share_->look(this, under_way(to));
   while (taken_ != arrived_ && requests < kTurnRequests && bytes < kTurnBytes) {
-    // A copy: the neighbour could write it again while it is looked at.
+    // Checks a copy, because the neighbour could write the slot again meanwhile.
     SlotHeader header;
     std::memcpy(&header, slot(taken_), sizeof header);
     const SlotArrival arrival{.number = taken_,

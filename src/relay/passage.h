@@ -1,7 +1,7 @@
 #pragma once
-// One direction of a chain in a middle host: a ring that the neighbour behind fills, and its outlet
-// into the memory of the end, or into the ring of a further middle host. Thread: the chain's.
-// Bounds: the ring's slots and bytes; kTurnRequests and kTurnBytes a turn.
+// One direction of a chain in a middle host: a ring that the previous host fills, and its outlet,
+// at side `to`, into the memory of the end or into the ring of a further middle host. Thread: the
+// chain's. Bounds: the ring's slots and bytes; kTurnRequests and kTurnBytes a turn.
 
 #include <mesh/status.h>
 
@@ -20,7 +20,7 @@ namespace mesh::relay {
 inline constexpr std::uint32_t kTurnRequests = 32;
 inline constexpr std::uint64_t kTurnBytes = 1u << 20;
 
-// What the neighbour of a side may have under way.
+// The work that the neighbour of a side may have under way.
 struct RingShape {
   std::uint32_t slots = 0;          // its send queue's depth
   std::uint32_t payload_bytes = 0;  // 0: it sends only what fits a slot
@@ -34,38 +34,41 @@ class Passage {
   Passage(const Passage&) = delete;
   Passage& operator=(const Passage&) = delete;
 
-  // The ring's memory, known to the rail it is filled over and to the one it is emptied over.
-  // InvalidArgument: a shape that is none. System: refused; one line says what.
+  // Makes the ring's memory, and registers it with the rail over which it is filled and the rail
+  // over which it is emptied. Returns InvalidArgument if no ring can have the shape, and System if
+  // memory or a device refused; one line says what.
   Status create(const RailUse& from, const RailUse& to, const RingShape& shape);
 
   const RingTarget& ring() const noexcept { return ring_; }
   Status set_next_ring(const RingTarget& ring);
 
-  // The neighbour has filled a slot. False: that was not the next one.
+  // Notes a slot that the neighbour has filled. Returns false if it was not the next one.
   bool arrive(const ibv_wc& completion) noexcept;
-  enum class Outcome : std::uint8_t { Good, Forged, Refused };  // a slot; by our own queue pair
-  // Moves on what has arrived and has room; how much.
+  enum class Outcome : std::uint8_t { Good, Forged, Refused };  // a bad slot; by our own queue pair
+  // Moves on the slots that have arrived, as far as there is room, and adds their number to *moved.
   Outcome carry(ChainSide& to, std::uint32_t* moved) noexcept;
 
-  // All that has arrived is done, and the neighbour knows.
+  // Returns true if all that has arrived is done, and the neighbour knows it.
   bool rests(ChainSide& to) noexcept;
-  // While it rests: a further middle host has counted something, such as its end.
+  // Returns true if, while it rests, a further middle host has counted something, such as its end.
   bool hears(ChainSide& to) noexcept { return !ends_here() && look_.finds_news(to.counted()); }
-  // Something could go on, but others have the rail. How long they may is counted in turns.
+  // Returns true if it could go on, but others hold the rail. How long they may is counted in
+  // turns.
   bool waits() const noexcept { return waits_; }
-  // Nothing more is carried: what waits for the rail need not wait for this.
+  // Gives up the rail, because nothing more is carried: others need not wait for this passage.
   void leave() noexcept;
 
-  // ---- What comes back. A further middle host's counts; false: they cannot be.
+  // ---- Counts. Takes those of a further middle host. Returns false if they cannot be right.
   bool take_counts(ChainSide& to, ibv_wc_status* status) noexcept;
-  // For the neighbour, if it is news.
+  // Returns true if the neighbour does not know the newest counts.
   bool has_news(ChainSide& to) noexcept;
-  // What it is told; receives for slots that are given back are posted first. False: refused.
+  // Tells the neighbour the counts; before, posts receives for the slots that are given back.
+  // Returns false if a post is refused.
   bool tell(ChainSide& from, ChainSide& to) noexcept;
   Counts counts(ChainSide& to, std::uint8_t status) noexcept;
   bool ends_here() const noexcept { return !next_.is_open(); }  // the next host is the end
 
-  // For whoever asks, from any thread.
+  // Figures, from any thread.
   std::uint64_t work_requests() const noexcept { return load(requests_); }
   std::uint64_t bytes() const noexcept { return load(bytes_); }
   std::uint64_t ring_full() const noexcept { return load(ring_full_); }
@@ -79,7 +82,7 @@ class Passage {
     figure.store(load(figure) + more, std::memory_order_relaxed);
   }
   std::byte* slot(std::uint64_t number) const noexcept;
-  std::uint64_t under_way(ChainSide& to) noexcept;  // of what asks for the rail
+  std::uint64_t under_way(ChainSide& to) noexcept;  // bytes that had to ask for the rail
   bool may_post(ChainSide& to, std::uint32_t bytes) noexcept;
   bool fits(const SendBatch& batch, std::uint32_t bytes) const noexcept;
   void forward(SendBatch& batch, const SlotHeader& header) noexcept;
@@ -90,13 +93,13 @@ class Passage {
   Pages memory_;
   verbs::MrHandle in_, out_;
   RingWriter next_;                           // closed: the next host is the end
-  std::vector<std::uint32_t> written_bytes_;  // of a slot, as its completion said
+  std::vector<std::uint32_t> written_bytes_;  // of each slot, as its completion said
   CountLook look_;
-  RailShare* share_ = nullptr;                // of the rail that it leaves over
+  RailShare* share_ = nullptr;                // of the rail over which it is emptied
   bool holds_ = false;                        // that rail, as far as we know
   bool waits_ = false;                        // for the rail
   std::uint64_t asked_bytes_ = 0;             // posted with the rail's leave
-  std::vector<std::uint64_t> asked_through_;  // as many, when a slot was moved on; one more
+  std::vector<std::uint64_t> asked_through_;  // asked_bytes_ behind each slot; one more
   // Running counts of slots: told <= freed <= taken <= arrived.
   std::uint64_t arrived_ = 0, taken_ = 0;
   std::uint64_t counted_done_ = 0;  // by a further middle host

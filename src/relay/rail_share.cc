@@ -14,7 +14,7 @@ bool RailShare::may_take(const void* who) noexcept {
     others_wait_ = true;
     return ++asked_ >= kPatience;
   }
-  // Once: the others have their turn before it asks again.
+  // Refuses once: the others have their turn before the last holder asks again.
   if (last_ != who || !others_wait_) return true;
   others_wait_ = false;
   return false;

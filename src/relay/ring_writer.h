@@ -1,7 +1,8 @@
 #pragma once
-// Fills the ring of the next host: small payloads go into their slot, larger ones into the payload
-// ring before it. It knows which slots are written, which of these have left this host, and which
-// the next host has given back. Thread: the queue pair's poster. Bound: the ring's slots and bytes.
+// Fills the ring of the next host: small payloads go into their slot, larger ones, before the slot
+// is written, into the payload ring. It knows which slots are written, which of these have left
+// this host, and which the next host has given back. Thread: the queue pair's poster. Bound: the
+// ring's slots and bytes.
 
 #include "src/relay/send_batch.h"
 #include "src/relay/wire.h"
@@ -18,31 +19,32 @@ struct RingItem {
   // Registered memory for the header, which stays as it is until the slot has left.
   std::byte* place = nullptr;
   std::uint32_t place_lkey = 0;
-  // Where the payload lies. A small one that lies right behind the header's place and is the CPU's
-  // to read is `joined`.
+  // The payload. A small one that lies right behind the header's place, where the CPU may read it,
+  // is `joined`.
   verbs::LocalSource payload;
   bool joined = false;
 };
 
 class RingWriter {
  public:
-  // Memory for the book-keeping; the ring is one that is_ring().
+  // Makes the book-keeping for a ring for which is_ring() is true.
   void open(const RingTarget& ring);
   void close() noexcept { ring_ = {}; }
   bool is_open() const noexcept { return ring_.slots != 0; }
   const RingTarget& ring() const noexcept { return ring_; }
 
-  static constexpr std::uint32_t kRequestsMax = 2;  // real ones of an item
-  // There is a slot, and room for so many bytes. The caller asks the batch for kRequestsMax.
+  static constexpr std::uint32_t kRequestsMax = 2;  // real work requests of an item
+  // Returns true if there is a slot, and room for so many bytes. The caller asks the batch whether
+  // it has room for kRequestsMax.
   bool fits(std::uint32_t bytes) const noexcept;
   void write(SendBatch& batch, const RingItem& item) noexcept;
 
   // ---- Counts of slots, without end.
   std::uint64_t written() const noexcept { return written_; }
-  // Those whose work requests have completed, as the batch tells.
+  // Returns how many slots' work requests have completed, as the batch tells.
   std::uint64_t sent(const SendBatch& batch) noexcept;
   std::uint64_t freed() const noexcept { return freed_; }
-  // The next host counts by low bits. False: it cannot be.
+  // Takes the next host's count, which has the low bits only. Returns false if it cannot be right.
   bool take_freed(std::uint32_t count) noexcept;
 
  private:
@@ -52,7 +54,7 @@ class RingWriter {
   };
   Written& at(std::uint64_t number) noexcept { return written_slots_[number % ring_.slots]; }
   std::uint64_t units() const noexcept { return ring_.payload_bytes / kPayloadUnit; }
-  // Where a payload of so many units would begin: not across the end.
+  // Returns where a payload of so many units would begin: it may not cross the ring's end.
   std::uint64_t begin_of(std::uint64_t wanted) const noexcept;
   void write_payload(SendBatch& batch, const RingItem& item, std::uint64_t begin) noexcept;
 

@@ -16,7 +16,7 @@ namespace mesh::relay {
 class SendBatch {
  public:
   static constexpr std::uint32_t kCapacity = 32;
-  static constexpr std::uint32_t kElements = 2;  // a header, and what lies elsewhere
+  static constexpr std::uint32_t kElements = 2;  // a header, and a payload that lies elsewhere
 
   SendBatch() noexcept;
   SendBatch(const SendBatch&) = delete;
@@ -35,21 +35,22 @@ class SendBatch {
   }
   bool empty() const noexcept { return staged_ == 0; }
 
-  // Stages a plain write without bytes; the caller asked has_room().
+  // Stages a plain write without bytes; the caller has asked has_room().
   ibv_send_wr& stage(const verbs::RemoteTarget& target) noexcept;
-  // Gives the one that was staged last its bytes, or more of them.
+  // Adds bytes to the work request that was staged last.
   void add(const verbs::LocalSource& source) noexcept;
-  // The bytes of the one that was staged last, which the CPU may read, go inline if they may.
+  // Makes the work request that was staged last inline, if its bytes fit. The CPU must be able to
+  // read them.
   void allow_inline() noexcept;
 
-  // One doorbell for what is staged; 0, or the errno value of a refusal.
+  // Posts what is staged with one doorbell. Returns 0, or the errno value of a refusal.
   [[nodiscard]] int ring() noexcept;
 
-  std::uint64_t posted() const noexcept { return posted_; }  // or staged
+  std::uint64_t posted() const noexcept { return posted_; }  // with those that are staged
   std::uint64_t retired() const noexcept { return retired_; }
-  // By the count in an id. False: no work request of ours has it.
+  // Retires all up to the count in an id. Returns false if no work request of ours has it.
   bool retire_through(std::uint32_t count) noexcept;
-  // Of a completion that says an error: all before it have completed.
+  // Retires all before the count: a completion with an error says that these have completed.
   bool retire_before(std::uint32_t count) noexcept { return retire_through(count - 1); }
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
-// What travels between the hosts of a chain: where a ring lies and where its counts are written
-// (frames carry both), the header of a slot, and the word of counts. A slot is written by the host
-// before, counts by the host behind; whoever reads them checks them. Thread: any (values).
-// Bounds: those named here.
+// The formats between the hosts of a chain: where a ring lies and where its counts are written
+// (frames carry both), the header of a slot, and the word of counts. Seen along the data, the
+// previous host writes a slot, and the next host the counts; whoever reads them checks them.
+// Thread: any (values). Bounds: those named here.
 
 #include "src/base/check.h"
 
@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kPayloadUnit = 64;      // the payload ring is sh
 inline constexpr std::uint32_t kRingSlotsMax = 16384;  // the deepest send queue of any device
 inline constexpr std::uint32_t kPayloadBytesMax = 64u << 20;
 
-// Where the host before writes: `slots` slots, and the payload ring right behind them.
+// The memory that the previous host writes: `slots` slots, and the payload ring right behind them.
 struct RingTarget {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0;
@@ -31,7 +31,7 @@ struct RingTarget {
 };
 static_assert(sizeof(RingTarget) == 24 && std::is_trivially_copyable_v<RingTarget>);
 
-// Where the host behind writes the counts of a ring: kCountWords + 1 words.
+// The memory where the next host writes the counts of a ring: kCountWords + 1 words.
 struct CountsTarget {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0;
@@ -61,8 +61,8 @@ static_assert(offsetof(SlotHeader, number) == 24 && offsetof(SlotHeader, version
 
 inline constexpr std::uint32_t kSlotPayloadBytes = kSlotBytes - sizeof(SlotHeader);
 
-// Whether a ring that a frame names can be one: sizes within bounds, and a payload ring that holds
-// two of the longest work request unless all lie in slots.
+// Returns true if a ring that a frame names can be one: sizes within bounds, and a payload ring
+// that holds two of the longest work request unless all lie in slots.
 constexpr bool is_ring(const RingTarget& ring) noexcept {
   if (ring.slots == 0 || ring.slots > kRingSlotsMax || ring.address % kPayloadUnit != 0)
     return false;
@@ -73,10 +73,10 @@ constexpr std::uint64_t ring_bytes(const RingTarget& ring) noexcept {
   return std::uint64_t{ring.slots} * kSlotBytes + ring.payload_bytes;
 }
 
-// ---- Counts: so many slots of the ring are free again, and so many work requests are done, by
-// their low bits, and the status of the next one if it failed. Words 0 to kCountWords - 1 are
-// written in turn, each only when its last write has completed, so no order of arrival hides the
-// newest. The word behind them is written once, before the chain goes.
+// ---- Counts: how many slots of the ring are free again and how many work requests are done, by
+// their low bits, and the status of the next work request if it failed. Words 0 to kCountWords - 1
+// are written in turn, each only when its last write has completed, so no order of arrival hides
+// the newest. The word behind them is written once, before the chain goes.
 inline constexpr std::uint32_t kCountWords = 4;
 inline constexpr std::uint32_t kLastWord = kCountWords;
 inline constexpr std::uint32_t kCountBits = 28;
@@ -97,7 +97,7 @@ constexpr Counts unpack(std::uint64_t word) noexcept {
           .done = static_cast<std::uint32_t>(word >> kCountBits) & kCountMask,
           .status = static_cast<std::uint8_t>(word >> (2 * kCountBits))};
 }
-// How far a count by its low bits is ahead of one that is known; below 0: it is older.
+// Returns how far a count, by its low bits, is ahead of a known one; below 0 if it is older.
 constexpr std::int32_t ahead(std::uint32_t count, std::uint64_t known) noexcept {
   const std::uint32_t distance = (count - static_cast<std::uint32_t>(known)) & kCountMask;
   return distance <= kCountMask / 2

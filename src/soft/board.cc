@@ -24,8 +24,8 @@ void Board::ring_response(int nic_index, std::uint32_t index) noexcept {
   wake_if_asleep();
 }
 
-// Pairs with the agent, which sets the word and then looks at the bells. We ring and then look at
-// the word.
+// Pairs with the agent, which sets agent_asleep and then looks at the bells. The ringer rings and
+// then looks at agent_asleep.
 void Board::wake_if_asleep() noexcept {
   if (host_->agent_asleep.load(std::memory_order_seq_cst) == 0) return;
   if (host_->agent_asleep.exchange(0, std::memory_order_seq_cst) == 1) wake();

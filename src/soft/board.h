@@ -1,7 +1,7 @@
 #pragma once
 // A host's board tells it that there is work: each NIC has one set of bells for requests (as
-// target) and one for responses (as initiator). Every peer shares it; it carries no data. A Peer is
-// how we see another host. Thread: any. Bound: kNicsMax NICs.
+// target) and one for responses (as initiator). Every peer shares the board; it carries no data. A
+// Peer is another host as this one sees it. Thread: any. Bound: kNicsMax NICs.
 
 #include "src/base/check.h"
 #include "src/base/unique_fd.h"
@@ -35,7 +35,7 @@ class Board {
   void ring_request(int nic, std::uint32_t index) noexcept;
   void ring_response(int nic, std::uint32_t index) noexcept;
   void wake() noexcept;  // wakes the agent, asleep or not
-  // Every board has these NICs, whatever a peer says.
+  // Returns true for a NIC that every board has, whatever a peer says.
   static bool has_nic(int index) noexcept {
     return index >= 0 && static_cast<std::size_t>(index) < kNicsMax;
   }
@@ -54,18 +54,18 @@ class Board {
   HostBoard* host_;
 };
 
-// Another host, or ourselves. The board is set once, when it is known. Until then bells cannot be
+// Another host, or this one. The board is set once, when it is known. Until then bells cannot be
 // rung and need not be: a target that attaches later looks for work by itself.
 class Peer {
  public:
   explicit Peer(std::string host) : host_(std::move(host)) {}
 
   const std::string& host() const noexcept { return host_; }
-  // In one order with the bells: a ringer that finds no board after its own bell is seen by who set
-  // it (Poster::publish).
+  // Ordered with the bells (seq_cst): if a ringer finds no board after its own bell, the thread
+  // that sets the board sees the bell (Poster::publish).
   Board* board() const noexcept { return board_.load(std::memory_order_seq_cst); }
   void set_board(std::shared_ptr<Board> board) noexcept {
-    CHECK(owner_ == nullptr && board != nullptr);  // other threads use the first without a lock
+    CHECK(owner_ == nullptr && board != nullptr);  // other threads use it without a lock
     owner_ = std::move(board);
     board_.store(owner_.get(), std::memory_order_seq_cst);
   }

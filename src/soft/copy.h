@@ -15,11 +15,11 @@ namespace mesh::soft {
 
 inline constexpr std::size_t kAtomicBytes = 128;  // whatever an engine polls on comes in one write
 
-// They write and read host memory as a NIC's DMA engine does.
+// Write and read host memory as a NIC's DMA engine does.
 void dma_store(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 void dma_load(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
-// A piece of the memory that scatter-gather elements name.
+// A range of the memory that scatter-gather elements name.
 struct SgeRange {
   const RingSge* sge;
   std::uint32_t count;
@@ -28,19 +28,19 @@ struct SgeRange {
 };
 
 // Gathers the range into `to`, from this process if pid is 0, otherwise with process_vm_readv.
-// False: the source cannot be read.
+// Returns false if the source cannot be read.
 bool gather(std::byte* to, const SgeRange& range, pid_t pid) noexcept;
 // Scatters `from` into the range, which is in this process.
 void scatter(const SgeRange& range, const std::byte* from) noexcept;
 
-// They copy into and out of a circular stream at a position, across its end where needed.
+// Copy into and out of a circular stream at a position, across its end where needed.
 void stream_put(std::byte* stream, std::uint64_t position, const std::byte* from,
                 std::size_t bytes) noexcept;
 void stream_get(std::byte* to, const std::byte* stream, std::uint64_t position,
                 std::size_t bytes) noexcept;
 
-// True: this process can read a word of the other with process_vm_readv, and the word has the
-// expected value.
+// Returns true if this process can read a word of the process `pid` with process_vm_readv, and the
+// word has the expected value.
 bool can_read_process(pid_t pid, std::uint64_t address, std::uint64_t expected) noexcept;
 
 }  // namespace mesh::soft

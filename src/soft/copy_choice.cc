@@ -31,7 +31,8 @@ bool copy_by_hand(std::byte* to, std::byte* from) noexcept {
   return true;
 }
 
-// The time of the fastest round over the region, in nanoseconds. 0: it cannot be done here.
+// Returns the time of the fastest round over the region, in nanoseconds, or 0 if it cannot be done
+// here.
 template <typename Copy>
 double fastest(std::byte* to, std::byte* from, Copy copy) noexcept {
   double best = 0;

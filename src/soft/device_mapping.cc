@@ -17,7 +17,7 @@ namespace {
 
 std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
-// A system call that no emulator lacks.
+// Returns true if this process may read the address, by a system call that every emulator has.
 bool may_write_from(const void* address) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return true;
@@ -25,7 +25,7 @@ bool may_write_from(const void* address) {
   return ::write(write_end.get(), address, 1) == 1;
 }
 
-// What the system calls of this process may read, its code may.
+// Returns true if the process may touch the address: its code may read what its system calls may.
 bool may_touch(void* address) {
   char byte = 0;
   const iovec local{&byte, 1};
@@ -68,7 +68,7 @@ int DeviceMapping::of_address(void* address, std::size_t bytes, DeviceMapping* m
   if (may_touch(address)) return 0;
   const std::uint64_t lead = reinterpret_cast<std::uintptr_t>(address) % page_bytes();
   auto* const first = static_cast<std::byte*>(address) - lead;
-  // Of a shared mapping, an old size of 0 makes a second one of the same pages (mremap(2)).
+  // For a shared mapping, an old size of 0 makes a second mapping of its pages (mremap(2)).
   void* const pages = ::mremap(first, 0, lead + bytes, MREMAP_MAYMOVE);
   if (pages == MAP_FAILED) return EFAULT;
   *mapping = DeviceMapping(pages, lead + bytes, lead);

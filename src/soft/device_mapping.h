@@ -1,7 +1,7 @@
 #pragma once
-// What a NIC sees of memory that its process may not touch: a mapping of its own. It stands for the
-// bus addresses by which hardware reaches the memory of a GPU. A DMA buffer is a memory file here,
-// and peer memory is a shared mapping without access. Thread: any; each has one owner. Bound: the
+// A mapping by which a NIC sees memory that its process may not touch. It stands for the bus
+// addresses by which hardware reaches the memory of a GPU. A DMA buffer is a memory file here, and
+// peer memory is a shared mapping without access. Thread: any; each has one owner. Bound: the
 // range.
 
 #include "src/verbs/provider.h"
@@ -24,11 +24,12 @@ class DeviceMapping {
   DeviceMapping& operator=(const DeviceMapping&) = delete;
   ~DeviceMapping();
 
-  // They answer an errno value, as the kernel would: EBADF, EINVAL or ENOMEM for a descriptor that
-  // is closed, no memory file, or shorter than the range.
+  // Maps the range of a buffer. Returns 0 or an errno value, as the kernel would: EBADF for a
+  // closed descriptor, EINVAL for one that is no memory file or shorter than the range, and ENOMEM
+  // if the mapping fails.
   static int of_buffer(const verbs::DmaBufferRange& range, DeviceMapping* mapping);
-  // An empty mapping: the process may touch the memory itself. EFAULT: it may not, and nobody else
-  // knows where the memory lies.
+  // Maps the memory at an address; leaves the mapping empty if the process may touch that memory
+  // itself. Returns EFAULT if it may not, and nobody else knows where the memory lies.
   static int of_address(void* address, std::size_t bytes, DeviceMapping* mapping);
 
   std::uint64_t first_byte() const noexcept {  // 0: it is empty

@@ -12,9 +12,9 @@ inline constexpr std::size_t kHeldBytesMax = 16 << 20;
 
 class DeviceWrites {
  public:
-  // Where to put the next bytes instead.
+  // Returns where to put the next bytes instead.
   std::byte* hold(std::byte* to, std::size_t bytes);
-  void shorten_last(std::size_t bytes);  // only so many came; 0: none
+  void shorten_last(std::size_t bytes);  // only so many bytes came; 0: none
   void land() noexcept;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 // The events of one open device context, with a descriptor that is readable while there are any.
-// Thread: any. Bound: kEventsMax; further events are dropped, because the states behind events can
-// be queried.
+// Thread: any. Bound: kEventsMax; further events are dropped, because the states that they report
+// can be queried.
 
 #include "src/base/unique_fd.h"
 #include "src/verbs/provider.h"
@@ -13,7 +13,7 @@
 
 namespace mesh::soft {
 
-inline constexpr std::size_t kEventsMax = 8192;  // two for every queue pair of a NIC
+inline constexpr std::size_t kEventsMax = 8192;  // two for each queue pair of a NIC
 
 class EventQueue {
  public:

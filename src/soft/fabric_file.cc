@@ -55,7 +55,7 @@ void read_hosts(const json& root, FabricFile& file) {
   }
 }
 
-// An end is a NIC or a router.
+// Reads an end of a link, a NIC or a router.
 void read_end(const json& value, const std::vector<std::string>& routers, const FabricFile& file,
               LinkSpec& link) {
   if (!value.is_string())
@@ -94,7 +94,7 @@ std::vector<std::string> read_routers(const json& root) {
   return routers;
 }
 
-// Links that share a router, and those that share one with them, are one network.
+// Joins links that share a router, and in turn those that share one with them, into one network.
 void join_networks(FabricFile& file) {
   for (std::size_t i = 0; i < file.links.size(); ++i)
     file.links[i].network = file.links[i].routers.empty() ? -1 : static_cast<int>(i);
@@ -140,8 +140,8 @@ void plug(const LinkSpec& link, const std::string& what, FabricFile& file) {
   }
 }
 
-// The two halves of a cable join the same hosts at the same rate, and each NIC is slower than the
-// cable: that is what lets the other half in.
+// Checks that the two halves of a cable join the same two hosts at one rate, and that each NIC is
+// slower than the cable: that is what lets the second half in.
 void check_cable(const std::string& what, const FabricFile& file) {
   const LinkSpec& link = file.links.back();
   if (link.cable.empty()) return;

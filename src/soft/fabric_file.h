@@ -21,8 +21,8 @@ inline constexpr std::size_t kNicsMax = 16;
 // 256 hosts of 16 NICs with a link each are about 700 KiB of text with spaces.
 inline constexpr std::size_t kFileBytesMax = 4 << 20;
 
-// An InfiniBand port of the file has a LID up to kLidsMax. Each change of the subnet manager's mind
-// adds kLidsMax + 1, so everybody knows whose a LID is.
+// An InfiniBand port of the file has a LID up to kLidsMax. Each time the subnet manager changes a
+// LID, it adds kLidsMax + 1, so everybody knows whose a LID is.
 inline constexpr std::uint16_t kLidsMax = 4095;
 inline constexpr int kLidChangesMax = 10;  // LIDs from 0xc000 on are for multicast
 inline constexpr std::size_t kPkeysMax = 128;
@@ -39,17 +39,17 @@ struct NicSpec {
   std::string pci;         // sysfs path; empty: none
   int numa = -1;
   int link = -1;  // index into FabricFile::links; -1: nothing is plugged in
-  // What the NIC's bus carries. The PCIe half of a cable may carry less than the cable. 0: as much
+  // The rate of the NIC's bus. The PCIe half of a cable may carry less than the cable. 0: as much
   // as the link.
   double gbps = 0;
-  std::uint32_t mtu = 0;  // that its port shows, up to its link's; 0 in a file: that one
+  std::uint32_t mtu = 0;  // shown by its port, at most the link's; 0 in a file: the link's
   LinkLayer layer = LinkLayer::Ethernet;
-  bool reliable = true;  // false: the device makes no reliable queue pairs
-  // Device memory (GPUDirect) that it takes: as DMA buffers, and by address.
+  bool reliable = true;  // false: the device makes no reliable connected queue pairs
+  // Whether it takes device memory (GPUDirect), as DMA buffers and by address.
   bool dma_buffers = false, peer_memory = false;
-  bool late_device_writes = false;  // they are there only when the NIC has read such memory
+  bool late_device_writes = false;  // they land only when the NIC reads device memory
   std::uint32_t ece = 0;  // options that its queue pairs may agree on (ibv_ece); 0: it has none
-  bool routes = true;     // false: the host has no route over this NIC but to its own link
+  bool routes = true;     // false: the host has a route over this NIC to its own link only
   // InfiniBand. The address is the port's GID.
   std::uint16_t lid = 0;             // at first
   std::vector<std::uint16_t> pkeys;  // its table of partition keys; 0 is an empty place
@@ -67,24 +67,25 @@ struct NicRef {
 
 struct LinkSpec {
   std::vector<NicRef> ends;  // a cable has two, a switch two or more, routers included
-  std::vector<int> routers;  // that it is plugged into
+  std::vector<int> routers;  // routers that the link is plugged into
   int network = -1;          // equal for links that routers join; -1: no router is here
   double gbps = 0;           // in each direction; 0: as fast as memory
   std::uint64_t delay_ns = 0;
   std::uint32_t mtu = 4096;
   double qp_gbps = 0;    // what one queue pair can use; 0: all
   double port_gbps = 0;  // the rate that its ports show; 0: gbps
-  bool bond = false;  // its ports are bonds: they show port_gbps, and gbps to who asks for it all
-  // Links with the same name are the halves of one cable and share its gbps. Empty: the link is a
-  // cable of its own.
+  bool bond = false;  // its ports are bonds: port_speed_mbps() is gbps, attributes show port_gbps
+  // Links with an equal name here are the halves of one cable and share its gbps. Empty: the link
+  // is a cable of its own.
   std::string cable;
 };
 
-// What a work request costs beside the wire. 0: nothing. The host's three costs take time only on a
-// manual clock.
+// The costs of a work request beside the wire. 0: nothing. The host's three costs take time only on
+// a manual clock.
 struct NicCosts {
   std::uint64_t quantum_bytes = 16384;  // one queue pair's turn on the wire
-  // Until the NIC has read a work request that is not inline. Others may overtake it meanwhile.
+  // Time until the NIC has read a work request that is not inline. Others may overtake it
+  // meanwhile.
   std::uint64_t fetch_ns = 0;
   std::uint64_t post_ns = 0;        // the host's, for each work request
   std::uint64_t doorbell_ns = 0;    // the host's, for each call of post_send
@@ -99,8 +100,8 @@ struct NullSpec {
 
 struct FabricFile {
   std::string name;
-  // Hosts meet under this. It is made of a file's path and text, or of a text and the process that
-  // parsed it.
+  // Hosts of equal identity meet. It is made of a file's path and text, or of a text and the
+  // process that parsed it.
   std::string identity;
   std::vector<HostSpec> hosts;
   std::vector<LinkSpec> links;
@@ -114,18 +115,19 @@ struct FabricFile {
     return hosts[static_cast<std::size_t>(ref.host)].nics[static_cast<std::size_t>(ref.nic)];
   }
   bool find_nic(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
-  // Whether a packet from one NIC can be for another one: they are in one link, or routers join
-  // their links and the first NIC's host has a route.
+  // Returns true if a packet from one NIC can be for another NIC: they are in one link, or routers
+  // join their links and the first NIC's host has a route.
   bool joins(const NicSpec& from, const NicSpec& to) const;
-  // False: there is no such NIC, or it is not at a cable of two ends.
+  // Finds the NIC at the far end of a cable. Returns false if there is no such NIC, or it is not at
+  // a cable of two ends.
   bool other_end(const std::string& host, const std::string& name_of_nic, NicRef* out) const;
 };
 
-// InvalidArgument: the text is not JSON, or contradicts itself. One line says what, where, and what
-// would be right.
+// Parses the text. Returns InvalidArgument if it is not JSON, or contradicts itself. One line says
+// what, where, and what would be right.
 Result<FabricFile> parse(const std::string& text);
-// NotFound: there is no such file, or it cannot be read. InvalidArgument: as above, or it is no
-// regular file or too long. Never blocks.
+// Loads the file. Returns NotFound if there is no such file or it cannot be read, and
+// InvalidArgument as parse() does, or if it is no regular file or too long. Never blocks.
 Result<FabricFile> load(const std::string& path);
 
 }  // namespace mesh::soft

@@ -69,7 +69,7 @@ void read_device_memory(const json& object, const std::string& what, NicSpec& ni
   nic.late_device_writes = flag_of(object, what, "late_device_writes");
 }
 
-// "0xffff"; the entry 0 is an empty place in the table.
+// Reads keys such as "0xffff"; the entry 0 is an empty place in the table.
 std::vector<std::uint16_t> read_pkeys(const json& object, const std::string& what) {
   std::vector<std::uint16_t> keys;
   for (const json& entry : list_of(object, what, "pkeys")) {

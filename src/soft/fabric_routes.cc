@@ -34,7 +34,8 @@ int FabricRoutes::resolve(const NicRef& own, const ibv_ah_attr& address, Destina
   return fabric_.joins(nic, fabric_.nic(to->nic)) ? 0 : ETIMEDOUT;
 }
 
-// Nothing is asked on the way: what has no such LID, or is behind no router, gets nothing.
+// Finds the NIC by its LID. Nothing is asked on the way: what is sent to a LID that no port has, or
+// to an address behind no router, is lost.
 int FabricRoutes::resolve_lid(const NicRef& own, const ibv_ah_attr& address,
                               Destination* to) const {
   const NicSpec& nic = fabric_.nic(own);

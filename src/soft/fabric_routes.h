@@ -1,6 +1,7 @@
 #pragma once
-// Which NIC an address leads to, seen from one host: as its kernel resolves it on Ethernet, and as
-// LIDs and global headers do on InfiniBand. Thread: any (immutable). Bound: the fabric file's.
+// Finds the NIC to which an address leads, seen from one host: as its kernel resolves it on
+// Ethernet, and as LIDs and global headers do on InfiniBand. Thread: any (immutable). Bound: the
+// fabric file's.
 
 #include "src/soft/fabric_file.h"
 #include "src/verbs/provider.h"
@@ -20,7 +21,7 @@ class FabricRoutes {
   FabricRoutes(const FabricFile& fabric, int host) : fabric_(fabric), host_(host) {}
 
   verbs::Route route(const verbs::GidEntry& from, const ibv_gid& to) const;
-  // 0, or an errno value as modify_qp answers it.
+  // Returns 0, or an errno value as modify_qp would.
   int resolve(const NicRef& own, const ibv_ah_attr& address, Destination* to) const;
 
  private:

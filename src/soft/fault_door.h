@@ -37,13 +37,13 @@ struct FaultAnswer {
   std::uint64_t work_requests = 0, bytes = 0;  // posted by this host
 };
 
-// NotFound: no process is that host. System: it does not answer, because it is stopped or of
-// another version.
+// Sends an order to the host. Returns NotFound if no process is that host, and System if it does
+// not answer, because it is stopped or of another version.
 Result<FaultAnswer> tell_host(const FabricFile& fabric, const std::string& host,
                               const FaultOrder& order);
 inline constexpr int kFaultAnswerMs = 5000;
 
-// Reads a message for the rendezvous. False: it is not well-formed.
+// Reads a message for the rendezvous. Returns false if it is not well-formed.
 bool decode(std::span<const std::byte> bytes, FaultOrder* order);
 
 }  // namespace mesh::soft

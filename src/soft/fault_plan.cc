@@ -16,7 +16,7 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Of the writes under OutOfOrder.
+// How often the writes under OutOfOrder are disturbed.
 constexpr std::uint64_t kHeldOneIn = 4, kStaysOneIn = 4, kOnceOneIn = 3, kLateOneIn = 3,
                         kAloneOneIn = 2;
 constexpr std::uint64_t kRepeatsMax = 48;
@@ -152,7 +152,7 @@ FaultPlan::Disorder FaultPlan::disorder_of(const std::string& nic, const WriteNu
   return {};
 }
 
-// True for a fault that makes a port or a peer silent now, whatever peer it names.
+// Returns true for a fault that makes a port or a peer silent now, whatever peer it names.
 bool FaultPlan::silences(Armed& armed, const std::string& nic, std::uint64_t now_ns) {
   const FaultKind kind = armed.fault.kind;
   const bool silent =

@@ -33,9 +33,9 @@ enum class FaultKind : std::uint8_t {
   Reorder,
   // Plain writes to this host overtake one another within a queue pair, up to the next write with
   // immediate, as adaptive routing lets them: some are held for up to delay_ns, as if a packet had
-  // been lost, and, if the fault repeats, a stretch of those that have overtaken it land a second
-  // time. Into regions registered for relaxed ordering some small ones land up to delay_ns after
-  // they were answered, but before the next write with immediate.
+  // been lost, and, if the fault repeats, a stretch of those that have overtaken a held write land
+  // a second time. Into regions registered for relaxed ordering some small ones land up to delay_ns
+  // after they were answered, but before the next write with immediate.
   OutOfOrder,
   // The port is silent and says so, by an event and in query_port. Senders run into their retries
   // if it lasts.
@@ -45,8 +45,8 @@ enum class FaultKind : std::uint8_t {
   // Packets with more than `mtu` bytes of payload vanish, and smaller ones arrive: a black hole.
   // Senders run into their retries.
   Mtu,
-  // The subnet manager gives an InfiniBand port another LID. What was connected before hears
-  // nothing any more.
+  // The subnet manager gives an InfiniBand port another LID. Queue pairs that were connected before
+  // hear nothing any more.
   LidChange,
   // The card is gone from its slot, or its firmware has died: an event says that the device has
   // failed, query_port answers with EIO, and the port is silent. Senders run into their retries.
@@ -80,16 +80,16 @@ struct Fault {
 
 class FaultPlan {
  public:
-  // InvalidArgument: the delay exceeds kFaultDelayMaxNs, PeerLost names no peer_host, or Mtu no
-  // mtu. Exhausted: kFaultsMax faults are armed.
+  // Arms a fault. Returns InvalidArgument if the delay exceeds kFaultDelayMaxNs, PeerLost names no
+  // peer_host, or Mtu no mtu, and Exhausted if kFaultsMax faults are armed.
   Status arm(const Fault& fault, std::uint64_t now_ns);
-  // The fault's time begins when a NIC first looks at it.
+  // Arms a fault whose time begins when a NIC first looks at it.
   Status arm(const Fault& fault) { return arm(fault, kAtFirstUse); }
   void disarm_all();
-  // Ends all faults of the same kind, NIC and peer host at once.
+  // Ends at once all faults whose kind, NIC and peer host are those of `fault`.
   void lift(const Fault& fault);
-  // The call is made after every change, without a lock of ours. Set it before others know the
-  // plan.
+  // Sets a call that is made after every change, without a lock of ours. Set it before others know
+  // the plan.
   void when_changed(std::function<void()> call) { when_changed_ = std::move(call); }
 
   bool armed() const noexcept { return armed_.load(std::memory_order_acquire); }
@@ -109,13 +109,13 @@ class FaultPlan {
   bool cut_off(const std::string& nic, const std::string& peer_host, std::uint64_t now_ns);
   bool port_down(const std::string& nic, std::uint64_t now_ns);  // also if its card is gone
   bool card_left(const std::string& nic, std::uint64_t now_ns);
-  // Of the write with this number on a queue pair. hold_ns: how long it is held.
+  // Decides about the write with this number on a queue pair. hold_ns: how long it is held.
   struct Disorder {
     bool out_of_order = false;  // such a fault is armed
     bool overtakes = false;     // it lands before one that is held
     bool alone = false;         // if it is held: all others overtake it
     std::uint64_t hold_ns = 0;
-    std::uint64_t repeats = 0;  // if it is held: of those behind it so many land again
+    std::uint64_t repeats = 0;  // if it is held: so many of the writes behind it land again
     std::uint64_t late_ns = 0;  // in memory for relaxed ordering: how long after its answer
   };
   struct WriteNumber {
@@ -123,9 +123,9 @@ class FaultPlan {
     std::uint64_t number = 0;
   };
   Disorder disorder_of(const std::string& nic, const WriteNumber& write, std::uint64_t now_ns);
-  // How often the port's LID has changed.
+  // Returns how often the port's LID has changed.
   int lid_changes(const std::string& nic, std::uint64_t now_ns);
-  // When time alone takes the port down or up, or changes its LID next. UINT64_MAX: never.
+  // Returns when time alone takes the port down or up, or changes its LID next; UINT64_MAX: never.
   std::uint64_t next_port_change_ns(const std::string& nic, std::uint64_t now_ns);
 
  private:

@@ -20,7 +20,7 @@ class HostCpu {
     if (ns != 0 && clock_.manual()) spent_ns_.fetch_add(ns, std::memory_order_relaxed);
   }
   std::uint64_t take() noexcept { return spent_ns_.exchange(0, std::memory_order_relaxed); }
-  // The clock as the host sees it in the middle of its calls.
+  // Returns the time as the host sees it in the middle of its calls.
   std::uint64_t now_ns() const noexcept {
     return clock_.now_ns() + spent_ns_.load(std::memory_order_relaxed);
   }

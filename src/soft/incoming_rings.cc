@@ -7,7 +7,7 @@
 namespace mesh::soft {
 
 namespace {
-// Two members of one partition may speak unless both are limited ones, without the top bit.
+// Returns true if the keys are of one partition and at least one is a full member's (top bit set).
 bool in_one_partition(std::uint16_t a, std::uint16_t b) {
   constexpr std::uint16_t kFull = 0x8000;
   return ((a ^ b) & ~kFull) == 0 && ((a | b) & kFull) != 0;

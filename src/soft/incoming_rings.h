@@ -16,7 +16,7 @@
 
 namespace mesh::soft {
 
-// Offers a ring: it holds the requests that a peer's queue pair has for one of ours.
+// An offer of a ring, which holds the requests that a peer's queue pair has for one of ours.
 struct Offer {
   std::shared_ptr<Ring> ring;
   std::shared_ptr<Peer> peer;  // the peer that offers
@@ -25,8 +25,8 @@ struct Offer {
   std::uint32_t from_qp_num = 0, to_qp_num = 0;
   pid_t pid = 0;         // 0: this process
   bool streams = false;  // sources come through the ring's stream
-  // InfiniBand: the offering queue pair's partition key, and the LID that it sends to. 0: any, as a
-  // router finds out by itself.
+  // InfiniBand: the offering queue pair's partition key, and the LID that it sends to. 0: any LID,
+  // because a router finds it out by itself.
   std::uint16_t pkey = 0, to_lid = 0;
 };
 
@@ -34,12 +34,13 @@ class IncomingRings {
  public:
   explicit IncomingRings(NicCore& core) : core_(core) {}
 
-  // Null: this NIC has no queue pair of that number, and the offer is refused.
+  // Takes an offer for `qp`. If it is null, this NIC has no queue pair of that number, and the
+  // offer is refused.
   void take_offer(const Offer& offer, QueuePair* qp);
   // Attaches the ring that was held for the queue pair, if there is one.
   void find_offer(QueuePair& qp);
   void forget_offers(const QueuePair& qp) noexcept;
-  // Takes its ring from the queue pair and tells the peer.
+  // Takes the peer's ring from the queue pair and tells the peer.
   void detach(QueuePair& qp) noexcept;
 
  private:

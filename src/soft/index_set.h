@@ -36,7 +36,7 @@ class IndexSet {
     words_[word] &= ~(std::uint64_t{1} << (index % 64));
     if (words_[word] == 0) summary_ &= ~(std::uint64_t{1} << word);
   }
-  // The first index at or after `from`, else kQpsMax.
+  // Returns the first index at or after `from`, or kQpsMax.
   std::uint32_t next(std::uint32_t from) const noexcept {
     if (from >= kQpsMax) return kQpsMax;
     const std::uint32_t word = from / 64;
@@ -56,8 +56,8 @@ class IndexSet {
 
 class Bells {
  public:
-  // Only the ringer that finds the word empty sets its bit in the summary; the bit stays set until
-  // the turn takes the word.
+  // Rings. Only the ringer that finds the word empty sets its bit in the summary; the bit stays set
+  // until the turn takes the word.
   void ring(std::uint32_t index) noexcept {
     DCHECK(index < kQpsMax);
     const std::uint32_t word = index / 64;
@@ -75,8 +75,8 @@ class Bells {
       if (bits != 0) into.merge(word, bits);
     }
   }
-  // Every index whose ring() has ended, also where another ringer of its word has yet to set the
-  // summary.
+  // Takes every index whose ring() has ended, even where another ringer of its word has yet to set
+  // the summary.
   void take_all(IndexSet& into) noexcept {
     for (std::uint32_t word = 0; word < kBellWords; ++word) {
       if (words_[word].load(std::memory_order_relaxed) == 0) continue;

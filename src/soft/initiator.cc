@@ -198,8 +198,8 @@ void Initiator::complete_send(QueuePair& qp, ibv_wc_status status) noexcept {
   qp.send_cq->push(entry);
 }
 
-// The oldest outstanding work request completes with `first`. The others and all receives are
-// flushed, and what the peer has sent is dropped. Afterwards no source of ours is read any more.
+// Completes the oldest outstanding work request with `first`, flushes the others and all receives,
+// and drops what the peer has sent. Afterwards no source of ours is read any more.
 void Initiator::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   DCHECK(core_.turning() && first != IBV_WC_SUCCESS);
   {
@@ -217,7 +217,7 @@ void Initiator::to_error(QueuePair& qp, ibv_wc_status first) noexcept {
   DCHECK(qp.in.ring == nullptr && !core_.serving.has(qp.index) && !core_.backlog.has(qp.index));
 }
 
-// Its next post is told to NicCore::posting again.
+// Also lets the next post tell NicCore::posting again.
 bool Initiator::is_idle(QueuePair& qp) noexcept {
   DCHECK(core_.turning());  // `completed` changes in turns alone
   std::lock_guard lock(qp.sends.lock);

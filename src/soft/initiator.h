@@ -1,5 +1,5 @@
 #pragma once
-// One NIC as initiator: it takes what targets have answered, completes work requests, watches paths
+// One NIC as initiator: it takes the responses of targets, completes work requests, watches paths
 // that do not answer, and flushes queue pairs that fail. Thread: the NIC's turn lock. Bound: the
 // depth of the queue pair's queues for each call.
 
@@ -21,9 +21,9 @@ class Initiator {
   std::uint64_t due_ns(QueuePair& qp, TurnTime& time) noexcept;
   bool take_responses(QueuePair& qp, TurnTime& time) noexcept;
   void to_error(QueuePair& qp, ibv_wc_status first) noexcept;
-  // Nothing is outstanding.
+  // Returns true if nothing is outstanding.
   bool is_idle(QueuePair& qp) noexcept;
-  // A work request that is not executed yet reads or writes the region of this key.
+  // Returns true if a work request that is not executed yet reads or writes the region of this key.
   bool uses(QueuePair& qp, std::uint32_t key) noexcept;
 
  private:

@@ -11,7 +11,8 @@ namespace {
 constexpr int kDepthMax = 16;  // a fabric file needs five
 }  // namespace
 
-// A "gbps" that is written twice would count once, and a reader cannot know which of the two.
+// Refuses a field that is there twice: only one would count, and a reader cannot know which of the
+// two.
 json parse_document(const std::string& text, std::size_t bytes_max) {
   if (text.size() > bytes_max) fail("{} bytes are not in 1..{}", text.size(), bytes_max);
   JsonKeys keys;

@@ -45,12 +45,13 @@ class Document {
   json root_;
 };
 
-// Throws json::exception too, if the text is not JSON. No object of the document has a field twice.
+// Parses a document. Throws BadField, or json::exception if the text is not JSON. No object of the
+// document has a field twice.
 json parse_document(const std::string& text, std::size_t bytes_max);
 
 void check_keys(const json& object, const std::string& what,
                 std::initializer_list<const char*> known);
-// Empty if the field is missing.
+// Returns an empty text if the field is missing.
 std::string text_of(const json& object, const std::string& what, const char* key);
 std::string name_of(const json& object, const std::string& what);
 
@@ -60,9 +61,9 @@ struct Range {
 double number_of(const json& object, const std::string& what, const char* key, Range range);
 std::uint64_t count_of(const json& object, const std::string& what, const char* key,
                        std::uint64_t fallback);
-// False if the field is missing.
+// Returns false if the field is missing.
 bool flag_of(const json& object, const std::string& what, const char* key);
-// Empty if the field is missing.
+// Returns an empty list if the field is missing.
 const json& list_of(const json& object, const std::string& what, const char* key);
 
 }  // namespace mesh::soft

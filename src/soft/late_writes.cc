@@ -18,7 +18,7 @@ bool LateWrites::add(const MemoryTable::Use& use, const std::byte* bytes,
   return true;
 }
 
-// A region that is no longer registered is nobody's to write to.
+// Lands the writes that are due. Writes into a region that is no longer registered are dropped.
 void LateWrites::land(const MemoryTable& regions, std::uint64_t now_ns) noexcept {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count_; ++i) {

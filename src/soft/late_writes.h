@@ -1,7 +1,7 @@
 #pragma once
-// Writes of one queue pair that were answered and are not in memory yet: under
-// FaultKind::OutOfOrder some small ones into regions registered for relaxed ordering, as a PCIe bus
-// may let others overtake them there. They land when their time comes, in no order among
+// Writes of one queue pair that were answered and are not in memory yet. Under
+// FaultKind::OutOfOrder these are some small ones into regions registered for relaxed ordering,
+// where a PCIe bus may let others overtake them. They land when their time comes, in no order among
 // themselves, but all of them before whatever completes the queue pair's next receive, and before
 // the queue pair lets go of its peer. Thread: the NIC's turn lock. Bound: kLateMax writes.
 
@@ -18,7 +18,7 @@ inline constexpr std::size_t kLateMax = 32, kLateBytesMax = 64;
 class LateWrites {
  public:
   bool empty() const noexcept { return count_ == 0; }
-  // False: there is no room for it.
+  // Returns false if there is no room for the write.
   bool add(const MemoryTable::Use& use, const std::byte* bytes, std::uint64_t due_ns) noexcept;
   void land(const MemoryTable& regions, std::uint64_t now_ns) noexcept;  // those that are due
   void land_all(const MemoryTable& regions) noexcept { land(regions, UINT64_MAX); }

@@ -28,8 +28,8 @@ std::uint32_t MemoryTable::add(const Region& region) {
   Slot& entry = *slot(index);
   DCHECK(index != 0 && index < made_ && entry.key.load(std::memory_order_relaxed) == 0);
   entry.generation = (entry.generation + 1) & 0xffff;
-  // Released, so that none is seen before the key was: a reader that finds the key again after it
-  // read them has read what belongs to it.
+  // Released, so that no field is seen before the key was: a reader that finds the key again after
+  // it read the fields has read those that belong to it.
   entry.address.store(region.address, std::memory_order_release);
   entry.bytes.store(region.bytes, std::memory_order_release);
   entry.shift.store(region.seen_at == 0 ? 0 : region.seen_at - region.address,

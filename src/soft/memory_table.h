@@ -21,13 +21,13 @@ class MemoryTable {
     std::uint64_t address = 0, bytes = 0;
     const void* pd = nullptr;
     int access = 0;  // ibv_access_flags
-    // Where the NIC sees the first byte, if the process itself may not touch the memory. 0: at its
-    // address.
+    // The first byte's address as the NIC sees it, if the process itself may not touch the memory.
+    // 0: `address`.
     std::uint64_t seen_at = 0;
   };
 
   ~MemoryTable();
-  std::uint32_t add(const Region& region);  // answers the key; 0: the table is full
+  std::uint32_t add(const Region& region);  // returns the key; 0: the table is full
   void remove(std::uint32_t key);
 
   // A use that a key must allow: all of [address, address + bytes), with every flag of `access`,
@@ -39,9 +39,9 @@ class MemoryTable {
     int access;
   };
   bool allows(const Use& use) const noexcept { return resolve(use) != nullptr; }
-  // Where the NIC sees the first byte of what is allowed; null: the use is not allowed.
+  // Returns where the NIC sees the first byte of the use, or null if the use is not allowed.
   std::byte* resolve(const Use& use) const noexcept;
-  // The same of a work request's scatter-gather elements. False: one of them is not allowed.
+  // Resolves a work request's scatter-gather elements. Returns false if one is not allowed.
   struct SgeUse {
     const RingSge* sge;
     std::uint32_t count;

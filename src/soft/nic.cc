@@ -35,8 +35,8 @@ bool Nic::try_turn() noexcept {
   return moved;
 }
 
-// Answers come first, because they make room. Then our own requests go onto the wire, and then the
-// peers' requests are executed.
+// Makes one turn. Responses come first, because they make room. Then our own requests go onto the
+// wire, and then the peers' requests are executed.
 bool Nic::turn_locked() noexcept {
   DCHECK(core_.turning());
   core_.posts.acquire();

@@ -67,22 +67,22 @@ class Nic {
   QueuePair* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr);  // null with errno
   void destroy_qp(QueuePair* qp);
   bool in_use(const CompletionQueue& cq);
-  // State changes, whose attributes are already validated. EINVAL: the queue pair's state does not
-  // allow the change, which is known only under the lock. connect() needs the ring and where it
-  // goes.
+  // State changes, whose attributes are already validated. They return EINVAL if the queue pair's
+  // state does not allow the change, which is known only under the lock. connect() needs the ring
+  // and where it goes.
   int initialise(QueuePair& qp, int access, std::uint16_t pkey);
   int connect(QueuePair& qp, const Attributes& attributes, Outgoing out);
   int start(QueuePair& qp, const Attributes& attributes);
   int fail(QueuePair& qp);
   void reset(QueuePair& qp);
   void take_offer(const Offer& offer);
-  // The peer's board is known now, or the peer is lost: looks at everything that concerns it.
+  // Looks at all that concerns the peer: its board is known now, or the peer is lost.
   void peer_changed(const Peer& peer);
 
   // Events. The queue stays open until close_events().
   void open_events(EventQueue& queue);
   void close_events(EventQueue& queue);
-  // Fails a connected queue pair (the n-th, counted from 0) or all of them at once. Answers how
+  // Fails a connected queue pair (the n-th, counted from 0) or all of them at once. Returns how
   // many failed.
   std::size_t fail_queue_pairs(int only);
   static constexpr int kAllQueuePairs = -1;
@@ -105,7 +105,7 @@ class Nic {
   Poster poster_;
   // All members below are used under the turn lock.
   QueuePairTable queue_pairs_;
-  IndexSet outstanding_;  // what core_.posting has told; those found idle leave it
+  IndexSet outstanding_;  // told by core_.posting; queue pairs that are found idle leave it
   NicPort port_;
   IncomingRings incoming_;
   Initiator initiator_;

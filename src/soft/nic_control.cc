@@ -207,7 +207,7 @@ Nic::PortState Nic::port_state() {
   return {.up = port_.up(), .gone = port_.gone(), .lid = core_.lid};
 }
 
-// Acts as a device that can no longer serve a queue pair: everything is flushed, and an event tells
+// Acts as a device that can no longer serve a queue pair: flushes everything, and an event tells
 // the owner.
 std::size_t Nic::fail_queue_pairs(int only) {
   std::lock_guard lock(core_.turn_lock);

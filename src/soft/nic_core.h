@@ -1,7 +1,7 @@
 #pragma once
-// What all parts of one NIC share: its place in the fabric, its wire, its turn lock, the regions
-// registered with it and the sets of queue pairs that a turn looks at. Thread: the sets under the
-// turn lock; the rest as its own type says. Bound: kQpsMax queue pairs.
+// The state that all parts of one NIC share: its place in the fabric, its wire, its turn lock, the
+// regions registered with it and the sets of queue pairs that a turn looks at. Thread: the sets
+// under the turn lock; the rest as its own type says. Bound: kQpsMax queue pairs.
 
 #include "src/base/clock.h"
 #include "src/soft/board.h"
@@ -22,12 +22,12 @@
 
 namespace mesh::soft {
 
-// Bytes of one work request, as the ports of soft-RoCE say.
+// The most bytes of one work request, as the ports of soft-RoCE say.
 inline constexpr std::uint64_t kWorkRequestBytesMax = std::uint64_t{8} << 20;
 
 inline constexpr std::uint8_t kPort = 1;  // a NIC has one port
 
-// How often a manual clock looks at a path that a fault has cut.
+// The interval at which a manual clock looks at a path that a fault has cut.
 inline constexpr std::uint64_t kStalledLookNs = 1'000'000;
 
 // All pointers outlive the NIC.
@@ -64,8 +64,9 @@ struct NicCore {
 
   bool shaped() const noexcept { return modelled || faults.armed(); }
   bool turning() const noexcept { return turn_lock.held_here(); }  // for DCHECK only
-  // A fault cuts the queue pair from this host at this moment, or the port has another LID than
-  // when the queue pair was connected. What a NIC sends to itself needs the card, and no cable.
+  // Returns true if a fault cuts the queue pair from this host at this moment, or the port has
+  // another LID than when the queue pair was connected. A NIC that sends to itself needs the card,
+  // but no cable.
   bool cut_off(const Attributes& connection, const std::string& host, TurnTime& time) noexcept {
     if (connection.own_lid != lid) return true;
     if (!faults.armed()) return false;
@@ -92,7 +93,7 @@ struct NicCore {
   std::uint16_t lid = 0;       // under the turn lock; of an InfiniBand port
   DeviceWrites device_writes;  // under the turn lock
   RaceEdge posts;
-  Bells posting;  // by posters: queue pairs on which something may be outstanding
+  Bells posting;  // rung by posters: queue pairs on which something may be outstanding
   MemoryTable regions;
   IndexSet serving;     // a peer's ring may hold requests for them
   IndexSet completing;  // their target may have answered, or they are watched or flushed

@@ -18,8 +18,8 @@ namespace {
 constexpr std::uint32_t kNumberBits = 24;  // bits of a queue pair number
 constexpr std::uint32_t kIndexMask = kNullQpsMax - 1;
 
-// Differs between processes, so that a queue pair of another process, which this fabric cannot
-// reach, is not taken for one of ours.
+// Returns a base that differs between processes, so that a queue pair of another process, which
+// this fabric cannot reach, is not taken for one of ours.
 std::uint32_t number_base() {
   const std::uint32_t mixed = static_cast<std::uint32_t>(::getpid()) * 0x9e3779b1u;
   return mixed & ((1u << kNumberBits) - 1) & ~kIndexMask;
@@ -216,7 +216,7 @@ void NullFabric::take_receive(NullQp& qp, const NullRequest* request,
   push(*qp.receive_cq, completion);
 }
 
-// Receives are flushed here, sends at the next delivery.
+// Puts the queue pair into ERR. Receives are flushed here, sends at the next delivery.
 void NullFabric::to_error(NullQp& qp) noexcept {
   qp.state = IBV_QPS_ERR;
   qp.verbs.state = IBV_QPS_ERR;

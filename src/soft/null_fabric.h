@@ -45,7 +45,8 @@ struct NullCq {
   ibv_cq verbs{};  // first, so that the pointer the user holds is ours
   NullFabric* fabric = nullptr;
   std::vector<NullCompletion> entries;
-  // Both are 0 again when the queue is empty, so that a shallow queue stays in the near cache.
+  // Running indices into the entries. Both are 0 again when the queue is empty, so that a shallow
+  // queue stays in the near cache.
   std::uint32_t in = 0, out = 0;
   bool overflown = false;
   int users = 0;

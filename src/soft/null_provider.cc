@@ -24,7 +24,7 @@ constexpr int kNullSgesMax = 4;
 constexpr int kGidIndex = 1;
 constexpr std::uint8_t kPort = 1;
 
-// The first member of each is what the user holds a pointer to.
+// The user of each of these holds a pointer to its first member.
 struct NullContext {
   ibv_context verbs{};
   ibv_device device{};

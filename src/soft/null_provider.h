@@ -12,8 +12,8 @@
 
 namespace mesh::soft {
 
-// InvalidArgument: the file is of no null fabric. What happened on the fabric is said in one INFO
-// line when it goes.
+// Returns InvalidArgument if the file is of no null fabric. When the fabric goes, one INFO line
+// says what has happened on it.
 Result<std::unique_ptr<verbs::Provider>> open_null(const FabricFile& fabric);
 
 }  // namespace mesh::soft

@@ -31,7 +31,7 @@ void copy_inline(const ibv_send_wr& wr, std::byte* to) {
   }
 }
 
-// seen: the sources as our NIC sees them. The target reads there.
+// Fills in a request. seen: the sources as our NIC sees them, from where the target reads.
 void fill_request(const ibv_send_wr& wr, const SendSlot& slot, const RingSge* seen,
                   RingRequest& request) {
   request.ready_at_ns = 0;
@@ -54,7 +54,7 @@ void fill_request(const ibv_send_wr& wr, const SendSlot& slot, const RingSge* se
 // One call of post_send, under the queue pair's send lock.
 struct Poster::Posting {
   std::uint64_t posted = 0;     // running count, stored at the end
-  std::uint64_t published = 0;  // what the ring's tail will be
+  std::uint64_t published = 0;  // the ring's tail after the call
   // Requests go straight to the target. Otherwise the turn puts them on the modelled wire.
   bool direct = false;
   bool dead = false;  // the queue pair is in ERR, and the turn flushes
@@ -166,8 +166,8 @@ void Poster::check_sources(QueuePair& qp, const ibv_send_wr& wr, SendSlot& slot,
     slot.local_error = IBV_WC_LOC_PROT_ERR;
 }
 
-// The tail is stored before `posted`: a turn that saw more posted than published would put the rest
-// on the modelled wire itself.
+// Publishes the requests. The tail is stored before `posted`: a turn that saw more posted than
+// published would put the rest on the modelled wire itself.
 void Poster::publish(QueuePair& qp, Posting& posting) noexcept {
   SendQueue& queue = qp.sends;
   const std::uint64_t before = queue.posted.load(std::memory_order_relaxed);
@@ -179,7 +179,7 @@ void Poster::publish(QueuePair& qp, Posting& posting) noexcept {
   qp.bytes.store(qp.bytes.load(std::memory_order_relaxed) + posting.bytes,
                  std::memory_order_relaxed);
   qp.doorbells.store(qp.doorbells.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  bool look = true;  // our own turn has something to do for this
+  bool look = true;  // our own turn has something to do for these requests
   if (!posting.dead) {
     RingHeader& header = qp.out.ring->header();
     const bool published = posting.published != header.tail.load(std::memory_order_relaxed);
@@ -221,8 +221,8 @@ int Poster::receive(QueuePair& qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept 
       slot.sge[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
   }
   if (error != 0) *bad = wr;
-  // Pairs with to_error(), which sets the state and then looks at what is posted. We post and then
-  // look at the state.
+  // Pairs with to_error(), which sets the state and then looks at `posted`. Here `posted` is stored
+  // first, and then the state is read.
   queue.posted.store(posted, std::memory_order_seq_cst);
   if (qp.state.load(std::memory_order_seq_cst) == IBV_QPS_ERR)
     core_.board.ring_response(core_.self.nic, qp.index);

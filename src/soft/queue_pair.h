@@ -25,8 +25,8 @@ namespace mesh::soft {
 
 class Nic;
 
-// What post_send keeps of a work request for its completion. The poster writes it, and the turn
-// reads it once it is posted.
+// The part of a work request that post_send keeps for its completion. The poster writes it, and the
+// turn reads it once it is posted.
 struct SendSlot {
   std::uint64_t wr_id = 0;
   std::uint64_t posted_at_ns = 0;  // known only with a wire model or faults
@@ -39,7 +39,7 @@ struct SendSlot {
   ibv_wr_opcode opcode = IBV_WR_SEND;
   // Other than success: the work request is never sent and completes with this status.
   ibv_wc_status local_error = IBV_WC_SUCCESS;
-  bool vanishes = false;  // likewise, but only after all its tries
+  bool vanishes = false;  // it completes with local_error, but only after all its tries
 };
 
 struct SendQueue {
@@ -74,7 +74,7 @@ struct ReceiveQueue {
   ReceiveSlot& slot(std::uint64_t number) noexcept { return slots[number & (slots.size() - 1)]; }
 };
 
-// Where our requests go. Changed under turn lock and send lock.
+// The ring for our requests, and the peer. Changed under turn lock and send lock.
 struct Outgoing {
   std::shared_ptr<Ring> ring;
   std::shared_ptr<Peer> peer;
@@ -82,7 +82,7 @@ struct Outgoing {
   std::uint32_t peer_index = 0;
 };
 
-// Where the peer's requests come from. Only the turn uses it.
+// The ring with the peer's requests, and the peer. Only the turn uses it.
 struct Incoming {
   std::shared_ptr<Ring> ring;
   std::shared_ptr<Peer> peer;
@@ -90,17 +90,17 @@ struct Incoming {
   std::uint32_t peer_index = 0;
   pid_t pid = 0;                  // 0: the peer is in this process
   std::uint64_t next = 0;         // the request to execute
-  std::uint64_t done_bytes = 0;   // bytes of that request that are done
+  std::uint64_t done_bytes = 0;   // bytes of request `next` that are done
   std::uint64_t retry_at_ns = 0;  // the receiver is not ready until then
   std::uint32_t rnr_tries = 0;
   // The request's source has not come through the stream yet, or its answer has no room there.
   bool waits_for_stream = false;
-  // Of FaultKind::OutOfOrder: which of the next requests have landed, by number modulo 64; until
-  // when the next one is held; and 1 + the number of the one for which that was decided.
+  // FaultKind::OutOfOrder: the next requests that have landed, a bit each by number modulo 64;
+  // until when the next one is held; and 1 + the number of the one for which that was decided.
   std::uint64_t landed_early = 0;
   std::uint64_t held_until_ns = 0;
   std::uint64_t held_decided = 0;
-  std::uint64_t repeats_until = 0;   // before this one, those that have landed early land again
+  std::uint64_t repeats_until = 0;   // requests before this one that have landed early land again
   std::unique_ptr<LateWrites> late;  // null: there never was one
 };
 

@@ -22,7 +22,7 @@ class QueuePairTable {
 
   explicit QueuePairTable(NicRef self) : self_(self) {}
 
-  // Gives the queue pair its index and its number. False: the table is full.
+  // Gives the queue pair its index and its number. Returns false if the table is full.
   bool add(QueuePair& qp);
   void remove(QueuePair& qp);
   QueuePair* find(std::uint32_t index) const noexcept {

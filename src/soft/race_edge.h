@@ -1,7 +1,7 @@
 #pragma once
 // An order that a race detector cannot see: a peer in another process saw our post before it wrote
-// to us. Posting releases this edge and every turn acquires it. Without a race detector it does
-// nothing. Thread: any. Bound: none.
+// to us. Posting releases this edge and every turn acquires it. Without a race detector the edge
+// does nothing. Thread: any. Bound: none.
 
 #include <atomic>
 

@@ -29,11 +29,11 @@ class Registry {
  public:
   static Registry& instance();
 
-  // False: the name is taken. The universe separates hosts that must not meet: those of another
-  // file or another manual clock.
+  // Claims a host's name. Returns false if the name is taken. The universe separates hosts that
+  // must not meet: those of another file or another manual clock.
   bool claim(const std::string& universe, const std::string& host, LocalHost* owner);
   void release(const std::string& universe, const std::string& host);
-  // Calls `use` with the host while it cannot go away. False: it is not in this process.
+  // Calls `use` with the host while it cannot go away. Returns false if it is not in this process.
   bool visit(const std::string& universe, const std::string& host,
              const std::function<void(LocalHost&)>& use);
 

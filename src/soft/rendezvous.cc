@@ -35,7 +35,7 @@ std::uint64_t hash_text(const std::string& text, std::uint64_t seed) {
   return hash;
 }
 
-// Any user may take any name of this name space: a taken name says nothing without its holder.
+// Logs who has taken a host's name: any user may take any name of this name space.
 void say_who_is(const std::string& host, const std::string& name) {
   const UniqueFd fd = connect_abstract(name);
   if (!fd.valid()) {
@@ -52,7 +52,7 @@ void say_who_is(const std::string& host, const std::string& name) {
   }
 }
 
-// A host that does not accept at once may be busy. No lock is held here: it may wait for us.
+// Connects to a host, which may be too busy to accept. No lock is held here: it may wait for us.
 UniqueFd dial(const std::string& host, const std::string& name) {
   const Clock clock;
   const std::uint64_t give_up_ns = clock.now_ns() + kDialNs;
@@ -188,7 +188,7 @@ void Rendezvous::send(Connection& connection, Message message) {
     if (&other == &connection) return flush(id, connection);
 }
 
-// The rest is sent when there is room. A connection that is gone shows it by end of file.
+// Sends what there is room for; the rest waits. A connection that is gone shows it by end of file.
 void Rendezvous::flush(std::uint64_t id, Connection& connection) {
   while (!connection.outbox.empty()) {
     const Message& message = connection.outbox.front();
@@ -237,12 +237,12 @@ void Rendezvous::look_at(const epoll_event& event) {
   if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) receive_all(id);
 }
 
-// For lines that others can cause at will: they must not fill the log.
+// Logs a line that others can cause at will, within a budget: they must not fill the log.
 void Rendezvous::warn(const std::string& what) {
   if (lines_.take(Clock().now_ns())) LOG_WARN("soft fabric: {}{}", what, lines_.rest());
 }
 
-// The listener is level-triggered, so what is not accepted now comes first in the next pass.
+// Accepts some connections. The listener is level-triggered: the rest comes first in the next pass.
 void Rendezvous::accept_some() {
   for (int i = 0; i < kAcceptsMax; ++i) {
     UniqueFd fd = accept_connection(listener_.get());
@@ -262,7 +262,7 @@ void Rendezvous::accept_some() {
   }
 }
 
-// Without a descriptor a connection stays queued, and epoll would report the listener for ever.
+// Pauses without a descriptor: connections stay queued, and epoll would report them for ever.
 void Rendezvous::pause_accepting(int error) {
   if (!std::exchange(accept_failed_, true))
     warn(fmt::format("host {} cannot accept connections for now: {}", options_.host,
@@ -271,7 +271,7 @@ void Rendezvous::pause_accepting(int error) {
   watch(listener_.get(), kListenerId, 0, EPOLL_CTL_MOD);
 }
 
-// Answers the longest time to wait for events.
+// Returns the longest time to wait for events.
 int Rendezvous::resume_accepting(int timeout_ms) {
   if (accept_again_ns_ == 0) return timeout_ms;
   const std::uint64_t now_ns = Clock().now_ns();

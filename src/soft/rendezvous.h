@@ -58,11 +58,11 @@ struct RendezvousOptions {
 
 class Rendezvous {
  public:
-  // Exhausted: another process has claimed the host.
+  // Claims the host. Returns Exhausted if another process has claimed it.
   static Result<std::unique_ptr<Rendezvous>> open(const RendezvousOptions& options);
   ~Rendezvous();
 
-  // The host in another process. If there is none, the answer is a peer that is already lost.
+  // Returns the host in another process. If there is none, returns a peer that is already lost.
   std::shared_ptr<Peer> peer(const std::string& host);
   void offer(const Peer& peer, const Offer& offer);
 
@@ -88,7 +88,7 @@ class Rendezvous {
   explicit Rendezvous(const RendezvousOptions& options) : options_(options) {}
   bool watch(int fd, std::uint64_t id, std::uint32_t events, int how);
   Connection* add(UniqueFd fd, std::uint64_t* id);
-  // The peer of a connection of ours that is not lost, or null.
+  // Returns the peer of a connection of ours that is not lost, or null.
   std::shared_ptr<Peer> met(const std::string& host) const;
   void look_at(const epoll_event& event);
   void warn(const std::string& what);

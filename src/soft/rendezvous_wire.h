@@ -21,7 +21,7 @@ struct Prefix {
   std::uint32_t magic = kRendezvousMagic, version = kRendezvousVersion, type = 0, reserved = 0;
 };
 // Comes with the descriptors of the board and, if there is an agent, of its wake-up. A WELCOME has
-// the same form.
+// the form of a HELLO.
 struct HelloMessage {
   Prefix prefix;
   char host[kNameRoom] = {};
@@ -61,7 +61,7 @@ std::vector<std::byte> bytes_of(const T& value) {
   return {from, from + sizeof value};
 }
 
-// The name of the socket where this user's processes meet a host of that universe.
+// Returns the name of the socket where this user's processes meet a host of that universe.
 std::string rendezvous_name(const std::string& universe, const std::string& host);
 
 }  // namespace mesh::soft

@@ -1,8 +1,8 @@
 #pragma once
-// The send side of one queue pair as its target sees it: requests one way, responses the other, and
-// two byte streams for what cannot be copied directly. Each counter has one writer and only grows;
-// its slot is counter & mask. Thread: the initiator's poster and turn on one side, the target's
-// turn on the other; they may be in different processes. Bound: the send queue's depth.
+// The send side of one queue pair as its target sees it: requests to the target, responses back,
+// and two byte streams for what cannot be copied directly. Each counter has one writer and only
+// grows; its slot is counter & mask. Thread: the initiator's poster and turn on one side, the
+// target's turn on the far side; they may be in different processes. Bound: the send queue's depth.
 
 #include <mesh/status.h>
 
@@ -84,7 +84,7 @@ struct RingHeader {
 class Ring {
  public:
   static Result<std::shared_ptr<Ring>> create(std::uint32_t slots, Sharing sharing);
-  // Protocol: the memory is no ring, or too short.
+  // Maps a ring. Returns Protocol if the memory is no ring, or too short.
   static Result<std::shared_ptr<Ring>> map(UniqueFd fd, std::uint32_t slots);
 
   RingHeader& header() noexcept { return *header_; }
@@ -104,9 +104,10 @@ class Ring {
     header_->state.store(static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
   }
 
-  // Called by the initiator. Afterwards the target reads no source any more. It waits for a copy
-  // that the target is making. A target in another process may be stopped, so that wait is at most
-  // kCloseWaitNs; what such a target still reads changes nothing here.
+  // Ends the reading of sources: afterwards the target reads none any more. Called by the
+  // initiator. It waits for a copy that the target is making. A target in another process may be
+  // stopped, so that wait is at most kCloseWaitNs; what such a target still reads changes nothing
+  // here.
   void close() noexcept;
   bool closed() const noexcept { return header_->closed.load(std::memory_order_seq_cst) != 0; }
 

@@ -37,7 +37,8 @@ namespace {
 // next access would kill the process.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// The kernel would answer a file beyond the limit with a signal that ends the process.
+// Returns false for a file beyond the limit, which the kernel would answer with a signal that ends
+// the process.
 bool may_make_file(std::size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes) return true;
@@ -48,7 +49,7 @@ bool may_make_file(std::size_t bytes) {
   return false;
 }
 
-// Logs a line and answers an invalid descriptor if it cannot make one.
+// Returns an invalid descriptor, and logs a line, if it cannot make a memfd.
 UniqueFd make_memfd(std::size_t bytes) {
   if (!may_make_file(bytes)) return {};
   UniqueFd fd(::memfd_create("mesh-soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -25,7 +25,7 @@ class Segment {
   ~Segment();
 
   static Result<Segment> create(std::size_t bytes, Sharing sharing);
-  // Protocol: the descriptor has fewer bytes, or could lose some later.
+  // Maps a segment. Returns Protocol if the descriptor has fewer bytes, or could lose some later.
   static Result<Segment> map(UniqueFd fd, std::size_t bytes);
 
   std::byte* data() const noexcept { return data_; }

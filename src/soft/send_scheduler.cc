@@ -33,8 +33,8 @@ bool SendScheduler::turn(TurnTime& time) noexcept {
   return moved;
 }
 
-// The next queue pair that may send as soon as the wire is free. If there is none, it is the one
-// that may send first.
+// Returns the next queue pair that may send as soon as the wire is free, or if there is none the
+// one that may send first.
 std::uint32_t SendScheduler::next_sender(TurnTime& time, std::uint64_t* at_ticks) noexcept {
   struct Span {
     std::uint32_t from, to;
@@ -54,19 +54,19 @@ std::uint32_t SendScheduler::next_sender(TurnTime& time, std::uint64_t* at_ticks
   return best;
 }
 
-// A NIC reads the work requests of a doorbell side by side, so reading takes time but no bandwidth.
-// An inline one came with the doorbell.
+// Returns when a work request may start. A NIC reads the work requests of a doorbell side by side,
+// so reading takes time but no bandwidth. An inline one came with the doorbell.
 std::uint64_t SendScheduler::may_start(const SendSlot& slot) const noexcept {
   return slot.posted_at_ns * kTicksPerNs + (slot.is_inline ? 0 : core_.wire.fetch_ticks());
 }
 
-// When the queue pair's first unpublished request may start. kNever: it has none and leaves the
-// backlog.
+// Returns when the queue pair's first unpublished request may start. Returns kNever if there is
+// none; the queue pair then leaves the backlog.
 std::uint64_t SendScheduler::sends_at(std::uint32_t index, TurnTime& time) noexcept {
   QueuePair* qp = queue_pairs_.find(index);
   bool sends = qp != nullptr && qp->state.load(std::memory_order_acquire) == IBV_QPS_RTS;
   if (sends && core_.cut_off(qp->attributes, qp->out.peer->host(), time)) {
-    core_.completing.insert(index);  // there it is watched
+    core_.completing.insert(index);  // so that it is watched
     sends = false;
   }
   if (sends) {

@@ -1,4 +1,4 @@
-// The provider's answers about its devices, ports and GIDs, and the entries of the data path in
+// The provider's calls about its devices, ports and GIDs, and the entries of the data path in
 // ibv_context_ops.
 
 #include "src/base/check.h"
@@ -41,8 +41,8 @@ constexpr std::array<Rate, 8> kSpeeds = {
     {{1, 2.5}, {2, 5}, {4, 10}, {16, 14}, {32, 25}, {64, 50}, {128, 100}, {8, 10}}};
 constexpr std::array<Rate, 5> kWidths = {{{1, 1}, {16, 2}, {2, 4}, {4, 8}, {8, 12}}};
 
-// A port can only name a speed and a width. We take the pair whose product is nearest to the link's
-// rate.
+// Writes the rate as a port shows it, by a speed and a width: the pair whose product is nearest to
+// the link's rate.
 void name_rate(double gbps, ibv_port_attr* attr) {
   double nearest = INFINITY;
   for (const Rate& speed : kSpeeds) {
@@ -158,7 +158,7 @@ int SoftHost::query_port(ibv_context* context, std::uint8_t port, ibv_port_attr*
   attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr->phys_state = up ? 5 : link != nullptr ? 2 : 3;  // LinkUp, Polling (for a signal), Disabled
   attr->max_mtu = IBV_MTU_4096;
-  // Without a signal there is none, as drivers say it.
+  // A port without a signal shows no MTU, as drivers do.
   const NicSpec& spec = nic_of(context).spec();
   attr->active_mtu = up ? mtu_code(spec.mtu) : ibv_mtu{};
   attr->gid_tbl_len = 16;
@@ -188,8 +188,8 @@ std::uint32_t SoftHost::port_speed_mbps(ibv_context* context, std::uint8_t port)
   return static_cast<std::uint32_t>(link->gbps * 1000);
 }
 
-// The table begins with link-local entries and has holes, and the index of the address differs
-// between NICs. So a user that relies on a fixed index fails.
+// Returns a table that begins with link-local entries and has holes, and in which the index of the
+// address differs between NICs. So a user that relies on a fixed index fails.
 std::vector<verbs::GidEntry> SoftHost::gids(ibv_context* context, std::uint8_t port) {
   if (port != kPort) return {};
   const Nic& nic = nic_of(context);

@@ -86,8 +86,8 @@ void SoftHost::arm_faults_of_file() {
   }
 }
 
-// A port says at once that it has changed, even if no thread turns its NIC. Armed faults keep the
-// agent awake.
+// Lets a port say at once that it has changed, even if no thread turns its NIC. Armed faults keep
+// the agent awake.
 void SoftHost::look_at_ports() {
   for (const std::unique_ptr<Nic>& nic : nics_) static_cast<void>(nic->port_state());
   board_->wake();
@@ -185,7 +185,7 @@ void SoftHost::run() {
   }
 }
 
-// Answers how long to wait before the next look. A bell wakes the sleeping agent: it is rung after
+// Returns how long to wait before the next look. A bell wakes the sleeping agent: it is rung after
 // the work is visible, and the agent looks for work after it has said that it sleeps.
 int SoftHost::tend() {
   DCHECK(turns_seen_.size() == nics_.size());

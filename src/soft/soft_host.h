@@ -23,11 +23,11 @@
 namespace mesh::soft {
 
 inline constexpr int kQpWrMax = 16384;
-inline constexpr int kCqeMax = 32767;  // the least of any device we know: kernel soft-RoCE's
+inline constexpr int kCqeMax = 32767;  // the least of any device known: kernel soft-RoCE's
 inline constexpr int kReadsMax = 16;   // outstanding, each way
 inline constexpr int kRnrTimerMax = 31;
 
-// The user holds a pointer to the first member of each.
+// The user of each of these holds a pointer to its first member.
 struct SoftContext {
   ibv_context verbs{};
   ibv_device device{};

@@ -32,10 +32,10 @@ constexpr int kToReceive = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_D
 constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 
-constexpr std::uint32_t kEceVendor = 0x534f4654;  // whose the options are: "SOFT"
+constexpr std::uint32_t kEceVendor = 0x534f4654;  // the maker of the options: "SOFT"
 
-// Answers as get_user_pages would, in one call for any size. It does not notice pages that are
-// there but protected.
+// Returns whether all pages are mapped, as get_user_pages would, in one call for any size. It does
+// not notice pages that are there but protected.
 bool is_mapped(void* address, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address),
@@ -44,12 +44,12 @@ bool is_mapped(void* address, std::size_t bytes) {
   return ::msync(reinterpret_cast<void*>(first), begin + bytes - first, MS_ASYNC) == 0;
 }
 
-// The specification's rule, as the kernel checks it: remote writes need local ones.
+// Returns true if the specification grants it, as the kernel checks it: remote writes need local.
 bool is_granted(int access) {
   return (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)) != IBV_ACCESS_REMOTE_WRITE;
 }
 
-// Null with errno.
+// Returns null with errno on failure.
 ibv_mr* add_region(ibv_pd* pd, const MemoryTable::Region& region, DeviceMapping seen) {
   auto mr = std::make_unique<SoftMr>();  // may throw, and nothing is changed
   const std::uint32_t key = soft(pd->context).nic->add_region(region);
@@ -199,7 +199,7 @@ int SoftHost::query_ece(ibv_qp* verbs, ibv_ece* ece) {
   return 0;
 }
 
-// Of what is asked for, what the NIC has.
+// Grants those of the options asked for that the NIC has.
 int SoftHost::set_ece(ibv_qp* verbs, ibv_ece* ece) {
   QueuePair& qp = soft(verbs);
   if (qp.nic->spec().ece == 0) return EOPNOTSUPP;
@@ -253,8 +253,8 @@ int SoftHost::to_rtr(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   return 0;
 }
 
-// The peer is in this process, or in another, or nowhere. In the last case it is lost, and posting
-// runs into the retries.
+// Finds the peer in this process or in another one. If it is nowhere, it is lost, and posting runs
+// into the retries.
 std::shared_ptr<Peer> SoftHost::find_peer(const std::string& host, Sharing* sharing) {
   std::shared_ptr<Peer> peer;
   if (Registry::instance().visit(universe_, host, [&](LocalHost& local) { peer = local.self(); }))

@@ -40,15 +40,16 @@ struct SoftCounters {
 
 class SoftProvider : public verbs::Provider {
  public:
-  // NotFound: the host is not in the file. Exhausted: another process has claimed its name.
+  // Opens the host. Returns NotFound if it is not in the file, and Exhausted if another process has
+  // claimed its name.
   static Result<std::unique_ptr<SoftProvider>> open(SoftOptions options);
 
-  // Makes one turn of every NIC of this host at the clock's time. True: something moved. It never
-  // blocks, and makes no system call when all peers are in this process.
+  // Makes one turn of every NIC of this host at the clock's time. Returns true if something moved.
+  // It never blocks, and makes no system call when all peers are in this process.
   virtual bool turn() = 0;
 
-  // The earliest time at which a turn could move something, for a manual clock. 0: now.
-  // UINT64_MAX: nothing is pending.
+  // Returns the earliest time at which a turn could move something, for a manual clock: 0 for now,
+  // UINT64_MAX if nothing is pending.
   virtual std::uint64_t next_due_ns() const = 0;
 
   // On a manual clock calls take no time. After each call the owner of the clock takes what the
@@ -57,15 +58,15 @@ class SoftProvider : public verbs::Provider {
   virtual void spend_cpu_ns(std::uint64_t ns) = 0;
   virtual std::uint64_t take_cpu_ns() = 0;
 
-  // The faults that are to happen. Thread: any.
+  // Returns the faults that are to happen. Thread: any.
   virtual FaultPlan& faults() = 0;
 
   // Fails a connected queue pair of the NIC (the n-th, counted from 0), or all with -1, as if the
   // device could no longer serve it: it is flushed, and an event tells. An empty name means every
-  // NIC. Answers how many failed. Thread: any.
+  // NIC. Returns how many failed. Thread: any.
   virtual std::size_t fail_queue_pairs(const std::string& nic, int only) = 0;
 
-  // The counters of one NIC; all zero for an unknown name.
+  // Returns the counters of one NIC; all zero for an unknown name.
   virtual SoftCounters counters(const std::string& nic) const = 0;
 };
 

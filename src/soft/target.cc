@@ -129,7 +129,7 @@ Target::Outcome Target::execute(QueuePair& qp, TurnTime& time, TurnBudget& budge
   }
 }
 
-// Where the NIC sees the memory that the request names; null: it may not.
+// Returns where the NIC sees the memory that the request names, or null if it may not use it.
 std::byte* Target::remote_range(const QueuePair& qp, const RingRequest& request,
                                 int access) const noexcept {
   if ((qp.attributes.access & access) == 0) return nullptr;
@@ -137,14 +137,14 @@ std::byte* Target::remote_range(const QueuePair& qp, const RingRequest& request,
       MemoryTable::Use{request.rkey, request.remote_address, request.bytes, qp.verbs.pd, access});
 }
 
-// Nobody grants reads of other memory than a device's.
+// Returns true for device memory: reads of other memory are granted by nobody.
 bool Target::may_be_read(const QueuePair& qp, const RingRequest& request) const noexcept {
   return core_.regions.resolve(MemoryTable::Use{request.rkey, request.remote_address, request.bytes,
                                                 qp.verbs.pd, IBV_ACCESS_REMOTE_READ}) != nullptr;
 }
 
-// A request of zero bytes names no memory, so its key is not looked at (InfiniBand specification,
-// RDMA WRITE of length 0).
+// Executes a write. A request of zero bytes names no memory, so its key is not looked at
+// (InfiniBand specification, RDMA WRITE of length 0).
 Target::Outcome Target::execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
                                       TurnBudget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;
@@ -207,8 +207,8 @@ Target::Outcome Target::execute_send(QueuePair& qp, RingRequest& request, TurnTi
   return {};
 }
 
-// The bytes of the answer go back through the ring. The initiator's own NIC puts them where its
-// tables allow.
+// Executes a read. Its bytes go back through the ring, and the initiator's own NIC puts them where
+// its tables allow.
 Target::Outcome Target::execute_read(QueuePair& qp, RingRequest& request,
                                      TurnBudget& budget) noexcept {
   std::uint64_t& done = qp.in.done_bytes;

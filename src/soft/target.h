@@ -17,7 +17,7 @@ namespace mesh::soft {
 inline constexpr std::uint32_t kTurnRequests = 256;
 inline constexpr std::uint64_t kTurnBytes = 1 << 20;
 
-// What one turn may still execute.
+// The work that one turn may still execute.
 struct TurnBudget {
   std::uint32_t requests = kTurnRequests;
   std::uint64_t bytes = kTurnBytes;
@@ -34,7 +34,7 @@ class Target {
  private:
   enum class Step : std::uint8_t {
     Done,
-    Later,     // it is not due, or a receive or room is missing: look again
+    Later,     // the request is not due, or a receive or room is missing: look again
     Fail,      // the initiator's queue pair fails, ours lives
     FailBoth,  // both queue pairs fail, as reliable connected ones do
     Drop,      // there is no answer at all
@@ -46,7 +46,7 @@ class Target {
   Outcome execute(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
   Outcome execute_write(QueuePair& qp, RingRequest& request, TurnTime& time,
                         TurnBudget& budget) noexcept;
-  // Under FaultKind::OutOfOrder, before a plain write is executed. Done: it lands now.
+  // Under FaultKind::OutOfOrder, before a plain write is executed. Now: it is to land now.
   enum class Landing : std::uint8_t { Now, Held, Landed };
   Landing out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept;
   void overtake(QueuePair& qp, bool all, TurnTime& time, TurnBudget& budget) noexcept;

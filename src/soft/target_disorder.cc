@@ -1,7 +1,7 @@
 // Plain writes that land out of order within a queue pair, as FaultKind::OutOfOrder wants it. A
-// write with immediate stays where it is: it is executed when all before it have landed, and
-// nothing that was posted after it goes first. Answers go back in order, so a write that has landed
-// early completes no sooner than those that it has overtaken.
+// write with immediate keeps its place: it is executed when all before it have landed, and nothing
+// that was posted after it goes first. Responses go back in order, so a write that has landed early
+// completes no sooner than those that it has overtaken.
 #include "src/base/check.h"
 #include "src/soft/target.h"
 
@@ -19,7 +19,7 @@ bool Target::has_expected_psn(const QueuePair& qp, std::uint64_t number) const n
   return qp.in.ring->request(number).psn == (expected & 0xffffff);
 }
 
-// Of the next request, which is a plain write.
+// Decides how the next request, which is a plain write, lands.
 Target::Landing Target::out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& budget) noexcept {
   DCHECK(core_.turning());
   Incoming& in = qp.in;
@@ -28,7 +28,7 @@ Target::Landing Target::out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& 
   const std::uint64_t bit = std::uint64_t{1} << (in.next % 64);
   if ((in.landed_early & bit) != 0) {
     in.landed_early &= ~bit;
-    in.held_decided = in.next + 1;  // if it lands again, then now
+    in.held_decided = in.next + 1;  // if it lands again, it lands now
     return in.next < in.repeats_until ? Landing::Now : Landing::Landed;
   }
   if (in.held_decided != in.next + 1) {
@@ -41,8 +41,8 @@ Target::Landing Target::out_of_order(QueuePair& qp, TurnTime& time, TurnBudget& 
   return Landing::Held;
 }
 
-// Into memory for relaxed ordering. What has landed early once, or waits for its turn, does not get
-// here.
+// Returns true if the write is kept to land late, in memory for relaxed ordering. A write that has
+// landed early once, or waits for its turn, does not get here.
 bool Target::lands_late(QueuePair& qp, const RingRequest& request, TurnTime& time) noexcept {
   DCHECK(core_.turning());
   Incoming& in = qp.in;
@@ -70,7 +70,7 @@ bool Target::land_late(QueuePair& qp, TurnTime& time) noexcept {
   return !late.empty();
 }
 
-// Those behind the next request, which is held: each lands whole, or not yet.
+// Lands requests behind the next one, which is held: each lands whole, or not yet.
 void Target::overtake(QueuePair& qp, bool all, TurnTime& time, TurnBudget& budget) noexcept {
   Incoming& in = qp.in;
   DCHECK(in.done_bytes == 0);
@@ -89,7 +89,7 @@ void Target::overtake(QueuePair& qp, bool all, TurnTime& time, TurnBudget& budge
     if (!all && !disorder.overtakes) continue;
     const Outcome outcome = execute_write(qp, request, time, budget);
     in.done_bytes = 0;
-    if (outcome.step != Step::Done) return;  // in its turn it is seen what is wrong with it
+    if (outcome.step != Step::Done) return;  // its error shows when its turn comes
     in.landed_early |= bit;
   }
 }

@@ -22,7 +22,7 @@ UniqueFd make_socket() {
   return fd;
 }
 
-// An abstract name begins with a zero byte and is not terminated.
+// Fills in an abstract name, which begins with a zero byte and is not terminated.
 socklen_t fill_address(const std::string& name, sockaddr_un* address) {
   *address = sockaddr_un{};
   address->sun_family = AF_UNIX;

@@ -23,9 +23,11 @@ struct Received {
   bool fds_lost = false;  // more were sent than this process could take
 };
 
-// Invalid with errno on failure. EADDRINUSE: another socket has the name.
+// Listens. Returns an invalid descriptor with errno on failure; EADDRINUSE: another socket has the
+// name.
 UniqueFd listen_abstract(const std::string& name);
-// Invalid with errno on failure. ECONNREFUSED: no socket has the name.
+// Connects. Returns an invalid descriptor with errno on failure; ECONNREFUSED: no socket has the
+// name.
 UniqueFd connect_abstract(const std::string& name);
 UniqueFd accept_connection(int listener);
 

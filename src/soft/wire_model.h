@@ -1,8 +1,8 @@
 #pragma once
-// The arithmetic of the modelled wire: what a request costs on a link, in ticks of 1/256 ns. So 56
-// bits of nanoseconds and the fraction of a byte time at 400 Gb/s both fit in a word. The state is
-// when this NIC and its end of the cable are free. Thread: the NIC's turn; a Transmitter is shared
-// by both halves of a cable. Bound: none.
+// The arithmetic of the modelled wire: the time that a request takes on a link, in ticks of 1/256
+// ns. So 56 bits of nanoseconds and the fraction of a byte time at 400 Gb/s both fit in a word. The
+// state is when this NIC and its end of the cable are free. Thread: the NIC's turn; a Transmitter
+// is shared by both halves of a cable. Bound: none.
 
 #include "src/soft/fabric_file.h"
 
@@ -14,14 +14,14 @@
 namespace mesh::soft {
 
 inline constexpr std::uint64_t kTicksPerNs = 256;
-// What RoCE v2 over IPv4 adds to the payload of a packet: preamble 8, Ethernet 14, IPv4 20, UDP 8,
-// BTH 12, ICRC 4, FCS 4, gap 12.
+// The bytes that RoCE v2 over IPv4 adds to the payload of a packet: preamble 8, Ethernet 14, IPv4
+// 20, UDP 8, BTH 12, ICRC 4, FCS 4, gap 12.
 inline constexpr std::uint64_t kPacketOverheadBytes = 82;
 inline constexpr std::uint64_t kFirstPacketBytes = 16;  // RETH
 inline constexpr std::uint64_t kImmBytes = 4;
 
-// One direction of a cable. If two threads turn its two halves at once, both may book the same
-// moment, which is an error of one quantum. On a manual clock one thread turns both.
+// One direction of a cable. If two threads turn its two halves at once, both may book one moment,
+// which is an error of one quantum. On a manual clock one thread turns both.
 struct Transmitter {
   std::atomic<std::uint64_t> free_at_ticks{0};
 };
@@ -43,11 +43,11 @@ class WireModel {
     return scaled(bytes, qp_ticks_per_byte_);
   }
 
-  // When this NIC can put its next quantum on the cable.
+  // Returns when this NIC can put its next quantum on the cable.
   std::uint64_t free_at_ticks() const noexcept {
     return std::max(nic_free_at_ticks_, transmitter_.free_at_ticks.load(std::memory_order_relaxed));
   }
-  // Sends the bytes from at_ticks on, which is not before free_at_ticks(). Answers when the last of
+  // Sends the bytes from at_ticks on, which is not before free_at_ticks(). Returns when the last of
   // them has left.
   std::uint64_t send(std::uint64_t at_ticks, std::uint64_t bytes) noexcept;
 

@@ -1,6 +1,6 @@
 #pragma once
-// An array of fixed size whose bytes are zero at first and whose pages nobody touches until they
-// are used: of the queues of an idle queue pair most never are. Allocates in its constructor only,
+// An array of fixed size whose bytes are zero at first, and whose pages nobody touches until they
+// are used: most pages of an idle queue pair's queues never are. Allocates in its constructor only,
 // which may throw std::bad_alloc. Thread: its owner's.
 
 #include <cstddef>

@@ -38,7 +38,8 @@ bool is_host_bridge(const hwloc_obj& object) {
          object.attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
 }
 
-// Of the link above a device or a bridge; a downstream port says that of the link below it.
+// Returns the rate of the link above a device or a bridge. A downstream port reports that of the
+// link below it.
 double link_gbps(const hwloc_obj& object) {
   const PciFunction& pci =
       object.type == HWLOC_OBJ_PCI_DEVICE ? object.attr->pcidev : object.attr->bridge.upstream.pci;
@@ -108,13 +109,14 @@ class Reader {
     if (is_host_bridge(object)) return join_host_bridge(object);
     const auto above = index_.find(object.parent);
     if (above == index_.end()) return;
-    // What leaves the host bridge is its own port.
+    // A bridge directly below the host bridge is the host's own port.
     const bool below_host_bridge = is_host_bridge(*object.parent);
     const bool is_port = below_host_bridge && object.type == HWLOC_OBJ_BRIDGE;
     join_two(above->second, index_.at(&object), is_port ? kWide : link_gbps(object));
   }
 
-  // A node of a package that has several, or of one that has none of its own.
+  // Joins a node to its package, which may have several, or to packages without a node of their
+  // own.
   void join_memory(const hwloc_obj& memory) {
     for (const hwloc_obj_t package : objects_) {
       if (package->type == HWLOC_OBJ_PACKAGE && meet(memory.cpuset, package->cpuset))
@@ -122,7 +124,8 @@ class Reader {
     }
   }
 
-  // To the nodes at which hwloc has put it: one, those of a package, or where it does not know all.
+  // Joins a host bridge to the nodes at which hwloc has put it: one, those of a package, or all
+  // nodes if hwloc does not know.
   void join_host_bridge(const hwloc_obj& bridge) {
     const hwloc_obj* place = bridge.parent;
     while (place != nullptr && place->nodeset == nullptr) place = place->parent;

@@ -14,7 +14,7 @@ struct PartsSource {
   std::string hwloc_library = "libhwloc.so.15";
   std::string xml = {};  // a topology as lstopo exports it; empty: this host
 };
-// NotFound: there is no hwloc, or it reads nothing here; a line said so.
+// Returns NotFound if there is no hwloc, or it reads nothing here; a line said so.
 Result<HostParts> read_host_parts(const PartsSource& source = {});
 
 }  // namespace mesh::topo

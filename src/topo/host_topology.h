@@ -23,7 +23,8 @@ struct HostTopology {
   int quota_cpus = 0;     // whole CPUs that the cgroup grants, at least 1; 0: no limit
 
   int usable_cores() const;  // distinct cores with an allowed CPU, no more than the quota
-  // Indices of the allowed CPUs on the node, or of all allowed ones if it has none or is unknown.
+  // Returns the indices of the allowed CPUs on the node, or of all allowed CPUs if the node has
+  // none or is unknown.
   std::vector<int> allowed_on(int numa_node) const;
 };
 
@@ -34,7 +35,7 @@ struct TopologySources {
 };
 HostTopology read_host_topology(const TopologySources& sources = {});
 
-// Reads a list as the kernel writes it, "0-3,8". The answer is sorted, and malformed parts are left
+// Reads a list as the kernel writes it, "0-3,8". The result is sorted, and malformed parts are left
 // out.
 inline constexpr int kCpusMax = 8192;
 std::vector<int> parse_cpu_list(std::string_view text);

@@ -22,7 +22,7 @@ struct HwlocApi {
   decltype(&::hwloc_bitmap_next) bitmap_next = nullptr;
 };
 
-// NotFound: the library is missing or has another ABI, and one INFO line said so.
+// Returns NotFound if the library is missing or has another ABI; one INFO line said so.
 Result<HwlocApi> load_hwloc_api(const char* library = kHwlocLibrary);
 
 }  // namespace mesh::topo

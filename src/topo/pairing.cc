@@ -172,8 +172,8 @@ class Pairing {
   std::vector<RailPair> pairs_;
 };
 
-// True if one side has every rail of the other. Processes of one host may have been given different
-// rails.
+// Returns true if one side has every rail of the other side. Processes of one host may have been
+// given different rails.
 bool same_host(std::span<const RailEnd> locals, std::span<const RailEnd> peers) {
   const auto same_address = [](const RailAddress& a, const RailAddress& b) {
     return a.gid == b.gid;

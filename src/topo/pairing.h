@@ -24,7 +24,7 @@ struct RailEnd {
   bool ethernet = true;
   std::uint32_t speed_mbps = 0;
   std::uint32_t identity = 0;  // its port's place in its host, equal on hosts of one make
-  bool apart = false;          // it does not leave its site, and the other host is at another
+  bool apart = false;          // it does not leave its site, and the peer is at another site
   bool up = true;              // a port that is down keeps the place that it has by its identity
 };
 
@@ -36,7 +36,7 @@ struct RailPair {
   friend bool operator==(const RailPair&, const RailPair&) = default;
 };
 
-// Whether a packet from the peer's address reaches ours by the peer's own rail.
+// Tells whether a packet from the peer's address reaches ours by the peer's own rail.
 enum class Reach : std::uint8_t { Yes, No, Unknown };
 using AskReach = std::function<Reach(const RailPair&)>;
 
@@ -47,28 +47,28 @@ struct PairingWish {
   AskReach reach = {};  // empty: there are no routers
 };
 
-// The rules:
+// Returns the pairs of rails that speak to each other, or none if nothing reaches anything. The
+// rules:
 // - Ethernet rails pair within a subnet that any of their addresses share, InfiniBand rails under
 //   one subnet prefix, and rails of different kinds never.
 // - If there is a choice, the subnet that the fewest pairs of rails share comes first, so a cable's
-//   own comes before a wider one; then the order of the lists counts.
+//   own subnet comes before a wider one; then the order of the lists counts.
 // - Link-local addresses are on every wire and tell nothing. Rails meet by them only if no other
 //   addresses of the two hosts meet: the k-th with the k-th, and none of them twice.
-// - An address that both sides have counts only if a host meets itself or nothing else meets.
-//   Elsewhere it is a copied setting.
-// - If several rails of both sides share a subnet, those of equal identity meet. Of the others the
-//   k-th local one takes the k-th of the peer. If one side has more of them, the other's are used
-//   again, those that are up first, so that each rail works.
-// - Rails that do not leave their site meet nothing at another one.
+// - An address that both sides have counts only if a host meets itself or nothing else meets. In
+//   all other cases it is a copied setting.
+// - If several rails of both sides share a subnet, those of equal identity meet. Of the rest the
+//   k-th local rail takes the k-th of the peer. If one side has more rails, the rails of the
+//   smaller side are used again, those that are up first, so that each rail works.
+// - Rails that do not leave their site meet nothing at another site.
 // - Rails that share no subnet may meet across routers (routed_pairing.h).
-// - Pairs whose two ports are up come first, of them those of the preferred rail, then the faster
-//   ones.
-// Empty: nothing reaches anything.
+// - Pairs whose two ports are up come first, among them those of the preferred rail, then the
+//   faster ones.
 std::vector<RailPair> pair_rails(std::span<const RailEnd> locals, std::span<const RailEnd> peers,
                                  const PairingWish& wish = {});
 
-// The text for the line that refuses a connection, such as "our subnets 10.0.12.0/24, 10.0.13.0/24;
-// the peer's 10.0.23.0/24".
+// Returns the text for the line that refuses a connection, such as "our subnets 10.0.12.0/24,
+// 10.0.13.0/24; the peer's 10.0.23.0/24".
 std::string no_common_subnet_text(std::span<const RailEnd> locals, std::span<const RailEnd> peers);
 
 }  // namespace mesh::topo

@@ -13,30 +13,32 @@
 
 namespace mesh::topo {
 
-// Allowed CPUs in the order in which pollers of a NIC on that node should take them: those of the
-// node before others, fast kinds before slow ones, one hardware thread of each core before the
-// second, and high numbers first, because CPU 0 serves most interrupts.
+// Returns the allowed CPUs in the order in which pollers of a NIC on that node should take them:
+// those of the node before others, fast kinds before slow ones, one hardware thread of each core
+// before the second, and high numbers first, because CPU 0 serves most interrupts.
 std::vector<int> poller_cpus(const HostTopology& host, int numa_node);
 
 // Holds a CPU for one poller among all processes of this user on this machine, whatever their
 // network namespace, until it is destroyed. The claim is a locked file in user_directory(): it ends
-// with its process, and no other user can take it. Claims of different users do not meet, nor do
-// those of containers that share no /dev/shm. Give such jobs CPUs of their own (NCCL_MESH_CPUS, or
-// a cpuset).
+// with its process, and no other user can take it. Different users do not see each other's claims,
+// nor do containers that share no /dev/shm. Give such jobs CPUs of their own (NCCL_MESH_CPUS, or a
+// cpuset).
 struct CpuClaim {
   int cpu = -1;
   UniqueFd lock;
 };
 
-// Claims the first CPU in poller_cpus that is free. Exhausted: all are claimed, so it is better not
-// to pin to a single one. System: nothing can be claimed, and a line said why.
+// Claims the first CPU in poller_cpus that is free. Returns Exhausted if all are claimed, so that
+// it is better not to pin to a single one, and System if nothing can be claimed; a line then said
+// why.
 Result<CpuClaim> claim_cpu(const HostTopology& host, int numa_node);
 
-// Allows only the CPUs of the list. NotFound: none of them was allowed, and nothing is changed.
+// Allows only the CPUs of the list. Returns NotFound, and changes nothing, if none of them was
+// allowed.
 Status restrict_cpus(HostTopology& host, std::span<const int> cpus);
 
-// System: the kernel refused, for example because the cpuset has shrunk. One INFO line said so, and
-// nothing has changed.
+// Pins the calling thread. Returns System, and changes nothing, if the kernel refused, for example
+// because the cpuset has shrunk. One INFO line said so.
 Status pin_this_thread(std::span<const int> cpus);
 
 }  // namespace mesh::topo

@@ -15,7 +15,8 @@ class RoutedPairing {
                 const AskReach& ask)
       : locals_(locals), peers_(peers), ask_(ask) {}
 
-  // Rails without a pair that may get one: of equal identity, or else in the order of the lists.
+  // Returns pairs of rails that have none yet: those of equal identity, or else in the order of the
+  // lists.
   std::vector<RailPair> candidates(std::span<const RailPair> paired) const {
     std::vector<std::size_t> free_locals, free_peers;
     for (std::size_t i = 0; i < locals_.size(); ++i) {
@@ -40,7 +41,7 @@ class RoutedPairing {
     return alike.empty() ? in_order : alike;
   }
 
-  // The first addresses of a candidate that reach each other, or that nobody can tell about.
+  // Stores in the pair its first addresses that reach each other, or about which nobody can tell.
   Reach reach(RailPair& pair) {
     const RailEnd& local = locals_[pair.local];
     const RailEnd& peer = peers_[pair.peer];

@@ -13,12 +13,12 @@ namespace mesh::topo {
 // Peers may have 64 rails of 8 addresses each, and each question is a system call.
 inline constexpr std::size_t kRoutesAskedMax = 256;
 
-// The rules, for the rails of both sides that have no pair yet:
+// Returns pairs of the rails that are in no pair yet. The rules:
 // - Rails of equal identity pair if the peer's host has a route from one of its rail's addresses to
 //   one of ours that leaves by that rail. Where no identities are equal, the k-th rail pairs with
 //   the k-th.
 // - Where nobody can tell, because the net device is not visible, or because InfiniBand has no such
-//   table, they pair if there is no other pair at all.
+//   table, rails pair if there is no other pair at all.
 // The two ends of a cable have no route to the ends of other cables, so a mesh of cables gets no
 // pair here.
 std::vector<RailPair> routed_pairs(std::span<const RailEnd> locals, std::span<const RailEnd> peers,

@@ -18,8 +18,8 @@ struct SubnetMember {
   }
 };
 
-// Each must take the other for a neighbour. With different prefix lengths one side would send to a
-// gateway.
+// Returns true if each address takes the other address for a neighbour. With different prefix
+// lengths one side would send to a gateway.
 bool same_subnet(const SubnetMember& a, const SubnetMember& b) noexcept;
 
 std::string subnet_text(const SubnetMember& member);  // "10.0.12.0/24"

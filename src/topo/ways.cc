@@ -13,7 +13,7 @@ constexpr std::size_t kKinds = static_cast<std::size_t>(WayKind::Sockets) + 1;
 // port. One bridge alone is a port of the host itself.
 constexpr int kBridgesOfOneSwitch = 3;
 
-// A way as far as it has come.
+// A way up to the part that the search has reached.
 struct Trail {
   WayKind kind = WayKind::Switch;
   double gbps = kWide;
@@ -30,8 +30,8 @@ WayKind kind_of_bridges(int bridges) {
   return bridges <= kBridgesOfOneSwitch ? WayKind::Switch : WayKind::Switches;
 }
 
-// The kind of a way that goes on from the one to the other. Below the host bridge it is known only
-// where the way ends at a device: before, the bridges are counted.
+// Returns the kind of a way that goes on from `from` to `to`. Below the host bridge the kind is
+// known only where the way ends at a device: until then the bridges are counted.
 WayKind step_kind(const Part& from, const Part& to, const Trail& trail) {
   if (to.kind == PartKind::Bridge) return trail.kind;
   if (to.kind == PartKind::Device)
@@ -43,8 +43,8 @@ WayKind step_kind(const Part& from, const Part& to, const Trail& trail) {
   return std::max(trail.kind, least);
 }
 
-// The best trails to each part, one for each kind: the widest of one kind may go on where a nearer
-// one does not.
+// The best trails to each part, one for each kind, because the widest of one kind may go on where a
+// nearer one does not.
 class Search {
  public:
   Search(const HostParts& host, std::size_t from) : host_(host), trails_(host.parts.size()) {

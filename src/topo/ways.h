@@ -1,7 +1,7 @@
 #pragma once
-// The ways of data within a host: from a NIC to the CPU packages, memory nodes and GPUs, of which
-// kind each is and how wide. Thread: any (values). Bounds: kPartsMax parts; the time is the product
-// of the parts and the joints.
+// The ways that data takes within a host, from a NIC to the CPU packages, memory nodes and GPUs,
+// with the kind and the width of each. Thread: any (values). Bounds: kPartsMax parts; the time is
+// the product of the parts and the joints.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +23,8 @@ enum class PartKind : std::uint8_t {
 struct Part {
   PartKind kind = PartKind::Device;
   std::string name{};     // "0000:1b:00.0", "memory node 0", "CPU package 0"
-  bool gpu = false;       // of a device
-  std::string os_name{};  // of a GPU, "cuda0"; empty: the operating system has none
+  bool gpu = false;       // the device is one
+  std::string os_name{};  // of a GPU, "cuda0"; empty: the operating system gives none
 };
 
 // Two parts that data goes between, in either direction.
@@ -39,7 +39,7 @@ struct HostParts {
   std::vector<Joint> joints;
 };
 
-// The widest thing that a way goes through, nearest first.
+// The most distant thing that a way goes through; the nearest kind comes first.
 enum class WayKind : std::uint8_t {
   Switch,      // one PCIe switch
   Switches,    // several of them, and no host bridge
@@ -49,8 +49,8 @@ enum class WayKind : std::uint8_t {
   Sockets,     // two CPU packages
 };
 const char* kind_text(WayKind kind);
-// The name of the class that NCCL gives such a way: one of its PATH_..., by the rules of its
-// ncclTopoSetPaths (both in NCCL's graph folder). NCCL counts NUMA nodes as CPUs.
+// Returns the name of the class that NCCL gives such a way: one of its PATH_..., by the rules of
+// its ncclTopoSetPaths (both in NCCL's graph folder). NCCL counts NUMA nodes as CPUs.
 const char* nccl_class(WayKind kind);
 
 struct Way {
@@ -61,11 +61,12 @@ struct Way {
   friend bool operator==(const Way&, const Way&) = default;
 };
 
-// From that part to every package, memory node and GPU that it reaches, in the order of the parts.
-// Of several ways to one part it is the nearest kind, and of those the widest.
+// Returns the ways from that part to every package, memory node and GPU that it reaches, in the
+// order of the parts. Of several ways to one part it takes the nearest kind, and of those the
+// widest.
 std::vector<Way> ways_from(const HostParts& host, std::size_t from);
 
-// Index of the part of that name; SIZE_MAX: there is none.
+// Returns the index of the part of that name, or SIZE_MAX if there is none.
 std::size_t part_named(const HostParts& host, const std::string& name);
 
 }  // namespace mesh::topo

@@ -11,7 +11,8 @@ namespace mesh::verbs {
 
 namespace {
 
-// Whoever takes DMA buffers looks at the descriptor, and says EBADF. 0: taken; else why not.
+// Returns why the device takes no DMA buffers, an errno value, or 0 if it takes them: it has then
+// looked at the descriptor, and failed with EBADF.
 int refusal_of_buffers(Provider& provider, const Rail& rail) {
   const PdHandle pd(provider, provider.alloc_pd(rail.context.get()));
   if (!pd) return errno != 0 ? errno : ENOMEM;

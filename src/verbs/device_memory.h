@@ -1,7 +1,7 @@
 #pragma once
-// Whether the rails of this host reach the memory of GPUs. They are asked as NCCL's own transport
-// asks its devices (gdr.cc): a DMA buffer with the descriptor -1, and the modules of peer memory.
-// Thread: any, at start-up. Bound: the rails.
+// Finds whether the rails of this host reach the memory of GPUs. It asks as NCCL's own transport
+// does (gdr.cc): it registers a DMA buffer with the descriptor -1, and looks for the modules of
+// peer memory. Thread: any, at start-up. Bound: the rails.
 
 #include <mesh/config.h>
 
@@ -12,9 +12,9 @@
 
 namespace mesh::verbs {
 
-// A region is registered on every rail of a link, so all rails are given what all of them can. One
-// line for each says what that is, or why it is nothing. With NCCL_MESH_GDR=off nobody is asked,
-// and nothing is said.
+// Sets on every rail what all rails can do, because a region is registered on every rail of a link.
+// One line for each rail says what it can do, and why not more. With NCCL_MESH_GDR=off no device is
+// asked, and nothing is logged.
 void find_device_memory(Provider& provider, const Settings& settings, std::span<Rail> rails);
 
 }  // namespace mesh::verbs

@@ -10,7 +10,7 @@
 namespace mesh::verbs {
 
 namespace {
-// "mlx5_2" comes before "mlx5_10".
+// Returns a key by which "mlx5_2" comes before "mlx5_10".
 std::tuple<std::string, std::size_t, std::string> name_order(const std::string& name) {
   const std::size_t last = name.find_last_not_of("0123456789");
   const std::size_t digits = last == std::string::npos ? 0 : last + 1;

@@ -10,7 +10,7 @@
 
 namespace mesh::verbs {
 
-// The place of each device among all of them, by PCI address and then by name.
+// Returns the place of each device among all of them, by PCI address and then by name.
 std::vector<std::uint16_t> device_places(std::span<const DeviceEntry> devices);
 
 }  // namespace mesh::verbs

@@ -46,12 +46,12 @@ std::string address_text(const GidEntry& gid) {
   return fmt::format("{}/{}", address_of(gid.gid).text(), gid.prefix_len);
 }
 
-// NCCL has 16 bits for these.
+// Returns a rail or plane as NCCL takes it, in 16 bits.
 std::int16_t number_for_nccl(int assigned) {
   return assigned >= 0 && assigned <= INT16_MAX ? static_cast<std::int16_t>(assigned) : kUnassigned;
 }
 
-// An assigned identity and a place never equal each other.
+// Returns the rail's identity. An assigned one and one made of a place are never equal.
 std::uint32_t identity_of(const RailInfo& info, std::uint16_t place) {
   constexpr std::uint32_t kAssigned = 1u << 31;
   if (info.rail_id == kUnassigned) return std::uint32_t{place} << 8 | info.port;
@@ -59,7 +59,7 @@ std::uint32_t identity_of(const RailInfo& info, std::uint16_t place) {
   return kAssigned | static_cast<std::uint32_t>(info.rail_id) << 15 | plane;
 }
 
-// A port that is down may say anything.
+// Returns the port's MTU, or 1024 if it reports none that exists: a port that is down may do so.
 ibv_mtu mtu_of(const ibv_port_attr& attr) {
   return attr.active_mtu >= IBV_MTU_256 && attr.active_mtu <= IBV_MTU_4096 ? attr.active_mtu
                                                                            : IBV_MTU_1024;
@@ -99,9 +99,9 @@ class Discovery {
     return rails;
   }
   const std::string& refusals() const { return refusals_; }
-  // Also with the ports that are down but have a place.
+  // Returns the refusals together with the ports that are down but have a place.
   const std::string& all_refusals() const { return refusals_of_all_; }
-  // What NCCL_IB_HCA leaves out, where it leaves nothing else. Empty: something is left.
+  // Returns what NCCL_IB_HCA leaves out, if it leaves out everything; otherwise empty.
   std::string all_left_out() const { return only_left_out_ ? left_out_ : ""; }
 
  private:
@@ -176,21 +176,21 @@ class Discovery {
       return refuse(port.name(), fmt::format("has no partition key at NCCL_IB_PKEY {} of {}",
                                              settings_.pkey_index, attr.pkey_tbl_len));
     Rail rail = make_rail(port, attr, std::move(gids));
-    // A port without a signal does not know it.
+    // A port without a signal does not know its speed.
     rail.info.speed_mbps = up ? speed_of(provider_, context.get(), port.number, attr) : 0;
     rail.context = std::move(context);
     places_.push_back({.device = port.place, .rail = std::move(rail)});
   }
 
-  // A port that is down has its place only by an address that tells where it belongs: link-local
-  // ones are on every wire.
+  // Returns true if one of the addresses tells where a port that is down belongs. Link-local
+  // addresses do not, because they are on every wire.
   static bool has_place(std::span<const GidEntry> gids, bool ethernet) {
     return std::any_of(gids.begin(), gids.end(), [ethernet](const GidEntry& each) {
       return !ethernet || !address_of(each.gid).link_local();
     });
   }
 
-  // No setting of NCCL's stops us: where no GID is as they wish, the port has its usual ones.
+  // Returns the GIDs that NCCL's settings wish for, or if there is none the port's usual ones.
   static std::vector<GidEntry> gids_of(const Port& port, std::span<const GidEntry> table,
                                        const GidWish& wish) {
     std::vector<GidEntry> gids = choose_gids(table, wish);
@@ -209,8 +209,8 @@ class Discovery {
     return gids;
   }
 
-  // A credit travels inline, over a reliable connection. No query tells whether a device has both,
-  // so it is asked for one. 0: it has; else the errno value of its refusal.
+  // Asks the device for a reliable connection with room for an inline credit, because no query
+  // tells whether it has both. Returns 0, or the errno value of the device's refusal.
   int refusal_of_queue_pair(ibv_context* context) {
     const PdHandle pd(provider_, provider_.alloc_pd(context));
     const CqHandle cq(provider_, pd ? provider_.create_cq(context, 1) : nullptr);

@@ -19,7 +19,7 @@
 
 namespace mesh::verbs {
 
-// Rails of a host. A frame has room for as many (engine/control/frames.h).
+// The most rails of a host. A frame has room for as many (engine/control/frames.h).
 inline constexpr std::size_t kRailsMax = 64;
 
 struct Rail {
@@ -31,9 +31,10 @@ struct Rail {
   std::uint16_t lid = 0;
   bool ethernet = true;                 // link layer
   bool global_header_required = false;  // an InfiniBand port that takes no packet without a GID
-  // What the peer's rail of the same identity is found by: the rail and plane that NCCL_IB_HCA
-  // assigns, or the device's place by PCI address among those that NCCL_IB_HCA allows, and the
-  // port. Ports that are down count too: hosts of one make agree about it whatever is down.
+  // Rails of two hosts with equal identity may meet. It is made of the rail and plane that
+  // NCCL_IB_HCA assigns, or else of the device's place by PCI address among those that NCCL_IB_HCA
+  // allows, and of the port. Ports that are down count too: hosts of one make agree whatever is
+  // down.
   std::uint32_t identity = 0;
   bool leaves_site = true;    // it may carry what goes to another site (site_rails.h)
   bool up = true;             // its port was active when it was looked at
@@ -44,34 +45,34 @@ struct Rail {
   std::uint32_t message_bytes_max = 0;  // largest work request
 };
 
-// The LID of an InfiniBand port at this moment: a subnet manager may give it another one. 0 on
-// Ethernet.
+// Returns the LID of an InfiniBand port at this moment, because a subnet manager may give it
+// another one; 0 on Ethernet; no value if the port does not answer.
 std::optional<std::uint16_t> current_lid(Provider& provider, const Rail& rail);
 
-// The index of an address of the rail at this moment: the kernel may take the address away and give
-// it back under another one. None: the port has lost it.
+// Returns the index of an address of the rail at this moment: the kernel may take the address away
+// and give it back under another index. Returns no value if the port has lost the address.
 std::optional<int> gid_index_now(Provider& provider, const Rail& rail, std::size_t address);
 
-// The port as it is now. One that does not answer is down, with its card where the kernel has no
-// device or no answer from it, and one that is down knows neither its
-// speed nor its MTU: that is then what was found at the start.
+// The port as it is now. A port that does not answer is down, and its card has left if the kernel
+// has no device or no answer from it. A port that is down knows neither its speed nor its MTU: both
+// are then those found at the start.
 struct PortNow {
   bool up = false;
-  bool card_left = false;  // it did not answer
+  bool card_left = false;  // the kernel has no device, or no answer from it
   ibv_mtu mtu = IBV_MTU_1024;
   std::uint32_t speed_mbps = 0;  // 0: not known
 };
 PortNow port_now(Provider& provider, const Rail& rail);
 bool port_is_up(Provider& provider, const Rail& rail);
-// "our port is down", or that the card left. Empty: it is up.
+// Returns "our port is down", or that the card left; empty if the port is up.
 std::string why_away(Provider& provider, const Rail& rail);
-// "the card left: rail mlx5_0:1, PCI 0000:01:00.0".
+// Returns a text such as "the card left: rail mlx5_0:1, PCI 0000:01:00.0".
 std::string card_left_text(const Rail& rail);
 
-// Answers the rails, sorted by the PCI address of their device and by port: first those that are
+// Returns the rails, sorted by the PCI address of their device and by port: first those that are
 // up, which become NCCL's devices, then those whose port is down but has an address that tells
-// where it belongs. These take their place when they come up. NotFound: none is up; one line says
-// what was looked at and why each port is no rail.
+// where it belongs. The latter take their place when they come up. Returns NotFound if no rail is
+// up; one line says what was looked at and why each port is no rail.
 Result<std::vector<Rail>> discover(Provider& provider, const Settings& settings);
 
 }  // namespace mesh::verbs

@@ -73,7 +73,7 @@ struct Attribute {
   std::span<const std::byte> value;
 };
 
-// Takes the first attribute from the front. None: there is none, or it is malformed.
+// Takes the first attribute from the front. Returns no value if there is none, or it is malformed.
 std::optional<Attribute> take(std::span<const std::byte>& rest) {
   rtattr head{};
   if (rest.size() < sizeof head) return std::nullopt;
@@ -134,7 +134,7 @@ Route kernel_route(const GidEntry& from, const ibv_gid& to) {
   const int oif = from.netdev.empty() ? 0 : static_cast<int>(::if_nametoindex(from.netdev.c_str()));
   if (oif == 0 || own.family != peer.family) return {};
   const std::optional<RouteAnswer> by_port = ask(own, peer, oif);
-  if (!by_port || by_port->error == EINVAL) return {};  // our address is not there, or who knows
+  if (!by_port || by_port->error == EINVAL) return {};  // our address is not there, or unknown
   if (by_port->error == 0 && by_port->unicast && by_port->through_oif && !by_port->guessed)
     return {.kind = RouteKind::ByPort, .netdev = ""};
   const std::optional<RouteAnswer> any = ask(own, peer, 0);

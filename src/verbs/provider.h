@@ -55,7 +55,7 @@ struct DeviceEvent {
   std::uint32_t qp_num = 0;
 };
 
-// By which way this host would send from an address of a port of its own to another host's.
+// How this host would send from an address of a port of its own to another host's address.
 enum class RouteKind : std::uint8_t {
   ByPort,     // by the net device of that address
   Elsewhere,  // by another net device
@@ -64,7 +64,7 @@ enum class RouteKind : std::uint8_t {
 };
 struct Route {
   RouteKind kind = RouteKind::Unknown;
-  std::string netdev;  // Elsewhere: the one it is
+  std::string netdev;  // Elsewhere: the other net device
 };
 
 // Device memory as the descriptor of a DMA buffer shows it. Offset and address lie equally far into
@@ -88,61 +88,64 @@ class Provider {
   virtual int close_device(ibv_context* context) = 0;
   virtual int query_device(ibv_context* context, ibv_device_attr* attr) = 0;
   virtual int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr) = 0;
-  // Entries with a GID of zero are left out.
+  // Returns the port's GIDs, without entries of zero.
   virtual std::vector<GidEntry> gids(ibv_context* context, std::uint8_t port) = 0;
 
-  // An entry of an InfiniBand port's table of partition keys.
+  // Reads an entry of an InfiniBand port's table of partition keys.
   virtual int query_pkey(ibv_context* context, std::uint8_t port, int index, std::uint16_t* pkey) {
     static_cast<void>(context), static_cast<void>(port);
     *pkey = 0xffff;  // where there are no partitions
     return index == 0 ? 0 : EINVAL;
   }
-  // What a port carries, where it knows better than its attributes do (a bond). 0: it does not.
+  // Returns the speed of a port if the provider knows it better than the port's attributes do (a
+  // bond), otherwise 0.
   virtual std::uint32_t port_speed_mbps(ibv_context* context, std::uint8_t port) {
     static_cast<void>(context), static_cast<void>(port);
     return 0;
   }
-  // From a GID of ours to one of a peer's, on Ethernet. A look into tables, which promises nothing.
+  // Returns the route from a GID of ours to a peer's, on Ethernet: a look into tables, which
+  // promises nothing.
   virtual Route route(const GidEntry& from, const ibv_gid& to) {
     static_cast<void>(from), static_cast<void>(to);
     return {};
   }
 
-  // A descriptor of the context that is readable while there is an event. -1: the device never
+  // Returns a descriptor that is readable while the context has an event, or -1 if the device never
   // reports events.
   virtual int event_fd(ibv_context* context) const noexcept = 0;
-  // Takes the next event. False: there is none now. Never blocks.
+  // Takes the next event. Returns false if there is none now. Never blocks.
   virtual bool next_event(ibv_context* context, DeviceEvent* event) = 0;
 
   virtual ibv_pd* alloc_pd(ibv_context* context) = 0;
   virtual int dealloc_pd(ibv_pd* pd) = 0;
   virtual ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t bytes, int access) = 0;
-  // EOPNOTSUPP: the device takes no DMA buffers, whatever the range says. The descriptor may be
-  // closed afterwards.
+  // Registers a DMA buffer. The error is EOPNOTSUPP if the device takes no DMA buffers, whatever
+  // the range says. The descriptor may be closed afterwards.
   virtual ibv_mr* reg_dmabuf_mr(ibv_pd* pd, const DmaBufferRange& range, int access) {
     static_cast<void>(pd), static_cast<void>(range), static_cast<void>(access);
     errno = EOPNOTSUPP;
     return nullptr;
   }
-  // Whether reg_mr takes addresses of device memory: the GPU's driver tells the kernel where it
-  // lies (peer memory).
+  // Returns true if reg_mr takes addresses of device memory: the GPU's driver then tells the kernel
+  // where it lies (peer memory).
   virtual bool has_peer_memory(ibv_context* context) {
     static_cast<void>(context);
     return false;
   }
-  // When it returns, the NIC cannot touch the range through this region any more.
+  // Deregisters. When it returns, the NIC cannot touch the range through this region any more.
   virtual int dereg_mr(ibv_mr* mr) = 0;
 
   virtual ibv_cq* create_cq(ibv_context* context, int entries) = 0;
   virtual int destroy_cq(ibv_cq* cq) = 0;
-  // Afterwards attr->cap has what was granted.
+  // Makes a queue pair. Afterwards attr->cap has what was granted.
   virtual ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) = 0;
   virtual int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) = 0;
   virtual int destroy_qp(ibv_qp* qp) = 0;
 
   // Enhanced connection establishment: options of the device's maker for one queue pair. query_ece
-  // answers those that the device offers or, once the queue pair is connected with some, those that
-  // it uses. set_ece is for a queue pair between INIT and RTR. EOPNOTSUPP: the device has none.
+  // reads the options that the device offers or, once the queue pair is connected with some, those
+  // that it uses. set_ece is for a queue pair between INIT and RTR. Both return EOPNOTSUPP if the
+  // device has no such options.
   virtual int query_ece(ibv_qp* qp, ibv_ece* ece) {
     static_cast<void>(qp), static_cast<void>(ece);
     return EOPNOTSUPP;

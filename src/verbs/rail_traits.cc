@@ -12,7 +12,7 @@ namespace {
 // values that other devices are known to take.
 constexpr std::array<std::uint32_t, 5> kInlineTried{512, 220, 128, 96, 64};
 
-// 0 means "unknown"; the engine then finds out for itself.
+// Returns the lower value. 0 means "unknown", which the engine then finds out for itself.
 std::uint32_t lower_known(std::uint32_t a, std::uint32_t b) {
   if (a == 0 || b == 0) return std::max(a, b);
   return std::min(a, b);
@@ -38,7 +38,7 @@ std::uint32_t inline_bytes_of(Provider& provider, const Rail& rail) {
 }
 }  // namespace
 
-// Virtual functions of one port share its bus too: they are no halves of a cable.
+// Virtual functions of one port share its bus too, but are no halves of a cable.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept {
   const auto is_of_it = [&rail](const Rail& other) {
     return rail.info.guid == other.info.guid && rail.info.port == other.info.port &&

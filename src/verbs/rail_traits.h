@@ -14,7 +14,7 @@ namespace mesh::verbs {
 
 FabricTraits traits_of(Provider& provider, std::span<const Rail> rails);
 
-// How many of the rails are one port: 2 if its cable is shown once for each PCIe half.
+// Returns how many of the rails are one port: 2 if its cable is shown once for each PCIe half.
 std::uint32_t rails_of_cable(std::span<const Rail> rails, const Rail& rail) noexcept;
 
 }  // namespace mesh::verbs

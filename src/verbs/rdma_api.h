@@ -23,7 +23,7 @@ struct VerbsApi {
   ibv_context* (*open_device)(ibv_device*) = nullptr;
   int (*close_device)(ibv_context*) = nullptr;
   int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
-  // The exported form, without the newest fields.
+  // The exported function, which does not know the newest fields.
   int (*query_port)(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) = nullptr;
   int (*query_pkey)(ibv_context*, std::uint8_t, int, __be16*) = nullptr;
   int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = nullptr;
@@ -39,19 +39,20 @@ struct VerbsApi {
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int) = nullptr;
   int (*destroy_qp)(ibv_qp*) = nullptr;
 
-  // Null in rdma-core before 28, 32, 62 and, the last two, 31. query_port_speed answers in units of
-  // 100 Mb/s.
+  // Null in rdma-core before 28 (reg_mr_iova2), 32 (query_gid_table), 62 (query_port_speed, in
+  // units of 100 Mb/s) and 31 (query_ece, set_ece).
   ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, std::size_t, std::uint64_t, unsigned int) = nullptr;
   ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t,
                              std::size_t) = nullptr;
   int (*query_port_speed)(ibv_context*, std::uint32_t, std::uint64_t*) = nullptr;
   int (*query_ece)(ibv_qp*, ibv_ece*) = nullptr;
   int (*set_ece)(ibv_qp*, ibv_ece*) = nullptr;
-  // Null before rdma-core 34. Protection domain, offset, bytes, address, descriptor, access.
+  // Null before rdma-core 34. Parameters: protection domain, offset, bytes, address, descriptor,
+  // access.
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) = nullptr;
 };
 
-// NotFound: the library is missing or too old, and one INFO line said so.
+// Returns NotFound if the library is missing or too old; one INFO line said so.
 Result<VerbsApi> load_verbs_api(const char* library = kVerbsLibrary);
 
 }  // namespace mesh::verbs

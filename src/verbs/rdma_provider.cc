@@ -20,7 +20,7 @@ namespace mesh::verbs {
 
 namespace {
 
-// Some calls answer an errno value, and others -1 and errno. Ours always answer the value.
+// Some calls return an errno value, others -1 with errno set. Ours always return the value.
 int as_errno(int result) noexcept { return result == -1 ? (errno != 0 ? errno : EIO) : result; }
 
 // The device's own extended call fills fields that the exported function does not know, such as the
@@ -44,13 +44,13 @@ GidType from_verbs(std::uint32_t type) noexcept {
   return type == IBV_GID_TYPE_ROCE_V1 ? GidType::RoceV1 : GidType::Ib;
 }
 
-// Without this, taking an event would block for ever when there is none.
+// Makes reads non-blocking: otherwise taking an event would block for ever when there is none.
 bool stop_blocking(int fd) noexcept {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-// The event must not be acknowledged before this: only until then its queue pair is sure to exist.
+// Must run before the event is acknowledged: only until then its queue pair is sure to exist.
 DeviceEvent translate(const ibv_async_event& raw) noexcept {
   const auto port = static_cast<std::uint8_t>(raw.element.port_num);
   switch (raw.event_type) {
@@ -215,7 +215,7 @@ class RdmaProvider final : public Provider {
   }
 
  private:
-  // Calls visit(device) until it answers false. An opened device outlives the list, because verbs
+  // Calls visit(device) until it returns false. An opened device outlives the list, because verbs
   // keeps a reference.
   template <typename Visit>
   void for_each_device(Visit visit) {
@@ -228,7 +228,7 @@ class RdmaProvider final : public Provider {
     errno = error;
   }
 
-  // Reads the whole device's table in one call. No answer: rdma-core or the kernel lack that call.
+  // Reads the device's whole table in one call. No value: rdma-core or the kernel lacks that call.
   std::optional<std::vector<GidEntry>> gid_table(ibv_context* context, std::uint8_t port) {
     ibv_device_attr device{};
     if (options_.api.query_gid_table == nullptr || query_device(context, &device) != 0)
@@ -271,7 +271,7 @@ class RdmaProvider final : public Provider {
     return entries;
   }
 
-  // The same address may be on two interfaces. The GID's own one is the better source.
+  // Prefers the GID's own interface, because an address may be on two interfaces.
   static int prefix_of(const GidEntry& entry, const std::vector<InterfaceAddress>& addresses) {
     std::array<std::uint8_t, 16> raw{};
     std::copy(std::begin(entry.gid.raw), std::end(entry.gid.raw), raw.begin());

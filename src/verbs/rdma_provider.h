@@ -1,7 +1,7 @@
 #pragma once
-// The provider over rdma-core. It forwards set-up calls to libibverbs, and reads what that does not
-// know from sysfs and from the host's interface addresses. Thread: any (libibverbs locks). Bound:
-// none.
+// The provider over rdma-core. It forwards set-up calls to libibverbs, and reads what libibverbs
+// does not know from sysfs and from the host's interface addresses. Thread: any (libibverbs locks).
+// Bound: none.
 
 #include <mesh/status.h>
 
@@ -17,8 +17,8 @@
 
 namespace mesh::verbs {
 
-// NotFound: libibverbs is missing or too old, and one INFO line said so. Without a device devices()
-// is empty, which is no error.
+// Returns NotFound if libibverbs is missing or too old; one INFO line said so. If there is no
+// device, devices() is empty, which is no error.
 Result<std::unique_ptr<Provider>> open_rdma();
 
 // The seam for tests: a table of functions, a sysfs tree, interface addresses and routes.

@@ -14,7 +14,7 @@ class RdmaSysfs {
  public:
   explicit RdmaSysfs(std::string root) : root_(std::move(root)) {}
 
-  // Fields stay empty if their files are missing.
+  // Reads one device. Fields stay empty if their files are missing.
   DeviceEntry device(const std::string& name) const;
 
   struct GidSlot {
@@ -24,9 +24,9 @@ class RdmaSysfs {
   };
   std::optional<GidType> gid_type(const GidSlot& slot) const;  // none: unused or unknown
   std::string gid_netdev(const GidSlot& slot) const;           // empty: not visible
-  // The speed of the bond that the port's net device is. 0: it is none.
+  // Returns the speed of the bond that the port's net device is, or 0 if it is none.
   std::uint32_t bond_speed_mbps(const std::string& device, int port) const;
-  // A module is loaded that tells the kernel where the memory of GPUs lies.
+  // Returns true if a module is loaded that tells the kernel where the memory of GPUs lies.
   bool has_peer_memory() const;
 
  private:
@@ -38,7 +38,7 @@ class RdmaSysfs {
   std::string root_;
 };
 
-// Parses a GUID as the kernel prints it, "0015:5dff:fe33:ff42". 0: it is malformed.
+// Parses a GUID as the kernel prints it, "0015:5dff:fe33:ff42". Returns 0 if it is malformed.
 std::uint64_t parse_guid(const std::string& text) noexcept;
 
 }  // namespace mesh::verbs

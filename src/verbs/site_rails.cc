@@ -23,7 +23,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// prefix: the leading "^" and "=" of the list.
+// Returns true if the entry names the rail. prefix: the leading "^" and "=" of the list.
 bool names(std::string_view prefix, std::string_view entry, const Rail& rail) {
   if (entry.empty()) return false;  // a rule without a name would match them all
   if (is_number(entry)) return std::to_string(rail_number(rail)) == entry;

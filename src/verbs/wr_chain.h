@@ -90,8 +90,8 @@ class WrChain {
     return element.wr;
   }
 
-  // The same for a write that is never inlined and announced with imm. It stores only what changes
-  // from one request to the next.
+  // Stages a write that is never inlined and is announced with imm. It stores only the fields that
+  // change from one request to the next.
   void write_announced(const LocalSource& source, const RemoteTarget& target,
                        std::uint32_t imm) noexcept {
     Element& element = next_announced(target);
@@ -100,7 +100,7 @@ class WrChain {
     write_pair(&element.wr.num_sge, 1, IBV_WR_RDMA_WRITE_WITH_IMM);
     write_pair(&element.wr.send_flags, 0, imm);
   }
-  // An empty write: nothing but imm travels.
+  // Stages an empty write, which carries only imm.
   void write_announcement(const RemoteTarget& target, std::uint32_t imm) noexcept {
     Element& element = next_announced(target);
     write_pair(&element.wr.num_sge, 0, IBV_WR_RDMA_WRITE_WITH_IMM);
@@ -124,7 +124,7 @@ class WrChain {
     return element.row.data();
   }
 
-  // The same on a chain that stages nothing but rows.
+  // Stages a row as write_row() does, on a chain that stages nothing but rows.
   std::uint64_t* write_next_row(std::uint32_t bytes, const RemoteTarget& target) noexcept {
     DCHECK(bytes <= kRowBytesMax);
     Element& element = next_announced(target);
@@ -148,19 +148,19 @@ class WrChain {
     DCHECK(staged() != 0);
     signal(next_[-1].wr, wr_id);
   }
-  // How many requests one signal covers, and whether more than that are staged.
+  // Sets how many requests one signal covers; exceeds_interval(): more than that are staged.
   void set_interval(std::uint32_t interval) noexcept {
     interval_end_ = elements_.data() + std::min(interval, kCapacity);
   }
   bool exceeds_interval() const noexcept { return next_ > interval_end_; }
-  // The id of requests that are not signaled. Only a failure shows it.
+  // Sets the id of requests that are not signaled. Only a failure shows it.
   void set_silent_id(std::uint64_t wr_id) noexcept {
     for (Element& element : elements_) element.wr.wr_id = wr_id;
   }
 
   void clear() noexcept { next_ = elements_.data(); }
 
-  // Rings the doorbell. Answers an errno value on failure. The chain is empty afterwards.
+  // Rings the doorbell. Returns an errno value on failure. The chain is empty afterwards.
   int post(ibv_qp* qp) noexcept {
     DCHECK(staged() != 0 && staged() <= kCapacity);
     ibv_send_wr& tail = next_[-1].wr;

@@ -1,7 +1,7 @@
 #pragma once
 // Rows for places that follow one another, written inline with one doorbell: as many work requests
-// as they take, in which everything that seldom changes is filled in. The caller fills the words.
-// Nothing is allocated. Thread: loop. Bound: kBytesMax.
+// as the rows take, in which everything that seldom changes is filled in. The caller fills the
+// words. Nothing is allocated. Thread: loop. Bound: kBytesMax.
 
 #include <infiniband/verbs.h>
 
@@ -30,7 +30,7 @@ class WrRows {
   WrRows(const WrRows&) = delete;
   WrRows& operator=(const WrRows&) = delete;
 
-  // So many bytes in one work request, and the id of those that are not signaled.
+  // Sets the bytes of one work request, and the id of the requests that are not signaled.
   void set_up(std::uint32_t bytes_each, std::uint64_t silent_id) noexcept {
     DCHECK(bytes_each >= kBytesMax / kWritesMax);
     bytes_each_ = bytes_each;
@@ -38,13 +38,13 @@ class WrRows {
     for (ibv_send_wr& wr : wrs_) wr.wr_id = silent_id;
   }
   std::uint64_t* words() noexcept { return words_.data(); }
-  // Before post(). How many work requests so many bytes take.
+  // Divides so many bytes into work requests, before post(). Returns how many requests these are.
   std::uint32_t shape(std::uint32_t bytes) noexcept {
     if (bytes != bytes_) [[unlikely]]
       shape_anew(bytes);
     return count_;
   }
-  // The words go to the target and what follows it. An errno value if they were refused.
+  // Posts the words to the target and what follows it. Returns an errno value if they were refused.
   int post(ibv_qp* qp, RemoteTarget target) noexcept {
     ibv_send_wr* wr = wrs_.data();
     do {
@@ -55,7 +55,7 @@ class WrRows {
     } while (wr != nullptr);
     return ibv_post_send(qp, wrs_.data(), &bad_);
   }
-  // The same, and the last one completes under this id.
+  // Posts as post() does; the last request completes under this id.
   int post_signaled(ibv_qp* qp, const RemoteTarget& target, std::uint64_t wr_id) noexcept {
     ibv_send_wr& last = wrs_[count_ - 1];
     const std::uint64_t silent_id = last.wr_id;
