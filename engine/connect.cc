@@ -10,11 +10,11 @@
 
 namespace mesh::engine {
 
-// The poller is the one of the NIC that NCCL asks for first: the two sit on the same node.
+// Gives the loop to a poller of the NIC that NCCL asks for first: both are on one NUMA node.
 void EngineImpl::start_polling(Context& context, std::uint32_t rail) {
   if (context.polled || options_.threading == Threading::Manual) return;
-  // Once: a request that waits for its test() to be posted must not find that test() has ceased to
-  // turn the loop.
+  // Decided once per context: if a request waits for its test() to post it, test() must not cease
+  // to turn the loop.
   context.polled = true;
   if (!pollers_.add(context.loop, rails_[rail])) return;
   context.loop.callers_turn.store(false, std::memory_order_relaxed);
@@ -68,7 +68,7 @@ Result<Channel*> EngineImpl::connect(Context& context, int rail, HandleBytes& ha
              rail_infos_.size());
     return Errc::InvalidArgument;
   }
-  // The control thread may be at work: come back rather than wait.
+  // The control thread may hold the mutex: NCCL calls again rather than waits here.
   const Lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Errc::WouldBlock;
   return read_stage(handle).index == 0
@@ -117,7 +117,7 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   std::size_t at = 0;
   while (at < stages_.size() && stages_[at]) ++at;
   if (at == stages_.size()) stages_.emplace_back();
-  link->openings().reserve_one();  // a stage must be known to its link
+  link->openings().reserve_one();  // then add() below cannot fail, and the link knows the stage
   stages_[at] = std::move(stage);
   write_stage({.index = at + 1, .check = stages_[at]->check}, bytes);
   link->openings().add(*stages_[at]);
@@ -127,7 +127,7 @@ Result<Channel*> EngineImpl::first_connect(Context& context, std::uint32_t rail,
   return Errc::WouldBlock;
 }
 
-// The accepting side waits for us, and has not heard of us.
+// Tells the accepting side that this connect has failed: it waits for us and has not heard of us.
 void EngineImpl::decline_version(const HandleBytes& bytes) {
   const Result<Handle> handle = read_handle_of_any_version(bytes);
   if (!handle.ok()) return;
@@ -165,7 +165,7 @@ Result<Channel*> EngineImpl::later_connect(HandleBytes& bytes) {
   return Errc::Internal;
 }
 
-// ---- Memory and the end of channels, as they ask for it.
+// ---- Requests of channels: memory and their end.
 
 Result<Registration*> EngineImpl::register_memory(Channel& channel, const MemoryRange& range) {
   Lock lock(mutex_);
@@ -205,8 +205,8 @@ void EngineImpl::deregister_memory(Channel& channel, Registration& registration)
              link.identity().peer_host, channel.index);
     return;
   }
-  // The same range may have been registered more than once here; only the last one takes it back.
-  // It belongs to the channel until then: a standby path that is opened meanwhile needs it.
+  // The channel may have registered this range more than once; only its last deregistration takes
+  // it back. Until then the range belongs to the channel: a standby path that is opened needs it.
   if (uses->second == 1) {
     link.farewell().take_back(channel, registration,
                               [this, &lock](std::uint64_t bound_ns, const auto& done) {

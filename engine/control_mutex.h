@@ -1,6 +1,6 @@
 #pragma once
-// The engine's control mutex, which knows its holder: whoever must hold it can check that it does.
-// Thread: any.
+// The engine's control mutex. It knows its holder, so that code that needs it can check that the
+// calling thread holds it. Thread: any.
 
 #include <atomic>
 #include <mutex>
@@ -28,7 +28,7 @@ class ControlMutex {
   }
 
  private:
-  // Relaxed: a thread that asks about itself sees what it has written itself.
+  // Relaxed order suffices: held_here() needs only what the calling thread itself has written.
   void note_holder(std::thread::id id) noexcept { holder_.store(id, std::memory_order_relaxed); }
 
   std::mutex mutex_;

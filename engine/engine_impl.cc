@@ -31,14 +31,14 @@ namespace engine {
 namespace {
 constexpr int kIdleWaitMs = 1000;
 constexpr int kBusyWaitMs = 1;
-constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all goodbyes of a context
-// A manual clock may stand still, so the wait is bounded by turns as well.
+constexpr std::uint64_t kCloseBoundNs = 1'000'000'000;  // for all CLOSE and BYE frames of a context
+// A manual clock may stand still, so a wait is bounded by turns as well.
 constexpr int kManualRounds = 20'000;
 constexpr std::uint32_t kRqDepthMin = 16;
-constexpr int kCoresToSpare = 8;  // fewer, and a spinning poller would take a core from the job
+constexpr int kCoresToSpare = 8;  // with fewer cores a spinning poller would take one from the job
 
-// A poller pays only where a core is left for it beside NCCL's own threads; who names CPUs for it
-// says that there is.
+// A poller pays only if a core is left for it beside NCCL's own threads. A user who names CPUs for
+// pollers says that there is one.
 int poller_threads(const Settings& settings, const topo::HostTopology& host) {
   if (settings.threads != kAuto) return settings.threads;
   if (!settings.cpus.empty()) return 1;
@@ -114,8 +114,8 @@ Status EngineImpl::configure_pollers() {
   return {};
 }
 
-// Depths are powers of two; a device that grants less gets the next lower one. Work requests stay
-// whole lines.
+// Lowers the policy to the limits of the device. A depth becomes the next lower power of two, and
+// the longest work request stays a multiple of kStripeAlign.
 void EngineImpl::fit_to_device(const verbs::Rail& rail) {
   TransferPolicy& policy = options_.policy;
   const std::uint64_t longest = rail.message_bytes_max - rail.message_bytes_max % kStripeAlign;
@@ -126,7 +126,7 @@ void EngineImpl::fit_to_device(const verbs::Rail& rail) {
     policy.express_bytes = std::min(policy.express_bytes, longest);
   }
   const auto limit = static_cast<std::uint32_t>(std::max(rail.qp_wr_max, 0));
-  if (limit < kRqDepthMin) return;  // not told
+  if (limit < kRqDepthMin) return;  // the device does not tell
   policy.sq_depth = std::min(policy.sq_depth, std::bit_floor(limit));
   policy.rq_depth = std::min(policy.rq_depth, std::bit_floor(limit));
 }
@@ -154,8 +154,8 @@ EngineImpl::~EngineImpl() {
   pollers_.stop();
 }
 
-// Others may not be through with their messages when we are: a path of theirs that leads over this
-// host lasts until they close it, but not for longer than they would wait for it.
+// Ends the relays. Other hosts may still have messages to send when we have none: a path of theirs
+// over this host lasts until they close it, but not longer than they would wait for it.
 void EngineImpl::end_relays(Lock& lock) {
   relay_client_.tend();  // no link is left
   relay_service_.close();
@@ -170,7 +170,7 @@ void EngineImpl::end_relays(Lock& lock) {
   figures_.sum_up(relay_service_);
 }
 
-// Until something is due: a path to be opened again, a wait that is over.
+// Returns the milliseconds until a link is due, as when it opens a path again or ends a wait.
 int EngineImpl::idle_wait_ms() const {
   const std::uint64_t now_ns = clock_.now_ns();
   const std::uint64_t left_ns = services_.due_ns() > now_ns ? services_.due_ns() - now_ns : 0;
@@ -190,7 +190,7 @@ void EngineImpl::control_thread() {
         LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
       services_.tend_soon();
       const timespec pause{.tv_sec = 0, .tv_nsec = kBusyWaitMs * 1'000'000};
-      ::nanosleep(&pause, nullptr);  // what is due stays due, and its time has passed
+      ::nanosleep(&pause, nullptr);  // what is due stays due: no pause, and this spins
     }
     wait_ms = services_.due_soon() ? kBusyWaitMs : idle_wait_ms();
   }
@@ -222,7 +222,7 @@ bool EngineImpl::poll_control_locked() {
   try {
     moved = plane_->poll_once();
   } catch (const std::exception& error) {
-    // What could not be heard now is heard in the next pass. The links are tended all the same.
+    // The next pass handles the event that failed in this one. The links are tended in any case.
     if (stranger_lines_.take(clock_.now_ns()))
       LOG_WARN("control: {}{}", error.what(), stranger_lines_.rest());
   }
@@ -232,7 +232,7 @@ bool EngineImpl::poll_control_locked() {
   if (options_.threading == Threading::Manual) moved |= relay_service_.turn() != 0;
   reap_contexts();
   for (const auto& context : contexts_) {
-    // What the device still destroys wakes us at its end.
+    // If only queue pairs are still being destroyed, the end of that wakes the control thread.
     const bool only_destroys = context->lingering && context->links.empty();
     if (context->closing && !only_destroys) services_.tend_soon();
   }
@@ -286,7 +286,7 @@ Result<Context*> EngineImpl::open_context(const ContextOptions& options) {
   return contexts_.back().get();
 }
 
-// Everything of the context is told to end; nothing is waited for.
+// Tells everything of the context to end, and waits for nothing.
 void EngineImpl::begin_close(Context& context) {
   if (context.closing) return;
   figures_.sum_up(context, clock_.now_ns());
@@ -294,7 +294,7 @@ void EngineImpl::begin_close(Context& context) {
   context.listeners.clear();
   for (auto& stage : stages_) {
     if (!stage || stage->context != &context) continue;
-    // The link of a connect that has failed may be gone.
+    // The link of a failed connect may be gone.
     if (stage->link != nullptr) stage->link->openings().fail(*stage, Errc::PeerClosed);
     stage.reset();
   }
@@ -302,9 +302,8 @@ void EngineImpl::begin_close(Context& context) {
 }
 
 // NCCL may free its memory when this returns, and calls it under a mutex of the process. So the
-// registrations go now, and what the links have to say to their peers is said afterwards: they
-// linger in the control thread for at most a second. A link that may still touch registered memory
-// ends at once.
+// registrations end now, and the links say goodbye to their peers afterwards, lingering in the
+// control thread for at most a second. A link that may still touch registered memory ends at once.
 void EngineImpl::close_context(Context* context) noexcept {
   if (context == nullptr) return;
   Lock lock(mutex_);
@@ -312,7 +311,7 @@ void EngineImpl::close_context(Context* context) noexcept {
   tend_links();
   if (context->registrations->size() != 0) context->take_down();
   pollers_.remove(context->loop);
-  lock.unlock();  // it does not linger yet, so it stays; deregistering may take seconds
+  lock.unlock();  // deregistering may take seconds; the context does not linger yet, so it stays
   context->registrations->clear();
   lock.lock();
   context->lingering = true;

@@ -1,7 +1,7 @@
 #pragma once
 // The engine behind mesh::Engine: rails, contexts, listeners, and the control path that serves
 // their links. Thread: public calls any; private ones under mutex_. Lock order: mutex_, then a
-// loop's token, then a registration table's. Bounds: those of contexts and links.
+// loop's token, then the mutex of a registration table. Bounds: those of contexts and links.
 
 #include <mesh/engine.h>
 
@@ -55,7 +55,8 @@ class EngineImpl final : public Engine,
   Result<Channel*> connect(Context& context, int rail, HandleBytes& handle) override;
   Result<Channel*> accept(Listener& listener) override;
   bool poll_loop(Context& context) override { return context.loop.try_turn(); }
-  // Threading::Manual: poll_control() does it too. How much it moved.
+  // Moves what this process carries for other hosts, and returns how much it moved. With
+  // Threading::Manual poll_control() does it too.
   std::uint32_t turn_relay() noexcept { return relay_service_.turn(); }
   bool poll_control() override;
 
@@ -81,14 +82,14 @@ class EngineImpl final : public Engine,
   void decline_version(const HandleBytes& bytes);
   void start_polling(Context& context, std::uint32_t rail);
 
-  // ---- What the control plane and devices say.
+  // ---- Events of the control plane and of devices.
   void on_dialed(ConnectionId id) override;
   bool on_frame(ConnectionId id, const FrameHeader& header,
                 std::span<const std::byte> body) override;
   void on_lost(ConnectionId id, Errc reason, const std::string& text) override;
   void on_readable(int fd) override;
 
-  // ---- What loops and channels ask for.
+  // ---- Requests of loops and channels.
   void wake_control() noexcept override { plane_->wake(); }
   Result<Registration*> register_memory(Channel& channel, const MemoryRange& range) override;
   void deregister_memory(Channel& channel, Registration& registration) noexcept override;
@@ -101,14 +102,14 @@ class EngineImpl final : public Engine,
   std::vector<RailInfo> rail_infos_;  // NCCL's devices: the first of the rails
 
   mutable ControlMutex mutex_;
-  std::condition_variable_any changed_;  // after every control pass that did something
+  std::condition_variable_any changed_;  // notified at the end of every control pass
   std::unique_ptr<ControlPlane> plane_;
   std::vector<std::unique_ptr<Context>> contexts_;
-  std::vector<std::unique_ptr<PendingConnect>> stages_;  // by stage index
+  std::vector<std::unique_ptr<PendingConnect>> stages_;  // by ConnectStage::index - 1
   Pollers pollers_;
   std::thread thread_;
   bool stopping_ = false;
-  LogBudget stranger_lines_;  // about those whom we refuse
+  LogBudget stranger_lines_;  // for lines about strangers that we refuse
   RequestWatch watch_;
   Figures figures_;
   LinkServices services_;

@@ -56,7 +56,7 @@ PathSnapshot snapshot_of(const Path& path) {
   return shot;
 }
 
-// Of one link; holding its loop's token.
+// Returns the figures of one link. The caller holds the token of its loop.
 PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   PeerLink& peer = link.peer_link();
   PeerSnapshot shot;
@@ -79,12 +79,12 @@ PeerSnapshot snapshot_of(const Link& link, std::uint64_t now_ns) {
   }
   for (std::uint32_t i = 0; i < peer.path_count(); ++i) {
     shot.paths.push_back(snapshot_of(peer.path(i)));
-    shot.bytes += shot.paths.back().counters.bytes_sent;  // none where we receive
+    shot.bytes += shot.paths.back().counters.bytes_sent;  // 0 on a link that receives
   }
   return shot;
 }
 
-// The hosts that its paths lead over.
+// Names the hosts that the link's paths lead over.
 std::string over_text(const PeerSnapshot& link) {
   std::string text;
   for (const PathSnapshot& path : link.paths) {
@@ -94,7 +94,7 @@ std::string over_text(const PeerSnapshot& link) {
   return text;
 }
 
-// Said when a link is forgotten, or its context closes.
+// The line that is logged when a link is destroyed or its context closes.
 std::string summary_text(const PeerSnapshot& link) {
   std::uint64_t failures = 0, replayed = 0;
   for (const PathSnapshot& path : link.paths) {
@@ -113,7 +113,7 @@ std::string summary_text(const PeerSnapshot& link) {
                      survived);
 }
 
-// Of our own messages, over one of our rails.
+// Returns how many bytes of our own messages went over one of our rails.
 std::uint64_t bytes_of_rail(const PeerLedger& ledger, const std::string& rail) {
   std::uint64_t bytes = 0;
   for (const PeerSnapshot& peer : ledger.rows()) {
@@ -234,7 +234,7 @@ void Figures::add_to(EngineSnapshot& shot, const Contexts& contexts, std::uint64
   for (const auto& context : contexts) {
     for (const auto& link : context->links) {
       if (!link->has_peer_link()) continue;
-      const ProgressLoop::Guard guard(context->loop);  // link by link, so that nobody waits long
+      const ProgressLoop::Guard guard(context->loop);  // once per link: a short wait for others
       peers.add(snapshot_of(*link, now_ns));
     }
     const ProgressLoop::Guard guard(context->loop);

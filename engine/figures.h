@@ -1,7 +1,7 @@
 #pragma once
-// What operators see of an engine: counters and states at one moment, with those of links and loops
-// that have ended. Thread: control mutex; it takes each loop's token to read what belongs to it.
-// Bound: a row a peer (peer_ledger.h).
+// The counters and states of an engine at one moment, for operators. The counters include those of
+// links and loops that have ended. Thread: control mutex; it takes each loop's token to read what
+// belongs to it. Bound: one row for each peer (peer_ledger.h).
 
 #include <mesh/metrics.h>
 #include <mesh/snapshot.h>
@@ -24,18 +24,20 @@ class Figures {
   using Contexts = std::vector<std::unique_ptr<Context>>;
 
   EngineStats stats(const Contexts& contexts) const;
-  // Everything but host, statistics and rails.
+  // Fills in everything but host, statistics and rails.
   void add_to(EngineSnapshot& shot, const Contexts& contexts, std::uint64_t now_ns) const;
 
-  // What is about to be forgotten: what it has counted stays.
+  // Keep the counts of a link or a loop that is about to be destroyed.
   void keep(const Link& link, std::uint64_t now_ns) noexcept;
   void keep(const LoopCounters& loop) noexcept { ended_loops_.add(loop); }
 
-  // A line for each link of a context that closes now: its goodbyes may come after NCCL has gone.
+  // Logs a line for each link of a context that closes now: the link's goodbyes may come only after
+  // NCCL has gone.
   void sum_up(Context& context, std::uint64_t now_ns) const noexcept;
 
-  // A line for each two rails between which something was carried for others: how much, and its
-  // share of what has left over the second one. No link is left.
+  // Logs a line for each pair of rails between which this process carried bytes for other hosts:
+  // how many, and their share of all bytes that left over the second rail. Called when no link is
+  // left.
   void sum_up(const RelayService& relays) const noexcept;
 
   LinkCounts counts;
@@ -45,7 +47,8 @@ class Figures {
   LoopCounters ended_loops_;
 };
 
-// The devices are asked, and a port's firmware may take its time. Thread: any, without the mutex.
+// Asks the devices for the state of each port; a port's firmware may take its time. Thread: any,
+// without the mutex.
 std::vector<RailSnapshot> rail_states(const EngineOptions& options,
                                       std::span<const verbs::Rail> rails);
 

@@ -1,5 +1,5 @@
-// What the control plane says goes to the relays, where it is about a connection of theirs, or else
-// to the links.
+// Passes the control plane's events on: to the relay client or service that owns the connection, or
+// else to the links.
 #include "engine/engine_impl.h"
 
 namespace mesh::engine {

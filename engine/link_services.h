@@ -1,7 +1,7 @@
 #pragma once
-// What the engine lends to its links: one object for all of them. Every call checks that its caller
-// holds the control mutex, but for those about things that never change. Thread: control mutex.
-// Bounds: none of its own.
+// The engine's implementation of LinkHost: one object for all links. Every call checks that its
+// caller holds the control mutex, except the calls that return what never changes. Thread: control
+// mutex. Bounds: none of its own.
 
 #include "engine/control_mutex.h"
 #include "engine/figures.h"
@@ -20,7 +20,7 @@ namespace mesh::engine {
 
 class LinkServices final : public LinkHost {
  public:
-  // The engine's own, which outlive this object and all links.
+  // Parts of the engine. They outlive this object and all links.
   struct Parts {
     const ControlMutex& mutex;
     const EngineOptions& options;
@@ -31,7 +31,7 @@ class LinkServices final : public LinkHost {
     Figures& figures;
     ChannelOwner& channels;
     ControlWaker& waker;
-    RelayClient* relays = nullptr;  // null: the process takes no part
+    RelayClient* relays = nullptr;  // null: the process takes no part in relays
   };
   explicit LinkServices(const Parts& parts) : parts_(parts) {}
 
@@ -65,7 +65,7 @@ class LinkServices final : public LinkHost {
     due_soon_ = true;
   }
 
-  // ---- The engine's side: when the links are to be tended next.
+  // ---- For the engine: when it must tend the links next.
   std::uint64_t due_ns() const noexcept { return due_ns_; }
   bool due_soon() const noexcept { return due_soon_; }
   void begin_pass() noexcept { due_ns_ = UINT64_MAX; }

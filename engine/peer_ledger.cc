@@ -10,7 +10,7 @@ bool lives(const PathSnapshot& path) {
   return path.up + path.quarantined + path.standby + path.down != 0;
 }
 
-// Those of all links that live, or else of the one that ended last.
+// Adds a path's routes. A row names the routes of all live links, or else of the last that ended.
 void add_routes(const PathSnapshot& path, PathSnapshot& to) {
   if (path.routes.empty()) return;
   if (!lives(path) || !lives(to)) {
@@ -52,7 +52,7 @@ void add_path(const PathSnapshot& path, std::vector<PathSnapshot>& to) {
 
 void PeerLedger::add(const PeerSnapshot& link) {
   std::pair<std::string, bool> key(link.peer, link.sends);
-  // The row of the others takes one of the places in either direction.
+  // The row kOthers takes one of the places in each direction.
   const bool full = rows_.size() + 2 >= kPeersMax && !rows_.contains(key);
   if (full) key.first = kOthers;
   PeerSnapshot& row = rows_[key];

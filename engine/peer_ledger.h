@@ -1,6 +1,6 @@
 #pragma once
 // Figures by peer and direction, added up over links, so that counters never go back when a link or
-// communicator ends. Thread: control mutex. Bound: kPeersMax rows; what comes later shares one row.
+// communicator ends. Thread: control mutex. Bound: kPeersMax rows; later peers share one row.
 
 #include <mesh/snapshot.h>
 
@@ -18,7 +18,7 @@ class PeerLedger {
   static constexpr const char* kOthers = "(others)";
 
   void add(const PeerSnapshot& link);
-  // The same for a link that is over: what it counted stays, what it was doing does not.
+  // Adds a link that has ended: its counters, but not what it was doing.
   void add_ended(PeerSnapshot link);
   std::vector<PeerSnapshot> rows() const;  // sorted by peer
 

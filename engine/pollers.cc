@@ -11,13 +11,13 @@
 namespace mesh::engine {
 
 namespace {
-// An empty pass takes some 50 ns, a yield that nobody takes up some 400 ns. Seldom enough to cost a
-// poller on a core of its own little, often enough for a caller on the same core: with a first
-// yield after 2000 passes it waited 200 us for a message of 8 bytes, with one every 32 passes 7
-// (perf/handoff, software fabric, two cores).
+// An empty pass takes some 50 ns, and a yield to nobody some 400 ns. One yield in 32 passes costs a
+// poller on a core of its own little, and is enough for a caller that shares the poller's core: the
+// caller waited 200 us for a message of 8 bytes when the first yield came after 2000 passes, and 7
+// us with a yield every 32 passes (perf/handoff, software fabric, two cores).
 constexpr std::uint32_t kPassesBetweenYields = 32;
 constexpr std::uint32_t kSpinPasses = 2000;    // about 100 us; then a yield after every pass
-constexpr std::uint32_t kYieldPasses = 20000;  // after that sleep
+constexpr std::uint32_t kYieldPasses = 20000;  // then a sleep after every pass
 constexpr long kSleepNs = 50'000;  // bounds what a sleeping poller adds to a message's latency
 }  // namespace
 
@@ -60,7 +60,8 @@ bool Poller::remove(ProgressLoop& loop) noexcept {
     return place.load(std::memory_order_relaxed) == &loop;
   });
   if (found == loops_.end()) return false;
-  // seq_cst, as in pass(): either the pass sees null, or we see that it runs and wait for its end.
+  // seq_cst, as in pass(): either the pass sees null, or we see that the pass runs and wait for its
+  // end.
   found->store(nullptr, std::memory_order_seq_cst);
   const std::uint64_t seen = passes_.load(std::memory_order_seq_cst);
   Yielding pass;
@@ -99,7 +100,7 @@ void Poller::rest(std::uint32_t idle_passes) noexcept {
 }
 
 void Poller::run() {
-  // A refusal was logged; an unpinned poller works too.
+  // pin_this_thread() has logged a failure; an unpinned poller works too.
   static_cast<void>(topo::pin_this_thread(cpus_));
   std::uint32_t idle_passes = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
@@ -108,8 +109,8 @@ void Poller::run() {
   }
 }
 
-// With as many pollers as there are threads to be had; a NIC without any is not noted, so the next
-// loop tries again.
+// Makes a NIC's pollers, or fewer of them if not enough threads can be started. The caller does not
+// keep a NIC without pollers, so the next loop tries again.
 Pollers::Nic Pollers::make_nic(const verbs::Rail& rail) const {
   Nic nic{.rail = &rail, .pollers = {}};
   for (int i = 0; i < threads_per_nic_; ++i) {

@@ -1,9 +1,9 @@
 #pragma once
 // Dedicated threads that turn loops, pinned near their NIC. A poller spins while there is work,
-// then yields, then sleeps shortly, and counts how often. Threads start with the first loop of a
-// NIC and end with the engine. Thread: add and remove under the control mutex; remove waits until
-// no poller can be inside the loop. Bound: kLoopsPerPoller loops a poller, threads_per_nic pollers
-// a NIC.
+// then yields, then sleeps briefly, and it counts its yields and sleeps. Threads start with the
+// first loop of a NIC and end with the engine. Thread: add and remove under the control mutex;
+// remove waits until no poller can be inside the loop. Bound: kLoopsPerPoller loops for each
+// poller, threads_per_nic pollers for each NIC.
 
 #include <mesh/metrics.h>
 #include <mesh/status.h>
@@ -25,13 +25,14 @@ inline constexpr std::size_t kLoopsPerPoller = 256;
 class Poller {
  public:
   Poller(const verbs::Rail& rail, const topo::HostTopology& host);
-  Status start();  // once; not ok: no thread is to be had
+  Status start();  // called once; fails if no thread can be started
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  bool add(ProgressLoop& loop);  // false: full
-  // False: it is not here. Afterwards the thread does not touch it.
+  bool add(ProgressLoop& loop);  // returns false if the poller is full
+  // Returns false if the poller does not have the loop. After the call its thread does not touch
+  // it.
   bool remove(ProgressLoop& loop) noexcept;
   std::size_t load() const noexcept;
 
@@ -44,7 +45,7 @@ class Poller {
   std::vector<int> cpus_;
   topo::CpuClaim claim_;
   std::array<std::atomic<ProgressLoop*>, kLoopsPerPoller>
-      loops_{};                           // null: free; released by add, acquired in pass
+      loops_{};                           // null: a free place; released by add, acquired in pass
   std::atomic<std::uint64_t> passes_{0};  // even: between passes
   std::atomic<bool> stop_{false};
   Counter idle_yields_, idle_sleeps_;
@@ -53,11 +54,12 @@ class Poller {
 
 class Pollers {
  public:
-  // threads_per_nic 0: none, NCCL's threads turn the loops.
+  // With threads_per_nic 0 there are no pollers: NCCL's threads turn the loops.
   void configure(int threads_per_nic, const topo::HostTopology& host) {
     threads_per_nic_ = threads_per_nic, host_ = host;
   }
-  // Gives the loop to the least loaded poller of the rail. False: nobody turns it but its callers.
+  // Gives the loop to the least loaded poller of the rail. Returns false if it has no poller, so
+  // that only its callers turn it.
   bool add(ProgressLoop& loop, const verbs::Rail& rail);
   void remove(ProgressLoop& loop) noexcept;
   void stop() noexcept { nics_.clear(); }

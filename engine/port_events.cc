@@ -32,7 +32,8 @@ void PortEvents::take(std::uint32_t rail, const verbs::DeviceEvent& event) {
   switch (event.kind) {
     case verbs::DeviceEventKind::PortActive:
     case verbs::DeviceEventKind::PortError:
-      // Each rail has a context of its own, and each context hears of every port.
+      // Each rail has a device context of its own, and each device context reports events of every
+      // port.
       if (event.port == info.port)
         on_port_change(rail, event.kind == verbs::DeviceEventKind::PortActive);
       return;

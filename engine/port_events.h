@@ -1,7 +1,7 @@
 #pragma once
-// What devices say by themselves: the control thread wakes for it, so that a pulled cable is known
-// long before the retries of whoever posts to it have run out. Thread: control mutex; watch()
-// before there are threads. Bound: kEventsPerPass events of one rail in one pass.
+// Handles the asynchronous events of devices. The control thread wakes for them, so that a pulled
+// cable is known long before the retries of the work requests on it have run out. Thread: control
+// mutex; watch() before there are threads. Bound: kEventsPerPass events of one rail in one pass.
 
 #include "engine/link/link_host.h"
 #include "engine/link/links.h"
@@ -12,11 +12,12 @@ namespace mesh::engine {
 
 class PortEvents {
  public:
-  static constexpr int kEventsPerPass = 64;  // the rest makes the descriptor readable again
+  static constexpr int kEventsPerPass = 64;  // more events make the descriptor readable again
 
   PortEvents(LinkHost& host, Links& links) : host_(host), links_(links) {}
 
-  // A rail whose device cannot be watched is told of trouble by its completions only.
+  // Watches the devices of all rails. If a device cannot be watched, only completions tell of its
+  // trouble.
   void watch(ControlPlane& plane);
   void on_readable(int fd);
 

@@ -8,8 +8,8 @@ namespace mesh::engine {
 
 namespace {
 
-// After a longer pause between two looks it was we who stood still; nothing is said before the next
-// look.
+// After a longer pause between two looks this process itself stood still, so nothing is logged
+// before the next look.
 constexpr std::uint64_t kPauseNs = 5 * kNsPerSecond;
 
 template <typename Visitor>
@@ -36,7 +36,8 @@ Named name_of_receive(const RecvChannel& channel) {
   return {.text = std::move(text), .bytes = waits.bytes};
 }
 
-// The channel's oldest open request, holding the token: nobody uses the slot again meanwhile.
+// Names the channel's oldest open request. The caller holds the token, so the slot is not used
+// again meanwhile.
 Named name_of(Channel& channel) {
   if (channel.side == Side::Receive) return name_of_receive(RecvChannel::of(channel));
   const std::uint64_t sequence = channel.oldest.sequence();
@@ -59,7 +60,7 @@ std::uint32_t paths_in(PathState state, const PeerLink& link) {
 }
 std::uint32_t paths_up(const PeerLink& link) { return paths_in(PathState::Up, link); }
 
-// The best path of those that say why they are not up.
+// Returns the best path that has a cause for not being up, or null if none has.
 const Path* first_lost(const PeerLink& link) {
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
     if (!link.path(i).health.last_cause.empty()) return &link.path(i);
@@ -67,7 +68,7 @@ const Path* first_lost(const PeerLink& link) {
   return nullptr;
 }
 
-// The hosts on the way, where what the request waits for names no path of its own.
+// Names the hosts on the way, if the reason of the wait names no path of its own.
 std::string route_of(const Waiting& waiting, const PeerLink& link) {
   if (waiting.path != nullptr || waiting.reason == WaitReason::Turn) return {};
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
@@ -78,22 +79,22 @@ std::string route_of(const Waiting& waiting, const PeerLink& link) {
   return {};
 }
 
-// Of an acceptor, which alone writes credits.
+// Writes the credits of late receives again. Only an acceptor has credits to write.
 void rewrite_late(Link& link, std::uint64_t now_ns) {
   if (link.connector() || link.state() != LinkState::Up) return;
   bool late = false;
   for_each_channel(link, [&](Channel& channel) {
     if (!channel.oldest.becomes_late(now_ns)) return;
     const ProgressLoop::Guard guard(channel.loop);
-    if (paths_up(channel.link) == 0) return;  // it comes with the path
+    if (paths_up(channel.link) == 0) return;  // the credits are written again when a path is up
     RecvChannel::of(channel).ask_rewrite();
     late = true;
   });
   if (late) link.repair().rewrite_soon();
 }
 
-// What only the token's holder may read: whether the loop was turned since the last look, and how
-// the paths are.
+// Notes what only the token's holder may read: whether the loop was turned since the last look, and
+// the states of the paths.
 void see_loop(Context& context, std::uint64_t elapsed_ns) {
   const ProgressLoop::Guard guard(context.loop);
   const std::uint64_t turns = context.loop.turns();
@@ -119,8 +120,8 @@ std::optional<Waiting> RequestWatch::waiting_of(Channel& channel, bool turned) {
   const Waiting waiting = channel.side == Side::Send
                               ? static_cast<SendChannel&>(channel).waiting(sequence)
                               : static_cast<RecvChannel&>(channel).waiting(sequence);
-  // What the peer wrote was read just now; completions and announcements lie where nobody has
-  // looked.
+  // Credits and tags were read just now from memory that the peer writes. Completions and
+  // announcements stay unseen until the loop is turned.
   const bool read_now = waiting.reason == WaitReason::Credit || waiting.reason == WaitReason::Tag;
   return turned || read_now ? waiting : Waiting{.reason = WaitReason::Turn};
 }
@@ -158,7 +159,7 @@ void RequestWatch::tell(Link& link, std::uint64_t now_ns) const {
   if (age_ns >= bar_ns_) {
     const ProgressLoop::Guard guard(worst->loop);
     waiting = waiting_of(*worst, link.context().turned);
-    if (!waiting) return;  // the next look sees it go on
+    if (!waiting) return;  // it has ended; the next look reports that
     name = name_of(*worst);
     route = route_of(*waiting, link.peer_link());
   }

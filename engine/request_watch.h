@@ -2,9 +2,9 @@
 // Looks at every channel's oldest open request once a second, and says in one line per link which
 // has been open too long and what it waits for. The credits of a receive that waits for a second
 // are written again, once: where the writes of a queue pair overtake one another or come twice, an
-// old row may lie on a new one, and nobody would ever look. Reads the requests' own words; takes a
-// loop's token only to count its turns and to say the line. Thread: control mutex. Bound: one pass
-// over the channels a second.
+// old row may overwrite a new one, and nothing else would ever notice. Reads the requests' own
+// words; takes a loop's token only to count its turns and to say the line. Thread: control mutex.
+// Bound: one pass over the channels a second.
 
 #include <mesh/engine.h>
 
@@ -25,10 +25,11 @@ class RequestWatch {
         armed_(options.settings.stall_seconds != 0 || !options.settings.stats.empty()),
         bar_ns_(static_cast<std::uint64_t>(options.settings.stall_seconds) * 1'000'000'000) {}
 
-  // At every pass of the control path; does nothing until a second has gone by.
+  // Called at every pass of the control path. Does nothing until a second has gone by.
   void look(const std::vector<std::unique_ptr<Context>>& contexts, std::uint64_t now_ns);
 
-  // Of the channel's oldest open request, holding the token. None: it has ended by now.
+  // Returns what the channel's oldest open request waits for, or nullopt if it has ended by now.
+  // The caller holds the token.
   static std::optional<Waiting> waiting_of(Channel& channel, bool turned);
 
  private:
@@ -36,7 +37,7 @@ class RequestWatch {
 
   const bool rewrites_late_;
   const bool armed_;
-  const std::uint64_t bar_ns_;  // 0: nothing is said
+  const std::uint64_t bar_ns_;  // 0: no line is logged
   std::uint64_t last_look_ns_ = 0;
 };
 

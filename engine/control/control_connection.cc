@@ -20,7 +20,7 @@ namespace mesh::engine {
 namespace {
 
 constexpr std::size_t kPrefixBytes = 6;  // magic and version tell our frames from others
-constexpr std::size_t kTypeBytes = 2;    // follows them
+constexpr std::size_t kTypeBytes = 2;    // the type follows the prefix
 constexpr int kDiscardsMax = 16;         // reads in one pass of a closing connection
 constexpr std::size_t kDiscardBytes = 4096;
 constexpr std::size_t kBodyStepBytes = 512;
@@ -33,7 +33,7 @@ bool again(int error) {
          error == ENOMEM;
 }
 
-// A socket ends with these errors when nobody answers. With any other the peer's kernel has spoken.
+// Returns true for the errors with which a socket ends if not even the peer's kernel has answered.
 bool silent(int error) {
   return error == ETIMEDOUT || error == EHOSTUNREACH || error == EHOSTDOWN ||
          error == ENETUNREACH || error == ENETDOWN;
@@ -96,7 +96,7 @@ bool FrameReader::header_acceptable() {
   return true;
 }
 
-// A DECLINE is heard whatever its version.
+// Returns true if the frame may be a DECLINE, which is taken in any version.
 bool FrameReader::may_be_decline() const {
   if (header_got_ < kPrefixBytes + kTypeBytes) return true;
   ByteReader type{std::span(header_bytes_).subspan(kPrefixBytes, kTypeBytes)};
@@ -116,7 +116,7 @@ ReadOutcome FrameReader::end_of_stream(long received) {
   const int error = received < 0 ? errno : 0;
   loss_ = {silent(error) ? Errc::Unreachable : Errc::PeerGone,
            error != 0 ? error_text(error) : std::string("closed the connection")};
-  // An end between two messages needs no more words. A stranger, or half a message, does.
+  // The text says more if the peer is a stranger, or if the stream ends within a message.
   if (in_frame() || !spoke_) loss_.text += " after " + describe();
   return ReadOutcome::Lost;
 }
@@ -155,8 +155,8 @@ bool SendQueue::flush(int fd) {
     if (sent < 0) {
       frames_.clear();
       first_sent_ = bytes_ = 0;
-      // If the socket itself still lives, the peer closes it when it reads the end of our stream,
-      // and our reading finds that.
+      // If the socket itself still works, the peer closes it when it reads the end of our stream,
+      // and our next read sees that.
       ::shutdown(fd, SHUT_WR);
       return false;
     }
@@ -189,7 +189,7 @@ Loss named(const Connection& connection, const Loss& loss) {
 void note_dial_failure(Connection& connection, Errc reason, const std::string& text) {
   Loss& loss = connection.dial_loss;
   const bool first = loss.text.empty();
-  // PeerGone needs the word of all candidates.
+  // The reason is PeerGone only if all candidates failed with it.
   loss.reason = first || reason != Errc::PeerGone ? reason : loss.reason;
   loss.text += fmt::format("{}{}: {}", first ? "" : "; ", connection.name, text);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // One control connection: its socket, the frame being read and the frames waiting to be sent. It
-// moves bytes and describes what it saw. The control plane decides whom to tell and when time is
-// up. Thread: the owner of the control plane. Bounds: one frame of receive memory, and
+// moves bytes and describes what happened to it. The control plane decides who is told and when
+// time is up. Thread: the owner of the control plane. Bounds: one frame of receive memory, and
 // kSendQueueBytesMax bytes waiting to be sent.
 
 #include <mesh/status.h>
@@ -24,7 +24,7 @@ namespace mesh::engine {
 inline constexpr std::size_t kSendQueueBytesMax = 1 << 20;
 inline constexpr std::uint64_t kNever = UINT64_MAX;
 
-// Why a connection ends, in one line.
+// The reason for which a connection ends, with one line of text.
 struct Loss {
   Errc reason = Errc::PeerGone;
   std::string text;
@@ -34,7 +34,7 @@ enum class ReadOutcome : std::uint8_t {
   Idle,     // nothing was there
   Partial,  // some bytes came, but no whole frame yet
   Frame,    // header() and take_body() have the frame
-  Lost,     // loss() says why
+  Lost,     // loss() has the reason
 };
 
 // Assembles frames: the header first, then as much body as it names.
@@ -51,7 +51,7 @@ class FrameReader {
   std::string describe() const;  // "nothing", "half a message (17 of 48 bytes)"
 
  private:
-  bool header_acceptable();  // judges what has arrived so far; fills in loss_
+  bool header_acceptable();  // checks the bytes that have arrived; fills in loss_
   bool may_be_decline() const;
   void grow_body();
   ReadOutcome end_of_stream(long received);
@@ -67,9 +67,9 @@ class FrameReader {
 
 class SendQueue {
  public:
-  bool push(Bytes frame);  // false: the frame would exceed the bound
-  // Sends as much as the socket takes. False: the socket takes nothing ever again, and the queue
-  // was emptied.
+  bool push(Bytes frame);  // returns false if the frame exceeds the bound
+  // Sends as much as the socket takes. Returns false if it will never take anything again; the
+  // queue is then empty.
   bool flush(int fd);
   bool empty() const noexcept { return frames_.empty(); }
 
@@ -82,10 +82,10 @@ class SendQueue {
 enum class ConnectionState : std::uint8_t {
   Dialing,
   Up,
-  // The queue is flushed, the socket is shut down, and then we wait for the peer's end: closing
-  // with unread input would reset the connection and lose what we said.
+  // The queue is flushed, the socket is shut down, and then we wait for the peer's end of stream:
+  // closing with unread input would reset the connection and lose what we sent.
   Closing,
-  Lost,  // its end is being reported
+  Lost,  // the handler is being told of its end
 };
 
 struct Connection {
@@ -93,7 +93,7 @@ struct Connection {
   UniqueFd fd;
   ConnectionState state = ConnectionState::Up;
   bool known = false;         // the handler has heard of this connection
-  bool send_broken = false;   // the socket takes nothing more; reading finds out why
+  bool send_broken = false;   // the socket takes nothing more; reading finds the reason
   std::uint32_t watched = 0;  // the epoll events that were asked for
   std::uint64_t accepted_ns = 0;
   std::uint64_t stranger_deadline_ns = kNever;
@@ -102,14 +102,14 @@ struct Connection {
   std::string name;
   FrameReader reader;
   SendQueue queue;
-  std::optional<Loss> loss;  // was found where it could not be reported
+  std::optional<Loss> loss;  // found where it could not be reported
 
-  // For a dial:
+  // ---- For a dial.
   std::vector<SocketAddress> candidates;
   std::size_t next_candidate = 0;
   std::uint16_t port = 0;
   std::uint64_t dial_timeout_ns = 0;
-  // The candidate waits until then for a free descriptor. 0: it does not wait.
+  // Until this time the candidate waits for a free descriptor. 0: it does not wait.
   std::uint64_t descriptor_until_ns = 0;
   Loss dial_loss;
 
@@ -119,21 +119,22 @@ struct Connection {
   std::uint32_t wanted_events() const noexcept;
 };
 
-// The same loss with the peer's name before the text.
+// Returns the loss with the peer's name before its text.
 Loss named(const Connection& connection, const Loss& loss);
 
 enum class DialStep : std::uint8_t {
   Started,
   NoDescriptor,  // the process has no descriptor left for the next candidate
-  NoneLeft,      // dial_loss says what happened
+  NoneLeft,      // dial_loss has the reasons
 };
 // Starts connecting to the next candidate that can be tried at all.
 DialStep dial_next(Connection& connection);
-// Answers Ok, WouldBlock, or why this candidate failed, which is also added to dial_loss.
+// Returns Ok, WouldBlock, or why this candidate failed, which is also added to dial_loss.
 Status dial_result(Connection& connection);
 void note_dial_failure(Connection& connection, Errc reason, const std::string& text);
 
-// Flushes and shuts down, then discards what still arrives. True: the socket may be closed.
+// Flushes and shuts down, then discards what still arrives. Returns true if the socket may be
+// closed.
 bool closing_done(Connection& connection);
 
 }  // namespace mesh::engine

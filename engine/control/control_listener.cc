@@ -17,7 +17,7 @@ bool is_scoped(const SocketAddress& address) {
   return address.family == AF_INET6 && address.link_local();
 }
 
-// Only addresses of the first interface's family are used, as NCCL's own bootstrap does.
+// Returns the addresses of the first interface's family only, as NCCL's own bootstrap does.
 std::vector<InterfaceAddress> same_family(const std::vector<InterfaceAddress>& found) {
   std::vector<InterfaceAddress> chosen;
   for (const InterfaceAddress& each : found) {
@@ -57,8 +57,8 @@ Result<ControlListener> open_listener(const ControlPlaneOptions& options) {
     return Errc::NotFound;
   }
   const std::vector<InterfaceAddress> chosen = same_family(found);
-  // Peers may come by whichever interface they reach. A user who named interfaces wants one of
-  // these and no other.
+  // Peers may come by any interface that they reach. A user who names interfaces wants one of these
+  // and no other.
   if (options.socket_ifname.empty()) return listen_on(chosen);
   for (const InterfaceAddress& each : chosen) {
     Result<ControlListener> listener = listen_on(std::span(&each, 1));

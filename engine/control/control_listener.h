@@ -21,7 +21,7 @@ inline constexpr std::size_t kListenAddressesMax = 8;
 struct ControlListener {
   std::vector<UniqueFd> fds;  // one for each address, so that no other address is opened
   std::uint16_t port = 0;
-  std::vector<SocketAddress> addresses;  // the bootstrap interface's first
+  std::vector<SocketAddress> addresses;  // the bootstrap interface's come first
 };
 
 // Prepares addresses for dialing. A link-local IPv6 address means nothing without an interface: it
@@ -31,11 +31,12 @@ inline constexpr std::size_t kScopesMax = 8;
 std::vector<SocketAddress> with_scopes(std::span<const SocketAddress> addresses,
                                        std::span<const SocketAddress> listening);
 
-// Listens on as many of these as it can, and logs one line for each that it cannot. System: it can
-// listen on none.
+// Listens on as many interfaces as it can, and logs one line for each other one. Returns System if
+// it can listen on none.
 Result<ControlListener> listen_on(std::span<const InterfaceAddress> interfaces);
 
-// NotFound: no interface fits the rules. System: the kernel refused. Both are logged.
+// Returns NotFound if no interface fits the rules, or System if the kernel refused. Both are
+// logged.
 Result<ControlListener> open_listener(const ControlPlaneOptions& options);
 
 }  // namespace mesh::engine

@@ -80,7 +80,7 @@ void Plane::update_watch(Connection& connection) {
   if (wanted == connection.watched) return;
   if (watcher_.change(connection.fd.get(), connection.id, wanted)) {
     connection.watched = wanted;
-  } else if (connection.state != ConnectionState::Closing) {  // a closing one has its deadline
+  } else if (connection.state != ConnectionState::Closing) {  // a closing connection has a deadline
     lose_later(connection,
                named(connection, {Errc::System, "the system does not watch its socket any more"}));
   }
@@ -129,12 +129,12 @@ void Plane::prepare_dial(Connection& connection, const DialOrder& order) {
   start_dial(connection);
 }
 
-// A connection for which there is no memory ends in the next pass.
+// Ends, in the next pass, a connection for which there is no memory.
 void Plane::lose_for_memory(ConnectionId id) noexcept {
   if (Connection* const connection = find(id); connection != nullptr) {
     connection->loss.emplace();
     connection->loss->reason = Errc::System;
-    connection->loss->text = "no memory";  // short enough to need none
+    connection->loss->text = "no memory";  // short enough to need no allocation
     connection->step_deadline_ns = 0;
   }
   note_deadline(0);
@@ -165,7 +165,7 @@ void Plane::start_dial(Connection& connection) {
   lose_later(connection, connection.dial_loss);
 }
 
-// False: the time of this address is up.
+// Returns false if the time of this address is up.
 bool Plane::await_descriptor(Connection& connection) {
   const std::uint64_t now_ns = clock_.now_ns();
   if (connection.descriptor_until_ns == 0)
@@ -183,7 +183,7 @@ bool Plane::await_descriptor(Connection& connection) {
 void Plane::advance_dial(ConnectionId id) {
   Connection& connection = *find(id);
   DCHECK(connection.state == ConnectionState::Dialing && connection.known);
-  if (!connection.fd.valid()) return start_dial(connection);  // it waited for a descriptor
+  if (!connection.fd.valid()) return start_dial(connection);  // it waited for a free descriptor
   const Status status = dial_result(connection);
   if (status.code() == Errc::WouldBlock) return;
   if (!status.ok()) {
@@ -212,7 +212,7 @@ bool Plane::send(ConnectionId id, Bytes frame) {
     return false;
   }
   if (connection->state == ConnectionState::Dialing) return true;
-  // A socket that fails here may still hold the peer's last words. Reading them leads to the
+  // A socket that fails here may still hold the peer's last frames. Reading them leads to the
   // reason.
   connection->send_broken = !connection->queue.flush(connection->fd.get());
   update_watch(*connection);
@@ -317,7 +317,7 @@ void Plane::wait(int timeout_ms) {
 
 bool Plane::on_event(ConnectionId id, std::uint32_t events) {
   Connection* connection = find(id);
-  // It may have been closed earlier in this pass, or its loss is about to be reported.
+  // The connection may have been closed earlier in this pass, or its loss is about to be reported.
   if (connection == nullptr || connection->loss) return false;
   switch (connection->state) {
     case ConnectionState::Dialing: advance_dial(id); return true;
@@ -333,7 +333,7 @@ bool Plane::on_event(ConnectionId id, std::uint32_t events) {
   return ((events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0 && read_frame(id)) || sent;
 }
 
-// Reads at most one frame. True: something arrived.
+// Reads at most one frame. Returns true if something arrived.
 bool Plane::read_frame(ConnectionId id) {
   Connection& connection = *find(id);
   DCHECK(connection.state == ConnectionState::Up && connection.fd.valid());
@@ -353,7 +353,7 @@ bool Plane::read_frame(ConnectionId id) {
 void Plane::deliver(ConnectionId id) {
   Connection& connection = *find(id);
   const FrameHeader header = connection.reader.header();
-  // The body is taken out of the connection, because the handler may close that.
+  // The body is taken out of the connection, because the handler may close the connection.
   const Bytes body = connection.reader.take_body();
   connection.step_deadline_ns = kNever;
   connection.known = true;

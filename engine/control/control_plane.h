@@ -5,9 +5,9 @@
 // A stranger is a connection that has not been identified. One that sends nothing, garbage or half
 // a message is dropped at its deadline. It holds at most twice the memory of what it sent of a
 // frame. At most kStrangersMax strangers exist, and at most an eighth of the descriptors that the
-// process may have. Beyond that the oldest is dropped. While the oldest is younger than
-// kStrangerGraceNs, newcomers wait in the kernel's backlog. When no descriptor is left, the oldest
-// is dropped at once, and a dial waits until its time is up.
+// process may have. Beyond that the oldest stranger is dropped. While the oldest one is younger
+// than kStrangerGraceNs, new connections wait in the kernel's backlog. When no descriptor is left,
+// the oldest stranger is dropped at once, and a dial waits until its time is up.
 //
 // Thread: all calls from the holder of the engine's control mutex, wake() and wait() from any.
 // Only wait() blocks. Bounds: those above, and 1 MiB to send for each connection.
@@ -46,8 +46,8 @@ using ConnectionId = std::uint64_t;  // never reused; 0 is none
 class ControlEvents {
  public:
   virtual void on_dialed(ConnectionId id) = 0;  // the connection is up, and send() works
-  // A well-formed header and its whole body. False drops the connection as close() does; the
-  // handler has logged why.
+  // Gets a well-formed header and its whole body. If it returns false the connection is dropped as
+  // by close(); the handler has logged why.
   virtual bool on_frame(ConnectionId id, const FrameHeader& header,
                         std::span<const std::byte> body) = 0;
   // The connection has ended: end of stream, reset, deadline, malformed frame, or a dial that
@@ -72,7 +72,7 @@ struct ControlPlaneOptions {
   Clock clock;                // for deadlines
 };
 
-// Where to find a control port, and how long to wait for each of its addresses.
+// The addresses of a control port, and how long to wait for each of them.
 struct DialOrder {
   std::span<const SocketAddress> addresses;  // tried in order
   std::uint16_t port = 0;
@@ -92,19 +92,19 @@ class ControlPlane {
   virtual std::span<const SocketAddress> addresses() const noexcept = 0;
 
   virtual ConnectionId dial(const DialOrder& order) = 0;
-  // Queues the frame. False: the connection does not take it, because it is lost, closed or full.
+  // Queues the frame. Returns false if the connection is lost, closed or full.
   virtual bool send(ConnectionId id, Bytes frame) = 0;
-  // The connection is no stranger any more, and has no deadline for its first frame.
+  // The connection is no stranger from now on, and has no deadline for its first frame.
   virtual void identify(ConnectionId id) = 0;
-  virtual void close(ConnectionId id) = 0;  // what was sent is still flushed, for at most 1 s
+  virtual void close(ConnectionId id) = 0;  // queued frames are still flushed, for at most 1 s
   virtual std::string peer_name(ConnectionId id) const = 0;  // "10.0.0.2:4711"
   virtual SocketAddress peer_address(ConnectionId id) const = 0;
 
-  // Watches a descriptor that somebody else owns; when it is readable, wait() ends. It must stay
-  // open for as long as the plane lives. The plane forgets it when it hangs up.
+  // Watches a descriptor of another owner; when it is readable, wait() ends. It must stay open for
+  // as long as the plane lives. The plane forgets a descriptor that hangs up.
   virtual Status watch(int fd) = 0;
 
-  // Makes one pass over ready sockets and deadlines, and never blocks. True: something was done.
+  // Makes one pass over ready sockets and deadlines, and never blocks. Returns true if it did work.
   virtual bool poll_once() = 0;
   // Blocks until poll_once() has something to do, wake() is called, or the time is up. Thread: the
   // control thread, without the mutex.
@@ -112,8 +112,8 @@ class ControlPlane {
   virtual void wake() noexcept = 0;
 };
 
-// Makes control planes that are not on the kernel's sockets: those of a simulator's own network.
-// Outlives the engine.
+// Makes control planes that do not use the kernel's sockets, such as those of a simulator's
+// network. Outlives the engine.
 class ControlNetwork {
  public:
   virtual Result<std::unique_ptr<ControlPlane>> open(const ControlPlaneOptions& options,

@@ -25,7 +25,7 @@ namespace mesh::engine {
 class Plane final : public ControlPlane {
  public:
   static constexpr std::size_t kEventsPerPass = 64;
-  // Marks the token of a descriptor that somebody else owns. Connection ids never grow so large.
+  // Marks the token of a descriptor of another owner. Connection ids never grow so large.
   static constexpr std::uint64_t kForeignBit = std::uint64_t{1} << 63;
   static constexpr int kAcceptsPerPass = 64;
   static constexpr std::uint64_t kListenerToken = std::numeric_limits<std::uint64_t>::max();

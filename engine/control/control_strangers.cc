@@ -1,4 +1,4 @@
-// The control plane's part for strangers and deadlines: accepting, giving way, expiring.
+// Strangers and deadlines of the control plane: accepts strangers, drops them, ends what is late.
 
 #include "engine/control/control_plane_impl.h"
 #include "src/base/check.h"
@@ -22,7 +22,7 @@ constexpr std::uint64_t kAcceptRetryNs = 100'000'000;  // after the process ran 
 
 bool somebody_waits(int listener) {
   pollfd waiting{.fd = listener, .events = POLLIN, .revents = 0};
-  return ::poll(&waiting, 1, 0) != 0;  // a poll that fails tells nothing, so we look ourselves
+  return ::poll(&waiting, 1, 0) != 0;  // after a failed poll the caller looks itself
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ bool Plane::accept_from(int listener) {
   bool active = false;
   for (int i = 0; i < kAcceptsPerPass; ++i) {
     if (accept_again_ns_ != kNever) return active;  // accepting was paused earlier in this pass
-    // A stranger gives way only when another one waits.
+    // A stranger gives way only if another connection waits.
     if (crowded() && (!somebody_waits(listener) || !make_room())) return active;
     Result<AcceptedSocket> accepted = tcp_accept(listener);
     if (accepted.code() == Errc::WouldBlock) return active;
@@ -67,8 +67,8 @@ bool Plane::accept_from(int listener) {
   return active;
 }
 
-// The oldest stranger gives way to the next, but not before it had a fair chance to speak. A burst
-// of honest peers is accepted faster than it is read; the rest waits in the kernel's backlog.
+// Drops the oldest stranger for the next one, but not before it had a fair chance to speak. A burst
+// of honest peers is accepted faster than it is read; the rest of it waits in the kernel's backlog.
 bool Plane::make_room() {
   DCHECK(crowded() && !strangers_.empty());
   const ConnectionId oldest = *strangers_.begin();
@@ -105,7 +105,7 @@ void Plane::adopt(AcceptedSocket accepted) {
   try {
     welcome(connection, std::move(accepted));
   } catch (const std::exception&) {
-    erase(id);  // a peer dials again
+    erase(id);  // the peer dials again
   }
 }
 
@@ -144,8 +144,8 @@ void Plane::resume_accepting() {
 }
 
 bool Plane::expire(std::uint64_t now_ns) {
-  // Deadlines expire without memory too, so there is a fixed number in one pass; the others follow
-  // in the next.
+  // Deadlines must expire without memory too, so one pass takes a fixed number, and the next pass
+  // takes more.
   std::array<ConnectionId, kEventsPerPass> expired;
   std::size_t count = 0;
   const bool resumed = now_ns >= accept_again_ns_;
@@ -160,7 +160,7 @@ bool Plane::expire(std::uint64_t now_ns) {
   }
   next_deadline_ns_.store(next_ns, std::memory_order_release);
   const std::span<ConnectionId> due(expired.data(), count);
-  std::sort(due.begin(), due.end());  // by age, so that runs on a manual clock can be repeated
+  std::sort(due.begin(), due.end());  // by age: runs on a manual clock must repeat exactly
   for (const ConnectionId id : due) {
     try {
       if (find(id) != nullptr) on_deadline(id);
@@ -172,8 +172,8 @@ bool Plane::expire(std::uint64_t now_ns) {
   return resumed || count != 0;
 }
 
-// We may be the late side, if our process was stopped. What has arrived meanwhile counts, so it is
-// read first.
+// Acts on a deadline. Our own process may have been stopped, so what has arrived meanwhile is read
+// first.
 void Plane::on_deadline(ConnectionId id) {
   Connection* connection = find(id);
   if (connection->loss) {

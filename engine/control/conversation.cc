@@ -7,7 +7,7 @@
 namespace mesh::engine {
 
 // The peer cannot have released more than we sent, and we cannot have told it of more than we
-// handled. The outbox holds the frames between, unless some frame found no room.
+// handled. The outbox holds the frames between released_ and said_, unless a frame found no room.
 bool Conversation::consistent() const noexcept {
   const bool ordered = released_ <= said_ && told_ <= handled_;
   const bool counted = overfull_ || outbox_.size() <= said_ - released_;

@@ -20,8 +20,8 @@ inline constexpr std::size_t kOutboxBytesMax = (1 << 20) - (1 << 16);
 inline constexpr std::uint64_t kAcknowledgeEvery = 16;
 
 enum class Verdict : std::uint8_t {
-  New,       // it must be handled; it counts as handled from here on
-  Repeated,  // it was handled before and is ignored
+  New,       // the frame must be handled; it counts as handled from here on
+  Repeated,  // the frame was handled before and is ignored
   Broken,    // a frame before it is missing, or it acknowledges a frame that was never sent
 };
 
@@ -34,10 +34,10 @@ class Conversation {
   FrameHeader aside(const Id128& link) const noexcept {
     return {.acknowledged = handled_, .link = link};
   }
-  void keep(Bytes frame);  // the frame that next_header() was called for
+  void keep(Bytes frame);  // keeps the frame that next_header() was called for
 
   Verdict take(const FrameHeader& header) noexcept;
-  // The peer has handled all our frames up to this number. False: we have not sent so many.
+  // Notes that the peer has handled our frames up to this number. False if we sent fewer.
   bool acknowledge(std::uint64_t sequence) noexcept;
   bool owes_acknowledgement() const noexcept { return handled_ - told_ >= kAcknowledgeEvery; }
   void acknowledged_now() noexcept { told_ = handled_; }
@@ -50,7 +50,7 @@ class Conversation {
  private:
   bool consistent() const noexcept;
 
-  std::deque<Bytes> outbox_;    // the last of them is number said_
+  std::deque<Bytes> outbox_;    // the last frame has number said_
   std::size_t bytes_ = 0;       // size of all frames in outbox_
   std::uint64_t said_ = 0;      // number of our last frame
   std::uint64_t handled_ = 0;   // number of the peer's last frame that was handled

@@ -40,8 +40,8 @@ class Encoder {
     writer_.put_bytes(std::as_bytes(std::span(value)));
   }
   void errc(Errc value) { writer_.put_u8(static_cast<std::uint8_t>(value)); }
-  // Texts are for log lines only: a long one is cut, and a character that is not printable is
-  // replaced. None is refused.
+  // Texts are for log lines only: a long text is cut, and a character that is not printable is
+  // replaced. No text is refused.
   void text(const std::string& value, std::size_t bytes_max) {
     std::string shown = value.substr(0, bytes_max);
     std::replace_if(
@@ -108,7 +108,7 @@ class Decoder {
   bool complete() const { return reader_.ok() && reader_.remaining() == 0; }
 
  private:
-  // The value, or the smallest allowed one after a failure.
+  // Returns the value, or the smallest allowed value after a failure.
   std::uint64_t within(std::uint64_t value, Range range) {
     DCHECK(range.min <= range.max);
     if (value >= range.min && value <= range.max) return value;

@@ -1,6 +1,6 @@
 #pragma once
-// What the layouts of several messages share, and what makes a frame of a body. Only frames.cc and
-// relay_frames.cc include it. Thread: any (values). Bound: kBodyBytesMax.
+// The fields that the layouts of several messages share, and the functions that make a frame of a
+// body. Only frames.cc and relay_frames.cc include it. Thread: any (values). Bound: kBodyBytesMax.
 
 #include "engine/control/frame_codec.h"
 #include "engine/control/frames.h"
@@ -119,7 +119,7 @@ inline void write_header(const FrameHeader& header, std::span<std::byte> out) {
   DCHECK(writer.ok() && writer.size() == kFrameHeaderBytes);
 }
 
-// fill: the layout of the body, with the encoder.
+// `fill` writes the body's layout with the encoder.
 template <typename Fill>
 Bytes encode_frame(FrameHeader header, MessageType type, const Fill& fill) {
   Bytes frame(kFrameHeaderBytes + kBodyBytesMax);
@@ -134,7 +134,7 @@ Bytes encode_frame(FrameHeader header, MessageType type, const Fill& fill) {
   return frame;
 }
 
-// read: the layout of the body, with the decoder.
+// `read` reads the body's layout with the decoder.
 template <typename Body, typename Read>
 Status decode_body(std::span<const std::byte> bytes, Body* out, const Read& read) {
   Decoder decoder{bytes};
@@ -145,8 +145,8 @@ Status decode_body(std::span<const std::byte> bytes, Body* out, const Read& read
   return {};
 }
 
-// The one definition of both for all messages; frames.cc and relay_frames.cc instantiate it for
-// theirs, behind the layouts.
+// The only definitions of encode() and decode(). frames.cc and relay_frames.cc instantiate them for
+// their messages, behind the layouts.
 template <typename Body>
 Bytes encode(FrameHeader header, const Body& body) {
   return encode_frame(header, Body::kType, [&body](Encoder& io) { Body::fields(io, body); });

@@ -239,8 +239,8 @@ Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
   const std::uint16_t version = reader.get_u16();
   if (peer_version != nullptr) *peer_version = version;
   const std::uint16_t type = reader.get_u16();
-  // A header of another version is read no further, unless a DECLINE follows: of all frames only
-  // that one stays the same.
+  // A header of another version is read no further, unless it is that of a DECLINE, the only frame
+  // that is alike in all versions.
   if (version != kProtocolVersion && type != static_cast<std::uint16_t>(MessageType::Decline))
     return Errc::Protocol;
   FrameHeader header;

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kFrameMagic = 0x4d45534au;  // "MESJ" read little
 inline constexpr std::uint16_t kProtocolVersion = 13;
 // The largest WELCOME fits: all rails with all addresses, all paths with all queue pairs.
 inline constexpr std::uint32_t kBodyBytesMax = 16896;
-// Magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
+// Bytes: magic 4, version 2, type 2, length 4, epoch 4, sequence 8, link 16, acknowledged 8.
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 inline constexpr std::uint32_t kTextBytesMax = 512;
 inline constexpr std::uint32_t kRailsMax = 64;
@@ -33,40 +33,41 @@ inline constexpr std::uint32_t kRailAddressesMax = 8;
 inline constexpr std::uint32_t kControlAddressesMax = 16;
 inline constexpr std::uint32_t kHelloListenersMax = 16;
 inline constexpr std::uint32_t kMeetMax = 64;                 // pairs of rails that meet
-inline constexpr std::uint32_t kRoundTripUsMax = 60'000'000;  // what is longer counts as that
+inline constexpr std::uint32_t kRoundTripUsMax = 60'000'000;  // a longer time counts as this
 
 enum class MessageType : std::uint16_t {
-  Hello = 1,  // the connector names itself, its rails and what it wants
+  Hello = 1,  // the connector names itself, its rails and its wishes
   Welcome,    // the acceptor answers with its rails, the chosen paths and its queue pairs
   Attach,     // the connector sends its queue pairs
   Ready,      // the acceptor says that the link is up
-  Refuse,     // either side says no, and why
+  Refuse,     // either side refuses, with the reason
   Open,       // the connector asks for a channel to a listener
-  Opened,     // the acceptor has opened it, or says why not
-  Revoke,     // either side takes back credits or asks the other to stop sending on a channel
+  Opened,     // the acceptor has opened it, or tells why not
+  Revoke,     // either side takes back credits, or asks its peer to stop sending on a channel
   Revoked,    // the answer to Revoke, after the last use has completed
   Close,      // either side has closed its side of a channel
   Bye,        // the link has no channels left; nothing follows
-  Fence,      // either side has stopped its queue pairs of a path, and says what they took
+  Fence,      // either side has stopped its queue pairs of a path, and tells what they took
   Reopen,     // the connector sends new queue pairs for a path that is down
-  Reopened,   // the acceptor answers with its own, which are ready, or says why not
-  PathUp,     // the connector says that the path carries data again
-  // The following have number 0: they belong to a connection, not to the link's conversation.
+  Reopened,   // the acceptor answers with its own, which are ready, or tells why not
+  PathUp,     // the connector tells that the path carries data again
+  // The following frames have number 0: they belong to a connection, not to the link's
+  // conversation.
   Acknowledge,  // either side sends an acknowledgement and nothing else
-  Resume,       // the connector, first on a new connection, says that a link goes on here
+  Resume,       // the connector, first on a new connection, continues a link on it
   Resumed,      // the acceptor confirms it
   Summon,       // the acceptor, on a connection of its own, asks to be dialed again
-  // The connector says that one connect has failed, on its link or first on a connection. Its
-  // number and layout are the same in every version from 8 on.
+  // The connector tells that one connect has failed, on its link or first on a connection. Every
+  // version from 8 on has this number and this layout for it.
   Decline,
-  // Of relays; without a number, on connections of their own (relay_frames.h).
-  AskPeers,  // whoever shows a ticket asks a host with whom it has links
-  PeersAre,  // one of them
+  // Frames of relays: without a number, on connections of their own (relay_frames.h).
+  AskPeers,  // a process that shows a host's ticket asks which hosts it has links to
+  PeersAre,  // tells one of these hosts
   Chain,     // asks a middle host for the queue pairs of a relayed path
-  Chained,   // they are made, or why not
-  Join,      // names the queue pairs on both sides of them
+  Chained,   // the queue pairs are made, or why not
+  Join,      // names the neighbours' queue pairs on both sides
   Joined,    // bytes may pass, or why not
-  Cut,       // either side: the chains have ended
+  Cut,       // either side tells that the chains have ended
 };
 static_assert(static_cast<int>(MessageType::Decline) == 20);
 inline constexpr MessageType kMessageTypeLast = MessageType::Cut;
@@ -82,7 +83,7 @@ struct FrameHeader {
   MessageType type = MessageType::Hello;
   std::uint32_t body_bytes = 0;
   std::uint32_t epoch = 0;
-  // Number among this side's frames on the link, from 1. 0: not part of the conversation.
+  // Number among this side's frames on the link, from 1. 0: no frame of the conversation.
   std::uint64_t sequence = 0;
   // Number of the peer's last frame that was handled when this one was first sent.
   std::uint64_t acknowledged = 0;
@@ -100,50 +101,49 @@ struct WireRail {
   std::uint8_t ethernet = 1;
   std::uint8_t port = 1;
   std::uint8_t mtu = 0;  // ibv_mtu
-  std::uint8_t up = 1;   // its port, at this moment
+  std::uint8_t up = 1;   // its port is up at this moment
   std::uint8_t leaves_site = 1;
-  std::uint32_t identity = 0;  // as verbs::Rail has it
+  std::uint32_t identity = 0;  // verbs::Rail::identity
   std::uint32_t speed_mbps = 0;
-  std::uint64_t guid = 0;  // with the port: of the cable; 0: not known
+  std::uint64_t guid = 0;  // with the port names the cable; 0: not known
   std::string name;        // for log lines, up to 64 bytes
 };
 
-// Options of a device's maker for queue pairs (enhanced connection establishment), as ibv_ece has
-// them.
+// Options of a device's maker for queue pairs (enhanced connection establishment), as in ibv_ece.
 struct WireEce {
-  std::uint32_t vendor = 0;  // 0: there are none
+  std::uint32_t vendor = 0;  // 0: no options
   std::uint32_t options = 0, mask = 0;
   friend bool operator==(const WireEce&, const WireEce&) = default;
 };
 
-// Queue pairs of one path: [0] is express, the others bulk.
+// The queue pairs of one path: [0] is express, the others bulk.
 struct WirePath {
   std::uint8_t connector_rail = 0;     // index into the connector's rails
   std::uint8_t connector_address = 0;  // index into that rail's addresses
   std::uint8_t acceptor_rail = 0;
   std::uint8_t acceptor_address = 0;
-  std::uint8_t mtu = 0;            // the smaller of both, ibv_mtu
+  std::uint8_t mtu = 0;            // the smaller of both ports', ibv_mtu
   std::vector<std::uint32_t> qpn;  // 1 + qps queue pairs of the sender of this frame
   std::uint32_t psn = 0;           // the sender's first packet number on each of them
-  std::uint16_t lid = 0;           // of the sender's port at this moment; InfiniBand
-  // What the peer writes: the connector's window words, 8 bytes for each queue pair of the path, or
-  // the acceptor's memory for probes, of the path's MTU.
+  std::uint16_t lid = 0;           // of the sender's port at this moment (InfiniBand)
+  // The memory that the peer writes: the connector's window words, kWindowWords of 8 bytes for each
+  // queue pair of the path, or the acceptor's memory for probes, as long as the path's MTU.
   std::uint64_t counters_address = 0;
   std::uint32_t counters_rkey = 0;
-  // Who tells its queue pairs first says what its device offers for each of them. The other says
-  // what it has accepted of that.
+  // The side that tells its queue pairs first tells what its device offers for each of them. The
+  // answering side tells what its device has accepted of that.
   WireEce ece{};
 };
 
-// A host of a relayed path as the next one on the way sees it.
+// The queue pairs of a host of a relayed path, as the next host on the way sees them.
 struct WireHopQp {
   std::uint32_t qpn = 0;
-  relay::CountsTarget counts{};  // where the neighbour counts what it was sent
-  relay::RingTarget ring{};  // where the neighbour puts what is to go on; no slots: it is the end
+  relay::CountsTarget counts{};  // where the neighbour writes what it has taken
+  relay::RingTarget ring{};      // where the neighbour writes what must go on; no slots: an end
   friend bool operator==(const WireHopQp&, const WireHopQp&) = default;
 };
 struct WireHop {
-  WireAddress address{};  // of its port towards that neighbour
+  WireAddress address{};  // the host's address towards that neighbour
   std::uint16_t lid = 0;
   std::uint8_t mtu = 0;
   std::uint32_t psn = 0;
@@ -151,16 +151,16 @@ struct WireHop {
   friend bool operator==(const WireHop&, const WireHop&) = default;
 };
 
-// Which of the paths that meet a link is to use: NCCL_MESH_RAILS of the connecting side.
+// The choice among the paths that a link could use: NCCL_MESH_RAILS of the connecting side.
 enum class RailsWish : std::uint8_t { Auto, Asked, All };
 struct AskedRails {
-  std::uint8_t rail = 0;      // of the device that NCCL named at connect; the connector's
-  std::uint8_t listened = 0;  // of the one that it named at listen; the acceptor's
+  std::uint8_t rail = 0;      // the connector's rail that NCCL named at connect
+  std::uint8_t listened = 0;  // the acceptor's rail that NCCL named at listen
   RailsWish wish = RailsWish::Auto;
   friend bool operator==(const AskedRails&, const AskedRails&) = default;
 };
 
-// Of all messages fields() is the layout of the body, for Encoder and Decoder (frame_codec.h).
+// In each message fields() is the layout of the body, for Encoder and Decoder (frame_codec.h).
 struct Hello {
   static constexpr MessageType kType = MessageType::Hello;
   template <typename Io>
@@ -170,19 +170,18 @@ struct Hello {
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;
   AskedRails asked{};
   std::vector<WireRail> rails;
-  // Where the acceptor finds us when it has lost the connection and we have not.
+  // Our control port, for an acceptor that has lost the connection while we have not.
   std::uint16_t control_port = 0;
   std::vector<SocketAddress> control_addresses;
-  // Listeners that our connects wait for. Unless one of them is open, no queue pairs are made.
+  // The listeners that our connects wait for. If none of them is open, no queue pairs are made.
   std::vector<Id128> listeners;
-  // What the packets of both directions are marked with: an acceptor need not know the
-  // communicator's wish.
+  // The marks of the packets in both directions: an acceptor need not know the communicator's wish.
   std::uint8_t traffic_class = 0, service_level = 0;
   std::string site{};                 // up to 64 bytes
   std::uint32_t site_rq_depth = 256;  // rq_depth, if the acceptor is at another site
   Id128 ticket{};                     // lets its holder ask us for relays; zero: we take no part
-  std::uint8_t both_ways = 0;         // messages may go the other way round, too
-  std::uint32_t half_qps = 2;         // qps, of a link of several halves of a cable
+  std::uint8_t both_ways = 0;         // 1: messages may also go round over other hosts
+  std::uint32_t half_qps = 2;         // qps of a link with several halves of a cable
 };
 struct Welcome {
   static constexpr MessageType kType = MessageType::Welcome;
@@ -192,18 +191,18 @@ struct Welcome {
   std::uint32_t qps = 0, rq_depth = 0, slots = 0;  // the smaller of both sides
   std::vector<WireRail> rails;
   std::vector<WirePath> paths;
-  // Every pair of rails that meets, without queue pairs: of these the connector computes what its
-  // other connects would use.
+  // Every pair of rails that meets, without queue pairs: from these the connector computes the
+  // paths that its other connects would use.
   std::vector<WirePath> meet{};
-  // Those of them that stand by, in the order in which they do; behind the paths. Without queue
-  // pairs: these are made when no path is up.
+  // The standby paths among these, in the order of their use, after `paths`. Their queue pairs are
+  // made only when no path is up.
   std::vector<WirePath> standby{};
-  std::string no_path{};  // why there are no paths, for log lines; empty where there are
+  std::string no_path{};  // why there are no paths, for log lines; empty if there are some
   std::string site{};
-  // Pairs of rails that other hosts may join: the last to stand by, or all there is.
+  // Pairs of rails that other hosts may join: the last standby paths, or the only paths.
   std::vector<WirePath> relayed{};
   Id128 ticket{};
-  // The first pair of these stands by for nobody: it carries beside the paths.
+  // 1: the first pair of `relayed` is not a standby path but carries beside `paths`.
   std::uint8_t beside = 0;
 };
 struct Attach {
@@ -212,7 +211,8 @@ struct Attach {
   static void fields(Io& io, typename Io::template Of<Attach>& body);
   std::vector<WirePath> paths;
   std::vector<std::uint8_t> down{};  // indices of paths that the connector could not bring up
-  // Of the connection, as the connector found between HELLO and WELCOME. Of use between sites.
+  // The connection's round trip, as the connector measured it from HELLO to WELCOME. Used between
+  // sites.
   std::uint32_t round_trip_us = 0;
 };
 struct Ready {
@@ -282,7 +282,7 @@ struct Fence {
   static void fields(Io& io, typename Io::template Of<Fence>& body);
   std::uint8_t path = 0;             // index in the link
   std::uint32_t epoch = 0;           // the path's epoch
-  std::string cause;                 // for the other side's log line
+  std::string cause;                 // for the peer's log line
   std::vector<std::uint64_t> taken;  // announcements taken by each queue pair; none by a connector
 };
 struct Reopen {
@@ -292,8 +292,8 @@ struct Reopen {
   std::uint8_t path = 0;
   std::uint32_t epoch = 0;     // the new epoch
   WirePath ends;               // the connector's queue pairs; rails and addresses as before
-  std::vector<WireHop> via{};  // relayed: the last middle host, to which the acceptor's connect
-  std::string over{};          // and the names of all of them, for log lines
+  std::vector<WireHop> via{};  // relayed: the last middle host, which the acceptor connects to
+  std::string over{};          // relayed: names of all middle hosts, for log lines
 };
 struct Reopened {
   static constexpr MessageType kType = MessageType::Reopened;
@@ -303,8 +303,8 @@ struct Reopened {
   std::uint32_t epoch = 0;
   Errc result = Errc::Ok;
   std::string text{};            // the reason, for the connector's log line
-  std::vector<WirePath> ends{};  // the acceptor's queue pairs; none if the result is not Ok
-  std::vector<WireHop> via{};    // relayed: the acceptor as that middle host sees it
+  std::vector<WirePath> ends{};  // the acceptor's queue pairs; empty if the result is not Ok
+  std::vector<WireHop> via{};    // relayed: the acceptor as the last middle host sees it
 };
 struct PathUp {
   static constexpr MessageType kType = MessageType::PathUp;
@@ -319,8 +319,8 @@ struct Acknowledge {
   static void fields(Io& io, typename Io::template Of<Acknowledge>& body);
 };
 // Names a link and the attempt to resume it. Attempts count the connections that the connector has
-// dialed for the link, so that a late one is not believed. In a Summon it is the last attempt that
-// the acceptor knows of.
+// dialed for the link, so that a late connection is not believed. A Summon names the last attempt
+// that the acceptor knows of.
 struct LinkClaim {
   Id128 connector_context{}, acceptor_context{};
   std::uint32_t attempt = 0;
@@ -340,7 +340,7 @@ struct Summon : LinkClaim {
   template <typename Io>
   static void fields(Io& io, typename Io::template Of<Summon>& body);
 };
-// The handle proves itself: whoever knows both ids was given it.
+// Needs no other proof than both ids: only a process that was given the handle knows them.
 struct Decline {
   static constexpr MessageType kType = MessageType::Decline;
   template <typename Io>
@@ -352,17 +352,17 @@ struct Decline {
 
 using Bytes = std::vector<std::byte>;
 
-// Makes a whole frame of a header and a body, which is one of the structures above with a kType.
-// Type and size come from the body, all else from the header.
+// Makes a whole frame of a header and a body, which is a structure with a kType. Type and size come
+// from the body, everything else from the header.
 template <typename Body>
 Bytes encode(FrameHeader header, const Body& body);
 
-// Protocol: the magic is wrong, the version is another one (stored in *peer_version) and this is no
-// DECLINE, the type is unknown, or the body exceeds kBodyBytesMax.
+// Returns Protocol if the magic is wrong, the version (stored in *peer_version) is not ours and
+// this is no DECLINE, the type is unknown, or the body exceeds kBodyBytesMax.
 Result<FrameHeader> decode_header(const std::byte* bytes, std::size_t size,
                                   std::uint16_t* peer_version);
 
-// Protocol: the body is too short or too long, or a count or text is out of bounds.
+// Returns Protocol if the body is too short or too long, or a count or text is out of bounds.
 template <typename Body>
 Status decode(const std::byte* body, std::size_t size, Body* out);
 

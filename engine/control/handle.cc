@@ -29,7 +29,7 @@ static_assert(sizeof(HandleBytes) == kHandleBytes);
 
 std::size_t ip_bytes(std::uint16_t family) { return family == AF_INET ? 4 : 16; }
 
-// Linux treats the unspecified address as the loopback address.
+// Returns true for a loopback address, and for the unspecified one, which Linux treats alike.
 bool leads_to_oneself(const SocketAddress& named) {
   const SocketAddress address =
       named.family == AF_INET6 ? SocketAddress::from_gid(named.bytes) : named;
@@ -76,7 +76,7 @@ Result<std::vector<SocketAddress>> unpack(std::span<const std::byte> bytes, std:
   return addresses;
 }
 
-// What every version has at the same places. *plain: what our version leaves empty is empty.
+// Reads the fields that every version has. Sets *plain if what our version leaves empty is empty.
 Result<Handle> unpack_handle(const HandleBytes& bytes, bool* plain) {
   std::array<std::byte, kReservedBytes> reserved{};
   std::array<std::byte, kAddressesBytes> packed{};
@@ -123,8 +123,8 @@ std::vector<SocketAddress> ways_for_others(const std::vector<SocketAddress>& nam
   return ways;
 }
 
-// The scope of an IPv6 link-local address means nothing on the peer's host. Such an address is sent
-// only when there is no other.
+// The scope of an IPv6 link-local address means nothing on the peer's host, so such addresses are
+// returned only if there are no others.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses) {
   std::vector<SocketAddress> chosen;
   const auto usable = [](const SocketAddress& address) {

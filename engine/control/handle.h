@@ -21,8 +21,8 @@ struct Handle {
   Id128 nonce{};    // names the listener
   Id128 context{};  // names the accepting context
   std::uint16_t port = 0;
-  std::uint8_t rail = 0;                 // listened on; an index among the accepting host's
-  std::vector<SocketAddress> addresses;  // the bootstrap interface's first
+  std::uint8_t rail = 0;                 // the rail listened on; an index into the acceptor's rails
+  std::vector<SocketAddress> addresses;  // the bootstrap interface's come first
 };
 
 struct ConnectStage {
@@ -30,26 +30,26 @@ struct ConnectStage {
   std::uint64_t check = 0;  // random; it must match the table's
 };
 
-// The addresses that mean something on the peer's host.
+// Returns the addresses that mean something on the peer's host.
 std::vector<SocketAddress> portable_addresses(std::span<const SocketAddress> addresses);
 
-// The addresses at which to find a peer again that has named its own. If the address that it came
-// from is among them, it is that one. Otherwise it is all that it named, but none on this host
-// unless the peer came from here: a peer must not make us speak to our own services.
+// Returns the addresses at which to find a peer again, out of those that it has named. If the
+// address that it came from is among them, only that one. Otherwise all that it named, but none on
+// this host unless the peer came from here: a peer must not make us speak to our own services.
 std::vector<SocketAddress> ways_back(std::vector<SocketAddress> named, const SocketAddress& source);
-// The addresses at which other hosts may find that peer, because they may not reach the one that it
-// came from: first those of ways_back(), then the others that it named. None is on this host unless
-// the peer is.
+// Returns the addresses at which other hosts may find that peer, as they may not reach the one that
+// it came from: first ways_back(), then the other addresses that it named. None is on this host
+// unless the peer is.
 std::vector<SocketAddress> ways_for_others(const std::vector<SocketAddress>& named,
                                            const SocketAddress& source);
 
 void write_handle(const Handle& handle, HandleBytes& bytes);  // zeroes the stage
-// Protocol: these bytes are no handle of ours, or one of another version.
+// Returns Protocol if the bytes are no handle of ours, or a handle of another version.
 Result<Handle> read_handle(const HandleBytes& bytes);
-// The same for a handle of any version: nonce, context, port and addresses keep their places, so
-// that a peer of another version can be told that we do not connect.
+// Reads a handle of any version: nonce, context, port and addresses keep their places, so that a
+// peer of another version can be told that we do not connect.
 Result<Handle> read_handle_of_any_version(const HandleBytes& bytes);
-// The protocol version. 0: these bytes are no handle of any version.
+// Returns the protocol version, or 0 if the bytes are no handle of any version.
 std::uint16_t handle_version(const HandleBytes& bytes) noexcept;
 ConnectStage read_stage(const HandleBytes& bytes) noexcept;
 void write_stage(const ConnectStage& stage, HandleBytes& bytes) noexcept;

@@ -1,9 +1,9 @@
 #pragma once
 // The frames by which a path over other hosts is made. The connector of a link leads: it asks hosts
-// that it knows whom they know, and then each middle host of the way for the queue pairs of its
-// part. These frames travel on connections of their own, from the connector to each of these hosts.
-// Who shows the ticket of a host has heard it from a peer of that host's job. Thread: any (values).
-// Bound: kBodyBytesMax.
+// that it knows which hosts they know, and then asks each middle host of the route for the queue
+// pairs of its part. These frames travel on connections of their own, from the connector to each
+// host. A process that shows a host's ticket has heard it from a peer of that host's job. Thread:
+// any (values). Bound: kBodyBytesMax.
 
 #include "engine/control/frames.h"
 
@@ -29,18 +29,18 @@ struct AskPeers {
   static void fields(Io& io, typename Io::template Of<AskPeers>& body);
   Id128 ticket{};
 };
-// One frame for each host; the last one has none left.
+// One frame for each host; in the last frame `left` is 0.
 struct PeersAre {
   static constexpr MessageType kType = MessageType::PeersAre;
   template <typename Io>
   static void fields(Io& io, typename Io::template Of<PeersAre>& body);
   std::uint16_t left = 0;
-  std::vector<WireHost> host{};  // at most one; none: there is nobody
+  std::vector<WireHost> host{};  // at most one; empty: there is no host
 };
 
-// What the queue pairs of one path need of a middle host. Number 0 is express.
+// The sizes that the queue pairs of one path need on a middle host. Queue pair 0 is express.
 struct ChainSizes {
-  std::uint32_t qps = 0;  // of the path, the express one included
+  std::uint32_t qps = 0;  // queue pairs of the path, including the express one
   std::uint32_t sq_depth = 0;
   std::uint64_t express_bytes = 0, wr_bytes = 0;  // the longest work request
   friend bool operator==(const ChainSizes&, const ChainSizes&) = default;
@@ -63,7 +63,7 @@ struct Chained {
   static void fields(Io& io, typename Io::template Of<Chained>& body);
   std::uint64_t chain = 0;
   Errc result = Errc::Ok;
-  std::string text{};           // why not
+  std::string text{};           // why not, if refused
   std::vector<WireHop> ends{};  // near and far; none where the result is not Ok
 };
 struct Join {

@@ -22,7 +22,7 @@ class SocketWatcher {
   Status open();
 
   Status watch(int fd, std::uint64_t token, std::uint32_t events);
-  // False: the descriptor is watched as before.
+  // Returns false if it failed; then the descriptor is watched as before.
   bool change(int fd, std::uint64_t token, std::uint32_t events) noexcept;
   void forget(int fd) noexcept;
 
@@ -30,7 +30,7 @@ class SocketWatcher {
   std::span<epoll_event> ready(std::span<epoll_event> room) noexcept;
   void wait(int timeout_ms) noexcept;  // negative: without end
   void wake() noexcept;
-  void wake_taken() noexcept;  // to be called when kWakeToken was among ready()
+  void wake_taken() noexcept;  // call it when kWakeToken was among ready()
 
  private:
   UniqueFd epoll_;

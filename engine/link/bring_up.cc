@@ -43,7 +43,7 @@ Status BringUp::connect(std::size_t at) {
 }
 
 namespace {
-// Where no memory is left, which is not the end of the thread.
+// Runs a step. If no memory is left, the step fails, and the thread goes on.
 template <typename Step>
 Status guarded(const PeerLink& link, const Step& step) noexcept {
   try {
@@ -82,7 +82,7 @@ void BringUp::start(ControlWaker& waker) {
     waker.wake_control();
   });
   if (started.ok()) return;
-  run();  // no thread is to be had: the others wait after all
+  run();  // no thread can be started: the caller waits after all
   waker.wake_control();
 }
 

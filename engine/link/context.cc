@@ -28,12 +28,13 @@ namespace {
 bool knows_peer(const Link& link) { return link.handshake().knows_peer(); }
 }  // namespace
 
-// A peer's rails are learnt once: until its first WELCOME all connects wait for one handshake.
+// The first WELCOME tells a peer's rails: until then all connects to it wait for one handshake.
 Link* Context::connector_to(const engine::Id128& peer_context,
                             const engine::AskedRails& asked) const {
   Link* const any = usable_connector(peer_context, [](const Link&) { return true; });
   if (any == nullptr || usable_connector(peer_context, knows_peer) == nullptr) return any;
-  // Each link judges by the pairs of its own WELCOME: ports and routes change between two of them.
+  // Each link decides by the pairs of its own WELCOME: ports and routes change between two of
+  // these.
   return usable_connector(peer_context, [&asked](const Link& link) {
     return knows_peer(link) && link.handshake().key_for(asked) == link.handshake().key();
   });
@@ -49,7 +50,7 @@ Link& Context::add_connector(const engine::Id128& peer_context, const engine::As
                                                   .peer_host = "not yet known"}));
   link.handshake().ask(asked);
   if (known != nullptr) link.handshake().foresee(known->handshake());
-  // As it is now: NCCL may write another class into the communicator at any time.
+  // Taken now, because NCCL may write another class into the communicator at any time.
   link.handshake().set_marking(engine::marking_of(host_.options().settings, options.traffic_class));
   return link;
 }
@@ -63,7 +64,7 @@ Link& Context::add_acceptor(const engine::Id128& link, const engine::Hello& hell
                                                   .peer_host = hello.host}));
 }
 
-// They are restless to the end.
+// Searches the list of restless links, on which a link that is down stays until it is destroyed.
 void Context::reap_links() {
   for (std::size_t i = restless.count(); i-- > 0;) {
     const Link& link = restless[i];

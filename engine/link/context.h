@@ -1,5 +1,5 @@
 #pragma once
-// One communicator as the engine sees it: its loop, its registrations, its links and listeners.
+// One NCCL communicator as the engine sees it: its loop, registrations, links and listeners.
 // Thread: loop by its token, registrations by their mutex, everything else by the control mutex.
 
 #include <mesh/engine.h>
@@ -24,13 +24,13 @@ class Listener {
   Context* context = nullptr;
   engine::Id128 nonce{};
   int rail = 0;
-  std::deque<Channel*> arrived;  // opened by a peer, not yet accepted
-  // Of the links that name it in HELLO and have not opened a channel to it: the newest. If that
-  // link ends, its peer's connect has failed, and so does accept().
+  std::deque<Channel*> arrived;  // channels that peers opened, not yet accepted
+  // The newest link that names this listener in its HELLO and has not opened a channel to it. If
+  // that link ends, its peer's connect has failed, and accept() fails too.
   const engine::Link* named_by = nullptr;
-  Errc refused = Errc::Ok;  // the verdict on the peer's connect, which accept() tells once
-  // That link ended before the peer had to hear of it. The peer names the listener again at once,
-  // or its connect has failed too, and this is the verdict from that time on.
+  Errc refused = Errc::Ok;  // why the peer's connect failed; accept() returns it once
+  // Set if that link ended before its peer had to hear of it: the peer may name the listener again
+  // until lost_until_ns. After that its connect has failed too, and accept() returns this error.
   Errc lost = Errc::Ok;
   std::uint64_t lost_until_ns = 0;
 
@@ -38,7 +38,7 @@ class Listener {
     named_by = by;
     refused = lost = Errc::Ok;
   }
-  // What accept() answers while no channel has arrived.
+  // The error that accept() returns until a channel arrives.
   Errc verdict(std::uint64_t now_ns) noexcept {
     if (lost != Errc::Ok && now_ns >= lost_until_ns) refused = std::exchange(lost, Errc::Ok);
     return refused == Errc::Ok ? Errc::WouldBlock : std::exchange(refused, Errc::Ok);
@@ -51,43 +51,45 @@ class Context {
       : options(options_of), loop(host.waker()), host_(host) {}
 
   // ---- Its links.
-  // The link that carries what asks so, or that will tell which one does. Null: there is none.
+  // Returns the link that carries connects with these wishes, or a link whose WELCOME will tell
+  // which link does; null if there is neither.
   engine::Link* connector_to(const engine::Id128& peer_context,
                              const engine::AskedRails& asked) const;
   engine::Link& add_connector(const engine::Id128& peer_context,
                               const engine::AskedRails& asked = {});
   engine::Link& add_acceptor(const engine::Id128& link, const engine::Hello& hello);
-  void reap_links();  // those that are over
+  void reap_links();  // destroys links that are over
 
   // ---- Its listeners.
-  Listener* listener(const engine::Id128& nonce) const noexcept;  // null: it is not open
-  // The link names these; where it ends before it has opened a channel, it has failed for them.
+  Listener* listener(const engine::Id128& nonce) const noexcept;  // null if not open
+  // Notes that the link names these listeners. If it ends before it opens a channel to one of them,
+  // it has failed for that listener.
   void name_listeners(const engine::Link& link, std::span<const engine::Id128> nonces) noexcept;
-  void unname_listeners(const engine::Link& link) noexcept;      // its connector comes again
-  bool fail_named(const engine::Link& link, Errc why) noexcept;  // false: it names none
-  // Those that are named by nobody else until then fail.
+  void unname_listeners(const engine::Link& link) noexcept;      // the connector will come again
+  bool fail_named(const engine::Link& link, Errc why) noexcept;  // returns false if it names none
+  // Fails the listeners that the link names, unless another link names them by that time.
   void lose_named(const engine::Link& link, Errc why, std::uint64_t until_ns) noexcept;
 
   // ---- Its end.
-  void begin_close();         // everything is told to end; nothing is waited for
-  void take_down() noexcept;  // all links: nothing touches our memory any more
-  bool may_go(std::uint64_t now_ns) const noexcept;  // lingering is over
-  void cut_links();                                  // those that are left
-  bool destroys() const noexcept;        // a device is still destroying a queue pair of it
-  void wait_until_destroyed() noexcept;  // until none is
+  void begin_close();         // tells everything to end; waits for nothing
+  void take_down() noexcept;  // all links, so that nothing touches our memory any more
+  bool may_go(std::uint64_t now_ns) const noexcept;  // returns true when lingering is over
+  void cut_links();                                  // links that are left
+  bool destroys() const noexcept;                    // a device still destroys a queue pair of it
+  void wait_until_destroyed() noexcept;              // until no device does
 
   ContextOptions options;
   engine::Id128 id{};
   engine::ProgressLoop loop;
   std::unique_ptr<engine::RegistrationTable> registrations;
   std::vector<std::unique_ptr<Listener>> listeners;
-  engine::LinkList restless;  // something is due at them
-  engine::LinkList idle;      // all that carry no channel, and perhaps others
+  engine::LinkList restless;  // links that have something due
+  engine::LinkList idle;      // all links without a channel, and perhaps others
   engine::RisingLinks rising;
   std::vector<std::unique_ptr<engine::Link>> links;
   bool closing = false;    // close_context was called; there are no new links
   bool lingering = false;  // close_context has returned; the control thread may destroy it
-  // While lingering: the peers have so long for their CLOSE and BYE.
+  // While lingering: until this time the peers may still send CLOSE and BYE.
   std::uint64_t linger_until_ns = 0;
   // A peer did not answer a REVOKE; until this time no other peer is waited for.
   std::uint64_t impatient_until_ns = 0;

@@ -12,14 +12,14 @@
 namespace mesh::engine {
 
 namespace {
-// For the peer's answer; then the link is cut.
+// The time for the peer's answer to a REVOKE; then the link is cut.
 constexpr std::uint64_t kRevokeBoundNs = 500'000'000;
 constexpr std::uint64_t kImpatienceNs = 1'000'000'000;
 constexpr std::uint64_t kByeBoundNs = 1'000'000'000;
-// For announcements that the sender has counted and we have not seen.
+// The time for announcements that the sender has counted and we have not seen.
 constexpr std::uint64_t kAnnouncedBoundNs = 1'000'000'000;
 
-// Holding the token.
+// Returns true if an up path leads over other hosts. The caller holds the token.
 bool leads_over_hosts(PeerLink& link) {
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
     if (link.path(i).ends.relayed && link.path(i).health.state == PathState::Up) return true;
@@ -44,8 +44,8 @@ void Farewell::take_back(Channel& channel, Registration& registration, const Wai
   revoke_receives(static_cast<RecvChannel&>(channel), wait);
 }
 
-// The peer may still write into the region: it must drop the credits and finish what it has begun,
-// and say so.
+// Takes the region back from the peer, which may still write into it: the peer must drop the
+// credits, finish what it has begun, and say so.
 void Farewell::revoke_receives(RecvChannel& channel, const Wait& wait) {
   std::uint64_t credits = 0;
   {
@@ -67,13 +67,13 @@ void Farewell::revoke_receives(RecvChannel& channel, const Wait& wait) {
   if (!wait(patience_ns(), std::cref(safe))) cut();
 }
 
-// An abort takes back many regions one after the other. When one peer has kept us waiting, the
-// next ones get no second wait.
+// An abort takes back many regions in a row. When one peer has kept us waiting, no other peer is
+// waited for.
 std::uint64_t Farewell::patience_ns() const {
   return link_.host().now_ns() < link_.context().impatient_until_ns ? 0 : kRevokeBoundNs;
 }
 
-// Our NIC may still read from the region: what is posted must complete.
+// Waits until posted sends have completed, because our NIC may still read from the region.
 void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
   {
     const ProgressLoop::Guard guard(channel.loop);
@@ -87,17 +87,17 @@ void Farewell::finish_sends(SendChannel& channel, const Wait& wait) {
   if (!wait(patience_ns(), std::cref(safe))) cut();
 }
 
-// The peer does not answer: our queue pairs end, and with them every way into our memory.
+// Ends the link because the peer does not answer: without queue pairs nothing reaches our memory.
 void Farewell::cut() {
   const bool waited = link_.host().now_ns() >= link_.context().impatient_until_ns;
   LOG_WARN("peer {}: {} while memory is taken back; the link is cut", link_.identity().peer_host,
            waited ? "no answer within 500 ms" : "another peer has used up the 500 ms");
   link_.context().impatient_until_ns = link_.host().now_ns() + kImpatienceNs;
   link_.take_down(Errc::Timeout);
-  link_.host().plane().wake();  // this is a thread of NCCL's
+  link_.host().plane().wake();  // this is NCCL's thread
 }
 
-// ---- What the peer says of memory.
+// ---- Frames of the peer about memory.
 
 bool Farewell::on_revoke(const Revoke& body) {
   if (Channel* channel = link_.peer_link().channel(body.channel); channel != nullptr) {
@@ -111,7 +111,7 @@ bool Farewell::on_revoke(const Revoke& body) {
   }
   if (answer_revoke(body)) return true;
   const auto same = [&body](const Revoke& each) { return each.channel == body.channel; };
-  // One answer is enough where it was said again, and one entry a channel is the bound.
+  // A repeated REVOKE gets one answer, and the bound is one entry for each channel.
   std::erase_if(revokes_, same);
   revokes_.push_back(body);
   return true;
@@ -131,7 +131,7 @@ bool Farewell::answer_revoke(const Revoke& body) {
 
 bool Farewell::on_revoked(const Revoked& body) {
   Channel* const channel = link_.peer_link().channel(body.channel);
-  // Without a REVOKE of ours it answers what nobody has asked.
+  // Ignored unless we have sent a REVOKE.
   if (channel != nullptr && channel->closing.revoke_sent) channel->closing.revoked = true;
   return true;
 }
@@ -152,7 +152,7 @@ void Farewell::begin_close(Channel& channel) {
   if (!advance_close(index)) closing_.push_back(index);
 }
 
-// True: the channel is gone, and its index is free.
+// Takes a channel that NCCL has closed on. Returns true if it is gone and its index is free.
 bool Farewell::advance_close(std::uint32_t index) {
   Channel& channel = *link_.peer_link().channel(index);
   const ProgressLoop::Guard guard(channel.loop);
@@ -168,7 +168,7 @@ bool Farewell::advance_close(std::uint32_t index) {
   const bool over = link_.state() == LinkState::Down ||
                     (channel.closing.close_sent && channel.closing.closed_there);
   if (!over || !idle) return false;
-  CHECK(channel.closing.closed_here && channel.outstanding == 0);  // NCCL may not use it any more
+  CHECK(channel.closing.closed_here && channel.outstanding == 0);  // NCCL uses it no more
   link_.peer_link().remove_channel(index);
   if (link_.connector()) link_.openings().give_back(index);
   return true;
@@ -180,12 +180,12 @@ bool Farewell::on_close(const Close& body) {
   const auto same = [&body](const PendingClose& each) {
     return each.close.channel == body.channel;
   };
-  if (std::any_of(closes_.begin(), closes_.end(), same)) return true;  // said again
+  if (std::any_of(closes_.begin(), closes_.end(), same)) return true;  // a repeated CLOSE
   if (!act_on_close(pending)) closes_.push_back(pending);
   return true;
 }
 
-// Where a host on the way carries nothing any more, that shows later, and what has landed with it.
+// Returns the time for announcements. Over other hosts it is longer: a stuck one shows late.
 std::uint64_t Farewell::announced_bound_ns() const {
   if (!link_.has_peer_link()) return kAnnouncedBoundNs;
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -200,17 +200,17 @@ bool Farewell::act_on_close(const PendingClose& pending) {
     const ProgressLoop::Guard guard(channel->loop);
     channel->link.drain_completions();
     if (channel->side == Side::Send) {
-      // From now on nothing new is taken, and memory of what is still posted is waited for when it
-      // is taken back.
+      // No new send is taken from now on. When memory of a posted send is taken back, the caller
+      // waits for that send.
       channel->take_no_more(Errc::PeerClosed);
       static_cast<SendChannel*>(channel)->drop_unposted(Errc::PeerClosed);
     }
-    // What is posted has landed or will land; what was announced is here or will come. Both are to
-    // get their completion.
+    // Posted sends have landed or will land, and what the peer has announced is here or will come:
+    // both must get their completions.
     const bool owed = channel->side == Side::Send
                           ? channel->outstanding != 0
                           : static_cast<RecvChannel*>(channel)->received() < pending.close.messages;
-    // Before a lost path is fenced nobody knows what has landed.
+    // Until a lost path is fenced nobody knows what has landed.
     if (owed && (link_.host().now_ns() < pending.deadline_ns ||
                  (pending.deadline_ns != 0 && link_.peer_link().fencing())))
       return false;
@@ -234,7 +234,7 @@ void Farewell::say_bye_if_empty() {
 
 bool Farewell::on_bye(const Bye& /*body*/) {
   if (!closes_.empty()) {
-    bye_received_ = true;  // acted on when the closes are
+    bye_received_ = true;  // acted on when all CLOSEs are
     link_.host().tend_soon();
     return true;
   }
@@ -243,7 +243,7 @@ bool Farewell::on_bye(const Bye& /*body*/) {
   return true;
 }
 
-// ---- The link's own course.
+// ---- The link's own steps.
 
 void Farewell::reuse_index(std::uint32_t index) {
   Channel* const old = link_.peer_link().channel(index);
@@ -288,12 +288,12 @@ bool Farewell::tend() {
     link_.take_down(Errc::PeerClosed);
   if (link_.state() == LinkState::ByeSent) link_.host().tend_at(bye_deadline_ns_);
   const bool open_ends = pending_answers() != 0 || some_work_is_outstanding();
-  // Nobody else may be turning this loop any more; what is outstanding must still complete.
+  // Perhaps nobody else turns this loop any more, and outstanding work must still complete.
   if (open_ends) link_.context().loop.try_turn();
   return open_ends;
 }
 
-// What else a channel that closes waits for is the peer's CLOSE.
+// Returns true if a closing channel has work outstanding; otherwise it waits for the peer's CLOSE.
 bool Farewell::some_work_is_outstanding() const noexcept {
   if (closing_.empty()) return false;
   const ProgressLoop::Guard guard(link_.context().loop);

@@ -1,7 +1,7 @@
 #pragma once
-// How things of a link end in good order: memory that is taken back while requests name it (REVOKE,
-// REVOKED), channels that NCCL or the peer closes (CLOSE), and the link without channels (BYE).
-// Thread: control mutex; it takes the loop's token where it looks at channels. Bounds: one entry a
+// Ends things of a link in good order: takes memory back while requests name it (REVOKE, REVOKED),
+// closes channels for NCCL or the peer (CLOSE), and ends the link without channels (BYE). Thread:
+// control mutex; it takes the loop's token where it looks at channels. Bounds: one entry for each
 // channel in every list; 500 ms for a peer's answer to a REVOKE, one second for its announcements
 // after a CLOSE, three where they come over other hosts, and one for its BYE.
 
@@ -21,26 +21,27 @@ class SendChannel;
 
 class Farewell {
  public:
-  // Lets go of the control mutex until done() or until the time is over. True: done().
+  // Releases the control mutex until done() returns true or the time is over. Returns true if
+  // done() did.
   using Wait = std::function<bool(std::uint64_t bound_ns, const std::function<bool()>& done)>;
 
   explicit Farewell(Link& link) : link_(link) {}
 
-  // ---- Memory. When this returns, nothing reads or writes the registered range for this channel.
+  // ---- Memory. After this call nothing reads or writes the registered range for this channel.
   void take_back(Channel& channel, Registration& registration, const Wait& wait);
 
   // ---- Channels and the link.
   void reserve(std::size_t channels) { closing_.reserve(channels); }  // begin_close needs no memory
-  void begin_close(Channel& channel);                                 // NCCL has closed it
-  void reuse_index(std::uint32_t index);  // the peer uses this channel index again
-  void hurry();                           // the peer is gone: its CLOSEs are acted on now
+  void begin_close(Channel& channel);     // called when NCCL has closed it
+  void reuse_index(std::uint32_t index);  // called when the peer uses this index again
+  void hurry();                           // the peer is gone: acts on its CLOSEs now
   void say_bye_if_empty();
-  bool said_every_close() const noexcept;  // our side of every channel, while the link is up
-  void drop() noexcept;                    // the link is down: nobody is answered any more
-  bool tend();                             // true: soon again
+  bool said_every_close() const noexcept;  // for every channel, while the link is up
+  void drop() noexcept;                    // the link is down: answers nobody any more
+  bool tend();                             // returns true if it must run again soon
   std::size_t pending_answers() const noexcept { return revokes_.size() + closes_.size(); }
 
-  // ---- What the peer says. False: the link ends.
+  // ---- Frames of the peer. Each returns false if the link must end.
   bool on_revoke(const Revoke& body);
   bool on_revoked(const Revoked& body);
   bool on_close(const Close& body);
@@ -63,11 +64,11 @@ class Farewell {
   bool some_work_is_outstanding() const noexcept;
 
   Link& link_;
-  std::vector<Revoke> revokes_;         // the peer's, to be answered when the channel is idle
-  std::vector<std::uint32_t> closing_;  // channels that NCCL has closed and the peer has not
-  std::vector<PendingClose> closes_;    // the peer's, until all that was sent has been seen
-  bool bye_received_ = false;           // while closes were still to be acted on
-  std::uint64_t bye_deadline_ns_ = 0;   // while ByeSent
+  std::vector<Revoke> revokes_;         // the peer's REVOKEs, answered when the channel is idle
+  std::vector<std::uint32_t> closing_;  // channels that NCCL has closed, but not the peer
+  std::vector<PendingClose> closes_;    // the peer's CLOSEs, until all it sent has been seen
+  bool bye_received_ = false;           // BYE came before all CLOSEs were acted on
+  std::uint64_t bye_deadline_ns_ = 0;   // valid in state ByeSent
 };
 
 }  // namespace mesh::engine

@@ -24,7 +24,7 @@ namespace mesh::engine {
 
 namespace {
 constexpr int kServiceLevelMask = 15;
-// No way between sites is longer: the rest is the peer's own time, and is not for its timers.
+// No round trip between sites is longer: the rest is the peer's own time, which is not for timers.
 constexpr std::uint64_t kHelloRoundTripMaxNs = 500'000'000;
 
 std::uint32_t random_psn() { return static_cast<std::uint32_t>(random_u64() & 0xffffff); }
@@ -34,7 +34,7 @@ struct OwnEnd {
   std::uint32_t rail = 0;
   PathEnds ends;
 };
-std::uint32_t mtu_bytes(std::uint8_t code) { return 128u << code; }  // of ibv_mtu
+std::uint32_t mtu_bytes(std::uint8_t code) { return 128u << code; }  // from an ibv_mtu
 OwnEnd own_end(const WirePath& path, bool connector, const std::vector<WireRail>& peer_rails) {
   const std::uint32_t peer_rail = connector ? path.acceptor_rail : path.connector_rail;
   return {.rail = connector ? path.connector_rail : path.acceptor_rail,
@@ -153,7 +153,7 @@ void Handshake::accept(Hello hello, PathChoice choice) {
   link_.begin_bring_up(to_make());
 }
 
-// The paths, of which no queue pairs are made yet.
+// Makes the paths, without their queue pairs.
 bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   link_.set_peer_link(std::make_unique<PeerLink>(link_.context().loop, link_.host().channel_owner(),
                                                  link_.identity(), policy));
@@ -204,7 +204,7 @@ bool Handshake::build(const TransferPolicy& policy, const PathPlan& plan) {
   return true;
 }
 
-// Primary paths that come up with the link: none that leads over other hosts.
+// Returns how many primary paths come up with the link. Paths over other hosts do not.
 std::uint32_t Handshake::attached_count() const noexcept {
   return link_.peer_link().all_relayed() ? 0 : link_.peer_link().direct_count();
 }
@@ -255,7 +255,7 @@ bool Handshake::make_window_words() {
 
 bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
   const std::uint32_t paths = attached_count();
-  if (paths == 0 && down.empty()) return true;  // nothing meets
+  if (paths == 0 && down.empty()) return true;  // no rails meet
   const bool known =
       std::all_of(down.begin(), down.end(), [paths](std::uint8_t index) { return index < paths; });
   const std::size_t left = paths - std::set<std::uint8_t>(down.begin(), down.end()).size();
@@ -264,13 +264,13 @@ bool Handshake::some_path_is_left(const std::vector<std::uint8_t>& down) const {
       fmt::format("says that {} of {} paths cannot be brought up", down.size(), paths));
 }
 
-// down: indices of paths that the peer could not bring up. The connector does not try a path one of
-// whose ports is down, unless all are and nothing stands by: its kernel would ask for an address
-// for seconds.
+// `down`: indices of paths that the peer could not bring up. The connector does not try a path with
+// a port that is down, because its kernel would ask for an address for seconds, unless every path
+// has one and none stands by.
 void Handshake::bring_up(const std::vector<WirePath>& paths,
                          const std::vector<std::uint8_t>& down) {
   BringUp::Order order = to_make();
-  if (!link_.connector()) order.makes.clear();  // they were made before WELCOME
+  if (!link_.connector()) order.makes.clear();  // an acceptor's were made before WELCOME
   order.peer_rails = peer_rails_;
   order.psn = psn_;
   const PeerLink& peer_link = link_.peer_link();
@@ -313,7 +313,7 @@ WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
   auto* const words =
       reinterpret_cast<std::uint64_t*>(window_words_.memory) + std::size_t{index} * words_per_path;
   Path& path = link_.peer_link().path(index);
-  // Nobody writes there: the path's former queue pairs are fenced.
+  // The peer writes nothing there now: the path's former queue pairs are fenced.
   std::fill_n(words, words_per_path, 0);
   for (std::size_t qp = 0; qp < path.queue_pairs.size(); ++qp)
     path.queue_pairs[qp]->set_window_words(words + qp * kWindowWords);
@@ -322,7 +322,7 @@ WirePath Handshake::offer_path(std::uint32_t index, std::uint32_t psn) {
       {.address = reinterpret_cast<std::uint64_t>(words), .rkey = window_words_.rkeys[index]});
 }
 
-// The paths that failed, and those that were not tried.
+// Returns the paths that failed and the paths that were not tried.
 std::vector<std::uint8_t> Handshake::not_up(const BringUp& done) const {
   const auto holds = [](const std::vector<std::uint32_t>& list, std::uint32_t index) {
     return std::find(list.begin(), list.end(), index) != list.end();

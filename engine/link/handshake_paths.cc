@@ -1,5 +1,5 @@
-// Which paths a link is made of, and which connects are for another link: what the connector does
-// about the pairs of rails that WELCOME tells; and the paths' queue pairs while they are made.
+// Chooses the paths of a connector's link from the pairs of rails that WELCOME tells, and moves
+// connects that need other paths to another link. Also has the queue pairs made.
 #include "engine/link/context.h"
 #include "engine/link/handshake.h"
 #include "engine/link/link.h"
@@ -56,14 +56,14 @@ PathKey Handshake::key_for(const AskedRails& asked) const {
   return key_of(path_sets(meet_, own_rails(), peer_rails_, asked).primary);
 }
 
-// Of the link's primary paths.
+// Orders the queue pairs of the link's primary paths.
 BringUp::Order Handshake::to_make() const {
   BringUp::Order order{.link = &link_.peer_link(), .settings = link_.settings()};
   for (std::uint32_t i = 0; i < order.link->direct_count(); ++i) order.makes.push_back(i);
   return order;
 }
 
-// Acceptor: the queue pairs are made.
+// Acceptor: sends WELCOME when the queue pairs are made.
 void Handshake::welcome() {
   CHECK(!link_.connector() && link_.state() == LinkState::Making);
   const std::unique_ptr<Welcome> said = std::move(welcome_);
@@ -84,7 +84,7 @@ void Handshake::welcome() {
   link_.send(*said);
 }
 
-// There is no link without queue pairs and the memory that they need.
+// Ends a link whose queue pairs, or the memory that they need, could not be made.
 void Handshake::end_unmade() {
   const Refuse why{.reason = Errc::System,
                    .text = fmt::format("host {} could not make its queue pairs",
@@ -98,8 +98,8 @@ void Handshake::end_unmade() {
   link_.take_down(Errc::System);
 }
 
-// The rails of the peer are known now: connects that other paths carry wait for a link of their
-// own.
+// Called when the peer's rails have become known: connects that other paths carry wait for a link
+// of their own.
 void Handshake::distribute_waiting() {
   Context& context = link_.context();
   for (PendingConnect* const stage : link_.openings().those_of_other_paths()) {
@@ -108,7 +108,7 @@ void Handshake::distribute_waiting() {
       other = &context.add_connector(link_.identity().peer_context, stage->asked);
       other->name_peer(link_.identity().peer_host);
       other->redial().copy_port(link_.redial());
-      link_.host().tend_soon();  // it dials then
+      link_.host().tend_soon();  // the new link dials then
     }
     link_.openings().move_to(*other, *stage);
     if (other->state() == LinkState::Up && !other->handshake().measuring())

@@ -1,5 +1,5 @@
-// Handshakes that wait: steps that the peer leaves unanswered, refusals, and between two sites the
-// round trip that is measured before channels open.
+// The waits of a handshake: steps that the peer leaves unanswered, refusals, and between two sites
+// the measuring of the round trip before channels open.
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/handshake.h"
@@ -14,7 +14,7 @@
 namespace mesh::engine {
 
 namespace {
-// After that the round trip of the control connection has to do.
+// After this time the round trip of the control connection is used instead.
 constexpr std::uint64_t kMeasureBoundNs = 2'000'000'000;
 }  // namespace
 
@@ -29,7 +29,7 @@ bool Handshake::names_one_of(std::span<const Id128> listeners) const {
   });
 }
 
-// What is waited for; null: nothing.
+// Returns what the link waits for, as a clause for log lines; null if for nothing.
 const char* Handshake::awaited() const {
   const BringUp* const bring_up = link_.bring_up();
   switch (link_.state()) {
@@ -45,7 +45,7 @@ const char* Handshake::awaited() const {
       if (step_deadline_ns_ == 0) return nullptr;
       return link_.has_carried() ? "has not closed its side of our channels"
                                  : "has not answered our READY with OPEN";
-    case LinkState::Dialing:  // the control plane's own deadline
+    case LinkState::Dialing:  // has the control plane's deadline
     case LinkState::ByeSent:
     case LinkState::Down: break;
   }
@@ -75,7 +75,7 @@ bool Handshake::say_hello_again(Errc reason) {
     return false;
   ++hello_tries_;
   link_.set_state(LinkState::Dialing);
-  // Whoever took our HELLO has forgotten it with its connection.
+  // The peer has forgotten our HELLO with its connection.
   link_.conversation() = Conversation{};
   link_.set_connection(link_.redial().dial_all());
   return true;
@@ -100,8 +100,7 @@ void Handshake::give_up(const char* what) {
 
 bool Handshake::on_refuse(const Refuse& body) {
   if (dials_anew(body)) return true;
-  // Both ends of a broken link tell each other; one that has said why already does not say it
-  // twice.
+  // Both ends of a broken link tell each other. An end that has warned already does not warn twice.
   if (link_.failure() != Errc::Ok) {
     LOG_INFO("peer {}: {}", link_.connection_name(), body.text);
   } else if (link_.may_cause_lines()) {
@@ -124,7 +123,7 @@ void Handshake::fail_named(Errc why) {
   if (!link_.openings().empty()) dial_anew(0);
 }
 
-// A connector that found no room. False: the refusal is a verdict.
+// Dials anew as a connector that found no room. Returns false if the refusal is final.
 bool Handshake::dials_anew(const Refuse& body) {
   if (!shakes() || body.reason != Errc::Exhausted) return false;
   const std::uint64_t now_ns = link_.host().now_ns();
@@ -137,7 +136,7 @@ bool Handshake::dials_anew(const Refuse& body) {
   return true;
 }
 
-// What waits for this link is to wait for another one.
+// Moves the connects that wait for this link to a new link, which dials after the pause.
 void Handshake::dial_anew(std::uint64_t pause_ns) {
   CHECK(link_.connector() && !link_.has_carried());
   Link& next =
@@ -153,7 +152,7 @@ void Handshake::dial_anew(std::uint64_t pause_ns) {
 
 // ---- Between sites.
 
-// Both sides compute these alike, from what HELLO tells and what the acceptor has.
+// Both sides compute this alike, from what HELLO tells and the acceptor's own policy.
 TransferPolicy Handshake::policy_towards(const std::string& peer_site) const {
   const EngineOptions& options = link_.host().options();
   TransferPolicy policy = options.policy;
@@ -177,7 +176,7 @@ void Handshake::cross_to(const std::string& site, std::uint64_t round_trip_ns) {
       .own = link_.host().options().settings.site, .peer = site, .round_trip_ns = round_trip_ns};
 }
 
-// The first probe of each path is a write of no bytes, and its completion comes after one round
+// Starts to measure: each path's first probe is a write of no bytes, and completes after one round
 // trip. Channels open after that.
 void Handshake::begin_measure() {
   CHECK(link_.connector() && link_.state() == LinkState::Up);
@@ -197,7 +196,7 @@ void Handshake::set_inflight(Path& path, std::uint64_t round_trip_ns) const {
                                    .usual_inflight_bytes = path.usual_inflight_bytes});
 }
 
-// False: some probe is still on its way.
+// Returns false if some probe is still under way.
 bool Handshake::measure() {
   CHECK(measuring());
   const std::uint64_t now_ns = link_.host().now_ns();
@@ -223,7 +222,7 @@ bool Handshake::measure() {
 
 void Handshake::tend_measure() {
   if (!measuring() || link_.state() != LinkState::Up || link_.failure() != Errc::Ok) return;
-  if (!measure()) return link_.host().tend_at(link_.host().now_ns());  // in a millisecond
+  if (!measure()) return link_.host().tend_at(link_.host().now_ns());  // again in 1 ms
   measure_from_ns_ = 0;
   come_up();
 }

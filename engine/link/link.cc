@@ -33,7 +33,7 @@ std::uint64_t Link::path_timeout_ns() const noexcept {
   return crossing.apart() ? long_path_timeout_ns(usual_ns, crossing.round_trip_ns) : usual_ns;
 }
 
-// ---- How it is.
+// ---- State.
 
 bool Link::over() const noexcept {
   return !usable() || (peer_link_ && peer_link_->every_channel_ended() && openings_.empty());
@@ -55,7 +55,7 @@ WireHost Link::peer_as_host() const {
           .rails = handshake_.peer_rails()};
 }
 
-// ---- What is said.
+// ---- Frames, and the connection that carries them.
 
 void Link::drop_connection() noexcept {
   if (connection_ != 0) host_.plane().close(connection_);
@@ -63,7 +63,7 @@ void Link::drop_connection() noexcept {
 }
 
 void Link::say(Bytes frame) {
-  if (connection_ != 0) host_.plane().send(connection_, frame);  // a lost one reports itself
+  if (connection_ != 0) host_.plane().send(connection_, frame);  // a lost connection reports itself
   conversation_.keep(std::move(frame));
 }
 
@@ -89,7 +89,7 @@ bool Link::on_frame(const FrameHeader& header, std::span<const std::byte> bytes)
   return true;  // take_down closed the connection in good order
 }
 
-// Which part hears a frame, and when it may come.
+// Passes a frame to its part. Returns false if the frame may not come in this state.
 bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes) {
   const auto read = [&]<typename Body>(Body* body, bool expected) {
     if (expected && (header.sequence == 0) == is_aside(header.type) && decode_into(bytes, body))
@@ -110,7 +110,7 @@ bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes)
   const bool sends = up && connector(), receives = up && !connector();
   Acknowledge nothing;
   switch (header.type) {
-    case MessageType::Hello: return true;  // said again
+    case MessageType::Hello: return true;  // a repeated HELLO
     case MessageType::Welcome:
       return tell(handshake_, &Handshake::on_welcome, state == LinkState::AwaitWelcome);
     case MessageType::Attach:
@@ -129,7 +129,7 @@ bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes)
     case MessageType::Reopened: return tell(repair_, &PathRepair::on_reopened, sends);
     case MessageType::PathUp: return tell(repair_, &PathRepair::on_path_up, receives);
     case MessageType::Decline: return tell(openings_, &Openings::on_decline, receives);
-    case MessageType::Acknowledge: return read(&nothing, true);  // its header was all
+    case MessageType::Acknowledge: return read(&nothing, true);  // its header holds all
     case MessageType::Resume:
     case MessageType::Resumed:
     case MessageType::Summon:  // only first on a connection
@@ -144,7 +144,7 @@ bool Link::dispatch(const FrameHeader& header, std::span<const std::byte> bytes)
   return false;
 }
 
-// Whatever a link's business throws, which is that no memory is left, ends that link.
+// An exception, which means that no memory is left, ends this link only.
 bool Link::tend() noexcept {
   try {
     if (unsaid_ && state_ != LinkState::Down) throw std::bad_alloc();
@@ -161,8 +161,8 @@ bool Link::tend() noexcept {
   }
 }
 
-// Up and well, or it waits for what the peer says or for its queue pairs: only frames, deadlines,
-// calls, its loop and its bring-up can change that.
+// Returns true if the link is up and well, or waits for the peer or for its queue pairs: only
+// frames, deadlines, calls, its loop and its bring-up can change that.
 bool Link::at_rest() const noexcept {
   const bool rises = bring_up_ != nullptr && !bring_up_->over();
   const bool rests = state_ == LinkState::Up || state_ == LinkState::ByeSent ||
@@ -191,7 +191,7 @@ bool Link::tend_parts() {
   return lost || repairing || parting;
 }
 
-// ---- Queue pairs on their way to RTS.
+// ---- Bring-up.
 
 void Link::begin_bring_up(BringUp::Order order) {
   CHECK(bring_up_ == nullptr && order.link == peer_link_.get());
@@ -232,7 +232,7 @@ void Link::finish_bring_up() {
   const std::unique_ptr<BringUp> done = take_bring_up();
   if (state_ == LinkState::Down) {
     const ProgressLoop::Guard guard(context_.loop);
-    end_queue_pairs();  // it was taken down meanwhile
+    end_queue_pairs();  // the link was taken down meanwhile
   } else if (done->reopens()) {
     repair_.risen(*done);
   } else {
@@ -240,7 +240,7 @@ void Link::finish_bring_up() {
   }
 }
 
-// ---- Lines in the log.
+// ---- Log lines.
 
 bool Link::may_cause_lines() const {
   return connector() || has_carried() || host_.stranger_lines().take(host_.now_ns());
@@ -327,8 +327,8 @@ void Link::take_down(Errc why) noexcept {
     const ProgressLoop::Guard guard(context_.loop);
     peer_link_->drain_completions();  // what was announced before the end still counts
     peer_link_->end(why);
-    // A thread may still be at work on the queue pairs; then they end with it. Nothing is sent to
-    // them before READY.
+    // If a thread is still at work on the queue pairs, they end with it. Nothing is sent to them
+    // before READY.
     if (!bring_up_) end_queue_pairs();
     if (one_rises) peer_link_->stop_queue_pairs(&peer_link_->path(bring_up_->reopened()));
   }
@@ -349,7 +349,7 @@ void Link::end_queue_pairs() noexcept {
 }
 
 void Link::end(Errc why, const std::string& text) {
-  farewell_.hurry();  // the peer said CLOSE before it went: whatever it counted is here by now
+  farewell_.hurry();  // all that the CLOSEs of the lost peer count is here by now
   // If the connector has not heard our WELCOME, it says HELLO again.
   if (state_ == LinkState::Making || state_ == LinkState::AwaitAttach)
     context_.lose_named(*this, why, host_.now_ns() + kHelloAgainNs);

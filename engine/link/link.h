@@ -1,7 +1,7 @@
 #pragma once
-// One side of a peer link as the control path sees it: its state, its control connection with what
-// is said on it, and the parts that do its work. The queue pairs are those of its PeerLink, which
-// exists once both sides' rails are known. It sees the engine only through LinkHost. Thread:
+// One side of a peer link as the control path sees it: its state, its control connection and the
+// frames on it, and the parts that do its work. Its queue pairs belong to its PeerLink, which
+// exists once both sides' rails are known. A link sees the engine only through LinkHost. Thread:
 // control mutex; it takes the loop's token where it touches what belongs to the loop. Bounds: those
 // of its parts.
 
@@ -39,13 +39,13 @@ enum class LinkState : std::uint8_t {
   AwaitReady,    // connector: ATTACH sent
   Up,
   ByeSent,  // connector: no channels left
-  Down,     // queue pairs stopped; waits for NCCL to close what is left
+  Down,     // queue pairs stopped; waits for NCCL to close its channels
 };
 
-// What the watch over open requests has seen of a link (request_watch.h).
+// The state that RequestWatch keeps of a link (request_watch.h).
 struct LinkWatched {
-  LinkWait wait;                                       // as it was reported
-  std::uint64_t degraded_ns = 0, without_path_ns = 0;  // some path was not up, or none
+  LinkWait wait;                                       // the wait that was reported
+  std::uint64_t degraded_ns = 0, without_path_ns = 0;  // with a path not up; with no path up
 };
 
 class Link {
@@ -55,7 +55,7 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // ---- Who it is.
+  // ---- Identity.
   LinkHost& host() const noexcept { return host_; }
   Context& context() const noexcept { return context_; }
   const LinkIdentity& identity() const noexcept { return identity_; }
@@ -63,11 +63,11 @@ class Link {
   void name_peer(const std::string& host) { identity_.peer_host = host; }
   std::uint64_t path_timeout_ns() const noexcept;
 
-  // ---- How it is.
+  // ---- State.
   LinkState state() const noexcept { return state_; }
   void set_state(LinkState state) noexcept {
     touch();
-    CHECK(state_ != LinkState::Down);  // there is no way back from there
+    CHECK(state_ != LinkState::Down);  // Down is final
     state_ = state;
   }
   bool usable() const noexcept { return state_ != LinkState::ByeSent && state_ != LinkState::Down; }
@@ -82,27 +82,27 @@ class Link {
     host_.index().add(*peer_link_, *this);
   }
   Errc failure() const noexcept { return peer_link_ ? peer_link_->failure() : Errc::Ok; }
-  // Nothing of ours depends on the peer any more.
+  // Returns true if nothing of ours depends on the peer any more.
   bool over() const noexcept;
-  // As acceptor: it has no channel of which our side has not said CLOSE.
+  // Acceptor: returns true if our side has sent CLOSE for every channel.
   bool carries_nothing() const noexcept;
   bool has_carried() const noexcept { return peer_link_ && peer_link_->channel_index_bound() != 0; }
 
-  // ---- What is said.
+  // ---- Frames, and the connection that carries them.
   ConnectionId connection() const noexcept { return connection_; }  // 0: none
   void set_connection(ConnectionId id) noexcept {
-    CHECK(connection_ == 0 || id == 0);  // one at a time
+    CHECK(connection_ == 0 || id == 0);  // one connection at a time
     if (id == 0) host_.index().remove(connection_);
     connection_ = id;
     if (id != 0) host_.index().add(id, *this);
   }
   void drop_connection() noexcept;
-  // The host at the other end, as others may be told of it; without a ticket it takes no part.
+  // Describes the peer's host to other hosts. Without a ticket it takes no part in relays.
   WireHost peer_as_host() const;
   std::string connection_name() const { return host_.plane().peer_name(connection_); }
   Conversation& conversation() noexcept { return conversation_; }
-  // What is said without a connection waits in the conversation. Where there is no memory for a
-  // frame, the link ends in the next pass.
+  // Sends a frame; without a connection it waits in the conversation. If there is no memory for it,
+  // the link ends in the next pass.
   template <typename Body>
   void send(const Body& body) noexcept {
     touch();
@@ -115,38 +115,38 @@ class Link {
   }
 
   bool on_frame(const FrameHeader& header, std::span<const std::byte> bytes);
-  bool tend() noexcept;  // true: soon again
-  // Something may be due here before the next look at all links.
+  bool tend() noexcept;  // returns true if it must run again soon
+  // Notes that this link may have something due before the next look at all links.
   void touch() noexcept {
     restless_ = true;
     if (!listed_) list();
   }
   bool restless() const noexcept { return restless_; }
-  bool leave_list() noexcept;  // of the restless ones; false: it stays
-  // As acceptor: it may carry no channel from now on.
+  bool leave_list() noexcept;  // leaves the list of restless links; returns false if it must stay
+  // Acceptor: the link may carry no channel from now on, and joins the list of idle ones.
   void note_idle() noexcept;
-  bool leave_idle() noexcept;  // likewise
+  bool leave_idle() noexcept;  // leaves the list of idle links; returns false if it must stay
 
-  // ---- Queue pairs that are made, or on their way to RTS: those of the link, or of one path that
-  // is opened again. A link that is taken down meanwhile ends when they do.
-  const BringUp* bring_up() const noexcept { return bring_up_.get(); }  // null: none are
+  // ---- Bring-up: queue pairs are made or go to RTS, those of the link or of one path that is
+  // opened again. A link that is taken down meanwhile ends when its bring-up does.
+  const BringUp* bring_up() const noexcept { return bring_up_.get(); }  // null: none is under way
   void begin_bring_up(BringUp::Order order);
-  void start_bring_up();      // a thread is free for it
-  Settings settings() const;  // with the communicator's wishes
+  void start_bring_up();      // called when a thread is free for it
+  Settings settings() const;  // the job's, with the communicator's wishes
 
-  // ---- Lines in the log. A peer without a channel here may come again and again, so the lines
-  // that it causes come out of a budget.
+  // ---- Log lines. A peer without a channel here may come again and again, so the lines that it
+  // causes have a budget.
   bool may_cause_lines() const;
-  bool complain(const std::string& text) const;  // false in any case: the peer broke the protocol
+  bool complain(const std::string& text) const;  // returns false; the peer broke the protocol
   void announce() const;
 
   // ---- The end.
-  void take_down(Errc why) noexcept;               // asks for no memory
-  void end(Errc why, const std::string& text);     // with the peer, or with the way to it
-  void end_for_memory(const char* what) noexcept;  // what was said could not be heard
-  void begin_close();  // with all channels, in good order; nothing is waited for
+  void take_down(Errc why) noexcept;               // allocates nothing
+  void end(Errc why, const std::string& text);     // the peer or the way to it is lost
+  void end_for_memory(const char* what) noexcept;  // for want of memory
+  void begin_close();  // closes all channels and the link in good order; waits for nothing
   bool may_be_forgotten() const noexcept;
-  void cut();  // at once, with all channels; waits for the try of a bring-up that is under way
+  void cut();  // ends link and channels at once; waits for the try of a bring-up that is under way
 
   // ---- Its parts.
   Handshake& handshake() noexcept { return handshake_; }
@@ -170,12 +170,12 @@ class Link {
   void list() noexcept;
   void finish_bring_up();
   std::unique_ptr<BringUp> take_bring_up() noexcept;
-  void end_queue_pairs() noexcept;  // holding the token
+  void end_queue_pairs() noexcept;  // the caller holds the token
 
   LinkHost& host_;
   Context& context_;
   bool restless_ = false;
-  bool listed_ = false, listed_idle_ = false;  // among its context's restless ones, and idle ones
+  bool listed_ = false, listed_idle_ = false;  // among the restless, the idle links
   LinkState state_ = LinkState::Dialing;
   LinkIdentity identity_;
   ConnectionId connection_ = 0;

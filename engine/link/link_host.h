@@ -1,7 +1,7 @@
 #pragma once
-// What a peer link asks of the engine that it belongs to, and all that it knows of the engine. Unit
-// tests put a fake in its place. Thread: control mutex; the engine's implementation checks it.
-// Bounds: those of the control plane.
+// The engine as a peer link sees it: the link uses nothing else of the engine. Unit tests put a
+// fake in its place. Thread: control mutex; the engine's implementation checks it. Bounds: those of
+// the control plane.
 
 #include <mesh/engine.h>
 
@@ -19,7 +19,7 @@ namespace mesh::engine {
 class Link;
 class RelayClient;
 
-// Events of all links of an engine, those that have ended included.
+// Counts events of all links of an engine, including links that have ended.
 struct LinkCounts {
   std::uint64_t revokes = 0;  // REVOKE frames sent
   std::uint64_t resumes = 0;  // lost connections that came back
@@ -29,15 +29,15 @@ class LinkHost {
  public:
   // Settings, policy, provider and threading; constant while links exist.
   virtual const EngineOptions& options() const noexcept = 0;
-  virtual std::span<const verbs::Rail> rails() const noexcept = 0;  // constant, likewise
+  virtual std::span<const verbs::Rail> rails() const noexcept = 0;  // constant while links exist
   virtual std::uint64_t now_ns() const noexcept = 0;
   virtual ControlPlane& plane() noexcept = 0;
 
-  // Every link is tended again at this time at the latest, or in a millisecond.
+  // Ask that all links be tended again: at this time at the latest, or in a millisecond.
   virtual void tend_at(std::uint64_t at_ns) noexcept = 0;
   virtual void tend_soon() noexcept = 0;
 
-  // What relays need. Null and zero: this process takes no part in them.
+  // The client and the ticket for relays. They are null and zero if this process takes no part.
   virtual RelayClient* relays() noexcept { return nullptr; }
   virtual const Id128& ticket() const noexcept {
     static constexpr Id128 kNone{};
@@ -50,7 +50,7 @@ class LinkHost {
   virtual ChannelOwner& channel_owner() noexcept = 0;
   virtual ControlWaker& waker() noexcept = 0;  // may be called from any thread
 
-  // The link is about to be forgotten: its figures stay.
+  // Keeps the figures of a link that is about to be destroyed.
   virtual void keep_figures(const Link& link) noexcept = 0;
 
  protected:

@@ -1,7 +1,7 @@
 #pragma once
-// Which link a connection or a channel is of, without a look at all of them: every frame, close and
-// registration asks. Links keep it up to date. Where there was no memory for an entry, the rest of
-// the process looks at all links. Thread: control mutex. Bound: three entries a link.
+// Finds the link of a connection or channel without a search through all links: every frame, close
+// and registration needs that. Links keep it up to date. If there was no memory for an entry, the
+// process searches all links from then on. Thread: control mutex. Bound: three entries a link.
 
 #include "engine/control/control_plane.h"
 
@@ -21,7 +21,7 @@ class LinkIndex {
   void remove(ConnectionId id) noexcept { by_connection_.erase(id); }
   void remove(const PeerLink& peer_link) noexcept { by_peer_link_.erase(&peer_link); }
 
-  // Null: there is none, if the index is complete.
+  // Both return null if there is no entry. If complete(), there is no such link then.
   Link* find(ConnectionId id) const noexcept { return find_in(by_connection_, id); }
   Link* find(const PeerLink& peer_link) const noexcept {
     return find_in(by_peer_link_, &peer_link);

@@ -1,6 +1,6 @@
 #pragma once
-// Those of a context's links that the control thread looks at, so that it need not look at all of
-// them. Thread: control mutex. Bounds: the context's links; each is in a list once.
+// Lists of those links of a context that the control thread looks at, so that it need not look at
+// all links. Thread: control mutex. Bounds: the context's links; each link is in a list once.
 
 #include "src/base/room.h"
 
@@ -13,7 +13,7 @@ namespace mesh::engine {
 
 class Link;
 
-// In no order. Room for all is made before, so that none needs memory to get here.
+// A list in no order. Room for all links is made before, so that adding a link allocates nothing.
 class LinkList {
  public:
   void reserve_for(std::size_t links) { make_room_for(all_, links); }
@@ -28,7 +28,7 @@ class LinkList {
   void drop_if(const Drops& drops) noexcept {
     std::erase_if(all_, [&drops](Link* link) { return drops(*link); });
   }
-  // They may grow meanwhile.
+  // For loops by index: the list may grow meanwhile.
   std::size_t count() const noexcept { return all_.size(); }
   Link& operator[](std::size_t at) const noexcept { return *all_[at]; }
   std::span<Link* const> span() const noexcept { return all_; }
@@ -37,18 +37,18 @@ class LinkList {
   std::vector<Link*> all_;
 };
 
-// Their queue pairs are made or brought up, or are to be.
+// Links whose queue pairs are being made or brought up, or wait for that.
 class RisingLinks {
  public:
-  void add(Link& link);               // it waits for a thread
-  void started(Link& link) noexcept;  // it has waited
+  void add(Link& link);               // the link waits for a thread
+  void started(Link& link) noexcept;  // the link has got its thread
   void remove(const Link& link) noexcept;
   void touch_those_that_are_over() const noexcept;
 
   bool empty() const noexcept { return waiting_.count() + started_.count() == 0; }
   std::span<Link* const> waiting() const noexcept { return waiting_.span(); }
-  std::span<Link* const> running() const noexcept { return started_.span(); }  // or over
-  bool changed() const noexcept { return changed_; }  // one has begun, or come to its end
+  std::span<Link* const> running() const noexcept { return started_.span(); }  // running or over
+  bool changed() const noexcept { return changed_; }  // a bring-up has begun or ended
   void settle() noexcept { changed_ = false; }
 
  private:

@@ -12,8 +12,8 @@
 namespace mesh::engine {
 
 namespace {
-// A host that would not send to the peer by this port need not ask the wire for a second: neither
-// by its own subnet nor by a route.
+// Fails if this host would not send to the peer by this port, neither by its own subnet nor by a
+// route. Otherwise the kernel would ask the wire for a second.
 Status look_for_route(const Path& path, const PeerEnd& peer) {
   const verbs::Rail& rail = path.lane->rail();
   const WireAddress& to = peer.rail->addresses[path.ends.peer_address];
@@ -36,8 +36,8 @@ Status look_for_route(const Path& path, const PeerEnd& peer) {
   return Errc::Transport;
 }
 
-// The peer's device offers these options, or has accepted them of ours. Where ours refuses them the
-// queue pair goes without: they are a gain, not a need.
+// Sets options that the peer's device offers, or has accepted from ours. If our device refuses them
+// the queue pair works without: they are a gain, not a need.
 bool take_ece(const Path& path, QueuePair& queue_pair, const WireEce& peer) {
   if (!path.wants_ece || peer.vendor == 0) return false;
   ibv_ece ece{.vendor_id = peer.vendor, .options = peer.options, .comp_mask = peer.mask};
@@ -47,8 +47,8 @@ bool take_ece(const Path& path, QueuePair& queue_pair, const WireEce& peer) {
   return error == 0;
 }
 
-// All queue pairs of a path are made alike, so one tells. New ones: what the device offers.
-// Connected ones: what was accepted, or nothing.
+// Returns the options of a path; one queue pair tells, as all are made alike. Of new queue pairs it
+// is what the device offers, of connected ones what was accepted, or nothing.
 WireEce ece_of(const Path& path) {
   QueuePair& express = *path.queue_pairs[0];
   ibv_ece ece{};
@@ -58,7 +58,7 @@ WireEce ece_of(const Path& path) {
   return {.vendor = ece.vendor_id, .options = ece.options, .mask = ece.comp_mask};
 }
 
-// A port that was down at the start says more when it is up.
+// Asks the port anew: a port that was down at the start says more when it is up.
 verbs::PortNow own_port(const Path& path) {
   return verbs::port_now(path.lane->provider(), path.lane->rail());
 }
@@ -161,7 +161,7 @@ Status take_hop(Path& path, const WireHop& hop) {
 
 WirePath over_hop(WirePath ends, const WireHop& hop) {
   ends.lid = hop.lid;
-  ends.mtu = hop.mtu;  // each hop has its own; both ends of one must agree
+  ends.mtu = hop.mtu;  // each hop has its own MTU; both its ends must agree
   ends.psn = hop.psn;
   ends.ece = {};
   ends.qpn.clear();

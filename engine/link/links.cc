@@ -12,10 +12,10 @@
 namespace mesh::engine {
 
 namespace {
-// So many links are looked at in each pass, as it costs little.
+// Up to this number, every pass looks at all links, because that costs little.
 constexpr std::size_t kSweepAlways = 64;
-// A look at one of many takes 2 us, since its memory is no longer at hand: a hundredth of the time
-// at most goes into looks at all.
+// With many links a look at one takes 2 us, because its memory is in no cache. So looks at all of
+// them take at most a hundredth of the time.
 constexpr std::uint64_t kSweepNsPerLink = 200'000;
 }  // namespace
 
@@ -26,7 +26,7 @@ void Links::for_each(Visit&& visit) const {
   }
 }
 
-// From the newest on: what is said concerns those that come up.
+// Searches from the newest link on, because frames mostly concern links that come up.
 template <typename Matches>
 Link* Links::last_of(Matches&& matches) const {
   for (auto context = contexts_.rbegin(); context != contexts_.rend(); ++context) {
@@ -34,19 +34,19 @@ Link* Links::last_of(Matches&& matches) const {
     const auto found = std::find_if(links.rbegin(), links.rend(),
                                     [&matches](const auto& link) { return matches(*link); });
     if (found == links.rend()) continue;
-    (*found)->touch();  // it is looked for because something concerns it
+    (*found)->touch();  // the search means that something concerns it
     return found->get();
   }
   return nullptr;
 }
 
-// As the index says, or where that is not complete by a look at all.
+// Finds a link by the index, or if that is not complete by a search through all links.
 template <typename Key, typename Matches>
 Link* Links::find(const Key& key, const Matches& matches) const {
   const LinkIndex& index = host_.index();
   Link* const found = index.find(key);
   if (found == nullptr || !matches(*found)) return index.complete() ? nullptr : last_of(matches);
-  found->touch();  // it is looked for because something concerns it
+  found->touch();  // the search means that something concerns it
   return found;
 }
 
@@ -79,7 +79,7 @@ Link& Links::of_channel(const Channel& channel) const {
   Link* const found = find(channel.link, [&channel](const Link& link) {
     return link.has_peer_link() && &link.peer_link() == &channel.link;
   });
-  CHECK(found != nullptr);  // a channel belongs to a link
+  CHECK(found != nullptr);  // every channel belongs to a link
   return *found;
 }
 
@@ -100,13 +100,13 @@ std::vector<WireHost> Links::hosts() const {
     if (!takes_part) return;
     WireHost host = link.peer_as_host();
     if (!host.addresses.empty())
-      hosts.push_back(std::move(host));  // whoever asks could not dial it
+      hosts.push_back(std::move(host));  // without addresses nobody could dial it
   });
   return hosts;
 }
 
 Links::Sweep Links::next_sweep(std::uint64_t due_ns) const {
-  // Nobody but the caller makes passes there, and each does all that can be done.
+  // With Threading::Manual only the caller makes passes, and each pass does all that can be done.
   if (host_.options().threading == Threading::Manual) return Sweep::All;
   const bool due = host_.now_ns() >= std::min(due_ns, next_sweep_ns());
   return due || count() <= kSweepAlways ? Sweep::All : Sweep::Restless;
@@ -132,7 +132,7 @@ bool Links::tend_context(Context& context, Sweep sweep) const {
   const bool all = context.loop.take_trouble() || sweep == Sweep::All;
   const auto count = [&] { return all ? context.links.size() : context.restless.count(); };
   bool again = false, over = false;
-  // One that fails may add another, for the connects that do not fail with it.
+  // A link that fails may add another one, for the connects that do not fail with it.
   for (std::size_t i = 0; i < count(); ++i) {
     Link& link = all ? *context.links[i] : context.restless[i];
     again |= link.tend();
@@ -148,7 +148,7 @@ bool Links::bring_ups_changed() const noexcept {
                      [](const auto& context) { return context->rising.changed(); });
 }
 
-// What waits for a thread is looked at again when one ends, which wakes the control thread.
+// Starts bring-ups that wait for a thread. Called again when one ends and wakes this thread.
 void Links::start_bring_ups() {
   if (!bring_ups_changed()) return;
   std::vector<RunningBringUp> running;
@@ -157,12 +157,12 @@ void Links::start_bring_ups() {
   for (const auto& context : contexts_) {
     for (const Link* const link : context->rising.running()) {
       const BringUp& bring_up = *link->bring_up();
-      if (!bring_up.over())  // it may come to its end at any moment
+      if (!bring_up.over())  // it may end at any moment
         running.push_back({.peer = link->handshake().source(), .kind = bring_up.kind()});
     }
     for (Link* const link : context->rising.waiting()) {
       const BringUp& bring_up = *link->bring_up();
-      if (bring_up.over()) continue;  // done at once, without a thread
+      if (bring_up.over()) continue;  // it ran at once, without a thread
       waiting.push_back({.peer = link->handshake().source(),
                          .asked_ns = bring_up.asked_ns(),
                          .kind = bring_up.kind()});

@@ -1,4 +1,4 @@
-// Room among an acceptor's links that carry no channel: the oldest gives way.
+// Makes room among an acceptor's links that carry no channel: the oldest one gives way.
 #include "engine/link/context.h"
 #include "engine/link/half_open.h"
 #include "engine/link/link.h"

@@ -8,8 +8,8 @@
 namespace mesh::engine {
 
 namespace {
-// 8 times the default: 4 queue pairs with stripes of 64 KiB then hold 512 MiB, which 100 Gb/s carry
-// in 43 ms.
+// 8 times the default. 4 queue pairs with stripes of 64 KiB then hold 512 MiB, which a path of 100
+// Gb/s carries in 43 ms.
 constexpr std::uint32_t kLongDepth = 2048;
 constexpr std::uint64_t kTimerRoundTrips = 8;
 constexpr std::uint64_t kTimeoutRoundTrips = 100;
@@ -34,7 +34,7 @@ std::uint32_t long_depth(std::uint32_t usual, int limit) {
 
 std::uint64_t long_inflight_bytes(const TransferPolicy& policy, const LongPath& path) {
   if (policy.inflight_us == 0 || path.speed_mbps == 0) return path.usual_inflight_bytes;
-  // 10^6 bits/s times 10^-6 s are bits.
+  // Mb/s times us gives bits.
   return path.usual_inflight_bytes + path.round_trip_ns / 1000 * path.speed_mbps / 8;
 }
 

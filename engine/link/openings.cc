@@ -12,7 +12,7 @@
 
 namespace mesh::engine {
 
-// ---- The connects that wait.
+// ---- Connects that wait.
 
 void Openings::add(PendingConnect& stage) {
   CHECK(stage.link == &link_ && stage.state == StageState::Waiting);
@@ -23,10 +23,10 @@ void Openings::fail(PendingConnect& stage, Errc why) noexcept {
   if (stage.state == StageState::Ready || stage.state == StageState::Failed) return;
   CHECK(stage.link == &link_);
   std::erase(waiting_, &stage);
-  // NCCL never gets this channel, so nobody else would close it.
+  // NCCL never gets this channel, so it is closed here.
   if (stage.channel != nullptr) link_.farewell().begin_close(*stage.channel);
   stage.channel = nullptr;
-  stage.link = nullptr;  // a link without channels and connects is soon gone; this stage is NCCL's
+  stage.link = nullptr;  // the stage lives until NCCL asks; its link may end before
   stage.state = StageState::Failed;
   stage.error = why;
 }
@@ -100,7 +100,7 @@ void Openings::open_all() {
   for (std::size_t i = 0; i < waiting_.size();) {
     PendingConnect* const stage = waiting_[i];
     open(*stage);
-    if (i < waiting_.size() && waiting_[i] == stage) ++i;  // else it has failed and gone
+    if (i < waiting_.size() && waiting_[i] == stage) ++i;  // else it has failed and left
   }
 }
 
@@ -126,8 +126,8 @@ void Openings::open(PendingConnect& stage) {
     open_at(stage, index);
   } catch (const std::exception& error) {
     LOG_WARN("peer {}: no channel can be opened: {}", link_.identity().peer_host, error.what());
-    // A new index whose place in the list could not be had is lost: the places there are belong to
-    // the channels that are open.
+    // A new index is lost if the list of free ones has no room for it: the room there is belongs to
+    // the open channels.
     const bool has_place = reused || free_indices_.capacity() >= lives_.size();
     if (stage.channel == nullptr && index < lives_.size() && has_place)
       free_indices_.push_back(index);
@@ -135,7 +135,7 @@ void Openings::open(PendingConnect& stage) {
   }
 }
 
-// The acceptor is told if there is memory for that.
+// Fails the connect, and tells the acceptor if there is memory for that.
 void Openings::fail_for_memory(PendingConnect& stage) noexcept {
   try {
     decline(stage, Errc::System);
@@ -144,7 +144,7 @@ void Openings::fail_for_memory(PendingConnect& stage) noexcept {
   }
 }
 
-// The connect fails for a reason that the acceptor does not know yet.
+// Fails the connect for a reason that the acceptor does not know yet, and tells it.
 void Openings::decline(PendingConnect& stage, Errc why) {
   const Id128 listener = stage.listener;
   fail(stage, why);
@@ -158,10 +158,10 @@ void Openings::decline(PendingConnect& stage, Errc why) {
 
 void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   PeerLink& peer_link = link_.peer_link();
-  // Closing the channel needs this memory, and must not have to ask for it then.
+  // Reserves what closing the channel needs, because it must not allocate then.
   free_indices_.reserve(lives_.size());
   link_.farewell().reserve(lives_.size());
-  CHECK(peer_link.channel(index) == nullptr);  // the index is free
+  CHECK(peer_link.channel(index) == nullptr);  // the index must be free
   const std::uint32_t life = ++lives_[index];
   const Result<PeerWritable> place = peer_link.memory().channel_memory(index);
   if (!place.ok()) {
@@ -183,7 +183,7 @@ void Openings::open_at(PendingConnect& stage, std::uint32_t index) {
   link_.send(open);
 }
 
-// ---- What the peer says.
+// ---- Frames of the peer.
 
 bool Openings::answer(const Open& asked, Errc why) {
   Opened answer;
@@ -222,7 +222,7 @@ bool Openings::welcome_channel(Listener& listener, const Open& asked) {
     return answer(asked, place.code());
   }
   if (peer_link.channel_index_bound() == 0)
-    link_.announce();  // a link that never carries one is not worth a line
+    link_.announce();  // a link without channels gets no line
   RecvChannel::Credits credits{.address = asked.credits_address, .rkeys = {}};
   std::copy(asked.credits_rkey.begin(), asked.credits_rkey.end(), credits.rkeys.begin());
   RecvChannel* channel = nullptr;
@@ -248,8 +248,8 @@ bool Openings::on_opened(const Opened& body) {
         return stage->channel != nullptr && stage->channel->index == body.channel;
       });
   if (found == waiting_.end()) {
-    // The connect was given up meanwhile. Where the peer has refused, it has no such channel and
-    // will never say CLOSE.
+    // The connect was given up meanwhile. If the peer has refused, it has no such channel and will
+    // never send CLOSE.
     Channel* const given_up = peer_link.channel(body.channel);
     if (body.result != Errc::Ok && given_up != nullptr && given_up->closing.closed_here)
       given_up->closing.closed_there = true;
@@ -276,7 +276,7 @@ bool Openings::on_decline(const Decline& body) {
   Listener* const listener = link_.context().listener(body.listener);
   if (listener == nullptr) return true;
   listener->named_by = nullptr;
-  // Until accept() has told it, one verdict is worth a line.
+  // Until accept() has returned the reason, only the first one gets a line.
   if (std::exchange(listener->refused, body.reason) == Errc::Ok)
     LOG_WARN("peer {}: {}", link_.identity().peer_host, body.text);
   return true;

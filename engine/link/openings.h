@@ -1,6 +1,6 @@
 #pragma once
-// Opens the channels of one link, on both sides. As connector it has the connects that wait for the
-// link, chooses a channel index for each, says OPEN and takes OPENED. As acceptor it takes OPEN and
+// Opens the channels of one link, on both sides. A connector keeps the connects that wait for the
+// link, chooses a channel index for each, sends OPEN and takes OPENED. An acceptor takes OPEN and
 // leaves the channel with its listener. Thread: control mutex. Bounds: kChannelsMax channels, and
 // kArrivedMax of them that one listener's accept() has not taken yet.
 
@@ -40,31 +40,31 @@ class Openings {
  public:
   explicit Openings(Link& link) : link_(link) {}
 
-  // ---- The connects that wait for this link; a stage outlives its place here.
-  void reserve_one() { waiting_.reserve(waiting_.size() + 1); }  // add() then needs no memory
+  // ---- Connects that wait for this link. A stage lives longer than its place here.
+  void reserve_one() { waiting_.reserve(waiting_.size() + 1); }  // add() then allocates nothing
   void add(PendingConnect& stage);
-  // For HELLO: the listeners that the first of them wait for which ask for the same rails as it.
+  // Returns the listeners that HELLO names: of the first connects that ask for these rails.
   std::vector<Id128> name_listeners(const AskedRails& asked);
-  const AskedRails& first_asked() const;  // of the first that waits; there is one
-  // The peer is known: those that this link's paths are not meant for.
+  const AskedRails& first_asked() const;  // of the first connect; one must wait
+  // Returns the connects that another link's paths are for. The peer must be known.
   std::vector<PendingConnect*> those_of_other_paths() const;
   bool empty() const noexcept { return waiting_.empty(); }
   void open(PendingConnect& stage);  // the link is up
-  void open_all();                   // likewise: READY has come
+  void open_all();                   // the link is up: READY has come
   void fail(PendingConnect& stage, Errc why) noexcept;
-  void fail_named(Errc why);  // those whose listeners HELLO has named
+  void fail_named(Errc why);  // the connects whose listeners HELLO has named
   void fail_all(Errc why) noexcept;
-  // They, or one of them, wait for another link from now on.
+  // Let all connects, or one of them, wait for another link.
   void move_to(Link& other);
   void move_to(Link& other, PendingConnect& stage);
   void expire(std::uint64_t now_ns);
 
-  // ---- What the peer says. False: the link ends.
+  // ---- Frames of the peer. Each returns false if the link must end.
   bool on_open(const Open& body);
   bool on_opened(const Opened& body);
   bool on_decline(const Decline& body);
 
-  // A channel of the connector's is gone; open() has made room for its index. Needs no memory.
+  // Takes back the index of a connector's channel that is gone. Allocates nothing.
   void give_back(std::uint32_t index) noexcept;
 
  private:

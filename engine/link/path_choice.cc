@@ -83,7 +83,7 @@ PathChoice choose_paths(const Hello& hello, const OwnRails& own_side, const AskR
 }
 
 namespace {
-// Rails of which none meets the peer itself, one of each cable.
+// Returns one rail of each cable of which no rail meets the peer itself.
 std::vector<std::uint8_t> cables_elsewhere(const std::vector<WireRail>& rails,
                                            const std::vector<std::uint8_t>& meeting) {
   std::vector<std::uint8_t> chosen;
@@ -123,7 +123,7 @@ std::vector<WirePath> relayed_pairs(const std::vector<WireRail>& connector_rails
   const std::size_t most = std::min(room, ours.size() * theirs.size());
   std::vector<WirePath> pairs;
   pairs.reserve(most);
-  // Along diagonals: with two cables on each side the first two pairs share none.
+  // Goes along diagonals: with two cables on each side the first two pairs share no cable.
   for (std::size_t at = 0; at < most; ++at) {
     const std::size_t our = at % ours.size(), shift = at / ours.size();
     WirePath& pair = pairs.emplace_back();

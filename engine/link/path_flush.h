@@ -1,7 +1,7 @@
 #pragma once
-// The flush before a path's fence. Completions do not push what was written before them into the
-// memory of a GPU, and nothing of a lost path may land there any more when the peer sends again.
-// Thread: control mutex, holding the token. Bound: the device regions of the link's channels.
+// The flush before a path's fence. A completion does not push the bytes written before it into a
+// GPU's memory, and no bytes of a lost path may land there after the peer sends again. Thread:
+// control mutex, holding the token. Bound: the device regions of the link's channels.
 
 #include <mesh/channel.h>
 #include <mesh/status.h>
@@ -29,7 +29,8 @@ class PathFlush {
   bool begun() const noexcept { return flusher_ != nullptr; }
   // Reads every device region of the link's channels over the rail.
   void begin(Flusher& flusher, const PeerLink& link, std::uint32_t rail);
-  // Ok: all of it is there. WouldBlock: ask again. Otherwise it cannot be pushed there.
+  // Returns Ok if all bytes are in memory, WouldBlock if the caller must ask again, or why they
+  // cannot be pushed there.
   Errc finish() noexcept;
 
  private:

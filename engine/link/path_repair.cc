@@ -11,19 +11,19 @@
 namespace mesh::engine {
 
 namespace {
-// Every receive of a stopped queue pair completes; a device that does not say so is not waited for.
-// What it took and did not report is sent once more to the same place: its queue pairs are
-// destroyed before the counts are said, so nobody hears of it twice.
+// How long to wait for the receives of a stopped queue pair, all of which must complete. Stripes
+// that landed and were not reported by then are sent again to their place. The queue pairs are
+// destroyed before FENCE tells the counts, so no stripe is reported twice.
 constexpr std::uint64_t kDrainBoundNs = 1'000'000'000;
 
-// A queue pair's completions are its device's last writes: when all its receives have come back, no
+// Completions are a device's last writes for a queue pair: when all its receives have come back, no
 // write of it is under way.
 bool drained(const Path& path) {
   return std::all_of(path.queue_pairs.begin(), path.queue_pairs.end(),
                      [](const auto& queue_pair) { return queue_pair->drained(); });
 }
 
-// Grows with whatever gets through, in either direction.
+// Returns a count that grows with whatever gets through, in either direction.
 std::uint64_t work_done(PeerLink& link) {
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < link.path_count(); ++i) {
@@ -111,7 +111,7 @@ bool PathRepair::tend_path(std::uint32_t index) {
   return stands_back ? let_rest(index) : reopen(index);
 }
 
-// The frames that end a fence may have come with the same wake-up as what follows from it.
+// Tends lost paths before a REOPEN: the frames that end the fence may have come with this wake-up.
 void PathRepair::tend_lost() {
   for (std::uint32_t i = 0; i < link_.peer_link().path_count(); ++i) tend_path(i);
 }
@@ -126,7 +126,7 @@ void PathRepair::rewrite_soon() {
 bool PathRepair::fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   if (!repair.said && !say_fence(index)) return true;
-  if (!repair.peer_said) return false;  // its frame wakes us
+  if (!repair.peer_said) return false;  // the peer's FENCE wakes us
   CHECK(repair.stopped && repair.step == Step::Waiting);
   Path& path = link_.peer_link().path(index);
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -142,7 +142,7 @@ bool PathRepair::fence(std::uint32_t index) {
   rewriting_ = !link_.connector();
   LOG_DETAIL("peer {}: path {} is fenced; {} stripes are sent again", link_.identity().peer_host,
              path.name, path.health.replayed_stripes - before);
-  // A path that fails again soon after it came back is left alone for longer.
+  // A path that fails again soon after it came back keeps its longer pause.
   const bool soon = repair.backoff_ns != 0 && link_.host().now_ns() < repair.at_ns;
   const std::uint64_t backoff_ns = soon ? repair.backoff_ns : kFirstBackoffNs;
   repair = {.at_ns = link_.host().now_ns() + backoff_ns,
@@ -151,7 +151,7 @@ bool PathRepair::fence(std::uint32_t index) {
   return true;
 }
 
-// False: ask again, or the link has failed.
+// Returns false if the caller must ask again, or the link has failed.
 bool PathRepair::flush(const Path& path) {
   Repair& repair = repairs_[path.index];
   Flusher& flusher = *link_.context().loop.flusher;
@@ -168,7 +168,7 @@ bool PathRepair::flush(const Path& path) {
   return false;
 }
 
-// False: ask again, or the link has failed.
+// Returns false if the caller must ask again, or the link has failed.
 bool PathRepair::await_destruction(const Path& path) {
   if (!path.destroys()) return true;
   const std::uint64_t bound_ns = link_.path_timeout_ns();
@@ -181,7 +181,7 @@ bool PathRepair::await_destruction(const Path& path) {
   return false;
 }
 
-// Acceptor. False: not everything has been counted yet.
+// Acceptor: counts what the queue pairs took. Returns false if not everything is counted yet.
 bool PathRepair::count_taken(Path& path, Fence* fence) {
   Repair& repair = repairs_[path.index];
   if (repair.own_taken.empty()) {
@@ -198,7 +198,7 @@ bool PathRepair::count_taken(Path& path, Fence* fence) {
   return true;
 }
 
-// False: not everything has been counted yet.
+// Returns false, and sends no FENCE, if not everything is counted yet.
 bool PathRepair::say_fence(std::uint32_t index) {
   Repair& repair = repairs_[index];
   Path& path = link_.peer_link().path(index);
@@ -215,7 +215,7 @@ bool PathRepair::say_fence(std::uint32_t index) {
               .cause = path.health.last_cause,
               .taken = {}};
   if (!link_.connector() && !count_taken(path, &fence)) return false;
-  CHECK(repair.stopped && !repair.said);  // one FENCE for each life of the queue pairs
+  CHECK(repair.stopped && !repair.said);  // one FENCE per life of the queue pairs
   repair.said = true;
   link_.send(fence);
   return true;
@@ -234,7 +234,7 @@ bool PathRepair::on_fence(const Fence& body) {
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (body.epoch != path.health.epoch || path.health.state == PathState::Down)
-      return true;  // said again
+      return true;  // a repeated FENCE
     link_.peer_link().quarantine(path, fmt::format("the peer says: {}", body.cause));
   }
   repair.peer_said = true;
@@ -266,7 +266,7 @@ std::string PathRepair::causes() const {
   return text;
 }
 
-// Of a path that has not failed yet.
+// Returns what a path waits for that has no failure to name yet.
 std::string PathRepair::what_is_awaited(std::uint32_t index) const {
   switch (repairs_[index].step) {
     case Step::Chaining:
@@ -281,11 +281,11 @@ std::string PathRepair::what_is_awaited(std::uint32_t index) const {
   return "its turn to be opened has not come";
 }
 
-// Without any path requests wait, but not for ever. A path that comes back and fails again at the
-// first message is none: only what got through, or a while without trouble, ends the wait.
+// Ends the link if requests have waited too long without any path. A path that comes back and fails
+// at once does not count: only work that got through, or a while without trouble, ends the wait.
 void PathRepair::note_stall() {
-  // Of a link that never had a path only the side that opens it counts the time: the other one may
-  // receive long before anything is sent.
+  // On a link that never had a path only the connector, which opens it, counts the time: an
+  // acceptor may post receives long before anything is sent.
   const PeerLink& sleeper = link_.peer_link();
   const bool wanted = !sleeper.asleep() || (link_.connector() && sleeper.wants_path());
   if (stalled_since_ns_ == 0 && (!wanted || (sleeper.every_path_is_up() && !sleeper.asleep())))
@@ -310,7 +310,7 @@ void PathRepair::note_stall() {
   }
   if (now_ns >= stalled_since_ns_ + bound_ns && !link_.peer_link().has_open_requests() &&
       !link_.peer_link().asleep())
-    stalled_since_ns_ = now_ns;  // nobody waits
+    stalled_since_ns_ = now_ns;  // no request waits
   link_.host().tend_at(stalled_since_ns_ + bound_ns);
   if (now_ns < stalled_since_ns_ + bound_ns) return;
   link_.peer_link().fail(

@@ -1,14 +1,14 @@
 #pragma once
-// What the control path does about a path that is not up. Both sides stop their queue pairs of it,
-// count what these took, and tell each other (FENCE). Only then is anything sent again: nothing of
-// the old queue pairs can land any more, and the counts tell what has (path_repair.cc). Then the
+// Repairs a path that is not up. Both sides stop their queue pairs of it, count the announcements
+// that these took, and tell each other (FENCE). Only then is anything sent again: nothing of the
+// old queue pairs can land any more, and the counts tell what has landed (path_repair.cc). Then the
 // connector opens the path again, with pauses that grow and never end: new queue pairs on both
-// sides (REOPEN, REOPENED), writes that show whether small and full packets get through, and the
-// path is used again (PATH UP; path_repair_reopen.cc). Where no path is up, those that stand by are
-// opened in the same way, and fenced when a better one is back (path_repair_standby.cc). A path
-// over other hosts needs chains through them first (relayed_paths.h). Thread: control mutex;
-// it takes the loop's token where it touches paths. Bounds: kPathsMax paths, one of them brought up
-// at a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests
+// sides (REOPEN, REOPENED), writes that show whether small and full packets get through, and then
+// the path is used again (PATH UP; path_repair_reopen.cc). If no path is up, standby paths are
+// opened in this way too, and fenced when a better one is back (path_repair_standby.cc). A path
+// over other hosts needs chains through them first (relayed_paths.h). Thread: control mutex; it
+// takes the loop's token where it touches paths. Bounds: kPathsMax paths, one of them brought up at
+// a time; ten seconds for each answer; NCCL_MESH_PATH_TIMEOUT without any path, while requests
 // wait.
 
 #include "engine/control/frames.h"
@@ -29,35 +29,35 @@ class BringUp;
 class Link;
 class StandbyMemory;
 
-// Before a path is opened again for the first time.
+// The pause before a path is opened again for the first time.
 inline constexpr std::uint64_t kFirstBackoffNs = 50'000'000;
-// Between tries at most, while no path is up.
+// The longest pause between tries while no path is up.
 inline constexpr std::uint64_t kStalledBackoffNs = 400'000'000;
-// When a path has been up for so long, what comes next is another trouble.
+// A failure of a path that has been up for so long counts as a new trouble.
 inline constexpr std::uint64_t kSteadyNs = 10'000'000'000;
 
 class PathRepair {
  public:
   explicit PathRepair(Link& link) : link_(link), relayed_(link) {}
 
-  void begin();  // the link has its paths
-  bool tend();   // true: soon again
-  // These could not be brought up with the link, which does without them until they can be opened.
+  void begin();  // called when the link has its paths
+  bool tend();   // returns true if it must run again soon
+  // Takes the paths that could not be brought up with the link out of use until they can be opened.
   void leave_out(const std::vector<std::uint8_t>& down);
-  void probe_all();  // connector: the link comes up; beside whatever it is used for
-  void try_now(std::uint32_t index);  // its port is up: no pause is waited for; holding the token
-  void rewrite_soon();                // acceptor: channels have asked for their credits again
+  void probe_all();  // connector: called when the link comes up; probes go beside its traffic
+  void try_now(std::uint32_t index);  // its port is up: ends its pause; the caller holds the token
+  void rewrite_soon();                // acceptor: channels ask to write their credits again
   void cut_chains() noexcept { relayed_.cut_all(); }  // the link is over
-  void risen(const BringUp& done);  // queue pairs are made, or at RTS, or could not be
+  void risen(const BringUp& done);  // its queue pairs are made or at RTS, or have failed
 
-  // ---- What the peer says. False: the link ends.
+  // ---- Frames of the peer. Each returns false if the link must end.
   bool on_fence(const Fence& body);
   bool on_reopen(const Reopen& body);
   bool on_reopened(const Reopened& body);
   bool on_path_up(const PathUp& body);
 
  private:
-  // Chaining and Joining: the middle hosts of a relayed path are asked.
+  // In Chaining and Joining the middle hosts of a relayed path have been asked.
   enum class Step : std::uint8_t {
     Waiting,
     Chaining,
@@ -68,29 +68,30 @@ class PathRepair {
     Answered,
     Probing
   };
-  // Of one path; begun anew whenever it leaves Up.
+  // The repair of one path; begun anew whenever the path leaves Up.
   struct Repair {
-    // The fence.
-    bool stopped = false;  // our queue pairs are
+    // ---- The fence.
+    bool stopped = false;  // our queue pairs of the path are stopped
     std::uint64_t drain_until_ns = 0;
     bool said = false;  // FENCE is on its way
     bool peer_said = false;
     std::vector<std::uint64_t> peer_taken{};
-    // Acceptor: the counts for FENCE, and whether FENCE waits until the queue pairs are destroyed.
+    // Acceptor: the counts for FENCE; if gone_first, FENCE waits until the queue pairs are
+    // destroyed.
     std::vector<std::uint64_t> own_taken{};
     bool gone_first = false;
-    PathFlush flush{};  // acceptor
-    // Opening it again.
+    PathFlush flush{};  // acceptor: the flush before FENCE
+    // ---- Opening the path again.
     Step step = Step::Waiting;
-    std::uint64_t at_ns = 0;  // of the next try, or when the peer's answer is late
-    // Before the next try. It grows, and stays when a path fails again soon.
+    std::uint64_t at_ns = 0;  // time of the next try, or when the peer's answer is late
+    // The pause before the next try. It grows, and is kept if the path fails again soon.
     std::uint64_t backoff_ns = 0;
     std::uint32_t psn = 0;
-    // Connector: what the acceptor has made, while another path rises.
+    // Connector: the acceptor's answer, kept while another path is brought up.
     std::optional<Reopened> answer{};
-    std::optional<Reopen> asked{};  // acceptor: what the connector wants
-    Reopen asked_now{};             // acceptor: what is being done
-    std::uint64_t lost_at_ns = 0;   // when it left Up
+    std::optional<Reopen> asked{};  // acceptor: the newest REOPEN, not yet begun
+    Reopen asked_now{};             // acceptor: the REOPEN that is being done
+    std::uint64_t lost_at_ns = 0;   // when the path left Up
   };
 
   // ---- The fence (path_repair.cc).
@@ -103,7 +104,7 @@ class PathRepair {
   bool await_destruction(const Path& path);
   void note_stall();
   void fail_without_route();
-  std::string causes() const;  // why no path is up
+  std::string causes() const;  // returns why no path is up
   std::string what_is_awaited(std::uint32_t index) const;
   void note_admitted();
 
@@ -122,7 +123,7 @@ class PathRepair {
   bool probe(std::uint32_t index);
   void admit(std::uint32_t index);
 
-  // ---- Paths that stand by, and those over other hosts (path_repair_standby.cc).
+  // ---- Standby paths, and paths over other hosts (path_repair_standby.cc).
   bool begin_chains(std::uint32_t index);
   bool tend_chains(std::uint32_t index);
   void call_standby(std::uint64_t now_ns);
@@ -139,8 +140,8 @@ class PathRepair {
   std::vector<Repair> repairs_;  // by path
   RelayedPaths relayed_;
   bool rewriting_ = false;  // acceptor: credits are to be written again after a fence
-  std::uint64_t admitted_ns_ = 0, work_when_admitted_ = 0;  // the last time that a path came back
-  std::uint64_t stalled_since_ns_ = 0;                      // no path is up since then; 0: one is
+  std::uint64_t admitted_ns_ = 0, work_when_admitted_ = 0;  // when a path last came back
+  std::uint64_t stalled_since_ns_ = 0;                      // since when no path is up; 0: one is
 };
 
 }  // namespace mesh::engine

@@ -15,14 +15,14 @@ namespace mesh::engine {
 
 namespace {
 constexpr std::uint64_t kBackoffMaxNs = 10'000'000'000;
-// The peer's kernel may ask for our address three times.
+// Long enough for the peer's kernel to ask for our address three times.
 constexpr std::uint64_t kAnswerBoundNs = 10'000'000'000;
 }  // namespace
 
-// True: to be looked at again in a millisecond.
+// Takes the next step of opening a path again. Returns true if it must be called again in 1 ms.
 bool PathRepair::reopen(std::uint32_t index) {
   Repair& repair = repairs_[index];
-  // A device that hangs must not collect queue pairs, so a path gets new ones after the old ones.
+  // A path gets new queue pairs after the old ones are gone: a hung device must not collect them.
   const bool begins =
       repair.step == Step::Waiting || (repair.step == Step::Asked && !link_.connector());
   if (begins && link_.peer_link().path(index).destroys()) return false;  // the disposal wakes us
@@ -49,16 +49,16 @@ bool PathRepair::reopen(std::uint32_t index) {
       repair.answer.reset();
       return true;
     case Step::Making:
-    case Step::Rising: return false;  // the end of that wakes us
+    case Step::Rising: return false;  // the end of the bring-up wakes us
   }
   return false;
 }
 
-// The path's old queue pairs go, and others may be made, under a new epoch.
+// Removes the path's old queue pairs, so that others may be made under a new epoch.
 bool PathRepair::clear_for(std::uint32_t index, std::uint32_t epoch, std::string* why) {
   Path& path = link_.peer_link().path(index);
   const verbs::Rail& rail = path.lane->rail();
-  // A port that was down at start may stay so for ever. Its event ends the wait when it comes up.
+  // A port that was down at start may stay down for ever. Its event ends the wait if it comes up.
   *why = verbs::why_away(path.lane->provider(), rail);
   if (!why->empty()) return false;
   const std::optional<int> gid_index =
@@ -102,7 +102,7 @@ void PathRepair::make(std::uint32_t index) {
                         .reopens = true});
 }
 
-// The queue pairs are made.
+// The connector's queue pairs are made: sends REOPEN.
 void PathRepair::ask(std::uint32_t index) {
   Repair& repair = repairs_[index];
   CHECK(link_.connector() && repair.step == Step::Making);
@@ -129,7 +129,7 @@ void PathRepair::give_up_try(std::uint32_t index, const std::string& why) {
   }
   relayed_.cut(index);
   repair.step = Step::Waiting;
-  // Where nothing else is up, there is nothing that a try could disturb.
+  // The pause is shorter if no path is up: then a try disturbs nothing.
   repair.backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs,
                                  stalled ? kStalledBackoffNs : kBackoffMaxNs);
   repair.at_ns = link_.host().now_ns() + repair.backoff_ns;
@@ -149,7 +149,7 @@ bool PathRepair::on_reopen(const Reopen& body) {
   Path& path = link_.peer_link().path(body.path);
   {
     const ProgressLoop::Guard guard(link_.context().loop);
-    if (body.epoch <= path.health.epoch) return true;  // said again
+    if (body.epoch <= path.health.epoch) return true;  // a repeated REOPEN
     if (path.health.state == PathState::Resting) {
       link_.peer_link().call(path);
       repairs_[body.path].lost_at_ns = link_.host().now_ns();
@@ -165,7 +165,7 @@ bool PathRepair::on_reopen(const Reopen& body) {
   return true;
 }
 
-// What a try that came to nothing has left. False: the device is at it.
+// Destroys what a failed try has left. Returns false while the device is still at it.
 bool PathRepair::take_apart(std::uint32_t index) {
   Path& path = link_.peer_link().path(index);
   {
@@ -192,7 +192,7 @@ bool PathRepair::answer(std::uint32_t index) {
   return true;
 }
 
-// via: the host next to us, if there is one between.
+// `via`: the middle host next to us; empty if the path is direct.
 void PathRepair::raise(std::uint32_t index, const WirePath& peer, std::vector<WireHop> via) {
   CHECK(link_.bring_up() == nullptr);  // one path of a link at a time
   Repair& repair = repairs_[index];
@@ -230,7 +230,7 @@ bool PathRepair::on_reopened(const Reopened& body) {
   {
     const ProgressLoop::Guard guard(link_.context().loop);
     if (path.health.state != PathState::Down || body.epoch != path.health.epoch)
-      return true;  // of a try that was given up
+      return true;  // answers a try that was given up
   }
   if (repair.step != Step::Asked) return true;
   if (body.result != Errc::Ok) {
@@ -240,7 +240,7 @@ bool PathRepair::on_reopened(const Reopened& body) {
   const std::size_t queue_pairs = 1 + link_.peer_link().policy().qps;
   if (body.ends.front().qpn.size() != queue_pairs) return false;
   const bool relayed = relayed_.chains(body.path) != nullptr;
-  // The hosts on the way are told these, and would take a wrong number for ours.
+  // The hosts on the way are told these queue pairs, and would blame us for a wrong number.
   if (relayed && (body.via.empty() || body.via.front().qps.size() != queue_pairs)) return false;
   repair.answer = body;
   repair.step = Step::Answered;
@@ -253,7 +253,7 @@ bool PathRepair::on_reopened(const Reopened& body) {
   return true;
 }
 
-// The queue pairs are made, or at RTS, or could not be.
+// A bring-up has ended: the queue pairs are made or at RTS, or it has failed.
 void PathRepair::risen(const BringUp& done) {
   CHECK(done.reopens() && done.over());
   const std::uint32_t index = done.reopened();
@@ -274,7 +274,7 @@ void PathRepair::risen(const BringUp& done) {
   repair.at_ns = link_.host().now_ns() + kAnswerBoundNs;
 }
 
-// Acceptor. why: what was wrong; empty: nothing.
+// Acceptor: answers REOPEN. `why` says what was wrong; empty if nothing was.
 void PathRepair::answer_risen(std::uint32_t index, const BringUp& done, const std::string& why) {
   Repair& repair = repairs_[index];
   if (repair.asked) {
@@ -340,7 +340,7 @@ void PathRepair::admit(std::uint32_t index) {
                                             : " carries on"),
            (now_ns - repair.lost_at_ns) / 1'000'000);
   leave_better_ones(index);
-  // at_ns: until then a failure counts as the same trouble, and the pause goes on growing.
+  // Until at_ns a failure counts as one trouble with the last one, and the pause goes on growing.
   repair = {.at_ns = now_ns + kSteadyNs,
             .backoff_ns = std::clamp(repair.backoff_ns * 2, kFirstBackoffNs, kBackoffMaxNs)};
 }

@@ -1,5 +1,5 @@
-// Paths that stand by: when they are opened, what must be registered for that, and when they rest
-// again.
+// Standby paths: opens them, registers memory for that, and lets them rest again. Also opens paths
+// over other hosts.
 #include "engine/data/standby_memory.h"
 #include "engine/link/context.h"
 #include "engine/link/link.h"
@@ -13,18 +13,18 @@
 namespace mesh::engine {
 
 namespace {
-// Each tier is tried so much later than the one before: one that works is up before the next one
-// begins, and one that is dead holds up nobody.
+// Each tier is tried so much later than the tier before it: a tier that works is up before the next
+// one begins, and a dead tier holds up nobody.
 constexpr std::uint64_t kTierPauseNs = 50'000'000;
-// For each answer of a host on the way: its kernel may ask for an address three times.
+// The bound for each answer of a host on the way: its kernel may ask for an address three times.
 constexpr std::uint64_t kChainBoundNs = 10'000'000'000;
-// How often it is looked whether a link has sent enough for a path beside the primary ones.
+// The pause between looks whether a link has sent enough for a path beside the primary ones.
 constexpr std::uint64_t kBesideLookNs = 100'000'000;
-constexpr std::uint64_t kBesideAgainNs = 10'000'000'000;  // at last, where there is no way
+constexpr std::uint64_t kBesideAgainNs = 10'000'000'000;  // longest pause, while no way is found
 }  // namespace
 
-// Connector, holding the token; no path is up. Not before all fences are over: until then the peer
-// may take a path for one that is up.
+// Connector: calls standby paths when no path is up, but not before all fences are over: until then
+// the peer may take a path for up. The caller holds the token.
 void PathRepair::call_standby(std::uint64_t now_ns) {
   PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || peer_link.fencing()) return;
@@ -59,7 +59,8 @@ void PathRepair::call_beside() {
                      .lost_at_ns = now_ns};
 }
 
-// Nobody misses it. Who else takes part may not be known yet.
+// Lets a path beside the primary ones rest until a later try. Nobody misses it, and hosts that
+// could carry it may not be known yet.
 void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
   LOG_DETAIL("peer {}: no way round beside its cable: {}", link_.identity().peer_host, why);
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -68,15 +69,15 @@ void PathRepair::leave_beside(std::uint32_t index, const std::string& why) {
   repairs_[index] = {.at_ns = link_.host().now_ns() + pause_ns, .backoff_ns = pause_ns};
 }
 
-// Acceptor: a way round beside the cable is lost, or a try to open it has failed, and the connector
-// asks for no other.
+// Acceptor: returns true if a path beside the primary ones is lost, or a try to open it has failed,
+// and the connector has asked for no other try.
 bool PathRepair::is_unasked_beside(std::uint32_t index) const {
   const Repair& repair = repairs_[index];
   return !link_.connector() && link_.peer_link().is_beside(index) && repair.step == Step::Waiting &&
          !repair.asked;
 }
 
-// Nobody misses it here either; REOPEN calls it again. False in any case: nothing is to be done.
+// Acceptor: lets such a path rest; REOPEN calls it again. Returns false: nothing is left to do.
 bool PathRepair::rest_beside(std::uint32_t index) {
   const ProgressLoop::Guard guard(link_.context().loop);
   link_.peer_link().let_rest(link_.peer_link().path(index));
@@ -86,8 +87,8 @@ bool PathRepair::rest_beside(std::uint32_t index) {
 
 // The connector finds a route and asks each host of it for the queue pairs of its part (CHAIN,
 // CHAINED). Then the path is opened as any other (REOPEN, REOPENED), except that each end connects
-// to the host next to it; before the connector's do so, the hosts on the way are told their
-// neighbours (JOIN, JOINED). False in any case: what is awaited wakes us.
+// to the host next to it; before the connector's queue pairs connect, the hosts on the way are told
+// their neighbours (JOIN, JOINED). Returns false, because the answers wake us.
 bool PathRepair::begin_chains(std::uint32_t index) {
   auto need = RelayedPaths::Need::Link;
   {
@@ -107,7 +108,8 @@ bool PathRepair::begin_chains(std::uint32_t index) {
   return false;
 }
 
-// True: soon again; the chains are on to the next step, or the try is given up.
+// Returns true, to be called again soon, if the chains are on to the next step or the try is given
+// up.
 bool PathRepair::tend_chains(std::uint32_t index) {
   const RelayedChains* const chains = relayed_.chains(index);
   const Step step = repairs_[index].step;
@@ -127,10 +129,10 @@ bool PathRepair::tend_chains(std::uint32_t index) {
   return true;
 }
 
-// A better path carries the link. False in any case: there is nothing to come back for.
+// Lets a path rest because a better one carries the link. Returns false: nothing is left to do.
 bool PathRepair::let_rest(std::uint32_t index) {
   const Step step = repairs_[index].step;
-  if (step == Step::Making || step == Step::Rising) return false;  // its end wakes us
+  if (step == Step::Making || step == Step::Rising) return false;  // the bring-up's end wakes us
   Path& path = link_.peer_link().path(index);
   CHECK(path.tier != 0);
   const ProgressLoop::Guard guard(link_.context().loop);
@@ -140,8 +142,8 @@ bool PathRepair::let_rest(std::uint32_t index) {
   return false;
 }
 
-// A path that stands in was admitted. The better ones keep their pauses, which grow with each
-// failure: one that passes its probes and fails under load would take the link from it again and
+// Called when a path that stands in was admitted. Better paths keep their pauses, which grow with
+// each failure: one that passes its probes and fails under load would take the link again and
 // again.
 void PathRepair::leave_better_ones(std::uint32_t index) {
   const std::uint64_t now_ns = link_.host().now_ns();
@@ -153,8 +155,8 @@ void PathRepair::leave_better_ones(std::uint32_t index) {
   }
 }
 
-// All paths of a tier have their keys in the same rows, so they are on all of its rails before the
-// first of them is up. Null: they are.
+// Returns the memory to register before a path is up. A credit row has the keys of all paths of a
+// tier, so memory is registered on all the tier's rails before its first path is up. Null if it is.
 std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
   const PeerLink& peer_link = link_.peer_link();
   std::vector<std::uint32_t> rails;
@@ -171,7 +173,7 @@ std::unique_ptr<StandbyMemory> PathRepair::memory_for(const Path& path) const {
                                          std::move(missing));
 }
 
-// What the bring-up has registered belongs to the link now. False: a rail has refused.
+// Gives the link what the bring-up has registered. Returns false if a rail has refused.
 bool PathRepair::take_memory(const BringUp& done, std::string* why) {
   if (done.memory() == nullptr) return true;
   if (done.memory()->complete() && done.memory()->take_over(link_.peer_link()).ok()) return true;

@@ -27,7 +27,7 @@ struct StandbyOrder {
   std::span<const WirePath> primary;
   std::size_t asked = 0;
 
-  // Less is better.
+  // Returns the sort key of a path; less is better.
   auto of(const WirePath& path) const {
     const auto shares = [&](const auto& shared) {
       return std::any_of(primary.begin(), primary.end(), shared) ? 1 : 0;
@@ -47,7 +47,7 @@ struct StandbyOrder {
 }  // namespace
 
 bool same_cable(const std::vector<WireRail>& rails, std::size_t a, std::size_t b) {
-  if (a >= rails.size() || b >= rails.size()) return false;  // a peer's word
+  if (a >= rails.size() || b >= rails.size()) return false;  // the index may be a peer's
   return a == b ||
          (rails[a].guid != 0 && rails[a].guid == rails[b].guid && rails[a].port == rails[b].port);
 }
@@ -84,7 +84,7 @@ PathSets path_sets(std::span<const WirePath> meet, const std::vector<WireRail>& 
   };
   first([&](const WirePath& path) { return path.connector_rail == asked.rail; });
   if (sets.primary.size() > kPathsMax) sets.primary.resize(kPathsMax);
-  // After the choice, which both sides make alike whatever they know of each other's ports.
+  // Sorted after the choice: both sides must choose alike whatever they know of each other's ports.
   first([&](const WirePath& path) {
     return connector_rails[path.connector_rail].up != 0 &&
            acceptor_rails[path.acceptor_rail].up != 0;

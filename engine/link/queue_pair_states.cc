@@ -10,19 +10,19 @@
 namespace mesh::engine {
 
 namespace {
-// A receiver-not-ready is a bug of ours, counted; it must not kill a job.
+// A receiver-not-ready NAK is a bug of ours, which is counted; it must not end a job.
 constexpr std::uint8_t kRnrRetryForever = 7;
-// This is 0.01 ms; with 12 (0.64 ms) flows collapsed tenfold when it happened.
+// Code 1 is 0.01 ms. With code 12 (0.64 ms) flows became ten times slower when it happened.
 constexpr std::uint8_t kRnrTimer = 1;
-constexpr std::uint8_t kHopLimit = 255;  // as many routers as there may be
+constexpr std::uint8_t kHopLimit = 255;  // the most routers that there may be
 
-// Partitions are InfiniBand's. A RoCE port has the default one only.
+// Only InfiniBand has partitions. A RoCE port has the default partition only.
 std::uint16_t pkey_index_of(const verbs::Rail& rail, const Settings& settings) {
   return rail.ethernet ? std::uint16_t{0} : static_cast<std::uint16_t>(settings.pkey_index);
 }
 
-// A port under another subnet prefix is behind a router of its fabric, and gives its own LID to
-// nobody here. Its GID may name the LID that its subnet has in all others.
+// Returns the LID to send to for a peer under another subnet prefix. Its port is behind a router,
+// and its own LID means nothing here. Its GID may name the LID that its subnet has in all others.
 std::uint16_t lid_towards(const ibv_gid& peer, std::uint16_t lid) {
   const std::uint16_t routable = verbs::routable_lid(peer);
   return routable != 0 ? routable : lid;
@@ -34,7 +34,7 @@ ibv_ah_attr address_of(const PortEnd& own, const FarEnd& far) {
   const verbs::Rail& rail = own.rail;
   const bool routed = !rail.ethernet && !verbs::same_ib_subnet(rail.gids[own.address].gid, far.gid);
   address.sl = static_cast<std::uint8_t>(std::max(settings.service_level, 0));
-  address.port_num = rail.info.port;  // ours: the peer's number is the peer's business
+  address.port_num = rail.info.port;  // our own port, not the peer's
   if (!rail.ethernet) address.dlid = routed ? lid_towards(far.gid, far.lid) : far.lid;
   if (!rail.ethernet && !routed && !rail.global_header_required) return address;
   address.is_global = 1;
@@ -52,7 +52,7 @@ Status to_init(const PortEnd& own, ibv_qp* qp) {
   attr.qp_state = IBV_QPS_INIT;
   attr.pkey_index = pkey_index_of(own.rail, own.settings);
   attr.port_num = own.rail.info.port;
-  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // no peer of ours reads
+  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;  // no peer reads from us
   const int error = own.provider.modify_qp(
       qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   if (error == 0) return {};

@@ -1,6 +1,7 @@
 #pragma once
-// The verbs states of one RC queue pair: from RESET over INIT and RTR to RTS. Thread: any that owns
-// the queue pair. to_rtr() may take seconds: the kernel resolves the peer's address on the way.
+// Takes one RC queue pair through the verbs states: from RESET over INIT and RTR to RTS. Thread:
+// any that owns the queue pair. to_rtr() may take seconds: the kernel resolves the peer's address
+// on the way.
 
 #include <mesh/config.h>
 #include <mesh/status.h>
@@ -15,17 +16,17 @@
 
 namespace mesh::engine {
 
-// Our end: the port, which of its addresses speaks, what the job wants of it, and how log lines
-// call it.
+// Our end of a queue pair: the port, its address in use, the job's settings, and the name for log
+// lines.
 struct PortEnd {
-  verbs::Provider& provider;  // which made the queue pair
+  verbs::Provider& provider;  // the one that made the queue pair
   const verbs::Rail& rail;
   std::size_t address = 0;  // index in the rail's list
-  int gid_index = 0;        // of that address, now
+  int gid_index = 0;        // of that address at present
   const Settings& settings;
   const std::string& name;
 };
-// The queue pair at the other end.
+// The peer's queue pair, to which ours connects.
 struct FarEnd {
   ibv_gid gid{};
   std::uint16_t lid = 0;
@@ -33,12 +34,11 @@ struct FarEnd {
   ibv_mtu mtu = IBV_MTU_1024;  // the smaller of both ports'
 };
 
-// The kernel asks for a neighbour's hardware address once and waits a second: one lost frame would
-// be the end of the link. For all queue pairs of a path together: they ask for the same address.
+// The tries of to_rtr(). The kernel asks for a neighbour's hardware address once and waits a
+// second, so one lost frame would end the link. All queue pairs of a path share them.
 struct ResolveTries {
-  const std::atomic<bool>* abandoned =
-      nullptr;         // set from another thread: ends before the next try
-  bool again = false;  // not the first time: a failure is no news
+  const std::atomic<bool>* abandoned = nullptr;  // set by another thread: ends before the next try
+  bool again = false;                            // not the first try: a failure is no news
   int left = 3;
 
   bool is_abandoned() const noexcept {
@@ -47,7 +47,7 @@ struct ResolveTries {
 };
 
 Status to_init(const PortEnd& own, ibv_qp* qp);
-// Transport: refused, logged with device, peer address and errno. PeerClosed: abandoned.
+// Returns Transport if refused (logged with own.name and errno), or PeerClosed if abandoned.
 Status to_rtr(const PortEnd& own, ibv_qp* qp, const FarEnd& far, ResolveTries& tries);
 Status to_rts(const PortEnd& own, ibv_qp* qp, std::uint32_t psn);
 

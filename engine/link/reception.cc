@@ -27,7 +27,7 @@ bool names_a_listener(const Hello& hello, const Context& context) {
                      [&context](const Id128& nonce) { return context.listener(nonce) != nullptr; });
 }
 
-// What NCCL is told. A peer that was never reached is unreachable; one that was, is gone.
+// Returns the error that NCCL gets: Unreachable for a peer that was never reached, else PeerGone.
 Errc verdict(LinkState state, Errc reason) {
   if (state == LinkState::Dialing) return reason == Errc::PeerGone ? Errc::Unreachable : reason;
   return reason == Errc::Unreachable ? Errc::PeerGone : reason;
@@ -47,7 +47,7 @@ void refuse(LinkHost& host, const Caller& caller, const Refuse& why) {
 void Reception::decline(const Handle& handle, const std::string& why) {
   ControlPlane& plane = host_.plane();
   const ConnectionId id = plane.dial({.addresses = handle.addresses, .port = handle.port});
-  // It waits for the connection, which is closed as soon as it is up.
+  // The frame waits for the connection, which is closed as soon as it is up.
   plane.send(id, encode(FrameHeader{.sequence = 1}, Decline{.acceptor_context = handle.context,
                                                             .listener = handle.nonce,
                                                             .reason = Errc::Protocol,
@@ -86,7 +86,7 @@ void Reception::on_lost(ConnectionId id, Errc reason, const std::string& text) {
     hear_lost(id, reason, text);
   } catch (const std::exception& error) {
     end_link_of(id, error.what());
-    // It may have let go of the connection already.
+    // The link may have let go of the connection already.
     if (concerned != nullptr) concerned->take_down(Errc::System);
   }
 }
@@ -95,7 +95,7 @@ void Reception::hear_dialed(ConnectionId id) {
   if (Link* const lost = links_.of_redial(id); lost != nullptr) return lost->redial().on_dialed();
   if (Link* const link = links_.of_connection(id); link != nullptr)
     return link->handshake().greet();
-  host_.plane().close(id);  // it was made for a DECLINE, which is on its way
+  host_.plane().close(id);  // it was dialed for a DECLINE, which is queued
 }
 
 bool Reception::hear(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body) {
@@ -187,7 +187,7 @@ bool Reception::on_hello(const Caller& caller, const FrameHeader& header, const 
   }
   CHECK(links_.of_connection(caller.connection) == nullptr);
   Link& link = context->add_acceptor(caller.link, hello);
-  link.set_connection(caller.connection);  // at once, so that whatever follows can be undone by it
+  link.set_connection(caller.connection);  // first, so that a failure after this can end it
   host_.plane().identify(caller.connection);
   link.conversation().take(header);
   link.handshake().accept(hello, std::move(choice));
@@ -228,7 +228,7 @@ bool Reception::on_resume(const Caller& caller, const FrameHeader& header, const
     deny(caller, link);
     return true;
   }
-  if (!link->redial().is_newer(body)) return false;  // it has dialed again since
+  if (!link->redial().is_newer(body)) return false;  // the peer has dialed again since
   if (link->redial().resume_on(caller.connection, header, body)) return true;
   deny(caller, nullptr);
   link->end(Errc::Protocol, fmt::format("{} wants to go on behind messages that were never sent",
@@ -236,7 +236,7 @@ bool Reception::on_resume(const Caller& caller, const FrameHeader& header, const
   return true;
 }
 
-// Ends the peer's connection in any case: it has said what it had to say.
+// Passes SUMMON to its link. Ends the peer's connection in any case, because nothing follows on it.
 bool Reception::on_summon(const Caller& caller, const Summon& body) {
   Link* const link = links_.claimed(LinkRole::Connector, caller.link, body);
   if (link == nullptr || link->state() == LinkState::Down) {
@@ -247,7 +247,7 @@ bool Reception::on_summon(const Caller& caller, const Summon& body) {
   return false;
 }
 
-// Whoever knows context and listener was given the handle, and a handle is given to one peer.
+// Fails the listener's accept(). Only the one peer with the handle knows context and listener.
 bool Reception::on_decline(const Caller& caller, const Decline& body) {
   const Context* const context = links_.context_of(body.acceptor_context);
   Listener* const listener = context == nullptr ? nullptr : context->listener(body.listener);

@@ -1,8 +1,7 @@
 #pragma once
-// Where the control plane's events arrive: finds the link that a connection belongs to, and hears
-// the peers whose connection belongs to none yet (HELLO, RESUME, SUMMON). Thread: control mutex.
-// Bounds: those of half_open.h for links that a HELLO makes; lines about strangers come out of a
-// budget.
+// Receives the control plane's events: finds the link of a connection, and hears peers whose
+// connection belongs to no link yet (HELLO, RESUME, SUMMON, DECLINE). Thread: control mutex.
+// Bounds: those of half_open.h for links that a HELLO makes; lines about strangers have a budget.
 
 #include <mesh/status.h>
 
@@ -19,22 +18,23 @@ namespace mesh::engine {
 
 class LinkHost;
 
-// A connection that is not, or no longer, a link's, and the link that its peer has named.
+// A connection that belongs to no link, or no longer to one, and the link that its peer has named.
 struct Caller {
   ConnectionId connection = 0;
   Id128 link{};
 };
-// Says no, and why, and closes the connection.
+// Sends REFUSE with the reason, and closes the connection.
 void refuse(LinkHost& host, const Caller& caller, const Refuse& why);
 
 class Reception {
  public:
   Reception(LinkHost& host, Links& links) : host_(host), links_(links) {}
 
-  // Tells the listener of the handle, on a connection of its own, that it is not connected to.
+  // Tells the handle's listener, on a connection of its own, that its peer does not connect.
   void decline(const Handle& handle, const std::string& why);
 
-  // As ControlEvents. Where there is no memory to hear what was said, the link ends, and no other.
+  // As in ControlEvents. If there is no memory to handle an event, its link ends, and no other
+  // link.
   void on_dialed(ConnectionId id);
   bool on_frame(ConnectionId id, const FrameHeader& header, std::span<const std::byte> body);
   void on_lost(ConnectionId id, Errc reason, const std::string& text);

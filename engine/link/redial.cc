@@ -11,13 +11,13 @@
 namespace mesh::engine {
 
 namespace {
-// The connector comes by itself where it has noticed the loss too.
+// The connector dials by itself if it has noticed the loss too.
 constexpr std::uint64_t kSummonAfterNs = 100 * kNsPerMs;
 constexpr std::uint64_t kPauseMinNs = 10 * kNsPerMs;      // doubled after each try
 constexpr std::uint64_t kPauseMaxNs = 1000 * kNsPerMs;    // so a network that is back is found soon
-constexpr std::uint64_t kDialBoundNs = 2 * kNsPerSecond;  // per address: TCP asks at 0 and 1 s
+constexpr std::uint64_t kDialBoundNs = 2 * kNsPerSecond;  // per address: TCP sends SYN at 0 and 1 s
 constexpr std::uint64_t kDialBoundMinNs = 100 * kNsPerMs;
-// The acceptor's patience with a peer whose kernel has ended the connection.
+// How long an acceptor waits for a peer whose kernel has ended the connection.
 constexpr std::uint64_t kEndOfStreamNs = kNsPerSecond;
 }  // namespace
 
@@ -59,7 +59,7 @@ bool Redial::begin(Errc reason, const std::string& text) {
   CHECK(link_.connection() == 0 && connection_ == 0);
   const bool connector = link_.connector();
   const std::uint64_t now_ns = link_.host().now_ns();
-  // TCP has been silent for a while already when it gives up.
+  // When TCP gives up, the connection has been silent for a while already.
   const std::uint64_t silent_ns = reason == Errc::Unreachable ? kDeadHostTimeoutMs * kNsPerMs : 0;
   const std::uint64_t patience_ns =
       std::max(link_.path_timeout_ns(), silent_ns + kEndOfStreamNs) - silent_ns;
@@ -89,11 +89,11 @@ bool Redial::tend() {
   if (answered_ns_ != 0 && host.now_ns() - answered_ns_ >= kDialBoundNs && met_another()) {
     const std::string text = fmt::format("{}: says nothing", host.plane().peer_name(connection_));
     host.plane().close(connection_);
-    answered_ns_ = 0;  // that time does not count as the peer's
+    answered_ns_ = 0;  // the pause is not to count as the peer's time
     on_lost(Errc::Timeout, text);
   }
-  // A peer that stands still is waited for, but not for ever where nothing here depends on it:
-  // somebody else may have its port.
+  // A peer that stands still is waited for, but not for ever if nothing here depends on it: another
+  // process may have its port.
   if (under_way_ && !link_.connector() && link_.over() &&
       host.now_ns() >= lost_ns_ + link_.path_timeout_ns()) {
     link_.end(Errc::PeerGone, "no way back to its control port");
@@ -108,8 +108,8 @@ void Redial::dial() {
   const std::uint64_t now_ns = link_.host().now_ns();
   const std::uint64_t left_ns = give_up_ns_ > now_ns ? give_up_ns_ - now_ns : 0;
   std::span<const SocketAddress> addresses(addresses_);
-  // The proven address is tried alone in every other round, so that its refusal is a verdict that
-  // waits for no other; and together with the others, should its way be blocked.
+  // Every second round tries the proven address alone, so that its refusal decides without delay.
+  // The rounds between try all addresses, in case the way to the proven one is blocked.
   if (proven_ && rounds_ % 2 == 0) addresses = addresses.first(1);
   ++rounds_;
   if (link_.connector()) ++attempt_;
@@ -126,8 +126,8 @@ void Redial::set_connection(ConnectionId id) noexcept {
   if (id != 0) link_.host().index().add(id, link_);
 }
 
-// True: the connection does not lead to the address that has carried the link. It may be somebody
-// else's machine that answers, or our own.
+// Returns true if the connection leads to another address than the one that has carried the link.
+// Another machine may answer there, or our own.
 bool Redial::met_another() const {
   return connection_ != 0 && proven_ &&
          !addresses_.front().same_host(link_.host().plane().peer_address(connection_));
@@ -141,8 +141,8 @@ void Redial::stop() noexcept {
 
 // ---- The connection that is being dialed.
 
-// From here on there is no time-out where it is the peer's kernel that answers: a peer that stands
-// still is waited for.
+// From here on there is no time-out if the proven address answers: a peer that stands still is
+// waited for.
 void Redial::on_dialed() {
   CHECK(connection_ != 0 && answered_ns_ == 0);
   ControlPlane& plane = link_.host().plane();
@@ -193,7 +193,7 @@ void Redial::on_lost(Errc reason, const std::string& text) {
   }
 }
 
-// The connection carries the link from here on.
+// Makes the connection the link's, and repeats the frames that the peer has not handled.
 void Redial::go_on(ConnectionId connection) {
   ControlPlane& plane = link_.host().plane();
   if (connection_ == connection) set_connection(0);
@@ -225,7 +225,7 @@ bool Redial::resume_on(ConnectionId connection, const FrameHeader& header,
   CHECK(!link_.connector() && is_newer(theirs));
   if (header.sequence != 0 || link_.conversation().take(header) != Verdict::New) return false;
   ControlPlane& plane = link_.host().plane();
-  link_.drop_connection();  // where we have not noticed its loss yet
+  link_.drop_connection();  // if we have not noticed its loss yet
   attempt_ = theirs.attempt;
   plane.identify(connection);
   plane.send(connection, encode(link_.conversation().aside(header.link), Resumed{}));

@@ -1,9 +1,9 @@
 #pragma once
-// How a lost control connection comes back while its link is up: the data path needs none. The
-// connector dials again. The acceptor, which only sometimes notices a loss first, lets it come, and
-// after a moment asks for it (SUMMON) on a connection of its own. When a connection is back, all
-// frames that the peer has not handled are said again. Thread: control mutex. Bounds:
-// NCCL_MESH_PATH_TIMEOUT in all; pauses between dials grow up to a second.
+// Brings back a lost control connection while its link is up, which carries data without one. The
+// connector dials again. An acceptor waits for it, and soon asks for it (SUMMON) on a connection of
+// its own: sometimes only the acceptor notices a loss. When a connection is back, each side repeats
+// all frames that its peer has not handled. Thread: control mutex. Bounds: NCCL_MESH_PATH_TIMEOUT
+// in all; pauses between dials grow up to a second.
 
 #include "engine/control/control_plane.h"
 #include "engine/control/frames.h"
@@ -28,25 +28,25 @@ class Redial {
   const std::vector<SocketAddress>& addresses() const noexcept { return addresses_; }
   std::uint16_t port() const noexcept { return port_; }
   ConnectionId dial_all() const;  // for a link that has had no connection yet
-  // The address that carries the connection now goes first, and its refusal counts from here on.
+  // Moves the address that carries the connection to the front. From now on its refusal counts.
   void note_address();
 
-  // ---- The link's connection is lost. False: the link ends with it.
+  // ---- The link's connection is lost. begin() returns false if the link ends with it.
   bool begin(Errc reason, const std::string& text);
-  bool tend();           // true: soon again
-  void stop() noexcept;  // no connection is wanted any more, or there is one
+  bool tend();           // returns true if it must run again soon
+  void stop() noexcept;  // no connection is needed any more, or there is one
   bool under_way() const noexcept { return under_way_; }
 
-  // ---- The connection that is being dialed; 0: none.
+  // ---- The connection that is being dialed; 0 if there is none.
   ConnectionId connection() const noexcept { return connection_; }
   void on_dialed();
   bool on_frame(const FrameHeader& header, std::span<const std::byte> bytes);
   void on_lost(Errc reason, const std::string& text);
 
-  // ---- The peer has come by itself, with a claim on this link.
+  // ---- The peer has come by itself, with a LinkClaim on this link.
   LinkClaim claim() const;
   bool is_newer(const LinkClaim& theirs) const noexcept { return theirs.attempt > attempt_; }
-  // Acceptor. False: it wants to go on behind frames that were never said.
+  // Acceptor. Returns false if the peer acknowledges frames that were never sent.
   bool resume_on(ConnectionId connection, const FrameHeader& header, const LinkClaim& theirs);
   void on_summon(const LinkClaim& theirs);  // connector
 
@@ -58,20 +58,20 @@ class Redial {
   std::string addresses_text() const;
 
   Link& link_;
-  std::vector<SocketAddress> addresses_;  // of the peer's control port
+  std::vector<SocketAddress> addresses_;  // addresses of the peer's control port
   std::uint16_t port_ = 0;
   bool proven_ = false;  // the first address has carried a connection
-  // Connector: how many connections were dialed so far. Acceptor: the number of the last one taken.
+  // Connector: connections dialed so far. Acceptor: the number of the last connection taken.
   std::uint32_t attempt_ = 0;
 
-  // While there is no connection.
+  // ---- Valid while there is no connection.
   bool under_way_ = false;
   ConnectionId connection_ = 0;    // being dialed
-  std::uint64_t answered_ns_ = 0;  // when it came up and began to wait for the peer; 0: not yet
+  std::uint64_t answered_ns_ = 0;  // since when it is up and waits for the peer; 0: not up yet
   std::uint32_t rounds_ = 0;
   std::uint64_t lost_ns_ = 0;
-  std::uint64_t next_ns_ = 0;     // of the next dial
-  std::uint64_t backoff_ns_ = 0;  // between that one and the one that follows
+  std::uint64_t next_ns_ = 0;     // time of the next dial
+  std::uint64_t backoff_ns_ = 0;  // between that dial and the one after it
   std::uint64_t give_up_ns_ = 0;
 };
 

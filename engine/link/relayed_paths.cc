@@ -12,12 +12,12 @@
 namespace mesh::engine {
 
 namespace {
-// Neighbours that come up later than the first message are waited for so long.
+// How long to wait for neighbours that come up later than the first message.
 constexpr std::uint64_t kNoRouteBoundNs = 2'000'000'000;
-// How often an idle look at a relayed path is taken.
+// The pause between looks at an idle relayed path.
 constexpr std::uint64_t kStuckLookNs = 500'000'000;
-// Beside a path to the peer itself that is up. In a ring of five, with three hosts on the way,
-// messages of half a MiB lose more by their latency than is gained (the model).
+// The most hosts on a path beside a direct one that is up. In a ring of five, with three hosts on
+// the way, messages of 512 KiB lose more by latency than they gain (the model).
 constexpr std::size_t kBesideHostsMax = 2;
 }  // namespace
 
@@ -130,7 +130,7 @@ std::vector<WireHop> RelayedPaths::first_hop(std::uint32_t index) const {
 
 void RelayedPaths::join(std::uint32_t index, std::uint32_t psn, const WireHop& peer) {
   RelayedChains& chains = *chains_[index];
-  if (chains.step() != RelayedChains::Step::Made) return;  // broken: it is seen in the next pass
+  if (chains.step() != RelayedChains::Step::Made) return;  // broken: the next pass sees it
   Path& path = link_.peer_link().path(index);
   chains.join(describe_hop(path, describe_path(path, psn, {})), peer);
 }
@@ -138,7 +138,7 @@ void RelayedPaths::join(std::uint32_t index, std::uint32_t psn, const WireHop& p
 bool RelayedPaths::is_lost(std::uint64_t stalled_since_ns) {
   const PeerLink& peer_link = link_.peer_link();
   if (!link_.connector() || !peer_link.asleep() || routed_) return false;
-  // Whoever is known may still come to know others.
+  // A host that is known may still come to know others.
   if (link_.host().relays()->knows_others(link_.handshake().peer_ticket())) return false;
   link_.host().tend_at(stalled_since_ns + kNoRouteBoundNs);
   return link_.host().now_ns() >= stalled_since_ns + kNoRouteBoundNs;
@@ -158,7 +158,7 @@ bool RelayedPaths::take_route_of(const Reopen& asked, std::string* why) {
   }
   path.ends.own_address = ends.acceptor_address;
   path.ends.peer_address = ends.connector_address;
-  name_route(path, asked.over, 0);  // nothing is sent from here
+  name_route(path, asked.over, 0);  // the acceptor sends no data
   return true;
 }
 
@@ -177,8 +177,8 @@ std::string RelayedPaths::why_dead(std::uint32_t index) {
                        });
   };
   if (!is_stuck()) return {};
-  // Counts may have come that nobody has read: where no poller turns the loop, only NCCL's own
-  // calls do, and this process may have stood still.
+  // Counts may have come that nobody has read: without a poller only NCCL's calls turn the loop,
+  // and this process may have stood still.
   path.lane->drain(path.queue_pairs);
   return is_stuck() ? kStuckCause : "";
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Those paths of a link that lead over other hosts, beside what PathRepair does about every path:
-// routes, the chains through the hosts on the way, and what these say. Thread: control mutex; it
-// takes the loop's token where it touches paths. Bound: kPathsMax.
+// The paths of a link that lead over other hosts: adds to PathRepair their routes, the chains
+// through the hosts on the way, and what those hosts say. Thread: control mutex; it takes the
+// loop's token where it touches paths. Bound: kPathsMax.
 
 #include "engine/control/relay_frames.h"
 #include "engine/link/relay/failed_hosts.h"
@@ -18,38 +18,40 @@ namespace mesh::engine {
 class Link;
 struct Path;
 
-// Why a path is lost whose chains have work and tell nothing (relay::kStuckNs).
+// The cause that is logged for a path whose chains have work but report nothing (relay::kStuckNs).
 inline constexpr const char* kStuckCause = "a host on the way carries nothing any more";
 
 class RelayedPaths {
  public:
   explicit RelayedPaths(Link& link) : link_(link) {}
-  void begin();  // the link has its paths
+  void begin();  // called when the link has its paths
 
-  // ---- Connector: chains of a path that is opened.
-  // Gain: another path carries the link, and this one is opened to make it faster.
+  // ---- Connector: the chains of a path that is being opened.
+  // With Gain another path carries the link, and this path is opened to make it faster.
   enum class Need : std::uint8_t { Link, Gain };
-  // Asks the hosts on a route for them. False: there is no route, and why.
+  // Asks the hosts of a route for chains. Returns false, and why, if there is no route.
   bool ask(std::uint32_t index, Need need, std::string* why);
   RelayedChains* chains(std::uint32_t index) noexcept { return chains_[index].get(); }  // or null
   std::string who_is_asked(std::uint32_t index) const;
-  void cut(std::uint32_t index) noexcept;       // the try has failed, or the path is lost
-  void let_rest(std::uint32_t index) noexcept;  // nothing is wrong with it
-  // Of a path that is up or probed; holding the token. Empty: nothing is wrong with it.
+  void cut(std::uint32_t index) noexcept;       // called when a try has failed or the path is lost
+  void let_rest(std::uint32_t index) noexcept;  // the path is not needed; nothing is wrong with it
+  // Returns why a path that is up or probed is dead; empty if it is not. The caller holds the
+  // token.
   std::string why_dead(std::uint32_t index);
-  void take_addresses(std::uint32_t index);  // of the route
-  // The acceptor's queue pairs are for the last host on the way.
+  void take_addresses(std::uint32_t index);  // the addresses of the route
+  // Completes a REOPEN: the acceptor's queue pairs are to connect to the last host on the way.
   void lead_over(std::uint32_t index, Reopen* asks) const;
-  std::vector<WireHop> first_hop(std::uint32_t index) const;  // none: it has no chains
+  std::vector<WireHop> first_hop(std::uint32_t index) const;  // empty if the path has no chains
   void join(std::uint32_t index, std::uint32_t psn, const WireHop& peer);
-  // A link that never had a path: for too long no host has been known that joins the two.
+  // Returns true if a link never had a path, and for too long no host is known that joins the two.
   bool is_lost(std::uint64_t stalled_since_ns);
   void found_path() noexcept { routed_ = false; }
 
-  // ---- Acceptor: the addresses that the connector's route has chosen. False: they do not fit.
+  // ---- Acceptor: takes the addresses that the connector's route has chosen. False if they do not
+  // fit.
   bool take_route_of(const Reopen& asked, std::string* why);
 
-  // ---- Both: chains that have broken, and those that carry nothing while something waits.
+  // ---- Both: quarantines paths whose chains have broken, or carry nothing while something waits.
   void watch();
   void cut_all() noexcept;  // the link is over
 
@@ -57,14 +59,14 @@ class RelayedPaths {
   void name_route(Path& path, const std::string& over, std::uint32_t hosts);
 
   Link& link_;
-  std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; what ends them cuts them
+  std::vector<std::unique_ptr<RelayedChains>> chains_;  // by path; destroying them cuts them
   struct Tries {
-    std::optional<RelayRoute> last;  // it was begun, and what has become of it is not noted
-    Id128 at_fault{};                // of that one, as FailedHosts has it
+    std::optional<RelayRoute> last;  // the route of the last try, whose outcome is not yet noted
+    Id128 at_fault{};                // the host at fault for it, as FailedHosts takes it
     FailedHosts failed;
   };
   std::vector<Tries> tries_;  // by path
-  bool routed_ = false;       // there was a route since the link has no path
+  bool routed_ = false;       // a route was found since the link last had a path
 };
 
 }  // namespace mesh::engine

@@ -14,7 +14,7 @@ namespace mesh::engine {
 
 namespace {
 constexpr std::uint32_t kExpressRingBytes = 512u << 10;
-// So many of the longest work requests: one arrives and one leaves while two wait.
+// The room in units of the longest work request: one arrives and one leaves while two wait.
 constexpr std::uint64_t kLongestInRing = 4;
 static_assert(kLongestInRing * kCarriedWrBytesMax <= relay::kPayloadBytesMax);
 
@@ -69,7 +69,7 @@ template <typename Work>
 void Carried::begin(Work work) {
   CHECK(!under_way_);
   over_.store(false, std::memory_order_relaxed);
-  if (thread_.joinable()) thread_.join();  // of the step before, which is over
+  if (thread_.joinable()) thread_.join();  // the thread of the last step, which is over
   const auto run = [this, work = std::move(work)] {
     try {
       work();
@@ -78,7 +78,7 @@ void Carried::begin(Work work) {
     }
     over_.store(true, std::memory_order_release);
   };
-  // Below, nothing throws any more: a step that could not begin must not look as if it ran.
+  // Nothing below may throw: a step that could not begin must not look as if it ran.
   Status started = Errc::System;
   if (host_.options().threading != Threading::Manual) {
     started = start_own_thread(thread_, "mesh-relay-up", [this, run] {

@@ -1,6 +1,6 @@
 #pragma once
-// The hosts over which a path has failed of late: the last ones to be tried again. Thread: control
-// mutex. Bound: kRelayHostsMax hosts.
+// The hosts over which a path has failed lately. They are the last to be tried again. Thread:
+// control mutex. Bound: kRelayHostsMax hosts.
 
 #include "engine/link/relay/routes.h"
 
@@ -12,10 +12,11 @@ namespace mesh::engine {
 
 class FailedHosts {
  public:
-  // For so long; a path that has carried for longer begins anew.
+  // How long hosts are remembered: a path that has carried for longer begins with an empty list.
   static constexpr std::uint64_t kRememberedNs = 60'000'000'000;
 
-  // A route has failed: one host of it, or nobody knows which, where the ticket is zero.
+  // Notes that a route has failed, through the host with that ticket. If the ticket is zero nobody
+  // knows which host it was, and all hosts of the route are noted.
   void add(const RelayRoute& route, const Id128& at_fault, std::uint64_t now_ns) {
     if (now_ns >= last_ns_ + kRememberedNs) tickets_.clear();
     last_ns_ = now_ns;
@@ -26,7 +27,8 @@ class FailedHosts {
     }
   }
   const std::vector<Id128>& tickets() const noexcept { return tickets_; }
-  // This route is tried now. If it leads over one of them, there is no other: all begin anew.
+  // Notes that this route is tried now. If it leads over a failed host, there is no other route,
+  // and the list is cleared.
   void begin(const RelayRoute& route) noexcept {
     const bool any = std::any_of(route.hops.begin(), route.hops.end(),
                                  [this](const RouteHop& hop) { return holds(hop.host.ticket); });

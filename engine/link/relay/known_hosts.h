@@ -1,6 +1,6 @@
 #pragma once
-// Lists of hosts that may carry for others, put together from what several hosts tell.
-// Thread: any, one for each list. Bounds: kRelayHostsMax hosts of kControlAddressesMax addresses.
+// Lists of hosts that may carry for others, merged from what several hosts tell. Thread: any, one
+// for each list. Bounds: kRelayHostsMax hosts of kControlAddressesMax addresses.
 
 #include "engine/control/frames.h"
 #include "engine/control/relay_frames.h"

@@ -40,7 +40,7 @@ RelayedChains* RelayClient::chains_of(ConnectionId connection, std::uint64_t num
   return found == chains_.end() ? nullptr : *found;
 }
 
-// ---- Who is known.
+// ---- Known hosts.
 
 std::vector<WireHost> RelayClient::peers() const {
   std::vector<WireHost> hosts;
@@ -61,7 +61,7 @@ std::vector<WireHost> RelayClient::hosts(const Id128& unheard) const {
   return hosts;
 }
 
-// What is asked for here is of use for the next search.
+// The answers to what this asks serve the next search.
 std::optional<RelayRoute> RelayClient::find(const RouteWish& wish, const Search& search) {
   const std::vector<WireHost> known = hosts();
   const std::vector<WireRail> peer = rails_now(search.peer, wish.peer);
@@ -113,7 +113,7 @@ void RelayClient::on_lost(ConnectionId connection, const std::string& text) {
   for (Talk& talk : talks_) {
     if (talk.connection == connection) hang_up(talk);
   }
-  const std::vector<RelayedChains*> all = chains_;  // what is told may end others
+  const std::vector<RelayedChains*> all = chains_;  // a call of changed_() may end others
   for (RelayedChains* const chains : all) {
     if (std::find(chains_.begin(), chains_.end(), chains) == chains_.end()) continue;
     for (RelayedChains::Part& part : chains->parts_) {
@@ -169,7 +169,7 @@ bool RelayClient::on_peers(Talk& talk, const PeersAre& body) {
   return true;
 }
 
-// What concerns chains that have been cut meanwhile is no mistake.
+// Frames about chains that have been cut meanwhile are ignored; they are no mistake of the peer.
 bool RelayClient::on_chained(ConnectionId connection, const Chained& body) {
   RelayedChains* const chains = chains_of(connection, body.chain);
   if (chains == nullptr || chains->step() != RelayedChains::Step::Asked) return true;

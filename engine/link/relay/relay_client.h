@@ -1,9 +1,9 @@
 #pragma once
-// What this process asks of other hosts when a path is to lead over them: whom they know, and the
-// chains of queue pairs that one path needs of each. Each host is asked on a connection of its own,
-// which is dialed when it is needed and kept while chains depend on it: when it is lost, so are
-// they. A host that owes an answer and says nothing is asked once more; then its connection is
-// taken for lost. Thread: control mutex. Bounds: kRelayHostsMax hosts.
+// Asks other hosts to carry a path: which hosts they know, and the chains of queue pairs that the
+// path needs on each. Each host is asked on a connection of its own, which is dialed when it is
+// needed and kept while chains depend on it: if it is lost, so are they. A host that owes an answer
+// and is silent is asked once more; then its connection is taken for lost. Thread: control mutex.
+// Bounds: kRelayHostsMax hosts.
 
 #include "engine/control/control_plane.h"
 #include "engine/control/relay_frames.h"
@@ -25,7 +25,7 @@ namespace mesh::engine {
 class RelayClient;
 
 // The chains of one path's queue pairs over all middle hosts of a route, from the first question
-// on. What ends it cuts them. Thread: control mutex. Bound: kRouteHostsMax hosts.
+// on. Destroying the object cuts them. Thread: control mutex. Bound: kRouteHostsMax hosts.
 class RelayedChains {
  public:
   enum class Step : std::uint8_t { Asked, Made, Joining, Joined, Broken };
@@ -35,28 +35,28 @@ class RelayedChains {
   RelayedChains& operator=(const RelayedChains&) = delete;
 
   Step step() const noexcept { return step_; }
-  const std::string& why() const noexcept { return why_; }  // it is broken
-  // The ticket of the host that has refused, or is lost; zero: none has said so.
+  const std::string& why() const noexcept { return why_; }  // why it is broken
+  // The ticket of the host that has refused or is lost; zero if none has.
   const Id128& at_fault() const noexcept { return at_fault_; }
   const RelayRoute& route() const noexcept { return route_; }
-  // When made: the first middle host as we see it, and the last one as the peer does.
+  // Valid when made: the first middle host as we see it, and the last one as the peer sees it.
   const WireHop& first() const noexcept { return parts_.front().near; }
   const WireHop& last() const noexcept { return parts_.back().far; }
-  void join(const WireHop& own, const WireHop& peer);  // when made
+  void join(const WireHop& own, const WireHop& peer);  // call it when made
 
  private:
   friend class RelayClient;
-  struct Part {  // of one middle host
+  struct Part {  // the chains on one middle host
     ConnectionId connection = 0;
     std::uint64_t number = 0;
     WireHop near{}, far{};
-    bool done = false;  // of the step under way
+    bool done = false;  // it has answered in this step
   };
   RelayedChains(RelayClient& client, RelayRoute route, std::size_t queue_pairs,
                 std::function<void()> changed);
   Part* part_of(ConnectionId connection, std::uint64_t number) noexcept;
   bool uses(ConnectionId connection) const noexcept;
-  bool awaits(ConnectionId connection) const noexcept;  // an answer
+  bool awaits(ConnectionId connection) const noexcept;  // the connection owes an answer
   void finish_part(Part& part, Step next);
   void break_off(const Part& part, std::string why);
 
@@ -72,38 +72,40 @@ class RelayedChains {
 
 class RelayClient {
  public:
-  using Peers = std::function<std::vector<WireHost>()>;  // to whom links lead
+  using Peers = std::function<std::vector<WireHost>()>;  // the hosts that links lead to
   RelayClient(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {}
 
-  // Ours, for those who may ask us; zero until it is set: nobody may, and we ask nobody.
+  // Our own ticket, for hosts that may ask us. It is zero until it is set: then no host may ask,
+  // and we ask none.
   const Id128& ticket() const noexcept { return ticket_; }
   void set_ticket(const Id128& ticket) noexcept { ticket_ = ticket; }
 
-  // ---- Who is known.
-  // The hosts that links lead to, each once.
+  // ---- Known hosts.
+  // Returns the hosts that links lead to, each once.
   std::vector<WireHost> peers() const;
-  // From our rail to a rail of the peer. None is known: all hosts are asked which of their ports
-  // are up and whom they know, and the answers come later. So are those that are avoided.
+  // Finds a route from our rail to a rail of the peer. If none is known, asks all hosts which of
+  // their ports are up and which hosts they know; the answers come later. With a route, asks only
+  // the avoided hosts.
   struct Search {
-    Id128 peer{};                  // its ticket
-    std::vector<Id128> avoided{};  // tickets of hosts, as long as there is another way
+    Id128 peer{};                  // the peer's ticket
+    std::vector<Id128> avoided{};  // tickets of hosts that are used only if there is no other route
   };
   std::optional<RelayRoute> find(const RouteWish& wish, const Search& search);
-  bool knows_others(const Id128& peer) const;  // than ourselves and that host
+  bool knows_others(const Id128& peer) const;  // hosts other than ourselves and that peer
 
   // ---- Chains.
   struct Order {
     RelayRoute route;
     ChainSizes sizes;
     std::uint8_t traffic_class = 0, service_level = 0;
-    std::function<void()> changed;  // its step is another one
+    std::function<void()> changed;  // called when step() has changed
   };
   std::unique_ptr<RelayedChains> ask(Order order);
 
-  // Connections that nothing needs any more are closed.
+  // Closes connections that nothing needs any more.
   void tend();
 
-  // ---- The control plane's events about connections that it has dialed.
+  // ---- The control plane's events about connections that this client has dialed.
   bool owns(ConnectionId connection) const noexcept;
   void on_dialed(ConnectionId connection);
   bool on_frame(ConnectionId connection, const FrameHeader& header,
@@ -112,20 +114,20 @@ class RelayClient {
 
  private:
   friend class RelayedChains;
-  struct Talk {  // with one host
+  struct Talk {  // the talk with one host
     WireHost host;
     ConnectionId connection = 0;
-    bool up = false;                    // the connection
-    std::vector<WireHost> heard{};      // of the answer under way
-    std::vector<WireHost> known{};      // whom it knows
-    std::vector<WireRail> rails{};      // its own, as it said last; none: it has not
-    std::uint64_t asked_ns = 0;         // whom it knows; 0: never
-    std::uint64_t pause_ns = 0;         // before that is asked again
-    bool asking = false;                // and not answered
-    std::uint64_t silent_since_ns = 0;  // while it owes an answer; 0: it owes none
+    bool up = false;                    // the connection is up
+    std::vector<WireHost> heard{};      // hosts in the answer so far
+    std::vector<WireHost> known{};      // the hosts that it knows
+    std::vector<WireRail> rails{};      // its rails as it last told; empty: not yet
+    std::uint64_t asked_ns = 0;         // when it was asked for hosts; 0: never
+    std::uint64_t pause_ns = 0;         // before it is asked for hosts again
+    bool asking = false;                // asked for hosts, and no answer yet
+    std::uint64_t silent_since_ns = 0;  // since it owes an answer; 0: it owes none
   };
-  // These, and whom they know; what a host says of itself counts before what others say. But not
-  // whom that host knows.
+  // Returns peers() and the hosts that these know, except what the host `unheard` tells. A host's
+  // own word about its rails counts before the word of others.
   std::vector<WireHost> hosts(const Id128& unheard = {}) const;
   std::vector<WireRail> rails_now(const Id128& ticket, const std::vector<WireRail>& told) const;
   const Talk* talk_of(const Id128& ticket) const noexcept;

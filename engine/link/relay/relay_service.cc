@@ -16,9 +16,9 @@
 namespace mesh::engine {
 
 namespace {
-// A chain that broke tells its neighbours by itself; this is for its memory.
+// The pause between looks for broken chains, whose memory is then freed.
 constexpr std::uint64_t kChainLookNs = 500'000'000;
-// For the last counts of chains whose asker is lost; their thread may nap.
+// The time for the last counts of chains whose asker is lost: their thread may nap.
 constexpr std::uint64_t kPartNs = 2 * relay::kNapMaxNs, kPartLookNs = 5'000'000;
 
 RelayedSnapshot* row_of(const Carried& carried, relay::Side from, RelaySnapshot* sum) {
@@ -43,7 +43,7 @@ std::uint64_t ring_bytes(const std::vector<std::unique_ptr<Carried>>& all) {
   return bytes;
 }
 
-// Its rows are there.
+// Adds the figures of an order, whose rows must exist.
 void add_figures(const Carried& carried, RelaySnapshot* sum) noexcept {
   for (const auto& chain : carried.chains()) {
     const relay::ChainCounters counters = chain->counters();
@@ -60,7 +60,7 @@ void add_figures(const Carried& carried, RelaySnapshot* sum) noexcept {
 }  // namespace
 
 RelayService::RelayService(LinkHost& host, Peers peers) : host_(host), peers_(std::move(peers)) {
-  ending_.reserve(kCarriedMax);  // an end asks for no memory
+  ending_.reserve(kCarriedMax);  // then end() allocates nothing
 }
 
 RelayService::~RelayService() { cut_all(); }
@@ -80,7 +80,7 @@ bool RelayService::owns(ConnectionId connection) const noexcept {
   return std::find(callers_.begin(), callers_.end(), connection) != callers_.end();
 }
 
-// The asker may live, and not know yet: the ends hear of it from the chains.
+// Ends the chains of a lost connection. If the asker lives, both ends hear of it from the chains.
 void RelayService::on_lost(ConnectionId connection) noexcept {
   std::erase(callers_, connection);
   const std::uint64_t by_ns = host_.now_ns() + kPartNs;
@@ -145,7 +145,7 @@ bool RelayService::on_ask(ConnectionId connection, const AskPeers& body) {
   return true;
 }
 
-// Which of our ports are up now, our peers need not know.
+// Describes this host with its ports as they are now, which our peers need not know.
 WireHost RelayService::self() const {
   verbs::Provider& provider = *host_.options().provider;
   return {.ticket = host_.ticket(),
@@ -237,8 +237,8 @@ bool RelayService::on_chain(ConnectionId connection, const Chain& body) {
   return true;
 }
 
-// Orders wait while paths that have ended still hold the memory. They are made in the order in
-// which they came.
+// Makes waiting orders in the order in which they came. They wait while ended paths still hold
+// memory.
 void RelayService::make_waiting() {
   const auto most = static_cast<std::uint64_t>(host_.options().settings.relay_bytes);
   const auto waits = [](const auto& each) { return each->step() == Carried::Step::Waiting; };
@@ -262,7 +262,7 @@ bool RelayService::on_join(ConnectionId connection, const Join& body) {
     host_.tend_soon();
     return true;
   }
-  return true;  // it has ended meanwhile, which its asker hears
+  return true;  // it has ended, which its asker is told
 }
 
 bool RelayService::on_cut(ConnectionId connection, const Cut& body) {

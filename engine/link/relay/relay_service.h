@@ -1,9 +1,9 @@
 #pragma once
-// What this process carries for others: the chains of which it is the middle host. Whoever shows
-// its ticket may ask whom it knows, and for chains; these end with the connection that asked for
-// them. Making queue pairs, registering rings, resolving addresses and destroying all that take
-// their time on a thread for each order. Thread: control mutex. Bounds: kCarriedMax orders,
-// kCallersMax connections, NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
+// Carries paths of other hosts: owns the chains of which this process is the middle host. A host
+// that shows our ticket may ask which hosts we know, and for chains, which end with the connection
+// that asked for them. Each order has a thread for what takes long: making queue pairs, registering
+// rings, resolving addresses and destroying all that. Thread: control mutex. Bounds: kCarriedMax
+// orders, kCallersMax connections, NCCL_MESH_RELAY_BYTES of rings, relay::kChainsMax chains.
 
 #include <mesh/snapshot.h>
 
@@ -26,7 +26,7 @@ namespace mesh::engine {
 class LinkHost;
 
 inline constexpr std::size_t kCarriedMax = 128;
-inline constexpr std::size_t kCallersMax = 256;  // connections that have shown the ticket
+inline constexpr std::size_t kCallersMax = 256;  // connections that have shown our ticket
 
 class RelayService {
  public:
@@ -36,18 +36,18 @@ class RelayService {
 
   // ---- The control plane's events about connections that others have dialed.
   bool owns(ConnectionId connection) const noexcept;
-  // Of a stranger too, whose first frame it is. False: the connection is dropped.
+  // Also takes a stranger's first frame. Returns false if the connection must be dropped.
   bool on_frame(ConnectionId connection, const FrameHeader& header,
                 std::span<const std::byte> body);
   void on_lost(ConnectionId connection) noexcept;
 
   void tend();
-  void look_at_ports();  // one may have gone down: what passes it is cut at once
-  std::uint32_t turn() noexcept { return middle_.turn(); }  // where it has no thread
+  void look_at_ports();  // cuts at once the chains over a port that is down
+  std::uint32_t turn() noexcept { return middle_.turn(); }  // called if it has no thread
   bool carries() const noexcept { return !carried_.empty(); }
-  // Chains that have ended are still being destroyed.
+  // Returns true while chains that have ended are still being destroyed.
   bool destroys() const noexcept { return !ending_.empty(); }
-  void close();  // nothing new is taken any more
+  void close();  // takes no new orders any more
   void cut_all() noexcept;
   RelaySnapshot figures() const;
 
@@ -60,7 +60,7 @@ class RelayService {
   WireHost self() const;
   bool shows_ticket(ConnectionId connection, const Id128& ticket);
   std::string why_not(const Chain& body) const;
-  relay::RailShare* share_of(std::uint32_t rail);  // what chains over it share
+  relay::RailShare* share_of(std::uint32_t rail);  // what all chains over the rail share
   bool start_thread();
   void make_waiting();
   void tend_one(Carried& carried);
@@ -71,14 +71,14 @@ class RelayService {
   LinkHost& host_;
   const Peers peers_;
   std::deque<relay::RailShare> shares_;  // by rail
-  std::vector<ConnectionId> callers_;    // who have shown the ticket
+  std::vector<ConnectionId> callers_;    // connections that have shown our ticket
   relay::Middle middle_;
   bool started_ = false, closing_ = false;
   std::vector<std::unique_ptr<Carried>> carried_;
-  // These have ended, and a thread still runs a step of theirs or destroys their chains. Nobody
-  // waits for it. Their memory still counts.
+  // Orders that have ended, while a thread still runs a step of theirs or destroys their chains.
+  // Nobody waits for it. Their memory still counts.
   std::vector<std::unique_ptr<Carried>> ending_;
-  RelaySnapshot past_;  // of what has ended; its ways have a row for everything that is carried
+  RelaySnapshot past_;  // figures of ended orders; its ways have the rows of all orders
 };
 
 }  // namespace mesh::engine

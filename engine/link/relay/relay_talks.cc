@@ -1,4 +1,4 @@
-// The connections to hosts that may carry for us, and what is asked on them.
+// The connections to hosts that may carry for us, and the questions that are asked on them.
 #include "engine/link/relay/relay_client.h"
 
 #include <algorithm>
@@ -7,13 +7,14 @@
 namespace mesh::engine {
 
 namespace {
-// Between two questions to one host whom it knows: doubled each time, until it is left in peace.
+// The pause before a host is asked again which hosts it knows: doubled each time, and the shortest
+// one again if the host was not asked for kPeaceNs.
 constexpr std::uint64_t kPauseMinNs = 50'000'000, kPauseMaxNs = 1'000'000'000;
 constexpr std::uint64_t kPeaceNs = 10'000'000'000;
-// So long a connection is kept for the answer to a question.
+// How long a connection is kept for the answer to a question.
 constexpr std::uint64_t kAnswerNs = 5'000'000'000;
-// Whoever owes an answer may be silent for so long, or for a part of NCCL_MESH_PATH_TIMEOUT: there
-// must be time for another try.
+// How long a host that owes an answer may be silent, or a third of NCCL_MESH_PATH_TIMEOUT if that
+// is less: there must be time for another try.
 constexpr std::uint64_t kSilenceMaxNs = 2'000'000'000;
 constexpr std::uint64_t kSilenceShare = 3;
 
@@ -37,14 +38,14 @@ RelayClient::Talk& RelayClient::talk_with(const WireHost& host) {
     return talk.host.ticket == host.ticket;
   });
   if (found != talks_.end()) {
-    if (found->connection == 0) found->host = host;  // more of its addresses may be known now
+    if (found->connection == 0) found->host = host;  // it may have more addresses now
     return *found;
   }
   forget_unreachable();
   return talks_.emplace_back(Talk{.host = host});
 }
 
-// Hosts that neither a link leads to nor anybody knows any more, as those of jobs that have ended.
+// Forgets hosts that no link leads to and no host knows any more, such as hosts of ended jobs.
 void RelayClient::forget_unreachable() {
   std::vector<WireHost> left = peers();
   for (std::size_t i = 0; i < left.size(); ++i) {
@@ -112,7 +113,8 @@ std::uint64_t RelayClient::silence_ns() const noexcept {
   return std::min(kSilenceMaxNs, bound_ns / kSilenceShare);
 }
 
-// An answer that is awaited is needed, but not for ever, and not where no link is left.
+// Closes connections without chains. An awaited answer keeps one open, but not for ever, and not
+// when no link is left.
 void RelayClient::tend() {
   const bool talking = std::any_of(talks_.begin(), talks_.end(),
                                    [](const Talk& talk) { return talk.connection != 0; });
@@ -131,8 +133,8 @@ void RelayClient::tend() {
   }
 }
 
-// The other side may have lost the connection, and ours would not notice for long. Whom it knows a
-// host says at once, whatever else it has to do.
+// Checks a host that owes an answer: it may have lost the connection, which we would not notice for
+// long. A host answers AskPeers at once, whatever else it has to do.
 void RelayClient::doubt(Talk& talk) {
   const std::uint64_t now_ns = host_.now_ns(), bound_ns = silence_ns();
   if (!talk.up || !owes(talk)) talk.silent_since_ns = 0;

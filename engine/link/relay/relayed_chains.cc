@@ -64,7 +64,7 @@ void RelayedChains::break_off(const Part& part, std::string why) {
   changed_();
 }
 
-// Each middle host is told its neighbours: we, the other middle hosts, and the peer.
+// Tells each middle host its neighbours, which are we, other middle hosts, or the peer.
 void RelayedChains::join(const WireHop& own, const WireHop& peer) {
   CHECK(step_ == Step::Made);
   step_ = Step::Joining;

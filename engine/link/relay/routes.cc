@@ -13,7 +13,7 @@ namespace {
 // A step from one host to the next.
 struct Step {
   topo::RailPair pair;
-  std::uint32_t mbps = 0;  // of the slower of its ports; one that does not say counts as fast
+  std::uint32_t mbps = 0;  // of its slower port; an unknown speed counts as fast
 };
 
 std::vector<topo::RailEnd> ends_of(const std::vector<WireRail>& rails) {
@@ -42,10 +42,10 @@ std::optional<Step> step_between(std::span<const topo::RailEnd> from,
 
 struct Reached {
   bool is = false;
-  std::size_t depth = 0;   // hosts on the way, itself included
-  std::size_t before = 0;  // the host before; its own index: we are
-  Step step;               // to it
-  std::uint32_t mbps = 0;  // of all steps so far
+  std::size_t depth = 0;   // hosts on the way, including this one
+  std::size_t before = 0;  // the host before it; its own index if that is us
+  Step step;               // the step to this host
+  std::uint32_t mbps = 0;  // of the slowest step so far
 };
 
 class Search {
@@ -75,11 +75,11 @@ class Search {
   }
 
  private:
-  // Where a step begins: we, or a host that is reached.
+  // The begin of a step: us, or a host that is reached.
   struct From {
     std::span<const topo::RailEnd> ends;
-    std::size_t host = 0;   // of a host; us: the one that is reached
-    std::size_t depth = 0;  // of the host that is reached
+    std::size_t host = 0;   // its index; for us, the index of the reached host
+    std::size_t depth = 0;  // depth of the host that the step reaches
     std::uint32_t mbps = 0;
   };
   void reach(std::size_t host, const From& from) {

@@ -1,7 +1,7 @@
 #pragma once
-// Over which hosts a rail of ours reaches a rail of a peer that it does not meet. Every step of a
-// route is a pair of rails that meet within a subnet and whose ports are up. Thread: any (pure).
-// Bounds: kRouteHostsMax hosts on the way, of at most kRelayHostsMax that are known.
+// Finds the hosts over which a rail of ours reaches a peer's rail that it does not meet. Each step
+// of a route is a pair of rails that meet within a subnet and whose ports are up. Thread: any
+// (pure). Bounds: kRouteHostsMax hosts on the way, out of at most kRelayHostsMax known hosts.
 
 #include "engine/control/relay_frames.h"
 
@@ -23,8 +23,8 @@ struct RouteHop {
   std::uint8_t near_rail = 0, near_address = 0, far_rail = 0, far_address = 0;
 };
 struct RelayRoute {
-  std::uint8_t own_address = 0;   // of our rail, towards the first middle host
-  std::uint8_t peer_address = 0;  // of the peer's rail, towards the last one
+  std::uint8_t own_address = 0;   // our rail's address towards the first middle host
+  std::uint8_t peer_address = 0;  // the peer rail's address towards the last middle host
   std::vector<RouteHop> hops;
 };
 struct RouteWish {
@@ -32,10 +32,10 @@ struct RouteWish {
   std::size_t own_rail = 0;
   const std::vector<WireRail>& peer;
   std::size_t peer_rail = 0;
-  std::span<const WireHost> hosts;  // neither we nor the peer
+  std::span<const WireHost> hosts;  // without us and the peer
 };
 
-// The fewest hosts, and of routes with as many the one whose slowest port is the fastest.
+// Returns the route over the fewest hosts; of several, the route whose slowest port is the fastest.
 std::optional<RelayRoute> find_route(const RouteWish& wish);
 
 std::string route_text(const RelayRoute& route);  // "b" or "b and c"
